@@ -1,4 +1,4 @@
-import { measureAdmissions } from './admission/admissionRate.ts';
+import { measureAdmissions, measureReuse } from './admission/admissionRate.ts';
 import { measureSubmissions } from './admission/submissionCost.ts';
 import { measureWaiting } from './admission/waitingCost.ts';
 
@@ -6,6 +6,7 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
   submission: measureSubmissions,
   waiting: measureWaiting,
   rate: measureAdmissions,
+  reuse: measureReuse,
 };
 
 /**

@@ -6,17 +6,19 @@ import { buildShippedProgram } from '../test/support/shippedProgram.ts';
 import { runChurn } from './operator/churn.ts';
 import { Engines } from './operator/engines.ts';
 import { spread } from './operator/figures.ts';
+import { runLargeGroups } from './operator/largeGroups.ts';
 import { CLUSTERS, LargeSet } from './operator/largeSet.ts';
 import { runLargeSet } from './operator/largeSetStart.ts';
 import { runStatusFloor } from './operator/statusFloor.ts';
 
 const CHANGES = 200;
 const CHURN_SECONDS = 120;
-const PARTS = ['latency', 'floor', 'start', 'churn'];
+const PARTS = ['latency', 'floor', 'start', 'churn', 'groups'];
 
 /**
  * `npm run bench -- operator`: latency from apply to routed, initial sync with its statuses and the least time
- * that these take, a burst, the event loop at a change, and churn, on a real API server and etcd on this machine. Further arguments choose parts of it.
+ * that these take, a burst, the event loop at a change, churn, and a resource with many resource groups, on a real API server
+ * and etcd on this machine. Further arguments choose parts of it.
  */
 export async function run(): Promise<void> {
   const chosen = process.argv.slice(3);
@@ -56,6 +58,7 @@ export async function run(): Promise<void> {
         await runChurn(rig, set, CHURN_SECONDS);
       });
     }
+    if (parts.has('groups')) await runLargeGroups(api, (work) => inNamespace((rig) => work(rig)));
   } finally {
     await engines.stop();
     await config.destroy();

@@ -18,11 +18,11 @@ export class ShippedGateway {
     this.#folder = folder;
   }
 
-  /** Starts the program in `dist/server`, which `buildShippedProgram` makes. */
-  static async start(rig: KubeRig): Promise<ShippedGateway> {
+  /** Starts the program in `dist/server`, which `buildShippedProgram` makes. @param dataStore of its configuration */
+  static async start(rig: KubeRig, dataStore: object = { jdbcUrl: rig.jdbcUrl }): Promise<ShippedGateway> {
     const config = {
       resources: { source: 'kubernetes', kubeconfig: rig.kubeconfig },
-      dataStore: { jdbcUrl: rig.jdbcUrl },
+      dataStore,
     };
     // Without a cache of compiled code: a container starts without one.
     const environment = { NODE_ENV: 'production', NODE_DISABLE_COMPILE_CACHE: '1' };

@@ -9,6 +9,8 @@ import { logOutput } from '../../src/config/logOutput.ts';
 import { admitAll } from '../../src/gateway/admission/admission.ts';
 import { createDataPlane } from '../../src/gateway/dataPlane.ts';
 import { HealthMonitors } from '../../src/gateway/health/healthMonitors.ts';
+import { OutcomeMetrics } from '../../src/gateway/outcomes/outcomeMetrics.ts';
+import { QueryOutcomes } from '../../src/gateway/outcomes/queryOutcomes.ts';
 import { RunningQueries } from '../../src/gateway/ownership/runningQueries.ts';
 import { createGatewayServer } from '../../src/gateway/server/gatewayServer.ts';
 import { systemClock } from '../../src/model/clock.ts';
@@ -16,6 +18,7 @@ import { productNames } from '../../src/model/names.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import { createHistoryWriter } from '../../src/store/historyWriter.ts';
 import { openStore } from '../../src/store/openStore.ts';
+import { createOutcomeWriter } from '../../src/store/outcomeWriter.ts';
 import {
   defaultDataPlaneOptions,
   defaultDataPlaneSettings,
@@ -27,7 +30,7 @@ import {
 import { defaultMonitorSettings, openChecks } from '../../test/support/healthChecks.ts';
 import { clusterAt } from '../../test/support/routableCluster.ts';
 
-const [cluster = '', database = '{}', spillDirectory = ''] = process.argv.slice(2);
+const [cluster = '', database = '{}', spillDirectory = '', notesOutcomes = 'true'] = process.argv.slice(2);
 const names = productNames('Engine');
 const registry = new Registry();
 // As in production; the benchmark reads the lines and drops them.
@@ -44,6 +47,22 @@ const history = createHistoryWriter({
 });
 const runningQueries = new RunningQueries({ repository: store.runningQueries, clock, logger });
 runningQueries.start();
+const writer = createOutcomeWriter({
+  ...{ repository: store.outcomes, settings: () => defaultHistorySettings, spillDirectory, logger, registry, clock },
+});
+/** Ignores how queries end: what a gateway costs without that. */
+class NoOutcomes extends QueryOutcomes {
+  override begin(): void {}
+  override page(): void {}
+  override end(): void {}
+  override cancel(): void {}
+  override lose(): void {}
+  override refuse(): void {}
+}
+const outcomes = new (notesOutcomes === 'true' ? QueryOutcomes : NoOutcomes)({
+  ...{ writer, running: store.runningQueries, counts: new OutcomeMetrics(registry), clock, logger },
+});
+outcomes.start();
 const table = new RoutingTableHolder();
 const monitors = new HealthMonitors(
   {
@@ -70,6 +89,7 @@ const dataPlane = createDataPlane(
     store,
     history,
     runningQueries,
+    outcomes,
     analyzer: headerUserAnalyzer(names),
     logger,
     registry,

@@ -15,17 +15,19 @@ export interface PlainGateway extends Target {
  * Starts one.
  * @param cluster base URL
  * @param database JDBC settings
+ * @param notesOutcomes whether it notes how queries end
  */
 export async function startPlainGateway(
   cluster: string,
   database: object,
   spillDirectory: string,
+  notesOutcomes = true,
 ): Promise<PlainGateway> {
   const program = path.join(import.meta.dirname, 'gatewayProcess.ts');
   const flags = process.env.BENCH_NODE_OPTIONS?.split(' ') ?? [];
   const child: ChildProcess = spawn(
     process.execPath,
-    ['--expose-gc', ...flags, program, cluster, JSON.stringify(database), spillDirectory],
+    ['--expose-gc', ...flags, program, cluster, JSON.stringify(database), spillDirectory, String(notesOutcomes)],
     { stdio: ['ignore', 'pipe', 'inherit'] },
   );
   if (child.stdout === null || child.pid === undefined) throw new Error('the gateway process did not start');

@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util';
 import { hasPostgresql, startPostgresql } from '../../test/support/postgresql.ts';
 import { folderOf } from '../../test/support/serverProcess.ts';
 import { startNginxProxy, startRulesService, startStubCluster } from './nginx.ts';
+import { measureOutcomes } from './outcomes.ts';
 import { measurePlain } from './plain.ts';
 import { divideProcessors } from './processors.ts';
 import { measureTls } from './tls.ts';
@@ -26,11 +27,12 @@ request = function()
 end
 `;
 
-const help = `usage: npm run bench -- proxy [--seconds 10] [--rounds 3] [--million] [--plain-only | --rules-only]
+const help = `usage: npm run bench -- proxy [--seconds 10] [--rounds 3] [--million] [--plain-only | --rules-only | --outcomes-only]
   --seconds N   length of a measurement
   --rounds N    measurements of each; gateways are restarted every 8, and the mean of the starts' medians counts
   --plain-only  without analysis and rules, the external rules service, and TLS
   --rules-only  what analysis and rules add, and nothing else
+  --outcomes-only  what noting how queries end adds to a follow-up, and nothing else; --rounds is how often gateways start
   --million     afterwards a million follow-ups and submissions; resident memory must stay flat`;
 
 /** Measures the gateway beside nginx as a reverse proxy, in turns, against one stub cluster. */
@@ -43,6 +45,7 @@ export async function runProxyBenchmark(args: readonly string[]): Promise<number
       million: { type: 'boolean', default: false },
       'plain-only': { type: 'boolean', default: false },
       'rules-only': { type: 'boolean', default: false },
+      'outcomes-only': { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   });
@@ -67,6 +70,16 @@ export async function runProxyBenchmark(args: readonly string[]): Promise<number
     stops.push(() => postgresql.dispose());
     const cluster = await startStubCluster(directory);
     stops.push(cluster.stop);
+    if (values['outcomes-only']) {
+      return await measureOutcomes({
+        directory,
+        cluster: cluster.url,
+        database: () => postgresql.createDatabase(),
+        followUp: FOLLOW_UP,
+        seconds: Number(values.seconds),
+        starts: Number(values.rounds),
+      });
+    }
     const nginx = await startNginxProxy(directory, cluster.url);
     stops.push(nginx.stop);
     const script = path.join(directory, 'submit.lua');

@@ -23,6 +23,8 @@ export async function wrk(
     '-t1',
     `-c${connections}`,
     `-d${seconds}s`,
+    // Requests that are held for a second are late on a busy machine, and have not failed then.
+    '--timeout=10s',
     '--latency',
     ...(script === null ? [] : ['-s', script]),
     url,

@@ -211,6 +211,14 @@ export class LeasedSlots implements SlotLedger {
     return false;
   }
 
+  /** Whether this replica has all slots of a counter that are free, such as the only one. */
+  get holdsAllUnused(): boolean {
+    for (const { inUse, granted, usedElsewhere, limit } of this.#counters.values()) {
+      if (granted > inUse && granted + usedElsewhere >= limit) return true;
+    }
+    return false;
+  }
+
   /** Submissions that wait for a counter at other replicas, as of the last beat. */
   waitingElsewhere(key: string): number {
     return this.#counters.get(key)?.waitingElsewhere ?? 0;

@@ -1,31 +1,39 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
+import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
-import { RegistryCluster } from '../model/registryCluster.ts';
 import { compileCheck } from '../model/validation.ts';
-import type { InventoryCluster } from '../operator/registry/clusterInventory.ts';
 import type { ClusterRegistry } from '../operator/registry/clusterRegistry.ts';
-import type { RoutingTableHolder } from '../routing/tableHolder.ts';
-import { ClusterState } from './answers/clusters.ts';
+import { ClusterDetails, ClusterState, SwitchedCluster } from './answers/clusters.ts';
+import { type ClusterDetailsOptions, clusterDetails, clusterNamed, switchedVersion } from './clusterDetails.ts';
 import { ClusterInPath, clusterInPath } from './clusterInPath.ts';
+import { clusterState } from './clusterState.ts';
 import { malformed } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
-import { notModified, revalidate } from './revalidation.ts';
+import { notModified, revalidate, VersionedAnswer } from './revalidation.ts';
 import { answer, errorAnswers, Force, reference, writeAnswers } from './schemas.ts';
 import { AuditedRegistry } from './writes/auditedRegistry.ts';
 import { apiFamily } from './writes/writeFamily.ts';
 
 /** Dependencies of the routes of clusters and their resources. */
-export interface ClusterRoutes {
-  readonly inventory: () => readonly InventoryCluster[];
+export interface ClusterRoutes extends ClusterDetailsOptions {
+  /** Grows whenever `inventory`, or the health of its clusters, is another one. */
+  readonly inventoryVersion: () => number;
   readonly registry: ClusterRegistry;
-  readonly table: RoutingTableHolder;
   readonly names: ProductNames;
 }
 
 const tags = ['clusters'];
 
-const Activation = Type.Object({ active: Type.Boolean({ description: 'Whether it takes new queries.' }) });
+const Activation = Type.Object({
+  active: Type.Boolean({ description: 'Whether it takes new queries.' }),
+  version: Type.Optional(
+    Type.String({
+      maxLength: 64,
+      description: 'As the cluster was switched when it was looked at: 409 where somebody has switched it since.',
+    }),
+  ),
+});
 const checkActivation = compileCheck(Activation);
 
 /**
@@ -33,9 +41,13 @@ const checkActivation = compileCheck(Activation);
  * (docs/rest-api.md#clusters-and-their-resources).
  */
 export async function clusterRoutes(app: FastifyInstance, options: ClusterRoutes): Promise<void> {
-  const { inventory, registry, table, names } = options;
+  const { inventory, inventoryVersion, registry, table, names } = options;
   const audited = new AuditedRegistry(registry, names, apiFamily);
   revalidate(app);
+  const clusters = new VersionedAnswer(
+    inventoryVersion,
+    () => inventory().map((cluster) => clusterState(cluster, table)) satisfies readonly ClusterState[],
+  );
 
   app.get(
     '/api/clusters',
@@ -47,7 +59,28 @@ export async function clusterRoutes(app: FastifyInstance, options: ClusterRoutes
         response: { 200: answer('The clusters by name.', Type.Array(reference(ClusterState))), ...notModified },
       },
     },
-    (_request, reply) => reply.send(inventory().map((cluster) => stateOf(cluster, table))),
+    (_request, reply) => clusters.send(reply),
+  );
+
+  app.get(
+    '/api/clusters/:name',
+    {
+      schema: {
+        tags,
+        summary: 'A cluster with its last changes, its group, and what its resource declares against what is in force',
+        description: 'Health and changes as the replica that answers saw them.',
+        params: ClusterInPath,
+        response: { 200: answer('The cluster.', reference(ClusterDetails)), ...notModified, ...errorAnswers(400, 404) },
+      },
+    },
+    (request, reply) => {
+      const name = clusterInPath(request);
+      const details = clusterDetails(name, options);
+      if (details === null) {
+        throw new GatewayError('EG_NOT_FOUND', `There is no cluster named ${JSON.stringify(name)}.`, { field: 'name' });
+      }
+      return reply.send(details);
+    },
   );
 
   app.put(
@@ -62,7 +95,7 @@ export async function clusterRoutes(app: FastifyInstance, options: ClusterRoutes
         querystring: Force,
         body: Activation,
         response: {
-          ...writeAnswers('The cluster.', reference(RegistryCluster)),
+          ...writeAnswers('The cluster.', reference(SwitchedCluster)),
           ...errorAnswers(400, 403, 404, 409, 413, 415, 422, 503),
         },
       },
@@ -71,56 +104,11 @@ export async function clusterRoutes(app: FastifyInstance, options: ClusterRoutes
       const name = clusterInPath(request);
       const checked = checkActivation(jsonBody(request));
       if (!checked.ok) throw malformed(checked.problems);
-      return reply.send(await audited.setActive(request, reply, name, checked.value.active));
+      const { active, version } = checked.value;
+      const cluster = await audited.setActive(request, reply, name, active, version);
+      const after = clusterNamed(name, inventory());
+      const isOwn = after?.routable?.active === active;
+      return reply.send({ ...cluster, version: isOwn ? switchedVersion(after) : null });
     },
   );
-}
-
-function stateOf({ name, origin, routable, resource }: InventoryCluster, table: RoutingTableHolder): ClusterState {
-  const health = routable === null ? undefined : table.current.clusters.get(name)?.health;
-  const { specActive = null, override = null } = resource ?? {};
-  return {
-    name,
-    routed: routable !== null,
-    proxyTo: routable?.proxyTo ?? null,
-    externalUrl: routable?.externalUrl ?? null,
-    routingGroup: routable?.routingGroup ?? null,
-    active: routable?.active ?? false,
-    specActive,
-    override: override === null ? null : { active: override.active, by: override.by, at: override.at },
-    differs: override !== null && override.active !== specActive,
-    status: health?.status ?? 'PENDING',
-    reason: health?.reason ?? notRouted(resource),
-    queued: health?.queued ?? null,
-    running: health?.running ?? null,
-    workers: health?.workers ?? null,
-    maxRunningQueries: routable?.maxRunningQueries ?? null,
-    origin,
-    resource: resource === null ? null : resourceState(resource),
-  };
-}
-
-function notRouted(resource: InventoryCluster['resource']): string {
-  const acceptance = resource?.conditions.find(({ type }) => type === 'Accepted');
-  return acceptance?.status === 'True' ? 'not in the routing table yet' : (acceptance?.message ?? 'not looked at yet');
-}
-
-function resourceState({
-  namespace,
-  name,
-  generation,
-  place,
-  managers,
-  paused,
-  conditions,
-}: NonNullable<InventoryCluster['resource']>): ClusterState['resource'] {
-  return {
-    namespace,
-    name,
-    generation,
-    place,
-    managers,
-    paused,
-    conditions,
-  };
 }

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify';
+import type { ClusterChanges } from '../gateway/health/clusterChanges.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { RunningQueryRow } from '../store/store.ts';
@@ -10,7 +11,14 @@ import { answer, errorAnswers } from './schemas.ts';
 export interface DrainRoutes {
   readonly table: RoutingTableHolder;
   readonly runningQueries: ClusterQueriesLookup;
+  readonly changes: ClusterChanges;
 }
+
+/**
+ * After a cluster was switched off, every replica has stopped giving it queries, and the others know of those that it gave last:
+ * replicas exchange queries that are five seconds old every five seconds.
+ */
+const SETTLED_AFTER_MS = 10_000;
 
 /** Queries that clients follow on a cluster, on all replicas; `complete` is false while the database is unavailable. */
 export type ClusterQueriesLookup = (
@@ -18,7 +26,10 @@ export type ClusterQueriesLookup = (
 ) => Promise<{ readonly queries: readonly RunningQueryRow[]; readonly complete: boolean }>;
 
 /** `GET /api/clusters/{name}/drain`: what a cluster still runs, before it is deleted. */
-export async function drainRoutes(app: FastifyInstance, { table, runningQueries }: DrainRoutes): Promise<void> {
+export async function drainRoutes(
+  app: FastifyInstance,
+  { table, runningQueries, changes }: DrainRoutes,
+): Promise<void> {
   app.get(
     '/api/clusters/:name/drain',
     {
@@ -37,11 +48,13 @@ export async function drainRoutes(app: FastifyInstance, { table, runningQueries 
       }
       const { queries, complete } = await runningQueries(name);
       const { running, queued, checkedAt } = cluster.health;
+      const isSettled = (changes.offFor(name) ?? 0) >= SETTLED_AFTER_MS;
       const hasCounts = checkedAt !== null && (running !== null || queued !== null);
       return reply.send({
         cluster: name,
         active: cluster.active,
-        drained: !cluster.active && complete && queries.length === 0,
+        drained: !cluster.active && isSettled && complete && queries.length === 0,
+        settled: isSettled,
         complete,
         runningQueries: queries.length,
         oldestSince: queries[0] === undefined ? null : iso(queries[0].started),

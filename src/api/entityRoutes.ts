@@ -6,22 +6,22 @@ import { ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate } from '../mode
 import { parseSelectorMatch, parseSelectorUpdate, Selector, SelectorMatch } from '../model/selector.ts';
 import type { Checked } from '../model/validation.ts';
 import type { ClusterRegistry } from '../operator/registry/clusterRegistry.ts';
+import type { GroupTables } from '../operator/registry/declaredGroupWrites.ts';
 import type { ResourceGroupStore } from '../store/resourceGroupStore.ts';
-import type { SchemaStores } from '../store/schemaStores.ts';
 import { malformed } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
 import { groupCreation, groupUpdate } from './resourceGroups/groups.ts';
 import type { TableChange } from './resourceGroups/tableChange.ts';
 import { answer, emptyAnswer, errorAnswers, Force, reference, withoutNulls } from './schemas.ts';
 import { warn } from './warnings.ts';
-import { auditedGroups } from './writes/auditedGroups.ts';
+import { withAuditedGroups } from './writes/auditedGroups.ts';
 import { AuditedRegistry } from './writes/auditedRegistry.ts';
 import { entityFamily } from './writes/writeFamily.ts';
 
 /** Dependencies of the entity routes. */
 export interface EntityRoutes {
   readonly registry: ClusterRegistry;
-  readonly stores: SchemaStores;
+  readonly stores: GroupTables;
   readonly names: ProductNames;
 }
 
@@ -39,9 +39,7 @@ export async function entityRoutes(app: FastifyInstance, { registry, stores, nam
   const audited = new AuditedRegistry(registry, names, entityFamily);
   const parseCluster = clusterParser(names);
   const use = <T>(request: FastifyRequest, work: (store: ResourceGroupStore) => Promise<T>): Promise<T> =>
-    stores.use((request.query as { useSchema?: string }).useSchema ?? null, (store) =>
-      work(auditedGroups(store, request)),
-    );
+    withAuditedGroups(stores, request, (request.query as { useSchema?: string }).useSchema ?? null, work);
 
   app.get(
     '/entity',

@@ -3,10 +3,12 @@ import { Type } from 'typebox';
 import { DescribedRequest } from '../gateway/analysis/describedRequest.ts';
 import type { ExplainRequest } from '../gateway/analysis/explainRequest.ts';
 import { GatewayError } from '../model/errors.ts';
+import type { ProductNames } from '../model/names.ts';
 import { compileCheck } from '../model/validation.ts';
 import { isQueuedId } from '../routing/queryId.ts';
 import type { QueryDecision, StoredDecision } from '../routing/storedDecision.ts';
 import { readTrace } from '../rules/storedTrace.ts';
+import type { QueryOutcomeRecord } from '../store/queryOutcome.ts';
 import type {
   HistoryWriter,
   QueryHistoryRepository,
@@ -15,14 +17,18 @@ import type {
   QueuedQueryRow,
   TransactionRepository,
 } from '../store/store.ts';
+import { outcomeAnswer } from './answers/outcome.ts';
 import { Explanation, RoutedQuery } from './answers/routing.ts';
-import type { Caller } from './auth/caller.ts';
-import { changeRules } from './auth/endpointAccess.ts';
-import { requireAccess } from './auth/guard.ts';
+import { type Caller, queryUserOf } from './auth/caller.ts';
+import { changeRules, explainAll } from './auth/endpointAccess.ts';
+import { callerOf, requireAccess } from './auth/guard.ts';
 import { malformed } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
 import { RuleToTry, wholeRule } from './ruleRoutes.ts';
 import { answer, errorAnswers } from './schemas.ts';
+
+/** The outcome of a query, also one that is not in the database yet; null where there is none. */
+export type OutcomeLookup = (queryId: string) => Promise<QueryOutcomeRecord | null>;
 
 /** Dependencies of the routes that explain routing. */
 export interface ExplainRoutes {
@@ -31,6 +37,8 @@ export interface ExplainRoutes {
   readonly transactions: Pick<TransactionRepository, 'get'>;
   /** Records that are not in the database yet. */
   readonly buffered: HistoryWriter['findBuffered'];
+  readonly names: ProductNames;
+  readonly outcomes: OutcomeLookup;
   /** Queries that wait, or waited; null where none do. */
   readonly queued: Pick<QueuedQueryRepository, 'get'> | null;
 }
@@ -46,7 +54,7 @@ const QueryInPath = Type.Object({ queryId: Type.String({ description: 'Id of the
 /** Where requests would go, and where queries went (docs/rest-api.md#routing-explained). */
 export async function explainRoutes(
   app: FastifyInstance,
-  { explain, history, transactions, buffered, queued }: ExplainRoutes,
+  { explain, history, transactions, buffered, outcomes, queued, names }: ExplainRoutes,
 ): Promise<void> {
   app.post(
     '/api/explain',
@@ -55,7 +63,7 @@ export async function explainRoutes(
         tags,
         summary: 'Explains where a request would go',
         description:
-          'Nothing is sent and no external service is asked. A statement with a transaction id goes to the cluster that began the transaction. With `rule`, as if that rule were in force in place of the one of its name: it is not stored. A call with `rule` needs the right to change rules.',
+          'Nothing is sent and no external service is asked. A statement with a transaction id goes to the cluster that began the transaction. With `rule`, as if that rule were in force in place of the one of its name: it is not stored. A call with `rule` needs the right to change rules. Callers without ADMIN explain requests of their own: `user` and the header of the user are theirs, `groups` is left out, and there is no other line that names a user.',
         body: TriedRequest,
         response: {
           200: answer('The decision and how it came about.', Explanation),
@@ -66,12 +74,19 @@ export async function explainRoutes(
     async (request, reply) => {
       const checked = checkTriedRequest(jsonBody(request));
       if (!checked.ok) throw malformed(checked.problems);
-      const { rule, ...described } = checked.value;
+      const { rule, ...sent } = checked.value;
+      const caller = callerOf(request);
+      const isForAll = await caller.permits(explainAll);
+      const described = isForAll ? sent : ownRequest(sent, caller, { names, identityHeaders: explain.identityHeaders });
       const isTrial = rule !== undefined && rule !== null;
       if (isTrial) await requireAccess(request, changeRules);
       const transactionId = explain.transactionOf(described);
       const began = transactionId === null ? null : await transactions.get(transactionId);
-      if (!isTrial) return reply.send((await explain(described, began)) satisfies Explanation);
+      if (!isTrial) {
+        const explanation = await explain(described, began);
+        // What rules say is for those who may list them; what they did to the caller's own request is not a secret.
+        return reply.send((isForAll ? explanation : { ...explanation, conditions: [] }) satisfies Explanation);
+      }
       return reply.send(await explain.withRule(described, wholeRule(rule.name, rule, 'rule.'), began));
     },
   );
@@ -79,10 +94,9 @@ export async function explainRoutes(
   app.get(
     '/api/queries/:queryId',
     {
-      config: { role: 'USER' },
       schema: {
         tags,
-        summary: 'Shows where a query went and why',
+        summary: 'Shows where a query went and why, and how it ended',
         description: 'Callers without the role ADMIN see their own queries.',
         params: QueryInPath,
         response: { 200: answer('The query and its decision.', RoutedQuery), ...errorAnswers(404, 503) },
@@ -95,12 +109,16 @@ export async function explainRoutes(
       const row = queued !== null && isQueuedId(queryId) ? await queued.get(queryId) : null;
       // One that waited is in the history under the id that its cluster gave it.
       const recorded = row?.engineId ?? queryId;
+      const outcome = isPossible ? await outcomes(recorded) : null;
       const record = isPossible
-        ? (buffered(recorded) ?? (await history.get(recorded)) ?? (row === null ? null : whileWaiting(row)))
+        ? (buffered(recorded) ??
+          (await history.get(recorded)) ??
+          refusedQuery(outcome) ??
+          (row === null ? null : whileWaiting(row)))
         : null;
       if (record === null || !(await maySee(request.caller, record)))
         throw new GatewayError('EG_NOT_FOUND', `There is no query ${queryId.slice(0, 100)} in the history.`);
-      return reply.send(routedQuery(record, row?.id ?? null));
+      return reply.send(await routedQuery(record, row, queued, outcome));
     },
   );
 }
@@ -111,29 +129,95 @@ function whileWaiting({ id, user, source, group, created }: QueuedQueryRow): Que
   return { queryId: id, queryText: '', user, source, routingGroup: group, created, ...nowhere };
 }
 
+/** A submission that no cluster took: the history has it with its outcome alone. */
+function refusedQuery(outcome: QueryOutcomeRecord | null): QueryRecord | null {
+  if (outcome === null || !outcome.refused) return null;
+  const { queryId, queryText, user, source, routingGroup, created, cluster, decision } = outcome;
+  const nowhere = { backendUrl: '', externalUrl: null, cluster: cluster ?? '' };
+  return { queryId, queryText: queryText ?? '', user, source, routingGroup, created, decision, ...nowhere };
+}
+
 /** Administrators see all queries, users their own, as in `findQueryHistory`. */
 async function maySee(caller: Caller | null, record: QueryRecord): Promise<boolean> {
-  if (caller === null || caller.name === record.user) return true;
+  if (caller === null || queryUserOf(caller) === record.user) return true;
   return (await caller.roles()).has('ADMIN');
 }
 
-/** @param queuedAs id under which it waits, or waited, where that is known beside the decision */
-function routedQuery(record: QueryRecord, queuedAs: string | null): RoutedQuery {
-  const { queryId, user, source, routingGroup, cluster, backendUrl, externalUrl, created } = record;
+/** @param row of a query that waits, or waited, where it was found by the id that it waits under */
+async function routedQuery(
+  record: QueryRecord,
+  row: QueuedQueryRow | null,
+  queued: ExplainRoutes['queued'],
+  outcome: QueryOutcomeRecord | null,
+): Promise<RoutedQuery> {
+  const { queryId, queryText, user, source, routingGroup, cluster, backendUrl, externalUrl, created } = record;
   const decision = record.decision === null ? null : readDecision(record.decision);
+  const queuedAs = row?.id ?? decision?.queuedAs ?? null;
+  const waited = row ?? (queuedAs === null ? null : ((await queued?.get(queuedAs)) ?? null));
   return {
     queryId,
+    queryText,
     user,
     source,
     routingGroup,
     cluster,
     backendUrl,
     externalUrl,
+    received: waited === null ? null : new Date(waited.created).toISOString(),
     created: new Date(created).toISOString(),
-    queuedAs: queuedAs ?? decision?.queuedAs ?? null,
+    queuedAs,
     decision,
+    outcome: outcomeAnswer(outcome),
   };
 }
+
+/**
+ * A request that a caller without ADMIN may have explained: their own.
+ * @throws GatewayError EG_FORBIDDEN naming the field that says who somebody else is
+ */
+function ownRequest(
+  sent: DescribedRequest,
+  caller: Caller,
+  { names, identityHeaders: further }: { readonly names: ProductNames; readonly identityHeaders: readonly string[] },
+): DescribedRequest {
+  const { name } = caller;
+  const user = queryUserOf(caller);
+  const refused = (field: string) =>
+    new GatewayError(
+      'EG_FORBIDDEN',
+      `${JSON.stringify(name)} may have requests of their own explained; leave ${field} out, or have the role ADMIN.`,
+      { field },
+    );
+  if (sent.user != null && sent.user !== name && sent.user !== user) throw refused('user');
+  if (sent.groups !== undefined) throw refused('groups');
+  const headers = sent.headers ?? {};
+  const userHeader = names.header('User');
+  const isUser = (header: string) => header.toLowerCase() === names.headerKey('User');
+  for (const [header, value] of Object.entries(headers)) {
+    const isOwn = isUser(header) && [value].flat().every((line) => line === name);
+    const isOthers = isUser(header) || isIdentity(header, names) || further.includes(header.toLowerCase());
+    if (!isOwn && isOthers) throw refused(`headers.${header}`);
+  }
+  const hasUser = Object.keys(headers).some(isUser);
+  // Theirs is mapped already.
+  return { ...sent, user, mapUser: false, headers: hasUser ? headers : { ...headers, [userHeader]: name } };
+}
+
+/** Whether a header says who sends a request, beside the user's own. */
+function isIdentity(header: string, names: ProductNames): boolean {
+  const key = header.toLowerCase();
+  return identityHeaders.has(key) || key === names.headerKey('Original-User') || key === names.headerKey('Role');
+}
+
+const identityHeaders: ReadonlySet<string> = new Set([
+  'authorization',
+  'cookie',
+  'proxy-authorization',
+  'forwarded',
+  'x-forwarded-for',
+  'x-forwarded-user',
+  'x-forwarded-client-cert',
+]);
 
 function readDecision(text: string): QueryDecision {
   const { rules, ...decision } = JSON.parse(text) as StoredDecision;

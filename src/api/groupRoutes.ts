@@ -5,17 +5,22 @@ import { groupProblems } from '../kinds/routingGroup/validation.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
 import type { InventoryGroup, LimitRegistry } from '../operator/registry/limitRegistry.ts';
-import { GroupState } from './answers/limits.ts';
+import { newQueriesWithout } from '../routing/newQueries.ts';
+import type { RoutingTableHolder } from '../routing/tableHolder.ts';
+import { GroupDetails, GroupState } from './answers/limits.ts';
+import { countsOf, declaredState } from './limitAnswers.ts';
 import { DeletedVersion, sentSpec, sentVersion, Version } from './limitBodies.ts';
-import { countsOf, declaredState } from './limitRoutes.ts';
-import { notModified, revalidate } from './revalidation.ts';
+import { notModified, revalidate, VersionedAnswer } from './revalidation.ts';
 import { answer, emptyWriteAnswers, errorAnswers, Force, reference, writeAnswers } from './schemas.ts';
 import { auditedLimitChange } from './writes/auditedLimits.ts';
 import { apiFamily, writeContext } from './writes/writeFamily.ts';
 
 /** Dependencies of the routes of routing groups. */
 export interface GroupRoutes {
-  readonly limits: Pick<LimitRegistry, 'groups' | 'group' | 'putGroup' | 'deleteGroup'>;
+  readonly limits: Pick<LimitRegistry, 'groups' | 'version' | 'group' | 'putGroup' | 'deleteGroup'>;
+  readonly table: RoutingTableHolder;
+  /** `routing.defaultRoutingGroup`, as it is now. */
+  readonly defaultGroup: () => string;
   readonly names: ProductNames;
 }
 
@@ -35,8 +40,13 @@ const GroupInPath = Type.Object({
 });
 
 /** Routing groups with their clusters, and what is declared of them (docs/rest-api.md#groups-and-limits). */
-export async function groupRoutes(app: FastifyInstance, { limits, names }: GroupRoutes): Promise<void> {
+export async function groupRoutes(app: FastifyInstance, options: GroupRoutes): Promise<void> {
+  const { limits, table, defaultGroup, names } = options;
   revalidate(app);
+  const all = new VersionedAnswer(
+    () => limits.version(),
+    () => limits.groups().map(groupState) satisfies readonly GroupState[],
+  );
   const state = (name: string): GroupState | null => {
     const group = limits.group(name);
     return group === null ? null : groupState(group);
@@ -53,7 +63,7 @@ export async function groupRoutes(app: FastifyInstance, { limits, names }: Group
         response: { 200: answer('By name.', Type.Array(reference(GroupState))), ...notModified },
       },
     },
-    (_request, reply) => reply.send(limits.groups().map(groupState) satisfies readonly GroupState[]),
+    (_request, reply) => all.send(reply),
   );
 
   app.get(
@@ -63,14 +73,15 @@ export async function groupRoutes(app: FastifyInstance, { limits, names }: Group
         tags,
         summary: 'A routing group with its clusters, limits and queue',
         params: GroupInPath,
-        response: { 200: answer('The group.', reference(GroupState)), ...notModified, ...errorAnswers(400, 404) },
+        response: { 200: answer('The group.', reference(GroupDetails)), ...notModified, ...errorAnswers(400, 404) },
       },
     },
     (request, reply) => {
       const name = groupInPath(request);
       const group = state(name);
       if (group === null) throw noGroup(name);
-      return reply.send(group);
+      const withoutTakers = newQueriesWithout(table.current, name, defaultGroup());
+      return reply.send({ ...group, isDefault: name === defaultGroup(), withoutTakers } satisfies GroupDetails);
     },
   );
 
@@ -98,6 +109,7 @@ export async function groupRoutes(app: FastifyInstance, { limits, names }: Group
       const { force } = writeContext(request, apiFamily);
       const after = await auditedLimitChange(request, reply, names, {
         object: `routing group ${name}`,
+        name,
         state: () => state(name),
         write: () => limits.putGroup(name, spec, { force, version }),
       });
@@ -125,6 +137,7 @@ export async function groupRoutes(app: FastifyInstance, { limits, names }: Group
       const name = groupInPath(request);
       await auditedLimitChange(request, reply, names, {
         object: `routing group ${name}`,
+        name,
         state: () => state(name),
         write: () => limits.deleteGroup(name, sentVersion(request)),
       });

@@ -49,7 +49,8 @@ export async function heldDeletionRoutes(app: FastifyInstance, { controller }: H
     async (request, reply) => {
       const before = list();
       await controller.confirmDeletions();
-      recordChange(request, { object: 'held deletions', regarding: 'gateway', before, after: list() });
+      const subject = { kind: 'HeldDeletions', name: 'all' };
+      recordChange(request, { object: 'held deletions', subject, regarding: 'gateway', before, after: list() });
       return reply.send(before);
     },
   );

@@ -4,17 +4,18 @@ import { queryLimit } from '../kinds/queryLimit/kind.ts';
 import { QueryLimitSpec } from '../kinds/queryLimit/spec.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
-import type { DeclaredLimits, InventoryLimit, LimitRegistry } from '../operator/registry/limitRegistry.ts';
+import type { InventoryLimit, LimitRegistry } from '../operator/registry/limitRegistry.ts';
 import { LimitState } from './answers/limits.ts';
+import { countsOf, declaredState } from './limitAnswers.ts';
 import { DeletedVersion, sentSpec, sentVersion, Version } from './limitBodies.ts';
-import { notModified, revalidate } from './revalidation.ts';
+import { notModified, revalidate, VersionedAnswer } from './revalidation.ts';
 import { answer, emptyWriteAnswers, errorAnswers, Force, reference, writeAnswers } from './schemas.ts';
 import { auditedLimitChange } from './writes/auditedLimits.ts';
 import { apiFamily, writeContext } from './writes/writeFamily.ts';
 
 /** Dependencies of the routes of query limits. */
 export interface LimitRoutes {
-  readonly limits: Pick<LimitRegistry, 'limits' | 'limit' | 'putLimit' | 'deleteLimit'>;
+  readonly limits: Pick<LimitRegistry, 'limits' | 'version' | 'limit' | 'putLimit' | 'deleteLimit'>;
   readonly names: ProductNames;
 }
 
@@ -38,6 +39,10 @@ const LimitInPath = Type.Object({
 /** Limits of users and sources, and changing them where they are declared (docs/rest-api.md#groups-and-limits). */
 export async function limitRoutes(app: FastifyInstance, { limits, names }: LimitRoutes): Promise<void> {
   revalidate(app);
+  const all = new VersionedAnswer(
+    () => limits.version(),
+    () => limits.limits().map(limitState) satisfies readonly LimitState[],
+  );
   const state = ({ namespace, name }: LimitPath): LimitState | null => {
     const limit = limits.limit(namespace, name);
     return limit === null ? null : limitState(limit);
@@ -53,7 +58,7 @@ export async function limitRoutes(app: FastifyInstance, { limits, names }: Limit
         response: { 200: answer('By namespace and name.', Type.Array(reference(LimitState))), ...notModified },
       },
     },
-    (_request, reply) => reply.send(limits.limits().map(limitState) satisfies readonly LimitState[]),
+    (_request, reply) => all.send(reply),
   );
 
   app.get(
@@ -95,6 +100,7 @@ export async function limitRoutes(app: FastifyInstance, { limits, names }: Limit
       const { force } = writeContext(request, apiFamily);
       const after = await auditedLimitChange(request, reply, names, {
         object: `query limit ${path.namespace}/${path.name}`,
+        name: path.name,
         state: () => state(path),
         write: () => limits.putLimit(path.namespace, path.name, spec, { force, version }),
       });
@@ -123,6 +129,7 @@ export async function limitRoutes(app: FastifyInstance, { limits, names }: Limit
       const path = limitPath(request);
       await auditedLimitChange(request, reply, names, {
         object: `query limit ${path.namespace}/${path.name}`,
+        name: path.name,
         state: () => state(path),
         write: () => limits.deleteLimit(path.namespace, path.name, sentVersion(request)),
       });
@@ -146,19 +153,4 @@ function noLimit({ namespace, name }: LimitPath): GatewayError {
 
 function limitState({ namespace, name, declared, count }: InventoryLimit): LimitState {
   return { namespace, name, spec: declared.spec, ...countsOf(count), ...declaredState(declared) };
-}
-
-/** Counts as answers have them: null where nothing counts. */
-export function countsOf(count: InventoryLimit['count']): Pick<LimitState, 'running' | 'waiting' | 'refused'> {
-  return { running: count?.running ?? null, waiting: count?.waiting ?? null, refused: count?.refused ?? null };
-}
-
-/** What became of a resource, as answers have it. */
-export function declaredState({
-  acceptance,
-  isInForce,
-  version,
-  resource,
-}: DeclaredLimits): Pick<LimitState, 'inForce' | 'message' | 'version' | 'resource'> {
-  return { inForce: isInForce, message: acceptance.message, version, resource };
 }

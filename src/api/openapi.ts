@@ -7,8 +7,9 @@ import { GlobalProperty, StoredGlobalProperty } from '../model/globalProperty.ts
 import { RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
 import { ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate } from '../model/resourceGroup.ts';
 import { Selector, SelectorCreate, SelectorMatch, SelectorUpdate } from '../model/selector.ts';
-import { ClusterState } from './answers/clusters.ts';
-import { GroupState, LimitState } from './answers/limits.ts';
+import { ClusterDetails, ClusterState, NewQueries, SwitchedCluster } from './answers/clusters.ts';
+import { GroupDetails, GroupState, LimitState } from './answers/limits.ts';
+import { QueryOutcome } from './answers/outcome.ts';
 import { Overview } from './answers/overview.ts';
 import { RuleState } from './answers/rules.ts';
 import type { SecurityScheme } from './auth/securitySchemes.ts';
@@ -21,7 +22,8 @@ const shared = [
   ...[ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate],
   ...[Selector, SelectorCreate, SelectorMatch, SelectorUpdate],
   ...[GlobalProperty, StoredGlobalProperty, ExactMatchSelector, WebappError, DescribedRequest],
-  ...[ClusterState, Overview, RuleState, GroupState, LimitState],
+  ...[ClusterState, ClusterDetails, SwitchedCluster, NewQueries, Overview, RuleState],
+  ...[GroupState, GroupDetails, LimitState, QueryOutcome],
 ];
 
 /** What the document says of the program as a whole. */

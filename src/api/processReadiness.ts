@@ -5,6 +5,8 @@ export interface ComponentState {
   readonly ok: boolean;
   /** Sentence for people; of a component that is unavailable: since when and why. */
   readonly message: string;
+  /** Of one that is not ok: it is there, and what it holds has mistakes. Left out: it is unavailable or overloaded. */
+  readonly hasMistakes?: true;
 }
 
 /**

@@ -82,7 +82,14 @@ export async function queueRoutes(app: FastifyInstance, { queuedQueries, table }
       const row = await waitingRow(id);
       const isDropped = row.isHeld ? await queuedQueries.setCommand(id, 'kill') : await queuedQueries.remove(id);
       if (!isDropped) throw notWaiting(id);
-      recordChange(request, { object: `queued query ${id}`, regarding: null, before: audited(row), after: null });
+      const subject = { kind: 'QueuedQuery', name: id };
+      recordChange(request, {
+        object: `queued query ${id}`,
+        subject,
+        regarding: null,
+        before: audited(row),
+        after: null,
+      });
       return reply.code(204).send();
     },
   );
@@ -108,7 +115,8 @@ export async function queueRoutes(app: FastifyInstance, { queuedQueries, table }
       if (!(await queuedQueries.moveFirst(id))) throw notWaiting(id);
       const before = audited(row);
       const after = { ...before, movedFirst: true };
-      recordChange(request, { object: `queued query ${id}`, regarding: null, before, after });
+      const subject = { kind: 'QueuedQuery', name: id };
+      recordChange(request, { object: `queued query ${id}`, subject, regarding: null, before, after });
       return reply.code(204).send();
     },
   );

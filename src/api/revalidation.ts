@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply } from 'fastify';
 import { type TSchema, Type } from 'typebox';
+import type { Clock } from '../model/clock.ts';
 
 /**
  * Makes good answers to the instance's GETs carry an ETag, and answers 304 to callers who have that version already
@@ -11,13 +12,120 @@ export function revalidate(app: FastifyInstance): void {
   app.addHook('onSend', async (request, reply, payload) => {
     const isRead = request.method === 'GET' || request.method === 'HEAD';
     if (!isRead || reply.statusCode !== 200 || typeof payload !== 'string') return payload;
-    // Weak: the same content, whatever compresses it on its way.
-    const tag = `W/"${createHash('sha256').update(payload).digest('base64url')}"`;
+    const ownTag = reply.getHeader('etag');
+    const tag = typeof ownTag === 'string' ? ownTag : tagOf(payload);
     reply.headers({ ETag: tag, 'Cache-Control': 'private, no-cache', Vary: 'Authorization, Cookie' });
     if (!matches(request.headers['if-none-match'], tag)) return payload;
     reply.code(304).removeHeader('content-type');
     return null;
   });
+}
+
+/** Weak: the same content, whatever compresses it on its way. The same at every replica that answers the same. */
+function tagOf(payload: string): string {
+  return `W/"${createHash('sha256').update(payload).digest('base64url')}"`;
+}
+
+/** An answer as it is sent. */
+interface Body {
+  readonly version: number;
+  readonly text: string;
+  readonly tag: string;
+}
+
+/**
+ * A long list that is made once for all callers, and again only when something that it is made of changed: a call in between
+ * costs a look at the version. The routes' instance must {@link revalidate}.
+ */
+export class VersionedAnswer {
+  readonly #version: () => number;
+  readonly #make: () => unknown;
+  #latest: Body | null = null;
+  #making: { readonly version: number; readonly body: Promise<Body> } | null = null;
+
+  /**
+   * @param version grows whenever `make` may answer something else
+   * @param make the body, or a promise of it
+   */
+  constructor(version: () => number, make: () => unknown) {
+    this.#version = version;
+    this.#make = make;
+  }
+
+  /** Answers with the list as it is now. */
+  async send(reply: FastifyReply): Promise<FastifyReply> {
+    const { text, tag } = await this.#present();
+    return reply.header('ETag', tag).type('application/json; charset=utf-8').send(text);
+  }
+
+  #present(): Body | Promise<Body> {
+    const version = this.#version();
+    if (this.#latest?.version === version) return this.#latest;
+    if (this.#making?.version === version) return this.#making.body;
+    const body = this.#makeNow(version).finally(() => {
+      if (this.#making?.body === body) this.#making = null;
+    });
+    this.#making = { version, body };
+    return body;
+  }
+
+  async #makeNow(version: number): Promise<Body> {
+    const text = JSON.stringify(await this.#make());
+    const body = { version, text, tag: tagOf(text) };
+    if (this.#latest === null || this.#latest.version < version) this.#latest = body;
+    return body;
+  }
+}
+
+/** An answer that is made, and until when all callers get it. */
+interface KeptAnswer {
+  readonly until: number;
+  readonly body: Promise<Body>;
+}
+
+/**
+ * Answers that cost the database something: each is made once for all callers, and kept for a time. As many as a bound are kept.
+ * The routes' instance must {@link revalidate}.
+ */
+export class KeptAnswers {
+  readonly #clock: Pick<Clock, 'monotonic'>;
+  readonly #most: number;
+  readonly #answers = new Map<string, KeptAnswer>();
+
+  /** @param most answers that are kept at a time */
+  constructor(clock: Pick<Clock, 'monotonic'>, most: number) {
+    this.#clock = clock;
+    this.#most = most;
+  }
+
+  /**
+   * Answers with what is kept under a key, or makes it.
+   * @param keepMs how long it is kept, milliseconds
+   * @param make the body; where it rejects, nothing is kept
+   */
+  async send(reply: FastifyReply, key: string, keepMs: number, make: () => Promise<unknown>): Promise<FastifyReply> {
+    const { text, tag } = await this.#present(key, keepMs, make);
+    return reply.header('ETag', tag).type('application/json; charset=utf-8').send(text);
+  }
+
+  #present(key: string, keepMs: number, make: () => Promise<unknown>): Promise<Body> {
+    const now = this.#clock.monotonic();
+    const present = this.#answers.get(key);
+    if (present !== undefined && now < present.until) return present.body;
+    const body = make().then((answer) => {
+      const text = JSON.stringify(answer);
+      return { version: 0, text, tag: tagOf(text) };
+    });
+    const mine = { until: now + keepMs, body };
+    this.#answers.delete(key);
+    const [oldest] = this.#answers.size >= this.#most ? this.#answers.keys() : [];
+    if (oldest !== undefined) this.#answers.delete(oldest);
+    this.#answers.set(key, mine);
+    body.catch(() => {
+      if (this.#answers.get(key) === mine) this.#answers.delete(key);
+    });
+    return body;
+  }
 }
 
 /** Whether one of the tags is this one by the weak comparison; `*` is any. */

@@ -10,14 +10,15 @@ import { nullable } from './answers/answer.ts';
 import { RuleInventory, RuleState } from './answers/rules.ts';
 import { malformed } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
-import { notModified, revalidate } from './revalidation.ts';
-import { answer, errorAnswers, Force, reference, writeAnswers } from './schemas.ts';
+import { DeletedVersion, sentVersion } from './limitBodies.ts';
+import { notModified, revalidate, VersionedAnswer } from './revalidation.ts';
+import { answer, emptyWriteAnswers, errorAnswers, Force, reference, writeAnswers } from './schemas.ts';
 import { AuditedRules } from './writes/auditedRules.ts';
 import { apiFamily } from './writes/writeFamily.ts';
 
 /** Dependencies of the routes of routing rules. */
 export interface RuleRoutes {
-  readonly rules: Pick<RoutingRules, 'inventory' | 'byName' | 'update'>;
+  readonly rules: Pick<RoutingRules, 'inventory' | 'inventoryVersion' | 'byName' | 'update' | 'create' | 'delete'>;
   readonly names: ProductNames;
 }
 
@@ -25,7 +26,7 @@ const tags = ['routing rules'];
 const { condition, onUnavailable, stop, suspended } = RoutingRuleSpec.properties;
 
 /** What a rule says, as callers send it. */
-const ruleFields = {
+export const ruleFields = {
   description: Type.Optional(nullable(Type.String({ maxLength: 1024 }), 'Text for people.')),
   priority: Type.Optional(
     nullable(
@@ -58,11 +59,12 @@ const RuleUpdate = Type.Object(
 );
 const checkUpdate = compileCheck(RuleUpdate);
 
-/** A rule that is stored nowhere, to be tried. */
+/** A rule with its name: one to be created, or one that is stored nowhere, to be tried. */
 export const RuleToTry = Type.Object(
   { name: Type.String({ minLength: 1, maxLength: 256 }), ...ruleFields },
-  { additionalProperties: false, description: 'A rule that is asked in place of the one of its name, or added.' },
+  { additionalProperties: false, description: 'A rule: asked in place of the one of its name, or added.' },
 );
+const checkNew = compileCheck(RuleToTry);
 
 const RuleInPath = Type.Object({
   name: Type.String({ minLength: 1, description: 'Name of the rule, percent-encoded.' }),
@@ -75,6 +77,10 @@ const RuleInPath = Type.Object({
 export async function ruleRoutes(app: FastifyInstance, { rules, names }: RuleRoutes): Promise<void> {
   const audited = new AuditedRules(rules, (name) => rules.byName(name), names, apiFamily);
   revalidate(app);
+  const all = new VersionedAnswer(
+    () => rules.inventoryVersion(),
+    async () => (await rules.inventory()) satisfies RuleInventory,
+  );
 
   app.get(
     '/api/rules',
@@ -86,7 +92,7 @@ export async function ruleRoutes(app: FastifyInstance, { rules, names }: RuleRou
         response: { 200: answer('The rules.', RuleInventory), ...notModified },
       },
     },
-    async (_request, reply) => reply.send((await rules.inventory()) satisfies RuleInventory),
+    (_request, reply) => all.send(reply),
   );
 
   app.put(
@@ -113,6 +119,55 @@ export async function ruleRoutes(app: FastifyInstance, { rules, names }: RuleRou
       return reply.send(after satisfies RuleState);
     },
   );
+
+  app.post(
+    '/api/rules',
+    {
+      schema: {
+        tags,
+        summary: 'Creates a rule',
+        description: 'As a resource, also where there is a rules file. 409 where a rule has the name.',
+        body: RuleToTry,
+        response: {
+          ...writeAnswers('The rule, in force.', reference(RuleState)),
+          ...errorAnswers(400, 403, 409, 413, 415, 422, 503),
+        },
+      },
+    },
+    async (request, reply) => {
+      const checked = checkNew(jsonBody(request));
+      if (!checked.ok) throw malformed(checked.problems);
+      const { name, ...said } = checked.value;
+      if (!isPrintable(name)) throw malformed([{ field: 'name', message: 'must not hold control characters' }]);
+      const after = await audited.create(request, reply, wholeRule(name, said));
+      if (after === null) throw new GatewayError('EG_CONFLICT', `the rule ${name} was deleted meanwhile`);
+      return reply.send(after satisfies RuleState);
+    },
+  );
+
+  app.delete(
+    '/api/rules/:name',
+    {
+      schema: {
+        tags,
+        summary: 'Deletes a rule where it lives',
+        description: 'Its resource, or its document of the rules file.',
+        params: RuleInPath,
+        querystring: DeletedVersion,
+        response: { ...emptyWriteAnswers('Deleted.'), ...errorAnswers(400, 403, 404, 409, 413, 422, 503) },
+      },
+    },
+    async (request, reply) => {
+      const { name } = request.params as { name: string };
+      await audited.delete(request, reply, name, sentVersion(request));
+      return reply.send();
+    },
+  );
+}
+
+/** No database takes all control characters in a name, nor does a header. */
+function isPrintable(name: string): boolean {
+  return !/\p{Cc}/u.test(name);
 }
 
 function sentChange(request: FastifyRequest): RuleChange {

@@ -3,6 +3,7 @@ import { Command } from 'commander';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { createLogging } from '../config/logger.ts';
 import { type DescribedRequest, parseDescribedRequest } from '../gateway/analysis/describedRequest.ts';
+import type { MappedUsers } from '../gateway/user/mappedUsers.ts';
 import { GatewayError } from '../model/errors.ts';
 import { type ProductNames, productNames } from '../model/names.ts';
 import { isRecord } from '../model/record.ts';
@@ -10,12 +11,14 @@ import { type ExplainedRouting, routingOf } from '../routing/explanation.ts';
 import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
 import { routers } from '../routing/routers/routers.ts';
 import { emptyTable } from '../routing/routingTable.ts';
+import { userRefusal } from '../routing/userRefusal.ts';
 import { REFERENCE_PRIORITY } from '../rules/compile/priorityDifferences.ts';
-import type { RuleSet, RuleTrace } from '../rules/decision.ts';
+import type { RuleRequest, RuleSet, RuleTrace } from '../rules/decision.ts';
 import { readLastQueries } from '../store/openStore.ts';
+import { compareEdits, reportLines } from './compareEdits.ts';
 import { configFlags, configName, oneMoreFile, readConfigFiles } from './configFile.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
-import { offlineRequests } from './offlineRequests.ts';
+import { offlineMapping, offlineRequests } from './offlineRequests.ts';
 import { offlineRules } from './offlineRules.ts';
 import { databaseSettings } from './settings.ts';
 
@@ -25,6 +28,9 @@ interface CompareOptions {
   readonly requests?: string;
   readonly history?: string;
   readonly json?: boolean;
+  readonly edits?: string;
+  readonly delete?: readonly string[];
+  readonly since?: string;
 }
 
 /** A request to decide, and how it is called in the output. */
@@ -43,7 +49,7 @@ const MOST_QUERIES = 100_000;
 export const compareCommand: CommandFactory = (io, finish) =>
   new Command('compare')
     .description(
-      'decide recorded requests by the rules file of Trino Gateway as that gateway does, and by rules as this one does; exit code 1 where some would move',
+      'decide recorded requests by the rules file of Trino Gateway as that gateway does, and by rules as this one does; or, with --edits or --delete, the history of this gateway by its rules and by edited ones; exit code 1 where some would move',
     )
     .requiredOption(
       configFlags,
@@ -56,17 +62,24 @@ export const compareCommand: CommandFactory = (io, finish) =>
     )
     .option('--requests <file>', 'requests as JSON: a list or a line each; fields as of evaluate, and id')
     .option('--history <n>', 'the last N queries of the history in the database')
+    .option(
+      '--edits <path>',
+      "rules to replace or add to this gateway's, as after that change: a rules file, manifests, or a directory of them",
+    )
+    .option('--delete <name>', "a rule to leave out of this gateway's; may be repeated", oneMoreFile)
+    .option('--since <duration>', 'with --edits or --delete: how far back the history is decided; 24h by default')
     .option('--json', 'print a line of JSON for each request that would move')
     .action(async (options: CompareOptions) => finish(await compare(options, io)));
 
 async function compare(options: CompareOptions, io: CliIo): Promise<number> {
   const complain = (line: string): void => void io.stderr.write(`${line}\n`);
+  if (options.edits !== undefined || options.delete !== undefined) return await compareRules(options, io);
   const count = options.history === undefined ? null : Number(options.history);
   if ((options.requests === undefined) === (count === null)) {
     complain('error: give one of --requests FILE and --history N');
     return codes.trouble;
   }
-  if (count !== null && !(Number.isInteger(count) && count > 0 && count <= MOST_QUERIES)) {
+  if (count !== null && !isCount(count)) {
     complain(`error: --history must be a whole number from 1 to ${MOST_QUERIES}`);
     return codes.trouble;
   }
@@ -90,20 +103,29 @@ async function compare(options: CompareOptions, io: CliIo): Promise<number> {
     count === null ? await readRequests(options.requests ?? '', complain) : await readHistory(config, names, count, io);
   if (recorded === null) return codes.trouble;
 
-  const ruleRequest = offlineRequests(names, analysis.analyzeRequest, [
-    STATEMENT_PATH,
-    ...config.additionalStatementPaths,
-  ]);
+  const mapping = await readMapping(config, complain);
+  if (mapping === undefined) return codes.trouble;
+  const statementPaths = [STATEMENT_PATH, ...config.additionalStatementPaths];
+  const asSent = offlineRequests(names, analysis.analyzeRequest, { statementPaths });
+  const asMapped = offlineRequests(names, analysis.analyzeRequest, { statementPaths, mapping });
   const chain = routers({ names, defaultGroup: () => config.routing.defaultRoutingGroup, external: null });
-  const decide = (request: DescribedRequest, rules: RuleSet): Promise<ExplainedRouting> =>
-    routingOf(chain, ruleRequest(request), { ...emptyTable, rules });
+  const decide = async (request: RuleRequest, rules: RuleSet): Promise<ExplainedRouting> => {
+    const routing = await routingOf(chain, request, { ...emptyTable, rules });
+    const refusal = request.user === null ? null : userRefusal(request.user);
+    return refusal === null ? routing : { ...routing, refused: { refusal, rule: null } };
+  };
   let moved = 0;
   for (const { id, request } of recorded) {
-    const [there, here] = [await decide(request, before), await decide(request, after)];
+    // Trino Gateway maps no names.
+    const mapped = asMapped(request);
+    const [there, here] = [await decide(asSent(request), before), await decide(mapped, after)];
     const [from, to] = [target(there), target(here)];
     if (from === to) continue;
     moved += 1;
-    const why = differences(there.decision.trace.rules, here.decision.trace.rules);
+    const why = [
+      ...mappingLines(mapped),
+      ...differences(there.decision.trace.rules, here.decision.trace.rules, here.refused),
+    ];
     if (options.json === true) io.stdout.write(`${JSON.stringify({ id, from, to, why })}\n`);
     else io.stdout.write(`${id}: ${from} -> ${to}\n${why.map((line) => `  ${line}\n`).join('')}`);
   }
@@ -112,15 +134,56 @@ async function compare(options: CompareOptions, io: CliIo): Promise<number> {
   return moved === 0 ? codes.alike : codes.different;
 }
 
+/** The history decided by the rules of a gateway that runs, and by edited ones. */
+async function compareRules(options: CompareOptions, io: CliIo): Promise<number> {
+  const complain = (line: string): void => void io.stderr.write(`${line}\n`);
+  if (options.rules !== undefined || options.requests !== undefined) {
+    complain('error: --edits and --delete take no --rules and no --requests: they compare with the rules in force');
+    return codes.trouble;
+  }
+  const count = Number(options.history ?? MOST_QUERIES);
+  if (!isCount(count)) {
+    complain(`error: --history must be a whole number from 1 to ${MOST_QUERIES}`);
+    return codes.trouble;
+  }
+  const loaded = await readConfigFiles(options.config, io);
+  if (loaded === null) return codes.trouble;
+  const report = await compareEdits(loaded.config, options, count, io);
+  if (report === null) return codes.trouble;
+  if (options.json === true) io.stdout.write(`${JSON.stringify(report)}\n`);
+  else
+    io.stdout.write(
+      reportLines(report)
+        .map((line) => `${line}\n`)
+        .join(''),
+    );
+  return report.moved + report.unknown === 0 ? codes.alike : codes.different;
+}
+
+function isCount(count: number): boolean {
+  return Number.isInteger(count) && count > 0 && count <= MOST_QUERIES;
+}
+
 /** Where a request goes, for people. */
 function target({ decision, refused }: ExplainedRouting): string {
-  if (refused !== null) return `denied by rule ${refused.rule}`;
+  if (refused !== null) return refused.rule === null ? 'refused by the user mapping' : `denied by rule ${refused.rule}`;
   if (decision.cluster !== null) return `cluster ${decision.cluster}`;
   return `routing group ${decision.group}`;
 }
 
+/** What the user mapping made of a user. */
+function mappingLines({ user }: RuleRequest): readonly string[] {
+  if (user?.refusal !== undefined) return [user.refusal];
+  if (user?.mapping === undefined || user.mapping.from === user.user) return [];
+  return [`user ${user.mapping.from} before, ${user.user} now`];
+}
+
 /** What the rules did differently; where each did the same, the order in which they put their groups. */
-function differences(before: readonly RuleTrace[], after: readonly RuleTrace[]): readonly string[] {
+function differences(
+  before: readonly RuleTrace[],
+  after: readonly RuleTrace[],
+  refused: ExplainedRouting['refused'],
+): readonly string[] {
   const what = ({ outcome, put, error }: RuleTrace): string =>
     `${outcome}${put === undefined ? '' : ` ${JSON.stringify(put)}`}${error === undefined ? '' : ` (${error})`}`;
   const names = [...new Set([...before, ...after].map(({ rule }) => rule))];
@@ -130,13 +193,28 @@ function differences(before: readonly RuleTrace[], after: readonly RuleTrace[]):
     const [there, here] = [old === undefined ? 'absent' : what(old), now === undefined ? 'absent' : what(now)];
     return there === here ? [] : [`rule ${name}: ${there} before, ${here} now`];
   });
-  if (lines.length > 0) return lines;
+  if (lines.length > 0 || refused?.rule === null) return lines;
   const order = (rules: readonly RuleTrace[]): string =>
     rules
       .filter(({ outcome }) => outcome === 'fired')
       .map(({ rule, priority }) => `${rule} (priority ${priority})`)
       .join(', ');
   return [`rules fire in the order ${order(before)} before, ${order(after)} now; the last one decides`];
+}
+
+/** `userMapping` of a configuration; null without it, undefined where it cannot be used. */
+async function readMapping(
+  { userMapping }: GatewayConfig,
+  complain: (line: string) => void,
+): Promise<MappedUsers | null | undefined> {
+  if (userMapping === null) return null;
+  try {
+    return await offlineMapping(userMapping);
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    complain(`error: ${error.message}`);
+    return undefined;
+  }
 }
 
 /** Requests of a file; null where it has mistakes. */

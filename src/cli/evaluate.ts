@@ -2,13 +2,17 @@ import { readFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { Command } from 'commander';
 import { parseDescribedRequest } from '../gateway/analysis/describedRequest.ts';
+import type { MappedUsers } from '../gateway/user/mappedUsers.ts';
+import { GatewayError } from '../model/errors.ts';
 import { productNames } from '../model/names.ts';
 import { type ExplainedRouting, routingOf } from '../routing/explanation.ts';
 import { routers } from '../routing/routers/routers.ts';
 import { emptyTable } from '../routing/routingTable.ts';
+import { userRefusal } from '../routing/userRefusal.ts';
 import type { RuleRequest } from '../rules/decision.ts';
+import { evaluateGroups } from './evaluateGroups.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
-import { offlineRequests } from './offlineRequests.ts';
+import { offlineMapping, offlineRequests } from './offlineRequests.ts';
 import { offlineRules } from './offlineRules.ts';
 import { PRIORITY_MISTAKE, priorityOption } from './priorityOption.ts';
 import { productOfRules } from './productName.ts';
@@ -17,7 +21,10 @@ import { evaluateCase, type RuleCase } from './ruleCases.ts';
 interface EvaluateOptions {
   readonly cases?: boolean;
   readonly rules?: string;
+  readonly resourceGroups?: string;
+  readonly groups?: string;
   readonly request?: string;
+  readonly userMapping?: string;
   readonly product?: string;
   readonly analysis: boolean;
   readonly defaultGroup: string;
@@ -25,15 +32,18 @@ interface EvaluateOptions {
   readonly defaultPriority?: string;
 }
 
-/** `evaluate`: what rules say about a request. */
+/** `evaluate`: what rules, or a file of resource groups, say about a request. */
 export const evaluateCommand: CommandFactory = (io, finish) =>
   new Command('evaluate')
-    .description('show what rules decide for a request, without sending anything')
+    .description('show what rules decide for a request, or which resource group takes it, without sending anything')
     .option('--rules <path>', 'the rules: a rules file, manifests, or a directory of manifests')
+    .option('--resource-groups <file>', "in place of rules: a file of the engine's resource groups")
+    .option('--groups <names>', 'groups of the user, with commas; for --resource-groups')
     .option(
       '--request <file>',
-      'the request as JSON: method, path, headers, body, remoteAddr, user; - for standard input',
+      'the request as JSON: method, path, headers, body, remoteAddr, user, mapUser, groups; - for standard input',
     )
+    .option('--user-mapping <file>', 'rules for the names of users, as userMapping.file; for --rules')
     .option(
       '--product <name>',
       'product name in headers and rules (protocol.productName); inferred from the names in the rules by default',
@@ -45,11 +55,19 @@ export const evaluateCommand: CommandFactory = (io, finish) =>
     .option('--cases', 'read expressions and rules files as JSON lines from standard input, write one result a line')
     .action(async (options: EvaluateOptions) => {
       if (options.cases === true) return finish(await answerCases(io));
-      if (options.rules === undefined || options.request === undefined) {
-        io.stderr.write('error: engine-gateway evaluate --rules rules.yaml --request request.json\n');
+      const { rules, resourceGroups, request } = options;
+      if ((rules === undefined) === (resourceGroups === undefined) || request === undefined) {
+        io.stderr.write(
+          'error: engine-gateway evaluate --rules rules.yaml --request request.json, or --resource-groups FILE in place of --rules\n',
+        );
         return finish(exitCodes.usage);
       }
-      finish(await evaluate(options.rules, options.request, options, io));
+      if (resourceGroups !== undefined) {
+        const description = await readDescription(request, io);
+        if (description === null) return finish(exitCodes.failure);
+        return finish(await evaluateGroups(resourceGroups, { path: request, description }, options, io));
+      }
+      finish(await evaluate(rules as string, request, options, io));
     });
 
 async function evaluate(rulesPath: string, requestPath: string, options: EvaluateOptions, io: CliIo): Promise<number> {
@@ -70,15 +88,35 @@ async function evaluate(rulesPath: string, requestPath: string, options: Evaluat
     for (const { field, message } of checked.problems) io.stderr.write(`${requestPath}: error: ${field} ${message}\n`);
     return exitCodes.failure;
   }
-  const request = offlineRequests(names, options.analysis)(checked.value);
+  const mapping = await readMapping(options.userMapping, io);
+  if (mapping === undefined) return exitCodes.failure;
+  const request = offlineRequests(names, options.analysis, { mapping })(checked.value);
   if (options.json === true) {
-    io.stdout.write(`${JSON.stringify(ruleSet.decide(request), null, 2)}\n`);
+    const { mapping: { from } = { from: undefined }, refusal } = request.user ?? {};
+    const answer = {
+      ...ruleSet.decide(request),
+      ...(from === undefined ? {} : { userMapping: { from } }),
+      ...(refusal === undefined ? {} : { refused: refusal }),
+    };
+    io.stdout.write(`${JSON.stringify(answer, null, 2)}\n`);
     return exitCodes.success;
   }
   const chain = routers({ names, defaultGroup: () => options.defaultGroup, external: null });
   const table = { ...emptyTable, rules: ruleSet };
   io.stdout.write(readable(await routingOf(chain, request, table), request));
   return exitCodes.success;
+}
+
+/** The user mapping of a file; null without one, undefined where it cannot be used. */
+async function readMapping(file: string | undefined, io: CliIo): Promise<MappedUsers | null | undefined> {
+  if (file === undefined) return null;
+  try {
+    return await offlineMapping({ pattern: null, file });
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    io.stderr.write(`error: ${error.message.replace('userMapping.file', '--user-mapping')}\n`);
+    return undefined;
+  }
 }
 
 async function readDescription(path: string, io: CliIo): Promise<unknown> {
@@ -101,12 +139,20 @@ async function readAll(stream: NodeJS.ReadableStream): Promise<string> {
 function readable({ decision, refused }: ExplainedRouting, request: RuleRequest): string {
   const lines: string[] = [];
   const { group, cluster, rule, decidedBy } = decision;
-  if (refused !== null) lines.push(`denied by ${refused.rule}: ${refused.refusal.message}`);
+  const refusal = request.user === null ? null : userRefusal(request.user);
+  if (refusal !== null) lines.push(`refused: ${refusal.message}`);
+  else if (refused !== null) lines.push(`denied by ${refused.rule}: ${refused.refusal.message}`);
   else if (cluster !== null) lines.push(`cluster ${cluster} (rule ${rule})`);
   else if (decidedBy === 'default') lines.push(`routing group ${group} (default: no rule set one)`);
   else lines.push(`routing group ${group} (rule ${rule})`);
   const properties = request.queryProperties;
-  if (request.user !== null) lines.push(`user: ${request.user.user ?? 'none'}`);
+  if (request.user !== null) {
+    const groups = request.user.membership?.groups ?? [];
+    const inGroups = groups.length === 0 ? '' : ` in ${groups.join(', ')}`;
+    const { mapping } = request.user;
+    const before = mapping === undefined ? '' : `, mapped from ${mapping.from}`;
+    lines.push(`user: ${request.user.user ?? 'none'}${before}${inGroups}`);
+  }
   if (properties !== null && properties.errorMessage !== null) lines.push(`statement: ${properties.errorMessage}`);
   else if (properties !== null && properties.queryType !== '') {
     const tables = properties.tables.map((parts) => parts.join('.')).join(', ');

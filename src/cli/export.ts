@@ -1,11 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import { Command } from 'commander';
+import type { Logger } from 'pino';
 import { createLogging } from '../config/logger.ts';
 import type { ExportedRule } from '../kinds/exported.ts';
 import { GatewayError } from '../model/errors.ts';
+import { checkGroupsFile } from '../model/groupsFile/groupsFile.ts';
+import { environmentsOf, storedGroups } from '../model/groupsFile/storedGroups.ts';
 import { exportManifests } from '../operator/exportManifests.ts';
 import { parseRulesFile } from '../rules/compile/rulesFile.ts';
-import { readBackends } from '../store/openStore.ts';
+import { readBackends, readResourceGroups } from '../store/openStore.ts';
 import { configFlags, oneMoreFile, readConfigFiles } from './configFile.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 import { databaseSettings } from './settings.ts';
@@ -15,9 +18,11 @@ interface ExportOptions {
   readonly rules?: string;
   readonly namespace?: string;
   readonly all?: boolean;
+  readonly resourceGroups?: string;
+  readonly manifest?: boolean;
 }
 
-/** `export`: prints what a gateway that ran before has in database and rules file as manifests. */
+/** `export`: prints what a gateway that ran before has in database and rules file as manifests, or its resource groups. */
 export const exportCommand: CommandFactory = (io, finish) =>
   new Command('export')
     .description('print clusters of the database and rules of a rules file as manifests, ready for kubectl apply')
@@ -25,7 +30,55 @@ export const exportCommand: CommandFactory = (io, finish) =>
     .option('--rules <file>', "rules file; the configuration's routingRules.rulesConfigPath by default")
     .option('-n, --namespace <name>', 'namespace to write into each manifest')
     .option('--all', 'clusters that have a resource already, too')
-    .action(async (options: ExportOptions) => finish(await printManifests(options, io)));
+    .option(
+      '--resource-groups <environment>',
+      "in place of manifests: the resource groups of an environment as a file of the engine's file-based manager",
+    )
+    .option('--manifest', 'with --resource-groups: as a resource, which takes the rows over when it is applied')
+    .action(async (options: ExportOptions) =>
+      finish(await (options.resourceGroups === undefined ? printManifests(options, io) : printGroups(options, io))),
+    );
+
+/**
+ * Prints the resource groups of an environment as JSON, and what is wrong with them to standard error.
+ * @returns exit code
+ */
+async function printGroups(options: ExportOptions, io: CliIo): Promise<number> {
+  const loaded = await readConfigFiles(options.config, io);
+  if (loaded === null) return exitCodes.failure;
+  const { resourceGroups: environment = '' } = options;
+  try {
+    const rows = await readResourceGroups({ ...databaseSettings(loaded.config), logger: warnings(io) });
+    const present = environmentsOf(rows.groups);
+    if (!present.includes(environment)) {
+      const others =
+        present.length === 0 ? 'there are none with an environment' : `there are groups of ${present.join(', ')}`;
+      io.stderr.write(`error: there is no resource group of the environment ${environment}; ${others}\n`);
+      return exitCodes.failure;
+    }
+    const { file, problems } = storedGroups(rows, environment);
+    const check = checkGroupsFile(file);
+    for (const { field, message } of [...problems, ...check.problems, ...check.warnings]) {
+      io.stderr.write(`warning: ${field} ${message}\n`);
+    }
+    if (options.manifest !== true) io.stdout.write(`${JSON.stringify(file, null, 2)}\n`);
+    else {
+      const exported = { clusters: [], rules: [], resourceGroups: [{ environment, file }] };
+      const gatewayClass = loaded.config.resources.class;
+      io.stdout.write(exportManifests({ ...exported, namespace: options.namespace ?? null, gatewayClass }).yaml);
+    }
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    io.stderr.write(`error: ${error.message}\n`);
+    return exitCodes.failure;
+  }
+  return exitCodes.success;
+}
+
+/** Results go to standard output: the log must not. */
+function warnings(io: CliIo): Logger {
+  return createLogging({ level: 'warn', destination: { write: (line) => io.stderr.write(line) } }).logger;
+}
 
 /**
  * Reads the database as it is, without making anything in it.
@@ -37,10 +90,8 @@ async function printManifests(options: ExportOptions, io: CliIo): Promise<number
   const { routingRules, resources } = loaded.config;
   const rules = await readRules(options.rules ?? routingRules.rulesConfigPath, routingRules.defaultPriority, io);
   if (rules === null) return exitCodes.failure;
-  // Results go to standard output: the log must not.
-  const { logger } = createLogging({ level: 'warn', destination: { write: (line) => io.stderr.write(line) } });
   try {
-    const rows = await readBackends({ ...databaseSettings(loaded.config), logger });
+    const rows = await readBackends({ ...databaseSettings(loaded.config), logger: warnings(io) });
     const clusters = rows.filter((row) => options.all === true || !row.managed);
     const namespace = options.namespace ?? null;
     const { yaml, problems } = exportManifests({ clusters, rules, namespace, gatewayClass: resources.class });

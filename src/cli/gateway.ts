@@ -8,6 +8,7 @@ import { Http2Connections } from '../gateway/server/http2Connections.ts';
 import { OpenRequests } from '../gateway/server/openRequests.ts';
 import { TlsMetrics } from '../gateway/tls/tlsWatch.ts';
 import { DEFAULT_CACHE_BYTES, requestAnalysis } from '../sql/analyzeRequest.ts';
+import { startHourlySums } from '../store/hourlySumsJob.ts';
 import { startRetention } from '../store/retention.ts';
 import { openAdmission } from './gateway/admission.ts';
 import { openClientCertificates } from './gateway/clientCertificates.ts';
@@ -19,6 +20,7 @@ import { openStorage } from './gateway/storage.ts';
 import { openIncomingTls, openOutgoingTls } from './gateway/tls.ts';
 import { openTracing } from './gateway/tracing.ts';
 import { openDataPlane, openExternalRules, openQueue } from './gateway/traffic.ts';
+import { openMappedUsers, openUserGroups } from './gateway/userGroups.ts';
 import { listen } from './listeners.ts';
 import { sharesOrigin } from './settings.ts';
 
@@ -59,11 +61,13 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
 export async function startComponents({ context, configure, beginStop, close }: OpenContext): Promise<RunningGateway> {
   const { config, current, version, names, logger, clock, onClose } = context;
   const storage = await openStorage(context);
-  const control = await openControl(context, storage.store);
+  const control = await openControl(context, storage);
   const tlsMetrics = new TlsMetrics(context.metrics);
   const tls = await openOutgoingTls(context, control.table, tlsMetrics);
   const clientTls = await openIncomingTls(context, tlsMetrics);
   const certificates = await openClientCertificates(context);
+  const mapping = await openMappedUsers(context);
+  const groups = await openUserGroups(context, mapping);
   const monitors = openMonitors(context, control, tls.healthChecks);
   const longAnalysis = new AnalysisThread();
   onClose(() => longAnalysis.close());
@@ -95,7 +99,7 @@ export async function startComponents({ context, configure, beginStop, close }: 
   const queue = await openQueue(context, storage.store);
   const waits = openAdmission(context, control, storage, queue);
   const { admission, runningQueries } = waits;
-  const dataPlane = openDataPlane(context, {
+  const dataPlane = await openDataPlane(context, {
     queue,
     storage,
     control,
@@ -105,19 +109,40 @@ export async function startComponents({ context, configure, beginStop, close }: 
     runningQueries,
     bodies,
     certificates,
+    mapping,
+    groups,
     externalRules,
     tls: tls.clusters,
     tracing: await openTracing(context),
   });
-  const api = await openApi(context, storage, control, analyze, bodies, externalRules, certificates, waits);
+  const api = await openApi(
+    context,
+    storage,
+    control,
+    analyze,
+    bodies,
+    externalRules,
+    { certificates, mapping, groups },
+    waits,
+    dataPlane,
+  );
   const stopRetention = startRetention({
     store: storage.store,
     historyHours: () => current().dataStore.queryHistoryHoursRetention,
+    audit: () => current().audit,
     fence: () => control.operator.leadership.fence,
     logger,
     clock,
   });
   onClose(stopRetention);
+  onClose(
+    startHourlySums({
+      sums: storage.store.hourlySums,
+      isLeader: () => control.operator.leadership.fence !== null,
+      logger,
+      clock,
+    }),
+  );
   monitors.start();
   await control.start();
   await dataPlane.start();

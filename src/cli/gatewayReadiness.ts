@@ -72,7 +72,7 @@ function sourceState({ source }: ReadinessOptions): ComponentState {
   });
   const name = 'resource source';
   if (!available) return { name, ok: false, message: `${source.name} is unavailable: ${reason ?? 'no reason known'}` };
-  if (problems.length > 0) return { name, ok: false, message: problems.join('; ') };
+  if (problems.length > 0) return { name, ok: false, message: problems.join('; '), hasMistakes: true };
   return { name, ok: true, message: `${source.name} is followed` };
 }
 

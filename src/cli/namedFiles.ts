@@ -3,6 +3,8 @@ import { sessionKeys } from '../api/auth/sessionKeys.ts';
 import type { Environment } from '../config/environment.ts';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { readTlsFiles, TlsFileError, tlsMaterial } from '../gateway/tls/tlsFiles.ts';
+import { readGroupFile } from '../gateway/user/groups/groupFile.ts';
+import { openNameRules } from '../gateway/user/mappedUsers.ts';
 import { readKeyFiles } from '../gateway/user/signingKeys.ts';
 import { openUserMapping } from '../gateway/user/userMapping.ts';
 import { GatewayError } from '../model/errors.ts';
@@ -43,6 +45,9 @@ export async function namedFileProblems(config: GatewayConfig, environment: Envi
     () => sessionKeys(keySource(authentication)),
     () => ldap(authentication?.form?.ldapConfigPath ?? null, 'authentication.form.ldapConfigPath'),
     () => openUserMapping(config.requestAnalyzerConfig, productNames(config.protocol.productName)),
+    async () => config.userMapping === null || openNameRules(config.userMapping),
+    async () => config.userGroups?.file == null || readGroupFile(config.userGroups.file.path),
+    () => ldap(config.userGroups?.ldap?.configPath ?? null, 'userGroups.ldap.configPath'),
     async () => tokenKeys === null || readKeyFiles(tokenKeys),
     () => ldap(authorization?.ldapConfigPath ?? null, 'authorization.ldapConfigPath'),
   ];

@@ -7,6 +7,7 @@ import type { UserCheckSettings } from '../gateway/health/checkSettings.ts';
 import type { MonitorSettings } from '../gateway/health/clusterMonitor.ts';
 import type { PageCookieOptions } from '../gateway/pages/browserPlace.ts';
 import type { HandshakeCookieOptions } from '../gateway/pages/handshakeCookies.ts';
+import type { ReplaySettings } from '../gateway/replay/replayJob.ts';
 import type { UpstreamOptions } from '../gateway/upstreams/upstreams.ts';
 import type { ClusterPolicy } from '../kinds/engineCluster/clusterPolicy.ts';
 import { ClusterAddresses } from '../model/clusterAddresses.ts';
@@ -15,6 +16,7 @@ import type { ProductNames } from '../model/names.ts';
 import type { StrategyName } from '../model/strategies.ts';
 import type { DeletionGuardSettings } from '../operator/reconcile/deletionGuard.ts';
 import type { RequestKey } from '../routing/admissionPolicy.ts';
+import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
 import { requestKeyOf } from '../routing/requestKey.ts';
 import type { RuleCompilerOptions } from '../rules/ruleCompiler.ts';
 import { LONGEST_ANALYZED } from '../sql/analyzeRequest.ts';
@@ -220,6 +222,21 @@ export function sharesOrigin({ server }: GatewayConfig): boolean {
 /** `dataStore` as the store takes it. */
 export function databaseSettings({ dataStore: { jdbcUrl, user, password } }: GatewayConfig): JdbcSettings {
   return { jdbcUrl, user: user ?? undefined, password: password ?? undefined };
+}
+
+/** What a replay of the history has to know of the configuration, as it is now. */
+export function replaySettings(config: GatewayConfig): ReplaySettings {
+  const { requestAnalyzerConfig, queryHistory } = config;
+  return {
+    productName: config.protocol.productName,
+    defaultGroup: config.routing.defaultRoutingGroup,
+    statementPaths: [STATEMENT_PATH, ...config.additionalStatementPaths],
+    analyzeRequest: requestAnalyzerConfig.analyzeRequest,
+    maxAnalyzed: Math.min(requestAnalyzerConfig.maxBodySize, LONGEST_ANALYZED),
+    clientsUseV2Format: requestAnalyzerConfig.isClientsUseV2Format,
+    maxTextSize: queryHistory.maxTextSize,
+    redacts: queryHistory.redact.length > 0,
+  };
 }
 
 /** `resources.massDeletion` as the operator takes it. */

@@ -6,6 +6,7 @@ import { checkRulesFile } from '../rules/compile/checkRules.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
 import { duplicates, type NamedPlace } from './duplicates.ts';
 import { groupReferences } from './groupReferences.ts';
+import { checkGroupsFileText, looksLikeGroupsFile } from './groupsFileCheck.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 import { checkManifests, type Finding } from './manifestCheck.ts';
 import { holdsManifests } from './offlineRules.ts';
@@ -30,10 +31,12 @@ interface Settings {
   readonly gatewayClass: string | undefined;
 }
 
-/** `validate`: checks manifests and rules files, for pipelines. */
+/** `validate`: checks manifests, rules files and files of resource groups, for pipelines. */
 export const validateCommand: CommandFactory = (io, finish) =>
   new Command('validate')
-    .description('check manifests and rules files: exit code 1 and file:line messages for mistakes')
+    .description(
+      'check manifests, rules files and files of resource groups: exit code 1 and file:line messages for mistakes',
+    )
     .argument('<path...>', 'files, or directories whose .yaml, .yml and .json files are checked')
     .option(
       '--product <name>',
@@ -84,8 +87,13 @@ async function validate(
   for (const path of files) {
     const text = await readFile(path, 'utf8').catch(() => null);
     const isManifest = text !== null && holdsManifests(text);
-    const isRules = text === null || (!isManifest && looksLikeRules(text));
-    const ofPath = { problems: [] as Finding[], warnings: [] as Finding[], isLeftOut: !isManifest && !isRules };
+    const isGroups = text !== null && !isManifest && looksLikeGroupsFile(text);
+    const isRules = text === null || (!isManifest && !isGroups && looksLikeRules(text));
+    const ofPath = {
+      problems: [] as Finding[],
+      warnings: [] as Finding[],
+      isLeftOut: !isManifest && !isGroups && !isRules,
+    };
     findings.push(ofPath);
     if (isManifest) {
       const check = checkManifests(path, text, context, undefined, gatewayClass ?? null);
@@ -93,6 +101,10 @@ async function validate(
       ofPath.problems.push(...check.problems);
       ofPath.warnings.push(...check.warnings);
       named.push(...check.named);
+    } else if (isGroups) {
+      const check = checkGroupsFileText(path, text);
+      ofPath.problems.push(...check.problems);
+      ofPath.warnings.push(...check.warnings);
     } else if (isRules) {
       const check = checkRulesFile({ path, text, defaultPriority }, context);
       rules += check.rules.length;
@@ -106,7 +118,7 @@ async function validate(
   for (const [index, path] of files.entries()) {
     const ofPath = findings[index];
     if (ofPath === undefined) continue;
-    if (ofPath.isLeftOut) io.stdout.write(`${path}: note: neither manifests nor rules; left out\n`);
+    if (ofPath.isLeftOut) io.stdout.write(`${path}: note: neither manifests nor rules nor resource groups; left out\n`);
     const ofFile = (finding: Finding): boolean => finding.path === path;
     const problems = [...ofPath.problems, ...same.problems.filter(ofFile)];
     const warnings = [...ofPath.warnings, ...same.warnings.filter(ofFile), ...references.filter(ofFile)];

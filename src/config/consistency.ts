@@ -1,6 +1,8 @@
 import type { Problem } from '../model/errors.ts';
+import { type GroupSourceName, groupSourceNames } from '../model/membership.ts';
 import { namesOneOf, parseHost } from '../model/requestHost.ts';
 import type { GatewayConfig } from './gatewayConfig.ts';
+import { type ConfiguredProvider, checkIssuers, openidProviders } from './issuerChecks.ts';
 import { isLoopback, THIS_MACHINE } from './openAccess.ts';
 import { leastRequestMemory } from './requestMemory.ts';
 import { formatSize } from './units.ts';
@@ -37,7 +39,10 @@ const checks: readonly ((config: GatewayConfig, report: Report) => void)[] = [
   checkTls,
   checkTimes,
   checkVerification,
+  checkIssuers,
   checkClientCertificates,
+  checkUserMapping,
+  checkUserGroups,
   checkMonitor,
   checkStatementPaths,
   checkPrefix,
@@ -104,17 +109,18 @@ function checkPorts({ server, serverConfig }: GatewayConfig, report: Report): vo
 
 /** The provider's answer to a login is only taken where the pages are. */
 function checkAdminHosts({ server, authentication }: GatewayConfig, report: Report): void {
-  const redirectUrl = URL.parse(authentication?.oauth?.redirectUrl ?? '');
-  if (server.adminHosts.length === 0 || redirectUrl === null) return;
+  if (server.adminHosts.length === 0) return;
   const hosts = server.adminHosts.map(parseHost).filter((host) => host !== null);
-  const host = parseHost(redirectUrl.host);
-  if (host !== null && namesOneOf(hosts, host)) return;
-  const field = 'authentication.oauth.redirectUrl';
-  report(
-    field,
-    `must have one of server.adminHosts as its host, ${server.adminHosts.join(' or ')}`,
-    'server.adminHosts',
-  );
+  for (const [path, provider] of openidProviders(authentication)) {
+    const redirectUrl = URL.parse(provider.redirectUrl ?? '');
+    const host = redirectUrl === null ? null : parseHost(redirectUrl.host);
+    if (redirectUrl === null || (host !== null && namesOneOf(hosts, host))) continue;
+    report(
+      `${path}.redirectUrl`,
+      `must have one of server.adminHosts as its host, ${server.adminHosts.join(' or ')}`,
+      'server.adminHosts',
+    );
+  }
 }
 
 function checkTimes({ server }: GatewayConfig, report: Report): void {
@@ -135,7 +141,21 @@ function checkTls({ serverConfig }: GatewayConfig, report: Report): void {
 }
 
 function checkVerification({ requestAnalyzerConfig }: GatewayConfig, report: Report): void {
-  if (requestAnalyzerConfig.jwksUrl !== null) return;
+  if (requestAnalyzerConfig.kubernetesTokens?.audiences.length === 0) {
+    const field = 'requestAnalyzerConfig.kubernetesTokens.audiences';
+    report(field, 'must name an audience that tokens are issued for, e.g. [engine-gateway]', field);
+  }
+  const { jwksUrl, issuer, tokenIssuers } = requestAnalyzerConfig;
+  if (jwksUrl !== null) {
+    if (issuer === null && Object.keys(tokenIssuers).length > 0) {
+      report(
+        'requestAnalyzerConfig.issuer',
+        'must be given, as requestAnalyzerConfig.tokenIssuers is: each token is verified by the keys of the issuer that it names, and jwksUrl has those of this one',
+        'requestAnalyzerConfig.tokenIssuers',
+      );
+    }
+    return;
+  }
   for (const key of ['issuer', 'audience'] as const) {
     if (requestAnalyzerConfig[key] === null) continue;
     report(`requestAnalyzerConfig.${key}`, 'needs requestAnalyzerConfig.jwksUrl: without it no JWT is verified');
@@ -149,6 +169,117 @@ export function namesUsersByCertificate({
   const { clientCertificateIdentityField, clientCertificateUserExpression } = requestAnalyzerConfig;
   return clientCertificateIdentityField !== null || clientCertificateUserExpression !== null;
 }
+
+/** Whether anything says more of users than what clients claim. */
+function verifiesUsers(config: GatewayConfig): boolean {
+  const { oauthTokenInfoUrl, kubernetesTokens } = config.requestAnalyzerConfig;
+  const verifiers = [oauthTokenInfoUrl, kubernetesTokens];
+  return verifiesTokens(config) || verifiers.some((one) => one !== null) || namesUsersByCertificate(config);
+}
+
+/** Whether JWTs of requests are verified. */
+function verifiesTokens({ requestAnalyzerConfig: { jwksUrl, tokenIssuers } }: GatewayConfig): boolean {
+  return jwksUrl !== null || Object.keys(tokenIssuers).length > 0;
+}
+
+/** That the user mapping has rules, and that header lines are only rewritten where users are verified. */
+function checkUserMapping(config: GatewayConfig, report: Report): void {
+  const { userMapping } = config;
+  if (userMapping === null) return;
+  const { pattern, file, rewriteUserHeader, sources } = userMapping;
+  if (pattern === null && file === null) {
+    report('userMapping.pattern', 'must be given, e.g. (.*)@example\\.com, or userMapping.file', 'userMapping');
+  } else if (pattern !== null && file !== null) {
+    report('userMapping.file', 'must be left out, as userMapping.pattern is given');
+  }
+  if (sources.length === 0) report('userMapping.sources', 'must name a source of names');
+  if (rewriteUserHeader && !verifiesUsers(config)) {
+    report(
+      'userMapping.rewriteUserHeader',
+      'must be false, as nothing verifies users: set requestAnalyzerConfig.jwksUrl, oauthTokenInfoUrl or clientCertificateIdentityField',
+    );
+  }
+}
+
+/** That each source of groups is configured and asked, and that some user can have groups. */
+function checkUserGroups(config: GatewayConfig, report: Report): void {
+  const { userGroups, requestAnalyzerConfig } = config;
+  if (userGroups === null) {
+    const [role] = Object.entries(config.authorization?.groupRoles ?? {}).filter(([, groups]) => groups.length > 0);
+    if (role !== undefined) {
+      const key = `authorization.groupRoles.${role[0]}`;
+      report('userGroups', `must be given, as ${key} is`, key);
+    }
+    return;
+  }
+  const configured = groupSourceNames.filter((name) => userGroups[name] !== null);
+  if (configured.length === 0) {
+    report('userGroups', `must have a group of keys for a source: ${groupSourceNames.join(', ')}`);
+  }
+  const { sources, claimedUsers } = userGroups;
+  for (const name of new Set(sources ?? [])) {
+    if (!configured.includes(name))
+      report(`userGroups.${name}`, 'must be given, as userGroups.sources names it', 'userGroups.sources');
+  }
+  for (const name of configured) {
+    if (sources !== null && !sources.includes(name)) {
+      report('userGroups.sources', `must name ${name}, as userGroups.${name} is given`, `userGroups.${name}`);
+    }
+  }
+  const { oauthTokenInfoUrl, kubernetesTokens } = requestAnalyzerConfig;
+  const isVerified = verifiesUsers(config);
+  if (userGroups.header !== null && config.server.trustedProxies.length === 0) {
+    report('server.trustedProxies', 'must name the proxies that set userGroups.header', 'userGroups.header');
+  }
+  if (userGroups.certificate !== null && !namesUsersByCertificate(config)) {
+    report(
+      'requestAnalyzerConfig.clientCertificateIdentityField',
+      'must be given, e.g. SUBJECT_DN or CN, as userGroups.certificate is',
+      'userGroups.certificate',
+    );
+  }
+  const believesTokens = claimedUsers.some((name) => name === 'bearer' || name === 'cookie');
+  if (userGroups.token !== null && !verifiesTokens(config) && !believesTokens) {
+    report(
+      'requestAnalyzerConfig.jwksUrl',
+      'must be given, as userGroups.token is: groups are taken from verified JWTs; or name bearer in userGroups.claimedUsers to believe any',
+      'userGroups.token',
+    );
+  }
+  const filter = userGroups.ldap?.groupFilter ?? '()';
+  if (!filter.startsWith('(') || !filter.endsWith(')')) {
+    report('userGroups.ldap.groupFilter', 'must be a filter in parentheses, e.g. (objectClass=groupOfNames)');
+  }
+  if (userGroups.userInfo !== null && oauthTokenInfoUrl === null) {
+    report(
+      'requestAnalyzerConfig.oauthTokenInfoUrl',
+      'must be given, as userGroups.userInfo is: it is what tokens are exchanged at',
+      'userGroups.userInfo',
+    );
+  }
+  if (userGroups.tokenReview !== null && kubernetesTokens === null) {
+    report(
+      'requestAnalyzerConfig.kubernetesTokens',
+      'must be given, as userGroups.tokenReview is: it says whose tokens are reviewed',
+      'userGroups.tokenReview',
+    );
+  }
+  for (const name of ['token', 'userInfo', 'header'] as const) {
+    if (userGroups[name]?.delimiter !== '') continue;
+    report(`userGroups.${name}.delimiter`, 'must not be empty; "," is the default');
+  }
+  const lookups = configured.filter((name) => !ofRequests.has(name));
+  if (lookups.length > 0 && claimedUsers.length === 0 && !isVerified) {
+    report(
+      'userGroups.claimedUsers',
+      `must be given, as nothing verifies users and ${lookups.join(', ')} would be asked about nobody: name the sources whose names are to be believed, e.g. [header, basic], or set requestAnalyzerConfig.jwksUrl, oauthTokenInfoUrl or clientCertificateIdentityField`,
+      'userGroups',
+    );
+  }
+}
+
+/** Sources that say what requests bring, and look no user up. */
+const ofRequests: ReadonlySet<GroupSourceName> = new Set(['token', 'userInfo', 'tokenReview', 'certificate', 'header']);
 
 /** How client certificates name users, and that somebody verifies them. */
 function checkClientCertificates(config: GatewayConfig, report: Report): void {
@@ -271,7 +402,7 @@ function checkAuthentication(config: GatewayConfig, report: Report): void {
     report('server.address', message, 'authentication');
     return;
   }
-  const { defaultType, oauth } = authentication;
+  const { defaultType } = authentication;
   if (defaultType === 'none') return;
   if (authentication.clientCertificates && !namesUsersByCertificate(config)) {
     report(
@@ -284,15 +415,26 @@ function checkAuthentication(config: GatewayConfig, report: Report): void {
   if (secret !== null && secret.length < LEAST_SECRET) {
     report('authentication.session.secret', `must have at least ${LEAST_SECRET} characters`);
   }
-  if (oauth === null) return;
+  for (const [path, provider] of openidProviders(authentication)) checkEndpoints(path, provider, report);
+}
+
+/** All endpoints of a provider are configured, or none is. */
+function checkEndpoints(path: string, provider: ConfiguredProvider, report: Report): void {
   const endpoints = ['authorizationEndpoint', 'tokenEndpoint', 'jwkEndpoint'] as const;
-  const firstEndpoint = endpoints.find((key) => oauth[key] !== null);
+  const firstEndpoint = endpoints.find((key) => provider[key] !== null);
+  if (firstEndpoint === undefined) return;
   for (const key of endpoints) {
-    if (firstEndpoint === undefined || oauth[key] !== null) continue;
+    if (provider[key] !== null) continue;
     report(
-      `authentication.oauth.${key}`,
+      `${path}.${key}`,
       `must be given, as ${firstEndpoint} is; without all three they are discovered from the issuer`,
-      `authentication.oauth.${firstEndpoint}`,
+      `${path}.${firstEndpoint}`,
     );
   }
+  if (provider.logoutRedirectUrl === null) return;
+  report(
+    `${path}.logoutRedirectUrl`,
+    `must be left out, as ${firstEndpoint} is given: where the provider ends its sessions is discovered from the issuer`,
+    `${path}.${firstEndpoint}`,
+  );
 }

@@ -1,6 +1,7 @@
 import { productNames } from '../model/names.ts';
 import type { StrategyName } from '../model/strategies.ts';
 import type { GatewayConfig } from './gatewayConfig.ts';
+import { openidProviders } from './issuerChecks.ts';
 import { isSlip, nearest } from './nearest.ts';
 import { THIS_MACHINE } from './openAccess.ts';
 import type { ConfigNote } from './problem.ts';
@@ -91,15 +92,20 @@ function deriveAuthentication(
 ): GatewayConfig['authentication'] {
   if (authentication === null) return null;
   const field = 'authentication.defaultType';
-  const { defaultType, form, oauth, kubernetes } = authentication;
+  const { defaultType, form, kubernetes, tokenIssuers } = authentication;
+  const providers = openidProviders(authentication);
   const isWord = defaultType === 'none' && lineOf(field) === null;
   if (isWord) return authentication;
-  if (form === null && oauth === null && kubernetes === null) {
+  if (form === null && providers.length === 0 && kubernetes === null && Object.keys(tokenIssuers).length === 0) {
     note(
       'authentication',
       'holds neither form nor oauth, so that nobody can log in and calls of the API are refused, as in Trino Gateway; queries are served. Configure one of them (docs/authentication.md), or write "authentication: none" in its place to let every call pass',
     );
-  } else if (defaultType !== null && (defaultType === 'none' || authentication[defaultType] === null)) {
+  } else if (
+    defaultType === 'none' ||
+    (defaultType === 'form' && form === null) ||
+    (defaultType === 'oauth' && providers.length === 0)
+  ) {
     const message = `accepted, without effect: there is no authentication.${defaultType}, so users log in by what there is`;
     note(field, message);
   }

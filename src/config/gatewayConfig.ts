@@ -11,7 +11,8 @@ import {
   uiConfiguration,
   uiGatewayCookieConfiguration,
 } from './schema/access.ts';
-import { admission, databaseCache, dataStore, queryHistory, resourceGroups } from './schema/data.ts';
+import { admission, audit, databaseCache, dataStore, queryHistory, resourceGroups } from './schema/data.ts';
+import { userGroups, userMapping } from './schema/identity.ts';
 import {
   backendState,
   clusterStatsConfiguration,
@@ -34,6 +35,7 @@ const configSchema = section(
     dataStore,
     databaseCache,
     queryHistory,
+    audit,
     admission,
     routing,
     routingRules,
@@ -49,6 +51,8 @@ const configSchema = section(
     authentication,
     authorization,
     clientCertificateJwtAuthentication,
+    userMapping,
+    userGroups,
     presetUsers,
     pagePermissions,
     uiConfiguration,

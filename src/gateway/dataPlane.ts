@@ -16,12 +16,14 @@ import {
 } from './dataPlaneComposition.ts';
 import type { DataPlaneSettings } from './dataPlaneSettings.ts';
 import type { RequestKind } from './metrics/dataPlaneMetrics.ts';
+import type { KillResult } from './ownership/engineKills.ts';
 import type { ProxiedRequest } from './proxiedRequest.ts';
 import { answer } from './requests/ownAnswers.ts';
 import { PREFIXED_METHODS } from './requests/prefixRouting.ts';
 import type { Tracing } from './tracing/requestTrace.ts';
 import { isAuthenticated } from './user/authenticatedPaths.ts';
 import type { CertificateUser } from './user/clientCertificates.ts';
+import type { MappedUsers } from './user/mappedUsers.ts';
 
 /** The proxying half of the gateway (docs/routing.md). */
 export interface DataPlane {
@@ -32,6 +34,8 @@ export interface DataPlane {
   handle(request: IncomingMessage, response: ServerResponse): void;
   /** Takes changed settings for requests from now on. */
   configure(settings: Partial<DataPlaneSettings>): void;
+  /** Ends a running query by its cluster's own call, in the name of a user. Never rejects for what the cluster does. */
+  kill(queryId: string, user: string): Promise<KillResult>;
   /** From now on submissions are answered 503 with Retry-After, which clients repeat elsewhere (a clean stop). */
   refuseSubmissions(): void;
   /** Waits until running answers are finished, at most for the time, then ends all connections to clusters. */
@@ -55,6 +59,7 @@ class QueryDataPlane implements DataPlane {
   readonly #bodies: RequestBodies;
   readonly #tracing: Tracing | null;
   readonly #isLoaded: () => boolean;
+  readonly #mapping: MappedUsers | null;
   readonly #certificates: DataPlaneOptions['certificates'];
   /** The steps that requests are given to. */
   readonly #to: DataPlaneSteps;
@@ -70,6 +75,7 @@ class QueryDataPlane implements DataPlane {
     this.#tracing = dependencies.tracing;
     this.#settings = options.settings;
     this.#certificates = options.certificates;
+    this.#mapping = dependencies.mapping?.users ?? null;
     this.#isLoaded = dependencies.isLoaded;
     this.#to = composeDataPlane(dependencies, options, () => this.#settings);
   }
@@ -123,7 +129,7 @@ class QueryDataPlane implements DataPlane {
       pathKind,
       statementPath: pathKind === 'statement' && this.#to.paths.statementPathOf(target.path) !== null,
       kind,
-      certificateUser: certificate.kind === 'user' && isAuthenticated(target.path) ? certificate.user : null,
+      certificateUser: certificate.kind === 'user' && isAuthenticated(target.path) ? this.#nameOf(certificate) : null,
       startedAt: this.#clock.monotonic(),
       trace: this.#tracing?.begin(request, method, kind) ?? null,
       ended: false,
@@ -134,6 +140,10 @@ class QueryDataPlane implements DataPlane {
     } catch (error) {
       this.#to.steps.defect(proxied, error);
     }
+  }
+
+  kill(queryId: string, user: string): Promise<KillResult> {
+    return this.#to.kills.kill(queryId, user);
   }
 
   configure(settings: Partial<DataPlaneSettings>): void {
@@ -158,9 +168,14 @@ class QueryDataPlane implements DataPlane {
     await upstreams.destroy();
   }
 
+  /** The name of a certificate's user for clusters. */
+  #nameOf({ user }: Extract<CertificateUser, { readonly kind: 'user' }>): string {
+    return this.#mapping?.ofCertificate(user) ?? user;
+  }
+
   #route(proxied: ProxiedRequest, isSubmission: boolean): void {
     const { method, request, response, target, clusterKey } = proxied;
-    const { paths, answers, enginePages, submissions, followUps, others, queue, prefixed } = this.#to;
+    const { paths, answers, enginePages, submissions, followUps, others, queue, prefixed, mapped } = this.#to;
     if (hasDotSegments(target.path)) {
       const message = 'The path holds "." or ".." segments, raw or encoded; send it without them.';
       answers.refuse(proxied, { reason: 'dot_segments', message, queryId: null });
@@ -205,10 +220,16 @@ class QueryDataPlane implements DataPlane {
       return;
     }
     if (enginePages.refuse(proxied)) return;
-    if (isSubmission) submissions.submit(proxied);
-    else if (clusterKey !== null) prefixed?.route(proxied, clusterKey);
-    else if (id === null) others.route(proxied);
-    else followUps.followUp(proxied, id);
+    if (isSubmission) {
+      submissions.submit(proxied);
+      return;
+    }
+    const isOfQuery = id !== null || (clusterKey !== null && method !== 'POST');
+    mapped.pass(proxied, isOfQuery, () => {
+      if (clusterKey !== null) prefixed?.route(proxied, clusterKey);
+      else if (id === null) others.route(proxied);
+      else followUps.followUp(proxied, id);
+    });
   }
 }
 

@@ -30,8 +30,11 @@ import { ownCookieNames } from './headers/ownCookies.ts';
 import { RequestHeaders } from './headers/requestHeaders.ts';
 import type { TrustPeer } from './headers/trustedProxies.ts';
 import { DataPlaneMetrics } from './metrics/dataPlaneMetrics.ts';
+import type { QueryOutcomes } from './outcomes/queryOutcomes.ts';
+import { RefusalIds } from './outcomes/refusalIds.ts';
 import { ClusterKeys } from './ownership/clusterKeys.ts';
 import { CoordinatorSearch } from './ownership/coordinatorSearch.ts';
+import { EngineKills } from './ownership/engineKills.ts';
 import { OwnershipReport } from './ownership/ownershipReport.ts';
 import type { RunningQueries } from './ownership/runningQueries.ts';
 import { Stickiness, type StickinessOptions } from './ownership/stickiness.ts';
@@ -42,6 +45,7 @@ import { EngineCookieNames } from './pages/engineCookieName.ts';
 import { EngineCookies } from './pages/engineCookies.ts';
 import { type HandshakeCookieOptions, HandshakeCookies } from './pages/handshakeCookies.ts';
 import { ForeignPolls } from './queue/foreignPolls.ts';
+import { QueuedEnds } from './queue/queuedEnds.ts';
 import { QueuedKills } from './queue/queuedKills.ts';
 import { QueuedOwners } from './queue/queuedOwners.ts';
 import { QueueAnswers, QueuedRequests } from './queue/queuedRequests.ts';
@@ -49,6 +53,7 @@ import type { QueueKey } from './queue/queueKey.ts';
 import { WaitingRoom, type WaitingRoomDependencies } from './queue/waitingRoom.ts';
 import { EnginePages, type EnginePagesMode } from './requests/enginePages.ts';
 import { FollowUps } from './requests/followUps.ts';
+import { MappedRequests, type UserMappingSteps } from './requests/mappedRequests.ts';
 import { OtherRequests } from './requests/otherRequests.ts';
 import { OwnAnswers } from './requests/ownAnswers.ts';
 import { PrefixedRequests } from './requests/prefixedRequests.ts';
@@ -81,7 +86,11 @@ export interface DataPlaneDependencies {
   readonly tracing: Tracing | null;
   /** Notes which queries clients follow. */
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
+  /** Notes how they end. */
+  readonly outcomes: Pick<QueryOutcomes, 'begin' | 'page' | 'end' | 'cancel' | 'lose' | 'refuse'>;
   readonly analyzer: RequestAnalyzer;
+  /** What maps the names of users; null or absent: they stay as they are. */
+  readonly mapping?: UserMappingSteps | null;
   /** Null: rules and header decide. */
   readonly externalRules: ExternalRules | null;
   /** Decides when submissions are sent on. */
@@ -109,6 +118,8 @@ export interface DataPlaneOptions {
   readonly trustPeer: TrustPeer;
   /** `server.clientCertificateHeader`: never sent to a cluster; null for none. */
   readonly certificateHeader: string | null;
+  /** Audiences of service account tokens that clusters do not get; null or absent: they get all. */
+  readonly heldAudiences?: readonly string[] | null;
   /** Cookies of the gateway itself: never sent to a cluster. */
   readonly ownCookies: readonly string[];
   /** Users of client certificates; null: certificates name no users. */
@@ -145,7 +156,10 @@ export interface DataPlaneSteps {
   readonly queue: Queue | null;
   /** Null unless `routing.prefixSticky`. */
   readonly prefixed: PrefixedRequests | null;
+  readonly mapped: MappedRequests;
   readonly upstreams: Upstreams;
+  /** Ends queries by their clusters' own call. */
+  readonly kills: EngineKills;
   readonly chooser: ClusterChooser;
   readonly stickiness: Stickiness;
   readonly transactions: Transactions;
@@ -177,7 +191,8 @@ export function composeDataPlane(
     certificateHeader: options.certificateHeader,
     tracing: dependencies.tracing !== null,
   });
-  const answers = new OwnAnswers({ names, headers: clients, metrics, logger, clock, settings });
+  const refusalIds = new RefusalIds(clock, dependencies.random);
+  const answers = new OwnAnswers({ names, headers: clients, metrics, logger, clock, refusalIds, settings });
   const steps = new RequestSteps(logger);
   const shared: SharedSteps = { settings, upstreams, metrics, clients, answers };
 
@@ -197,7 +212,10 @@ export function composeDataPlane(
   });
   const { analyzer, admission } = dependencies;
   const routing = new RequestRouting({ names, steps, table, analyzer, clients, routers: chain });
-  const recorder = new QueryRecorder({ names, history: dependencies.history, logger, clock, settings });
+  const recorder = new QueryRecorder({
+    ...{ names, history: dependencies.history, outcomes: dependencies.outcomes, refusalIds, logger, clock, settings },
+    table,
+  });
   const submitting = { ...exchange, targets, ...submittedOf(dependencies, shared, owners, recorder), recorder };
   const queue = queueOf(dependencies, shared, {
     paths,
@@ -221,8 +239,10 @@ export function composeDataPlane(
   });
 
   const { stickiness, transactions, ownership } = owners;
-  const { runningQueries } = dependencies;
-  const queries = new OwnedQueries({ table, upstreams, stickiness, transactions, runningQueries, settings, logger });
+  const { runningQueries, outcomes } = dependencies;
+  const queries = new OwnedQueries({
+    ...{ table, upstreams, stickiness, transactions, runningQueries, outcomes, settings, logger },
+  });
   const search = new CoordinatorSearch(table, upstreams, clock);
   const followUps = new FollowUps({
     stickiness,
@@ -259,7 +279,9 @@ export function composeDataPlane(
     others,
     queue,
     prefixed,
+    mapped: new MappedRequests({ mapping: dependencies.mapping ?? null, steps, answers }),
     upstreams,
+    kills: new EngineKills({ names, stickiness, upstreams, runningQueries }),
     chooser,
     stickiness,
     transactions,
@@ -314,7 +336,7 @@ export interface Queue {
 }
 
 function queueOf(
-  { queue, names, admission, clock, logger, random }: DataPlaneDependencies,
+  { queue, names, admission, outcomes, clock, logger, random }: DataPlaneDependencies,
   { answers, clients, settings }: SharedSteps,
   {
     paths,
@@ -329,7 +351,8 @@ function queueOf(
   const { key, repository } = queue;
   const polls = new QueueAnswers({ names, key, paths, clients, answers, settings });
   const shared = { ...queue, clock, logger };
-  const room = new WaitingRoom({ ...shared, ...ways, names, admission, answers: polls, random: random() });
+  const ends = new QueuedEnds({ names, outcomes });
+  const room = new WaitingRoom({ ...shared, ...ways, names, admission, answers: polls, ends, random: random() });
   const foreign = new ForeignPolls({ ...shared, room, answers: polls });
   const { followUp } = ways;
   const owners = new QueuedOwners({ names, repository, key });
@@ -378,7 +401,13 @@ function exchangesOf(
   const clusterHeaders = new ClusterHeaders({ headers: clients, prefixes, engineCookies, identities, settings });
   return {
     settings,
-    requests: new OutgoingRequests({ clusterHeaders, bodies, settings }),
+    requests: new OutgoingRequests({
+      names,
+      clusterHeaders,
+      bodies,
+      settings,
+      heldAudiences: options.heldAudiences ?? null,
+    }),
     answerHeaders: new ResponseHeaders({
       ownCookies: ownCookieNames([...options.ownCookies, names.clusterHostCookie], [names.stickyCookiePrefix]),
       engineCookies,
@@ -392,12 +421,14 @@ function exchangesOf(
 
 /** What looks at the answers of clusters to submissions. */
 function submittedOf(
-  { clock, onObservation, runningQueries }: DataPlaneDependencies,
+  { clock, onObservation, runningQueries, outcomes }: DataPlaneDependencies,
   { settings, clients }: SharedSteps,
   owners: Owners,
   recorder: QueryRecorder,
 ): Pick<SubmissionDependencies, 'submitted' | 'forwardedCheck'> {
   const forwardedCheck = new ForwardedCheck(clock, onObservation);
-  const submitted = new SubmittedQueries({ ...owners, runningQueries, forwardedCheck, clients, recorder, settings });
+  const submitted = new SubmittedQueries({
+    ...{ ...owners, runningQueries, outcomes, forwardedCheck, clients, recorder, settings },
+  });
   return { submitted, forwardedCheck };
 }

@@ -19,6 +19,8 @@ export interface ProxiedRequest {
   readonly kind: RequestKind;
   /** User of the client's certificate, in whose name clusters are asked; null without one, and for pages and probes. */
   readonly certificateUser: string | null;
+  /** Name that clusters get in place of what the client says; left out for none. */
+  forwardedUser?: string;
   /** Monotonic milliseconds. */
   readonly startedAt: number;
   /** Null: traces are off. */

@@ -26,6 +26,7 @@ const keptKeywords = [
   'maximum',
   'minItems',
   'maxItems',
+  'maxProperties',
   'x-kubernetes-validations',
   'x-kubernetes-list-type',
 ] as const;
@@ -36,18 +37,33 @@ type JsonSchema = Readonly<Record<string, unknown>>;
 function structural(schema: JsonSchema): JsonSchema {
   const keywords: Record<string, unknown> = {};
   for (const keyword of keptKeywords) if (schema[keyword] !== undefined) keywords[keyword] = schema[keyword];
+  if (schema['x-kubernetes-int-or-string'] === true) {
+    // The API server checks no more of it where both forms are allowed; the gateway does.
+    const anyOf = [{ type: 'integer' }, { type: 'string' }];
+    return { ...keywords, anyOf, 'x-kubernetes-int-or-string': true };
+  }
   const choices = schema.anyOf as readonly { readonly const: string }[] | undefined;
   if (choices !== undefined) return { ...keywords, type: 'string', enum: choices.map((choice) => choice.const) };
   switch (schema.type) {
     case 'object': {
+      const { additionalProperties } = schema;
+      if (typeof additionalProperties === 'object') {
+        return { ...keywords, type: 'object', additionalProperties: structural(additionalProperties as JsonSchema) };
+      }
       const properties = schema.properties as Readonly<Record<string, JsonSchema>>;
       const required = (schema.required ?? []) as readonly string[];
       return {
         ...keywords,
         type: 'object',
-        // An empty list would show as drift in GitOps tools.
+        // The API server drops what is empty: it would show as drift in GitOps tools, and as a conflict when applied.
         ...(required.length === 0 ? {} : { required }),
-        properties: Object.fromEntries(Object.entries(properties).map(([name, value]) => [name, structural(value)])),
+        ...(Object.keys(properties).length === 0
+          ? {}
+          : {
+              properties: Object.fromEntries(
+                Object.entries(properties).map(([name, value]) => [name, structural(value)]),
+              ),
+            }),
       };
     }
     case 'array':

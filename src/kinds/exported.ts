@@ -1,3 +1,4 @@
+import type { GroupsFile } from '../model/groupsFile/storedGroups.ts';
 import type { BackendRow } from '../store/store.ts';
 
 /** A rule as a rules file has it (docs/rules.md#fields). */
@@ -15,6 +16,8 @@ export interface Exportable {
   readonly clusters: readonly BackendRow[];
   /** Rules of a rules file, in its order. */
   readonly rules: readonly ExportedRule[];
+  /** Resource groups by environment; left out, there are none. */
+  readonly resourceGroups?: readonly { readonly environment: string; readonly file: GroupsFile }[];
 }
 
 /** What becomes a resource. */

@@ -4,6 +4,7 @@ import type { RoutableCluster } from '../routing/routingTable.ts';
 import type { CompiledRules, RuleCompiler, RulesFile } from '../rules/ruleCompiler.ts';
 import type { BackendRow } from '../store/store.ts';
 import type { ClusterPolicy } from './engineCluster/clusterPolicy.ts';
+import type { DiscoveryReports } from './engineClusterDiscovery/discoveryReport.ts';
 import type { ResourceOutcome } from './outcome.ts';
 import type { ServiceLookup } from './serviceLookup.ts';
 
@@ -17,6 +18,10 @@ export interface ProgramSettings {
   readonly defaultRoutingGroup: () => string;
   /** What the configuration lets authors of resources do. */
   readonly policy: () => ClusterPolicy;
+  /** What became of discoveries; left out where there is no Kubernetes. */
+  readonly discoveries?: DiscoveryReports;
+  /** Name of the gateway's own database on its server; left out, it is not known. */
+  readonly ownDatabase?: () => string | null;
 }
 
 /** The routing table while the kinds build it one after the other: each may read what those before it added. */

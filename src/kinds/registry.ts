@@ -1,13 +1,17 @@
 import { engineCluster } from './engineCluster/kind.ts';
+import { engineClusterDiscovery } from './engineClusterDiscovery/kind.ts';
 import { KindRegistry } from './kindRegistry.ts';
 import { queryLimit } from './queryLimit/kind.ts';
+import { resourceGroupConfiguration } from './resourceGroupConfiguration/kind.ts';
 import { routingGroup } from './routingGroup/kind.ts';
 import { routingRule } from './routingRule/kind.ts';
 
 /** Every kind of resources, a line each; a kind may look at what those before it mean. */
 export const resourceKinds = new KindRegistry([
   engineCluster, // before rules, which name clusters and their groups
+  engineClusterDiscovery,
   routingGroup, // before limits and rules, which name groups
   queryLimit,
   routingRule,
+  resourceGroupConfiguration,
 ]);

@@ -22,6 +22,50 @@ export function serviceUrl({ name, namespace, port, scheme }: ServiceReference):
   return `${scheme}://${name}.${namespace}.svc:${port}`;
 }
 
+/** A port of a Service. */
+export interface ServicePort {
+  readonly name: string;
+  readonly port: number;
+  readonly protocol: string;
+  readonly appProtocol: string;
+}
+
+/** A Service, as far as discoveries look at it. */
+export interface KnownService {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  /** RFC 3339. */
+  readonly creationTimestamp: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  /** `ClusterIP`, `ExternalName` and others. */
+  readonly type: string;
+  readonly ports: readonly ServicePort[];
+}
+
+/** The Services of a namespace, as they were last read. */
+export interface ServiceList {
+  /** Whether they have been read at all. */
+  readonly synced: boolean;
+  /** Why they cannot be read now; null while they can. */
+  readonly reason: string | null;
+  readonly services: readonly KnownService[];
+}
+
+/** Name of the kind of Services, which is Kubernetes' own. */
+export const SERVICE = 'Service';
+/** Stands for all namespaces. */
+export const ALL_NAMESPACES = '*';
+
+/** All Services of namespaces; answers from memory. */
+export interface ServiceLists {
+  /** Those of a namespace, or of all (`*`); the same object while nothing changed. */
+  list(namespace: string): ServiceList;
+  /** Registers a listener for Services that became known, changed or went; the answer removes it. */
+  onChange(listener: () => void): () => void;
+}
+
 /** Looks a Service up; answers from memory, as reconciling does not wait for it. */
 export interface ServiceLookup {
   address(reference: ServiceReference): Address;

@@ -2,6 +2,7 @@ import type { ConditionDraft } from '../model/condition.ts';
 import type { AdmissionCounts } from '../routing/admissionCounts.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
 import type { DataPlaneFindings } from './dataPlaneFindings.ts';
+import type { GroupTargets } from './resourceGroupConfiguration/groupTargets.ts';
 
 /** A status before the times of its transitions are known. */
 export interface StatusDraft {
@@ -26,4 +27,6 @@ export interface StatusView {
   readonly findings: DataPlaneFindings;
   /** How much of limits is used. */
   readonly counts: AdmissionCounts;
+  /** What became of resource groups. */
+  readonly targets: GroupTargets;
 }

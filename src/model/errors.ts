@@ -25,6 +25,10 @@ export const errorCatalog = {
   },
   EG_IMPOSSIBLE: { status: 422, meaning: 'Well-formed, but it cannot be done.' },
   EG_TOO_MANY_ATTEMPTS: { status: 429, meaning: 'Too many logins failed; `Retry-After` says how long to wait.' },
+  EG_TOO_MANY_STREAMS: {
+    status: 429,
+    meaning: 'The caller, or the gateway, has as many event streams as are possible.',
+  },
   EG_INTERNAL: { status: 500, meaning: 'A defect of the gateway; the log has the details under the same request id.' },
   EG_CLUSTER_FAILED: { status: 502, meaning: 'The cluster did not answer properly.' },
   EG_IDENTITY_UNAVAILABLE: {

@@ -29,7 +29,8 @@ export function nameConflictMessage(resource: Claimant, holder: Claimant): strin
   return `the name ${registryNameOf(resource)} belongs to the older ${holder.kind} ${namespace}/${name}; set another spec.name or delete one of the two`;
 }
 
-function isOlder(a: Claimant, b: Claimant): boolean {
+/** Whether a resource comes before another that claims the same: the older one; of equally old ones by their keys. */
+export function isOlder(a: Pick<Resource, 'kind' | 'metadata'>, b: Pick<Resource, 'kind' | 'metadata'>): boolean {
   const difference = Date.parse(a.metadata.creationTimestamp) - Date.parse(b.metadata.creationTimestamp);
   return difference === 0 || Number.isNaN(difference) ? keyText(keyOf(a)) < keyText(keyOf(b)) : difference < 0;
 }

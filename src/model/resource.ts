@@ -17,6 +17,16 @@ export const PAUSED_ANNOTATION = `${API_GROUP}/paused`;
 /** Name of a kind of the API group; `src/kinds/registry.ts` has those that there are. */
 export type Kind = string;
 
+/** A resource that another one belongs to (Kubernetes: OwnerReference). */
+export interface OwnerReference {
+  readonly apiVersion: string;
+  readonly kind: Kind;
+  readonly name: string;
+  readonly uid: string;
+  /** Whether it is the one that manages the resource. */
+  readonly controller?: boolean;
+}
+
 /** Metadata of a resource; the part of Kubernetes' ObjectMeta that the gateway uses. */
 export interface ObjectMeta {
   readonly name: string;
@@ -31,6 +41,8 @@ export interface ObjectMeta {
   readonly deletionTimestamp?: string;
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
+  /** Left out where there are none, as in every source but Kubernetes. */
+  readonly ownerReferences?: readonly OwnerReference[];
 }
 
 /** A resource of the API group as a source holds it. Its spec is whatever was written: not yet validated. */

@@ -1,6 +1,8 @@
 import { type Static, Type } from 'typebox';
-import { engineDurationMs, engineSizeBytes } from './engineUnits.ts';
+import { engineDurationMs } from './engineUnits.ts';
 import type { Problem } from './errors.ts';
+import { groupNameProblem } from './groupsFile/groupName.ts';
+import { memoryLimitProblem } from './groupsFile/memoryLimit.ts';
 import { type Checked, compileCheck } from './validation.ts';
 
 /** Largest value of the integer columns. */
@@ -129,8 +131,8 @@ function withRules(body: ResourceGroupBody): Checked<ResourceGroupColumns> {
   const refuse = (field: keyof ResourceGroupColumns, message: string | null) => {
     if (message !== null) problems.push({ field, message });
   };
-  refuse('name', nameProblem(columns.name));
-  refuse('softMemoryLimit', memoryProblem(columns.softMemoryLimit));
+  refuse('name', groupNameProblem(columns.name));
+  refuse('softMemoryLimit', columns.softMemoryLimit === null ? null : memoryLimitProblem(columns.softMemoryLimit));
   if (columns.schedulingPolicy !== null && !policies.includes(columns.schedulingPolicy.toLowerCase())) {
     refuse('schedulingPolicy', `must be one of ${policies.join(', ')}`);
   }
@@ -161,19 +163,6 @@ export function contradictions(group: ResourceGroupColumns): readonly Problem[] 
     }
   }
   return problems;
-}
-
-function nameProblem(name: string): string | null {
-  if (name.includes('.')) return 'must not hold a dot, which separates a group from its parent';
-  if (/[${}]/.test(name.replaceAll(/\$\{[a-zA-Z][a-zA-Z0-9]*\}/g, ''))) {
-    return `must hold $, { and } only in variables such as \${USER}`;
-  }
-  return controlProblem(name);
-}
-
-function memoryProblem(text: string | null): string | null {
-  if (text === null || /^\d{1,3}(\.\d+)?%$/.test(text) || engineSizeBytes(text) !== null) return null;
-  return 'must be a percentage such as 80% or a size such as 5GB (B, kB, MB, GB, TB, PB)';
 }
 
 function controlProblem(text: string | null): string | null {

@@ -150,7 +150,8 @@ function columnsOf(body: SelectorBody): Omit<SelectorColumns, 'resourceGroupId'>
   return { priority: body.priority ?? 0, ...(Object.fromEntries(texts) as Record<SelectorText, string | null>) };
 }
 
-const queryTypes = [
+/** What a selector may ask for as the kind of a query (Trino: `QueryType`); letter case does not count. */
+export const queryTypes: readonly string[] = [
   'SELECT',
   'EXPLAIN',
   'DESCRIBE',
@@ -163,13 +164,18 @@ const queryTypes = [
   'DATA_DEFINITION',
 ];
 
+/** Whether a text is one of them. */
+export function isQueryType(text: string): boolean {
+  return queryTypes.includes(text.toUpperCase());
+}
+
 const textRules: Readonly<Record<SelectorText, (text: string) => string | null>> = {
   userRegex: javaRegexProblem,
   sourceRegex: javaRegexProblem,
   userGroupRegex: javaRegexProblem,
   originalUserRegex: javaRegexProblem,
   authenticatedUserRegex: javaRegexProblem,
-  queryType: (type) => (queryTypes.includes(type.toUpperCase()) ? null : `must be one of ${queryTypes.join(', ')}`),
+  queryType: (type) => (isQueryType(type) ? null : `must be one of ${queryTypes.join(', ')}`),
   clientTags: (tags) => {
     const list = json(tags);
     const fine = Array.isArray(list) && list.every((tag) => typeof tag === 'string');

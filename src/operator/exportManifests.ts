@@ -27,12 +27,13 @@ export function exportManifests(
   kinds = resourceKinds,
 ): ExportedManifests {
   const problems: string[] = [];
-  const manifests = kinds.all.flatMap(({ kind, exported, specProblems }) => {
+  const manifests = kinds.all.flatMap(({ kind, exported, specProblems, hasUniqueNames }) => {
     const names = new Set<string>();
     return [...exported(input)].map(({ registryName, spec: exportedSpec }) => {
       const name = freeName(registryName, names);
       const spec = {
-        ...(name === registryName ? {} : { name: registryName }),
+        // A kind without such names is known by metadata.name alone.
+        ...(name === registryName || !hasUniqueNames ? {} : { name: registryName }),
         ...(gatewayClass === null ? {} : { gatewayClassName: gatewayClass }),
         ...exportedSpec,
       };

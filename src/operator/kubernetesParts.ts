@@ -44,6 +44,7 @@ export function kubernetesParts(options: OperatorOptions, row: DatabaseLeadershi
     ...(leaseName === classLease
       ? {}
       : { statusLeadership: new ClassLeadership({ leader: leadership, lease: ofClass, logger }) }),
+    writer: source,
     services: new KubernetesServices({ api, clock, random, logger }),
     events,
     credentials: new SecretCredentials(api, clock),

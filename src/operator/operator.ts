@@ -1,12 +1,17 @@
 import { noServices } from '../kinds/serviceLookup.ts';
 import { parseLabelSelector } from '../model/labelSelector.ts';
 import { noCounts } from '../routing/admissionCounts.ts';
+import { OperatorAudit } from './audit/operatorAudit.ts';
+import { Discoveries } from './discovery/discoveries.ts';
 import { DatabaseLeadership, type Leadership } from './leadership/leadership.ts';
 import type { OperatorOptions, ResourceSettings, SourceComponents } from './operatorOptions.ts';
 import { Controller } from './reconcile/controller.ts';
 import { operatorMetrics } from './reconcile/metrics.ts';
 import type { AppliedChange } from './registry/appliedChange.ts';
 import { clusterCredentials } from './registry/clusterCredentials.ts';
+import { DeclaredGroupWrites, type GroupTables } from './registry/declaredGroupWrites.ts';
+import { GroupApplier } from './registry/groupApplier.ts';
+import { GroupInventory } from './registry/groupInventory.ts';
 import { LimitRegistry } from './registry/limitRegistry.ts';
 import { ResourceClusterRegistry } from './registry/resourceClusterRegistry.ts';
 import { DatabaseSource } from './sources/database/databaseSource.ts';
@@ -23,6 +28,10 @@ export interface Operator {
   readonly controller: Controller;
   readonly registry: ResourceClusterRegistry;
   readonly limits: LimitRegistry;
+  /** Null: there are no resource groups. */
+  readonly groupInventory: GroupInventory | null;
+  /** The tables of resource groups as calls use them; null: switched off. */
+  readonly groups: GroupTables | null;
   /**
    * Credentials of a cluster's own Secret for health checks, by registry name; null when it names none.
    * @param proxyTo the URL that they would be sent to
@@ -30,6 +39,8 @@ export interface Operator {
   healthCredentials(cluster: string, proxyTo: string): Promise<HealthCredentials | null>;
   /** Records a change that was made by REST where the source can: an event in Kubernetes. Never throws. */
   recordChange(change: AppliedChange): void;
+  /** The audit of what no call changed; null: there is none. */
+  readonly audit: OperatorAudit | null;
   start(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -40,7 +51,32 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
   const { leadership, statusLeadership, services, events, credentials } = parts;
   const source = new SelectedSource(parts.source, selectionOf(options.resources));
   const { kinds, store, table, clock, random, logger } = options;
-  const controller = new Controller({
+  const discoveries =
+    services === undefined || parts.writer === undefined
+      ? null
+      : new Discoveries({
+          services,
+          source,
+          writer: parts.writer,
+          controller: () => controller,
+          leadership: statusLeadership ?? leadership,
+          ownLeadership: leadership,
+          table,
+          allowed: options.discoveryNamespaces ?? (() => []),
+          groups: () => options.policy().groups,
+          deletionGuard: options.deletionGuard,
+          clock,
+          logger,
+        });
+  const effects = new GroupApplier({
+    stores: options.resourceGroups ?? null,
+    claims: store.groupClaims,
+    resources: store.resources,
+    outcomes: () => controller.outcomes,
+    clock,
+    logger,
+  });
+  const controller: Controller = new Controller({
     kinds,
     source,
     store,
@@ -52,6 +88,8 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     ...(statusLeadership === undefined ? {} : { statusLeadership }),
     allowedServiceNamespaces: options.allowedServiceNamespaces,
     defaultRoutingGroup: options.defaultRoutingGroup,
+    ...(options.ownDatabase === undefined ? {} : { ownDatabase: options.ownDatabase }),
+    effects,
     policy: options.policy,
     deletionGuard: options.deletionGuard,
     adopter: () => registry,
@@ -63,9 +101,32 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     logger,
     metrics: operatorMetrics(options.metrics, kinds),
     services: services ?? noServices,
+    ...(discoveries === null ? {} : { discoveries, otherLosses: discoveries }),
     onTransition: (transition) => events?.recordTransition(transition),
-    onForeignWrite: (write) => events?.recordForeignWrite(write),
+    onForeignWrite: (write) => {
+      events?.recordForeignWrite(write);
+      audit?.recordForeignWrite(write);
+    },
+    onEnded: (before) => audit?.recordEnded(before),
+    onRefresh: () => {
+      audit?.note();
+      discoveries?.request();
+    },
   });
+  const audit =
+    options.auditWriter === undefined
+      ? null
+      : new OperatorAudit({
+          repository: store.audit,
+          writer: options.auditWriter,
+          source,
+          leadership,
+          outcomes: () => controller.outcomes,
+          isFromSource: () => controller.isFromSource,
+          rulesFile: options.rulesFile,
+          clock,
+          logger,
+        });
   const registry: ResourceClusterRegistry = new ResourceClusterRegistry({
     source,
     controller,
@@ -82,16 +143,44 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     apiWrites: options.apiWrites,
     policy: options.policy,
   });
+  const groups =
+    options.resourceGroups == null
+      ? null
+      : new DeclaredGroupWrites({
+          source,
+          controller,
+          apiWrites: options.apiWrites,
+          stores: options.resourceGroups,
+          claims: store.groupClaims,
+          applier: effects,
+          ownDatabase: options.ownDatabase ?? (() => null),
+        });
+  const groupInventory =
+    options.resourceGroups == null
+      ? null
+      : new GroupInventory({
+          ...{ stores: options.resourceGroups, claims: store.groupClaims, source, controller },
+          ownDatabase: options.ownDatabase ?? (() => null),
+        });
   return {
     source,
     leadership,
     controller,
     registry,
     limits,
+    groupInventory,
+    groups,
     healthCredentials: (cluster, proxyTo) => clusterCredentials(controller, credentials, cluster, proxyTo),
     recordChange: (change) => events?.recordChange(change),
-    start: () => controller.start(),
+    audit,
+    start: async () => {
+      discoveries?.start();
+      await controller.start();
+      audit?.start();
+    },
     stop: async () => {
+      await audit?.stop();
+      await discoveries?.stop();
       await controller.stop();
       await services?.stop();
       await parts.stop?.();

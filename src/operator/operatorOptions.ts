@@ -5,6 +5,8 @@ import type { KindRegistry } from '../kinds/kindRegistry.ts';
 import type { Clock, Random } from '../model/clock.ts';
 import type { AdmissionCounts } from '../routing/admissionCounts.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
+import type { AuditWriter } from '../store/auditWriter.ts';
+import type { SchemaStores } from '../store/schemaStores.ts';
 import type { SourceName, Store } from '../store/store.ts';
 import type { EventRecorder } from './events/eventRecorder.ts';
 import type { Leadership } from './leadership/leadership.ts';
@@ -13,6 +15,7 @@ import type { ForeignWriteMode } from './reconcile/foreignWrites.ts';
 import type { ApiWrites } from './registry/resourceClusterRegistry.ts';
 import type { SecretCredentials } from './sources/kubernetes/healthCredentials.ts';
 import type { KubernetesServices } from './sources/kubernetes/kubernetesServices.ts';
+import type { KubernetesSource } from './sources/kubernetes/kubernetesSource.ts';
 import type { ResourceSource } from './sources/source.ts';
 
 /** `resources` of the configuration. */
@@ -34,18 +37,24 @@ export interface ResourceSettings {
 }
 
 /** What an operator needs; call `controller.rulesFileChanged()` when what outcomes depend on changed. */
-export interface OperatorOptions extends Omit<ProgramSettings, 'services'> {
+export interface OperatorOptions extends Omit<ProgramSettings, 'services' | 'discoveries'> {
   readonly resources: ResourceSettings;
   readonly kinds: KindRegistry;
   /** Settings that may change while running. */
   readonly apiWrites: () => ApiWrites;
+  /** `resources.discovery.namespaces`, as it is now; left out, a discovery looks at its own namespace alone. */
+  readonly discoveryNamespaces?: () => readonly string[];
   /** `resources.massDeletion`, as it is now. */
   readonly deletionGuard: () => DeletionGuardSettings;
   /** `resources.foreignWrites`, as it is now. */
   readonly foreignWrites: () => ForeignWriteMode;
   /** How much of limits is used, for statuses; left out, nothing is counted. */
   readonly admissionCounts?: AdmissionCounts;
-  readonly store: Pick<Store, 'resources' | 'backends' | 'leader' | 'observations'>;
+  readonly store: Pick<Store, 'resources' | 'backends' | 'leader' | 'observations' | 'audit' | 'groupClaims'>;
+  /** Where resource groups are; null or left out: switched off. */
+  readonly resourceGroups?: SchemaStores | null;
+  /** Writes entries of the audit; left out, nothing is recorded there. */
+  readonly auditWriter?: Pick<AuditWriter, 'add'>;
   readonly table: RoutingTableHolder;
   /** Name of this process, unique among replicas and restarts, e.g. host name and a random part. */
   readonly instance: string;
@@ -62,6 +71,8 @@ export interface SourceComponents {
   /** Who writes statuses; left out, who leads. */
   readonly statusLeadership?: Leadership;
   readonly services?: KubernetesServices;
+  /** Writes what the gateway makes itself of Services. */
+  readonly writer?: KubernetesSource;
   readonly events?: EventRecorder;
   readonly credentials?: SecretCredentials;
   readonly stop?: () => Promise<void>;

@@ -26,6 +26,7 @@ export type RefusalReason =
   | 'request_memory'
   | 'dot_segments'
   | 'client_certificate'
+  | 'user_mapping'
   | 'engine_pages'
   | 'method';
 
@@ -101,9 +102,15 @@ const forms: Readonly<Record<RefusalReason, RefusalForm>> = {
   request_memory: { status: 503, engine: null, retryAfterSeconds: 1 },
   dot_segments: { status: 400, engine: null },
   client_certificate: { status: 401, engine: null },
+  user_mapping: { status: 403, engine: userError(4, 'PERMISSION_DENIED') },
   engine_pages: { status: 404, engine: null },
   method: { status: 405, engine: null },
 };
+
+/** The error that clients see of a refusal in the engines' protocol; null for one that they answer by sending the request again. */
+export function refusalError(reason: RefusalReason): RefusalForm['engine'] {
+  return forms[reason].engine;
+}
 
 /** Methods that proxied paths take, for `Allow` (docs/compatibility.md#proxied-paths). */
 export const ALLOWED_METHODS = 'GET, HEAD, POST, PUT, DELETE, OPTIONS';

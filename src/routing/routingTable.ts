@@ -91,3 +91,13 @@ export const emptyTable: RoutingTable = {
   rules: null,
   admission: noPolicy,
 };
+
+/**
+ * Whether two names mean the same engine: clusters may be registered with one URL, and what answers there says nothing of
+ * which of them was chosen.
+ */
+export function isSameEngine(table: RoutingTable, one: string, other: string): boolean {
+  if (one === other) return true;
+  const cluster = table.clusters.get(one);
+  return cluster !== undefined && cluster.proxyTo === table.clusters.get(other)?.proxyTo;
+}

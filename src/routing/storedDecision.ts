@@ -1,3 +1,4 @@
+import type { NameMapping } from '../model/requestUser.ts';
 import type { RuleTrace } from '../rules/decision.ts';
 import type { StoredTrace } from '../rules/storedTrace.ts';
 import type { ExternalAnswer, GroupDecision } from './groupDecision.ts';
@@ -14,6 +15,32 @@ export type StoredExternalAnswer =
   | { readonly outcome: 'answered'; readonly routingGroup: string; readonly setHeaders?: readonly string[] }
   | { readonly outcome: 'errors'; readonly errors: readonly string[]; readonly setHeaders?: readonly string[] }
   | Extract<ExternalAnswer, { readonly reason: string }>;
+
+/** What is kept of a query's request beside the columns of the history, so that rules can be replayed; never a secret. */
+export interface StoredRequest {
+  /** Characters (UTF-16 units) of the body that rules saw; null where it was too long to be read before the decision. */
+  readonly text: number | null;
+  /** First values of header lines by name in lower case; null: the request had none. */
+  readonly headers: Readonly<Record<string, string | null>>;
+  /**
+   * What the request had and is not kept: names of headers (of long or repeated lines), `query string`, `form` (the body is one)
+   * and `text` (the body is in another charset than the history has it).
+   */
+  readonly unkept?: readonly string[];
+  /** Version of the rules that decided (`RuleSet.version`); absent for none. */
+  readonly rules?: string;
+  /** Path; absent for /v1/statement. */
+  readonly path?: string;
+}
+
+/** What is kept of what a source of groups said of a query's user. */
+export interface StoredGroups {
+  readonly source: string;
+  readonly groups: readonly string[];
+  /** How many more there are; absent for none. */
+  readonly more?: number;
+  readonly note?: string;
+}
 
 /** How a query was routed. */
 export interface QueryDecision {
@@ -34,6 +61,12 @@ export interface QueryDecision {
   readonly admission?: string;
   /** The gateway's own id under which it waited; absent where it did not wait for long. */
   readonly queuedAs?: string;
+  /** What the user mapping did; absent where the user's name is not mapped. */
+  readonly userMapping?: NameMapping;
+  /** Groups of its user, by source; absent where no source of groups is configured. */
+  readonly userGroups?: readonly StoredGroups[];
+  /** Absent for queries of earlier versions. */
+  readonly request?: StoredRequest;
   /** Absent where there were no rules. */
   readonly rules?: readonly RuleTrace[];
 }

@@ -150,7 +150,8 @@ function isRoutable(cluster: ClusterEntry, excluded: ReadonlyMap<string, string>
   return cluster.active && cluster.health.status === 'HEALTHY' && excluded?.has(cluster.name) !== true;
 }
 
-function routable(
+/** Those of some clusters that take new queries: active and HEALTHY. @param excluded names of clusters that do not count */
+export function routable(
   members: readonly ClusterEntry[] | undefined,
   excluded: ReadonlyMap<string, string> | null,
 ): readonly ClusterEntry[] {

@@ -17,9 +17,11 @@ import type { RuleSet } from './decision.ts';
 import { systemSources } from './evaluation.ts';
 import type { CompileContext } from './language/scope.ts';
 import { defaultRuleLimits } from './limits.ts';
+import type { EditedRules, RuleEdit } from './replay/editedRules.ts';
 import type { RouteRights } from './routeRights.ts';
 import type {
   CompiledRules,
+  EditProblem,
   LiveRuleSettings,
   RuleCompiler,
   RuleCompilerOptions,
@@ -88,6 +90,11 @@ class SetCompiler implements RuleCompiler {
   /** Versions of resources whose warnings were reported. */
   readonly #reported = new WeakSet<KnownResource>();
   #rights: RouteRights | null = null;
+  /** Of the last `compile`, whether they take part or not. */
+  #inputs: { readonly resources: readonly RoutingRule[]; readonly hasFile: boolean } = {
+    resources: [],
+    hasFile: false,
+  };
   /** The version of the rights; the same object while the text is the same, as it is compared for every rule. */
   #rightsVersion: string | null = null;
   /** The rule set made last, for as long as its rules are the same objects. */
@@ -115,6 +122,7 @@ class SetCompiler implements RuleCompiler {
 
   compile(resources: readonly RoutingRule[], file: RulesFile | null, rights: RouteRights | null = null): CompiledRules {
     this.#rights = rights;
+    this.#inputs = { resources, hasFile: file !== null };
     const version = rights?.version ?? null;
     if (version !== this.#rightsVersion) this.#rightsVersion = version;
     const isExternal = this.#options.rulesType === 'EXTERNAL';
@@ -240,20 +248,68 @@ class SetCompiler implements RuleCompiler {
   tryRule(draft: RuleDraft): TriedRule | null {
     if (this.#options.rulesEngineEnabled === false) return null;
     const { file, resources, fileFailed } = this.#partaking;
+    const draw = this.#withDraft({ file, resources }, draft);
+    if ('problems' in draw) return draw;
+    const settings = { ...this.#options, ...this.#options.live?.() };
+    return { ruleSet: this.#newRuleSet(askedRules(draw), fileFailed, settings, null) };
+  }
+
+  edited(edits: readonly RuleEdit[]): EditedRules | { readonly problems: readonly EditProblem[] } | null {
+    const { onRuleError, limits } = { ...this.#options, ...this.#options.live?.() };
+    const { rulesEngineEnabled, rulesType } = this.#options;
+    if (rulesEngineEnabled === false) return null;
+    const { file, resources, fileFailed } = this.#partaking;
+    const problems: EditProblem[] = [];
+    let rules: PartakingRules = { file, resources };
+    for (const [edit, { name, rule }] of edits.entries()) {
+      const outcome = rule === null ? without(rules, name) : this.#withDraft(rules, rule);
+      if ('problems' in outcome) problems.push(...outcome.problems.map((problem) => ({ ...problem, edit })));
+      else rules = outcome;
+    }
+    if (problems.length > 0) return { problems };
+    const [before, after] = [askedRules({ file, resources }), askedRules(rules)];
+    const definitions = [...new Set([...before, ...after].map(({ definition }) => definition))];
+    const positions = new Map(definitions.map((definition, position) => [definition, position]));
+    const positionsOf = (order: readonly CompiledRule[], isUnused: boolean): readonly number[] | null =>
+      isUnused ? null : order.map(({ definition }) => positions.get(definition) as number);
+    // Without a setting, rules are asked where there are any, or a rules file, even if none of them takes part.
+    const named = new Set(edits.map(({ name }) => name));
+    const isDrafted = edits.some(({ rule }) => rule !== null);
+    const present = this.#inputs.resources;
+    const areOthers = present.some((resource) => !named.has(registryNameOf(resource)));
+    const isOptional = rulesEngineEnabled === undefined && !this.#inputs.hasFile;
+    return {
+      definitions,
+      before: positionsOf(before, isOptional && present.length === 0),
+      after: positionsOf(after, isOptional && !isDrafted && !areOthers),
+      settings: {
+        onRuleError,
+        limits: { ...defaultRuleLimits, ...limits },
+        fileFailed,
+        isExternal: rulesType === 'EXTERNAL',
+        rights: this.#rightsVersion,
+      },
+    };
+  }
+
+  /** Rules with a draft in place of the rule of its name, or added. */
+  #withDraft(
+    { file, resources }: PartakingRules,
+    draft: RuleDraft,
+  ): PartakingRules | { problems: readonly PlacedProblem[] } {
     const isDraft = ({ definition }: CompiledRule): boolean => definition.name === draft.name;
     const origin = file.some(isDraft) ? 'file' : 'resource';
     // In place of a resource's rule a draft has that one's rights.
-    const namespace = resources.find(isDraft)?.definition.namespace ?? null;
+    const resource = this.#inputs.resources.find((each) => registryNameOf(each) === draft.name);
+    const namespace = resources.find(isDraft)?.definition.namespace ?? resource?.metadata.namespace ?? null;
     const priority =
       draft.priority ?? (origin === 'file' ? this.#file?.defaultPriority : undefined) ?? DEFAULT_PRIORITY;
     const compiled = compileRule({ ...draftDefinition({ ...draft, priority }, origin), namespace }, this.#options);
     if (!('rule' in compiled)) return { problems: placedProblems(compiled.problems) };
     const { rule } = compiled;
     const replaced = (rules: readonly CompiledRule[]) => rules.map((each) => (isDraft(each) ? rule : each));
-    const withDraft = origin === 'file' || resources.some(isDraft) ? replaced(resources) : [...resources, rule];
-    const order = inOrder(replaced(file), withDraft).filter(({ definition }) => !definition.suspended);
-    const settings = { ...this.#options, ...this.#options.live?.() };
-    return { ruleSet: this.#newRuleSet(order, fileFailed, settings, null) };
+    const isAdded = origin !== 'file' && !resources.some(isDraft);
+    return { file: replaced(file), resources: isAdded ? [...resources, rule] : replaced(resources) };
   }
 
   /** A rule set of these rules; the same object as before when nothing changed. */
@@ -646,6 +702,22 @@ function namedGroups(rules: readonly CompiledRule[]): ReadonlyMap<string, readon
     named.set(key, [...(named.get(key) ?? []), ...groups]);
   }
   return named;
+}
+
+/** Rules that take part, those of the file in its order. */
+interface PartakingRules {
+  readonly file: readonly CompiledRule[];
+  readonly resources: readonly CompiledRule[];
+}
+
+function without({ file, resources }: PartakingRules, name: string): PartakingRules {
+  const others = (rules: readonly CompiledRule[]) => rules.filter(({ definition }) => definition.name !== name);
+  return { file: others(file), resources: others(resources) };
+}
+
+/** In the order in which they are asked. */
+function askedRules({ file, resources }: PartakingRules): readonly CompiledRule[] {
+  return inOrder(file, resources).filter(({ definition }) => !definition.suspended);
 }
 
 /** Priority, then file before resources, then order of definition in the file and by name among resources. */

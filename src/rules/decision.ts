@@ -77,5 +77,16 @@ export interface RuleDecision {
 export interface RuleSet {
   /** True when at least one rule reads user or query properties, so that the request has to be analysed. */
   readonly needsAnalysis: boolean;
+  /** Stands for what its rules say; left out where that is not known. */
+  readonly version?: string;
+  /** Headers that rules read by a literal name, in lower case and sorted; left out where that is not known. */
+  readonly headers?: readonly string[];
   decide(request: RuleRequest): RuleDecision;
+  /** Its rules with the text of their conditions, in the order in which they are asked. */
+  conditions?(): readonly RuleCondition[];
+}
+
+/** A rule with the text of its condition. */
+export interface RuleCondition extends Pick<RuleTrace, 'rule' | 'origin'> {
+  readonly condition: string;
 }

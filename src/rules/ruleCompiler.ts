@@ -4,6 +4,7 @@ import type { ProductNames } from '../model/names.ts';
 import type { RuleDraft } from './compile/ruleDraft.ts';
 import type { RuleSet } from './decision.ts';
 import type { Sources } from './evaluation.ts';
+import type { EditedRules, RuleEdit } from './replay/editedRules.ts';
 import type { RouteRights } from './routeRights.ts';
 
 /** The rules file as it was last read. */
@@ -107,6 +108,12 @@ export interface RuleFailure {
 /** The rules in force with a draft among them, or why the draft does not compile. */
 export type TriedRule = { readonly ruleSet: RuleSet } | { readonly problems: readonly PlacedProblem[] };
 
+/** A mistake in one of several edits. */
+export interface EditProblem extends PlacedProblem {
+  /** Position of the edit, from 0. */
+  readonly edit: number;
+}
+
 /** Budgets of one request's evaluation: a rule that exceeds one fails. */
 export interface RuleLimits {
   /** Steps (calls, loop rounds, elements) that all rules of a request may take together. */
@@ -176,4 +183,10 @@ export interface RuleCompiler {
    * @returns null where rules are not asked at all (`rulesEngineEnabled: false`); mistakes with places in the draft's texts
    */
   tryRule(draft: RuleDraft): TriedRule | null;
+  /**
+   * The rules in force and the same after some edits, to be replayed; nothing of it is kept. A rule that is edited is replaced,
+   * added or left out, as `tryRule` does.
+   * @returns null where rules are not asked at all; mistakes with the position of the edit and places in its texts
+   */
+  edited(edits: readonly RuleEdit[]): EditedRules | { readonly problems: readonly EditProblem[] } | null;
 }

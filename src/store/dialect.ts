@@ -10,6 +10,10 @@ export interface SqlDialect {
   readonly forUpdate: string;
   /** Makes a transaction one whose statements all see the database as it was at the first of them. */
   readonly snapshot: Knex.TransactionConfig;
+  /** Statement that has the transaction add up very many rows quickly; null where there is nothing to set. */
+  readonly addingUp: string | null;
+  /** SQL: an aggregate that puts the texts of a group together, with commas between them. */
+  joined(text: string): string;
   /** Column types of the shared tables (docs/database.md#tables) and of ours. */
   readonly types: {
     readonly identity: string;

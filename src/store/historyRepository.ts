@@ -4,6 +4,8 @@ import { GatewayError } from '../model/errors.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { fitRecord } from './historyText.ts';
+import { literalPattern, whereBegins } from './prefix.ts';
+import { insertQueryGroups } from './queryGroups.ts';
 import { IN_TIME } from './sqliteTime.ts';
 import type {
   Dialect,
@@ -71,27 +73,35 @@ const equalities: readonly [keyof HistoryFilter, string][] = [
   ['source', 'h.source'],
 ];
 
-const contains = "lower(h.query_text) like lower(?) escape '!'";
-/** No index helps to find a part of a text: each row that fits the other filters is read. */
-const textMatch: Readonly<Record<Dialect, string>> = {
-  mysql: contains,
-  postgresql: contains,
-  sqlite: `case when ${IN_TIME}() then ${contains} end`,
-};
+/** Fields whose beginning may be enough; addresses are whole. */
+const beginnings: ReadonlySet<keyof HistoryFilter> = new Set(['user', 'routingGroup', 'queryId', 'source']);
 
-function filtered(knex: Knex, dialect: Dialect, filter: HistoryFilter): Knex.QueryBuilder {
+/** Where a column contains a text, letter case aside. No index helps to find a part of one: each row that fits the other filters is read. */
+export function textMatches(query: Knex.QueryBuilder, dialect: Dialect, column: string, text: string): void {
+  const contains = `lower(${column}) like lower(?) escape '!'`;
+  const sql = dialect === 'sqlite' ? `case when ${IN_TIME}() then ${contains} end` : contains;
+  query.whereRaw(sql, [`%${literalPattern(text)}%`]);
+}
+
+/** Queries of `query_history as h` that fit a filter. */
+export function filteredHistory(knex: Knex, dialect: Dialect, filter: HistoryFilter): Knex.QueryBuilder {
   const query = knex('query_history as h');
+  const isPrefix = filter.match === 'prefix';
+  if (filter.visibleTo !== undefined) query.where('h.user_name', filter.visibleTo);
   for (const [field, column] of equalities) {
     const value = filter[field];
-    if (value !== undefined) query.where(column, value);
+    if (value === undefined) continue;
+    if (isPrefix && beginnings.has(field)) whereBegins(query, column, String(value));
+    else query.where(column, value);
   }
   if (filter.from !== undefined) query.where('h.created', '>=', filter.from);
   if (filter.to !== undefined) query.where('h.created', '<', filter.to);
-  if (filter.text !== undefined) {
-    query.whereRaw(textMatch[dialect], [`%${filter.text.replace(/[!%_]/g, '!$&')}%`]);
-  }
+  if (filter.text !== undefined) textMatches(query, dialect, 'h.query_text', filter.text);
   if (filter.cluster !== undefined) {
-    query.whereIn('h.query_id', knex('eg_query_decisions').where('cluster', filter.cluster).select('query_id'));
+    const decisions = knex('eg_query_decisions').select('query_id');
+    if (isPrefix) whereBegins(decisions, 'cluster', filter.cluster);
+    else decisions.where('cluster', filter.cluster);
+    query.whereIn('h.query_id', decisions);
   }
   return query;
 }
@@ -101,7 +111,7 @@ const newestFirst = [
   { column: 'h.query_id', order: 'desc' },
 ];
 
-/** `query_history` and `eg_query_decisions`. */
+/** `query_history`, `eg_query_decisions` and `eg_query_groups`. */
 export class KnexQueryHistoryRepository implements QueryHistoryRepository {
   private readonly database: Database;
   /** Filters that more rows fit than are counted: counting them again would give the same bound. */
@@ -114,7 +124,11 @@ export class KnexQueryHistoryRepository implements QueryHistoryRepository {
   insert(records: readonly QueryRecord[]): Promise<void> {
     if (records.length === 0) return Promise.resolve();
     const fitted = records.map(fitRecord);
-    return this.database.run((knex) => this.database.dialect.insertHistory(knex, fitted));
+    const { dialect } = this.database;
+    return this.database.run(async (knex) => {
+      await dialect.insertHistory(knex, fitted);
+      await insertQueryGroups(knex, dialect.name, records);
+    });
   }
 
   get(queryId: string): Promise<QueryRecord | null> {
@@ -139,7 +153,7 @@ export class KnexQueryHistoryRepository implements QueryHistoryRepository {
         throw new GatewayError('EG_MALFORMED', message, { field: 'page' });
       }
       // The page's ids first, by an index in its order; long texts are read for the page's rows only.
-      const ids = filtered(knex, dialect, filter)
+      const ids = filteredHistory(knex, dialect, filter)
         .select('h.query_id')
         .orderBy(newestFirst)
         .limit(limit)
@@ -164,7 +178,7 @@ export class KnexQueryHistoryRepository implements QueryHistoryRepository {
   private async total(knex: Knex, filter: HistoryFilter): Promise<number> {
     const key = JSON.stringify(filter);
     if (this.beyond.has(key)) return TOTAL_BOUND;
-    const bounded = filtered(knex, this.database.dialect.name, filter)
+    const bounded = filteredHistory(knex, this.database.dialect.name, filter)
       .select(knex.raw('1 as one'))
       .limit(TOTAL_BOUND)
       .as('bounded');
@@ -177,6 +191,7 @@ export class KnexQueryHistoryRepository implements QueryHistoryRepository {
   async deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
     const deleted = await deleteInBatches(this.database, 'query_history', 'created', before, fence);
     await deleteInBatches(this.database, 'eg_query_decisions', 'created', before, fence);
+    await deleteInBatches(this.database, 'eg_query_groups', 'created', before, fence);
     return deleted;
   }
 }

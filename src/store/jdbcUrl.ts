@@ -329,3 +329,9 @@ function postgresqlTls(take: Take, add: Add): DatabaseTls | null {
       return null;
   }
 }
+
+/** Name of the database on its server; null: a file, or an URL that is not valid. */
+export function databaseName(settings: JdbcSettings): string | null {
+  const parsed = parseJdbcUrl(settings);
+  return 'target' in parsed && parsed.target.dialect !== 'sqlite' ? parsed.target.database : null;
+}

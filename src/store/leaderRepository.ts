@@ -1,6 +1,6 @@
 import type { Knex } from 'knex';
 import type { Database } from './database.ts';
-import type { Fence, LeaderRepository } from './store.ts';
+import type { Fence, LeaderRepository, LeaderState } from './store.ts';
 
 interface Row {
   readonly holder: string | null;
@@ -50,6 +50,18 @@ export class KnexLeaderRepository implements LeaderRepository {
       await knex('eg_leader')
         .where({ name: 'leader', holder: fence.holder, epoch: fence.epoch })
         .update({ holder: null, expires: 0 });
+    });
+  }
+
+  state(): Promise<LeaderState> {
+    return this.database.run(async (knex) => {
+      const { clockMs } = this.database.dialect;
+      const row = (await knex('eg_leader')
+        .where('name', 'leader')
+        .first('holder', 'expires', knex.raw(`${clockMs} as now`))) as Row | undefined;
+      if (row === undefined || row.holder === null) return { isHeld: false, expiredForMs: null };
+      const remaining = Number(row.expires) - Number(row.now);
+      return remaining > 0 ? { isHeld: true, expiredForMs: null } : { isHeld: false, expiredForMs: -remaining };
     });
   }
 }

@@ -1,4 +1,5 @@
 import type { Database } from './database.ts';
+import { declaredGroups } from './declaredGroups.ts';
 import { globalProperties } from './globalProperties.ts';
 import type { ResourceGroupStore } from './resourceGroupStore.ts';
 import { resourceGroups } from './resourceGroups.ts';
@@ -10,5 +11,10 @@ import { selectors } from './selectors.ts';
  */
 export function openResourceGroups(database: Database, name: string | null): ResourceGroupStore {
   const tables = { database, name };
-  return { groups: resourceGroups(tables), selectors: selectors(tables), properties: globalProperties(tables) };
+  return {
+    groups: resourceGroups(tables),
+    selectors: selectors(tables),
+    properties: globalProperties(tables),
+    declared: declaredGroups(tables),
+  };
 }

@@ -1,6 +1,9 @@
 import { existsSync } from 'node:fs';
 import type { Logger } from 'pino';
 import { GatewayError } from '../model/errors.ts';
+import type { GroupRows } from '../model/groupsFile/storedGroups.ts';
+import type { Kind } from '../model/resource.ts';
+import { KnexAuditRepository } from './auditRepository.ts';
 import { KnexBackendRepository } from './backendRepository.ts';
 import { KnexCoordinatorRepository } from './coordinatorRepository.ts';
 import { type Database, type DatabaseLimits, defaultLimits, openDatabase } from './database.ts';
@@ -8,22 +11,30 @@ import { KnexEndedQueryRepository } from './endedQueryRepository.ts';
 import { KnexEndedSessionRepository } from './endedSessionRepository.ts';
 import { type ExactMatchSelectorRepository, exactMatchSelectors } from './exactMatchSelectors.ts';
 import { storeError } from './failures.ts';
+import { KnexGroupClaimRepository } from './groupClaimRepository.ts';
+import { type ReplayedRow, type ReplayRange, replayedRows } from './historyReplay.ts';
 import { KnexQueryHistoryRepository } from './historyRepository.ts';
+import { type HourlySums, hourlySums } from './hourlySums.ts';
 import { type DatabaseTarget, type JdbcSettings, parseJdbcUrl } from './jdbcUrl.ts';
 import { KnexLeaderRepository } from './leaderRepository.ts';
 import { KnexLimitCountRepository } from './limitCountRepository.ts';
 import { checkSchema, type MigrationStep, migrate, migrationSteps } from './migrations.ts';
 import { KnexObservationRepository } from './observationRepository.ts';
 import { openResourceGroups } from './openResourceGroups.ts';
+import { KnexQueryOutcomeRepository } from './outcomeRepository.ts';
 import { type QueryCounts, queryCounts } from './queryCounts.ts';
+import { type QueryList, queryList } from './queryList.ts';
 import { KnexQueryOwnerRepository } from './queryOwnerRepository.ts';
+import { type QueryRates, queryRates } from './queryRates.ts';
+import { type QueryStatisticsRepository, queryStatistics } from './queryStatistics.ts';
 import { KnexQueuedQueryRepository } from './queuedQueryRepository.ts';
 import { KnexResourceRepository } from './resourceRepository.ts';
+import { type RuleHits, ruleHits } from './ruleHits.ts';
 import { KnexRunningQueryRepository } from './runningQueryRepository.ts';
 import { type SchemaRules, type SchemaStores, schemaStores } from './schemaStores.ts';
 import { KnexSlotQueryRepository } from './slotQueryRepository.ts';
 import { KnexSlotRepository } from './slotRepository.ts';
-import type { Dialect, QueryRecord, Store } from './store.ts';
+import type { Dialect, QueryRecord, Store, StoredResource } from './store.ts';
 import { KnexTransactionRepository } from './transactionRepository.ts';
 
 /** `useSchema` is for a person's or a script's calls now and then. */
@@ -46,6 +57,7 @@ export class KnexStore implements Store {
   readonly backends: KnexBackendRepository;
   readonly resources: KnexResourceRepository;
   readonly history: KnexQueryHistoryRepository;
+  readonly outcomes: KnexQueryOutcomeRepository;
   readonly coordinators: KnexCoordinatorRepository;
   readonly queries: KnexQueryOwnerRepository;
   readonly transactions: KnexTransactionRepository;
@@ -58,7 +70,14 @@ export class KnexStore implements Store {
   readonly endedSessions: KnexEndedSessionRepository;
   readonly leader: KnexLeaderRepository;
   readonly observations: KnexObservationRepository;
+  readonly groupClaims: KnexGroupClaimRepository;
+  readonly audit: KnexAuditRepository;
   readonly queryCounts: QueryCounts;
+  readonly queryRates: QueryRates;
+  readonly ruleHits: RuleHits;
+  readonly queryList: QueryList;
+  readonly queryStatistics: QueryStatisticsRepository;
+  readonly hourlySums: HourlySums;
   readonly exactMatchSelectors: ExactMatchSelectorRepository;
   /** Its connections; for measurements, which ask the database how it answers. */
   readonly database: Database;
@@ -72,6 +91,7 @@ export class KnexStore implements Store {
     this.backends = new KnexBackendRepository(database);
     this.resources = new KnexResourceRepository(database);
     this.history = new KnexQueryHistoryRepository(database);
+    this.outcomes = new KnexQueryOutcomeRepository(database);
     this.coordinators = new KnexCoordinatorRepository(database);
     this.queries = new KnexQueryOwnerRepository(database);
     this.transactions = new KnexTransactionRepository(database);
@@ -84,7 +104,14 @@ export class KnexStore implements Store {
     this.endedSessions = new KnexEndedSessionRepository(database);
     this.leader = new KnexLeaderRepository(database);
     this.observations = new KnexObservationRepository(database);
+    this.groupClaims = new KnexGroupClaimRepository(database);
+    this.audit = new KnexAuditRepository(database);
     this.queryCounts = queryCounts(database);
+    this.queryRates = queryRates(database);
+    this.ruleHits = ruleHits(database);
+    this.queryList = queryList(database);
+    this.queryStatistics = queryStatistics(database);
+    this.hourlySums = hourlySums(database);
     this.exactMatchSelectors = exactMatchSelectors(database);
   }
 
@@ -167,6 +194,28 @@ export function readBackends(options: ReadOptions): ReturnType<KnexBackendReposi
   });
 }
 
+/**
+ * Resources of these kinds that a database holds, as it is: reads only, whatever tables are there.
+ * @throws GatewayError as `openStore`
+ */
+export function readResources(options: ReadOptions, kinds: readonly Kind[]): Promise<readonly StoredResource[]> {
+  return readAsItIs(options, async (database) => {
+    const columns = await database.run((knex) => database.dialect.columns(knex, 'eg_resources'));
+    return columns === null ? [] : await new KnexResourceRepository(database).all(kinds);
+  });
+}
+
+/**
+ * The resource groups, selectors and global properties of a database as it is: reads only.
+ * @throws GatewayError as `openStore`, and EG_NOT_FOUND where it does not have the tables
+ */
+export function readResourceGroups(options: ReadOptions): Promise<GroupRows> {
+  return readAsItIs(options, async (database) => {
+    const { groups, selectors, properties } = openResourceGroups(database, null);
+    return { groups: await groups.all(), selectors: await selectors.all(null), properties: await properties.all() };
+  });
+}
+
 /** A query of the history, as far as every release has kept it. */
 export type PastQuery = Pick<QueryRecord, 'queryId' | 'queryText' | 'user' | 'source'>;
 
@@ -193,6 +242,18 @@ export function readLastQueries(options: ReadOptions, count: number): Promise<re
       source: row.source,
     }));
   });
+}
+
+/**
+ * Reads a range of the history of a database as it is, newest first; the connections are closed when the reader ends.
+ * @throws GatewayError as `openStore`
+ */
+export function readHistory<T>(
+  options: ReadOptions,
+  range: ReplayRange,
+  read: (pages: AsyncIterable<readonly ReplayedRow[]>) => Promise<T>,
+): Promise<T> {
+  return readAsItIs(options, (database) => read(replayedRows(database, range)));
 }
 
 /** The database, and where its driver's messages go. */

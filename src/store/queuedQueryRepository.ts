@@ -2,11 +2,13 @@ import type { Knex } from 'knex';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { cutToWidth } from './historyText.ts';
+import { QueuedQueryChanges } from './queuedQueryChanges.ts';
 import type {
   Fence,
   ListedQueuedQuery,
   NewQueuedQuery,
   QueuedCommand,
+  QueuedQueryEnd,
   QueuedQueryRepository,
   QueuedQueryRow,
 } from './store.ts';
@@ -45,12 +47,14 @@ interface PendingPut {
 /** `eg_queued_queries`, and `eg_queue_replicas`: submissions that wait, and the replicas that hold them. */
 export class KnexQueuedQueryRepository implements QueuedQueryRepository {
   private readonly database: Database;
+  private readonly changes: QueuedQueryChanges;
   /** Submissions that came while others were being written: one statement takes all of them. */
   private pending: PendingPut[] = [];
   private isWriting = false;
 
   constructor(database: Database) {
     this.database = database;
+    this.changes = new QueuedQueryChanges(database);
   }
 
   put(row: NewQueuedQuery): Promise<void> {
@@ -104,17 +108,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
   }
 
   begin(id: string, replica: string): Promise<string | null> {
-    return this.database.run(async (knex) => {
-      const row = { id, state: 'waiting', replica };
-      const changed = await knex('eg_queued_queries')
-        .where(row)
-        .update({ state: 'submitting', changed: knex.raw(this.database.dialect.clockMs) });
-      if (changed === 0) return null;
-      const stored: { request: string | null } | undefined = await knex('eg_queued_queries')
-        .where({ id })
-        .first('request');
-      return stored?.request ?? null;
-    });
+    return this.changes.begin(id, replica);
   }
 
   request(id: string, replica: string): Promise<string | null> {
@@ -130,17 +124,8 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     return this.#change({ id, state: 'submitting', replica }, { state: 'waiting' });
   }
 
-  end(
-    id: string,
-    replica: string,
-    from: 'waiting' | 'submitting',
-    end: { readonly state: 'submitted' | 'failed'; readonly engineId: string | null; readonly answer: string | null },
-  ): Promise<boolean> {
-    const engineId = end.engineId === null ? null : cutToWidth(end.engineId, WIDTH);
-    return this.#change(
-      { id, state: from, replica },
-      { state: end.state, engine_id: engineId, answer: end.answer, request: null, command: null },
-    );
+  end(id: string, replica: string, from: 'waiting' | 'submitting', end: QueuedQueryEnd): Promise<boolean> {
+    return this.changes.end(id, replica, from, end);
   }
 
   remove(id: string): Promise<boolean> {
@@ -238,6 +223,17 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     });
   }
 
+  waitingByGroup(): Promise<ReadonlyMap<string, number>> {
+    return this.database.run(async (knex) => {
+      const rows = (await knex('eg_queued_queries')
+        .where({ state: 'waiting' })
+        .groupBy('routing_group')
+        .select('routing_group')
+        .count({ count: '*' })) as { routing_group: string; count: number | string }[];
+      return new Map(rows.map(({ routing_group, count }) => [routing_group, Number(count)]));
+    });
+  }
+
   list(limit: number): Promise<readonly ListedQueuedQuery[]> {
     return this.database.run(async (knex) => {
       const rows = (await knex('eg_queued_queries')
@@ -268,6 +264,17 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
         state: row.state === 'submitting' ? 'submitting' : 'waiting',
         reason: row.reason,
       }));
+    });
+  }
+
+  listVersion(): Promise<string> {
+    return this.database.run(async (knex) => {
+      const row: Record<string, unknown> | undefined = await knex('eg_queued_queries')
+        .whereIn('state', ['waiting', 'submitting'])
+        .count({ count: '*' })
+        .max({ created: 'created', changed: 'changed', id: 'id' })
+        .first();
+      return [row?.count, row?.created, row?.changed, row?.id].join(' ');
     });
   }
 

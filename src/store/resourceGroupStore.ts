@@ -1,6 +1,7 @@
 import type { GlobalProperty, GlobalPropertyRow } from '../model/globalProperty.ts';
+import type { GroupChanges, GroupTarget } from '../model/groupsFile/groupChanges.ts';
 import type { ResourceGroupColumns, ResourceGroupRow } from '../model/resourceGroup.ts';
-import type { NewSelector, SelectorColumns, SelectorRow } from '../model/selector.ts';
+import type { NewSelector, SelectorColumns, SelectorRow, SelectorText } from '../model/selector.ts';
 
 /** A row as it is stored now, and what the engine would refuse in the meantime (sentences for people). */
 export interface Written<Row> {
@@ -55,6 +56,22 @@ export interface GlobalPropertyRepository {
   delete(name: string): Promise<GlobalPropertyRow | null>;
 }
 
+/** Groups, selectors and the period of CPU limits as resources declare them. */
+export interface DeclaredGroupTables {
+  /** What differs from what is declared; changes nothing. */
+  compare(target: GroupTarget): Promise<GroupChanges>;
+  /**
+   * Has the tables say what is declared, in one transaction; answers what was otherwise. Rejects with EG_IMPOSSIBLE for a
+   * column that the table does not have.
+   */
+  apply(target: GroupTarget): Promise<GroupChanges>;
+  /**
+   * Rejects with EG_IMPOSSIBLE where the table of selectors has no column for a text.
+   * @param prefix of the field in the message
+   */
+  requireColumns(texts: Readonly<Record<SelectorText, string | null>>, prefix: string): Promise<void>;
+}
+
 /**
  * The tables that engines' database resource group manager reads, in one database. Each call is one transaction. Every
  * method rejects with EG_DATABASE_UNAVAILABLE when the database is unavailable, EG_NOT_FOUND when it or its tables do not exist.
@@ -63,4 +80,5 @@ export interface ResourceGroupStore {
   readonly groups: ResourceGroupRepository;
   readonly selectors: SelectorRepository;
   readonly properties: GlobalPropertyRepository;
+  readonly declared: DeclaredGroupTables;
 }

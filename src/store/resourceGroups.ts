@@ -6,8 +6,9 @@ import type { ResourceGroupRepository, Written } from './resourceGroupStore.ts';
 import { idEquals, inTransaction, locked, type ResourceGroupTables } from './resourceGroupTables.ts';
 
 /** Table of the groups. */
-const GROUPS = 'resource_groups';
-const ID = 'resource_group_id';
+export const GROUPS = 'resource_groups';
+/** Column with the id of a group. */
+export const ID = 'resource_group_id';
 
 /** A row as drivers give it: big integers as text (pg), booleans as numbers (MySQL, SQLite). */
 type RawRow = Readonly<Record<string, unknown>>;
@@ -18,24 +19,24 @@ export function resourceGroups(tables: ResourceGroupTables): ResourceGroupReposi
   /** All groups, locked: whether a change fits depends on the others. */
   const lockedGroups = async (trx: Knex): Promise<readonly ResourceGroupRow[]> => {
     const rows: RawRow[] = await locked(trx(GROUPS).select('*').orderBy(ID), dialect);
-    return rows.map(fromRow);
+    return rows.map(groupFromRow);
   };
   return {
     all: () =>
-      inTransaction(tables, async (trx) => ((await trx(GROUPS).select('*').orderBy(ID)) as RawRow[]).map(fromRow)),
+      inTransaction(tables, async (trx) => ((await trx(GROUPS).select('*').orderBy(ID)) as RawRow[]).map(groupFromRow)),
     get: (id) =>
       inTransaction(tables, async (trx) => {
         const row: RawRow | undefined = await trx(GROUPS)
           .where(idEquals(trx, ID, id, dialect))
           .first();
-        return row === undefined ? null : fromRow(row);
+        return row === undefined ? null : groupFromRow(row);
       }),
     create: (columns) =>
       inTransaction(tables, async (trx) => {
         const others = await lockedGroups(trx);
         refuseWhatCannotBe(columns, null, others);
         await requireMemoryLimit(trx, columns);
-        const insert = trx(GROUPS).insert(toRow(columns));
+        const insert = trx(GROUPS).insert(groupToRow(columns));
         const [answer] = dialect === 'mysql' ? await insert : await insert.returning(ID);
         const resourceGroupId = Number(dialect === 'mysql' ? answer : (answer as unknown as RawRow)[ID]);
         return written(trx, { resourceGroupId, ...columns }, others);
@@ -51,7 +52,7 @@ export function resourceGroups(tables: ResourceGroupTables): ResourceGroupReposi
         await requireMemoryLimit(trx, columns);
         await trx(GROUPS)
           .where(idEquals(trx, ID, resourceGroupId, dialect))
-          .update(toRow(columns));
+          .update(groupToRow(columns));
         return { ...(await written(trx, row, others)), before };
       }),
     delete: (id) =>
@@ -59,25 +60,34 @@ export function resourceGroups(tables: ResourceGroupTables): ResourceGroupReposi
         const all = await lockedGroups(trx);
         const before = all.find((group) => group.resourceGroupId === id);
         if (before === undefined) return null;
-        const children = all.filter((group) => group.parent === id).map((group) => JSON.stringify(group.name));
+        const children = all.filter((group) => group.parent === id).map(({ name }) => name);
         const [count] = await trx('selectors')
           .where(idEquals(trx, ID, id, dialect))
           .count({ count: '*' });
-        const selectors = Number(count?.count ?? 0);
         // Where the engine made the tables, its foreign keys would delete all of these too.
-        if (children.length > 0 || selectors > 0) {
-          const users = [
-            ...(children.length === 0 ? [] : [`the groups ${children.join(', ')}, whose parent it is`]),
-            ...(selectors === 0 ? [] : [`${selectors} selector${selectors === 1 ? '' : 's'}`]),
-          ];
-          throw new GatewayError('EG_CONFLICT', `Group ${id} is in use by ${users.join(' and ')}; delete these first.`);
-        }
+        requireUnused(id, children, Number(count?.count ?? 0));
         await trx(GROUPS)
           .where(idEquals(trx, ID, id, dialect))
           .delete();
         return before;
       }),
   };
+}
+
+/**
+ * Refuses to delete a group that others need.
+ * @param children names of the groups below it
+ * @param selectors number of those that lead to it
+ * @throws GatewayError EG_CONFLICT
+ */
+export function requireUnused(id: number, children: readonly string[], selectors: number): void {
+  if (children.length === 0 && selectors === 0) return;
+  const names = children.map((name) => JSON.stringify(name)).join(', ');
+  const users = [
+    ...(children.length === 0 ? [] : [`the groups ${names}, whose parent it is`]),
+    ...(selectors === 0 ? [] : [`${selectors} selector${selectors === 1 ? '' : 's'}`]),
+  ];
+  throw new GatewayError('EG_CONFLICT', `Group ${id} is in use by ${users.join(' and ')}; delete these first.`);
 }
 
 /** Error of a call that names a group that is not there. */
@@ -106,10 +116,13 @@ function refuseWhatCannotBe(group: ResourceGroupColumns, id: number | null, othe
   const same = others.find(
     (other) => other.name === name && other.parent === parent && other.environment === environment,
   );
-  if (same !== undefined) {
-    const message = `Group ${same.resourceGroupId} has that name already, under the same parent and environment.`;
-    throw new GatewayError('EG_CONFLICT', message, { field: 'name' });
-  }
+  if (same !== undefined) throw nameTaken(same.resourceGroupId);
+}
+
+/** Error of a call that would give a group the name of another one. */
+export function nameTaken(id: number): GatewayError {
+  const message = `Group ${id} has that name already, under the same parent and environment.`;
+  return new GatewayError('EG_CONFLICT', message, { field: 'name' });
 }
 
 /** The limit may be null only where the engine's migrations have made its column nullable. */
@@ -184,7 +197,8 @@ function weightWarnings(parent: ResourceGroupRow, children: readonly ResourceGro
   return [];
 }
 
-function toRow(group: ResourceGroupColumns): Record<string, unknown> {
+/** Columns of a group by their names in the table. */
+export function groupToRow(group: ResourceGroupColumns): Record<string, unknown> {
   return {
     name: group.name,
     parent: group.parent,
@@ -201,7 +215,8 @@ function toRow(group: ResourceGroupColumns): Record<string, unknown> {
   };
 }
 
-function fromRow(row: RawRow): ResourceGroupRow {
+/** A group of a row as drivers give it. */
+export function groupFromRow(row: RawRow): ResourceGroupRow {
   const text = (column: string) => (row[column] ?? null) as string | null;
   const number = (column: string) => (row[column] == null ? null : Number(row[column]));
   return {

@@ -19,6 +19,8 @@ const QUEUED_QUERY_AGE = 7 * DAY;
 const SLOT_QUERY_AGE = 7 * DAY;
 /** Refusals of a limit that has refused none since. */
 const REFUSAL_AGE = 30 * DAY;
+/** Queries that no client asked for on any replica; these renew that each minute. */
+const FORGOTTEN_AGE = 10 * MINUTE;
 /** Tombstones: far longer than a projection can be late. */
 const TOMBSTONE_AGE = DAY;
 
@@ -27,6 +29,7 @@ export interface RetentionOptions {
   readonly store: Pick<
     GatewayStore,
     | 'history'
+    | 'outcomes'
     | 'coordinators'
     | 'endedSessions'
     | 'queries'
@@ -37,11 +40,14 @@ export interface RetentionOptions {
     | 'endedQueries'
     | 'limitCounts'
     | 'observations'
+    | 'audit'
     | 'queuedQueries'
     | 'resources'
   >;
   /** `dataStore.queryHistoryHoursRetention`, asked at each run. */
   readonly historyHours: () => number;
+  /** `audit`, asked at each run. Age in milliseconds. */
+  readonly audit: () => { readonly retention: number; readonly maxEntries: number };
   /** Proof that this replica leads, checked in each transaction, so that one replica does the work; null: it does not. */
   readonly fence: () => Fence | null;
   readonly logger: Logger;
@@ -57,6 +63,8 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
   const now = clock.now();
   const tasks: readonly [string, (fence: Fence) => Promise<number>][] = [
     ['query_history', (fence) => store.history.deleteBefore(now - options.historyHours() * HOUR, fence)],
+    ['eg_query_outcomes', (fence) => store.outcomes.deleteBefore(now - options.historyHours() * HOUR, fence)],
+    ['eg_query_outcomes', (fence) => store.outcomes.endForgotten(now - HOUR, now - FORGOTTEN_AGE, fence)],
     ['eg_coordinators', (fence) => store.coordinators.deleteBefore(now - COORDINATOR_AGE, fence)],
     ['eg_queries', (fence) => store.queries.deleteBefore(now - QUERY_OWNER_AGE, fence)],
     ['eg_transactions', (fence) => store.transactions.deleteBefore(now - TRANSACTION_AGE, fence)],
@@ -65,6 +73,8 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
     ['eg_slot_queries', (fence) => store.slotQueries.deleteBefore(now - SLOT_QUERY_AGE, fence)],
     ['eg_ended_queries', (fence) => store.endedQueries.deleteBefore(now - HOUR, fence)],
     ['eg_refusals', (fence) => store.limitCounts.deleteBefore(now - REFUSAL_AGE, fence)],
+    ['eg_audit', (fence) => store.audit.deleteBefore(now - options.audit().retention, fence)],
+    ['eg_audit', (fence) => store.audit.deleteBeyond(options.audit().maxEntries, fence)],
     ['eg_observations', (fence) => store.observations.deleteExpired(fence)],
     // Those that no replica dropped, as all of them ended: they have credentials, encrypted.
     ['eg_queued_queries', () => store.queuedQueries.deleteAbandoned(HOUR)],

@@ -1,7 +1,13 @@
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { cutToWidth } from './historyText.ts';
-import type { Fence, RunningQueryRepository, RunningQueryRow } from './store.ts';
+import type {
+  Fence,
+  ListedRunningQuery,
+  RunningQueryFilter,
+  RunningQueryRepository,
+  RunningQueryRow,
+} from './store.ts';
 
 /** Rows that one statement takes at most: about 100 KB; with the longest names 2 MB, which any server takes. */
 const BATCH = 1000;
@@ -14,6 +20,13 @@ interface Row {
   readonly cluster: string;
   readonly started: number | string;
   readonly last_seen: number | string;
+}
+
+interface ListedRow extends Row {
+  readonly user_name: string | null;
+  readonly source: string | null;
+  readonly routing_group: string | null;
+  readonly query_text: string | null;
 }
 
 /** `eg_running_queries`: queries that clients are following. */
@@ -56,6 +69,33 @@ export class KnexRunningQueryRepository implements RunningQueryRepository {
         cluster: row.cluster,
         started: Number(row.started),
         lastSeen: Number(row.last_seen),
+      }));
+    });
+  }
+
+  list(filter: RunningQueryFilter, limit: number): Promise<readonly ListedRunningQuery[]> {
+    const { cluster, routingGroup, user, seenSince } = filter;
+    return this.database.run(async (knex) => {
+      const query = knex('eg_running_queries as r')
+        .leftJoin('query_history as h', 'h.query_id', 'r.query_id')
+        .where('r.last_seen', '>=', seenSince);
+      if (cluster !== undefined) query.where('r.cluster', cutToWidth(cluster, WIDTH));
+      if (routingGroup !== undefined) query.where('h.routing_group', cutToWidth(routingGroup, WIDTH));
+      if (user !== undefined) query.where('h.user_name', cutToWidth(user, WIDTH));
+      const rows: ListedRow[] = await query
+        .select('r.*', 'h.user_name', 'h.source', 'h.routing_group')
+        .select(knex.raw('substr(h.query_text, 1, 1000) as query_text'))
+        .orderBy(['r.started', 'r.query_id'])
+        .limit(limit);
+      return rows.map((row) => ({
+        queryId: row.query_id,
+        cluster: row.cluster,
+        started: Number(row.started),
+        lastSeen: Number(row.last_seen),
+        user: row.user_name,
+        source: row.source,
+        routingGroup: row.routing_group,
+        queryText: row.query_text,
       }));
     });
   }

@@ -1,5 +1,6 @@
+import { outcomeColumns } from './outcomeColumns.ts';
 import { indexes, ownTables, sharedTables, table } from './schema.ts';
-import { addColumn, addIndex, addRow, addTable, type SchemaPart } from './schemaPart.ts';
+import { addColumn, addIndex, addRow, addTable, changeOnce, type SchemaPart } from './schemaPart.ts';
 
 /** A numbered change of the schema (docs/extending.md#a-table-or-a-column). */
 export interface Migration {
@@ -23,6 +24,23 @@ const wideQueryText: SchemaPart = async (schema) => {
   if (widenQueryText === null || !type.includes('char')) return [];
   return [{ adds: 'column query_history.query_text widened', sql: widenQueryText, optional: true }];
 };
+
+/** Groups of queries of version 8 and 9 as sets: one for each query, under its id. A database below has none. */
+const presentGroupSets: SchemaPart = async (schema) => {
+  if (schema.version < 8) return [];
+  const part = changeOnce(10, 'groups of the users of present queries, as sets', () => [
+    `insert into eg_group_sets (set_id, group_name, last_used)
+      select g.query_id, g.group_name, max(g.created) + 172800000 from eg_query_groups g
+      where not exists (select 1 from eg_group_sets s where s.set_id = g.query_id and s.group_name = g.group_name)
+      group by g.query_id, g.group_name`,
+    `update eg_query_outcomes set group_set = query_id
+      where group_set is null and query_id in (select query_id from eg_query_groups)`,
+  ]);
+  return await part(schema);
+};
+
+/** Columns of `eg_query_outcomes` as it was first. */
+const firstOutcomeColumns = outcomeColumns.filter(({ name }) => name !== 'group_set');
 
 /**
  * All migrations. Those that a release has stay as they are: what they add is looked for at every start, and made again where it
@@ -116,6 +134,159 @@ export const migrations: readonly Migration[] = [
         ),
       ),
       addIndex({ table: 'eg_refusals', name: 'eg_refusals_counted_idx', columns: 'counted' }),
+    ],
+  },
+  {
+    version: 5,
+    name: 'how queries ended',
+    compatibleFrom: 1,
+    parts: [
+      addTable(
+        table(
+          'eg_query_outcomes',
+          firstOutcomeColumns.map(({ name }) => name),
+          ({ types }) => firstOutcomeColumns.map(({ name, type }) => `${name} ${type(types)}`).join(', '),
+        ),
+      ),
+      ...['created', 'state', 'user_name', 'error_name', 'refused'].map((column) =>
+        addIndex({
+          table: 'eg_query_outcomes',
+          name: `eg_query_outcomes_${column.replace('_name', '')}_idx`,
+          columns: column === 'created' ? column : `${column}, created`,
+        }),
+      ),
+    ],
+  },
+  {
+    version: 6,
+    name: 'who changed what: the audit, and what it knows of resources',
+    compatibleFrom: 1,
+    parts: [
+      addTable(
+        table(
+          'eg_audit',
+          [
+            ...[
+              'id',
+              'at',
+              'source',
+              'action',
+              'kind',
+              'namespace',
+              'name',
+              'resource',
+              'object',
+              'user_name',
+              'manager',
+            ],
+            ...['recognised_by', 'roles', 'address', 'call_text', 'request_id', 'before_text', 'after_text', 'digest'],
+          ],
+          ({ types: { longText } }) => `id varchar(64) primary key, at bigint not null, source varchar(16) not null,
+            action varchar(16) not null, kind varchar(64) not null, namespace varchar(253) not null,
+            name varchar(256) not null, resource varchar(253) not null, object varchar(512) not null,
+            user_name varchar(256), manager varchar(256), recognised_by varchar(32), roles varchar(256) not null,
+            address varchar(64), call_text varchar(512), request_id varchar(64), before_text ${longText},
+            after_text ${longText}, digest varchar(64)`,
+        ),
+      ),
+      addIndex({ table: 'eg_audit', name: 'eg_audit_at_idx', columns: 'at' }),
+      addIndex({ table: 'eg_audit', name: 'eg_audit_name_idx', columns: 'kind, name, at' }),
+      addIndex({ table: 'eg_audit', name: 'eg_audit_user_idx', columns: 'user_name, at' }),
+      addIndex({ table: 'eg_audit', name: 'eg_audit_digest_idx', columns: 'digest' }),
+      addTable(
+        table(
+          'eg_audited',
+          ['kind', 'namespace', 'name', 'title', 'uid', 'digest', 'writers', 'noted', 'state'],
+          ({ types: { longText } }) => `kind varchar(64) not null, namespace varchar(253) not null,
+            name varchar(253) not null, title varchar(256) not null, uid varchar(128) not null, digest varchar(64) not null,
+            writers ${longText} not null, noted bigint not null, state ${longText} not null,
+            primary key (kind, namespace, name)`,
+        ),
+      ),
+    ],
+  },
+  {
+    version: 7,
+    name: 'figures of queries by hour',
+    compatibleFrom: 1,
+    parts: [
+      addTable(
+        table(
+          'eg_query_hours',
+          ['hour', 'changes', 'sums'],
+          () => 'hour bigint primary key, changes bigint not null, sums int not null',
+        ),
+      ),
+      addTable(
+        table(
+          'eg_query_sums',
+          [
+            ...['dimension', 'hour', 'place', 'value', 'queries', 'endings', 'queued'],
+            ...['cpu_ms', 'processed_bytes', 'result_bytes'],
+          ],
+          ({ types: { longText } }) => `dimension varchar(32) not null, hour bigint not null, place int not null,
+            value varchar(256), queries bigint not null, endings ${longText} not null, queued ${longText} not null,
+            cpu_ms double precision not null, processed_bytes double precision not null,
+            result_bytes double precision not null, primary key (dimension, hour, place)`,
+        ),
+      ),
+      addIndex({ table: 'eg_query_sums', name: 'eg_query_sums_hour_idx', columns: 'hour' }),
+    ],
+  },
+  {
+    version: 8,
+    name: 'groups of the users of queries',
+    compatibleFrom: 1,
+    parts: [
+      addTable(
+        table(
+          'eg_query_groups',
+          ['group_name', 'created', 'query_id'],
+          // In the order of lists: of one group, by time.
+          () => `group_name varchar(256) not null, created bigint not null, query_id varchar(256) not null,
+            primary key (group_name, created, query_id)`,
+        ),
+      ),
+      addIndex({ table: 'eg_query_groups', name: 'eg_query_groups_created_idx', columns: 'created' }),
+    ],
+  },
+  {
+    version: 9,
+    name: 'resource groups that resources declare',
+    compatibleFrom: 1,
+    parts: [
+      addTable(
+        table(
+          'eg_group_claims',
+          [
+            ...['namespace', 'name', 'database_name', 'environment', 'uid', 'generation', 'digest', 'paths', 'period'],
+            ...['groups_count', 'selectors_count', 'is_applied', 'drift'],
+          ],
+          ({ types: { longText } }) => `namespace varchar(253) not null, name varchar(253) not null,
+            database_name varchar(64) not null, environment varchar(128) not null, uid varchar(128) not null,
+            generation bigint not null, digest varchar(64) not null, paths ${longText} not null, period varchar(255),
+            groups_count integer not null, selectors_count integer not null, is_applied integer not null, drift ${longText},
+            primary key (namespace, name, database_name, environment)`,
+        ),
+      ),
+    ],
+  },
+  {
+    version: 10,
+    name: 'groups of users as sets, to sum queries by',
+    compatibleFrom: 1,
+    parts: [
+      addTable(
+        table(
+          'eg_group_sets',
+          ['set_id', 'group_name', 'last_used'],
+          () => `set_id varchar(256) not null, group_name varchar(256) not null, last_used bigint not null,
+            primary key (set_id, group_name)`,
+        ),
+      ),
+      addIndex({ table: 'eg_group_sets', name: 'eg_group_sets_used_idx', columns: 'last_used' }),
+      addColumn('eg_query_outcomes', 'group_set', () => 'varchar(256)'),
+      presentGroupSets,
     ],
   },
 ];

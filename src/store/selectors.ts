@@ -5,7 +5,8 @@ import type { Changed, SelectorRepository } from './resourceGroupStore.ts';
 import { idEquals, inTransaction, locked, type ResourceGroupTables } from './resourceGroupTables.ts';
 import type { Dialect } from './store.ts';
 
-const SELECTORS = 'selectors';
+/** Table of the selectors. */
+export const SELECTORS = 'selectors';
 const GROUP = 'resource_group_id';
 const texts = Object.entries(selectorTextColumns) as [SelectorText, string][];
 
@@ -25,7 +26,7 @@ export function selectors(tables: ResourceGroupTables): SelectorRepository {
   };
 
   const insert = async (trx: Knex, selector: SelectorColumns, columns: ReadonlySet<string>): Promise<SelectorRow> => {
-    const query = trx(SELECTORS).insert(toRow(selector, columns));
+    const query = trx(SELECTORS).insert(selectorToRow(selector, columns));
     if (!columns.has('id')) {
       await query;
       return { ...selector, id: null };
@@ -65,11 +66,11 @@ export function selectors(tables: ResourceGroupTables): SelectorRepository {
     const rows: RawRow[] = equal === null ? [] : await locked(trx(SELECTORS).select('*').where(equal), dialect);
     const [first] = rows;
     if (equal === null || first === undefined) return created(trx, update, columns);
-    await trx(SELECTORS).where(equal).update(toRow(update, columns));
+    await trx(SELECTORS).where(equal).update(selectorToRow(update, columns));
     const id = rows.length === 1 && rows[0]?.id != null ? Number(rows[0].id) : null;
     const warnings =
       rows.length === 1 ? [] : [`${rows.length} selectors were equal to current; all of them were changed.`];
-    return { row: { ...update, id }, warnings, before: fromRow(first) };
+    return { row: { ...update, id }, warnings, before: selectorFromRow(first) };
   };
 
   return {
@@ -77,12 +78,12 @@ export function selectors(tables: ResourceGroupTables): SelectorRepository {
       inTransaction(tables, async (trx) => {
         const query = trx(SELECTORS).select('*').orderBy('priority', 'desc').orderBy(GROUP);
         if (resourceGroupId !== null) query.where(idEquals(trx, GROUP, resourceGroupId, dialect));
-        return ((await query) as RawRow[]).map(fromRow);
+        return ((await query) as RawRow[]).map(selectorFromRow);
       }),
     create: (selector) =>
       inTransaction(tables, async (trx) => {
         const columns = await columnsOf(trx);
-        requireColumns(selector, columns, '');
+        requireSelectorColumns(selector, columns, '');
         const { resourceGroupId: groupId } = selector;
         if (groupId !== null) {
           await requireGroup(trx, groupId, 'resourceGroupId');
@@ -99,26 +100,25 @@ export function selectors(tables: ResourceGroupTables): SelectorRepository {
         }
         const resourceGroupId = Number(group[GROUP]);
         const row = await insert(trx, { ...selector, resourceGroupId }, columns);
-        const warning = `No resourceGroupId was sent; the selector points to the newest group, ${resourceGroupId} (${group.name}).`;
-        return { row, warnings: [warning] };
+        return { row, warnings: [newestGroupWarning(resourceGroupId, String(group.name))] };
       }),
     update: (current, update) =>
       inTransaction(tables, async (trx) => {
         const columns = await columnsOf(trx);
-        requireColumns(update, columns, 'update.');
+        requireSelectorColumns(update, columns, 'update.');
         await requireGroup(trx, update.resourceGroupId, 'update.resourceGroupId');
         return replace(trx, current, update, columns);
       }),
     replaceFirst: (selector) =>
       inTransaction(tables, async (trx) => {
         const columns = await columnsOf(trx);
-        requireColumns(selector, columns, '');
+        requireSelectorColumns(selector, columns, '');
         await requireGroup(trx, selector.resourceGroupId, 'resourceGroupId');
         const ofGroup = trx(SELECTORS)
           .select('*')
           .where(idEquals(trx, GROUP, selector.resourceGroupId, dialect));
         const [first]: RawRow[] = await locked(ofGroup.orderBy('priority', 'desc').limit(1), dialect);
-        if (first !== undefined) return replace(trx, fromRow(first), selector, columns);
+        if (first !== undefined) return replace(trx, selectorFromRow(first), selector, columns);
         return created(trx, selector, columns);
       }),
     delete: (selector) =>
@@ -127,6 +127,11 @@ export function selectors(tables: ResourceGroupTables): SelectorRepository {
         return equal === null ? 0 : trx(SELECTORS).where(equal).delete();
       }),
   };
+}
+
+/** Warning of a selector that was sent without a group. */
+export function newestGroupWarning(id: number, name: string): string {
+  return `No resourceGroupId was sent; the selector points to the newest group, ${id} (${name}).`;
 }
 
 /**
@@ -139,7 +144,8 @@ const sameText: Readonly<Record<Dialect, string>> = {
   mysql: 'cast(convert(?? using utf8mb4) as binary) <=> cast(convert(? using utf8mb4) as binary)',
 };
 
-function requireColumns(
+/** Refuses values of columns that the table does not have. @param prefix of the field in the message */
+export function requireSelectorColumns(
   selector: Readonly<Record<SelectorText, string | null>>,
   columns: ReadonlySet<string>,
   prefix: string,
@@ -151,12 +157,14 @@ function requireColumns(
   }
 }
 
-function toRow(selector: SelectorColumns, columns: ReadonlySet<string>): Record<string, unknown> {
+/** Columns of a selector by their names in the table. */
+export function selectorToRow(selector: SelectorColumns, columns: ReadonlySet<string>): Record<string, unknown> {
   const values = texts.filter(([, column]) => columns.has(column)).map(([field, column]) => [column, selector[field]]);
   return { [GROUP]: selector.resourceGroupId, priority: selector.priority, ...Object.fromEntries(values) };
 }
 
-function fromRow(row: RawRow): SelectorRow {
+/** A selector of a row as drivers give it. */
+export function selectorFromRow(row: RawRow): SelectorRow {
   const values = texts.map(([field, column]) => [field, row[column] ?? null]);
   return {
     ...(Object.fromEntries(values) as Record<SelectorText, string | null>),

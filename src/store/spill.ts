@@ -12,7 +12,6 @@ import {
 import { appendFile, readFile, rm, truncate } from 'node:fs/promises';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import type { QueryRecord } from './store.ts';
 
 /** Size at which a new file is begun. */
 const FILE_BYTES = 4 * 1024 * 1024;
@@ -27,9 +26,10 @@ interface SpillFile {
  * Records on disk, as JSON lines in a directory of this process. A lock that the operating system releases with the
  * process keeps others away from a live directory; the files of dead ones are taken over.
  */
-export class Spill {
+export class Spill<R> {
   private readonly root: string;
   private readonly maxBytes: number;
+  private readonly isRecord: (value: unknown) => value is R;
   private directory: string | null = null;
   private lock: DatabaseSync | null = null;
   private files: SpillFile[] = [];
@@ -38,10 +38,12 @@ export class Spill {
   /**
    * @param root directory shared by processes
    * @param maxBytes bound of this process's files
+   * @param isRecord whether an object that was read is whole
    */
-  constructor(root: string, maxBytes: number) {
+  constructor(root: string, maxBytes: number, isRecord: (value: unknown) => value is R) {
     this.root = root;
     this.maxBytes = maxBytes;
+    this.isRecord = isRecord;
   }
 
   /** Records on disk. */
@@ -88,7 +90,7 @@ export class Spill {
   }
 
   /** Appends records; returns how many did not fit. @throws when the disk refuses */
-  async append(records: readonly QueryRecord[]): Promise<number> {
+  async append(records: readonly R[]): Promise<number> {
     const { text, count } = this.fitting(records);
     if (count > 0) {
       const file = this.current();
@@ -107,7 +109,7 @@ export class Spill {
   }
 
   /** As `append`, for the last moment of a process. */
-  appendNow(records: readonly QueryRecord[]): number {
+  appendNow(records: readonly R[]): number {
     const { text, count } = this.fitting(records);
     if (count > 0) {
       const file = this.current();
@@ -127,18 +129,18 @@ export class Spill {
    * Hands the oldest file's records to `write` and deletes the file afterwards; when `write` rejects the file stays.
    * @returns false when there is no file; `torn` counts lines that a killed process left unfinished
    */
-  async replayOne(write: (records: readonly QueryRecord[]) => Promise<void>): Promise<{ torn: number } | false> {
+  async replayOne(write: (records: readonly R[]) => Promise<void>): Promise<{ torn: number } | false> {
     const file = this.files[0];
     if (file === undefined) return false;
     // Nothing is appended to it any more.
     const closed = { ...file };
     if (this.files.length === 1) this.files.push({ path: this.nextPath(), records: 0, bytes: 0 });
     const lines = (await readFile(closed.path, 'utf8').catch(missing)).split('\n');
-    const records: QueryRecord[] = [];
+    const records: R[] = [];
     let torn = 0;
     for (const line of lines) {
       if (line === '') continue;
-      const record = parseLine(line);
+      const record = this.parse(line);
       if (record === null) torn++;
       else records.push(record);
     }
@@ -158,7 +160,7 @@ export class Spill {
     this.directory = null;
   }
 
-  private fitting(records: readonly QueryRecord[]): { text: string; count: number } {
+  private fitting(records: readonly R[]): { text: string; count: number } {
     const room = this.maxBytes - this.bytes;
     const lines: string[] = [];
     let used = 0;
@@ -169,6 +171,15 @@ export class Spill {
       lines.push(line);
     }
     return { text: lines.join(''), count: lines.length };
+  }
+
+  private parse(line: string): R | null {
+    try {
+      const value: unknown = JSON.parse(line);
+      return typeof value === 'object' && value !== null && this.isRecord(value) ? value : null;
+    } catch {
+      return null;
+    }
   }
 
   private current(): SpillFile {
@@ -200,15 +211,6 @@ export class Spill {
 function missing(error: NodeJS.ErrnoException): string {
   if (error.code === 'ENOENT') return '';
   throw error;
-}
-
-function parseLine(line: string): QueryRecord | null {
-  try {
-    const record = JSON.parse(line) as QueryRecord;
-    return typeof record.queryId === 'string' && typeof record.queryText === 'string' ? record : null;
-  } catch {
-    return null;
-  }
 }
 
 /** Holds the directory's lock until closed, or the process ends; null when a live process holds it. */

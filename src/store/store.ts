@@ -1,4 +1,6 @@
 import type { Kind, ResourceKey } from '../model/resource.ts';
+import type { AuditRepository } from './audit.ts';
+import type { QueryOutcomeRepository } from './queryOutcome.ts';
 
 /** Database families. MariaDB is `mysql`. */
 export type Dialect = 'sqlite' | 'mysql' | 'postgresql';
@@ -160,13 +162,17 @@ export interface QueryRecord {
   readonly cluster: string;
   /** The decision's trace as JSON text; null when none is kept. */
   readonly decision: string | null;
+  /** Groups of the user to find it by (`eg_query_groups`); left out for none, and in what is read. */
+  readonly groups?: readonly string[];
 }
 
 /** A query of the history as a page lists it. */
-export type ListedQuery = Omit<QueryRecord, 'decision'>;
+export type ListedQuery = Omit<QueryRecord, 'decision' | 'groups'>;
 
 /** Filters of the history; absent means any. Times in milliseconds, `from` inclusive, `to` exclusive. */
 export interface HistoryFilter {
+  /** Only queries of this user, whatever `user` and `match` say: of a caller who may see no others. */
+  readonly visibleTo?: string;
   readonly user?: string;
   readonly backendUrl?: string;
   readonly externalUrl?: string;
@@ -179,6 +185,8 @@ export interface HistoryFilter {
   readonly text?: string;
   readonly from?: number;
   readonly to?: number;
+  /** `prefix`: of user, group, id, source and cluster the beginning is enough; exact by default. */
+  readonly match?: 'exact' | 'prefix';
 }
 
 /** Which of the rows found are wanted. */
@@ -287,6 +295,24 @@ export interface RunningQueryRow {
   readonly lastSeen: number;
 }
 
+/** A query that runs, with what the history has of it: null where it has none. */
+export interface ListedRunningQuery extends RunningQueryRow {
+  readonly user: string | null;
+  readonly source: string | null;
+  readonly routingGroup: string | null;
+  /** The first 1,000 characters. */
+  readonly queryText: string | null;
+}
+
+/** Which running queries are wanted; absent means any. */
+export interface RunningQueryFilter {
+  readonly cluster?: string;
+  readonly routingGroup?: string;
+  readonly user?: string;
+  /** With a request of a client at or after this time. */
+  readonly seenSince: number;
+}
+
 /** `eg_running_queries`: queries that clients are following, as reported by all replicas. */
 export interface RunningQueryRepository {
   /** Adds rows; of those that are there the time of the last request is renewed. */
@@ -294,6 +320,8 @@ export interface RunningQueryRepository {
   remove(queryIds: readonly string[]): Promise<void>;
   /** Queries of a cluster with a request at or after a time, oldest first. */
   ofCluster(cluster: string, seenSince: number): Promise<readonly RunningQueryRow[]>;
+  /** Running queries of all clusters, oldest first. */
+  list(filter: RunningQueryFilter, limit: number): Promise<readonly ListedRunningQuery[]>;
   /** When clients asked last for queries, of those that have a row: milliseconds since 1970, by id. */
   lastSeen(queryIds: readonly string[]): Promise<ReadonlyMap<string, number>>;
   deleteBefore(before: number, fence?: Fence | null): Promise<number>;
@@ -386,6 +414,15 @@ export interface ListedQueuedQuery
 /** What is asked of the replica that holds a query. */
 export type QueuedCommand = Pick<QueuedQueryRow, 'id' | 'command' | 'movedAt'>;
 
+/** How a query of the queue ended. */
+export interface QueuedQueryEnd {
+  readonly state: 'submitted' | 'failed';
+  /** Of the cluster's query; null where none has it. */
+  readonly engineId: string | null;
+  /** What its client gets, sealed. */
+  readonly answer: string | null;
+}
+
 /**
  * `eg_queued_queries`: submissions that wait for their turn. Each change is a compare-and-set: of several replicas that
  * try, one succeeds.
@@ -401,7 +438,7 @@ export interface QueuedQueryRepository {
   /** Gives one that waits to another replica, if it is held by `from`. */
   adopt(id: string, from: string, to: string): Promise<boolean>;
   /**
-   * `waiting` becomes `submitting`: from then on a cluster may have it.
+   * `waiting` becomes `submitting`: from then on a cluster may have it. Those that come while others are being written go together.
    * @returns its sealed request; null where it does not wait there any more
    */
   begin(id: string, replica: string): Promise<string | null>;
@@ -410,12 +447,7 @@ export interface QueuedQueryRepository {
   /** `submitting` becomes `waiting` again, with its place: no cluster has it. */
   putBack(id: string, replica: string): Promise<boolean>;
   /** Ends it, and deletes its request. */
-  end(
-    id: string,
-    replica: string,
-    from: 'waiting' | 'submitting',
-    end: { readonly state: 'submitted' | 'failed'; readonly engineId: string | null; readonly answer: string | null },
-  ): Promise<boolean>;
+  end(id: string, replica: string, from: 'waiting' | 'submitting', end: QueuedQueryEnd): Promise<boolean>;
   /** Deletes one that waits. */
   remove(id: string): Promise<boolean>;
   /** Asks the replica that holds a waiting one for something. */
@@ -436,8 +468,12 @@ export interface QueuedQueryRepository {
   renew(replica: string, ttlMs: number): Promise<void>;
   /** A replica ends: what waits there is free for others. */
   handOver(replica: string): Promise<void>;
+  /** How many wait, by routing group. */
+  waitingByGroup(): Promise<ReadonlyMap<string, number>>;
   /** Those that wait, in the order in which they came. */
   list(limit: number): Promise<readonly ListedQueuedQuery[]>;
+  /** A text that is another one whenever one waits that did not, or no longer, or was moved first, or is held elsewhere. */
+  listVersion(): Promise<string>;
   /** Deletes answers that are older; @returns how many */
   forgetAnswers(olderThanMs: number): Promise<number>;
   /** Deletes what waits, and what was being submitted, and was not asked for in so many milliseconds; @returns how many */
@@ -614,6 +650,53 @@ export interface ReplicaObservation extends Observation {
   readonly remainingMs: number;
 }
 
+/** What somebody else wrote into rows that a resource declares. */
+export interface GroupDrift {
+  /** When it was noticed, RFC 3339. */
+  readonly at: string;
+  /** Whether it was put right; false: the rows are still otherwise. */
+  readonly repaired: boolean;
+  /** How many rows differed. */
+  readonly count: number;
+  /** A sentence for some of them. */
+  readonly differences: readonly string[];
+}
+
+/** Which of a resource's groups one environment of a database has, or gets now. */
+export interface GroupClaim {
+  readonly namespace: string;
+  /** `metadata.name` */
+  readonly name: string;
+  readonly uid: string;
+  /** Null: the gateway's own. */
+  readonly database: string | null;
+  readonly environment: string;
+  /** Of the resource, as it was applied last. */
+  readonly generation: number;
+  /** Of what was applied last. */
+  readonly digest: string;
+  /** Every group that is there for the resource, or was to be. */
+  readonly paths: readonly string[];
+  /** Value of the global property that is there for it, or was to be; null: none. Several in turn, by commas, where one is not noted as applied. */
+  readonly period: string | null;
+  readonly groups: number;
+  readonly selectors: number;
+  /** False: it may be there in part, as what follows was not noted. */
+  readonly isApplied: boolean;
+  readonly drift: GroupDrift | null;
+}
+
+/** Identity of a claim. */
+export type GroupClaimKey = Pick<GroupClaim, 'namespace' | 'name' | 'database' | 'environment'>;
+
+/** `eg_group_claims`: what resources have in the tables that engines read. A fence as in `ResourceRepository`. */
+export interface GroupClaimRepository {
+  all(): Promise<readonly GroupClaim[]>;
+  /** Stores claims, those of one transaction. */
+  put(claims: readonly GroupClaim[], fence: Fence | null): Promise<'stored' | 'fenced'>;
+  remove(key: GroupClaimKey, fence: Fence | null): Promise<'stored' | 'fenced'>;
+}
+
 /** `eg_observations`: what each replica observed, for the statuses that one of them writes. */
 export interface ObservationRepository {
   /** Stores a replica's observations in place of those that it had of the same resources and types. */
@@ -640,6 +723,15 @@ export interface LeaderRepository {
    */
   acquire(holder: string, ttlMs: number): Promise<Fence | null>;
   release(fence: Fence): Promise<void>;
+  /** Whether any replica leads, by the database's clock. */
+  state(): Promise<LeaderState>;
+}
+
+/** Who leads, as `eg_leader` has it. */
+export interface LeaderState {
+  readonly isHeld: boolean;
+  /** Milliseconds since the last leadership ran out; null: some replica leads, or the last one gave it back. */
+  readonly expiredForMs: number | null;
 }
 
 /** The gateway's database. Every method rejects with a GatewayError EG_DATABASE_UNAVAILABLE when it is unavailable. */
@@ -648,6 +740,7 @@ export interface Store {
   readonly backends: BackendRepository;
   readonly resources: ResourceRepository;
   readonly history: QueryHistoryRepository;
+  readonly outcomes: QueryOutcomeRepository;
   readonly coordinators: CoordinatorRepository;
   readonly queries: QueryOwnerRepository;
   readonly transactions: TransactionRepository;
@@ -659,6 +752,8 @@ export interface Store {
   readonly queuedQueries: QueuedQueryRepository;
   readonly leader: LeaderRepository;
   readonly observations: ObservationRepository;
+  readonly groupClaims: GroupClaimRepository;
+  readonly audit: AuditRepository;
   readonly endedSessions: EndedSessionRepository;
   /** Resolves when the database answers within the time. */
   ping(timeoutMs: number): Promise<void>;

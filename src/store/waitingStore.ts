@@ -57,6 +57,7 @@ class StoreToCome {
       backends: part('backends'),
       resources: part('resources'),
       history: part('history'),
+      outcomes: part('outcomes'),
       coordinators: part('coordinators'),
       queries: part('queries'),
       transactions: part('transactions'),
@@ -68,8 +69,15 @@ class StoreToCome {
       queuedQueries: part('queuedQueries'),
       leader: part('leader'),
       observations: part('observations'),
+      groupClaims: part('groupClaims'),
+      audit: part('audit'),
       endedSessions: part('endedSessions'),
       queryCounts: part('queryCounts'),
+      queryRates: part('queryRates'),
+      ruleHits: part('ruleHits'),
+      queryList: part('queryList'),
+      queryStatistics: part('queryStatistics'),
+      hourlySums: part('hourlySums'),
       exactMatchSelectors: part('exactMatchSelectors'),
       resourceGroups: (rules) => {
         let stores: ReturnType<KnexStore['resourceGroups']> | null = null;

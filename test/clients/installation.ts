@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { cache, makeWorkFolder, moveIntoPlace, run, TRINO_VERSION, works } from '../engine/distribution.ts';
+import { cache, makeWorkFolder, moveIntoPlace, run, runMaven, TRINO_VERSION, works } from '../engine/distribution.ts';
 
 /** The last version whose module has the integration tests: later ones keep them in a module of its own, without versions. */
 const GO_CLIENT = 'github.com/trinodb/trino-go-client@v0.335.0';
@@ -67,7 +67,7 @@ export async function installJdbcSuite(): Promise<JdbcSuite> {
     const jars = join(work, 'jars');
     const goal = 'org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies';
     const options = ['-B', '-ntp', '-q', '-U', '-f', pom, goal, `-DoutputDirectory=${jars}`];
-    await again(() => run('mvn', options, { timeout: INSTALL_MILLIS }));
+    await again(() => runMaven(options, INSTALL_MILLIS));
     const tests = join(work, 'tests');
     await mkdir(tests);
     await run('python3', ['-m', 'zipfile', '-e', join(jars, `trino-jdbc-${TRINO_VERSION}-tests.jar`), tests]);

@@ -3,13 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { installEngine, installPython } from '../engine/distribution.ts';
 import type { Front } from '../engine/front.ts';
+import { longRun } from '../engine/javaOptions.ts';
 import { type ObjectStore, startObjectStore } from '../engine/objectStore.ts';
-import { longRun, startTrino, type TrinoServer } from '../engine/trinoServer.ts';
+import { idleCatalog } from '../engine/queries.ts';
+import { startTrino, type TrinoServer } from '../engine/trinoServer.ts';
 import { runQuery } from '../support/statementClient.ts';
 import { startReplicas } from './replicas.ts';
-
-/** Plugins that clients' suites need besides those of the engine suite. */
-export const PLUGINS = ['blackhole', 'hive', 'iceberg'];
 
 /** One real Trino, which spools into an object store, and the gateway before it. */
 export interface Servers {
@@ -37,7 +36,7 @@ export async function startServers(): Promise<Servers> {
 async function start(started: (() => Promise<unknown>)[]): Promise<Omit<Servers, 'stop'>> {
   const folder = await mkdtemp(join(tmpdir(), 'clients-'));
   started.push(() => rm(folder, { recursive: true, force: true }));
-  const engine = await installEngine(PLUGINS);
+  const engine = await installEngine();
   const store: ObjectStore = await startObjectStore({ python: await installPython() });
   started.push(() => store.stop());
   const local = (name: string) => ({
@@ -46,7 +45,7 @@ async function start(started: (() => Promise<unknown>)[]): Promise<Omit<Servers,
     'hive.metastore.catalog.dir': `local:///${name}`,
   });
   const catalogs = {
-    blackhole: { 'connector.name': 'blackhole' },
+    ...idleCatalog,
     hive: { 'connector.name': 'hive', 'hive.metastore': 'file', 'hive.security': 'sql-standard', ...local('hive') },
     iceberg: { 'connector.name': 'iceberg', 'iceberg.catalog.type': 'TESTING_FILE_METASTORE', ...local('iceberg') },
   };

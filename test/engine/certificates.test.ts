@@ -13,7 +13,8 @@ import { overHttp1 } from '../support/certificateClient.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../support/certificates.ts';
 import { requireComponent } from '../support/components.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
-import { commandLine, type Distribution, installDistribution, missingTools } from './distribution.ts';
+import { type Distribution, installDistribution, missingTools } from './distribution.ts';
+import { commandLine } from './javaOptions.ts';
 import { startTrino, type TrinoServer } from './trinoServer.ts';
 
 const missing = await missingTools();

@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import type { QueryOutcome } from '../../src/api/answers/outcome.ts';
 import type { UserCheck } from '../../src/gateway/health/healthCheck.ts';
 import { productNames } from '../../src/model/names.ts';
 import { requireComponent } from '../support/components.ts';
@@ -22,9 +23,9 @@ import { type ClientOutcome, type EngineClient, engineClients } from './clients.
 import { type Distribution, installDistribution, missingTools } from './distribution.ts';
 import { type Front, startFront } from './front.ts';
 import { type ObjectStore, startObjectStore } from './objectStore.ts';
-import { BIG_ROWS, longQuery, queries, slowQuery } from './queries.ts';
-import { type ListedQuery, listQueries, suffixOf } from './trinoQueries.ts';
-import { longRun, startTrino, type TrinoServer } from './trinoServer.ts';
+import { BIG_ROWS, createIdleTables, idleCatalog, longQuery, queries, slowQuery } from './queries.ts';
+import { engineFigures, type ListedQuery, listQueries, suffixOf } from './trinoQueries.ts';
+import { startTrino, type TrinoServer } from './trinoServer.ts';
 
 /** The metrics that METRICS asks for with `protocol.productName: Trino`. */
 const trinoMetrics = {
@@ -32,6 +33,13 @@ const trinoMetrics = {
   queuedQueriesMetric: 'trino_execution_name_QueryManager_QueuedQueries',
   metricMinimums: { trino_metadata_name_DiscoveryNodeManager_ActiveNodeCount: 1 },
 };
+
+/** A query as `GET /api/queries` lists it. */
+interface KeptQuery {
+  readonly queryId: string;
+  readonly cluster: string | null;
+  readonly outcome: QueryOutcome | null;
+}
 
 const missing = await missingTools();
 const available = requireComponent('a tool of the engine suite', missing.length === 0, `install ${missing.join(', ')}`);
@@ -56,10 +64,11 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
     store = await startObjectStore(distribution);
     [trinos, database] = await Promise.all([
       Promise.all(
-        ['trino-a', 'trino-b'].map((name) => startTrino(name, distribution, store.files, store.settings, {}, longRun)),
+        ['trino-a', 'trino-b'].map((name) => startTrino(name, distribution, store.files, store.settings, idleCatalog)),
       ),
       startPostgresql(),
     ]);
+    for (const { url } of trinos) await createIdleTables(url);
     const dataStore = await database.createDatabase();
     const { hostname, port, pathname } = new URL(dataStore.jdbcUrl.replace(/^jdbc:/, ''));
     const { user, password } = dataStore;
@@ -229,6 +238,81 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
       expect(last.error?.message).toContain('enough');
     }
     expect(onSameServer).toEqual(onSameServer.map(() => true));
+  });
+
+  test('a call of the API at another replica lists and ends a query that runs', async () => {
+    const client = { productName: 'Trino', user: 'suite' };
+    const [sql] = queries.filter(({ kind }) => kind === 'cancelled').map((query) => query.sql) as [string];
+    const [one, two] = gateways.map(({ url }) => url) as [string, string];
+    const victim = await submit(one, sql, client);
+    const rest = async (page: QueryResults): Promise<QueryResults> =>
+      page.nextUri === undefined ? page : rest(await follow(page.nextUri, client));
+    const running = async (): Promise<readonly string[]> => {
+      const response = await fetch(`${two}/api/queries/running?user=suite`);
+      const { queries: listed } = (await response.json()) as { queries: { queryId: string }[] };
+      return listed.map(({ queryId }) => queryId);
+    };
+    const [last] = await Promise.all([
+      rest(victim),
+      (async () => {
+        await expect.poll(running, { timeout: 60_000, interval: 100 }).toContain(victim.id);
+        const response = await fetch(`${two}/api/queries/running/${victim.id}`, { method: 'DELETE' });
+        expect([response.status, await response.text()]).toEqual([204, '']);
+      })(),
+    ]);
+    expect(last.error).toMatchObject({ errorName: 'USER_CANCELED' });
+    await expect.poll(running, { timeout: 60_000, interval: 100 }).not.toContain(victim.id);
+  });
+
+  test('how 200 queries ended is as the servers themselves have it', async () => {
+    const client = { productName: 'Trino', user: 'suite' };
+    const more = Array.from({ length: 150 }, (_, i) =>
+      i % 6 === 0 ? `SELECT ${i} / 0` : `SELECT ${i}, * FROM tpch.tiny.region`,
+    );
+    for (let at = 0; at < more.length; at += 6) {
+      await Promise.all(more.slice(at, at + 6).map((sql) => runQuery(front.url, sql, client)));
+    }
+    // Beside them are those of the tests before: spooled, cancelled by their clients, killed.
+    const kept = async (): Promise<readonly KeptQuery[]> => {
+      const response = await fetch(`${gateways[1]?.url}/api/queries?limit=1000`);
+      const { queries: listed } = (await response.json()) as { queries: readonly KeptQuery[] };
+      return listed.filter(({ cluster }) => cluster !== null);
+    };
+    const states = async () => {
+      const servers = await allQueries();
+      return (await kept()).map(({ queryId, outcome }) => {
+        const server = servers.get(queryId);
+        const { name, type } = server?.errorCode ?? { name: null, type: null };
+        const state = name === 'USER_CANCELED' ? 'CANCELLED' : server?.state;
+        const isNamed = outcome?.state === 'FAILED';
+        return {
+          gateway: [queryId, outcome?.state, ...(isNamed ? [outcome.errorName, outcome.errorType] : [])],
+          server: [queryId, state, ...(isNamed ? [name, type] : [])],
+        };
+      });
+    };
+    const all = await states();
+    expect(all.length).toBeGreaterThanOrEqual(200);
+    await expect
+      .poll(async () => (await states()).filter(({ gateway, server }) => gateway.join() !== server.join()), {
+        timeout: 20_000,
+      })
+      .toEqual([]);
+    const counted = Object.groupBy(await states(), ({ gateway: [, state] }) => String(state));
+    expect(Object.keys(counted).sort()).toEqual(['CANCELLED', 'FAILED', 'FINISHED']);
+
+    const servers = await allQueries();
+    const finished = (await kept()).filter(({ outcome }) => outcome?.state === 'FINISHED').slice(0, 100);
+    const rows = await Promise.all(
+      finished.map(async ({ queryId, outcome }) => ({
+        gateway: [queryId, outcome?.processedRows],
+        server: [
+          queryId,
+          (await engineFigures(servers.get(queryId)?.server as TrinoServer, queryId)).processedInputPositions,
+        ],
+      })),
+    );
+    expect(rows.map(({ gateway }) => gateway)).toEqual(rows.map(({ server }) => server));
   });
 
   test('by the URL alone: results, spooled ones too, through replicas that know nothing of each other', async () => {

@@ -4,7 +4,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { commandLine, type Distribution } from './distribution.ts';
+import type { Distribution } from './distribution.ts';
+import { commandLine, javaProgram } from './javaOptions.ts';
 import type { SuiteQuery } from './queries.ts';
 
 /** What a client saw of one query. */
@@ -38,10 +39,10 @@ const programs = join(import.meta.dirname, 'programs');
 
 /** The command line, the JDBC driver and the Python client. */
 export function engineClients(distribution: Distribution): readonly EngineClient[] {
-  const { java, jdbc, python, cli } = distribution;
+  const { java, python, cli } = distribution;
   return [
     new CommandLineClient(java, cli),
-    new ProgramClient('JDBC driver', java, ['-Xmx512M', '-cp', jdbc, join(programs, 'Query.java')]),
+    new ProgramClient('JDBC driver', java, javaProgram(distribution, 'Query')),
     new ProgramClient('Python client', python, [join(programs, 'query.py')]),
   ];
 }

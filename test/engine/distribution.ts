@@ -3,9 +3,10 @@
  * package registries, kept under `.cache/`.
  */
 import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, rename, rm } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 
 /** Runs a program to its end. @throws with its output where it fails */
@@ -17,7 +18,11 @@ const JAVA_VERSION = 24;
 const PYTHON_CLIENT = 'trino==0.340.0';
 /** An object store for the spooled protocol: the engine spools to nothing else. */
 const OBJECT_STORE = 'moto[s3,server]==5.2.5';
-const plugins = ['tpch', 'memory', 'resource-group-managers', 'spooling-filesystem'];
+/** Plugins of the server that is kept: all that a suite uses, of which each server loads its own (`trinoServer.ts`). */
+const plugins = [
+  ...['tpch', 'memory', 'resource-group-managers', 'spooling-filesystem'],
+  ...['blackhole', 'hive', 'iceberg'],
+];
 
 /** Where everything downloaded is kept. */
 export const cache = resolve(import.meta.dirname, '../../.cache');
@@ -30,6 +35,8 @@ export interface Distribution {
   readonly server: string;
   readonly cli: string;
   readonly jdbc: string;
+  /** Jar of the compiled classes of `programs/`. */
+  readonly programs: string;
   /** Program `python` that has the client and the object store installed. */
   readonly python: string;
 }
@@ -82,38 +89,25 @@ export async function installDistribution(): Promise<Distribution> {
   if (java === undefined) throw new Error(`no JDK ${JAVA_VERSION} or newer`);
   await mkdir(cache, { recursive: true });
   const python = installPython();
-  // One Maven at a time: they write into the same local repository.
   const server = await installServer();
   const cli = await jar('trino-cli', 'executable');
   const jdbc = await jar('trino-jdbc');
-  return { java, server, cli, jdbc, python: await python };
+  const programs = await compilePrograms({ java, jdbc });
+  return { java, server, cli, jdbc, programs, python: await python };
 }
 
-/**
- * Arguments of `java` that start Trino's command line, before its own. A process a query: what counts is a short start,
- * to which the archive of classes helps that the first process leaves behind.
- */
-export function commandLine({ cli }: Pick<Distribution, 'cli'>): readonly string[] {
-  return [
-    ...['-Xmx256M', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC', '--enable-native-access=ALL-UNNAMED'],
-    ...['-XX:+AutoCreateSharedArchive', `-XX:SharedArchiveFile=${cli}.jsa`],
-    // Warnings of the virtual machine would be taken for rows.
-    '-Xlog:disable',
-    ...['-jar', cli],
-  ];
-}
-
-/**
- * The server alone, as `installDistribution` installs it.
- * @param morePlugins plugins that it has besides; it is kept apart from the one without
- */
-export async function installEngine(
-  morePlugins: readonly string[] = [],
-): Promise<Pick<Distribution, 'java' | 'server'>> {
+/** The server alone, as `installDistribution` installs it. */
+export async function installEngine(): Promise<Pick<Distribution, 'java' | 'server'>> {
   const java = await findJava();
   if (java === undefined) throw new Error(`no JDK ${JAVA_VERSION} or newer`);
   await mkdir(cache, { recursive: true });
-  return { java, server: await installServer(morePlugins) };
+  return { java, server: await installServer() };
+}
+
+/** Runs Maven when no other suite does: two at once would write into the same local repository. */
+export async function runMaven(args: readonly string[], timeout: number): Promise<void> {
+  await mkdir(cache, { recursive: true });
+  await run('flock', [join(cache, 'maven.lock'), 'mvn', ...args], { timeout });
 }
 
 /** Has Maven fetch an artifact and put it into a folder; a second time where the first one fails, as downloads do. */
@@ -121,7 +115,7 @@ export async function fetchArtifact(coordinates: string, folder: string): Promis
   const options = ['-B', '-ntp', '-q', '-Dmdep.useBaseVersion=true', `-DoutputDirectory=${folder}`];
   const fetch = (plugin: string, ...more: readonly string[]) => {
     const goal = `org.apache.maven.plugins:maven-dependency-plugin:${plugin}:copy`;
-    return run('mvn', [...options, ...more, goal, `-Dartifact=${coordinates}`], { timeout: 15 * 60_000 });
+    return runMaven([...options, ...more, goal, `-Dartifact=${coordinates}`], 15 * 60_000);
   };
   // The old plugin reads the file alone: of some releases the registry has it, but not the parent of its description.
   // -U: Maven remembers what it could not find.
@@ -142,11 +136,27 @@ async function jar(name: string, classifier?: string): Promise<string> {
   return file;
 }
 
-/** The server's `lib`, the plugins that every suite needs, and more. */
-async function installServer(morePlugins: readonly string[] = []): Promise<string> {
-  const folder = join(cache, [`trino-server-${TRINO_VERSION}`, ...morePlugins].join('+'));
-  const kept = [...plugins, ...morePlugins];
-  if (kept.every((plugin) => existsSync(join(folder, 'plugin', plugin)))) return folder;
+/** Jar with the classes of `programs/`, compiled once: that takes longer than most of their runs. */
+async function compilePrograms({ java, jdbc }: Pick<Distribution, 'java' | 'jdbc'>): Promise<string> {
+  const folder = join(import.meta.dirname, 'programs');
+  const sources = ['Query.java', 'Transact.java'].map((name) => join(folder, name));
+  const hash = createHash('sha256').update(jdbc);
+  for (const source of sources) hash.update(await readFile(source));
+  const file = join(cache, `java-programs-${hash.digest('hex').slice(0, 12)}.jar`);
+  if (existsSync(file)) return file;
+  const work = await makeWorkFolder('java-programs');
+  const tool = (name: string) => (java === 'java' ? name : join(dirname(java), name));
+  await run(tool('javac'), ['-d', join(work, 'classes'), '-cp', jdbc, ...sources]);
+  await run(tool('jar'), ['--create', '--file', join(work, 'programs.jar'), '-C', join(work, 'classes'), '.']);
+  await moveIntoPlace(join(work, 'programs.jar'), file);
+  await rm(work, { recursive: true });
+  return file;
+}
+
+/** The server's `lib`, and the plugins that suites need. */
+async function installServer(): Promise<string> {
+  const folder = join(cache, `trino-server-${TRINO_VERSION}+blackhole+hive+iceberg`);
+  if (plugins.every((plugin) => existsSync(join(folder, 'plugin', plugin)))) return folder;
   await rm(folder, { recursive: true, force: true });
   const work = await makeWorkFolder('trino-server');
   await fetchArtifact(`io.trino:trino-server:${TRINO_VERSION}:tar.gz`, work);
@@ -158,7 +168,7 @@ async function installServer(morePlugins: readonly string[] = []): Promise<strin
     if (name !== 'lib' && name !== 'plugin') await rm(join(unpacked, name), { recursive: true });
   }
   for (const name of await readdir(join(unpacked, 'plugin'))) {
-    if (!kept.includes(name)) await rm(join(unpacked, 'plugin', name), { recursive: true });
+    if (!plugins.includes(name)) await rm(join(unpacked, 'plugin', name), { recursive: true });
   }
   await moveIntoPlace(unpacked, folder);
   await rm(work, { recursive: true });

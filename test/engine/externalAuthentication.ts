@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Agent, fetch, type Response } from 'undici';
-import { commandLine, type Distribution } from './distribution.ts';
+import type { Distribution } from './distribution.ts';
+import { commandLine } from './javaOptions.ts';
 
 /** What an engine answers to a submission without a token that is good. */
 export interface Challenge {

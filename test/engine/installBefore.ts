@@ -1,14 +1,14 @@
-import { commandLine, installDistribution, run } from './distribution.ts';
+import { makeClassArchives } from './classArchives.ts';
+import { installDistribution } from './distribution.ts';
 
 /**
- * Vitest's global setup: installs the distribution before files run beside each other, which would download it twice and
+ * Vitest's global setup: installs the distribution, and makes archives of its classes, before files run beside each other, which would download it twice and
  * write into the same folders.
  */
 export async function setup(): Promise<void> {
   const install = async () => {
     const distribution = await installDistribution();
-    // Leaves the archive of classes that later processes read.
-    await run(distribution.java, [...commandLine(distribution), '--version']);
+    await makeClassArchives(distribution);
   };
   // Files whose tools are missing are skipped by name, and those that need what could not be installed fail by name.
   await install().catch((error: unknown) => console.error(`the engine could not be installed: ${error}`));

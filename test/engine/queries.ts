@@ -1,3 +1,5 @@
+import { runQuery } from '../support/statementClient.ts';
+
 /** A query of the suite, on one line. */
 export interface SuiteQuery {
   readonly sql: string;
@@ -5,8 +7,24 @@ export interface SuiteQuery {
   readonly kind?: 'big' | 'failing' | 'cancelled';
 }
 
-/** Runs until it is cancelled, for as long as a test needs. */
-export const slowQuery = "SELECT count(*) FROM tpch.sf1000.lineitem WHERE comment LIKE '%no such comment%'";
+/** A catalog whose tables have no rows but those that they make up, and as late as they say. */
+export const idleCatalog = { blackhole: { 'connector.name': 'blackhole' } };
+
+/** Pages of a row that the tables of that catalog have, and how long they take to come. */
+const tables = { idle: [1000, '1s'], stream: [8, '400ms'] } as const;
+
+/** Creates the tables of `slowQuery` and `longQuery` at a server that has `idleCatalog`. */
+export async function createIdleTables(url: string): Promise<void> {
+  for (const [table, [pages, delay]] of Object.entries(tables)) {
+    const rows = `split_count = 1, pages_per_split = ${pages}, rows_per_page = 1, page_processing_delay = '${delay}'`;
+    const sql = `CREATE TABLE blackhole.default.${table} (n bigint) WITH (${rows})`;
+    const { error } = await runQuery(url, sql, { productName: 'Trino', user: 'suite' });
+    if (error !== undefined) throw new Error(`the table cannot be created: ${error.message}`);
+  }
+}
+
+/** Runs until it is cancelled, for as long as a test needs; it waits, and so leaves the processors to others. */
+export const slowQuery = 'SELECT count(*) FROM blackhole.default.idle';
 
 /** Twenty queries: types, joins, aggregates, metadata, a big result, one that fails and one that is cancelled. */
 export const queries: readonly SuiteQuery[] = [
@@ -39,7 +57,7 @@ export const queries: readonly SuiteQuery[] = [
 ];
 
 /** Takes a few seconds and streams its rows all the while: for the run in which an engine is stopped. */
-export const longQuery = 'SELECT orderkey, comment FROM tpch.sf1.orders WHERE orderkey < 480000';
+export const longQuery = 'SELECT o.orderkey, o.comment FROM blackhole.default.stream s CROSS JOIN tpch.tiny.orders o';
 
 /** Rows that the big query has at least. */
 export const BIG_ROWS = 100_000;

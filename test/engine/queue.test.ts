@@ -16,7 +16,7 @@ import { cancel, follow, runQuery, submit } from '../support/statementClient.ts'
 import { engineClients } from './clients.ts';
 import { type Distribution, installDistribution, missingTools, works } from './distribution.ts';
 import { type Front, startFront } from './front.ts';
-import { slowQuery } from './queries.ts';
+import { createIdleTables, idleCatalog, slowQuery } from './queries.ts';
 import { listQueries, suffixOf } from './trinoQueries.ts';
 import { startTrino, type TrinoServer } from './trinoServer.ts';
 import { installMorePrograms, type MorePrograms, waitingClients } from './waitingClients.ts';
@@ -47,9 +47,10 @@ describe.skipIf(!available || !canBuildGo || !hasPostgresql())('limits and the q
     folder = await mkdtemp(join(tmpdir(), 'engine-queue-'));
     await mkdir(join(folder, 'resources'));
     [trinos, database] = await Promise.all([
-      Promise.all([startTrino('trino-a', distribution), startTrino('trino-b', distribution)]),
+      Promise.all([startTrino('trino-a', distribution, {}, {}, idleCatalog), startTrino('trino-b', distribution)]),
       startPostgresql(),
     ]);
+    await createIdleTables(trinos[0].url);
     const dataStore = await database.createDatabase();
     const config = {
       ...sharedSecret,

@@ -13,6 +13,7 @@ import { hasPostgresql, startPostgresql } from '../support/postgresql.ts';
 import type { TestServer } from '../support/serverProcess.ts';
 import { type Distribution, installDistribution, missingTools } from './distribution.ts';
 import { type Front, startFront } from './front.ts';
+import { javaProgram } from './javaOptions.ts';
 import { listQueries } from './trinoQueries.ts';
 import { startTrino, type TrinoServer } from './trinoServer.ts';
 
@@ -64,7 +65,7 @@ describe.skipIf(!available || !hasPostgresql())('transactions over two servers a
   });
 
   test.each([
-    ['JDBC driver without auto-commit', (d: Distribution) => [d.java, '-cp', d.jdbc, join(programs, 'Transact.java')]],
+    ['JDBC driver without auto-commit', (d: Distribution) => [d.java, ...javaProgram(d, 'Transact')]],
     ['Python client with an isolation level', (d: Distribution) => [d.python, join(programs, 'transact.py')]],
   ])('of the %s all succeed', async (_, commandOf) => {
     const [program = '', ...args] = commandOf(distribution);

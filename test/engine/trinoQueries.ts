@@ -5,7 +5,19 @@ export interface ListedQuery {
   readonly queryId: string;
   readonly state: string;
   readonly session: { readonly user: string; readonly source?: string };
-  readonly errorCode?: { readonly name: string };
+  readonly errorCode?: { readonly name: string; readonly type: string };
+}
+
+/** Figures of a query that is over, as its coordinator has them. */
+export interface EngineFigures {
+  readonly processedInputPositions: number;
+}
+
+/** What a server has of one query, asked of itself. */
+export async function engineFigures({ url }: Pick<TrinoServer, 'url'>, queryId: string): Promise<EngineFigures> {
+  const response = await fetch(`${url}/v1/query/${queryId}`, { headers: { 'X-Trino-User': 'suite' } });
+  if (!response.ok) throw new Error(`${url}/v1/query/${queryId} answered ${response.status}`);
+  return ((await response.json()) as { readonly queryStats: EngineFigures }).queryStats;
 }
 
 /** All queries that a server remembers, asked of itself. */

@@ -1,33 +1,35 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../support/serverProcess.ts';
 import type { Distribution } from './distribution.ts';
+import { archiveOf, readArchive, serverClassPath, shortRun } from './javaOptions.ts';
 
 /** A real Trino server of one node. */
 export interface TrinoServer {
   readonly name: string;
   readonly url: string;
-  /** Ends it at once, as a machine that fails; later calls do nothing. */
-  kill(): Promise<void>;
+  /** Ends it, at once unless another signal is given, as a machine that fails; later calls do nothing. */
+  kill(signal?: NodeJS.Signals): Promise<void>;
 }
 
 const START_MILLIS = 240_000;
 
-/** Options of the virtual machine for a server of few queries: it starts with half of the processor time. */
-const shortRun = ['-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1'];
-
-/** Options of the virtual machine for a server of many or large queries. */
-export const longRun = ['-XX:+UseG1GC'];
+/** Plugins that a file of `etc` configures; those of catalogs have the connector's name. A server loads no other. */
+const pluginOfFile = {
+  'resource-groups.properties': 'resource-group-managers',
+  'spooling-manager.properties': 'spooling-filesystem',
+};
 
 /**
  * Starts a server with the catalogs tpch and memory on a free port of 127.0.0.1; ready when it resolves.
  * @param files more files of its `etc` folder, by name
  * @param settings more lines of its `config.properties`
  * @param moreCatalogs properties of more catalogs, by name
- * @param virtualMachine options of the virtual machine: those of a server of few queries, or `longRun`
+ * @param machine options of the virtual machine: `shortRun`, or others for many or large queries
+ * @param archive options of the virtual machine that read or write an archive of classes
  */
 export async function startTrino(
   name: string,
@@ -35,16 +37,22 @@ export async function startTrino(
   files: Readonly<Record<string, string>> = {},
   settings: Readonly<Record<string, string>> = {},
   moreCatalogs: Readonly<Record<string, Readonly<Record<string, string>>>> = {},
-  virtualMachine: readonly string[] = shortRun,
+  machine: readonly string[] = shortRun,
+  archive: readonly string[] = readArchive(archiveOf(server)),
 ): Promise<TrinoServer> {
   const port = await freePort();
   const folder = await mkdtemp(join(tmpdir(), `trino-${name}-`));
   const catalogs = join(folder, 'etc/catalog');
   await mkdir(catalogs, { recursive: true });
   const ownCatalogs = { tpch: { 'connector.name': 'tpch' }, memory: { 'connector.name': 'memory' } };
+  const plugins = new Set<string>();
   for (const [catalog, properties] of Object.entries({ ...ownCatalogs, ...moreCatalogs })) {
     await writeFile(join(catalogs, `${catalog}.properties`), propertyLines(properties));
+    plugins.add(properties['connector.name'] ?? catalog);
   }
+  for (const [file, plugin] of Object.entries(pluginOfFile)) if (file in files) plugins.add(plugin);
+  await mkdir(join(folder, 'plugin'));
+  for (const plugin of plugins) await symlink(join(server, 'plugin', plugin), join(folder, 'plugin', plugin));
   for (const [file, text] of Object.entries(files)) await writeFile(join(folder, 'etc', file), text);
   const config = {
     coordinator: 'true',
@@ -62,17 +70,18 @@ export async function startTrino(
     java,
     [
       '-Xmx1200M',
-      ...virtualMachine,
+      ...machine,
+      ...archive,
       '-Djdk.attach.allowAttachSelf=true',
       '--add-modules=jdk.incubator.vector',
       '-Dnode.environment=test',
       `-Dnode.id=${name}`,
       `-Dnode.data-dir=${join(folder, 'data')}`,
-      `-Dplugin.dir=${join(server, 'plugin')}`,
+      `-Dplugin.dir=${join(folder, 'plugin')}`,
       '-Dconfig=etc/config.properties',
       '-Dcatalog.config-dir=etc/catalog',
       '-cp',
-      `${join(server, 'lib')}/*`,
+      serverClassPath(server),
       'io.trino.server.TrinoServer',
     ],
     { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] },
@@ -81,8 +90,8 @@ export async function startTrino(
   const endWithRun = () => child.kill('SIGKILL');
   process.once('exit', endWithRun);
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
-  const kill = async () => {
-    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+  const kill = async (signal: NodeJS.Signals = 'SIGKILL') => {
+    if (child.exitCode === null && child.signalCode === null) child.kill(signal);
     await ended;
     process.off('exit', endWithRun);
     await rm(folder, { recursive: true, force: true });

@@ -8,7 +8,8 @@ import { existsSync } from 'node:fs';
 import { chmod, cp, mkdir, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { installGoSuite } from '../clients/installation.ts';
-import { cache, commandLine, type Distribution, makeWorkFolder, moveIntoPlace, run, works } from './distribution.ts';
+import { cache, type Distribution, makeWorkFolder, moveIntoPlace, run, works } from './distribution.ts';
+import { commandLine, javaProgram } from './javaOptions.ts';
 
 const programs = join(import.meta.dirname, 'programs');
 /** Later versions of dbt-core download a program from another place than the registry while they are installed. */
@@ -93,7 +94,7 @@ async function installDbt(): Promise<string> {
 
 /** The command line, JDBC, Python, Go, JavaScript and dbt. */
 export function waitingClients(distribution: Distribution, { go, dbt }: MorePrograms): readonly WaitingClient[] {
-  const { java, jdbc, python } = distribution;
+  const { java, python } = distribution;
   const program = (name: string, source: string, command: string, args: readonly string[]): WaitingClient => ({
     name,
     source,
@@ -119,7 +120,7 @@ export function waitingClients(distribution: Distribution, { go, dbt }: MoreProg
         return { code, output: `${rows.length} rows ${digest}`, errors: own, ids: [] };
       },
     },
-    program('JDBC driver', 'suite-jdbc', java, ['-Xmx512M', '-cp', jdbc, join(programs, 'Query.java')]),
+    program('JDBC driver', 'suite-jdbc', java, javaProgram(distribution, 'Query')),
     program('Python client', 'suite-python', python, [join(programs, 'query.py')]),
     program('Go client', 'suite-go', go, []),
     program('JavaScript client', 'suite-javascript', process.execPath, [join(programs, 'query.ts')]),

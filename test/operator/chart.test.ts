@@ -47,6 +47,7 @@ const environment = {
   DATABASE_PASSWORD: 'database secret',
   SESSION_SECRET: 'a secret that all replicas have in common',
   OIDC_CLIENT_SECRET: 'client secret',
+  OIDC_CLIENT_SECRET_0: 'client secret of the partners',
 };
 
 interface PodSpec {
@@ -259,6 +260,55 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
       },
     ],
     [
+      'several ways of logging in, and tokens of another issuer',
+      {
+        auth: {
+          form: {
+            enabled: true,
+            existingSecret: 'keys',
+            ldap: { existingSecret: 'ldap' },
+            order: ['presetUsers', 'ldap'],
+          },
+          providers: [
+            {
+              name: 'partners',
+              label: 'Partners',
+              issuer: 'https://login.partners.example',
+              clientId: 'gateway',
+              existingSecret: 'partners',
+              redirectUrl: 'https://gw.example/oidc/callback/partners',
+              roles: { user: '.*analysts.*' },
+              settings: { privilegesField: 'groups', userPrefix: 'p:' },
+            },
+          ],
+          tokenIssuers: {
+            ci: { issuer: 'https://ci.example', audiences: ['https://gw.example'], roles: { api: '.*' } },
+          },
+        },
+      },
+      {
+        authentication: {
+          kubernetes: {},
+          form: { order: ['presetUsers', 'ldap'] },
+          providers: {
+            partners: {
+              label: 'Partners',
+              issuer: 'https://login.partners.example',
+              clientId: 'gateway',
+              clientSecret: '${ENV:OIDC_CLIENT_SECRET_0}',
+              redirectUrl: 'https://gw.example/oidc/callback/partners',
+              roles: { user: '.*analysts.*' },
+              privilegesField: 'groups',
+              userPrefix: 'p:',
+            },
+          },
+          tokenIssuers: {
+            ci: { issuer: 'https://ci.example', audiences: ['https://gw.example'], roles: { api: '.*' } },
+          },
+        },
+      },
+    ],
+    [
       'name and password by LDAP',
       {
         auth: {
@@ -347,6 +397,23 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
       secret: { secretName: 'gateway-admin' },
     });
     await accept(rendered);
+  });
+
+  test('the API server is asked about tokens where the configuration says so, and about nothing else', async () => {
+    const asked = async (config: object) => {
+      const rendered = await render({ config });
+      const roles = renderedObjects(rendered).filter(({ kind }) => kind === 'ClusterRole');
+      const [role] = roles.filter(({ metadata }) => metadata.name.endsWith('access-review'));
+      return (role?.rules as readonly { readonly resources: readonly string[] }[] | undefined)?.flatMap(
+        ({ resources }) => resources,
+      );
+    };
+    const kubernetesTokens = { audiences: ['engine-gateway'] };
+    const none = { authentication: 'none' };
+    expect(await asked(none)).toBeUndefined();
+    expect(await asked({ ...none, requestAnalyzerConfig: { kubernetesTokens } })).toEqual(['tokenreviews']);
+    const both = { authentication: { kubernetes: {} }, requestAnalyzerConfig: { kubernetesTokens } };
+    expect(await asked(both)).toEqual(['tokenreviews', 'subjectaccessreviews']);
   });
 
   test('every key of the configuration can be set, and the file is a Secret', async () => {
@@ -568,6 +635,15 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
     ],
     ['no listener', { config: { serverConfig: { 'http-server.http.enabled': false } } }, 'set tls.enabled=true'],
     ['a provider without an issuer', { auth: { oidc: { enabled: true, clientId: 'c' } } }, '/auth/oidc'],
+    [
+      'a provider without roles',
+      {
+        auth: {
+          providers: [{ name: 'p', issuer: 'https://p', clientId: 'c', existingSecret: 's', redirectUrl: 'https://g' }],
+        },
+      },
+      '/auth/providers/0',
+    ],
     ['forms without keys', { auth: { form: { enabled: true } } }, '/auth/form/existingSecret'],
     ['nobody who may call', { auth: { kubernetes: { enabled: false } } }, 'set auth.kubernetes.enabled'],
     ['a route to no Gateway', { httpRoute: { enabled: true } }, 'httpRoute.parentRefs must name'],

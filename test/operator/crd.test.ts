@@ -39,6 +39,13 @@ const group = (spec: Record<string, unknown>, name = 'group-a'): Document => ({
   spec,
 });
 
+const discovery = (spec: Record<string, unknown>, name = 'discovery-a'): Document => ({
+  apiVersion: 'enginegateway.dev/v1',
+  kind: 'EngineClusterDiscovery',
+  metadata: { name, namespace: 'default' },
+  spec: { selector: { matchLabels: { app: 'trino' } }, template: { routingGroup: 'adhoc' }, ...spec },
+});
+
 const limit = (spec: Record<string, unknown>, name = 'limit-a'): Document => ({
   apiVersion: 'enginegateway.dev/v1',
   kind: 'QueryLimit',
@@ -88,6 +95,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     await kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s']);
     const names = await kubectl(['api-resources', '--api-group=enginegateway.dev', '--no-headers']);
     expect(names).toMatch(/^engineclusters +ec +enginegateway.dev\/v1 +true +EngineCluster$/m);
+    expect(names).toMatch(/^engineclusterdiscoveries +ecd +enginegateway.dev\/v1 +true +EngineClusterDiscovery$/m);
     expect(names).toMatch(/^routinggroups +rtg +enginegateway.dev\/v1 +true +RoutingGroup$/m);
     expect(names).toMatch(/^querylimits +ql +enginegateway.dev\/v1 +true +QueryLimit$/m);
     expect(names).toMatch(/^routingrules +rr +enginegateway.dev\/v1 +true +RoutingRule$/m);
@@ -113,6 +121,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       'routingrules.spec.deny.onError',
       'routinggroups.spec.queue.whenUnavailable',
       'querylimits.spec.rate.burst',
+      'engineclusterdiscoveries.spec.selector.matchLabels',
     ]) {
       // The OpenAPI document follows the CRD a moment later.
       await expect.poll(() => kubectl(['explain', path]).catch(String)).toMatch(/DESCRIPTION:\n {4}\S/);
@@ -405,6 +414,68 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['an empty message of a limit', limit({ message: '' }), 'spec.message'],
     ['a long message of a limit', limit({ message: 'x'.repeat(1_025) }), 'may not be more than 1024'],
     ['a name of a limit', limit({ name: 'x' }), '.spec.name: field not declared'],
+    ['a discovery', discovery({}), 'ok'],
+    [
+      'a discovery with everything',
+      discovery({
+        selector: {
+          matchLabels: { 'app.kubernetes.io/name': 'trino' },
+          matchExpressions: [
+            { key: 'tier', operator: 'In', values: ['a', ''] },
+            { key: 'legacy', operator: 'DoesNotExist' },
+          ],
+        },
+        namespaces: ['team-a', '*'],
+        port: 'https',
+        scheme: 'https',
+        template: {
+          name: '{namespace}.{service}-x',
+          routingGroup: 'etl',
+          routingGroupFrom: { label: 'routing-group' },
+          weight: 0,
+          maxRunningQueries: 5,
+          active: false,
+          externalUrl: 'https://{service}.example.com',
+          healthCheck,
+          tls: { insecureSkipVerify: true },
+        },
+        gatewayClassName: 'blue',
+      }),
+      'ok',
+    ],
+    ['a port by number', discovery({ port: 8080 }), 'ok'],
+    ['a port that is neither', discovery({ port: true }), 'spec.port'],
+    ['an empty selector', discovery({ selector: {} }), 'an empty one would select every Service'],
+    ['empty labels', discovery({ selector: { matchLabels: {} } }), 'an empty one would select every Service'],
+    [
+      'a requirement without values',
+      discovery({ selector: { matchExpressions: [{ key: 'a', operator: 'In' }] } }),
+      'values must be set with In and NotIn',
+    ],
+    [
+      'a requirement with values too many',
+      discovery({ selector: { matchExpressions: [{ key: 'a', operator: 'Exists', values: ['b'] }] } }),
+      'values must be set with In and NotIn',
+    ],
+    ['no namespace', discovery({ namespaces: [] }), 'should have at least 1 items'],
+    ['a namespace that is none', discovery({ namespaces: ['A'] }), 'spec.namespaces[0]'],
+    ['a template without a group', discovery({ template: {} }), 'template must have routingGroup or routingGroupFrom'],
+    [
+      'a group from nowhere',
+      discovery({ template: { routingGroupFrom: {} } }),
+      'routingGroupFrom must have either label or annotation',
+    ],
+    [
+      'clusters of one name',
+      discovery({ template: { name: 'trino', routingGroup: 'a' } }),
+      'template.name must hold {service}',
+    ],
+    [
+      'a name that no resource can have',
+      discovery({ template: { name: '{service}_{pod}', routingGroup: 'a' } }),
+      'template.name may hold lower-case letters',
+    ],
+    ['a long name of a discovery', discovery({}, 'x'.repeat(64)), 'metadata.name must have at most 63 characters'],
   ])('%s', async (_name, document, expected) => {
     expect(await dryRun(document)).toContain(expected);
   });

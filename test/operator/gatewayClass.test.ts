@@ -150,7 +150,7 @@ describe.skipIf(!controlPlaneAvailable)('several gateways', () => {
       'engine-gateway',
       '--type=json',
       '-p',
-      JSON.stringify([{ op: 'replace', path: '/rules/6/resourceNames', value: ['engine-gateway', 'one', 'two'] }]),
+      JSON.stringify([{ op: 'replace', path: '/rules/1/resourceNames', value: ['engine-gateway', 'one', 'two'] }]),
     ]);
     const one = await gateway('one', { leaseName: 'one' });
     await until(async () => expect(await holder('engine-gateway')).toBe('one'));

@@ -87,6 +87,27 @@ describe.skipIf(!controlPlaneAvailable)('informer', () => {
     expect(lists).toHaveLength(1);
   });
 
+  test('more objects than are followed: none of them is taken over, and what is known stays', async () => {
+    await rig.apply('kubectl', clusterManifest('a'), clusterManifest('b'));
+    const states: boolean[] = [];
+    const { informer } = await start({ most: 2, onState: () => states.push(informer.state.available) });
+    await informer.whenSynced();
+    await until(() => expect(names(informer)).toEqual(['a', 'b']));
+    await rig.apply('kubectl', clusterManifest('c'));
+    await until(() =>
+      expect(informer.state).toMatchObject({
+        synced: true,
+        available: false,
+        reason: expect.stringContaining('more than 2'),
+      }),
+    );
+    expect(names(informer)).toEqual(['a', 'b']);
+    await rig.kubectl(['delete', 'ec', 'a']);
+    await until(() => expect(names(informer)).toEqual(['b', 'c']));
+    expect(informer.state).toMatchObject({ available: true, reason: null });
+    expect(states).toContain(false);
+  });
+
   test('a half-open connection is found by its silence', async () => {
     const { informer } = await start({ idleMs: 1_000 });
     await informer.whenSynced();

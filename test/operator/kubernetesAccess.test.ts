@@ -11,6 +11,7 @@ import { requestAnalysis } from '../../src/sql/analyzeRequest.ts';
 import { accessSettings } from '../support/access.ts';
 import { type ApiServer, type ServerOptions, startApi } from '../support/apiServer.ts';
 import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
+import { sessionKeyPair } from '../support/sessionKeyPair.ts';
 
 /** A clock whose durations tests move; the ends of tokens are those of the real one. */
 class TestClock implements Clock {
@@ -51,9 +52,12 @@ function explainingRules(): NonNullable<ServerOptions['rules']> {
   return {
     explain,
     routingRules: {} as never,
+    hits: {} as never,
     history: {} as never,
     transactions: { get: async () => null },
     buffered: () => null,
+    impact: {} as never,
+    outcomes: async () => null,
   };
 }
 
@@ -62,6 +66,8 @@ describe.skipIf(!controlPlaneAvailable)('callers known to a real API server', ()
   let plane: ControlPlane;
   let admin: KubeConfig;
   let api: ApiServer;
+  /** The gateway's own account. */
+  const own = new KubeConfig();
 
   /** A token of a service account, as `kubectl create token` makes it. */
   const tokenOf = async (name: string, audiences?: string[]): Promise<string> => {
@@ -112,7 +118,6 @@ describe.skipIf(!controlPlaneAvailable)('callers known to a real API server', ()
         await rbac.createClusterRoleBinding({ body: object });
       }
     }
-    const own = new KubeConfig();
     own.loadFromOptions({
       clusters: [admin.getCurrentCluster()],
       users: [{ name: 'gateway', token: await tokenOf('engine-gateway') }],
@@ -233,6 +238,35 @@ describe.skipIf(!controlPlaneAvailable)('callers known to a real API server', ()
     expect(await status('GET', '/gateway/backend/all', session)).toBe(200);
     const wrong = await api.call('POST', '/login', { body: '{"username":"","password":"nonsense"}' });
     expect(wrong.status).toBe(401);
+  });
+
+  test('beside a form a token is sent without a name, and a password with one', async () => {
+    const { privateKeyRsa, publicKeyRsa } = sessionKeyPair();
+    const both = await startApi({
+      access: accessSettings(`
+authentication:
+  kubernetes: {}
+  form: {selfSignKeyPair: {privateKeyRsa: ${privateKeyRsa}, publicKeyRsa: ${publicKeyRsa}}}
+presetUsers:
+  ada: {password: ada-secret}
+`),
+      accessDependencies: { kubernetes: async () => ({ kubeConfig: own, namespace }) },
+    });
+    expect((await both.call('GET', '/api/logins')).json()).toEqual({
+      methods: [{ kind: 'form' }, { kind: 'kubernetes' }],
+    });
+    const token = await tokenOf('owner');
+    const whoLogsIn = async (username: string, password: string) => {
+      const login = await both.call('POST', '/login', { body: JSON.stringify({ username, password }) });
+      if (login.status !== 200) return login.status;
+      const headers = { Authorization: `Bearer ${login.json().data.token}` };
+      const { userId, method } = (await both.call('POST', '/userinfo', { headers })).json().data;
+      return [userId, method];
+    };
+    expect(await whoLogsIn('ada', 'ada-secret')).toEqual(['ada', 'presetUsers']);
+    expect(await whoLogsIn('', token)).toEqual([`system:serviceaccount:${namespace}:owner`, 'kubernetes']);
+    expect([await whoLogsIn('ada', token), await whoLogsIn('', 'ada-secret')]).toEqual([401, 401]);
+    await both.close();
   });
 
   test('without the API server nobody is let in', async () => {

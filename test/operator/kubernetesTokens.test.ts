@@ -1,11 +1,18 @@
 import { createHash, generateKeyPairSync } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import type { IncomingHttpHeaders } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { CoreV1Api, KubeConfig, RbacAuthorizationV1Api } from '@kubernetes/client-node';
 import { SignJWT } from 'jose';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { stringify } from 'yaml';
 import type { Clock } from '../../src/model/clock.ts';
 import { accessSettings } from '../support/access.ts';
 import { type ApiServer, startApi } from '../support/apiServer.ts';
 import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
+import { closeAll, startServer, until } from '../support/gateway.ts';
+import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { type KubeProxy, startKubeProxy } from '../support/kubeProxy.ts';
 
 /** A clock of which tests move the wall and the durations on their own. */
@@ -92,7 +99,8 @@ describe.skipIf(!controlPlaneAvailable)('tokens of a Kubernetes cluster', () => 
     await plane?.stop();
   });
 
-  const start = async (more = '') => {
+  /** Access of the gateway's own account, through the proxy. */
+  const proxiedConfig = async (): Promise<KubeConfig> => {
     const kubeConfig = new KubeConfig();
     kubeConfig.loadFromOptions({
       clusters: [{ name: 'proxied', server: proxy.url, skipTLSVerify: true }],
@@ -100,6 +108,10 @@ describe.skipIf(!controlPlaneAvailable)('tokens of a Kubernetes cluster', () => 
       contexts: [{ name: 'gateway', cluster: 'proxied', user: 'gateway' }],
       currentContext: 'gateway',
     });
+    return kubeConfig;
+  };
+  const start = async (more = '') => {
+    const kubeConfig = await proxiedConfig();
     const api = await startApi({
       access: accessSettings(`
 authentication:
@@ -266,6 +278,110 @@ authentication:
       const statuses = await Promise.all(flood);
       expect(statuses.filter((status) => status === 401)).toHaveLength(32);
       expect(new Set(statuses)).toEqual(new Set([401, 429, 503]));
+    });
+  });
+
+  describe('that come with queries', () => {
+    const audience = 'engine-gateway';
+    const received: IncomingHttpHeaders[] = [];
+    let folder: string;
+    let gateway: GatewayProcess;
+
+    beforeAll(async () => {
+      folder = await mkdtemp(join(tmpdir(), 'kubernetes-users-'));
+      const engine = await startServer((incoming, response) => {
+        incoming.resume();
+        response.setHeader('content-type', 'application/json');
+        if (incoming.method === 'GET') return void response.end('{"starting":false}');
+        received.push(incoming.headers);
+        const id = `20260101_000000_${String(received.length).padStart(5, '0')}_pods0`;
+        response.end(JSON.stringify({ id, stats: { state: 'FINISHED' } }));
+      });
+      const resource = (kind: string, spec: object) =>
+        stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name: 'a' }, spec });
+      const condition = `engineRequestUser.isInGroup("system:serviceaccounts:${namespace}")`;
+      await writeFile(
+        join(folder, 'resources.yaml'),
+        [
+          resource('EngineCluster', { proxyTo: engine.url, routingGroup: 'adhoc' }),
+          resource('RoutingRule', { priority: 1, condition, routeTo: { routingGroup: 'pods' } }),
+        ].join('---\n'),
+      );
+      const kubeConfig = await proxiedConfig();
+      const kubeconfig = join(folder, 'kubeconfig');
+      await writeFile(kubeconfig, kubeConfig.exportConfig());
+      gateway = await startGateway({
+        authentication: 'none',
+        resources: { source: 'directory', directory: folder, kubeconfig },
+        dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
+        queryHistory: { spillDirectory: join(folder, 'spill') },
+        requestAnalyzerConfig: {
+          analyzeRequest: true,
+          kubernetesTokens: { audiences: [audience], cacheDuration: '1h' },
+        },
+        userMapping: { pattern: 'system:serviceaccount:[^:]*:(.*)', rewriteUserHeader: true },
+        userGroups: { tokenReview: {} },
+      });
+      const state = async () => (await fetch(`${gateway.url}/api/public/backends/a/state`)).text();
+      await until(async () => (await state()).includes('"HEALTHY"'), 'the cluster to be healthy');
+    });
+    afterAll(async () => {
+      await gateway?.stop();
+      await closeAll();
+      await rm(folder, { recursive: true, force: true });
+    });
+
+    const submit = async (token: string) => {
+      const headers = { authorization: `Bearer ${token}` };
+      const answer = await fetch(`${gateway.url}/v1/statement`, { method: 'POST', headers, body: 'SELECT 1' });
+      const { id } = (await answer.json()) as { readonly id: string };
+      const query = await fetch(`${gateway.url}/api/queries/${id}`);
+      return (await query.json()) as { readonly user: string | null; readonly decision: object };
+    };
+
+    test('name their service account and its groups, and go to nobody but the API server', async () => {
+      const token = await tokenOf('ann', 600, [audience]);
+      const before = reviews();
+      expect(await submit(token)).toMatchObject({
+        user: 'ann',
+        routingGroup: 'pods',
+        decision: {
+          userMapping: { from: `system:serviceaccount:${namespace}:ann`, isForwarded: true },
+          userGroups: [
+            {
+              source: 'tokenReview',
+              groups: ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated'],
+            },
+          ],
+        },
+      });
+      expect(received.at(-1)).toMatchObject({ 'x-engine-user': 'ann' });
+      expect(received.at(-1)).not.toHaveProperty('authorization');
+      await submit(token);
+      expect(reviews()).toBe(before + 1);
+      expect(JSON.stringify(gateway.log)).not.toContain(token.split('.')[2]);
+    });
+
+    test('that the API server does not accept name nobody, and go to nobody else either', async () => {
+      const forged = await junk(1, { aud: [audience], 'kubernetes.io': { namespace }, email: 'ann' });
+      const before = reviews();
+      expect(await submit(forged)).toMatchObject({ user: null, routingGroup: 'adhoc' });
+      expect(received.at(-1)).not.toHaveProperty('authorization');
+      expect(reviews()).toBe(before + 1);
+    });
+
+    test('for other audiences are as any token', async () => {
+      const before = reviews();
+      const other = await tokenOf('ann', 600, ['another']);
+      expect(await submit(other)).toMatchObject({ user: null, routingGroup: 'adhoc' });
+      expect(received.at(-1)).toMatchObject({ authorization: `Bearer ${other}` });
+      expect(reviews()).toBe(before);
+    });
+
+    test('are not believed while the API server cannot be asked', async () => {
+      proxy.hold((path) => path === reviewPath);
+      expect(await submit(await tokenOf('ben', 600, [audience]))).toMatchObject({ user: null, routingGroup: 'adhoc' });
+      expect(await submit(await tokenOf('ann', 600, ['another']))).toMatchObject({ user: null });
     });
   });
 });

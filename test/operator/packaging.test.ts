@@ -6,6 +6,7 @@ import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { resourceKinds } from '../../src/kinds/registry.ts';
 import { runProgram } from '../support/commandLine.ts';
 import { requireComponent } from '../support/components.ts';
 import { type ControlPlane, controlPlaneAvailable, kubectlPath, startControlPlane } from '../support/controlPlane.ts';
@@ -160,6 +161,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     ['overlays/all-namespaces', ['ClusterRole', 'ClusterRoleBinding', ...namespaced]],
     ['overlays/separate-origins', ['Ingress', 'Service', ...namespaced]],
     ['health-credentials', ['Role', 'RoleBinding']],
+    ['service-discovery', ['Role', 'RoleBinding']],
   ])('kustomize %s is accepted', async (folder, kinds) => {
     const rendered = (await run(kubectlPath, ['kustomize', join('manifests', folder)])).stdout;
     expect(kindsOf(rendered)).toEqual([...kinds].sort());
@@ -369,6 +371,38 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
       }
     }
     for (const text of rendered) await dryRun(text);
+  });
+
+  test.each<[string, readonly string[], readonly string[]]>([
+    ['no other namespace', [], []],
+    [
+      'namespaces of a value',
+      ['discovery.namespaces={team-a,team-b,engine-gateway}'],
+      [
+        'Role team-a/engine-gateway-gw-engine-gateway-discovery',
+        'Role team-b/engine-gateway-gw-engine-gateway-discovery',
+      ],
+    ],
+    [
+      'those of the configuration, but for the watched ones',
+      ['config.resources.discovery.namespaces={team-a,team-b}', 'namespaces={team-a}'],
+      ['Role team-b/engine-gateway-gw-engine-gateway-discovery'],
+    ],
+    ['all', ['discovery.namespaces={*}'], ['ClusterRole /engine-gateway-gw-engine-gateway-discovery']],
+    ['all, which are watched anyway', ['discovery.namespaces={*}', 'allNamespaces=true'], []],
+  ])('the chart lets Services be read for discoveries: %s', async (_name, values, expected) => {
+    const settings = values.flatMap((value) => ['--set', value]);
+    const rendered = await template('gw', 'manifests/helm/engine-gateway', '-n', 'engine-gateway', ...settings);
+    const roles = renderedObjects(rendered).filter(({ metadata }) => metadata.name.endsWith('-discovery'));
+    expect(
+      roles
+        .filter(({ rules }) => rules !== undefined)
+        .map(({ kind, metadata }) => `${kind} ${metadata.namespace ?? ''}/${metadata.name}`),
+    ).toEqual(expected);
+    for (const { rules } of roles.filter(({ rules: each }) => each !== undefined)) {
+      expect(rules).toEqual([{ apiGroups: [''], resources: ['services'], verbs: ['list', 'watch'] }]);
+    }
+    expect(roles).toHaveLength(2 * expected.length);
   });
 
   test('a list of namespaces gives a Role in each, and no ClusterRole of the gateway', async () => {
@@ -619,7 +653,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
 
   test('the chart of the CRDs holds the CRDs', async () => {
     const rendered = await template('crds', 'manifests/helm/engine-gateway-crds');
-    expect(kindsOf(rendered)).toEqual(Array(4).fill('CustomResourceDefinition'));
+    expect(kindsOf(rendered)).toEqual(resourceKinds.all.map(() => 'CustomResourceDefinition'));
     expect(await dryRun(rendered)).toContain('customresourcedefinition.apiextensions.k8s.io/engineclusters');
   });
 
@@ -638,7 +672,9 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
       'manifests/samples/',
       '-f',
       'manifests/samples/limits/',
+      '-f',
+      'manifests/samples/discovery/',
     ]);
-    expect(answer.trim().split('\n')).toHaveLength(18);
+    expect(answer.trim().split('\n')).toHaveLength(21);
   });
 });

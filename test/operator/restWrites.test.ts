@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type SimulatedEngine, startSimulatedEngine } from '../../demo/simulatedEngine.ts';
+import type { AuditedChange, AuditPage } from '../../src/api/answers/audit.ts';
 import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest } from '../support/kubeRig.ts';
@@ -32,7 +33,16 @@ describe.skipIf(!controlPlaneAvailable)('writes by REST on a real API server', (
   beforeEach(async () => {
     rig = await kubeRig(plane);
     folder = await mkdtemp(join(tmpdir(), 'eg-rest-'));
-    gateway = await startGateway({
+    gateway = await replica();
+  });
+  afterEach(async () => {
+    await gateway?.stop('SIGKILL');
+    await rig?.stop();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  const replica = () =>
+    startGateway({
       resources: { source: 'kubernetes', kubeconfig: rig.kubeconfig },
       dataStore: { jdbcUrl: rig.jdbcUrl },
       queryHistory: { spillDirectory: folder },
@@ -46,12 +56,6 @@ describe.skipIf(!controlPlaneAvailable)('writes by REST on a real API server', (
         ops: { password: passwords.ops, privileges: 'API_USER' },
       },
     });
-  });
-  afterEach(async () => {
-    await gateway?.stop('SIGKILL');
-    await rig?.stop();
-    await rm(folder, { recursive: true, force: true });
-  });
 
   type User = keyof typeof passwords;
   const call = async (user: User, path: string, body: unknown = '') => {
@@ -249,12 +253,172 @@ describe.skipIf(!controlPlaneAvailable)('writes by REST on a real API server', (
     );
 
     // A rule that routes declaratively has no actions to replace.
-    await rig.apply('kubectl', ruleManifest('plain', { routeTo: { routingGroup: 'first' }, priority: 9 }));
+    const plain = ruleManifest('plain', { routeTo: { routingGroup: 'first' }, priority: 9 });
+    await rig.apply('kubectl', plain);
     await rig.kubectl(['wait', '--for=condition=Programmed', 'rr/plain', '--timeout=40s']);
     const declarative = await call('root', '/webapp/updateRoutingRules', { ...sent([to('second')]), name: 'plain' });
     expect([declarative.status, declarative.text]).toEqual([
       422,
       expect.stringContaining('has routeTo in place of actions'),
     ]);
+
+    // Whose fields they are is in the list of rules, whatever else stays the same.
+    const managersOfPlain = async () => {
+      const answer = await fetch(`${gateway.url}/api/rules`, {
+        headers: { Authorization: `Basic ${btoa(`root:${passwords.root}`)}` },
+      });
+      const { rules } = (await answer.json()) as {
+        rules: { name: string; managers: { manager: string }[] }[];
+      };
+      return (rules.find(({ name }) => name === 'plain')?.managers ?? []).map(({ manager }) => manager).sort();
+    };
+    expect(await managersOfPlain()).toEqual(['kubectl']);
+    await rig.apply('argocd-controller', plain);
+    await until(async () => expect(await managersOfPlain()).toEqual(['argocd-controller', 'kubectl']));
+  });
+
+  test('groups of a resource are written into it: who owns its fields is asked, or overruled', async () => {
+    const perUser = `\${USER}`;
+    const group = (name: string, more: object = {}) => ({ name, hardConcurrencyLimit: 5, maxQueued: 10, ...more });
+    await rig.apply('argocd-controller', {
+      ...{ apiVersion: 'enginegateway.dev/v1', kind: 'ResourceGroupConfiguration', metadata: { name: 'groups' } },
+      spec: {
+        environment: 'test',
+        rootGroups: [group('etl'), group('adhoc', { subGroups: [group(perUser)] })],
+        selectors: [{ source: 'airflow', group: 'etl' }, { group: `adhoc.${perUser}` }],
+      },
+    });
+    await rig.kubectl(['wait', '--for=condition=Ready', 'rgc/groups', '--timeout=60s']);
+    const read = async (): Promise<readonly { readonly resourceGroupId: number; readonly name: string }[]> => {
+      const headers = { Authorization: `Basic ${btoa(`ops:${passwords.ops}`)}` };
+      return (await (await fetch(`${gateway.url}/engine/resourcegroup/read`, { headers })).json()) as never;
+    };
+    const groups = await read();
+    const idOf = (name: string) => groups.find((each) => each.name === name)?.resourceGroupId;
+    const etl = { ...groups.find(({ name }) => name === 'etl'), maxQueued: 7 };
+    const bots = { ...group('bots', { environment: 'test', softMemoryLimit: '10%' }), parent: idOf('adhoc') };
+    const selector = { resourceGroupId: idOf('etl'), sourceRegex: 'dbt', priority: 9 };
+    const update = '/engine/resourcegroup/update';
+    const stored = async () => {
+      const text = await rig.kubectl(['get', 'rgc', 'groups', '--show-managed-fields', '-o', 'json']);
+      const { spec, metadata } = JSON.parse(text) as {
+        spec: Record<string, unknown>;
+        metadata: { managedFields: { manager: string; subresource?: string; fieldsV1: { 'f:spec'?: object } }[] };
+      };
+      const managers = metadata.managedFields
+        .filter(({ subresource }) => subresource === undefined)
+        .map(({ manager, fieldsV1 }) => `${manager}: ${Object.keys(fieldsV1['f:spec'] ?? {}).join(' ')}`);
+      return { spec, managers: managers.sort() };
+    };
+    const owner = 'argocd-controller';
+    const before = await stored();
+    const refused: readonly (readonly [User, string, object, number, string])[] = [
+      ['ops', update, etl, 409, `spec.rootGroups is owned by ${owner}`],
+      ['root', '/webapp/updateResourceGroup', { data: etl }, 409, `spec.rootGroups is owned by ${owner}`],
+      ['ops', '/engine/selector/create', selector, 409, `spec.selectors is owned by ${owner}`],
+      ['ops', `${update}?force=true`, etl, 403, 'ADMIN'],
+    ];
+    for (const [user, path, body, status, words] of refused) {
+      const answer = await call(user, path, body);
+      expect([path, answer.status, answer.text]).toEqual([path, status, expect.stringContaining(words)]);
+    }
+    expect(await stored()).toEqual(before);
+
+    // Forced: the groups go over as one, and are the callers' from then on; the selectors stay whose they are.
+    const forced = await call('root', '/webapp/updateResourceGroup?force=true', { data: etl });
+    expect([forced.status, JSON.parse(forced.text)]).toMatchObject([200, { data: etl }]);
+    const created = await call('ops', '/engine/resourcegroup/create', bots);
+    expect([created.status, JSON.parse(created.text)]).toEqual([200, expect.objectContaining(bots)]);
+    expect(await stored()).toMatchObject({
+      spec: {
+        rootGroups: [
+          group('etl', { maxQueued: 7 }),
+          group('adhoc', { subGroups: [group(perUser), group('bots', { softMemoryLimit: '10%' })] }),
+        ],
+      },
+      managers: [`${owner}: f:environment f:selectors`, 'engine-gateway-api: f:rootGroups'],
+    });
+    expect((await read()).filter(({ name }) => name === 'etl' || name === 'bots')).toEqual([
+      etl,
+      JSON.parse(created.text),
+    ]);
+    await until(async () =>
+      expect((await changes()).map(({ regarding, note }) => `${regarding.kind} ${regarding.name} ${note}`)).toEqual([
+        expect.stringMatching(
+          /^ResourceGroupConfiguration groups root .* changed resource group \d+ of .*: maxQueued 10 → 7$/,
+        ),
+        expect.stringMatching(/^ResourceGroupConfiguration groups ops .* added resource group \d+ of .*: .*"bots"/),
+      ]),
+    );
+    // What REST wrote is no drift.
+    await rig.kubectl([
+      'wait',
+      '--for=jsonpath={.status.databases[0].appliedGeneration}=3',
+      'rgc/groups',
+      '--timeout=60s',
+    ]);
+    expect(await rig.kubectl(['get', 'rgc', 'groups', '-o', 'jsonpath={.status.databases[0].drift}'])).toBe('');
+  });
+
+  test('the audit has each change once, of two replicas too: by REST with its user, by others with their field manager', async () => {
+    const second = await replica();
+    try {
+      const [a, b] = engines.map(({ url }) => url);
+      const audit = async (query: string): Promise<readonly AuditedChange[]> => {
+        const response = await fetch(`${second.url}/api/audit?limit=100&${query}`, {
+          headers: { Authorization: `Basic ${btoa(`root:${passwords.root}`)}` },
+        });
+        return ((await response.json()) as AuditPage).changes;
+      };
+      const inShort = (changes: readonly AuditedChange[]) =>
+        changes
+          .map((each) => `${each.source} ${each.action} ${each.name} ${each.user ?? each.manager ?? '-'}`)
+          .toReversed();
+      // What there is at the first start is no change: the next one is.
+      let turn = 0;
+      await until(async () => {
+        turn += 1;
+        await rig.apply('begin', clusterManifest('begun', { proxyTo: a, routingGroup: `g${turn}` }));
+        expect(await audit('name=begun')).not.toEqual([]);
+      });
+      const since = `from=${Date.now()}`;
+      await rig.apply('kubectl', clusterManifest('etl-1', { proxyTo: a, routingGroup: 'adhoc' }));
+      await until(async () => expect(inShort(await audit(`${since}&name=etl-1`))).toHaveLength(1));
+      expect((await call('ops', '/gateway/backend/deactivate/etl-1')).status).toBe(200);
+      await until(async () => expect(inShort(await audit(`${since}&name=etl-1`))).toHaveLength(2));
+      await rig.apply('argocd-controller', ruleManifest('to-etl', {}));
+      await rig.apply('kubectl', clusterManifest('etl-1', { proxyTo: b, routingGroup: 'adhoc' }));
+      await until(async () => expect(await audit(`${since}&name=etl-1`)).toHaveLength(3));
+      expect((await call('root', '/webapp/deleteBackend', { name: 'etl-1' })).status).toBe(200);
+      await rig.apply('kubectl', clusterManifest('etl-2', { proxyTo: b }));
+      await until(async () => expect(await audit(`${since}&name=etl-2`)).toHaveLength(1));
+      await rig.kubectl(['delete', 'enginecluster', 'etl-2']);
+      const expected = [
+        'kubernetes create etl-1 kubectl',
+        'rest change etl-1 ops',
+        'kubernetes create to-etl argocd-controller',
+        'kubernetes change etl-1 kubectl',
+        'rest delete etl-1 root',
+        'kubernetes create etl-2 kubectl',
+        'kubernetes delete etl-2 -',
+      ];
+      const seen = async () => inShort(await audit(since)).filter((line) => !line.includes(' begun '));
+      await until(async () => expect((await seen()).toSorted()).toEqual(expected.toSorted()));
+      expect((await audit(`${since}&name=etl-1&manager=kubectl`))[0]).toMatchObject({
+        before: { proxyTo: a },
+        after: { proxyTo: b },
+      });
+      // Another leader, and then a process that starts: neither repeats anything, and both go on.
+      await gateway.stop();
+      await until(async () => {
+        turn += 1;
+        await rig.apply('begin', clusterManifest('begun', { proxyTo: b, routingGroup: `g${turn}` }));
+        expect((await audit(`${since}&name=begun`))[0]).toMatchObject({ manager: 'begin' });
+      });
+      gateway = await replica();
+      await until(async () => expect((await seen()).toSorted()).toEqual(expected.toSorted()));
+    } finally {
+      await second.stop('SIGKILL');
+    }
   });
 });

@@ -79,6 +79,7 @@ describe.skipIf(!canBrowse || !hasOpenssl)('a page of a hostile cluster', () => 
       await page.reload();
       await page.getByRole('heading', { level: 1, name: 'Active Backends' }).waitFor();
       await page.getByRole('switch', { name: 'hostile takes new queries' }).press('Space');
+      await page.getByRole('button', { name: 'Switch off' }).click();
       await page.getByText('hostile takes no new queries').waitFor();
       await page.getByRole('switch', { name: 'hostile takes new queries' }).press('Space');
       await page.getByText('hostile takes new queries.').waitFor();

@@ -16,12 +16,13 @@ import {
   openAuthentication,
 } from '../../src/api/auth/openAuthentication.ts';
 import type { Readiness } from '../../src/api/processReadiness.ts';
+import { ClusterChanges } from '../../src/gateway/health/clusterChanges.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { productNames } from '../../src/model/names.ts';
 import type { AppliedChange } from '../../src/operator/registry/appliedChange.ts';
 import type { ClusterRegistry } from '../../src/operator/registry/clusterRegistry.ts';
+import type { GroupTables } from '../../src/operator/registry/declaredGroupWrites.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
-import type { SchemaStores } from '../../src/store/schemaStores.ts';
 import { defaultApiBodyLimit, unlimitedBodies } from './defaults.ts';
 import { openapiConformance } from './openapiConformance.ts';
 import { TableRegistry } from './tableRegistry.ts';
@@ -62,11 +63,14 @@ export interface ApiServer<R extends ClusterRegistry = TableRegistry> {
 export type ServerOptions = Partial<ApiOptions> & {
   readonly product?: string;
   readonly logger?: Logger;
-  readonly resourceGroups?: SchemaStores;
+  readonly resourceGroups?: GroupTables;
+  readonly declaredGroups?: NonNullable<ApiDependencies['declaredGroups']>;
   readonly webapp?: WebappDependencies;
   readonly userInterface?: NonNullable<ApiDependencies['userInterface']>;
   readonly queuedQueries?: NonNullable<ApiDependencies['queuedQueries']>;
+  readonly queries?: NonNullable<ApiDependencies['queries']>;
   readonly runningQueries?: NonNullable<ApiDependencies['runningQueries']>;
+  readonly clusterChanges?: (table: RoutingTableHolder) => ClusterChanges;
   readonly waitingQueries?: ApiDependencies['waitingQueries'];
   readonly rules?: NonNullable<ApiDependencies['rules']>;
   /** Who may call; everybody where it is left out. */
@@ -116,13 +120,21 @@ export async function startApiOver<R extends ClusterRegistry>(
       authentication,
       registry,
       inventory: () => [],
+      inventoryVersion: () => 1,
+      inventoryStateVersion: () => 1,
+      // Streams of events end at once: calls of every operation end.
+      stopping: () => true,
       table,
+      clusterChanges: options.clusterChanges?.(table) ?? new ClusterChanges(table, systemClock),
+      replica: 'replica-1',
+      defaultGroup: () => 'adhoc',
       readiness,
       metrics,
       logger,
       bodies: unlimitedBodies(),
       onChange: (change) => changes.push(change),
       resourceGroups: options.resourceGroups ?? null,
+      declaredGroups: options.declaredGroups ?? null,
       webapp: options.webapp ?? null,
       userInterface: options.userInterface ?? null,
       rules: options.rules ?? null,
@@ -130,6 +142,7 @@ export async function startApiOver<R extends ClusterRegistry>(
       heldDeletions: null,
       publishedKeys: null,
       queuedQueries: options.queuedQueries ?? null,
+      queries: options.queries ?? null,
       runningQueries: options.runningQueries ?? (async () => ({ queries: [], complete: true })),
       waitingQueries: options.waitingQueries ?? (async () => ({ count: 0, complete: true })),
     },

@@ -92,6 +92,16 @@ export const unwatchedQueries: DataPlaneDependencies['runningQueries'] = {
   noteEnd: () => undefined,
 };
 
+/** Takes no note of how queries end. */
+export const unwatchedOutcomes: DataPlaneDependencies['outcomes'] = {
+  begin: () => undefined,
+  page: () => undefined,
+  end: () => undefined,
+  cancel: () => undefined,
+  lose: () => undefined,
+  refuse: () => undefined,
+};
+
 /** Takes the user from the product's user header and analyses nothing. */
 export function headerUserAnalyzer(names: ProductNames): RequestAnalyzer {
   const key = names.headerKey('User');

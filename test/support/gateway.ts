@@ -7,7 +7,7 @@ import { type Admission, admitAll } from '../../src/gateway/admission/admission.
 import type { RequestAnalyzer } from '../../src/gateway/analysis/requestAnalyzer.ts';
 import type { RequestBodies } from '../../src/gateway/bodies/requestBodies.ts';
 import { createDataPlane, type DataPlane } from '../../src/gateway/dataPlane.ts';
-import type { DataPlaneOptions, QueueOptions } from '../../src/gateway/dataPlaneComposition.ts';
+import type { DataPlaneDependencies, DataPlaneOptions, QueueOptions } from '../../src/gateway/dataPlaneComposition.ts';
 import type { DataPlaneSettings } from '../../src/gateway/dataPlaneSettings.ts';
 import { ExternalRulesClient, type ExternalRulesOptions } from '../../src/gateway/external/externalRules.ts';
 import type { ForwardedHeadersObservation } from '../../src/gateway/headers/forwardedCheck.ts';
@@ -27,6 +27,7 @@ import {
   defaultServerOptions,
   headerUserAnalyzer,
   unlimitedBodies,
+  unwatchedOutcomes,
   unwatchedQueries,
   verifyingTls,
 } from './defaults.ts';
@@ -58,6 +59,7 @@ export interface TestGatewayOptions {
   /** Memory and pace of bodies; without limits where absent. */
   readonly bodies?: RequestBodies;
   readonly runningQueries?: RunningQueries;
+  readonly outcomes?: DataPlaneDependencies['outcomes'];
   readonly admission?: Admission | ((table: RoutingTableHolder, registry: Registry) => Admission);
   /** Keeps submissions that wait; none where absent. */
   readonly queue?: QueueOptions;
@@ -160,6 +162,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
       },
       analyzer: options.analyzer ?? headerUserAnalyzer(names),
       runningQueries: options.runningQueries ?? unwatchedQueries,
+      outcomes: options.outcomes ?? unwatchedOutcomes,
       tracing: options.tracing ?? null,
       externalRules,
       admission,

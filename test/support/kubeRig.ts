@@ -10,6 +10,7 @@ import { parseAllDocuments, stringify } from 'yaml';
 import { createOperator, type Operator } from '../../src/operator/operator.ts';
 import type { OperatorOptions } from '../../src/operator/operatorOptions.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import type { JdbcSettings } from '../../src/store/jdbcUrl.ts';
 import { openStore } from '../../src/store/openStore.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type ControlPlane, kubectlPath, startControlPlane } from './controlPlane.ts';
@@ -41,8 +42,10 @@ export interface KubeRig {
    * @returns kubeconfig of the account
    */
   installAccount(overlay: string, account: string): Promise<string>;
-  /** @param options with a database of its own (`jdbcUrl`) where it is another gateway, not a replica */
-  startOperator(options?: Partial<OperatorOptions> & { readonly jdbcUrl?: string }): Promise<KubeOperator>;
+  /** @param options with a database of its own (`jdbcUrl`, or `database` on a server) where it is another gateway, not a replica */
+  startOperator(
+    options?: Partial<OperatorOptions> & { readonly jdbcUrl?: string; readonly database?: JdbcSettings },
+  ): Promise<KubeOperator>;
   /** Stops and starts the API server alone; etcd and everything in it stays. @throws where other files share it */
   stopApiServer(): Promise<void>;
   startApiServer(): Promise<void>;
@@ -97,9 +100,9 @@ export async function kubeRig(plane: ControlPlane, { allNamespaces = false }: Ku
         documents.map((document) => stringify(document)).join('---\n'),
       ),
     installAccount,
-    startOperator: async ({ jdbcUrl: ownUrl = jdbcUrl, ...options } = {}) => {
+    startOperator: async ({ jdbcUrl: ownUrl = jdbcUrl, database = { jdbcUrl: ownUrl }, ...options } = {}) => {
       const logger = pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' });
-      const store = await openStore({ jdbcUrl: ownUrl, runMigrations: true, logger });
+      const store = await openStore({ ...database, runMigrations: true, logger });
       const table = new RoutingTableHolder();
       const operator = await createOperator({
         ...kubernetesOperatorOptions({
@@ -110,6 +113,7 @@ export async function kubeRig(plane: ControlPlane, { allNamespaces = false }: Ku
           instance: `test-${randomUUID()}`,
           logger,
         }),
+        resourceGroups: store.resourceGroups({ allowed: null, maxOpen: 2 }),
         ...options,
       });
       let stopped = false;

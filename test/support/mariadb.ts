@@ -58,6 +58,9 @@ export async function startMariadb({ isDurable = true }: TestServerOptions = {})
   let count = 0;
   return {
     port,
+    get pid() {
+      return process_.pid;
+    },
     start,
     stop: (immediate = false) => process_.stop(immediate ? 'SIGKILL' : 'SIGTERM'),
     suspend: () => process_.signal('SIGSTOP'),

@@ -21,8 +21,16 @@ export interface OidcServer {
   close(): Promise<void>;
 }
 
+/** What a provider has that is not as usual. */
+export interface OidcServerOptions {
+  /** Privileges of its users, in the claim `groups`. */
+  readonly groups?: Readonly<Record<string, readonly string[] | undefined>>;
+  /** Where it may send browsers after a logout. */
+  readonly logoutRedirectUri?: string;
+}
+
 /** Privileges of the provider's users, in the claim `groups`. */
-const groups: Record<string, readonly string[] | undefined> = { grace: ['ADMIN', 'USER', 'API'], linus: ['USER'] };
+const usualGroups: Record<string, readonly string[] | undefined> = { grace: ['ADMIN', 'USER', 'API'], linus: ['USER'] };
 
 /**
  * Starts a provider on a free port, with a key of its own.
@@ -32,6 +40,7 @@ const groups: Record<string, readonly string[] | undefined> = { grace: ['ADMIN',
 export async function startOidcProvider(
   redirectUris: string | readonly [string, ...string[]],
   client: 'gateway' | 'engine' = 'gateway',
+  { groups = usualGroups, logoutRedirectUri }: OidcServerOptions = {},
 ): Promise<OidcServer> {
   const allowed = typeof redirectUris === 'string' ? ([redirectUris] as const) : redirectUris;
   const http = createServer();
@@ -47,6 +56,7 @@ export async function startOidcProvider(
         client_id: clientId,
         client_secret: clientSecret,
         redirect_uris: [...allowed],
+        ...(logoutRedirectUri === undefined ? {} : { post_logout_redirect_uris: [logoutRedirectUri] }),
         grant_types: client === 'engine' ? ['authorization_code', 'refresh_token'] : ['authorization_code'],
       },
     ],

@@ -9,6 +9,8 @@ import type { ResourceKey } from '../../src/model/resource.ts';
 import { DatabaseLeadership } from '../../src/operator/leadership/leadership.ts';
 import { Controller, type ControllerOptions } from '../../src/operator/reconcile/controller.ts';
 import { operatorMetrics } from '../../src/operator/reconcile/metrics.ts';
+import { DeclaredGroupWrites, type GroupTables } from '../../src/operator/registry/declaredGroupWrites.ts';
+import { GroupApplier } from '../../src/operator/registry/groupApplier.ts';
 import {
   ResourceClusterRegistry,
   type ResourceClusterRegistryOptions,
@@ -17,6 +19,7 @@ import { DatabaseSource } from '../../src/operator/sources/database/databaseSour
 import { DirectorySource } from '../../src/operator/sources/directory/directorySource.ts';
 import type { ResourceSource } from '../../src/operator/sources/source.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import type { SchemaStores } from '../../src/store/schemaStores.ts';
 import type { Store } from '../../src/store/store.ts';
 import { defaultDeletionGuard } from './defaults.ts';
 import { defaultRuleCompiler } from './resourceRules.ts';
@@ -30,6 +33,8 @@ export interface OperatorRig {
   readonly controller: Controller;
   readonly registry: ResourceClusterRegistry;
   readonly leadership: DatabaseLeadership;
+  /** The tables of resource groups as calls use them; null where there are none. */
+  readonly groups: GroupTables | null;
   stop(): Promise<void>;
 }
 
@@ -38,6 +43,8 @@ export interface RigOptions {
   readonly controller?: Partial<ControllerOptions>;
   readonly registry?: Partial<ResourceClusterRegistryOptions>;
   readonly leaderTtlMs?: number;
+  /** Where resource groups go; left out, nowhere. */
+  readonly groups?: SchemaStores;
 }
 
 /** Quick times, so that tests need not wait. */
@@ -83,7 +90,20 @@ export async function startOperator(
     retryMs: 100,
     ...(options.leaderTtlMs === undefined ? {} : { ttlMs: options.leaderTtlMs }),
   });
-  const controller = new Controller({
+  const { groups } = options;
+  const effects =
+    groups === undefined
+      ? null
+      : new GroupApplier({
+          stores: groups,
+          claims: store.groupClaims,
+          resources: store.resources,
+          outcomes: () => controller.outcomes,
+          clock: systemClock,
+          logger,
+          lookIntervalMs: 100,
+        });
+  const controller: Controller = new Controller({
     kinds: resourceKinds,
     services: noServices,
     policy: () => openPolicy,
@@ -111,6 +131,7 @@ export async function startOperator(
     observationIntervalMs: 50,
     confirmEmptyMs: 300,
     startTimeoutMs: 2_000,
+    ...(effects === null ? {} : { effects }),
     ...options.controller,
   });
   const registry: ResourceClusterRegistry = new ResourceClusterRegistry({
@@ -122,8 +143,16 @@ export async function startOperator(
     clock: systemClock,
     ...options.registry,
   });
+  const writes =
+    groups === undefined || effects === null
+      ? null
+      : new DeclaredGroupWrites({
+          ...{ source, controller, stores: groups, claims: store.groupClaims, applier: effects },
+          apiWrites: options.registry?.apiWrites ?? (() => 'enabled'),
+          ownDatabase: () => null,
+        });
   await controller.start();
-  return { source, table, controller, registry, leadership, stop: () => controller.stop() };
+  return { source, table, controller, registry, leadership, groups: writes, stop: () => controller.stop() };
 }
 
 /** Key of a cluster in the default namespace. */

@@ -75,6 +75,9 @@ export async function startPostgresql({ isDurable = true }: TestServerOptions = 
   let count = 0;
   return {
     port,
+    get pid() {
+      return process_.pid;
+    },
     start,
     stop: (immediate = false) => process_.stop(immediate ? 'SIGQUIT' : 'SIGINT'),
     suspend: () => process_.signal('SIGSTOP'),

@@ -8,6 +8,8 @@ import { promisify } from 'node:util';
 /** A database server of a test, on a directory and port of its own. */
 export interface TestServer {
   readonly port: number;
+  /** Of its first process; 0 while it does not run. */
+  readonly pid: number;
   /** Starts it (again) on the same data and port; resolves when it answers. */
   start(): Promise<void>;
   /** Stops it; `immediate` as in a power cut. */

@@ -4,6 +4,7 @@ import { takeOver } from '../../src/admission/takeover.ts';
 import { CONTACT_MS, GRACE_MS, LOOK_MS, PAUSE_MS } from '../../src/gateway/admission/deadReplicas.ts';
 import {
   ABANDONED_AFTER_MS,
+  LATE_NOTE_MS,
   LATE_RENEWAL_MS,
   NOTE_AFTER_MS,
   SWEEP_INTERVAL_MS,
@@ -198,8 +199,8 @@ export class SlotWorld {
     }
     // What died is taken over after its lease, and what ended unseen is given up after five minutes; those that need slots of
     // several counters get them by chance.
-    for (let waited = 0; waited < 1_600 && (this.#needless() !== null || this.#countsInVain()); waited++)
-      this.advance(LEASE_MS / 30);
+    const isUnsettled = () => this.#needless() !== null || this.#countsInVain() || this.#hasAbandoned();
+    for (let waited = 0; waited < 1_600 && isUnsettled(); waited++) this.advance(LEASE_MS / 30);
     this.#checkNothingWaits('after all faults have ended');
   }
 
@@ -345,13 +346,25 @@ export class SlotWorld {
     replica.isUncertain = false;
     if (isWatching(replica) && replica.nextExchange <= this.#time) this.#exchange(replica);
     this.#askWhoWaits(replica);
-    if (replica.nextLook > this.#time) return true;
-    this.#exchange(replica);
-    return this.#look(replica);
+    if (replica.nextLook <= this.#time) {
+      this.#exchange(replica);
+      if (!this.#look(replica)) return false;
+    }
+    return this.#noteLate(replica);
+  }
+
+  /** As `RunningSlots.noteLate`. */
+  #noteLate(replica: Replica): boolean {
+    const late = this.#time - LATE_NOTE_MS;
+    if (![...replica.held.values()].some(({ isNoted, since }) => !isNoted && since <= late)) return true;
+    if (!this.#isReached(replica)) return false;
+    this.#noteHeld(replica, NOTE_AFTER_MS);
+    return true;
   }
 
   /** As `RunningSlots.reconcile`. */
   #reconcile(replica: Replica): boolean {
+    for (const held of replica.held.values()) held.lastSeen = this.#time;
     if (!replica.hasRows) return true;
     if (!this.#isReached(replica)) return false;
     for (const [id, { isNoted }] of [...replica.held]) {
@@ -678,6 +691,11 @@ export class SlotWorld {
     );
   }
 
+  /** Whether a query runs that its cluster gives up before long; its slot stays taken for some time after that. */
+  #hasAbandoned(): boolean {
+    return [...this.#queries.values()].some(({ isLeft }) => isLeft);
+  }
+
   /** What waits although there is room; null when nothing does. */
   #needless(which: (query: Query) => boolean = () => true): string | null {
     const isFull = (key: string) => this.#running(key) >= (this.#limits.get(key) as number);
@@ -835,8 +853,22 @@ function isWatching({ held, gone, ended }: Replica): boolean {
   return held.size + gone.size + ended.size > 0;
 }
 
+/**
+ * The number of a command.
+ * @param time index of {@link times}
+ */
+export function commandNumber(
+  time: number,
+  replica: number,
+  what: (typeof commands)[number],
+  argument: number,
+  replicas: number,
+): number {
+  return time + times.length * (replica + replicas * (commands.indexOf(what) + commands.length * argument));
+}
+
 /** Times before commands: mostly less than a beat. */
-const times = [0, 0, 1, 5, 10, 30, 60, 100, 200, 300, 500, 1_000, 2_500, 6_000, 20_000];
+export const times = [0, 0, 1, 5, 10, 30, 60, 100, 200, 300, 500, 1_000, 2_500, 6_000, 20_000];
 
 const commands = [
   ...Array<'submit'>(14).fill('submit'),

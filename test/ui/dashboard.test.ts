@@ -1,7 +1,10 @@
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { stringify } from 'yaml';
 import { runQuery, submit } from '../support/statementClient.ts';
-import { canBrowse, openWindow } from './support/browser.ts';
-import { expectWithin, stopTime } from './support/pageTime.ts';
+import { canBrowse, openWindow, type Window } from './support/browser.ts';
+import { expectPushed, stopTime } from './support/pageTime.ts';
 import { type Rig, startRig } from './support/rig.ts';
 import { expectSound } from './support/soundness.ts';
 
@@ -23,61 +26,175 @@ describe.skipIf(!canBrowse)('the dashboard', () => {
     return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
   };
 
-  test.each(['light', 'dark'] as const)('its numbers agree with the metrics, %s', async (colorScheme) => {
-    await using window = await openWindow(rig.pages, { colorScheme });
-    const { page } = window;
-    const figure = (name: string) =>
-      page
-        .locator('dl > *')
-        .filter({ has: page.locator('dt', { hasText: name }) })
-        .locator('dd');
-    await expect.poll(() => figure('Submitted').textContent()).toMatch(/^13/);
-    expect(await metric('engine_gateway_statement_submissions_total')).toBe(13);
-    const refusals = await metric('engine_gateway_refusals_total');
-    expect(refusals).toBeGreaterThan(0);
-    await expect.poll(() => figure('Refused').textContent()).toMatch(new RegExp(`^${refusals}requests`));
-    expect(await figure('Health').textContent()).toMatch(/^3 of 3 healthy/);
-    expect(await figure('Backends').textContent()).toBe('33 active, 0 inactive');
-    const shares = page.getByRole('table', { name: 'Distribution of the queries' }).getByRole('row');
-    await expect.poll(() => shares.count()).toBe(4);
-    const counts = await page
-      .getByRole('table', { name: 'Distribution of the queries' })
-      .getByRole('cell')
-      .allTextContents();
-    expect(counts.filter((_, index) => index % 3 === 1).reduce((sum, count) => sum + Number(count), 0)).toBe(13);
-    await page.getByText('13 queries; queries per minute').waitFor();
-    await page.getByRole('img', { name: /^Queries per minute of/ }).waitFor();
-    const state = page.getByRole('region', { name: 'This gateway' });
-    await expect
-      .poll(() => state.textContent())
-      .toMatch(/ready: takes requests.*database: .*leader: .*13 queries written/);
-    await expectSound(window);
-  });
+  const figure = (page: Window['page'], name: string) =>
+    page
+      .locator('dl > *')
+      .filter({ has: page.locator('dt', { hasText: name }) })
+      .locator('dd');
 
-  test('another range, and a cluster’s way to its queries', async () => {
+  test.each(['light', 'dark'] as const)(
+    'its numbers are those of the range, on all replicas, %s',
+    async (colorScheme) => {
+      await using window = await openWindow(rig.pages, { colorScheme });
+      const { page } = window;
+      await expect.poll(() => figure(page, 'Queries').textContent()).toMatch(/^1[34]in the last hour/);
+      expect(await metric('engine_gateway_statement_submissions_total')).toBe(13);
+      await expect.poll(() => figure(page, 'Backends').textContent()).toMatch(/^3 of 3 healthy3 active, 0 inactive/);
+      await expect.poll(() => figure(page, 'Failed or refused').textContent()).toMatch(/^\d+\.\d %0 failed/);
+      const shares = page.getByRole('table', { name: 'Distribution of the queries' }).getByRole('row');
+      await expect.poll(() => shares.count()).toBe(4);
+      const counts = await page
+        .getByRole('table', { name: 'Distribution of the queries' })
+        .getByRole('cell')
+        .allTextContents();
+      expect(counts.filter((_, index) => index % 3 === 1).reduce((sum, count) => sum + Number(count), 0)).toBe(13);
+      await page.getByText('13 queries; queries per minute').waitFor();
+      const chart = page.getByRole('img', { name: /^Queries per minute of adhoc-[12], / });
+      await chart.waitFor();
+      // The interval that is not over yet is marked in each chart, and named on it.
+      expect(await page.getByText('not over yet', { exact: true }).count()).toBe(3);
+      const box = await chart.boundingBox();
+      await page.mouse.move((box?.x ?? 0) + (box?.width ?? 0) - 14, (box?.y ?? 0) + 100);
+      await page.getByText(/, not over yet$/).waitFor();
+      await page.getByRole('img', { name: /^Queries per minute that failed/ }).waitFor();
+      await page.getByRole('img', { name: /^Duration of queries/ }).waitFor();
+      const state = page.getByRole('region', { name: 'This gateway' });
+      await expect
+        .poll(() => state.textContent())
+        .toMatch(/ready: takes requests.*database: .*leader: .*13 queries written/);
+      await expectSound(window);
+    },
+  );
+
+  test('the range is in the address, says how long queries are kept, and keeps the colours', async () => {
     await using window = await openWindow(rig.pages, { width: 420 });
     const { page } = window;
+    await page.getByText('Queries are kept for 30 days.').waitFor();
+    const color = () =>
+      page
+        .getByRole('table', { name: 'Distribution of the queries' })
+        .getByRole('row')
+        .filter({ hasText: 'etl-1' })
+        .locator('div[style]')
+        .evaluate((bar) => (bar as unknown as { style: { background: string } }).style.background);
+    const before = await color();
     await page.getByRole('radiogroup', { name: 'Range' }).getByText('24 h').click();
     await page.getByText('averaged over 6 minutes').waitFor();
+    expect([await color(), new URL(page.url()).searchParams.get('minutes')]).toEqual([before, '1440']);
     await expectSound(window);
     await page.getByRole('table', { name: 'Distribution of the queries' }).getByRole('link', { name: 'etl-1' }).click();
     await page.getByText('1 query', { exact: true }).waitFor();
     expect(window.defects).toEqual([]);
   });
 
-  test('a cluster that fails shows within two seconds of the gateway knowing it', async () => {
+  test('ranges that are longer than queries are kept cannot be chosen', async () => {
+    await rig.configure({ dataStore: { jdbcUrl: `jdbc:sqlite:${rig.database}`, queryHistoryHoursRetention: 4 } });
+    try {
+      await using window = await openWindow(rig.pages);
+      const { page } = window;
+      await expect
+        .poll(
+          async () => {
+            await page.reload();
+            await page.getByText(/^Queries are kept for/).waitFor();
+            return page.getByRole('radio', { name: '24 h' }).isDisabled();
+          },
+          { timeout: 30_000, interval: 1_000 },
+        )
+        .toBe(true);
+      await page.getByText('Queries are kept for 4 hours.').waitFor();
+      expect(await page.getByRole('radio', { name: '4 h', exact: true }).isDisabled()).toBe(false);
+    } finally {
+      await rig.configure({ dataStore: { jdbcUrl: `jdbc:sqlite:${rig.database}` } });
+    }
+  });
+
+  test('a cluster that fails shows as soon as the gateway notices', async () => {
     await using window = await openWindow(rig.pages, { hasOwnClock: true });
     const { page } = window;
-    await page.getByText('3 of 3 healthy').waitFor();
+    await page.getByText('3 of 3 healthy').first().waitFor();
     await stopTime(window);
     rig.engines[0]?.setState({ failing: 503 });
     try {
       await rig.gateway.logged((line) => line.cluster === 'adhoc-1' && /unhealthy/i.test(JSON.stringify(line)));
-      await expectWithin(window, 2_000, async () => (await page.getByText('2 of 3 healthy').count()) === 1);
+      await expectPushed(window, async () => (await page.getByText('2 of 3 healthy').count()) === 1);
       await page.clock.resume();
       await expectSound(window);
     } finally {
       rig.engines[0]?.setState({ failing: 0 });
     }
+  });
+
+  test.each(['light', 'dark'] as const)('problems are named with reason and links, %s', async (colorScheme) => {
+    await using window = await openWindow(rig.pages, { colorScheme, width: 1280 });
+    const { page } = window;
+    const verdict = page.getByRole('region', { name: 'Verdict' });
+    await verdict.getByText('No problem is known. 3 of 3 backends are healthy.').waitFor();
+    expect(await verdict.textContent()).toMatch(/as of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d/);
+    expect(await page.getByRole('region', { name: 'Problems' }).count()).toBe(0);
+    const manifest = join(rig.manifests, 'lost.yaml');
+    const rule = { condition: 'true', routeTo: { routingGroup: 'nowhere' } };
+    await writeFile(
+      manifest,
+      stringify({ apiVersion: 'enginegateway.dev/v1', kind: 'RoutingRule', metadata: { name: 'lost' }, spec: rule }),
+    );
+    rig.engines[2]?.setState({ failing: 503 });
+    try {
+      await verdict.getByText(/^No backend of the routing group etl takes queries, and 2 more problems\.$/).waitFor();
+      const items = page.getByRole('region', { name: 'Problems' }).getByRole('listitem');
+      expect(await items.count()).toBe(3);
+      const down = items.filter({ hasText: 'Backend etl-1 is down' });
+      expect(await down.textContent()).toMatch(/since \d{4}-.* \(.* ago\).*503.*Routing groups: etl$/);
+      expect(
+        await down.getByRole('link').evaluateAll((links) => links.map((link) => link.getAttribute('href'))),
+      ).toEqual(['cluster', 'group'].map(() => expect.stringMatching(/^\/engine-gateway\/.*etl/)));
+      const group = items.filter({ hasText: 'No backend of the routing group etl' });
+      expect(await group.textContent()).toMatch(/its queries go to adhoc, unless a rule says otherwise/);
+      await expectSound(window);
+      await items.getByRole('link', { name: 'Rule lost leads nowhere' }).click();
+      await page.getByRole('heading', { level: 1, name: 'Routing Rules' }).waitFor();
+    } finally {
+      rig.engines[2]?.setState({ failing: 0 });
+      await rm(manifest);
+    }
+    await page.goto(rig.pages);
+    await verdict.getByText(/^No problem is known/).waitFor();
+  });
+
+  test('a queue that grows and queries that are refused are named, with where more about them stands', async () => {
+    const spec = { maxRunningQueries: 1, queue: { hold: '10ms', maxQueued: 12 } };
+    await writeFile(
+      join(rig.manifests, 'limited.yaml'),
+      stringify({ apiVersion: 'enginegateway.dev/v1', kind: 'RoutingGroup', metadata: { name: 'etl' }, spec }),
+    );
+    const isInForce = async () => {
+      const response = await fetch(`${rig.gateway.url}/api/groups/etl`);
+      return ((await response.json()) as { inForce: boolean }).inForce;
+    };
+    await expect.poll(isInForce).toBe(true);
+    const headers = { 'X-Engine-Routing-Group': 'etl' };
+    const sql = 'SELECT * FROM TABLE(slow(seconds => 600))';
+    // One runs, twelve wait, the rest is refused.
+    for (let i = 0; i < 20; i += 1) await submit(rig.gateway.url, sql, { headers });
+    await using window = await openWindow(rig.pages, { width: 1280 });
+    const { page } = window;
+    const items = page.getByRole('region', { name: 'Problems' }).getByRole('listitem');
+    const named = (title: string) => items.filter({ has: page.getByRole('link', { name: title }) });
+    const grows = named('The queue of etl grows');
+    await grows.waitFor({ timeout: 30_000 });
+    await expect
+      .poll(() => grows.textContent())
+      .toMatch(/1[12] queries wait, 1[12] more than then.*Routing groups: etl$/);
+    const refused = named('Queries for etl are refused');
+    await refused.waitFor({ timeout: 30_000 });
+    expect(await refused.textContent()).toMatch(/since \d{4}-.*\d+ of \d+ queries were refused in the last 5 minutes/);
+    await expectSound(window);
+    await refused.getByRole('link', { name: 'Queries for etl are refused' }).click();
+    await page.waitForURL(/history\?routingGroup=etl/);
+    await page.goBack();
+    await grows.getByRole('link', { name: 'The queue of etl grows' }).click();
+    await page.waitForURL(/queue\?filter=etl/);
+    await page.getByRole('table', { name: 'Queries' }).waitFor();
+    expect(window.defects).toEqual([]);
   });
 });

@@ -70,7 +70,9 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('clusters and rules that a
       await declare(name);
       await using window = await open('/clusters', { colorScheme, width });
       const { page } = window;
-      await expect.poll(() => row(page, name).textContent()).toMatch(new RegExp(`^${name}${GITOPS}adhoc.*HEALTHY`));
+      await expect
+        .poll(() => row(page, name).textContent())
+        .toMatch(new RegExp(`^${name}${GITOPS}adhoc.*(?<!UN)HEALTHY`));
       await page.getByRole('button', { name: `Details of ${name}` }).click();
       const details = page.getByRole('dialog', { name });
       await expect
@@ -124,9 +126,10 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('clusters and rules that a
 
   test('the switch overrides what Git says until Git changes, and the page says so', async () => {
     await declare('switched');
+    await declare('second');
     await using window = await open('/clusters');
     const { page } = window;
-    await expect.poll(() => row(page, 'switched').textContent()).toMatch(/HEALTHY/);
+    await expect.poll(() => row(page, 'switched').textContent()).toMatch(/(?<!UN)HEALTHY/);
     await switchOf(page, 'switched').press('Space');
     await expect.poll(() => row(page, 'switched').textContent()).toMatch(/off by ada, \d+ s ago.*differs from Git/);
     await expectSound(window);
@@ -153,13 +156,100 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('clusters and rules that a
     expect(window.defects).toEqual([]);
   });
 
+  test('the page of a cluster shows what Git declares against what is in force, and who switched it elsewhere', async () => {
+    await declare('paged', { routingGroup: 'paged' });
+    await using window = await open('/clusters/paged');
+    const { page } = window;
+    const declared = page.getByRole('region', { name: 'Declared and in force' });
+    await expect.poll(() => declared.textContent()).toContain('All that is declared is in force.');
+    const rowOf = (field: string) =>
+      declared.getByRole('row').filter({ has: page.getByRole('rowheader', { name: new RegExp(`^${field}`) }) });
+    expect(await rowOf('routingGroup').textContent()).toBe(`routingGrouppagedby ${GITOPS}paged`);
+    await switchOf(page, 'paged').press('Space');
+    await page.getByRole('button', { name: 'Switch off' }).click();
+    await expect.poll(() => rowOf('active').textContent()).toMatch(/^activediffers.*false$/);
+    expect(await declared.textContent()).toMatch(/1 field is in force as other than declared: an override is in force/);
+    await expectSound(window);
+    // An action of somebody else: what is shown here cannot be taken back any more.
+    const off = (by: string) => JSON.stringify({ active: false, by, at: '2026-11-21T01:57:45Z', overrode: true });
+    const annotation = `enginegateway.dev/active=${off('argo')}`;
+    await kube.kubectl(['annotate', '--overwrite', 'enginecluster', 'paged', annotation]);
+    await declared.getByText('Overridden: off by argo').waitFor();
+    await page.getByRole('button', { name: 'Undo' }).click();
+    await page.getByText('paged was switched meanwhile: it is off by argo').waitFor();
+    await kube.kubectl(['delete', 'enginecluster', 'paged']);
+    await page.getByText('There is no backend paged, or not any more.').waitFor();
+    expect(window.defects).toEqual([]);
+  });
+
+  test('a backend that is made of a Service says so before it is edited: only the switch is its own', async () => {
+    const service = {
+      ...{ apiVersion: 'v1', kind: 'Service', metadata: { name: 'found', labels: { engine: 'found' } } },
+      spec: { ports: [{ name: 'http', port: 8080 }] },
+    };
+    const discovery = {
+      ...{ apiVersion: 'enginegateway.dev/v1', kind: 'EngineClusterDiscovery', metadata: { name: 'engines' } },
+      spec: { selector: { matchLabels: { engine: 'found' } }, template: { name: '{service}', routingGroup: 'adhoc' } },
+    };
+    await kube.apply(GITOPS, service, discovery);
+    await using window = await open('/clusters');
+    const { page } = window;
+    await row(page, 'found').getByText('discovered by engines').waitFor();
+    const why = `Discovered from the Service ${kube.namespace}/found by the EngineClusterDiscovery ${kube.namespace}/engines`;
+    for (const action of ['Edit', 'Delete']) {
+      const button = page.getByRole('button', { name: `${action} found: not possible. ${why}` });
+      expect(await button.getAttribute('aria-disabled')).toBe('true');
+      await button.focus();
+      await page.getByRole('tooltip').getByText(why).waitFor();
+      await button.press('Enter');
+    }
+    expect(await page.getByRole('dialog').count()).toBe(0);
+    await expectSound(window);
+    await switchOf(page, 'found').press('Space');
+    await row(page, 'found')
+      .getByText(/off by ada/)
+      .waitFor();
+    await page.goto(`${rig.pages}/clusters/found`);
+    await page.getByRole('note').getByText(why).waitFor();
+    expect(await page.getByRole('button', { name: 'Edit' }).count()).toBe(0);
+    await expectSound(window);
+    expect(window.defects).toEqual([]);
+    await kube.kubectl(['delete', 'ecd/engines', 'service/found']);
+  });
+
+  test('resource groups of a resource name it and who manages its fields before they are edited', async () => {
+    await kube.apply(GITOPS, {
+      ...{ apiVersion: 'enginegateway.dev/v1', kind: 'ResourceGroupConfiguration', metadata: { name: 'production' } },
+      spec: {
+        environment: 'production',
+        rootGroups: [{ name: 'declared', softMemoryLimit: '50%', hardConcurrencyLimit: 5, maxQueued: 100 }],
+        selectors: [{ group: 'declared' }],
+      },
+    });
+    await kube.kubectl(['wait', '--for=condition=Ready', 'rgc/production', '--timeout=60s']);
+    await using window = await open('/resource-groups');
+    const { page } = window;
+    await page.getByText(`declared by ${kube.namespace}/production by ${GITOPS}`, { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Edit declared' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Edit declared' });
+    await dialog.getByText(`Declared by the ResourceGroupConfiguration ${kube.namespace}/production`).waitFor();
+    await expect
+      .poll(() => dialog.getByRole('note').textContent())
+      .toMatch(new RegExp(`${GITOPS} owns .*rootGroups.*selectors`));
+    await expectSound(window);
+    expect(window.defects).toEqual([]);
+  });
+
   test('while the API server is unavailable nothing is written, and the page says when to try again; reading goes on', async () => {
     await declare('steady');
     await using window = await open('/clusters');
     const { page } = window;
-    await expect.poll(() => row(page, 'steady').textContent()).toMatch(/HEALTHY/);
+    await expect.poll(() => row(page, 'steady').textContent()).toMatch(/(?<!UN)HEALTHY/);
     await kube.stopApiServer();
+    const stopped = Date.now();
     try {
+      await page.getByText('No connection to where resources are declared').waitFor();
+      expect(Date.now() - stopped).toBeLessThan(5_000);
       await switchOf(page, 'steady').press('Space');
       const refused = page.getByRole('alert');
       await expect
@@ -176,10 +266,12 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('clusters and rules that a
       await expect.poll(() => dialog.getByRole('alert').textContent()).toMatch(/try again in \d+ s\./);
       expect(await dialog.getByRole('button', { name: 'Take over and save' }).count()).toBe(0);
       await dialog.getByRole('button', { name: 'Cancel' }).click();
+      await page.getByRole('dialog', { name: 'Discard the edits?' }).getByRole('button', { name: 'Discard' }).click();
+      await page.getByRole('dialog').waitFor({ state: 'detached' });
 
       const { id } = await runQuery(rig.gateway.url, 'SELECT 1');
       await page.getByRole('link', { name: 'Query History' }).click();
-      await page.getByRole('button', { name: `Show query ${id}` }).waitFor();
+      await page.getByRole('link', { name: id, exact: true }).waitFor();
       await page.getByRole('link', { name: 'Dashboard' }).click();
       const state = page.getByRole('region', { name: 'This gateway' });
       await expect.poll(() => state.textContent(), { timeout: 30_000 }).toMatch(/resource source: .*cannot be reached/);
@@ -224,7 +316,7 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('users that Kubernetes kno
       authentication: { kubernetes: { cacheDuration: '1s' } },
       authorization: { webappReadRole: 'USER' },
     });
-    await kube.apply(GITOPS, clusterManifest('a', { proxyTo: rig.engines[0]?.url }));
+    for (const name of ['a', 'b']) await kube.apply(GITOPS, clusterManifest(name, { proxyTo: rig.engines[0]?.url }));
   });
   afterAll(async () => {
     await rig?.[Symbol.asyncDispose]();

@@ -49,4 +49,24 @@ describe.skipIf(!canBrowse)('the page of limits', () => {
     await expect.poll(() => text('Limits', 'default/wrong')).toContain('spec.match.sources[0] regular expression');
     await expectSound(window);
   });
+
+  test('users without ADMIN see the pages of a backend and a group, and nothing that they may not do', async () => {
+    await using window = await openWindow(`${rig.pages}/limits`);
+    await logIn(window, 'ursula');
+    const { page } = window;
+    await page.getByRole('link', { name: 'etl', exact: true }).click();
+    await page.getByRole('heading', { level: 1, name: 'Routing group etl' }).waitFor();
+    const toggle = page.getByRole('switch', { name: 'etl-1 takes new queries' });
+    await toggle.waitFor();
+    await page.getByText('RoutingGroup default/etl').waitFor();
+    await expectSound(window);
+    await page.getByRole('link', { name: 'etl-1', exact: true }).click();
+    await page.getByRole('heading', { level: 1, name: 'Backend etl-1' }).waitFor();
+    expect(await toggle.isDisabled()).toBe(true);
+    await page.getByText('takes new queries', { exact: true }).waitFor();
+    const buttons = () => page.getByRole('main').getByRole('button').allTextContents();
+    expect((await buttons()).filter((text) => /Edit|Drain|Delete|End/.test(text))).toEqual([]);
+    expect(await page.getByRole('region', { name: 'Rules that lead here' }).count()).toBe(0);
+    await expectSound(window);
+  });
 });

@@ -3,10 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { faketimeEnvironment, hasFaketime } from '../support/faketime.ts';
-import { startOidcProvider } from '../support/oidcProvider.ts';
+import { ldapAvailable, startLdapServer } from '../support/ldapServer.ts';
+import { type OidcServer, startOidcProvider } from '../support/oidcProvider.ts';
 import { freePort } from '../support/serverProcess.ts';
 import { canBrowse, openWindow } from './support/browser.ts';
-import { logIn } from './support/login.ts';
+import { logIn, logInAt } from './support/login.ts';
 import { formAccess, type Rig, startRig } from './support/rig.ts';
 import { expectSound } from './support/soundness.ts';
 
@@ -43,6 +44,7 @@ describe.skipIf(!canBrowse)('logging in by name and password', () => {
       );
       // A write by cookie: it needs the header with the session's token.
       await page.getByRole('switch', { name: 'etl-1 takes new queries' }).press('Space');
+      await page.getByRole('button', { name: 'Switch off' }).click();
       await page.getByText('etl-1 takes no new queries').waitFor();
       await page.getByRole('switch', { name: 'etl-1 takes new queries' }).press('Space');
       await page.getByText('etl-1 takes new queries.').waitFor();
@@ -60,25 +62,25 @@ describe.skipIf(!canBrowse)('logging in by name and password', () => {
     await using window = await openWindow(`${rig.pages}/clusters`);
     const { page, context } = window;
     await logIn(window, 'ada');
-    await page.getByRole('link', { name: 'adhoc-1' }).waitFor();
+    await page.getByRole('link', { name: 'adhoc-1', exact: true }).waitFor();
     const cookies = (await context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
     const ended = await fetch(`${rig.gateway.url}/logout`, { method: 'POST', headers: { Cookie: cookies } });
     expect(ended.status).toBe(200);
     await page.getByText('Your session has ended.').waitFor();
     await expectSound(window);
     await logIn(window, 'ada');
-    await page.getByRole('link', { name: 'adhoc-1' }).waitFor();
+    await page.getByRole('link', { name: 'adhoc-1', exact: true }).waitFor();
   });
 
-  test('a user sees the pages of pagePermissions, and what needs a role says so', async () => {
+  test('a user sees the pages of pagePermissions, and the history of the own queries', async () => {
     await using window = await openWindow(rig.pages);
     const { page } = window;
     await logIn(window, 'ursula');
     const links = page.getByRole('navigation', { name: 'Pages' }).getByRole('link');
     await expect.poll(() => links.allTextContents()).toEqual(['Dashboard', 'Query History']);
     await links.nth(1).click();
-    // /webapp needs ADMIN unless authorization.webappReadRole opens its reads.
-    await expect.poll(() => page.getByRole('alert').textContent()).toMatch(/lacks the role ADMIN/);
+    await page.getByText('No query has run yet').waitFor();
+    expect(await page.getByRole('search').getByRole('textbox', { name: 'User' }).inputValue()).toBe('ursula');
     await expectSound(window);
     await page.goto(`${rig.pages}/clusters`);
     await page.getByRole('heading', { level: 1, name: 'No such page' }).waitFor();
@@ -128,13 +130,13 @@ describe.skipIf(!canBrowse || !hasFaketime())('the time of a session', () => {
       await using window = await openWindow(`${rig.pages}/clusters`);
       const { page } = window;
       await logIn(window, 'ada');
-      await page.getByRole('link', { name: 'adhoc-1' }).waitFor();
+      await page.getByRole('link', { name: 'adhoc-1', exact: true }).waitFor();
       // A minute after twelve hours, which sessions last unless configured otherwise.
       await writeFile(offset, `+${12 * 3600 + 60}`);
       await page.getByText('Your session has ended.').waitFor();
       await expectSound(window);
       await logIn(window, 'ada');
-      await page.getByRole('link', { name: 'adhoc-1' }).waitFor();
+      await page.getByRole('link', { name: 'adhoc-1', exact: true }).waitFor();
       expect(await page.getByText('Your session has ended.').count()).toBe(0);
     } finally {
       await rm(folder, { recursive: true, force: true });
@@ -159,7 +161,7 @@ describe.skipIf(!canBrowse)('reading opened to users', () => {
     await using window = await openWindow(`${rig.pages}/clusters`);
     const { page } = window;
     await logIn(window, 'ursula');
-    await page.getByRole('link', { name: 'adhoc-1' }).waitFor();
+    await page.getByRole('link', { name: 'adhoc-1', exact: true }).waitFor();
     expect(await page.getByRole('button', { name: /^(Add|Edit|Delete)/ }).count()).toBe(0);
     expect(await page.getByRole('switch', { name: 'adhoc-1 takes new queries' }).isDisabled()).toBe(true);
     await expectSound(window);
@@ -169,6 +171,19 @@ describe.skipIf(!canBrowse)('reading opened to users', () => {
     await expectSound(window);
   });
 });
+
+/** Entries of an LDAP server. */
+const people = `dn: ou=people,dc=example,dc=com
+objectClass: organizationalUnit
+ou: people
+
+dn: uid=lise,ou=people,dc=example,dc=com
+objectClass: inetOrgPerson
+uid: lise
+cn: lise
+sn: lise
+userPassword: lise-secret
+`;
 
 describe.skipIf(!canBrowse)('logging in elsewhere', () => {
   test('by an OpenID provider', async () => {
@@ -195,16 +210,85 @@ describe.skipIf(!canBrowse)('logging in elsewhere', () => {
       await page.getByText("at your organisation's identity provider").waitFor();
       await expectSound(window);
       await page.getByRole('button', { name: 'Log in' }).click();
-      await page.waitForURL(`${provider.issuer}/**`);
-      await page.locator('input[name=login]').fill('grace');
-      await page.locator('input[name=password]').fill('any');
-      await page.locator('button[type=submit]').click();
-      await page.getByRole('button', { name: 'Continue' }).click();
+      await logInAt(window, provider, 'grace');
       await page.waitForURL(`${rig.pages}/clusters`);
-      await page.getByRole('link', { name: 'adhoc-1' }).waitFor();
+      await page.getByRole('link', { name: 'adhoc-1', exact: true }).waitFor();
       await page.getByRole('button', { name: 'User grace' }).waitFor();
     } finally {
       await provider.close();
     }
+  });
+
+  test('in several ways, all on one page: by LDAP and at two providers', { skip: !ldapAvailable }, async () => {
+    const port = await freePort();
+    const base = `http://127.0.0.1:${port}`;
+    await using parts = new AsyncDisposableStack();
+    const started = <T extends { close(): Promise<void> }>(server: T): T => parts.adopt(server, (each) => each.close());
+    const own = started(await startOidcProvider(`${base}/oidc/callback`));
+    const partners = started(
+      await startOidcProvider(`${base}/oidc/callback/partners`, 'gateway', {
+        groups: { grace: ['ADMIN', 'USER'] },
+        logoutRedirectUri: `${base}/engine-gateway`,
+      }),
+    );
+    const ldap = parts.adopt(await startLdapServer(people), (server) => server.stop());
+    const folder = parts.adopt(await mkdtemp(join(tmpdir(), 'logins-')), (path) =>
+      rm(path, { recursive: true, force: true }),
+    );
+    const ldapConfigPath = join(folder, 'ldap.yaml');
+    const pattern = 'uid=${USER},ou=people,dc=example,dc=com';
+    await writeFile(ldapConfigPath, `ldapHost: 127.0.0.1\nldapPort: ${ldap.port}\nldapUserDnPattern: ${pattern}\n`);
+    const client = ({ issuer, clientId, clientSecret }: OidcServer) => ({
+      ...{ issuer, clientId, clientSecret, redirectWebUrl: '/engine-gateway', scopes: ['openid'] },
+      privilegesField: 'groups',
+    });
+    const access = formAccess();
+    const { form } = access.authentication as { form: object };
+    await using rig = await startRig({
+      ...access,
+      serverConfig: { 'http-server.http.port': port },
+      authentication: {
+        form: { ...form, ldapConfigPath },
+        oauth: { ...client(own), label: 'Example Corp', redirectUrl: `${base}/oidc/callback` },
+        providers: {
+          partners: {
+            ...{ ...client(partners), label: 'Partners', redirectUrl: `${base}/oidc/callback/partners` },
+            logoutRedirectUrl: `${base}/engine-gateway`,
+            roles: { user: '.*USER.*' },
+          },
+        },
+      },
+      presetUsers: { lise: { privileges: 'ADMIN_USER' } },
+    });
+    await using window = await openWindow(rig.pages);
+    const { page } = window;
+    const buttons = page.getByRole('main').getByRole('button', { name: 'Log in' });
+    const ways = ['Log in', 'Log in with Example Corp', 'Log in with Partners'];
+    await expect.poll(() => buttons.allTextContents()).toEqual(ways);
+    await expectSound(window);
+
+    await logIn(window, 'lise', 'wrong');
+    await expect.poll(() => page.getByRole('alert').textContent()).toMatch('Authentication failed.');
+    await logIn(window, 'lise', 'lise-secret');
+    await page.getByRole('button', { name: 'User lise' }).click();
+    await page.getByText('Roles: ADMIN, USER').waitFor();
+    await page.getByRole('button', { name: 'Log out' }).click();
+
+    await page.getByRole('button', { name: 'Log in with Example Corp' }).click();
+    await logInAt(window, own, 'grace');
+    await page.getByRole('button', { name: 'User grace' }).click();
+    await page.getByText('Roles: ADMIN, USER, API').waitFor();
+    await page.getByRole('button', { name: 'Log out' }).click();
+
+    // Whatever their provider says: the partners have the roles that are configured for them.
+    await page.getByRole('button', { name: 'Log in with Partners' }).click();
+    await logInAt(window, partners, 'grace');
+    await page.getByRole('button', { name: 'User partners/grace' }).click();
+    await page.getByText('Roles: USER').waitFor();
+    await page.getByRole('button', { name: 'Log out' }).click();
+    await page.waitForURL(`${partners.issuer}/session/end?**`);
+    await page.getByRole('button', { name: 'Yes, sign me out' }).click();
+    await page.waitForURL(rig.pages);
+    await expect.poll(() => buttons.allTextContents()).toEqual(ways);
   });
 });

@@ -30,7 +30,9 @@ describe.skipIf(!canBrowse)('the page of the queue', () => {
     const second = await waitingQuery('zoe');
     while (first.nextUri !== undefined) first = await follow(first.nextUri, toEtl('zoe'));
     // It runs for ever, as nobody follows it: what comes later waits.
-    ran = { queuedAs: second.id, id: (await untilSent(second)).id };
+    let begun = await untilSent(second);
+    while (begun.nextUri?.includes('/queued/')) begun = await follow(begun.nextUri, toEtl('zoe'));
+    ran = { queuedAs: second.id, id: begun.id };
   });
   afterAll(async () => await rig?.[Symbol.asyncDispose]());
 
@@ -84,6 +86,9 @@ describe.skipIf(!canBrowse)('the page of the queue', () => {
     await page.getByRole('button', { name: `Drop ${bobs.id}` }).click();
     await question.getByRole('button', { name: 'Drop' }).click();
     await page.getByText('No query that waits matches.').waitFor();
+    // The row that was dropped is gone: the keyboard goes on in its table.
+    const focused = () => page.evaluate('document.activeElement.getAttribute("aria-label")');
+    await expect.poll(focused).toBe('Queries');
     const outcome = await follow(bobs.nextUri ?? '', toEtl('bob'));
     expect(outcome.error).toMatchObject({ errorName: 'ADMINISTRATIVELY_KILLED' });
     const audits = rig.gateway.log.flatMap(({ audit }) => (audit === undefined ? [] : [audit]));
@@ -102,11 +107,89 @@ describe.skipIf(!canBrowse)('the page of the queue', () => {
     await expect.poll(() => textOf(window, waiting)).toContain('carol');
 
     await page.goto(`${rig.pages}/history?queryId=${ran.queuedAs}`);
-    await page.getByRole('button', { name: `Show query ${ran.id}` }).click();
-    await page.getByRole('tab', { name: 'Why it went there' }).click();
+    await page.getByRole('link', { name: ran.id, exact: true }).click();
     await page.getByText(`While it waited its id was ${ran.queuedAs}.`).waitFor();
+    const timeline = page.getByRole('list', { name: 'Timeline' });
+    await timeline.getByText(`put it into the queue as ${ran.queuedAs}`).waitFor();
+    await timeline.getByText(/^etl-1 had it, after /).waitFor();
     await page.getByText(/^It waited: group etl: 1 of 1 running .* as 1st of 1 \(fair by user, weight 1\)/).waitFor();
     await expectSound(window);
+
+    // From an id to the reason: the id, the enter key.
+    for (const [id, reason] of [
+      [ran.queuedAs, `While it waited its id was ${ran.queuedAs}.`],
+      [waiting.id, 'It waits for a cluster.'],
+    ] as const) {
+      await page.keyboard.press('Control+k');
+      await page.getByRole('dialog').getByRole('textbox', { name: 'Search' }).fill(id);
+      await page
+        .getByRole('option', { name: id })
+        .filter({ hasText: /zoe|carol/ })
+        .waitFor();
+      await page.keyboard.press('Enter');
+      await page.getByText(reason).first().waitFor();
+    }
+  });
+
+  test('the audit shows who dropped what, and what a file changed before and after; a limit leads to its changes', async () => {
+    await using window = await openWindow(`${rig.pages}/audit?kind=QueuedQuery`, { colorScheme: 'dark' });
+    await logIn(window, 'ada');
+    const { page } = window;
+    const changes = page.getByRole('table', { name: 'Changes' }).getByRole('row');
+    await changes.filter({ hasText: 'deleted' }).first().waitFor();
+    expect(await changes.filter({ hasText: 'deleted' }).first().textContent()).toContain('adaREST from 127.0.0.1');
+    await expectSound(window);
+    const spec = { maxRunningQueries: 1, queue: { hold: '10ms', maxWait: '11m' } };
+    const resource = { apiVersion: 'enginegateway.dev/v1', kind: 'RoutingGroup', metadata: { name: 'etl' }, spec };
+    await writeFile(join(rig.manifests, 'etl.yaml'), stringify(resource));
+    await page.getByRole('link', { name: 'Limits' }).click();
+    await page.getByRole('link', { name: 'Changes of etl' }).click();
+    const edited = changes.filter({ hasText: 'queue.maxWait' });
+    await expect
+      .poll(
+        async () => {
+          await page.reload();
+          await changes.filter({ hasText: 'etl' }).first().waitFor();
+          return await edited.count();
+        },
+        { timeout: 30_000 },
+      )
+      .toBe(1);
+    expect(await edited.textContent()).toContain('not knownfile');
+    await edited.getByRole('button', { name: /: difference of/ }).click();
+    const dialog = page.getByRole('dialog');
+    const row = dialog.getByRole('row').filter({ hasText: 'queue.maxWait' });
+    expect(await row.textContent()).toBe('queue.maxWait10m11m');
+    await expectSound(window);
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+    const focused = () => page.evaluate('document.activeElement.getAttribute("aria-label")');
+    await expect.poll(focused).toMatch(/: difference of RoutingGroup etl$/);
+    await page.keyboard.press('Enter');
+    await dialog.waitFor();
+    // The open change stands in the address, also where the filters leave it out.
+    const shared = new URL(page.url());
+    shared.searchParams.set('kind', 'Que');
+    await page.goto(shared.href);
+    await row.waitFor();
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+    await page.getByText('No change matches.').waitFor();
+    await page.getByRole('textbox', { name: 'Kind' }).fill('Routing');
+    await page.getByRole('button', { name: 'Filter' }).click();
+    await edited.waitFor();
+    await page.goto(`${rig.pages}/audit?change=1`);
+    await page.getByText('The audit has no change 1').waitFor();
+    await page.goBack();
+    await edited.waitFor();
+    await page.getByRole('textbox', { name: 'Name', exact: true }).fill('nothing');
+    await page.getByRole('button', { name: 'Filter' }).click();
+    await page.getByText('No change matches.').waitFor();
+    expect(page.url()).toContain('name=nothing');
+    await page.goBack();
+    await edited.waitFor();
+    await edited.getByRole('link', { name: 'etl' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Routing group etl' }).waitFor();
   });
 
   test('a user sees the own queries, and cannot change them', async () => {
@@ -115,7 +198,32 @@ describe.skipIf(!canBrowse)('the page of the queue', () => {
     await using window = await open('ursula');
     await expect.poll(() => textOf(window, own)).toContain('ursula');
     expect(await rowOf(window, others).count()).toBe(0);
-    expect(await window.page.getByRole('button', { name: /^(Move|Drop)/ }).count()).toBe(0);
+    const { page } = window;
+    expect(await page.getByRole('button', { name: /^(Move|Drop)/ }).count()).toBe(0);
+    expect(await page.getByRole('link', { name: 'Audit' }).count()).toBe(0);
     await expectSound(window);
+    await page.getByRole('link', { name: own.id, exact: true }).click();
+    await page.getByText('It waits for a cluster.').first().waitFor();
+    await page.goto(`${rig.pages}/queries/${others.id}`);
+    await page.getByText('No query of this id is in the history that you may see.').waitFor();
+    await page.goto(`${rig.pages}/history`);
+    await page.getByText('No query has run yet').waitFor();
+  });
+
+  test('what runs is listed with its user and SQL, and ended after a question', async () => {
+    await using window = await open('ada');
+    const { page } = window;
+    const row = page.getByRole('table', { name: 'Running' }).getByRole('row').filter({ hasText: ran.id });
+    await expect.poll(async () => (await row.textContent()) ?? '', { timeout: 30_000 }).toContain('zoe');
+    expect(await row.textContent()).toContain('SELECT 1');
+    await expectSound(window);
+    await row.getByRole('button', { name: `End ${ran.id}` }).click();
+    const question = page.getByRole('dialog');
+    await question.getByText(/^The query of zoe on .* ends/).waitFor();
+    await expectSound(window);
+    await question.getByRole('button', { name: 'End' }).click();
+    await row.waitFor({ state: 'detached', timeout: 30_000 });
+    await page.goto(`${rig.pages}/audit?kind=RunningQuery`);
+    await page.getByRole('link', { name: ran.id }).waitFor();
   });
 });

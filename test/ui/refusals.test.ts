@@ -56,7 +56,7 @@ describe.skipIf(!canBrowse)('a switch that is refused goes back, and the reason 
     await symlink('..data/mounted.yaml', join(rig.manifests, 'mounted.yaml'));
     await using window = await openWindow(`${rig.pages}/clusters`);
     const { page } = window;
-    await page.getByRole('link', { name: 'mounted' }).waitFor();
+    await page.getByRole('link', { name: 'mounted', exact: true }).waitFor();
     await refused(page, 'mounted', /mounted\.yaml cannot be written: it belongs to a mounted ConfigMap or Secret/);
     await expectSound(window);
   });

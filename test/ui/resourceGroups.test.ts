@@ -1,4 +1,7 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { stringify } from 'yaml';
 import { canBrowse, openWindow, type Window } from './support/browser.ts';
 import { type Rig, startRig } from './support/rig.ts';
 import { expectSound } from './support/soundness.ts';
@@ -37,6 +40,7 @@ describe.skipIf(!canBrowse)('the page of resource groups', () => {
       .waitFor();
     expect(await dialog.getByLabel('Soft memory limit').getAttribute('aria-invalid')).toBe('true');
     await dialog.getByLabel('Soft memory limit').fill('80%');
+    await dialog.getByLabel('Environment').fill('test');
     await save();
 
     await page.getByRole('button', { name: 'Add a group below global' }).click();
@@ -54,9 +58,29 @@ describe.skipIf(!canBrowse)('the page of resource groups', () => {
     await save();
     await page.getByText('priority 1: user loader.*').waitFor();
     await page.getByRole('button', { name: 'Edit selector 1 of etl' }).click();
-    await dialog.getByLabel('Priority').fill('7');
+    const editing = page.getByRole('dialog', { name: 'Edit the selector' });
+    await editing.getByLabel('Priority').fill('7');
+    const discard = page.getByRole('dialog', { name: 'Discard the edits?' });
+    for (const leave of ['Escape', 'Cancel']) {
+      if (leave === 'Escape') await page.keyboard.press('Escape');
+      else await editing.getByRole('button', { name: 'Cancel' }).click();
+      await discard.getByRole('button', { name: 'Cancel' }).click();
+      await discard.waitFor({ state: 'detached' });
+    }
+    expect(await editing.getByLabel('Priority').inputValue()).toBe('7');
     await save();
     await page.getByText('priority 7: user loader.*').waitFor();
+
+    const panel = page.getByRole('region', { name: 'Which group takes a query' });
+    await panel.getByLabel('User').fill('loader-1');
+    await panel.getByRole('button', { name: 'Which group takes it?' }).click();
+    await panel.getByText('global.etl', { exact: true }).waitFor();
+    await panel.getByText('✓ priority 7, global.etl: all its conditions hold').waitFor();
+    await expectSound(window);
+    await panel.getByLabel('User').fill('bob');
+    await panel.getByRole('button', { name: 'Which group takes it?' }).click();
+    await panel.getByText('no selector matches: the engine refuses the query (QUERY_REJECTED)').waitFor();
+    await panel.getByText('priority 7, global.etl: "loader.*" does not match "bob"').waitFor();
 
     await page.getByRole('button', { name: 'Set cpu_quota_period' }).click();
     await dialog.getByLabel('Value').fill('soon');
@@ -95,6 +119,143 @@ describe.skipIf(!canBrowse)('the page of resource groups', () => {
     await page.getByRole('button', { name: 'Edit global' }).click();
     await page.getByRole('dialog').waitFor();
     await expectSound(window);
+  });
+
+  test('rows that a resource declares name it before they are edited, and fields of others are taken over when asked', async () => {
+    const declare = (maxQueued: number) =>
+      writeFile(
+        join(rig.manifests, 'groups.yaml'),
+        stringify({
+          apiVersion: 'enginegateway.dev/v1',
+          kind: 'ResourceGroupConfiguration',
+          metadata: { name: 'production' },
+          spec: {
+            environment: 'production',
+            cpuQuotaPeriod: '1h',
+            rootGroups: [{ name: 'declared', softMemoryLimit: '50%', hardConcurrencyLimit: 5, maxQueued }],
+            selectors: [{ user: 'ann', group: 'declared' }],
+          },
+        }),
+      );
+    const answered = async () => (await fetch(`${rig.gateway.url}/api/resourcegroups/declared`)).json();
+    await declare(100);
+    await expect.poll(answered).toMatchObject([
+      {
+        ...{ namespace: 'default', name: 'production', environment: 'production', drift: null },
+        resourceGroupIds: [expect.any(Number)],
+        properties: ['cpu_quota_period'],
+        resource: {
+          managers: [],
+          conditions: expect.arrayContaining([expect.objectContaining({ type: 'Ready', status: 'True' })]),
+        },
+      },
+    ]);
+    await using window = await open();
+    const { page } = window;
+    const row = page.getByRole('listitem').filter({ has: page.getByText('declared', { exact: true }) });
+    await row.getByText('declared by default/production', { exact: true }).waitFor();
+    await page
+      .getByRole('list', { name: 'Selectors of declared' })
+      .getByText('priority 1: user ann declared')
+      .waitFor();
+    await page
+      .getByRole('region', { name: 'Global properties' })
+      .getByText('declared by default/production', { exact: true })
+      .waitFor();
+    const resources = page.getByRole('region', { name: 'Declared by resources' });
+    await resources
+      .getByText('default/production: 1 group and cpu_quota_period of the environment production', { exact: true })
+      .waitFor();
+    // Rows of others name none.
+    expect(await page.getByText(/^declared by/).count()).toBe(2);
+    await expectSound(window);
+
+    // Only with Kubernetes fields have managers.
+    await page.route('**/webapp/*Selector?force=true', (route) =>
+      route.fulfill({ json: { code: 200, msg: '', data: true } }),
+    );
+    await page.route('**/webapp/{update,delete}Selector', (route) =>
+      route.fulfill({
+        status: 409,
+        json: {
+          error: {
+            code: 'EG_FIELD_OWNED',
+            message: 'argocd-controller owns spec.selectors',
+            owners: [{ field: 'spec.selectors', manager: 'argocd-controller' }],
+          },
+        },
+      }),
+    );
+    await page.getByRole('button', { name: 'Edit selector 1 of declared' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Edit the selector' });
+    await dialog
+      .getByText(/^Declared by the ResourceGroupConfiguration default\/production, in .*groups\.yaml/)
+      .waitFor();
+    await dialog.getByLabel('Priority').fill('7');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    const refused = dialog.getByRole('alert');
+    await expect
+      .poll(() => refused.getByRole('listitem').allTextContents())
+      .toEqual(['spec.selectors: argocd-controller']);
+    await expectSound(window);
+    await dialog.getByRole('button', { name: 'Take over and save' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Delete selector 1 of declared' }).click();
+    const asked = page.getByRole('dialog', { name: 'Delete the selector?' });
+    await asked.getByText(/The ResourceGroupConfiguration default\/production declares it/).waitFor();
+    await asked.getByRole('button', { name: 'Delete' }).click();
+    const takeOver = page.getByRole('dialog', { name: 'Take over and delete the selector?' });
+    await takeOver.getByText(/spec\.selectors: argocd-controller/).waitFor();
+    await takeOver.getByRole('button', { name: 'Take over and delete' }).click();
+    await page.getByText('the selector is deleted.').waitFor();
+
+    // What cannot be accepted leaves the rows as they are, and the page says so.
+    await declare(-1);
+    await expect.poll(async () => JSON.stringify(await answered())).toMatch(/"type":"Ready","status":"False"/);
+    await page.reload();
+    await row.getByText('not ready', { exact: true }).waitFor();
+    await resources
+      .getByRole('status')
+      .getByText(/maxQueued/)
+      .waitFor();
+    await expectSound(window);
+    expect(window.defects.filter((defect) => !defect.includes('409'))).toEqual([]);
+  });
+
+  test('hundreds of groups are put into the page where they are seen, and stay there', async () => {
+    const ids: number[] = [];
+    for (let index = 0; index < 120; index += 1) {
+      const data = {
+        name: `many-${String(index).padStart(3, '0')}`,
+        softMemoryLimit: '1%',
+        maxQueued: 1,
+        hardConcurrencyLimit: 1,
+      };
+      const answer = await fetch(`${rig.gateway.url}/webapp/saveResourceGroup`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ data }),
+      });
+      ids.push(((await answer.json()) as { data: { resourceGroupId: number } }).data.resourceGroupId);
+    }
+    await using window = await open();
+    const { page } = window;
+    const edit = (name: string) => page.getByRole('button', { name: `Edit ${name}`, exact: true });
+    await edit('many-000').waitFor();
+    expect(await edit('many-119').count()).toBe(0);
+    await page.evaluate('window.scrollTo(0, document.documentElement.scrollHeight)');
+    await edit('many-119').click();
+    await page.getByRole('dialog').getByLabel('Soft memory limit').waitFor();
+    expect(await edit('many-000').count()).toBe(1);
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    for (const resourceGroupId of ids) {
+      await fetch(`${rig.gateway.url}/webapp/deleteResourceGroup`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ data: { resourceGroupId } }),
+      });
+    }
   });
 
   test('a refused database is reported', async () => {

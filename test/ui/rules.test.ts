@@ -47,7 +47,14 @@ const resource = (name: string, spec: object) =>
 describe.skipIf(!canBrowse)('the page of routing rules', () => {
   let rig: Rig;
   beforeAll(async () => {
-    rig = await startRig(formAccess(), rules);
+    rig = await startRig(
+      {
+        ...formAccess(),
+        requestAnalyzerConfig: { analyzeRequest: true },
+        queryHistory: { writeBeforeAnswer: true },
+      },
+      rules,
+    );
     const resources = [
       resource('no-root', {
         priority: 5,
@@ -74,6 +81,15 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
     const { rules } = (await answer.json()) as { rules: Record<string, unknown>[] };
     const { priority, condition, actions } = rules.find((rule) => rule.name === name) ?? {};
     return { priority, condition, actions };
+  };
+  /** Sends a query; it is in the history then. */
+  const submit = async (source: string): Promise<void> => {
+    const answer = await fetch(`${rig.gateway.url}/v1/statement`, {
+      method: 'POST',
+      headers: { 'X-Engine-User': 'ann', 'X-Engine-Source': source },
+      body: 'SELECT 1',
+    });
+    expect(answer.status).toBe(200);
   };
   const put = async (name: string, rule: object): Promise<number> => {
     const answer = await fetch(`${rig.gateway.url}/api/rules/${name}`, {
@@ -120,6 +136,23 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
     expect(await trace.getByRole('listitem').nth(1).textContent()).toContain('etlfired');
     expect(await readFile(rig.rulesFile, 'utf8')).toBe(rules);
 
+    await submit('load');
+    await submit('etl');
+    const impact = dialog.getByRole('region', { name: 'Impact' });
+    await impact.getByRole('button', { name: 'What would move?' }).click();
+    await impact.getByText('2 of 2 queries would move').waitFor();
+    const moves = await impact.getByRole('table', { name: 'Moves' }).getByRole('row').allTextContents();
+    expect(moves.sort()).toEqual(['FromToQueries', 'group adhocgroup etl1', 'group etlgroup adhoc1']);
+    expect(await impact.getByRole('region', { name: 'By user' }).textContent()).toContain('ann: 2 of 2 queries');
+    await impact.getByRole('button', { name: 'group adhoc → group etl' }).click();
+    await impact.getByText('With this edit', { exact: true }).filter({ visible: true }).waitFor();
+    const [now, edited] = await impact.getByRole('list', { name: 'Rules in firing order' }).all();
+    expect([await now?.textContent(), await edited?.textContent()]).toEqual([
+      expect.stringContaining('etldid not match'),
+      expect.stringContaining('etlfired'),
+    ]);
+    await expectSound(window);
+
     await dialog.getByRole('button', { name: 'Save' }).click();
     await dialog.waitFor({ state: 'detached' });
     expect(await readFile(rig.rulesFile, 'utf8')).toContain('"load"');
@@ -150,6 +183,8 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
     await expectSound(window);
     expect(await readFile(rig.rulesFile, 'utf8')).toContain('Theirs');
     await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('button', { name: 'Discard' }).click();
+    await dialog.first().waitFor({ state: 'detached' });
     await page.getByRole('button', { name: 'Edit everything' }).click();
     expect(await dialog.getByLabel('Description').inputValue()).toBe('Theirs');
     await dialog.getByLabel('Description').fill('Mine');
@@ -158,10 +193,130 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
     expect(await readFile(rig.rulesFile, 'utf8')).toContain('Mine');
   });
 
-  test('users without ADMIN see that the page needs ADMIN', async () => {
+  test('a rule is added, changed after a look at what changes, and deleted; edits are not lost unasked', async () => {
+    await using window = await open('ada');
+    const { page } = window;
+    const row = page.getByRole('row').filter({ hasText: 'nightly' });
+    const dialog = (title: string) => page.getByRole('dialog', { name: title });
+    await page.getByRole('button', { name: 'Add a rule' }).click();
+    const adding = dialog('Add a rule');
+    await adding.getByText('Written to a new resource').waitFor();
+    await adding.getByLabel('Name').fill('nightly');
+    await adding.getByLabel('Priority').fill('7');
+    await adding.getByLabel('Condition').fill('request.getHeader("X-Engine-Source") == "nightly"');
+    await adding.getByRole('textbox', { name: 'Routing group' }).fill('etl-night');
+    await adding.getByLabel('Headers').fill('X-Engine-Source: nightly');
+    await adding.getByRole('button', { name: 'Where would it go?' }).click();
+    await adding.getByRole('list', { name: 'Rules in firing order' }).getByText('nightly').waitFor();
+    await page.keyboard.press('Escape');
+    await dialog('Discard the edits?').getByRole('button', { name: 'Cancel' }).click();
+    expect(await adding.getByLabel('Name').inputValue()).toBe('nightly');
+    await adding.getByRole('button', { name: 'Add', exact: true }).click();
+    await adding.waitFor({ state: 'detached' });
+    await row.getByText('leads nowhere').waitFor();
+    await row
+      .getByText(/etl-night/)
+      .first()
+      .waitFor();
+    await expectSound(window);
+
+    await page.getByRole('button', { name: 'Edit nightly' }).click();
+    const editing = dialog('Edit nightly');
+    const changes = editing.getByRole('region', { name: 'What changes' });
+    await changes.getByText('Nothing yet.').waitFor();
+    await editing.getByText(/^Written to .*routingrule-nightly\.yaml/).waitFor();
+    await editing.getByRole('textbox', { name: 'Routing group' }).fill('etl');
+    await editing.getByLabel('Priority').fill('');
+    expect(await changes.getByRole('deletion').allTextContents()).toEqual(['7', 'group etl-night']);
+    expect(await changes.getByRole('insertion').allTextContents()).toEqual(['none', 'group etl']);
+    await expectSound(window);
+    // The dialog stands in the address, and a reload warns while there are edits.
+    expect(new URL(page.url()).searchParams.get('rule')).toBe('nightly');
+    const warning = page.waitForEvent('dialog');
+    void page.reload().catch(() => undefined);
+    await (await warning).dismiss();
+    const question = dialog('Discard the edits?');
+    for (const lead of [
+      () => page.goBack(),
+      async () => {
+        await page.keyboard.press('Control+k');
+        await page.getByRole('option', { name: 'Limits' }).click();
+      },
+    ]) {
+      void lead();
+      await question.getByRole('button', { name: 'Cancel' }).click();
+      await question.waitFor({ state: 'detached' });
+      expect(new URL(page.url()).searchParams.get('rule')).toBe('nightly');
+    }
+    await editing.getByRole('button', { name: 'Save' }).click();
+    await editing.waitFor({ state: 'detached' });
+    await expect.poll(() => row.getByText('leads nowhere').count()).toBe(0);
+    const focused = () => page.evaluate('document.activeElement.getAttribute("aria-label")');
+    await expect.poll(focused).toBe('Edit nightly');
+    await page.keyboard.press('Enter');
+    await editing.waitFor();
+    await page.goBack();
+    await editing.waitFor({ state: 'detached' });
+    await page.getByRole('heading', { level: 1, name: 'Routing Rules' }).waitFor();
+
+    await page.getByLabel('Search rules').fill('NIGHTLY');
+    await expect.poll(() => page.getByRole('row').count()).toBe(2);
+    expect(new URL(page.url()).searchParams.get('search')).toBe('NIGHTLY');
+    await page.getByRole('button', { name: 'Delete nightly' }).click();
+    const asking = dialog('Delete nightly?');
+    await asking.getByText(/routingrule-nightly\.yaml.*Requests are decided without it at once\./).waitFor();
+    await asking.getByRole('button', { name: 'Delete' }).click();
+    await page.getByText('No rule matches the search.').waitFor();
+    expect(window.defects).toEqual([]);
+  });
+
+  test('users without ADMIN see no rules, and try where queries of their own would go', async () => {
     await using window = await open('ursula');
-    await window.page.getByRole('alert').getByText('Not for you').waitFor();
-    expect(await window.page.getByRole('button', { name: 'Where would it go?' }).count()).toBe(0);
+    const { page } = window;
+    await page.getByText('Rules are listed for administrators.').waitFor();
+    expect(await page.getByRole('button', { name: /^Edit/ }).count()).toBe(0);
+    expect(await page.getByLabel('User', { exact: true }).inputValue()).toBe('ursula');
+    await page.getByLabel('Headers').fill('X-Engine-Source: load');
+    await page.getByRole('button', { name: 'Where would it go?' }).click();
+    await page.getByText('User: ursula').waitFor();
+    await page.getByRole('list', { name: 'Rules in firing order' }).waitFor();
+    await expectSound(window);
+    await page.getByLabel('Headers').fill('X-Engine-User: root');
+    await page.getByRole('button', { name: 'Where would it go?' }).click();
+    await page
+      .getByText('"ursula" may have requests of their own explained; leave headers.X-Engine-User out')
+      .waitFor();
+    const menu = page.getByRole('navigation', { name: 'Pages' }).getByRole('link');
+    expect(await menu.allTextContents()).toEqual([
+      'Dashboard',
+      'Active Backends',
+      'Query History',
+      'Routing Rules',
+      'Limits',
+      'Queue',
+    ]);
+  });
+
+  test.each([
+    ['own', {}, 200],
+    ['own, by name', { user: 'ursula', headers: { 'x-engine-user': 'ursula' } }, 200],
+    ["somebody else's", { user: 'ada' }, 403],
+    ["somebody else's, by header", { headers: { 'X-ENGINE-USER': 'ada' } }, 403],
+    ["somebody else's among two", { headers: { 'X-Engine-User': ['ursula', 'ada'] } }, 403],
+    ["somebody else's original", { headers: { 'X-Engine-Original-User': 'ada' } }, 403],
+    ["somebody else's credentials", { headers: { Authorization: `Basic ${btoa('ada:x')}` } }, 403],
+    ["somebody else's cookie", { headers: { Cookie: 'Engine-UI-Token=x' } }, 403],
+    ['a rule of theirs', { rule: { name: 'mine', condition: 'true', routeTo: { routingGroup: 'etl' } } }, 403],
+  ])('a user may have explained by REST: %s', async (_whose, body, status) => {
+    const response = await fetch(`${rig.gateway.url}/api/explain`, {
+      method: 'POST',
+      headers: { ...headers, Authorization: `Basic ${btoa('ursula:ursula')}` },
+      body: JSON.stringify(body),
+    });
+    const answer = (await response.json()) as { request?: { user: string }; conditions?: unknown };
+    expect([response.status, answer.request?.user, answer.conditions]).toEqual(
+      status === 200 ? [200, 'ursula', []] : [status, undefined, undefined],
+    );
   });
 });
 
@@ -186,5 +341,52 @@ describe.skipIf(!canBrowse)('the page of rules that mean something else in Trino
     expect(text).toContain('rule bare: description is missing');
     expect(text).not.toContain('Trino Gateway takes it as 0');
     await expectSound(window);
+  });
+});
+
+describe.skipIf(!canBrowse)('the page of thousands of rules', () => {
+  const RULES = 3_000;
+  let rig: Rig;
+  beforeAll(async () => {
+    rig = await startRig();
+    const resources = Array.from({ length: RULES }, (_, index) =>
+      resource(`r${index}`, {
+        priority: index,
+        condition: `request.getHeader("X-Engine-Source") == "s${index}"`,
+        routeTo: { routingGroup: 'etl' },
+      }),
+    );
+    await writeFile(join(rig.manifests, 'rules.yaml'), resources.join('---\n'));
+  });
+  afterAll(async () => await rig?.[Symbol.asyncDispose]());
+
+  test.each([
+    ['a table', 1280],
+    ['cards', 420],
+  ])('has the rows in sight only, as %s, and finds all of them', async (_form, width) => {
+    await using window = await openWindow(`${rig.pages}/routing-rules`, { width });
+    const { page } = window;
+    await page.getByText(`${RULES} rules`).waitFor();
+    const table = page.getByRole('table', { name: 'Routing rules' });
+    const row = (name: string) => page.getByRole('row').filter({ has: page.getByText(name, { exact: true }) });
+    await row('r0').waitFor();
+    expect(await table.getAttribute('aria-rowcount')).toBe(String(RULES + 1));
+    expect(await page.getByRole('row').count()).toBeLessThan(100);
+    await expectSound(window);
+    // The height of what comes into sight is known only then.
+    const end = async () => {
+      await page.evaluate('window.scrollTo(0, document.documentElement.scrollHeight)');
+      return await row(`r${RULES - 1}`).count();
+    };
+    await expect.poll(end).toBe(1);
+    expect(await row(`r${RULES - 1}`).getAttribute('aria-rowindex')).toBe(String(RULES + 1));
+    expect(await row('r0').count()).toBe(0);
+    await expectSound(window);
+    await page.getByLabel('Search rules').fill('"s1234"');
+    await row('r1234').waitFor();
+    await expect.poll(() => page.getByRole('row').count()).toBe(2);
+    await page.getByRole('button', { name: 'Edit r1234' }).click();
+    await page.getByRole('dialog').getByLabel('Condition').waitFor();
+    expect(window.defects).toEqual([]);
   });
 });

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import type { Answer } from './answer.ts';
+import { QueryOutcome } from './outcome.ts';
 
 /** A query of the history, as the views show it. */
 export const HistoryRow = Type.Object({
@@ -16,3 +17,12 @@ export const HistoryRow = Type.Object({
   externalUrl: Type.Optional(Type.String()),
 });
 export type HistoryRow = Answer<typeof HistoryRow>;
+
+/** A row of the search, with how its query ended. */
+export const SearchRow = Type.Object({
+  ...HistoryRow.properties,
+  state: Type.Optional(QueryOutcome.properties.state),
+  errorName: Type.Optional(Type.String({ description: 'SYNTAX_ERROR' })),
+  elapsedMillis: Type.Optional(Type.Number({ description: 'From its creation to its end.' })),
+});
+export type SearchRow = Answer<typeof SearchRow>;

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
+import { reference } from '../schemas.ts';
 import { type Answer, nullable } from './answer.ts';
-import { DeclaredResource } from './clusters.ts';
+import { DeclaredResource, NewQueries } from './clusters.ts';
 
 const count = (description: string) => nullable(Type.Integer({ minimum: 0 }), description);
 
@@ -44,6 +45,20 @@ export const GroupState = Type.Object(
   { $id: 'GroupState', description: 'A routing group with its clusters, limits and queue.' },
 );
 export type GroupState = Answer<typeof GroupState>;
+
+/** A routing group with what depends on others. */
+export const GroupDetails = Type.Object(
+  {
+    ...GroupState.properties,
+    isDefault: Type.Boolean({ description: 'Queries that nothing else decides on go there.' }),
+    withoutTakers: reference(NewQueries),
+  },
+  {
+    $id: 'GroupDetails',
+    description: 'A routing group, and what new queries get when none of its clusters takes any.',
+  },
+);
+export type GroupDetails = Answer<typeof GroupDetails>;
 
 /** A query limit. */
 export const LimitState = Type.Object(

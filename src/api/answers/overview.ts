@@ -1,5 +1,6 @@
 import { type TProperties, Type } from 'typebox';
-import type { Answer } from './answer.ts';
+import { reference } from '../schemas.ts';
+import { type Answer, nullable } from './answer.ts';
 
 const count = (description: string) => Type.Integer({ minimum: 0, description });
 const counted = <Labels extends TProperties>(labels: Labels) =>
@@ -56,19 +57,143 @@ export const Overview = Type.Object(
 );
 export type Overview = Answer<typeof Overview>;
 
+const time = (description: string) => Type.String({ description: `RFC 3339. ${description}` });
+const milliseconds = (description: string) => Type.Integer({ description: `${description}, milliseconds since 1970.` });
+const asOf = time('When it was computed; an answer may be some seconds old.');
+const keptHours = Type.Integer({
+  description: 'How long queries are kept: `dataStore.queryHistoryHoursRetention`.',
+});
+
+const names = (description: string) => Type.Array(Type.String(), { description: `${description} Up to 20.` });
+const problemKinds = [
+  'ClusterUnhealthy',
+  'GroupUnavailable',
+  'ClusterRejected',
+  'RuleRejected',
+  'RuleUnresolved',
+  'RulesFileRejected',
+  'QueueGrowing',
+  'ErrorRate',
+  'DatabaseUnavailable',
+  'SourceUnavailable',
+  'SourceMistakes',
+  'NoLeader',
+  'DeletionsHeld',
+  'HistoryWaiting',
+  'ExternalRulesUnavailable',
+] as const;
+const objectKinds = ['cluster', 'routingGroup', 'rule', 'rulesFile', 'queue', 'gateway'] as const;
+const ProblemKind = Type.Unsafe<(typeof problemKinds)[number]>({
+  type: 'string',
+  enum: [...problemKinds],
+  description: 'See docs/rest-api.md#problems.',
+});
+const Severity = Type.Union([Type.Literal('critical'), Type.Literal('warning')], {
+  description: 'critical: queries are refused or fail, or the gateway lacks what it needs.',
+});
+
+/** Something that is wrong now. */
+export const OverviewProblem = Type.Object(
+  {
+    kind: ProblemKind,
+    severity: Severity,
+    object: Type.Object(
+      {
+        kind: Type.Unsafe<(typeof objectKinds)[number]>({ type: 'string', enum: [...objectKinds] }),
+        name: Type.String({ description: 'Registry name, name of the group or rule, path, or name of the component.' }),
+      },
+      { description: 'What it is about.' },
+    ),
+    reason: Type.String({ description: 'Sentence for people.' }),
+    since: nullable(Type.String(), 'RFC 3339; null where it is not known.'),
+    groups: names('Routing groups that it affects.'),
+    groupCount: count('All of them.'),
+    rules: names('Rules that lead to what it affects, for callers who may list rules.'),
+    ruleCount: count('All of them.'),
+  },
+  { $id: 'OverviewProblem', description: 'Something that is wrong now.' },
+);
+export type OverviewProblem = Answer<typeof OverviewProblem>;
+
+/** All that is wrong now. */
+export const ProblemList = Type.Object({
+  asOf,
+  verdict: Type.Union([Type.Literal('ok'), Type.Literal('warning'), Type.Literal('critical')], {
+    description: 'The worst severity; ok where there is no problem.',
+  }),
+  total: count('All problems, also those that are not listed.'),
+  counts: Type.Array(Type.Object({ kind: ProblemKind, total: Type.Integer() }), {
+    description: 'Problems by kind, in order of the list.',
+  }),
+  problems: Type.Array(reference(OverviewProblem), { description: 'Critical ones first; at most 20 of a kind.' }),
+});
+export type ProblemList = Answer<typeof ProblemList>;
+
 /** Queries by cluster and time. */
 export const QuerySeries = Type.Object({
-  from: Type.Integer({ description: 'Start of the first interval, milliseconds since 1970.' }),
-  to: Type.Integer({ description: 'End of the last interval, milliseconds since 1970.' }),
+  asOf,
+  from: milliseconds('Start of the first interval'),
+  to: milliseconds('End of the last interval, which is not over yet'),
   intervalMs: Type.Integer({ description: 'Length of an interval in milliseconds, whole minutes.' }),
+  keptHours,
   total: count('Queries in the range.'),
   clusters: Type.Array(
     Type.Object({
       cluster: Type.String({ description: 'Registry name, or the URL of queries that no name is known of.' }),
+      color: Type.Integer({
+        minimum: 0,
+        description:
+          'Number of its colour in charts, 0 to 11, whatever the range. Of up to 12 registered clusters each has another one.',
+      }),
       total: Type.Integer(),
-      counts: Type.Array(Type.Integer(), { description: 'Queries by interval, in order; all lines are equally long.' }),
+      counts: nullable(
+        Type.Array(Type.Integer(), { description: 'Queries by interval, in order; all lines are equally long.' }),
+        'Null: the cluster has no line of its own (`lines`), and is counted in `others`.',
+      ),
     }),
     { description: 'Most queries first.' },
   ),
+  others: nullable(
+    Type.Array(Type.Integer()),
+    'Queries by interval of all clusters without a line of their own; null: each has one.',
+  ),
 });
 export type QuerySeries = Answer<typeof QuerySeries>;
+
+const percentiles = (description: string) =>
+  Type.Object(
+    { p50: nullable(Type.Integer()), p95: nullable(Type.Integer()) },
+    { description: `${description} Milliseconds, within 4.5 %; null where no query said it.` },
+  );
+
+/** Rates and durations by time. */
+export const RateSeries = Type.Object({
+  asOf,
+  from: milliseconds('Start of the first interval'),
+  to: milliseconds('End of the last interval, which is not over yet'),
+  intervalMs: Type.Integer({ description: 'Length of an interval in milliseconds, whole minutes.' }),
+  keptHours,
+  intervals: Type.Array(
+    Type.Object({
+      start: milliseconds('Start of the interval'),
+      queries: count('Submissions, also those that still run.'),
+      ended: count('Of them those that ended, or that the gateway refused or denied.'),
+      failures: count('FAILED or LOST.'),
+      userErrors: count("Of the failures those whose error is the user's: USER_ERROR."),
+      refused: count('REFUSED by the gateway.'),
+      elapsedMillis: percentiles('From creation to end.'),
+      queuedMillis: percentiles("In the engine's and the gateway's queue together."),
+    }),
+    { description: 'All of the range, in order.' },
+  ),
+  errors: Type.Array(
+    Type.Object({
+      state: Type.String({ description: 'FAILED, LOST, REFUSED or DENIED.' }),
+      errorName: nullable(Type.String()),
+      errorType: nullable(Type.String()),
+      queries: Type.Integer(),
+    }),
+    { description: 'Errors of the range, most frequent first; at most 10.' },
+  ),
+});
+export type RateSeries = Answer<typeof RateSeries>;

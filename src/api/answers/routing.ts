@@ -1,7 +1,10 @@
 import { Type } from 'typebox';
+import { groupSourceNames } from '../../model/membership.ts';
 import { routerNames } from '../../routing/routers/routerNames.ts';
 import type { QueryDecision } from '../../routing/storedDecision.ts';
+import { reference } from '../schemas.ts';
 import { type Answer, nullable } from './answer.ts';
+import { QueryOutcome } from './outcome.ts';
 
 const oneOf = <T extends string>(...values: readonly T[]) =>
   Type.Unsafe<T>(Type.Union(values.map((value) => Type.Literal(value))));
@@ -44,9 +47,41 @@ export const Explanation = Type.Object({
   ),
   waitsFor: nullable(Type.String(), 'What it would wait for now: the limits that are full. Null: nothing.'),
   rules: Type.Array(RuleEffect, { description: 'Every rule in order, and what became of it.' }),
+  conditions: Type.Array(
+    Type.Object({
+      rule: Type.String(),
+      origin: oneOf('file', 'resource'),
+      condition: Type.String(),
+      values: Type.Array(
+        Type.Object({
+          expression: Type.String({ description: 'e.g. request.getHeader("X-Engine-Source")' }),
+          value: Type.String({ description: 'Texts in quotes; cut at 200 characters.' }),
+          source: nullable(Type.String(), 'header:NAME, user, queryType, …; null where that is not known.'),
+        }),
+      ),
+    }),
+    {
+      description:
+        'What the conditions of rules read: of those that did something first, 50 at most. Empty for callers who may not list rules.',
+    },
+  ),
   request: Type.Object({
     isSubmission: Type.Boolean(),
     user: Type.Union([Type.String(), Type.Null()]),
+    userMapping: nullable(
+      Type.Object({ from: Type.String({ description: 'The name before.' }) }),
+      'What the user mapping did. Null: the name is not mapped.',
+    ),
+    groups: nullable(
+      Type.Array(
+        Type.Object({
+          source: oneOf(...groupSourceNames, 'described'),
+          groups: Type.Array(Type.String()),
+          note: Type.Optional(Type.String({ description: 'Why it says nothing, or not what is current.' })),
+        }),
+      ),
+      'Groups of the user, by the source that they come from. Null: no source of groups is configured.',
+    ),
     query: Type.Union([
       Type.Object({
         queryType: Type.String(),
@@ -71,7 +106,12 @@ export const RoutedQuery = Type.Object({
   cluster: Type.String({ description: 'Registry name of the cluster it ran on; empty until one has it.' }),
   backendUrl: Type.String(),
   externalUrl: nullable(Type.String()),
-  created: Type.String({ description: 'RFC 3339.' }),
+  queryText: Type.String({ description: 'Empty until a cluster has it.' }),
+  received: nullable(
+    Type.String(),
+    'When a query that waited came in, RFC 3339. Null: it did not wait for long, or that is not kept any more.',
+  ),
+  created: Type.String({ description: 'When its cluster had it, RFC 3339; until then when it came in.' }),
   queuedAs: nullable(
     Type.String(),
     'Id of the gateway under which it waits, or waited; the same as `queryId` while no cluster has it. Null: it did not wait for long.',
@@ -80,5 +120,6 @@ export const RoutedQuery = Type.Object({
     Type.Unsafe<QueryDecision>(Type.Record(Type.String(), Type.Unknown())),
     'How it was routed: group, rule, what rules did. Null for queries of a gateway that ran before, and until a cluster has the query.',
   ),
+  outcome: nullable(reference(QueryOutcome), 'How it ended; null while it runs, and where nobody saw its end.'),
 });
 export type RoutedQuery = Answer<typeof RoutedQuery>;

@@ -81,3 +81,16 @@ export const RuleInventory = Type.Object({
   rules: Type.Array(reference(RuleState), { description: 'In the order in which they are asked.' }),
 });
 export type RuleInventory = Answer<typeof RuleInventory>;
+
+/** How many queries rules decided. */
+export const RuleHitList = Type.Object({
+  asOf: Type.String({ description: 'When they were counted, RFC 3339.' }),
+  hits: Type.Array(
+    Type.Object({
+      rule: Type.String({ description: 'Name of a rule that decided queries; those that decided none are left out.' }),
+      lastHour: Type.Integer(),
+      lastDay: Type.Integer(),
+    }),
+  ),
+});
+export type RuleHitList = Answer<typeof RuleHitList>;

@@ -9,6 +9,12 @@ export const UserInfo = Type.Object({
   permissions: Type.Array(Type.String(), { description: 'Pages that are shown; empty: all.' }),
   userId: Type.String(),
   userName: Type.String(),
+  method: Type.Optional(
+    Type.String({
+      description:
+        'By which way the caller was recognised, where several are configured: `presetUsers`, `ldap`, `kubernetes`, `certificate`, `oauth`, or the name of a provider or issuer.',
+    }),
+  ),
 });
 export type UserInfo = Answer<typeof UserInfo>;
 
@@ -19,6 +25,36 @@ export const LoginType = Type.Union(
 );
 export type LoginType = Answer<typeof LoginType>;
 
+/** A way of logging in. */
+export const LoginMethod = Type.Union([
+  Type.Object({ kind: Type.Literal('form') }, { description: 'Name and password: `POST /login`.' }),
+  Type.Object(
+    {
+      kind: Type.Literal('provider'),
+      name: Type.String({ description: 'For `POST /sso/{name}`; `oauth` is that of `authentication.oauth`.' }),
+      label: Type.String({ description: 'What the login page calls it.' }),
+    },
+    { description: 'An OpenID provider.' },
+  ),
+  Type.Object(
+    { kind: Type.Literal('kubernetes') },
+    { description: 'A token of the Kubernetes cluster: `POST /login` with it as the password, and no name.' },
+  ),
+]);
+export type LoginMethod = Answer<typeof LoginMethod>;
+
+/** All ways of logging in. */
+export const LoginMethods = Type.Object({
+  methods: Type.Array(LoginMethod, { description: 'In the order of the login page; empty where nobody logs in.' }),
+});
+export type LoginMethods = Answer<typeof LoginMethods>;
+
 /** What the web application is configured to show (`uiConfiguration`). */
 export const UiConfiguration = Type.Object({ disablePages: Type.Optional(Type.Array(Type.String())) });
 export type UiConfiguration = Answer<typeof UiConfiguration>;
+
+/** Pages whose calls the caller may make. */
+export const UsablePages = Type.Object({
+  pages: Type.Array(Type.String({ description: 'Name of a page, as in disablePages: history, routing-rules, …' })),
+});
+export type UsablePages = Answer<typeof UsablePages>;

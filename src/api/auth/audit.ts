@@ -1,18 +1,37 @@
+import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
+import type { Clock } from '../../model/clock.ts';
+import { auditText } from '../../operator/audit/auditText.ts';
 import type { AppliedChange, ChangedThing } from '../../operator/registry/appliedChange.ts';
+import type { AuditEntry } from '../../store/audit.ts';
 import { pathOf } from '../errors.ts';
 
 /** A change that a call made. */
 export interface Change {
   /** What changed, e.g. `EngineCluster adhoc-1`. */
   readonly object: string;
+  /**
+   * What the audit in the database knows it by: kind of resource or name of another thing, and its name; null: it is in the log
+   * alone, as it is nothing that lasts (sessions).
+   */
+  readonly subject: { readonly kind: string; readonly name: string } | null;
   /** What an event about it is about; null: it becomes none, as it is nothing that lasts (sessions). */
   readonly regarding: ChangedThing | null;
   /** As it was; null: it was not there. */
   readonly before: unknown;
   /** As it is; null: it is gone. */
   readonly after: unknown;
+}
+
+/** The audit in the database, as calls write into it. */
+export interface AuditTrail {
+  /** Never throws, never waits. */
+  add(entry: AuditEntry): void;
+  /** Digest of what a call left of a thing, so that the same change is not recorded as one of its source. */
+  digestOf(change: Change): Promise<string | null>;
+  readonly clock: Clock;
 }
 
 declare module 'fastify' {
@@ -35,6 +54,7 @@ export function recordChange(request: FastifyRequest, change: Change): void {
  * refused. A call whose route records no change is written with what was sent. Never a credential: logins have no body here.
  * @param isWrite whether a route may change something
  * @param onChange gets every change that is to become an event
+ * @param trail the audit in the database; null: there is none, and the log has all
  */
 export function auditCalls(
   app: FastifyInstance,
@@ -42,6 +62,7 @@ export function auditCalls(
   isWrite: (request: FastifyRequest) => boolean,
   addressOf: (request: FastifyRequest) => string,
   onChange: (change: AppliedChange) => void,
+  trail: AuditTrail | null,
 ): void {
   app.decorateRequest('changes');
   app.addHook('onRequest', async (request) => {
@@ -52,6 +73,7 @@ export function auditCalls(
     const who = { user: request.caller?.name ?? null, recognisedBy: request.caller?.by ?? null };
     const call = {
       ...who,
+      loginMethod: request.caller?.method ?? null,
       address: addressOf(request),
       method: request.method,
       path: pathOf(request),
@@ -64,15 +86,65 @@ export function auditCalls(
     }
     if (statusCode >= 400) return;
     const roles = request.changes.length === 0 ? [] : await rolesOf(request);
-    for (const { regarding, ...change } of request.changes) {
+    for (const recorded of request.changes) {
+      const { regarding, subject, ...change } = recorded;
       logger.info({ audit: { ...call, roles, ...change } }, 'changed');
+      if (trail !== null && subject !== null && !isDeepStrictEqual(change.before, change.after)) {
+        const digest = await trail.digestOf(recorded).catch(() => null);
+        trail.add(entryOf(call, roles, recorded, digest, trail.clock.now()));
+      }
       const { user, recognisedBy } = who;
       if (regarding === null || user === null || recognisedBy === null) continue;
       onChange({ ...change, regarding, user, recognisedBy, roles });
     }
     if (request.changes.length > 0 || !isWrite(request)) return;
-    logger.info({ audit: { ...call, query: request.query, sent: sentBody(request) } }, 'changed');
+    const body = sentBody(request);
+    logger.info({ audit: { ...call, query: request.query, sent: body } }, 'changed');
+    const object = `${call.method} ${call.path}`;
+    const subject = { kind: 'Call', name: call.path };
+    const change: Change = {
+      object,
+      subject,
+      regarding: null,
+      before: null,
+      after: { query: request.query, sent: body },
+    };
+    trail?.add({ ...entryOf(call, await rolesOf(request), change, null, trail.clock.now()), action: 'change' });
   });
+}
+
+/** Facts of a call. */
+interface AuditedCall {
+  readonly user: string | null;
+  readonly recognisedBy: string | null;
+  readonly address: string;
+  readonly method: string;
+  readonly path: string;
+  readonly requestId: string;
+}
+
+function entryOf(
+  { user, recognisedBy, address, method, path, requestId }: AuditedCall,
+  roles: readonly string[],
+  { object, subject, regarding, before, after }: Change,
+  digest: string | null,
+  at: number,
+): AuditEntry {
+  const resource = regarding === 'gateway' ? null : regarding;
+  const { kind, name } = subject ?? { kind: 'Call', name: path };
+  return {
+    ...{ user, recognisedBy, address, roles, requestId, kind, name, object, digest, at },
+    id: randomUUID(),
+    source: 'rest',
+    action: before === null ? 'create' : after === null ? 'delete' : 'change',
+    namespace: resource?.namespace ?? '',
+    // A rule of the rules file has no resource, and is known by its name.
+    resource: resource?.name ?? (digest === null ? '' : name),
+    manager: null,
+    call: `${method} ${path}`,
+    before: auditText(before),
+    after: auditText(after),
+  };
 }
 
 /** Roles for the audit; none where they cannot be asked for now: the change is made, and reported without them. */

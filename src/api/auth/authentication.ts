@@ -1,8 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { FIRST_PROVIDER } from '../../config/issuerChecks.ts';
 import type { ClientCertificates } from '../../gateway/user/clientCertificates.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { ProductNames } from '../../model/names.ts';
-import type { LoginType } from '../answers/session.ts';
+import type { LoginMethod, LoginType } from '../answers/session.ts';
 import type { ComponentState } from '../processReadiness.ts';
 import { isBrowser, isSafeMethod, requireTokenHeader } from './browserChecks.ts';
 import { type Caller, callerWithRoles, openCaller, type Recognition } from './caller.ts';
@@ -11,12 +12,12 @@ import { cookieNames, REFERENCE_TOKEN_COOKIE, readCookie } from './cookies.ts';
 import { readCredentials } from './credentials.ts';
 import type { WebappReadRole } from './endpointAccess.ts';
 import type { FormLogin } from './formLogin.ts';
+import type { IssuedTokens } from './issuedTokens.ts';
 import type { KubernetesAccess } from './kubernetesAccess.ts';
+import type { LoginProvider } from './loginProvider.ts';
 import type { LoginSource } from './loginSource.ts';
-import type { OidcLogin } from './oidcLogin.ts';
 import type { PresetUsers } from './presetUsers.ts';
 import type { Privileges } from './privileges.ts';
-import type { ProviderTokens } from './providerTokens.ts';
 import type { SealedTokens } from './sealedTokens.ts';
 import type { Session, SessionOrigin, Sessions } from './sessions.ts';
 
@@ -29,15 +30,14 @@ export interface AuthenticationParts {
   readonly presets: PresetUsers;
   readonly privileges: Privileges;
   readonly form: FormLogin | null;
-  readonly oidc: OidcLogin | null;
-  readonly providerTokens: ProviderTokens | null;
+  /** OpenID providers at which users log in, by name, in the order of the login page. */
+  readonly providers: ReadonlyMap<string, LoginProvider>;
+  readonly issuedTokens: IssuedTokens;
   readonly kubernetes: KubernetesAccess | null;
   /** Users of client certificates, for programs; null where they are not recognised by them. */
   readonly certificates: ClientCertificates | null;
   readonly sealedTokens: SealedTokens;
   readonly pagePermissions: Readonly<Record<string, string | null>>;
-  /** Where the browser goes after a login at the provider. */
-  readonly redirectWebUrl: string;
   /** Null: the default of the product. */
   readonly webappReadRole: WebappReadRole;
   /** Whether /api/public needs no credentials. */
@@ -54,8 +54,28 @@ export class Authentication {
 
   constructor(parts: AuthenticationParts) {
     this.parts = parts;
-    const { form, oidc, kubernetes } = parts;
-    this.loginType = form !== null ? 'form' : oidc !== null ? 'oauth' : kubernetes !== null ? 'kubernetes' : 'none';
+    const { form, providers, kubernetes } = parts;
+    this.loginType =
+      form !== null ? 'form' : providers.size > 0 ? 'oauth' : kubernetes !== null ? 'kubernetes' : 'none';
+  }
+
+  /** Every way of logging in that people have, in the order of the login page. */
+  get loginMethods(): readonly LoginMethod[] {
+    const { form, providers, kubernetes } = this.parts;
+    if (this.isOpen) return [];
+    return [
+      ...(form === null ? [] : [{ kind: 'form' } as const]),
+      ...Array.from(providers.values(), ({ name, label }) => ({ kind: 'provider', name, label }) as const),
+      ...(kubernetes === null ? [] : [{ kind: 'kubernetes' } as const]),
+    ];
+  }
+
+  /** The provider of a name; without one the first, or the only one; null where none is meant. */
+  provider(name: string | null): LoginProvider | null {
+    const { providers } = this.parts;
+    if (name !== null) return providers.get(name) ?? null;
+    const [only, ...others] = providers.values();
+    return providers.get(FIRST_PROVIDER) ?? (others.length === 0 ? (only ?? null) : null);
   }
 
   /** True when nothing is configured: everybody may do everything. */
@@ -65,7 +85,7 @@ export class Authentication {
 
   /** For `/readyz?verbose`. */
   state(): ComponentState {
-    const { form, oidc, kubernetes, certificates } = this.parts;
+    const { form, providers, issuedTokens, kubernetes, certificates } = this.parts;
     if (this.isOpen) {
       const message =
         'open: every call passes with all roles; configure "authentication" (docs/authentication.md) to change that';
@@ -73,10 +93,12 @@ export class Authentication {
     }
     const ways = [
       form && 'form',
-      oidc && 'oauth',
+      providers.has(FIRST_PROVIDER) && 'oauth',
+      ...[...providers.keys()].filter((name) => name !== FIRST_PROVIDER),
+      !issuedTokens.isEmpty && providers.size === 0 && 'tokens of issuers',
       kubernetes && 'kubernetes',
       certificates && 'client certificates',
-    ].filter((way) => way !== null);
+    ].filter((way) => typeof way === 'string');
     if (ways.length === 0) {
       const message = 'closed: no way of recognising callers is configured, so that no call passes';
       return { name: 'authentication', ok: false, message };
@@ -160,19 +182,21 @@ export class Authentication {
 
   /** The caller of a bearer token, or why it is not accepted: our session, the provider's JWT, the cluster's token. */
   async #bearer(token: string, source: LoginSource): Promise<Caller | string> {
-    const { sessions, providerTokens, kubernetes, privileges } = this.parts;
+    const { sessions, issuedTokens, kubernetes, privileges } = this.parts;
     const read = await sessions.read(token);
     if (read !== null) {
       const session = await this.sessionOf(token, source);
       return typeof session === 'string' ? session : session.caller;
     }
-    if (providerTokens?.isMeantFor(token) === true) {
-      const verified = await providerTokens.verify(token);
-      if (typeof verified === 'string') return verified;
-      const text = verified.privileges ?? (await privileges.of(verified.user));
-      return callerWithRoles(verified.user, 'bearer', privileges.rolesOf(text));
+    const issued = await issuedTokens.userOf(token);
+    if (typeof issued === 'string') return issued;
+    if (issued !== null) {
+      const { user, authority } = issued;
+      const text = issued.privileges ?? (await privileges.of(user));
+      const ownRoles = await privileges.rolesOf(user, text, { mapping: authority.rolesOf });
+      return callerWithRoles(user, 'bearer', ownRoles, authority.name);
     }
-    if (kubernetes === null) return 'The token is not accepted here.';
+    if (kubernetes === null) return issuedTokens.refusalOf(token);
     const reviewed = await kubernetes.review(token, source);
     return typeof reviewed === 'string' ? reviewed : kubernetes.caller(reviewed.identity);
   }
@@ -187,8 +211,9 @@ export class Authentication {
     const certificate = certificates.of(raw);
     if (certificate.kind === 'none') return null;
     if (certificate.kind === 'refused') return certificate.why;
-    const { user } = certificate;
-    return callerWithRoles(user, 'certificate', privileges.rolesOf(await privileges.of(user)));
+    const { user, evidence } = certificate;
+    const ownRoles = await privileges.rolesOf(user, await privileges.of(user), { evidence });
+    return callerWithRoles(user, 'certificate', ownRoles, 'certificate');
   }
 
   /** The caller who logged in in some way, or why there is none any more. */
@@ -198,23 +223,30 @@ export class Authentication {
     by: Recognition,
     source: LoginSource,
   ): Promise<Caller | string> {
-    const { presets, privileges, form, oidc } = this.parts;
+    const { presets, privileges, form, providers } = this.parts;
     switch (origin.kind) {
       case 'preset':
-        if (form === null || presets.markOf(user) !== origin.mark) return GONE;
+        if (form?.hasPresets !== true || presets.markOf(user) !== origin.mark) return GONE;
         break;
       case 'ldap':
         if (form?.hasDirectory !== true) return GONE;
         break;
       case 'oauth':
-        if (oidc === null) return GONE;
-        break;
+      case 'provider': {
+        const method = methodOf(origin);
+        const provider = providers.get(method);
+        if (provider === undefined) return GONE;
+        const text = origin.privileges ?? (await privileges.of(user));
+        const ownRoles = await privileges.rolesOf(user, text, { mapping: provider.rolesOf });
+        return callerWithRoles(user, by, ownRoles, method);
+      }
       case 'kubernetes':
         return this.#kubernetesCaller(user, origin.token, source);
+      default:
+        return GONE;
     }
-    const text =
-      origin.kind === 'oauth' ? (origin.privileges ?? (await privileges.of(user))) : await privileges.of(user);
-    return callerWithRoles(user, by, privileges.rolesOf(text));
+    const ownRoles = await privileges.rolesOf(user, await privileges.of(user));
+    return callerWithRoles(user, by, ownRoles, methodOf(origin));
   }
 
   /** The session counts as long as the token does that began it: the API server is asked again. */
@@ -232,6 +264,20 @@ export class Authentication {
     const realm = `realm="${this.parts.names.product} Gateway"`;
     const bearer = `Bearer ${realm}${invalidToken ? ', error="invalid_token"' : ''}`;
     return this.parts.form !== null && !browser ? [bearer, `Basic ${realm}, charset="UTF-8"`] : [bearer];
+  }
+}
+
+/** The configured way by which a session's user logged in; of a provider its name. */
+export function methodOf(origin: SessionOrigin): string {
+  switch (origin.kind) {
+    case 'preset':
+      return 'presetUsers';
+    case 'oauth':
+      return FIRST_PROVIDER;
+    case 'provider':
+      return origin.provider;
+    default:
+      return origin.kind;
   }
 }
 

@@ -19,6 +19,8 @@ export interface Access {
   readonly anyOf: readonly Role[];
   /** What RBAC must allow, all of it, where Kubernetes says who may. */
   readonly resources: readonly ResourceAccess[];
+  /** What is enough in place of `resources`, all of it. */
+  readonly orResources?: readonly ResourceAccess[];
 }
 
 /** Access to an endpoint; `public`: nobody is asked who they are. */
@@ -31,6 +33,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Role that the route needs, where the table of `endpointAccess.ts` does not have it. */
     role?: RouteRole;
+    /** A read, though its access is that of writes: it runs what the caller writes, and changes nothing. */
+    isRead?: true;
   }
 }
 
@@ -39,6 +43,8 @@ const createCluster: ResourceAccess = { verb: 'create', resource: engineCluster.
 const updateCluster: ResourceAccess = { verb: 'update', resource: engineCluster.plural };
 const deleteCluster: ResourceAccess = { verb: 'delete', resource: engineCluster.plural };
 const listRules: ResourceAccess = { verb: 'list', resource: routingRule.plural };
+const createRule: ResourceAccess = { verb: 'create', resource: routingRule.plural };
+const deleteRule: ResourceAccess = { verb: 'delete', resource: routingRule.plural };
 const updateRule: ResourceAccess = { verb: 'update', resource: routingRule.plural };
 
 /** What stands for a role where Kubernetes decides: reading and writing where no resource of ours is meant. */
@@ -59,11 +65,14 @@ export function accessOfRole(role: Role): Access {
 /** Access to what changes rules, and to what compiles and runs a rule that the caller writes (`/api/explain`). */
 export const changeRules: Access = { anyOf: ['ADMIN'], resources: [updateRule] };
 
+/** Access to explanations of everybody's requests, with what the rules say; others have their own explained. */
+export const explainAll: Access = { anyOf: ['ADMIN'], resources: [listRules] };
+
 /** `authorization.webappReadRole`; null: ADMIN, and with the reference's product name the roles of its calls. */
 export type WebappReadRole = 'ADMIN' | 'USER' | null;
 
 /** @property method of the calls that the row is about; left out, all */
-type Row = readonly [pattern: RegExp, access: EndpointAccess, method?: 'PUT' | 'DELETE'];
+type Row = readonly [pattern: RegExp, access: EndpointAccess, method?: 'POST' | 'PUT' | 'DELETE'];
 
 /**
  * Access of every path by family (docs/authentication.md#roles). The first row that fits
@@ -118,7 +127,8 @@ export function endpointTable(
     [/^\/entity(\/|$)/, admin(createCluster, updateCluster)],
     [/^\/api\/public\//, publicReads ? 'public' : { anyOf: ['API', 'USER', 'ADMIN'], resources: [listClusters] }],
     [/^\/api\/overview(\/|$)/, pages(listClusters)],
-    [/^\/api\/clusters$/, pages(listClusters)],
+    [/^\/api\/events$/, pages(listClusters)],
+    [/^\/api\/clusters(\/:name)?$/, pages(listClusters)],
     [/^\/api\/clusters\/:name\/active$/, admin(updateCluster)],
     [/^\/api\/clusters\/:name\/drain$/, { anyOf: ['API', 'ADMIN'], resources: [listClusters] }],
     [/^\/api\/scaling\//, { anyOf: ['API', 'USER', 'ADMIN'], resources: [listClusters] }],
@@ -126,16 +136,26 @@ export function endpointTable(
     [/^\/api\/heldDeletions\/confirm$/, admin(deleteCluster)],
     ...accessToLimits(/^\/api\/groups(\/:name)?$/, routingGroup.plural),
     ...accessToLimits(/^\/api\/limits(\/:namespace\/:name)?$/, queryLimit.plural),
+    // Names of users and what rules said: for those who may change all of it.
+    [/^\/api\/audit$/, { anyOf: ['API', 'ADMIN'], resources: resourcesOfRole.ADMIN }],
+    [/^\/api\/queries\/running(\/|$)/, pages(listClusters)],
+    [/^\/api\/(queries|queries\/export|statistics)$/, pages(listClusters)],
     [/^\/api\/queue$/, pages(listClusters)],
     [/^\/api\/queue\/:id(\/first)?$/, admin(updateCluster)],
-    [/^\/api\/rules$/, readRules],
-    [/^\/api\/rules\/:name$/, changeRules],
-    [/^\/api\/explain/, admin(listRules)],
+    [/^\/api\/rules$/, admin(createRule), 'POST'],
+    [/^\/api\/(rules|ruleHits)$/, readRules],
+    [/^\/api\/rules\/:name$/, admin(deleteRule), 'DELETE'],
+    [/^\/api\/rules\/(:name|impact)$/, changeRules],
+    [/^\/api\/(queries|history)\//, pages(listClusters)],
+    // Who may list rules may have all requests explained, with or without clusters.
+    [/^\/api\/explain$/, { ...pages(listClusters), orResources: [listRules] }],
+    [/^\/api\/resourcegroups\/(explain|declared)$/, pages(listClusters)],
+    [/^\/api\/pages$/, pages(listClusters)],
     [new RegExp(`^${gateway}/api/`), user(listClusters)],
     [new RegExp(`^(${gateway})?/(livez|readyz)$`), 'public'],
     [new RegExp(`^${gateway}(/|$)`), 'public'],
     [/^\/(metrics|openapi\.json)?$/, 'public'],
-    [/^\/(loginType|login|logout|sso|oidc\/callback)$/, 'public'],
+    [/^\/(loginType|login|logout|(sso|oidc\/callback)(\/:provider)?|api\/logins)$/, 'public'],
     [/^\/userinfo$/, { anyOf: ['USER', 'ADMIN'], resources: [listClusters] }],
   ];
 }

@@ -12,6 +12,9 @@ export interface PasswordDirectory {
   check(name: string, password: string): Promise<boolean>;
 }
 
+/** Where a password is checked (`authentication.form.order`). */
+export type PasswordPlace = 'ldap' | 'presetUsers';
+
 /** How long a password that was right is believed for Basic calls, in milliseconds; a hash takes its time. */
 const BELIEVED_MS = 60_000;
 
@@ -19,11 +22,12 @@ const BELIEVED_MS = 60_000;
 const MAX_LENGTH = 1024;
 
 /**
- * Names and passwords (docs/authentication.md#names-and-passwords): the LDAP server first, where there is one, then the
- * preset users.
+ * Names and passwords (docs/authentication.md#names-and-passwords), checked at the LDAP server, where there is one, and
+ * against the preset users, in the configured order. A wrong one is checked at all of them, for every name.
  */
 export class FormLogin {
   readonly #ldap: PasswordDirectory | null;
+  readonly #order: readonly PasswordPlace[];
   readonly #presets: PresetUsers;
   readonly #limit: AttemptLimit;
   readonly #believed: LRUCache<string, SessionOrigin>;
@@ -31,11 +35,13 @@ export class FormLogin {
 
   constructor(options: {
     readonly ldap: PasswordDirectory | null;
+    readonly order: readonly PasswordPlace[];
     readonly presets: PresetUsers;
     readonly limit: AttemptLimit;
     readonly clock: Clock;
   }) {
-    this.#ldap = options.ldap;
+    this.#ldap = options.order.includes('ldap') ? options.ldap : null;
+    this.#order = options.order;
     this.#presets = options.presets;
     this.#limit = options.limit;
     const perf = { now: () => options.clock.monotonic() };
@@ -47,6 +53,11 @@ export class FormLogin {
     return this.#ldap !== null;
   }
 
+  /** Whether users of the configuration log in. */
+  get hasPresets(): boolean {
+    return this.#order.includes('presetUsers');
+  }
+
   /**
    * Checks a login.
    * @returns how the user was recognised; null when name or password are wrong
@@ -56,11 +67,21 @@ export class FormLogin {
     // An empty password makes an LDAP bind an anonymous one, which succeeds (RFC 4513 §5.1.2).
     if (name === '' || password === '' || name.length > MAX_LENGTH || password.length > MAX_LENGTH) return null;
     const attempt = async () => {
-      if (this.#ldap !== null && (await this.#ldap.check(name, password))) return { kind: 'ldap' } as const;
-      if (!(await this.#presets.check(name, password))) return null;
-      return { kind: 'preset', mark: this.#presets.markOf(name) ?? '' } as const;
+      for (const place of this.#order) {
+        const origin = await this.#checkAt(place, name, password);
+        if (origin !== null) return origin;
+      }
+      return null;
     };
     return this.#limit.guard<SessionOrigin | null>(name, source, attempt, (origin) => origin !== null);
+  }
+
+  async #checkAt(place: PasswordPlace, name: string, password: string): Promise<SessionOrigin | null> {
+    if (place === 'ldap') {
+      return this.#ldap !== null && (await this.#ldap.check(name, password)) ? { kind: 'ldap' } : null;
+    }
+    if (!(await this.#presets.check(name, password))) return null;
+    return { kind: 'preset', mark: this.#presets.markOf(name) ?? '' };
   }
 
   /** As `check`, for credentials that come with every call. */

@@ -4,10 +4,10 @@ import { GatewayError } from '../../model/errors.ts';
 import type { AppliedChange } from '../../operator/registry/appliedChange.ts';
 import { errorAnswers } from '../schemas.ts';
 import { failureAnswers } from '../webapp/envelope.ts';
-import { auditCalls } from './audit.ts';
+import { type AuditTrail, auditCalls } from './audit.ts';
 import type { Authentication } from './authentication.ts';
 import { isSafeMethod, refuseForeignPages } from './browserChecks.ts';
-import type { Caller } from './caller.ts';
+import { type Caller, queryUserOf, withQueryUser } from './caller.ts';
 import { type Access, accessOfRole, accessOfRoute, type EndpointAccess, endpointTable } from './endpointAccess.ts';
 import { type PageSettings, pagesOfRoute, requirePage } from './pageGuard.ts';
 import { accessInWords, rightsInWords, securityOf } from './securitySchemes.ts';
@@ -27,6 +27,8 @@ const statusesOfRefusal = [401, 403, 429, 503] as const;
  * route whose role nobody has declared makes this throw at start.
  * @param onChange gets every change that is to become an event
  * @param pages which pages are shown to whom; null: all
+ * @param trail the audit in the database; null: there is none
+ * @param mapped names by which queries of callers are known (docs/identity.md#user-mapping); null: those that they log in with
  */
 export function guardRoutes(
   app: FastifyInstance,
@@ -34,6 +36,8 @@ export function guardRoutes(
   logger: Logger,
   onChange: (change: AppliedChange) => void,
   pages: Omit<PageSettings, 'pagePermissions'> | null,
+  trail: AuditTrail | null,
+  mapped: ((name: string) => string | null) | null = null,
 ): void {
   const pageSettings = pages === null ? null : { ...pages, pagePermissions: authentication.parts.pagePermissions };
   const { names, webappReadRole, publicReads, originOf } = authentication.parts;
@@ -59,9 +63,10 @@ export function guardRoutes(
   auditCalls(
     app,
     logger,
-    (request) => isWrite(accessOf(request), request.method),
+    (request) => request.routeOptions.config.isRead !== true && isWrite(accessOf(request), request.method),
     (request) => originOf(request.raw).address,
     onChange,
+    trail,
   );
 
   app.addHook('onRequest', async (request, reply) => {
@@ -73,7 +78,7 @@ export function guardRoutes(
     if (access === undefined) throw new Error(`nobody said who may call ${method} ${request.routeOptions.url}`);
     if (access === 'public') return;
     const caller = await authentication.callerOf(request, reply);
-    request.caller = caller;
+    request.caller = mapped === null ? caller : withQueryUser(caller, mapped);
     await requireAccess(request, access);
     // Taking over fields of other managers is more than the registry's role (docs/gitops.md#who-owns-a-field).
     if (isForced(request)) await requireAccess(request, accessOfRole('ADMIN'));
@@ -106,7 +111,7 @@ export function writerOf(request: FastifyRequest, family: string): string {
 /** Whose queries the caller may see: their own; null: all, which needs ADMIN. */
 export async function visibleUser(request: FastifyRequest): Promise<string | null> {
   const caller = callerOf(request);
-  return (await caller.roles()).has('ADMIN') ? null : caller.name;
+  return (await caller.roles()).has('ADMIN') ? null : queryUserOf(caller);
 }
 
 /** Whether a write asks to take over fields of other managers: `?force` or `?force=true`. */

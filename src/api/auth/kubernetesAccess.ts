@@ -12,6 +12,7 @@ import { accessOfRole, type ResourceAccess } from './endpointAccess.ts';
 import { type LoginSource, nearNetwork } from './loginSource.ts';
 import { SourceLimit } from './sourceLimit.ts';
 import { plausibleToken, type TokenExpectations } from './tokenForm.ts';
+import { type KubernetesIdentity, reviewToken } from './tokenReview.ts';
 
 /** API group of our resources. */
 const GROUP = 'enginegateway.dev';
@@ -26,25 +27,9 @@ const REFUSED_CAPACITY = 2_000;
 /** Time for which a token that was accepted counts as one of a known caller, in milliseconds. */
 const KNOWN_MS = 3_600_000;
 
-/** What the API server finds out about a token (authentication.k8s.io/v1), as far as it is read. */
-interface TokenReview {
-  readonly status?: {
-    readonly authenticated?: boolean;
-    readonly audiences?: readonly string[];
-    readonly user?: { readonly username?: string; readonly uid?: string; readonly groups?: readonly string[] };
-  };
-}
-
 /** Whether a user may do something (authorization.k8s.io/v1), as far as it is read. */
 interface SubjectAccessReview {
   readonly status?: { readonly allowed?: boolean; readonly denied?: boolean };
-}
-
-/** A user as the cluster knows them. */
-export interface KubernetesIdentity {
-  readonly name: string;
-  readonly uid: string;
-  readonly groups: readonly string[];
 }
 
 /** A token that the API server has accepted. */
@@ -120,7 +105,9 @@ export class KubernetesAccess {
     const wait = isKnown ? 0 : this.#sources.wait(source, now);
     if (wait > 0) throw tooManyAttempts(wait);
     const network = isKnown ? null : nearNetwork(source);
-    const identity = await this.#questions.once(`review ${key}`, network, () => this.#review(token));
+    const identity = await this.#questions.once(`review ${key}`, network, () =>
+      reviewToken(this.#requests, token, this.#options.audiences, TIMEOUT_MS),
+    );
     if (identity === null) {
       this.#users.delete(key);
       this.#refused.set(key, true);
@@ -144,31 +131,14 @@ export class KubernetesAccess {
     return {
       name: identity.name,
       by: 'kubernetes',
+      method: 'kubernetes',
       roles: async () => {
         const answers = await Promise.all(every.map((role) => may(accessOfRole(role).resources)));
         return new Set(every.filter((_, index) => answers[index]));
       },
-      permits: ({ resources }) => may(resources),
+      permits: async ({ resources, orResources }) =>
+        (await may(resources)) || (orResources !== undefined && (await may(orResources))),
     };
-  }
-
-  async #review(token: string): Promise<KubernetesIdentity | null> {
-    const { audiences } = this.#options;
-    const { status } = await this.#requests.send<TokenReview>({
-      method: 'POST',
-      path: '/apis/authentication.k8s.io/v1/tokenreviews',
-      body: {
-        apiVersion: 'authentication.k8s.io/v1',
-        kind: 'TokenReview',
-        spec: { token, ...(audiences === null ? {} : { audiences }) },
-      },
-      timeoutMs: TIMEOUT_MS,
-    });
-    const name = status?.user?.username;
-    if (status?.authenticated !== true || name === undefined || name === '') return null;
-    // An authenticator that knows nothing of audiences leaves them out: then the token is not bound to ours.
-    if (audiences !== null && !audiences.some((audience) => status.audiences?.includes(audience))) return null;
-    return { name, uid: status.user?.uid ?? '', groups: status.user?.groups ?? [] };
   }
 
   async #isAllowed({ name, uid, groups }: KubernetesIdentity, access: ResourceAccess): Promise<boolean> {

@@ -12,6 +12,7 @@ import {
   ResultCodeError,
 } from 'ldapts';
 import { type LdapSettings, USER_MARK } from '../../config/ldapFile.ts';
+import { MOST_GROUPS } from '../../gateway/user/groups/groupSource.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { isJavaKeyStore, readJavaKeyStore } from '../../model/javaKeyStore.ts';
 import type { PasswordDirectory } from './formLogin.ts';
@@ -22,6 +23,22 @@ const TIMEOUT_MS = 5_000;
 
 /** Most connections at once. */
 const MAX_CONNECTIONS = 16;
+
+/** Levels of groups of groups that are searched. */
+const MOST_LEVELS = 10;
+/** Members that one search asks about. */
+const MEMBERS_A_SEARCH = 50;
+
+/** How groups are searched (`userGroups.ldap`). */
+export interface GroupSearch {
+  /** Null: the user's entry names them. */
+  readonly groupBaseDn: string | null;
+  readonly groupFilter: string;
+  readonly memberAttribute: string;
+  readonly nameAttribute: string;
+  /** Whether groups of groups count. */
+  readonly nested: boolean;
+}
 
 /** Result codes of a bind that is refused for what the user is or sent (RFC 4511 §4.1.9); others are the server's. */
 const refusedBinds = new Set([8, 19, 32, 34, 48, 49, 50, 53]);
@@ -91,36 +108,77 @@ export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
 
   /** @throws GatewayError EG_IDENTITY_UNAVAILABLE when it is unavailable */
   async privilegesOf(name: string): Promise<string | null> {
-    const attribute = this.#settings.ldapGroupMemberAttribute;
     const entry = await this.#find(name);
-    if (entry === null) return null;
-    const values = Object.entries(entry).find(([key]) => key.toLowerCase() === attribute.toLowerCase())?.[1] ?? [];
-    return [values]
-      .flat()
-      .map((value) => value.toString())
-      .join('_');
+    return entry === null ? null : valuesOf(entry, this.#settings.ldapGroupMemberAttribute).join('_');
+  }
+
+  /**
+   * Names of the groups of a user, by a search or by the attribute of the user's entry; empty for an unknown user.
+   * @throws GatewayError EG_IDENTITY_UNAVAILABLE when it is unavailable
+   */
+  async groupsOf(name: string, search: GroupSearch): Promise<readonly string[]> {
+    return this.#connected(async (client) => {
+      const entry = await this.#findBy(client, name);
+      if (entry === null) return [];
+      if (search.groupBaseDn === null) {
+        return valuesOf(entry, this.#settings.ldapGroupMemberAttribute).map(firstName);
+      }
+      return this.#searchGroups(client, entry.dn, search.groupBaseDn, search);
+    });
+  }
+
+  async #searchGroups(client: Client, userDn: string, base: string, search: GroupSearch): Promise<readonly string[]> {
+    const { groupFilter, memberAttribute, nameAttribute, nested } = search;
+    const names: string[] = [];
+    const visited = new Set<string>();
+    let members: readonly string[] = [userDn];
+    for (let level = 0; level < MOST_LEVELS && members.length > 0; level += 1) {
+      const next: string[] = [];
+      for (let from = 0; from < members.length; from += MEMBERS_A_SEARCH) {
+        const ofMembers = members
+          .slice(from, from + MEMBERS_A_SEARCH)
+          .map((dn) => `(${memberAttribute}=${Filter.escape(dn)})`);
+        const { searchEntries } = await client.search(base, {
+          scope: 'sub',
+          filter: `(&${groupFilter}(|${ofMembers.join('')}))`,
+          attributes: ['dn', nameAttribute],
+          sizeLimit: MOST_GROUPS,
+          timeLimit: TIMEOUT_MS / 1000,
+        });
+        for (const group of searchEntries) {
+          if (visited.has(group.dn) || visited.size >= MOST_GROUPS) continue;
+          visited.add(group.dn);
+          next.push(group.dn);
+          names.push(...valuesOf(group, nameAttribute).slice(0, 1));
+        }
+      }
+      members = nested ? next : [];
+    }
+    return names;
   }
 
   /** The one entry of a user; null when there is none, or more than one. */
   async #find(name: string): Promise<Entry | null> {
+    return this.#connected((client) => this.#findBy(client, name));
+  }
+
+  async #findBy(client: Client, name: string): Promise<Entry | null> {
     const { ldapUserSearch, ldapUserBaseDn, ldapUserDnPattern, ldapGroupMemberAttribute } = this.#settings;
     const attributes = ['dn', ldapGroupMemberAttribute];
-    return this.#connected(async (client) => {
-      await this.#bindForSearch(client);
-      const [base, options] =
-        ldapUserSearch === null
-          ? [fillDn(ldapUserDnPattern ?? '', name), { scope: 'base' as const, filter: '(objectClass=*)' }]
-          : [ldapUserBaseDn ?? '', { scope: 'sub' as const, filter: fillFilter(ldapUserSearch, name), sizeLimit: 2 }];
-      try {
-        const { searchEntries } = await client.search(base, { ...options, attributes, timeLimit: TIMEOUT_MS / 1000 });
-        return searchEntries.length === 1 ? (searchEntries[0] ?? null) : null;
-      } catch (error) {
-        if (error instanceof NoSuchObjectError) return null;
-        // Size limit exceeded: the name fits several entries.
-        if (error instanceof ResultCodeError && error.code === 4) return null;
-        throw error;
-      }
-    });
+    await this.#bindForSearch(client);
+    const [base, options] =
+      ldapUserSearch === null
+        ? [fillDn(ldapUserDnPattern ?? '', name), { scope: 'base' as const, filter: '(objectClass=*)' }]
+        : [ldapUserBaseDn ?? '', { scope: 'sub' as const, filter: fillFilter(ldapUserSearch, name), sizeLimit: 2 }];
+    try {
+      const { searchEntries } = await client.search(base, { ...options, attributes, timeLimit: TIMEOUT_MS / 1000 });
+      return searchEntries.length === 1 ? (searchEntries[0] ?? null) : null;
+    } catch (error) {
+      if (error instanceof NoSuchObjectError) return null;
+      // Size limit exceeded: the name fits several entries.
+      if (error instanceof ResultCodeError && error.code === 4) return null;
+      throw error;
+    }
   }
 
   async #bindForSearch(client: Client): Promise<void> {
@@ -149,6 +207,21 @@ export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
       await client.unbind().catch(() => undefined);
     }
   }
+}
+
+/** Values of an attribute, whose letter case does not matter. */
+function valuesOf(entry: Entry, attribute: string): readonly string[] {
+  const values = Object.entries(entry).find(([key]) => key.toLowerCase() === attribute.toLowerCase())?.[1] ?? [];
+  return [values].flat().map((value) => value.toString());
+}
+
+/** The value that a DN begins with (RFC 4514 §2), e.g. `etl` of `cn=etl,ou=groups`; a text that is no DN as it is. */
+function firstName(dn: string): string {
+  const first = /^[A-Za-z0-9.-]+=((?:\\.|[^\\,+])*)/.exec(dn)?.[1];
+  if (first === undefined) return dn;
+  return first.replace(/(?:\\[0-9A-Fa-f]{2})+|\\(.)/g, (escaped, character?: string) =>
+    character === undefined ? Buffer.from(escaped.replaceAll('\\', ''), 'hex').toString('utf8') : character,
+  );
 }
 
 /** Puts a name into a filter (RFC 4515 §3): what has a meaning there loses it. */

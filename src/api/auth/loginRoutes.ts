@@ -1,18 +1,21 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
+import { FIRST_PROVIDER } from '../../config/issuerChecks.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { isRecord } from '../../model/record.ts';
 import { compileCheck } from '../../model/validation.ts';
-import { LoginType, UserInfo } from '../answers/session.ts';
+import { LoginMethods, LoginType, UserInfo } from '../answers/session.ts';
 import { malformed } from '../errors.ts';
 import { jsonBody } from '../jsonBody.ts';
+import { answer } from '../schemas.ts';
 import { envelopeErrors, failureAnswers, succeed, successAnswer } from '../webapp/envelope.ts';
 import { recordChange } from './audit.ts';
-import type { Authentication } from './authentication.ts';
+import { type Authentication, methodOf } from './authentication.ts';
 import { CALLBACK_PATH, cookieNames, readCookie, setCookie, statePath } from './cookies.ts';
 import { readCredentials } from './credentials.ts';
 import { callerOf } from './guard.ts';
+import type { LoginProvider } from './loginProvider.ts';
 import { STATE_SECONDS } from './oidcLogin.ts';
 import { pagesOf } from './roleMapping.ts';
 import type { Session, SessionOrigin } from './sessions.ts';
@@ -39,11 +42,21 @@ const Callback = Type.Object({
   error: Type.Optional(Type.String({ description: 'Why the provider refused, in its words.' })),
 });
 
+const ProviderParams = Type.Object({
+  provider: Type.String({
+    description: 'Name of the provider; `oauth` is that of `authentication.oauth`.',
+    maxLength: 63,
+  }),
+});
+type ProviderParams = Static<typeof ProviderParams>;
+
+const logoutText =
+  'Where the browser goes to log out at the OpenID provider as well (`logoutRedirectUrl`); null for none.';
+
 /** Logging in and out (docs/compatibility.md#login). Answers are wrapped as those of /webapp. */
 export async function loginRoutes(app: FastifyInstance, { authentication, logger }: LoginRoutes): Promise<void> {
   envelopeErrors(app, { logger });
-  const { names, sessions, form, oidc, kubernetes, sealedTokens, originOf, pagePermissions, redirectWebUrl } =
-    authentication.parts;
+  const { names, sessions, form, kubernetes, sealedTokens, originOf, pagePermissions } = authentication.parts;
 
   const secureOf = (request: FastifyRequest) => originOf(request.raw).view.scheme === 'https';
 
@@ -63,6 +76,11 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
     });
   };
 
+  const noProviderLogout = (err: unknown): null => {
+    logger.warn({ err }, 'the OpenID provider does not say where it ends sessions: the user is logged out here alone');
+    return null;
+  };
+
   const begin = async (
     request: FastifyRequest,
     reply: FastifyReply,
@@ -73,7 +91,13 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
     const { token, session } = await sessions.start(user, origin, endsAt);
     if (origin.kind === 'kubernetes' && token.length > MAX_SESSION) throw tooLongForSession(token.length);
     setSession(request, reply, token, session);
-    recordChange(request, { object: `session of ${user}`, regarding: null, before: null, after: { by: origin.kind } });
+    recordChange(request, {
+      object: `session of ${user}`,
+      subject: null,
+      regarding: null,
+      before: null,
+      after: { by: methodOf(origin) },
+    });
     return token;
   };
 
@@ -90,6 +114,19 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
       },
     },
     (_request, reply) => reply.send({ code: 200, msg: 'Ok', data: authentication.loginType }),
+  );
+
+  app.get(
+    '/api/logins',
+    {
+      schema: {
+        tags,
+        summary: 'Lists all ways of logging in',
+        description: '`/loginType` names one of them.',
+        response: { 200: answer('Ways of logging in.', LoginMethods) },
+      },
+    },
+    (_request, reply) => reply.send({ methods: [...authentication.loginMethods] } satisfies LoginMethods),
   );
 
   app.post(
@@ -114,7 +151,8 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
       if (!checked.ok) throw malformed(checked.problems);
       const { username, password } = checked.value;
       if (authentication.isOpen) return succeed(reply, { token: username });
-      if (form !== null) {
+      const isToken = kubernetes !== null && username === '';
+      if (form !== null && !isToken) {
         const origin = await form.check(username, password, originOf(request.raw).source);
         if (origin === null) throw new GatewayError('EG_UNAUTHENTICATED', 'Authentication failed.');
         return succeed(reply, { token: await begin(request, reply, username, origin) });
@@ -131,7 +169,7 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
         const fix = 'Nobody can log in: "authentication" in the configuration holds neither form nor oauth.';
         throw new GatewayError('EG_IMPOSSIBLE', fix);
       }
-      throw new GatewayError('EG_IMPOSSIBLE', 'Users log in at the OpenID provider here: POST /sso.');
+      throw new GatewayError('EG_IMPOSSIBLE', 'Users log in at an OpenID provider here: POST /sso.');
     },
   );
 
@@ -142,23 +180,33 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
         tags,
         summary: 'Logs out',
         description: 'Ends the session on every replica. Without a session nothing happens.',
-        response: { 200: successAnswer('Logged out.', Type.Null()), ...failureAnswers(403) },
+        response: {
+          200: successAnswer('Logged out.', Type.Union([Type.Null(), Type.String()], { description: logoutText })),
+          ...failureAnswers(403),
+        },
       },
     },
     async (request, reply) => {
       const { headers } = request;
       const secure = secureOf(request);
       const cookies = cookieNames(names, secure);
+      let providerLogout: string | null = null;
       const credentials = readCredentials(headers.authorization, readCookie(headers.cookie, cookies.session));
       if (credentials.kind === 'bearer' || credentials.kind === 'cookie') {
         const read = await sessions.read(credentials.token);
         if (read !== null && 'session' in read) {
           await sessions.end(read.session);
           const { user, origin } = read.session;
+          if (origin.kind === 'oauth' || origin.kind === 'provider') {
+            const place = authentication.provider(methodOf(origin))?.login.logoutUrl();
+            // The session has ended here, whether or not its provider can be asked where it ends there.
+            providerLogout = (await place?.catch((err: unknown) => noProviderLogout(err))) ?? null;
+          }
           recordChange(request, {
             object: `session of ${user}`,
+            subject: null,
             regarding: null,
-            before: { by: origin.kind },
+            before: { by: methodOf(origin) },
             after: null,
           });
         }
@@ -167,7 +215,7 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
         const isSent = readCookie(headers.cookie, name) !== undefined;
         if (isSent) setCookie(reply, { name, value: '', maxAge: 0, sameSite: 'Strict', secure });
       }
-      return succeed(reply);
+      return providerLogout === null ? succeed(reply) : succeed(reply, providerLogout);
     },
   );
 
@@ -184,33 +232,74 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
       },
     },
     async (request, reply) => {
-      const { name, roles } = callerOf(request);
+      const { name, roles, method } = callerOf(request);
       const callerRoles = await roles();
       const permissions = pagesOf(callerRoles, pagePermissions);
-      return succeed(reply, { roles: [...callerRoles], permissions, userId: name, userName: name } satisfies UserInfo);
+      // With one way of logging in the answer is that of the reference.
+      const way = method === null || authentication.loginMethods.length < 2 ? {} : { method };
+      const user: UserInfo = { roles: [...callerRoles], permissions, userId: name, userName: name, ...way };
+      return succeed(reply, user);
     },
   );
 
+  const beginAt = async (request: FastifyRequest, reply: FastifyReply, provider: LoginProvider) => {
+    const { url, state } = await provider.login.begin();
+    const secure = secureOf(request);
+    const name = cookieNames(names, secure).oidc;
+    setCookie(reply, { name, value: state, maxAge: STATE_SECONDS, path: statePath(secure), sameSite: 'Lax', secure });
+    return reply.send({ code: 200, msg: 'Ok', data: url });
+  };
+
+  const ssoAnswers = {
+    200: successAnswer('Address at the provider.', Type.String()),
+    ...failureAnswers(403, 422, 503),
+  };
   app.post(
     '/sso',
     {
       schema: {
         tags,
         summary: 'Begins a login at the OpenID provider',
-        description: 'Answers where the browser goes, and sets a cookie with the sealed state of the login.',
-        response: { 200: successAnswer('Address at the provider.', Type.String()), ...failureAnswers(403, 422, 503) },
+        description:
+          'Answers where the browser goes, and sets a cookie with the sealed state of the login. Of several providers that of `authentication.oauth`.',
+        response: ssoAnswers,
       },
     },
-    async (request, reply) => {
-      if (oidc === null) throw notConfigured();
-      const { url, state } = await oidc.begin();
-      const secure = secureOf(request);
-      const name = cookieNames(names, secure).oidc;
-      setCookie(reply, { name, value: state, maxAge: STATE_SECONDS, path: statePath(secure), sameSite: 'Lax', secure });
-      return reply.send({ code: 200, msg: 'Ok', data: url });
-    },
+    (request, reply) => beginAt(request, reply, authentication.provider(null) ?? refuseProvider(authentication, null)),
   );
 
+  app.post<{ Params: ProviderParams }>(
+    '/sso/:provider',
+    {
+      schema: {
+        tags,
+        summary: 'Begins a login at one of several OpenID providers',
+        description: 'As `/sso`; `/api/logins` lists the providers.',
+        params: ProviderParams,
+        response: { ...ssoAnswers, ...failureAnswers(400) },
+      },
+    },
+    (request, reply) => beginAt(request, reply, named(request.params.provider)),
+  );
+
+  const named = (name: string): LoginProvider => authentication.provider(name) ?? refuseProvider(authentication, name);
+
+  const finishAt = async (request: FastifyRequest, reply: FastifyReply, provider: LoginProvider) => {
+    const secure = secureOf(request);
+    const cookie = cookieNames(names, secure).oidc;
+    const sealed = readCookie(request.headers.cookie, cookie);
+    // Whatever comes of it, the state is used up.
+    setCookie(reply, { name: cookie, value: '', maxAge: 0, path: statePath(secure), sameSite: 'Lax', secure });
+    const mark = request.url.indexOf('?');
+    const { user, privileges } = await provider.login.finish(mark < 0 ? '' : request.url.slice(mark), sealed);
+    const { name, redirectWebUrl } = provider;
+    const origin: SessionOrigin =
+      name === FIRST_PROVIDER ? { kind: 'oauth', privileges } : { kind: 'provider', provider: name, privileges };
+    await begin(request, reply, user, origin);
+    return reply.redirect(redirectWebUrl, 302);
+  };
+
+  const callbackAnswers = { 302: { description: 'Logged in.', type: 'null' }, ...failureAnswers(400, 401, 422, 503) };
   app.get(
     CALLBACK_PATH,
     {
@@ -219,21 +308,26 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
         summary: "Takes the OpenID provider's answer",
         description: 'Sets the session as a cookie and leads the browser on.',
         querystring: Callback,
-        response: { 302: { description: 'Logged in.', type: 'null' }, ...failureAnswers(400, 401, 422, 503) },
+        response: callbackAnswers,
       },
     },
-    async (request, reply) => {
-      if (oidc === null) throw notConfigured();
-      const secure = secureOf(request);
-      const name = cookieNames(names, secure).oidc;
-      const sealed = readCookie(request.headers.cookie, name);
-      // Whatever comes of it, the state is used up.
-      setCookie(reply, { name, value: '', maxAge: 0, path: statePath(secure), sameSite: 'Lax', secure });
-      const mark = request.url.indexOf('?');
-      const { user, privileges } = await oidc.finish(mark < 0 ? '' : request.url.slice(mark), sealed);
-      await begin(request, reply, user, { kind: 'oauth', privileges });
-      return reply.redirect(redirectWebUrl, 302);
+    // Other providers have callbacks of their own, so that answers cannot be mixed up (RFC 9700 §4.4.2).
+    (request, reply) => finishAt(request, reply, named(FIRST_PROVIDER)),
+  );
+
+  app.get<{ Params: ProviderParams }>(
+    `${CALLBACK_PATH}/:provider`,
+    {
+      schema: {
+        tags,
+        summary: 'Takes the answer of one of several OpenID providers',
+        description: 'As `/oidc/callback`; an answer of another provider is refused.',
+        params: ProviderParams,
+        querystring: Callback,
+        response: callbackAnswers,
+      },
     },
+    (request, reply) => finishAt(request, reply, named(request.params.provider)),
   );
 }
 
@@ -242,6 +336,13 @@ function tooLongForSession(length: number): GatewayError {
   return new GatewayError('EG_IMPOSSIBLE', message);
 }
 
-function notConfigured(): GatewayError {
-  return new GatewayError('EG_IMPOSSIBLE', 'No OpenID provider is configured (authentication.oauth).');
+/** @throws GatewayError EG_IMPOSSIBLE naming what there is */
+function refuseProvider({ parts: { providers } }: Authentication, name: string | null): never {
+  const others = [...providers.keys()].filter((each) => each !== FIRST_PROVIDER);
+  const paths = others.map((each) => `/sso/${each}`).join(', ');
+  const what =
+    name === null || name === FIRST_PROVIDER
+      ? 'No OpenID provider is configured (authentication.oauth)'
+      : 'There is no OpenID provider of this name (authentication.providers)';
+  throw new GatewayError('EG_IMPOSSIBLE', paths === '' ? `${what}.` : `${what}; log in by POST ${paths}.`);
 }

@@ -2,6 +2,7 @@ import { EncryptJWT, jwtDecrypt } from 'jose';
 import {
   authorizationCodeGrant,
   buildAuthorizationUrl,
+  buildEndSessionUrl,
   ClientError,
   calculatePKCECodeChallenge,
   ResponseBodyError,
@@ -9,6 +10,7 @@ import {
   randomPKCECodeVerifier,
   randomState,
 } from 'openid-client';
+import { FIRST_PROVIDER } from '../../config/issuerChecks.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { type OidcProvider, providerAway } from './oidcProvider.ts';
@@ -20,9 +22,13 @@ export const STATE_SECONDS = 900;
 
 /** How logins at the provider are made. */
 export interface OidcLoginOptions {
+  /** Which provider it is: a login that was begun at another one is not finished here. */
+  readonly name: string;
   readonly provider: OidcProvider;
-  /** `authentication.oauth.redirectUrl`: our callback as the provider knows it. */
+  /** Our callback as the provider knows it. */
   readonly redirectUrl: string;
+  /** Where the provider leads browsers after a logout, as it knows it; null: sessions of the provider are left alone. */
+  readonly logoutRedirectUrl: string | null;
   readonly scopes: readonly string[];
   readonly rules: ClaimRules;
   /** 32 bytes that seal the state. */
@@ -30,6 +36,14 @@ export interface OidcLoginOptions {
   readonly issuer: string;
   readonly revocations: Revocations;
   readonly clock: Clock;
+}
+
+/** What a sealed state holds; without `provider` where an earlier release sealed it. */
+interface Begun {
+  readonly state: string;
+  readonly nonce: string;
+  readonly verifier: string;
+  readonly provider?: string;
 }
 
 /**
@@ -49,7 +63,7 @@ export class OidcLogin {
    * @throws GatewayError EG_IDENTITY_UNAVAILABLE
    */
   async begin(): Promise<{ readonly url: string; readonly state: string }> {
-    const { provider, redirectUrl, scopes, sealKey, issuer, clock } = this.#options;
+    const { name, provider, redirectUrl, scopes, sealKey, issuer, clock } = this.#options;
     const configuration = await provider.configuration();
     const state = randomState();
     const nonce = randomNonce();
@@ -64,7 +78,7 @@ export class OidcLogin {
       code_challenge_method: 'S256',
     });
     const now = Math.floor(clock.now() / 1000);
-    const sealed = await new EncryptJWT({ state, nonce, verifier })
+    const sealed = await new EncryptJWT({ state, nonce, verifier, provider: name })
       .setProtectedHeader({ alg: 'dir', enc: 'A256GCM' })
       .setIssuer(issuer)
       .setIssuedAt(now)
@@ -80,9 +94,12 @@ export class OidcLogin {
    * @throws GatewayError EG_UNAUTHENTICATED when anything does not fit, EG_IDENTITY_UNAVAILABLE
    */
   async finish(query: string, sealed: string | undefined): Promise<ProviderUser> {
-    const { provider, redirectUrl, rules, revocations, clock } = this.#options;
+    const { name, provider, redirectUrl, rules, revocations, clock } = this.#options;
     const begun = sealed === undefined ? null : await this.#open(sealed);
     if (begun === null) throw failed('This login was not begun here, or too long ago. Start again.');
+    // RFC 9700 §4.4: what one provider answers is never shown to another.
+    if ((begun.provider ?? FIRST_PROVIDER) !== name)
+      throw failed('The answer belongs to a login elsewhere. Start again.');
     const url = new URL(redirectUrl);
     url.search = query;
     if (url.searchParams.get('state') !== begun.state)
@@ -107,7 +124,21 @@ export class OidcLogin {
     return user;
   }
 
-  async #open(sealed: string): Promise<{ state: string; nonce: string; verifier: string } | null> {
+  /**
+   * Where a browser goes to end its session at the provider (RP-Initiated Logout 1.0 §2); null where the provider's sessions are
+   * left alone, or it offers no such place.
+   * @throws GatewayError EG_IDENTITY_UNAVAILABLE
+   */
+  async logoutUrl(): Promise<string | null> {
+    const { provider, logoutRedirectUrl } = this.#options;
+    if (logoutRedirectUrl === null) return null;
+    const configuration = await provider.configuration();
+    const endpoint = configuration.serverMetadata().end_session_endpoint;
+    if (endpoint === undefined || !/^https?:/i.test(endpoint)) return null;
+    return buildEndSessionUrl(configuration, { post_logout_redirect_uri: logoutRedirectUrl }).href;
+  }
+
+  async #open(sealed: string): Promise<Begun | null> {
     try {
       const { payload } = await jwtDecrypt(sealed, this.#options.sealKey, {
         issuer: this.#options.issuer,
@@ -116,7 +147,7 @@ export class OidcLogin {
         requiredClaims: ['exp', 'state', 'nonce', 'verifier'],
         currentDate: new Date(this.#options.clock.now()),
       });
-      return payload as unknown as { state: string; nonce: string; verifier: string };
+      return payload as unknown as Begun;
     } catch {
       return null;
     }

@@ -7,8 +7,9 @@ import {
   enableNonRepudiationChecks,
 } from 'openid-client';
 import { GatewayError } from '../../model/errors.ts';
+import { signatureAlgorithms } from '../../model/signatureAlgorithms.ts';
 
-/** How the provider is found and who we are there (`authentication.oauth`). */
+/** How the provider is found and who we are there (`authentication.oauth`, `authentication.providers`). */
 export interface OidcProviderOptions {
   readonly issuer: string;
   readonly clientId: string;
@@ -16,20 +17,6 @@ export interface OidcProviderOptions {
   /** Null: all three are discovered from the issuer. */
   readonly endpoints: { readonly authorization: string; readonly token: string; readonly jwks: string } | null;
 }
-
-/** Signature algorithms with a public key; `none` and those with a shared secret are no proof here. */
-export const signatureAlgorithms = [
-  'RS256',
-  'RS384',
-  'RS512',
-  'PS256',
-  'PS384',
-  'PS512',
-  'ES256',
-  'ES384',
-  'ES512',
-  'EdDSA',
-];
 
 /** Time for an answer of the provider in seconds. */
 const TIMEOUT_S = 10;
@@ -89,7 +76,7 @@ export class OidcProvider {
       authorization_endpoint: endpoints.authorization,
       token_endpoint: endpoints.token,
       jwks_uri: endpoints.jwks,
-      id_token_signing_alg_values_supported: signatureAlgorithms,
+      id_token_signing_alg_values_supported: [...signatureAlgorithms],
     };
     const configuration = new Configuration(server, clientId, undefined, authentication);
     configuration.timeout = TIMEOUT_S;

@@ -3,22 +3,29 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Environment } from '../../config/environment.ts';
 import type { GatewayConfig } from '../../config/gatewayConfig.ts';
+import { type ConfiguredProvider, FIRST_PROVIDER, openidProviders } from '../../config/issuerChecks.ts';
 import { loadLdapFile } from '../../config/ldapFile.ts';
 import { isOpenAccess } from '../../config/openAccess.ts';
 import { problemLine } from '../../config/problem.ts';
 import type { TrustPeer } from '../../gateway/headers/trustedProxies.ts';
 import type { ClientCertificates } from '../../gateway/user/clientCertificates.ts';
+import type { UserGroups } from '../../gateway/user/groups/userGroups.ts';
+import { TokenIssuer } from '../../gateway/user/tokenIssuer.ts';
+import { UserNamespace, userPrefixOf } from '../../gateway/user/userNamespace.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { countedCalls } from '../../operator/sources/kubernetes/apiServerCalls.ts';
 import type { EndedSessionRepository } from '../../store/store.ts';
+import { ApiTokenIssuer } from './apiTokenIssuer.ts';
 import { AttemptLimit, type RecordAttempt } from './attemptLimit.ts';
 import { Authentication } from './authentication.ts';
 import { originReader } from './clientAddress.ts';
 import { FormLogin } from './formLogin.ts';
+import { IssuedTokens, type TokenAuthority } from './issuedTokens.ts';
 import { LdapServer } from './ldapServer.ts';
 import { LoginOrigins } from './loginOrigins.ts';
+import type { LoginProvider } from './loginProvider.ts';
 import { OidcLogin } from './oidcLogin.ts';
 import { OidcProvider } from './oidcProvider.ts';
 import { PresetUsers } from './presetUsers.ts';
@@ -26,7 +33,7 @@ import { Privileges } from './privileges.ts';
 import type { ClaimRules } from './providerClaims.ts';
 import { ProviderTokens } from './providerTokens.ts';
 import { Revocations } from './revocations.ts';
-import { roleMapping } from './roleMapping.ts';
+import { groupRoleMapping, roleMapping } from './roleMapping.ts';
 import { SealedTokens } from './sealedTokens.ts';
 import { type KeySource, sessionKeys } from './sessionKeys.ts';
 import { Sessions } from './sessions.ts';
@@ -53,6 +60,8 @@ export interface AuthenticationDependencies {
   readonly revocations: EndedSessionRepository | null;
   /** Users of client certificates; null: certificates name no users. */
   readonly certificates?: ClientCertificates | null;
+  /** Groups of users; null or absent: there are none. */
+  readonly groups?: UserGroups | null;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Registry;
@@ -68,7 +77,7 @@ export async function openAuthentication(
   dependencies: AuthenticationDependencies,
 ): Promise<Authentication> {
   const { authentication, authorization, presetUsers, pagePermissions } = settings;
-  const { names, trustPeer, environment, clock, logger } = dependencies;
+  const { names, trustPeer, environment, clock, logger, groups = null } = dependencies;
   const origins = authentication === null ? null : new LoginOrigins(dependencies);
   const record: RecordAttempt = (name, source, result) => origins?.note(name, source, result);
   const keys = await sessionKeys(keySource(authentication));
@@ -84,10 +93,12 @@ export async function openAuthentication(
   const ldap = ldapServers(environment);
   const loginLdap = await ldap(authentication?.form?.ldapConfigPath ?? null, 'authentication.form.ldapConfigPath');
   const groupLdap = await ldap(authorization?.ldapConfigPath ?? null, 'authorization.ldapConfigPath');
+  const rolesOfGroups = groupRoleMapping(authorization?.groupRoles ?? null);
   const privileges = new Privileges({
     rolesOf: roleMapping(authorization),
     presets,
     directory: groupLdap,
+    groupRoles: rolesOfGroups === null || groups === null ? null : { rolesOf: rolesOfGroups, groups },
     clock,
   });
   const form =
@@ -95,17 +106,17 @@ export async function openAuthentication(
       ? null
       : new FormLogin({
           ldap: loginLdap,
+          order: authentication.form.order,
           presets,
           limit: new AttemptLimit(authentication.loginLimit, clock, record),
           clock,
         });
-  const { oidc, providerTokens } = provider(
-    authentication?.oauth ?? null,
-    keys.seal,
-    names.gateway,
+  const { providers, authorities } = issuers(authentication, {
+    sealKey: keys.seal,
+    issuer: names.gateway,
     revocations,
     clock,
-  );
+  });
   const kubernetes = await kubernetesAccess(authentication, dependencies, record);
   const result = new Authentication({
     isOpen: isOpenAccess({ authentication }),
@@ -114,13 +125,12 @@ export async function openAuthentication(
     presets,
     privileges,
     form,
-    oidc,
-    providerTokens,
+    providers,
+    issuedTokens: new IssuedTokens(authorities, dependencies.metrics),
     kubernetes,
     certificates: authentication?.clientCertificates === true ? (dependencies.certificates ?? null) : null,
     sealedTokens: new SealedTokens(keys.seal),
     pagePermissions,
-    redirectWebUrl: authentication?.oauth?.redirectWebUrl ?? '/',
     webappReadRole: authorization?.webappReadRole ?? null,
     publicReads: authentication?.publicReads ?? true,
     originOf: originReader(names, trustPeer),
@@ -129,8 +139,8 @@ export async function openAuthentication(
     const why = authentication === null ? 'authentication is not configured' : 'authentication is none';
     logger.warn(`${why}: every call of the API passes with all roles`);
   }
-  if (authentication?.oauth?.issuer.startsWith('http:') === true) {
-    logger.warn({ issuer: authentication.oauth.issuer }, 'the OpenID provider is asked in clear text');
+  for (const [key, { issuer }] of openidProviders(authentication)) {
+    if (issuer.startsWith('http:')) logger.warn({ key, issuer }, 'the OpenID provider is asked in clear text');
   }
   return result;
 }
@@ -183,21 +193,67 @@ export function ldapServers(environment: Environment) {
   };
 }
 
-type Oauth = NonNullable<AuthenticationSettings['authentication']>['oauth'];
+/** What logins at providers are made with, beside their configuration. */
+interface LoginDependencies {
+  readonly sealKey: Uint8Array;
+  readonly issuer: string;
+  readonly revocations: Revocations;
+  readonly clock: Clock;
+}
+
+/** The providers at which users log in, and every issuer of bearer tokens. */
+function issuers(
+  authentication: AuthenticationSettings['authentication'],
+  dependencies: LoginDependencies,
+): { readonly providers: ReadonlyMap<string, LoginProvider>; readonly authorities: readonly TokenAuthority[] } {
+  const providers = new Map<string, LoginProvider>();
+  const authorities: TokenAuthority[] = [];
+  if (authentication === null) return { providers, authorities };
+  const { oauth, providers: further, tokenIssuers } = authentication;
+  const prefixes = Object.entries({ ...further, ...tokenIssuers }).map(([name, { userPrefix }]) =>
+    userPrefixOf(name, userPrefix),
+  );
+  const usersOf = (prefix: string) => new UserNamespace(prefix, prefixes);
+  const add = (made: { readonly login: LoginProvider; readonly tokens: TokenAuthority }) => {
+    providers.set(made.login.name, made.login);
+    authorities.push(made.tokens);
+  };
+  if (oauth !== null) {
+    const label = oauth.label ?? URL.parse(oauth.issuer)?.host ?? FIRST_PROVIDER;
+    add(provider({ name: FIRST_PROVIDER, label, users: usersOf(''), rolesOf: null }, oauth, dependencies));
+  }
+  for (const [name, settings] of Object.entries(further)) {
+    const users = usersOf(userPrefixOf(name, settings.userPrefix));
+    const rolesOf = roleMapping(settings.roles ?? noRoles);
+    add(provider({ name, label: settings.label ?? name, users, rolesOf }, settings, dependencies));
+  }
+  for (const [name, settings] of Object.entries(tokenIssuers)) {
+    const { audiences, requiredClaims, userIdField, privilegesField, userPrefix, roles } = settings;
+    const users = usersOf(userPrefixOf(name, userPrefix));
+    const issuer = new TokenIssuer({ ...settings, mustExpire: true }, dependencies.clock);
+    const rules = { audiences, requiredClaims, userIdField, privilegesField, users };
+    authorities.push(new ApiTokenIssuer(name, issuer, rules, roleMapping(roles ?? noRoles)));
+  }
+  return { providers, authorities };
+}
+
+const noRoles = { admin: null, user: null, api: null };
+
+/** What is known of a provider beside the keys that all of them have. */
+interface ProviderIdentity extends Pick<LoginProvider, 'name' | 'label' | 'rolesOf'> {
+  readonly users: UserNamespace;
+}
 
 function provider(
-  oauth: Oauth,
-  sealKey: Uint8Array,
-  issuer: string,
-  revocations: Revocations,
-  clock: Clock,
-): { readonly oidc: OidcLogin | null; readonly providerTokens: ProviderTokens | null } {
-  if (oauth === null) return { oidc: null, providerTokens: null };
-  const { authorizationEndpoint, tokenEndpoint, jwkEndpoint } = oauth;
+  { name, label, users, rolesOf }: ProviderIdentity,
+  settings: ConfiguredProvider,
+  { sealKey, issuer, revocations, clock }: LoginDependencies,
+): { readonly login: LoginProvider; readonly tokens: TokenAuthority } {
+  const { authorizationEndpoint, tokenEndpoint, jwkEndpoint } = settings;
   const endpoint = new OidcProvider({
-    issuer: oauth.issuer,
-    clientId: oauth.clientId,
-    clientSecret: oauth.clientSecret,
+    issuer: settings.issuer,
+    clientId: settings.clientId,
+    clientSecret: settings.clientSecret,
     // The configuration has been checked: all three or none.
     endpoints:
       authorizationEndpoint === null || tokenEndpoint === null || jwkEndpoint === null
@@ -205,14 +261,24 @@ function provider(
         : { authorization: authorizationEndpoint, token: tokenEndpoint, jwks: jwkEndpoint },
   });
   const rules: ClaimRules = {
-    clientId: oauth.clientId,
-    userIdField: oauth.userIdField,
-    privilegesField: oauth.privilegesField,
-    audiences: oauth.audiences,
+    userIdField: settings.userIdField,
+    privilegesField: settings.privilegesField,
+    audiences: settings.audiences ?? [settings.clientId],
+    requiredClaims: settings.requiredClaims,
+    users,
   };
-  const { redirectUrl, scopes } = oauth;
+  const { redirectUrl, redirectWebUrl, logoutRedirectUrl, scopes } = settings;
   return {
-    oidc: new OidcLogin({ provider: endpoint, redirectUrl, scopes, rules, sealKey, issuer, revocations, clock }),
-    providerTokens: new ProviderTokens(endpoint, rules, clock),
+    login: {
+      name,
+      label,
+      rolesOf,
+      redirectWebUrl: redirectWebUrl ?? '/',
+      login: new OidcLogin({
+        ...{ name, provider: endpoint, redirectUrl, logoutRedirectUrl, scopes, rules },
+        ...{ sealKey, issuer, revocations, clock },
+      }),
+    },
+    tokens: new ProviderTokens(name, endpoint, rules, rolesOf, clock),
   };
 }

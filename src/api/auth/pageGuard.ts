@@ -21,13 +21,19 @@ const rows: readonly Row[] = [
   [/^\/webapp\/getAllBackends$/, ['cluster', 'dashboard', 'history']],
   [/^\/webapp\/(save|update|delete)Backend$/, ['cluster']],
   [/^\/webapp\/findQueryHistory$/, ['history']],
+  [/^\/api\/history\/search$/, ['history']],
+  [/^\/api\/queries(\/export)?$/, ['history']],
+  [/^\/api\/statistics$/, ['dashboard', 'history']],
   [/^\/webapp\/(get|update)RoutingRules$/, ['routing-rules']],
-  [/^\/api\/rules(\/|$)/, ['routing-rules']],
+  [/^\/api\/(rules|ruleHits)(\/|$)/, ['routing-rules']],
   [/^\/api\/(groups|limits)(\/|$)/, ['limits']],
   [/^\/api\/queue(\/|$)/, ['queue']],
+  [/^\/api\/audit$/, ['audit']],
+  [/^\/api\/queries\/running(\/|$)/, ['queue']],
   [/^\/webapp\/[a-z]+ResourceGroup$/, ['resource-group', 'selector']],
   [/^\/webapp\/[a-z]+(Selector|ExactMatchSourceSelector)$/, ['selector', 'resource-group']],
   [/^\/webapp\/[a-z]+GlobalProperty$/, ['resource-group', 'selector']],
+  [/^\/api\/resourcegroups\/(explain|declared)$/, ['resource-group', 'selector']],
 ];
 
 /** Pages that make the calls of a route; null where it belongs to none. */

@@ -1,4 +1,6 @@
 import { LRUCache } from 'lru-cache';
+import type { UserGroups } from '../../gateway/user/groups/userGroups.ts';
+import { byLogin, type UserEvidence } from '../../gateway/user/userEvidence.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Role } from './caller.ts';
 import type { PresetUsers } from './presetUsers.ts';
@@ -12,6 +14,15 @@ export interface PrivilegesDirectory {
   privilegesOf(name: string): Promise<string | null>;
 }
 
+/** Roles by the text of a user's privileges. */
+export type RoleMapping = (privileges: string) => ReadonlySet<Role>;
+
+/** Roles that callers have by their groups. */
+export interface GroupRoles {
+  readonly rolesOf: (groups: readonly string[]) => readonly Role[];
+  readonly groups: Pick<UserGroups, 'ofCaller'>;
+}
+
 /** How long an answer of the directory is believed, in milliseconds. */
 const BELIEVED_MS = 60_000;
 
@@ -20,22 +31,42 @@ const BELIEVED_MS = 60_000;
  * else nothing.
  */
 export class Privileges {
-  readonly rolesOf: (privileges: string) => ReadonlySet<Role>;
+  readonly #rolesOf: RoleMapping;
+  readonly #groupRoles: GroupRoles | null;
   readonly #presets: PresetUsers;
   readonly #directory: PrivilegesDirectory | null;
   readonly #privileges: LRUCache<string, Promise<string>>;
 
   constructor(options: {
-    readonly rolesOf: (privileges: string) => ReadonlySet<Role>;
+    readonly rolesOf: RoleMapping;
     readonly presets: PresetUsers;
     readonly directory: PrivilegesDirectory | null;
+    /** Null: groups give no roles. */
+    readonly groupRoles: GroupRoles | null;
     readonly clock: Clock;
   }) {
-    this.rolesOf = options.rolesOf;
+    this.#rolesOf = options.rolesOf;
+    this.#groupRoles = options.groupRoles;
     this.#presets = options.presets;
     this.#directory = options.directory;
     const perf = { now: () => options.clock.monotonic() };
     this.#privileges = new LRUCache({ max: 10_000, ttl: BELIEVED_MS, ttlResolution: 0, perf });
+  }
+
+  /**
+   * The roles that a user has by privileges and by groups.
+   * @param privileges their text
+   * @param mapping in place of that of `authorization`, of an issuer that has its own; null: none
+   */
+  async rolesOf(
+    user: string,
+    privileges: string,
+    { evidence = byLogin, mapping = null }: { evidence?: UserEvidence; mapping?: RoleMapping | null } = {},
+  ): Promise<ReadonlySet<Role>> {
+    const ofPrivileges = (mapping ?? this.#rolesOf)(privileges);
+    if (this.#groupRoles === null) return ofPrivileges;
+    const { groups, rolesOf } = this.#groupRoles;
+    return new Set([...ofPrivileges, ...rolesOf(await groups.ofCaller(user, evidence))]);
   }
 
   /** @throws GatewayError EG_IDENTITY_UNAVAILABLE when the directory is unavailable */

@@ -1,15 +1,23 @@
-/** Which claims of a provider's token mean what, and whom it must be for (`authentication.oauth`). */
+import { claimOf } from '../../gateway/user/jwtClaims.ts';
+import { missingClaim } from '../../gateway/user/requiredClaims.ts';
+import type { UserNamespace } from '../../gateway/user/userNamespace.ts';
+
+/** Which claims of an issuer's tokens mean what, and whom they must be for (docs/authentication.md#openid-provider). */
 export interface ClaimRules {
-  readonly clientId: string;
   readonly userIdField: string;
   /** Null: privileges are looked up by name. */
   readonly privilegesField: string | null;
-  /** Audiences of which the token must name one; null: the client id. */
-  readonly audiences: readonly string[] | null;
+  /** Audiences of which the token must name one. */
+  readonly audiences: readonly string[];
+  /** Values of further claims, by name. */
+  readonly requiredClaims: Readonly<Record<string, string>>;
+  /** What its users are called here. */
+  readonly users: UserNamespace;
 }
 
 /** What a verified token says of its user. */
 export interface ProviderUser {
+  /** As they are called here: with the prefix of the issuer, where it has one. */
   readonly user: string;
   /** Null where no claim holds them. */
   readonly privileges: string | null;
@@ -25,27 +33,21 @@ const MAX_NAME = 256;
  * @returns why it is not accepted, where it is not
  */
 export function userOfClaims(claims: Readonly<Record<string, unknown>>, rules: ClaimRules): ProviderUser | string {
-  const ownAudiences = rules.audiences ?? [rules.clientId];
   const audiences = [claims.aud ?? []].flat();
-  if (!ownAudiences.some((audience) => audiences.includes(audience))) return 'The token is meant for another audience.';
-  const user = ownClaim(claims, rules.userIdField);
-  if (typeof user !== 'string' || user === '' || user.length > MAX_NAME || /\p{Cc}/u.test(user)) {
+  if (!rules.audiences.some((audience) => audiences.includes(audience))) {
+    return 'The token is meant for another audience.';
+  }
+  const missing = missingClaim(claims, rules.requiredClaims);
+  if (missing !== null) return `The token lacks the required value of its claim ${missing}.`;
+  const named = claimOf(claims, rules.userIdField);
+  if (typeof named !== 'string' || named === '' || named.length > MAX_NAME || /\p{Cc}/u.test(named)) {
     return `The token has no claim ${rules.userIdField} that names a user.`;
   }
+  const user = rules.users.nameOf(named);
+  if (user === null) return `The claim ${rules.userIdField} of the token names a user of another issuer.`;
   if (rules.privilegesField === null) return { user, privileges: null };
-  const privileges = ownClaim(claims, rules.privilegesField);
+  const privileges = claimOf(claims, rules.privilegesField);
   const text = Array.isArray(privileges) ? privileges.join('_') : privileges;
   if (typeof text !== 'string') return `The token has no claim ${rules.privilegesField} with privileges.`;
   return { user, privileges: text };
-}
-
-/** A claim by its name, which may hold dots (namespaced claims), else by the path that the dots make. */
-function ownClaim(claims: Readonly<Record<string, unknown>>, name: string): unknown {
-  if (Object.hasOwn(claims, name)) return claims[name];
-  let value: unknown = claims;
-  for (const part of name.split('.')) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, part)) return undefined;
-    value = (value as Record<string, unknown>)[part];
-  }
-  return value;
 }

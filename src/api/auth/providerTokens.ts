@@ -1,46 +1,41 @@
-import { decodeJwt, errors, jwtVerify } from 'jose';
+import { errors, jwtVerify } from 'jose';
+import { CLOCK_TOLERANCE_S } from '../../gateway/user/tokenIssuer.ts';
 import type { Clock } from '../../model/clock.ts';
-import { type OidcProvider, providerAway, signatureAlgorithms } from './oidcProvider.ts';
+import { signatureAlgorithms } from '../../model/signatureAlgorithms.ts';
+import type { TokenAuthority } from './issuedTokens.ts';
+import { type OidcProvider, providerAway } from './oidcProvider.ts';
+import type { RoleMapping } from './privileges.ts';
 import { type ClaimRules, type ProviderUser, userOfClaims } from './providerClaims.ts';
 
-/** Clock difference to the provider that is forgiven, in seconds. */
-const TOLERANCE_S = 30;
-
-/** Bearer tokens that the OpenID provider issued as JWTs: id tokens or access tokens (RFC 9068). */
-export class ProviderTokens {
+/** Bearer tokens that an OpenID provider of logins issued as JWTs: id tokens or access tokens (RFC 9068). */
+export class ProviderTokens implements TokenAuthority {
+  readonly name: string;
+  readonly rolesOf: RoleMapping | null;
   readonly #provider: OidcProvider;
   readonly #rules: ClaimRules;
   readonly #clock: Clock;
 
-  constructor(provider: OidcProvider, rules: ClaimRules, clock: Clock) {
+  constructor(name: string, provider: OidcProvider, rules: ClaimRules, rolesOf: RoleMapping | null, clock: Clock) {
+    this.name = name;
+    this.rolesOf = rolesOf;
     this.#provider = provider;
     this.#rules = rules;
     this.#clock = clock;
   }
 
-  /** Whether a token says that it is this provider's; nothing about it is believed yet. */
-  isMeantFor(token: string): boolean {
-    try {
-      return sameIssuer(decodeJwt(token).iss, this.#provider.options.issuer);
-    } catch {
-      return false;
-    }
+  isNamed(issuer: string): boolean {
+    return sameIssuer(issuer, this.#provider.options.issuer);
   }
 
-  /**
-   * Verifies signature, issuer, times, audience and claims.
-   * @returns why it is not accepted, where it is not
-   * @throws GatewayError EG_IDENTITY_UNAVAILABLE when the provider's keys cannot be had
-   */
   async verify(token: string): Promise<ProviderUser | string> {
     const issuer = (await this.#provider.configuration()).serverMetadata().issuer;
     const keys = await this.#provider.keys();
     try {
       const { payload } = await jwtVerify(token, keys, {
-        algorithms: signatureAlgorithms,
+        algorithms: [...signatureAlgorithms],
         issuer,
         requiredClaims: ['exp', 'aud'],
-        clockTolerance: TOLERANCE_S,
+        clockTolerance: CLOCK_TOLERANCE_S,
         currentDate: new Date(this.#clock.now()),
       });
       return userOfClaims(payload, this.#rules);
@@ -55,6 +50,6 @@ export class ProviderTokens {
 }
 
 /** Discovery gives the issuer with or without the slash that the configuration has. */
-function sameIssuer(issuer: string | undefined, configured: string): boolean {
-  return issuer !== undefined && issuer.replace(/\/$/, '') === configured.replace(/\/$/, '');
+function sameIssuer(issuer: string, configured: string): boolean {
+  return issuer.replace(/\/$/, '') === configured.replace(/\/$/, '');
 }

@@ -24,6 +24,16 @@ export function roleMapping(expressions: RoleExpressions | null): (privileges: s
   return (privileges) => new Set(patterns.filter(([, pattern]) => pattern.matches(privileges)).map(([role]) => role));
 }
 
+/** Makes the mapping from a user's groups to roles (`authorization.groupRoles`); null where no group gives one. */
+export function groupRoleMapping(
+  groupRoles: Readonly<Record<Lowercase<Role>, readonly string[]>> | null,
+): ((groups: readonly string[]) => readonly Role[]) | null {
+  if (groupRoles === null) return null;
+  const byRole = roles.map((role) => [role, new Set(groupRoles[role.toLowerCase() as Lowercase<Role>])] as const);
+  if (byRole.every(([, groups]) => groups.size === 0)) return null;
+  return (groups) => byRole.filter(([, giving]) => groups.some((group) => giving.has(group))).map(([role]) => role);
+}
+
 /**
  * Pages that a user sees (`pagePermissions`): empty means all, which any role held without an entry gives; otherwise
  * the union of the entries, split at `_`. Keys of the map are roles in any letter case.

@@ -20,7 +20,7 @@ export type SecurityRequirement = Readonly<Record<string, readonly string[]>>;
 /** How callers show who they are, for the OpenAPI document: what the configuration accepts, by name. */
 export function securitySchemes({ parts, isOpen }: Authentication): Readonly<Record<string, SecurityScheme>> {
   if (isOpen) return {};
-  const { names, form, oidc, kubernetes, certificates } = parts;
+  const { names, form, issuedTokens, kubernetes, certificates } = parts;
   const cookie = (secure: boolean, over: string): SecurityScheme => ({
     type: 'apiKey',
     in: 'cookie',
@@ -29,7 +29,7 @@ export function securitySchemes({ parts, isOpen }: Authentication): Readonly<Rec
   });
   const tokens = [
     'a session (`data.token` of POST /login)',
-    oidc !== null && "a JWT of the OpenID provider that names the gateway's audience",
+    !issuedTokens.isEmpty && "a JWT of an OpenID provider or another issuer that names the gateway's audience",
     kubernetes !== null && 'a token of the Kubernetes cluster',
   ].filter((token) => token !== false);
   return {

@@ -11,8 +11,10 @@ const TYPE = 'session+jwt';
 export type SessionOrigin =
   | { readonly kind: 'preset'; readonly mark: string }
   | { readonly kind: 'ldap' }
-  /** `privileges` is null where the configuration names no claim that holds them. */
+  /** At `authentication.oauth`; `privileges` is null where the configuration names no claim that holds them. */
   | { readonly kind: 'oauth'; readonly privileges: string | null }
+  /** At one of `authentication.providers`. */
+  | { readonly kind: 'provider'; readonly provider: string; readonly privileges: string | null }
   /** `token` is sealed ({@link SealedTokens}): the API server is asked about it again. */
   | { readonly kind: 'kubernetes'; readonly token: string };
 

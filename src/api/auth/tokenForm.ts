@@ -1,5 +1,5 @@
 import { decodeJwt, decodeProtectedHeader } from 'jose';
-import { signatureAlgorithms } from './oidcProvider.ts';
+import { signatureAlgorithms } from '../../model/signatureAlgorithms.ts';
 
 /** What is known of tokens of a Kubernetes cluster before the API server is asked. */
 export interface TokenExpectations {
@@ -38,7 +38,8 @@ export function plausibleToken(
   }
   let claims: Readonly<Record<string, unknown>>;
   try {
-    if (!signatureAlgorithms.includes(String(decodeProtectedHeader(token).alg))) return 'The token is not signed.';
+    const algorithm = decodeProtectedHeader(token).alg;
+    if (!signatureAlgorithms.some((name) => name === algorithm)) return 'The token is not signed.';
     claims = decodeJwt(token);
   } catch {
     return 'The token is not a JWT that can be read.';

@@ -5,13 +5,20 @@ import type { Clock } from '../../model/clock.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { QueryCounts } from '../../store/queryCounts.ts';
-import { Overview, QuerySeries } from '../answers/overview.ts';
+import type { QueryRates } from '../../store/queryRates.ts';
+import { Overview, ProblemList, QuerySeries, RateSeries } from '../answers/overview.ts';
+import { explainAll } from '../auth/endpointAccess.ts';
+import { callerOf } from '../auth/guard.ts';
 import type { Readiness } from '../processReadiness.ts';
-import { notModified, revalidate } from '../revalidation.ts';
+import { KeptAnswers, notModified, revalidate } from '../revalidation.ts';
 import { answer, errorAnswers, reference } from '../schemas.ts';
 import { namesByUrl } from '../webapp/historyRoutes.ts';
+import { clusterColors } from './clusterColors.ts';
 import { type MetricValue, metricTotal, metricValues } from './metricValues.ts';
+import type { ProblemWatch } from './problemWatch.ts';
 import { MAX_INTERVALS, querySeries } from './querySeries.ts';
+import { MAX_RATE_INTERVALS, rateSeries } from './rateSeries.ts';
+import { keptMs, seriesRange } from './seriesRange.ts';
 
 /** Dependencies of the overview. */
 export interface OverviewRoutes {
@@ -24,25 +31,47 @@ export interface OverviewRoutes {
   /** Milliseconds since 1970 at which the process started. */
   readonly startedAt: number;
   readonly version: string;
+  /** `dataStore.queryHistoryHoursRetention`, as it is now. */
+  readonly keptHours: () => number;
+  /** Null: `/api/overview/rates` is not served. */
+  readonly rates: QueryRates | null;
+  /** Null: `/api/overview/problems` is not served. */
+  readonly problems: Pick<ProblemWatch, 'problems'> | null;
 }
 
 const tags = ['overview'];
 /** Longest range of the chart: the history that is kept by default, and some. */
 const MAX_MINUTES = 31 * 24 * 60;
 
-const Range = Type.Object({
+/** Answers about ranges that are kept at a time: those that pages offer, and some. */
+const MAX_KEPT = 32;
+
+const range = {
   minutes: Type.Optional(
     Type.String({
       pattern: '^[1-9][0-9]{0,4}$',
       description: `Minutes back from now, 1 to ${MAX_MINUTES}; 60 when absent.`,
     }),
   ),
+};
+const Range = Type.Object(range);
+const LinesRange = Type.Object({
+  ...range,
+  lines: Type.Optional(
+    Type.String({
+      pattern: '^[1-9][0-9]{0,3}$',
+      description:
+        'Clusters with a line of their own, those with most queries; the others are added up. All when absent.',
+    }),
+  ),
 });
+const minutesOf = ({ minutes = '60' }: { readonly minutes?: string }) => Math.min(Number(minutes), MAX_MINUTES);
 
 /** The dashboard's figures: the same as `/metrics`, and queries by cluster and time from the history. */
 export async function overviewRoutes(app: FastifyInstance, options: OverviewRoutes): Promise<void> {
-  const { counts, table, clock } = options;
+  const { counts, table, clock, keptHours, rates, problems } = options;
   revalidate(app);
+  const answers = new KeptAnswers(clock, MAX_KEPT);
 
   app.get(
     '/api/overview',
@@ -57,22 +86,67 @@ export async function overviewRoutes(app: FastifyInstance, options: OverviewRout
     async (_request, reply) => reply.send(await overview(options)),
   );
 
-  app.get<{ Querystring: { minutes?: string } }>(
+  app.get<{ Querystring: { minutes?: string; lines?: string } }>(
     '/api/overview/queries',
     {
       schema: {
         tags,
         summary: 'Queries by cluster and time',
-        description: `Intervals are a minute long; beyond ${MAX_INTERVALS} minutes as long as keeps a line at ${MAX_INTERVALS} of them. The last one is not over yet. Carries an ETag.`,
-        querystring: Range,
+        description: `Of all replicas. Intervals are a minute long; beyond ${MAX_INTERVALS} minutes as long as keeps a line at ${MAX_INTERVALS} of them. The last one is not over yet. The answer is kept for a sixth of an interval, 10 s at least. Carries an ETag.`,
+        querystring: LinesRange,
         response: { 200: answer('The queries.', QuerySeries), ...notModified, ...errorAnswers(400, 503) },
       },
     },
-    async (request, reply) => {
-      const minutes = Math.min(Number(request.query.minutes ?? 60), MAX_MINUTES);
-      return reply.send(await querySeries(counts, namesByUrl(table.current), { now: clock.now(), minutes }));
+    (request, reply) => {
+      const minutes = minutesOf(request.query);
+      const lines = request.query.lines === undefined ? null : Number(request.query.lines);
+      const now = clock.now();
+      const keepMs = keptMs(seriesRange({ now, minutes }, MAX_INTERVALS));
+      return answers.send(reply, `queries ${minutes} ${lines}`, keepMs, () => {
+        const { clusters } = table.current;
+        const request = { now, minutes, lines, keptHours: keptHours() };
+        return querySeries(counts, namesByUrl(table.current), clusterColors(clusters.keys()), request);
+      });
     },
   );
+
+  if (rates !== null) {
+    app.get<{ Querystring: { minutes?: string } }>(
+      '/api/overview/rates',
+      {
+        schema: {
+          tags,
+          summary: 'Rates, failures and durations of queries by time',
+          description: `Of all replicas, by the time of submission. Intervals are a minute long; beyond ${MAX_RATE_INTERVALS} minutes as long as keeps ${MAX_RATE_INTERVALS} of them. The last one is not over yet. The answer is kept for a sixth of an interval, 10 s at least. Carries an ETag.`,
+          querystring: Range,
+          response: { 200: answer('The rates.', RateSeries), ...notModified, ...errorAnswers(400, 503) },
+        },
+      },
+      (request, reply) => {
+        const minutes = minutesOf(request.query);
+        const now = clock.now();
+        const keepMs = keptMs(seriesRange({ now, minutes }, MAX_RATE_INTERVALS));
+        const make = () => rateSeries(rates, { now, minutes, keptHours: keptHours() });
+        return answers.send(reply, `rates ${minutes}`, keepMs, make);
+      },
+    );
+  }
+
+  if (problems !== null) {
+    app.get(
+      '/api/overview/problems',
+      {
+        schema: {
+          tags,
+          summary: 'What is wrong now',
+          description:
+            'Clusters and rules as the process that answers knows them, queries and leadership of all replicas, and what the process lacks. Rules are named to callers who may list rules. Carries an ETag.',
+          response: { 200: answer('The problems.', ProblemList), ...notModified },
+        },
+      },
+      async (request, reply) => reply.send(await problems.problems(await callerOf(request).permits(explainAll))),
+    );
+  }
 }
 
 async function overview(options: OverviewRoutes): Promise<Overview> {

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import type { ProductNames } from '../../model/names.ts';
-import type { SchemaStores } from '../../store/schemaStores.ts';
+import type { GroupTables } from '../../operator/registry/declaredGroupWrites.ts';
 import { type EnvelopeRoutes, envelopeErrors } from '../webapp/envelope.ts';
 import { groupRoutes, webappGroupRoutes } from './groups.ts';
 import { propertyRoutes, webappPropertyRoutes } from './properties.ts';
@@ -10,13 +10,13 @@ import { WebappCalls } from './webappCalls.ts';
 
 /** Dependencies of the resource group routes. */
 export interface ResourceGroupRoutes {
-  readonly stores: SchemaStores;
+  readonly stores: GroupTables;
   readonly names: ProductNames;
 }
 
 /** Dependencies of the web application's calls. */
 export interface WebappResourceGroupRoutes extends EnvelopeRoutes {
-  readonly stores: SchemaStores;
+  readonly stores: GroupTables;
 }
 
 /** Resource groups, selectors and global properties (docs/rest-api.md#resource-groups-selectors-global-properties). */

@@ -2,16 +2,17 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type TSchema, Type } from 'typebox';
 import type { ProductNames } from '../../model/names.ts';
 import type { Checked } from '../../model/validation.ts';
+import type { GroupTables } from '../../operator/registry/declaredGroupWrites.ts';
 import type { ResourceGroupStore } from '../../store/resourceGroupStore.ts';
-import type { SchemaStores } from '../../store/schemaStores.ts';
 import { malformed } from '../errors.ts';
 import { jsonBody } from '../jsonBody.ts';
-import { answer, emptyAnswer, errorAnswers, withoutNulls } from '../schemas.ts';
+import { answer, emptyAnswer, errorAnswers, Force, withoutNulls } from '../schemas.ts';
 import { warn } from '../warnings.ts';
-import { auditedGroups } from '../writes/auditedGroups.ts';
+import { withAuditedGroups } from '../writes/auditedGroups.ts';
 import type { TableChange } from './tableChange.ts';
 
-const UseSchema = Type.Object({
+/** Query of calls that name a database. */
+export const UseSchema = Type.Object({
   useSchema: Type.Optional(
     Type.String({ description: "Another database of the gateway's database server; its own when absent." }),
   ),
@@ -25,17 +26,18 @@ interface RouteText {
 }
 
 const readErrors = [400, 404, 422, 503];
-const writeErrors = [400, 404, 409, 413, 422, 503];
+const writeErrors = [400, 403, 404, 409, 413, 422, 503];
+const WriteQuery = Type.Object({ ...UseSchema.properties, ...Force.properties });
 
 /** Registers calls below the product's path: rows as they are, `useSchema` in the query, Content-Type ignored. */
 export class RestCalls {
   readonly #app: FastifyInstance;
-  readonly #stores: SchemaStores;
+  readonly #stores: GroupTables;
   readonly #base: string;
   readonly #tag: string;
 
   /** @param tag of the OpenAPI document */
-  constructor(app: FastifyInstance, stores: SchemaStores, names: ProductNames, tag: string) {
+  constructor(app: FastifyInstance, stores: GroupTables, names: ProductNames, tag: string) {
     this.#app = app;
     this.#stores = stores;
     this.#base = `/${names.pathSegment}`;
@@ -58,7 +60,7 @@ export class RestCalls {
 
   /** A call that changes a row and answers it. */
   change<Sent>(path: string, text: RouteText, description: string, change: TableChange<Sent>): void {
-    const schema = { ...this.#schemaOf(text, answer(description, change.row), writeErrors), body: change.body };
+    const schema = { ...this.#writeSchemaOf(text, answer(description, change.row)), body: change.body };
     this.#app.post(`${this.#base}${path}`, { schema }, async (request, reply) => {
       const body = checkedBody(request, (value) => change.parse(value));
       const { row, warnings } = await this.#use(request, (store) => change.apply(store, body));
@@ -72,7 +74,7 @@ export class RestCalls {
     text: RouteText & { readonly body?: TSchema },
     remove: (request: FastifyRequest) => (store: ResourceGroupStore) => Promise<unknown>,
   ): void {
-    const schema = this.#schemaOf(text, emptyAnswer('Deleted, or it was not there.'), writeErrors);
+    const schema = this.#writeSchemaOf(text, emptyAnswer('Deleted, or it was not there.'));
     this.#app.post(`${this.#base}${path}`, { schema }, async (request, reply): Promise<FastifyReply> => {
       await this.#use(request, remove(request));
       return reply.send();
@@ -88,9 +90,13 @@ export class RestCalls {
     };
   }
 
+  #writeSchemaOf(text: RouteText, success: TSchema) {
+    return { ...this.#schemaOf(text, success, writeErrors), querystring: WriteQuery };
+  }
+
   #use<T>(request: FastifyRequest, work: (store: ResourceGroupStore) => Promise<T>): Promise<T> {
     const { useSchema = null } = request.query as { useSchema?: string };
-    return this.#stores.use(useSchema, (store) => work(auditedGroups(store, request)));
+    return withAuditedGroups(this.#stores, request, useSchema, work);
   }
 }
 

@@ -1,14 +1,14 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { type TSchema, Type } from 'typebox';
 import { type Checked, compileCheck } from '../../model/validation.ts';
+import type { GroupTables } from '../../operator/registry/declaredGroupWrites.ts';
 import type { ResourceGroupStore, Written } from '../../store/resourceGroupStore.ts';
-import type { SchemaStores } from '../../store/schemaStores.ts';
 import { malformed } from '../errors.ts';
 import { bodyIsOptional } from '../openapi.ts';
-import { withoutNulls } from '../schemas.ts';
+import { Force, withoutNulls } from '../schemas.ts';
 import { warn } from '../warnings.ts';
 import { bodyOf, failureAnswers, succeed, successAnswer } from '../webapp/envelope.ts';
-import { auditedGroups } from '../writes/auditedGroups.ts';
+import { withAuditedGroups } from '../writes/auditedGroups.ts';
 import type { TableChange } from './tableChange.ts';
 
 /** The field of every body that names a database. */
@@ -21,6 +21,7 @@ const checkChange = compileCheck(Change);
 
 const tags = ['web application: resource groups'];
 const errors = failureAnswers(400, 404, 409, 413, 415, 422, 503);
+const writeErrors = { ...errors, ...failureAnswers(403) };
 
 /** What a call reads by: the body, and its check. */
 export interface WebappQuery<Query> {
@@ -39,9 +40,9 @@ export interface WebappChange<Sent> {
 /** Registers calls of the web application: POST with an envelope, which has `useSchema` in the body. */
 export class WebappCalls {
   readonly #app: FastifyInstance;
-  readonly #stores: SchemaStores;
+  readonly #stores: GroupTables;
 
-  constructor(app: FastifyInstance, stores: SchemaStores) {
+  constructor(app: FastifyInstance, stores: GroupTables) {
     this.#app = app;
     this.#stores = stores;
   }
@@ -95,8 +96,9 @@ export class WebappCalls {
 
   /** A call that writes: what is sent is checked before the database sees it. */
   write<Sent>(call: string, summary: string, { body, answer, parse, apply }: WebappChange<Sent>): void {
-    const response = { 200: successAnswer('What is stored now, or true.', answer), ...errors };
-    this.#app.post(`/webapp/${call}`, { schema: { tags, summary, body, response } }, async (request, reply) => {
+    const response = { 200: successAnswer('What is stored now, or true.', answer), ...writeErrors };
+    const schema = { tags, summary, querystring: Force, body, response };
+    this.#app.post(`/webapp/${call}`, { schema }, async (request, reply) => {
       const envelope = bodyOf(request, checkChange);
       const checked = parse(envelope.data, envelope.oldData);
       if (!checked.ok) throw malformed(checked.problems);
@@ -111,7 +113,7 @@ export class WebappCalls {
     schema: string | null | undefined,
     work: (store: ResourceGroupStore) => Promise<T>,
   ): Promise<T> {
-    return this.#stores.use(schema || null, (store) => work(auditedGroups(store, request)));
+    return withAuditedGroups(this.#stores, request, schema || null, work);
   }
 }
 

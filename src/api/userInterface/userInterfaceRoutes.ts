@@ -36,6 +36,8 @@ const pageHeaders = {
 
 /** Pages are distinguished by the browser; what lies below these is no page. */
 const noPages = /^(api|assets|livez|readyz)(\/|$)/;
+/** Pages of single objects, whose names may have dots. */
+const namedPages = /^(clusters|groups|queries)\/./;
 
 /**
  * The user interface (docs/user-interface.md): its page under every path of its pages, and the files the page loads.
@@ -55,7 +57,7 @@ export async function userInterfaceRoutes(app: FastifyInstance, options: UserInt
     if (file !== undefined)
       return send(request, reply.headers({ 'Cross-Origin-Resource-Policy': 'same-origin' }), file);
     // A missing file is not a page: a browser that still has an old page must not take HTML for a script.
-    if (/\.\w+$/.test(path)) throw notFound(base, path);
+    if (/\.\w+$/.test(path) && !namedPages.test(path)) throw notFound(base, path);
     return send(request, reply.headers(pageHeaders), built.page);
   };
   const schema = { hide: true } as const;

@@ -52,7 +52,8 @@ export async function exactSelectorRoutes(app: FastifyInstance, options: ExactSe
       const selector = bodyOf(request, (value) => parseExactMatchSelector(value, clock.now()));
       await exactMatchSelectors.create(selector);
       const object = `exact-match selector of source ${selector.source}`;
-      recordChange(request, { object, regarding: 'gateway', before: null, after: selector });
+      const subject = { kind: 'ExactMatchSelector', name: selector.source };
+      recordChange(request, { object, subject, regarding: 'gateway', before: null, after: selector });
       return succeed(reply, selector);
     },
   );

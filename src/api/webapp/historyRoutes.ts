@@ -14,10 +14,12 @@ import type {
   QueryHistoryRepository,
   QueuedQueryRepository,
 } from '../../store/store.ts';
+import type { Answer } from '../answers/answer.ts';
 import { HistoryRow } from '../answers/history.ts';
 import { visibleUser } from '../auth/guard.ts';
 import { bodyIsOptional } from '../openapi.ts';
 import { withoutNulls } from '../schemas.ts';
+import { searchText } from '../searchText.ts';
 import { bodyOf, type EnvelopeRoutes, envelopeErrors, failureAnswers, succeed, successAnswer } from './envelope.ts';
 
 /** Dependencies of the history calls. */
@@ -49,7 +51,8 @@ const time = Type.Optional(
     description: 'Milliseconds since 1970.',
   }),
 );
-const HistoryQuery = Type.Object({
+/** What is searched for, and which page of it. */
+export const HistoryQuery = Type.Object({
   page: Type.Optional(
     Type.Union([Type.Integer({ maximum: 100_000_000 }), Type.Null()], { description: 'From 1; below counts as 1.' }),
   ),
@@ -82,6 +85,9 @@ const HistoryQuery = Type.Object({
   ),
 });
 const checkQuery = compileCheck(HistoryQuery);
+
+/** A page of the history. */
+export const HistoryRows = Type.Object({ total: Type.Integer(), rows: Type.Array(HistoryRow) });
 
 const DistributionQuery = Type.Object({
   latestHour: Type.Optional(
@@ -122,19 +128,18 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
         ...bodyIsOptional,
         body: HistoryQuery,
         response: {
-          200: successAnswer('The page.', Type.Object({ total: Type.Integer(), rows: Type.Array(HistoryRow) })),
+          200: successAnswer('The page.', HistoryRows),
           ...failureAnswers(400, 413, 415, 503),
         },
       },
     },
     async (request, reply) => {
       const query = bodyOf(request, checkQuery);
-      const limit = query.size ?? 10;
-      const offset = (Math.max(1, query.page ?? 1) - 1) * limit;
       const user = await visibleUser(request);
-      const filter = await idsOfClusters(user === null ? filterOf(query) : { ...filterOf(query), user }, queued);
-      const { total, records } = await history.find(filter, { offset, limit, ...afterOf(query) });
-      return succeed(reply, { total, rows: records.map(historyRow) });
+      return succeed(
+        reply,
+        await historyPage(query, user === null ? {} : { visibleTo: user, user }, { history, queued }),
+      );
     },
   );
 
@@ -182,6 +187,25 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
   );
 }
 
+/** Where the history is searched. */
+export type HistorySearch = Pick<HistoryRoutes, 'history' | 'queued'>;
+
+/**
+ * A page of the history.
+ * @param fixed what is filtered by whatever the query says
+ */
+export async function historyPage(
+  query: Static<typeof HistoryQuery>,
+  fixed: HistoryFilter,
+  { history, queued }: HistorySearch,
+): Promise<Answer<typeof HistoryRows>> {
+  const limit = query.size ?? 10;
+  const offset = (Math.max(1, query.page ?? 1) - 1) * limit;
+  const filter = await idsOfClusters({ ...filterOf(query), ...fixed }, queued);
+  const { total, records } = await history.find(filter, { offset, limit, ...afterOf(query) });
+  return { total, rows: records.map(historyRow) };
+}
+
 /** A record in the views' form. */
 export function historyRow(record: ListedQuery): HistoryRow {
   const { queryId, queryText, user, source, backendUrl, created, routingGroup, externalUrl } = record;
@@ -216,7 +240,7 @@ async function idsOfClusters(filter: HistoryFilter, queued: HistoryRoutes['queue
 
 function afterOf({ after }: Static<typeof HistoryQuery>): Pick<HistoryPage, 'after'> {
   if (after === null || after === undefined) return {};
-  return { after: { created: after.captureTime, queryId: after.queryId.replaceAll('\0', '\ufffd') } };
+  return { after: { created: after.captureTime, queryId: searchText(after.queryId) } };
 }
 
 /** Only the known filters: an unknown field of the body may hold anything. */
@@ -234,8 +258,7 @@ function filterOf({
 }: Static<typeof HistoryQuery>): HistoryFilter {
   const texts = Object.entries({ user, externalUrl, backendUrl, routingGroup, queryId, source, cluster, text })
     .filter(([, value]) => value !== null && value !== undefined && value !== '')
-    // NUL is in no row, and PostgreSQL refuses it.
-    .map(([field, value]) => [field, value?.replaceAll('\0', '\ufffd')]);
+    .map(([field, value]) => [field, searchText(value ?? '')]);
   return {
     ...(Object.fromEntries(texts) as HistoryFilter),
     ...(from == null ? {} : { from }),

@@ -10,7 +10,7 @@ import { bodyOf, type EnvelopeRoutes, envelopeErrors, failureAnswers, succeed, s
 
 /** Dependencies of the calls of routing rules. */
 export interface RoutingRuleRoutes extends EnvelopeRoutes {
-  readonly rules: Pick<RoutingRules, 'list' | 'update'>;
+  readonly rules: Pick<RoutingRules, 'list' | 'update' | 'create' | 'delete'>;
   readonly names: ProductNames;
 }
 

@@ -8,6 +8,8 @@ import { apiFamily, reportPending } from './writeFamily.ts';
 export interface LimitChange<State extends object> {
   /** In words, e.g. `routing group etl`. */
   readonly object: string;
+  /** As it is listed. */
+  readonly name: string;
   /** What is listed of it now; null: nothing. */
   readonly state: () => State | null;
   readonly write: () => Promise<SpecWrite>;
@@ -21,12 +23,13 @@ export async function auditedLimitChange<State extends { readonly spec: unknown 
   request: FastifyRequest,
   reply: FastifyReply,
   names: ProductNames,
-  { object, state, write }: LimitChange<State>,
+  { object, name, state, write }: LimitChange<State>,
 ): Promise<State | null> {
   const before = state()?.spec ?? null;
   const { pending, resource } = await write();
   const after = state();
-  recordChange(request, { object, regarding: resource, before, after: after?.spec ?? null });
+  const subject = { kind: resource.kind, name };
+  recordChange(request, { object, subject, regarding: resource, before, after: after?.spec ?? null });
   if (pending) reportPending(reply, apiFamily, names);
   return after;
 }

@@ -1,9 +1,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { engineCluster } from '../../kinds/engineCluster/kind.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { RegistryCluster } from '../../model/registryCluster.ts';
 import type { ClusterRegistry, RegistryWrite, WriteContext } from '../../operator/registry/clusterRegistry.ts';
 import { recordChange } from '../auth/audit.ts';
 import { reportPending, type WriteFamily, writeContext } from './writeFamily.ts';
+
+const { kind } = engineCluster;
 
 /**
  * The cluster registry as a family of REST calls changes it: every change that succeeds is in the audit with the cluster
@@ -30,9 +33,18 @@ export class AuditedRegistry {
     return this.#write(request, reply, cluster.name, (context) => this.#registry[operation](cluster, context));
   }
 
-  /** Lets a cluster take new queries, or keeps them away. Returns it as it is stored. */
-  setActive(request: FastifyRequest, reply: FastifyReply, name: string, active: boolean): Promise<RegistryCluster> {
-    return this.#write(request, reply, name, (context) => this.#registry.setActive(name, active, context));
+  /**
+   * Lets a cluster take new queries, or keeps them away. Returns it as it is stored.
+   * @param version as it is switched now, to be refused where it was switched since; left out, whatever it is
+   */
+  setActive(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    name: string,
+    active: boolean,
+    version?: string,
+  ): Promise<RegistryCluster> {
+    return this.#write(request, reply, name, (context) => this.#registry.setActive(name, active, context, version));
   }
 
   /** Deletes a cluster; an unknown name is no error, and no change. */
@@ -40,7 +52,13 @@ export class AuditedRegistry {
     const before = this.#registry.get(name);
     const { pending, resource } = await this.#registry.delete(name, writeContext(request, this.#family));
     if (before !== null) {
-      recordChange(request, { object: `cluster ${name}`, regarding: resource, before, after: null });
+      recordChange(request, {
+        object: `cluster ${name}`,
+        subject: { kind, name },
+        regarding: resource,
+        before,
+        after: null,
+      });
     }
     if (pending) reportPending(reply, this.#family, this.#names);
   }
@@ -53,7 +71,13 @@ export class AuditedRegistry {
   ): Promise<RegistryCluster> {
     const before = this.#registry.get(name);
     const { cluster, pending, resource } = await write(writeContext(request, this.#family));
-    recordChange(request, { object: `cluster ${name}`, regarding: resource, before, after: cluster });
+    recordChange(request, {
+      object: `cluster ${name}`,
+      subject: { kind, name },
+      regarding: resource,
+      before,
+      after: cluster,
+    });
     if (pending) reportPending(reply, this.#family, this.#names);
     return cluster;
   }

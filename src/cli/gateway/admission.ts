@@ -14,6 +14,7 @@ import { RunningSlots } from '../../gateway/admission/runningSlots.ts';
 import { SlotBeats } from '../../gateway/admission/slotBeats.ts';
 import type { QueueOptions } from '../../gateway/dataPlaneComposition.ts';
 import type { RunningQueries } from '../../gateway/ownership/runningQueries.ts';
+import { isSameEngine } from '../../routing/routingTable.ts';
 import type { GatewayContext } from './context.ts';
 import type { Control } from './control.ts';
 import type { Storage } from './storage.ts';
@@ -41,6 +42,7 @@ export function openAdmission(
   kept: QueueOptions | null,
 ): AdmissionParts {
   const { current, names, replica, logger, metrics, clock, random, onClose } = context;
+  runningQueries.compareClusters((one, other) => isSameEngine(table.current, one, other));
   const ledger = new LeasedSlots({ replica, clock, random });
   const { endedQueries, slotQueries } = store;
   measureDifference(metrics, table, ledger);

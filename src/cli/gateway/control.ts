@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import { SharedCounts } from '../../gateway/admission/sharedCounts.ts';
+import { ClusterChanges } from '../../gateway/health/clusterChanges.ts';
 import { ruleFailureCounter } from '../../gateway/metrics/ruleMetrics.ts';
 import { resourceKinds } from '../../kinds/registry.ts';
 import { createOperator, type Operator } from '../../operator/operator.ts';
@@ -10,15 +11,18 @@ import { RulesFileWatch } from '../../operator/registry/rulesFile/rulesFileWatch
 import { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import { createRuleCompiler } from '../../rules/compiler.ts';
 import type { RuleCompiler, RuleCompilerOptions } from '../../rules/ruleCompiler.ts';
-import type { Store } from '../../store/store.ts';
-import { clusterPolicy, deletionGuard, ruleCompilerOptions } from '../settings.ts';
+import { databaseName } from '../../store/jdbcUrl.ts';
+import { clusterPolicy, databaseSettings, deletionGuard, ruleCompilerOptions } from '../settings.ts';
 import type { GatewayContext } from './context.ts';
+import type { Storage } from './storage.ts';
 
 /** What maintains the routing table. */
 export interface Control {
   /** How much of limits is used. */
   readonly counts: SharedCounts;
   readonly table: RoutingTableHolder;
+  /** The last changes of each cluster. */
+  readonly clusterChanges: ClusterChanges;
   readonly operator: Operator;
   readonly routingRules: RoutingRules;
   readonly compiler: RuleCompiler;
@@ -27,9 +31,14 @@ export interface Control {
 }
 
 /** Makes the operator with its rule compiler and, where one is configured, the rules file; `start` it later. */
-export async function openControl(context: GatewayContext, store: Store): Promise<Control> {
+export async function openControl(
+  context: GatewayContext,
+  { store, auditWriter, groupTables }: Pick<Storage, 'store' | 'auditWriter' | 'groupTables'>,
+): Promise<Control> {
   const { config, current, names, metrics, clock, random, logger, onClose } = context;
   const table = new RoutingTableHolder();
+  const ownDatabase = databaseName(databaseSettings(config));
+  const clusterChanges = new ClusterChanges(table, clock);
   const counts = new SharedCounts({ table, repository: store.limitCounts, logger });
   onClose(() => counts.stop());
   const compiler = createRuleCompiler({
@@ -66,11 +75,15 @@ export async function openControl(context: GatewayContext, store: Store): Promis
     kinds: resourceKinds,
     apiWrites: () => current().resources.apiWrites,
     allowedServiceNamespaces: () => current().resources.allowedServiceNamespaces,
+    discoveryNamespaces: () => current().resources.discovery.namespaces,
     defaultRoutingGroup: () => current().routing.defaultRoutingGroup,
     policy: () => clusterPolicy(current()),
     deletionGuard: () => deletionGuard(current()),
     foreignWrites: () => current().resources.foreignWrites,
     store,
+    auditWriter,
+    resourceGroups: groupTables,
+    ownDatabase: () => ownDatabase,
     table,
     compiler,
     rulesFile: () => rulesFile?.current ?? null,
@@ -97,6 +110,7 @@ export async function openControl(context: GatewayContext, store: Store): Promis
   return {
     counts,
     table,
+    clusterChanges,
     operator,
     routingRules,
     compiler,

@@ -1,19 +1,28 @@
 import { findPackageJSON } from 'node:module';
 import { dirname, join } from 'node:path';
 import { type Api, createApi, type RuleDependencies } from '../../api/api.ts';
+import type { Change } from '../../api/auth/audit.ts';
 import { openAuthentication } from '../../api/auth/openAuthentication.ts';
 import type { JwksRoutes } from '../../api/jwksRoutes.ts';
 import { readBuiltFiles } from '../../api/userInterface/builtFiles.ts';
 import type { Admission } from '../../gateway/admission/admission.ts';
 import { requestExplanation } from '../../gateway/analysis/explainRequest.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
+import type { DataPlane } from '../../gateway/dataPlane.ts';
 import type { ExternalRulesClient } from '../../gateway/external/externalRules.ts';
+import { ReplayThread } from '../../gateway/replay/replayThread.ts';
+import type { UserGroups } from '../../gateway/user/groups/userGroups.ts';
 import { localUsers } from '../../gateway/user/localUsers.ts';
-import { clusterInventory } from '../../operator/registry/clusterInventory.ts';
+import type { MappedUsers } from '../../gateway/user/mappedUsers.ts';
+import { routingRule } from '../../kinds/routingRule/kind.ts';
+import type { Condition } from '../../model/condition.ts';
+import type { Operator } from '../../operator/operator.ts';
+import { ClusterInventoryVersion, clusterInventory } from '../../operator/registry/clusterInventory.ts';
 import { STATEMENT_PATH } from '../../routing/proxiedPaths.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
+import { RUNNING } from '../../store/queryOutcome.ts';
 import { gatewayReadiness } from '../gatewayReadiness.ts';
-import { sharesOrigin } from '../settings.ts';
+import { databaseSettings, replaySettings, sharesOrigin } from '../settings.ts';
 import type { AdmissionParts } from './admission.ts';
 import type { CertificateParts } from './clientCertificates.ts';
 import type { GatewayContext } from './context.ts';
@@ -23,6 +32,16 @@ import type { Storage } from './storage.ts';
 /** Where `npm run build:ui` puts the user interface. */
 const BUILT_FILES = join(dirname(findPackageJSON('..', import.meta.url) ?? ''), 'dist/ui');
 
+/** What says who sends a request. */
+export interface CallerIdentity {
+  /** Null: certificates name no users. */
+  readonly certificates: CertificateParts | null;
+  /** What maps the names of users; null: they stay as they are. */
+  readonly mapping: MappedUsers | null;
+  /** Groups of users; null: there are none. */
+  readonly groups: UserGroups | null;
+}
+
 /** Makes the REST API: registry, rules, resource groups, web application, health, metrics, login. */
 export async function openApi(
   context: GatewayContext,
@@ -31,12 +50,13 @@ export async function openApi(
   analyze: AnalyzeLongRequest,
   bodies: RequestBodies,
   externalRules: Pick<ExternalRulesClient, 'leftAloneBecause'> | null,
-  certificates: CertificateParts | null,
+  { certificates, mapping, groups }: CallerIdentity,
   { admission, countWaiting }: Pick<AdmissionParts, 'admission' | 'countWaiting'>,
+  dataPlane: Pick<DataPlane, 'kill'>,
 ): Promise<Api> {
   const { config, current, version, names, trustPeer, environment, logger, metrics, clock, stopping, onClose } =
     context;
-  const { store, history, resourceGroups, runningQueries } = storage;
+  const { store, history, runningQueries } = storage;
   const { table, operator } = control;
   const readiness = gatewayReadiness({
     table,
@@ -64,6 +84,7 @@ export async function openApi(
     },
     revocations: store.endedSessions,
     certificates: certificates?.users ?? null,
+    groups,
     clock,
     logger,
     metrics,
@@ -71,6 +92,13 @@ export async function openApi(
   const webapp = {
     history: store.history,
     queryCounts: store.queryCounts,
+    keptHours: () => current().dataStore.queryHistoryHoursRetention,
+    incidents: {
+      rates: store.queryRates,
+      leader: store.leader,
+      queued: store.queuedQueries,
+      ruleConditions: (resource: string) => ruleConditions(operator, resource),
+    },
     exactMatchSelectors: store.exactMatchSelectors,
     clock,
     startedAt: context.startedAt,
@@ -81,26 +109,56 @@ export async function openApi(
     built: await readBuiltFiles(BUILT_FILES, names, sharesOrigin(config)),
     enabled: () => current().uiConfiguration.enabled,
   };
-  const rules = ruleDependencies(context, storage, control, analyze, admission);
+  const rules = ruleDependencies(context, storage, control, analyze, { admission, mapping, groups });
+  const inventory = { source: operator.source, controller: operator.controller, table };
+  const inventoryVersion = new ClusterInventoryVersion(inventory, true);
+  const stateVersion = new ClusterInventoryVersion(inventory, false);
   const api = await createApi(
     {
       registry: operator.registry,
-      inventory: () => clusterInventory({ source: operator.source, controller: operator.controller, table }),
+      inventory: () => clusterInventory(inventory),
+      inventoryVersion: () => inventoryVersion.present,
+      inventoryStateVersion: () => stateVersion.present,
       heldDeletions: operator.controller,
       limits: operator.limits,
       table,
+      clusterChanges: control.clusterChanges,
+      replica: context.replica,
+      defaultGroup: () => current().routing.defaultRoutingGroup,
       readiness,
       metrics,
       logger,
       bodies,
       authentication,
+      queryUser: mapping === null ? null : (name) => mapping.ofLogin(name),
       onChange: (change) => operator.recordChange(change),
-      resourceGroups,
+      audit: {
+        repository: store.audit,
+        clock,
+        add: (entry) => storage.auditWriter.add(entry),
+        digestOf: (change) => digestOf(operator, change),
+      },
+      resourceGroups: operator.groups,
+      declaredGroups: operator.groupInventory,
       webapp,
       rules,
       userInterface,
+      stopping,
       publishedKeys: publishedKeys(certificates),
+      running: {
+        repository: store.runningQueries,
+        history: store.history,
+        buffered: (queryId) => history.findBuffered(queryId),
+        kill: (queryId, user) => dataPlane.kill(queryId, user),
+        clock,
+      },
       queuedQueries: store.queuedQueries,
+      queries: {
+        list: store.queryList,
+        statistics: store.queryStatistics,
+        keptHours: () => current().dataStore.queryHistoryHoursRetention,
+        clock,
+      },
       runningQueries: (cluster) => runningQueries.ofCluster(cluster),
       waitingQueries: countWaiting,
     },
@@ -110,6 +168,20 @@ export async function openApi(
   return api;
 }
 
+/** Conditions of the resource of a rule. @param text `namespace/name` */
+function ruleConditions({ source }: Operator, text: string): readonly Condition[] {
+  const slash = text.indexOf('/');
+  const key = { kind: routingRule.kind, namespace: text.slice(0, slash), name: text.slice(slash + 1) };
+  return source.get(key)?.status?.conditions ?? [];
+}
+
+/** Digest of what a call left of a resource or a rule of the rules file; null of what no source has. */
+async function digestOf({ audit }: Operator, { subject, regarding }: Change): Promise<string | null> {
+  if (audit === null || regarding === null) return null;
+  if (regarding !== 'gateway') return audit.digestOfResource(regarding, regarding.uid);
+  return subject?.kind === routingRule.kind ? await audit.digestOfFileRule(subject.name) : null;
+}
+
 /** The public keys of tokens for clusters, as they are when they are asked for; null where there are none. */
 function publishedKeys(certificates: CertificateParts | null): JwksRoutes['published'] | null {
   const keys = certificates?.keys ?? null;
@@ -117,12 +189,14 @@ function publishedKeys(certificates: CertificateParts | null): JwksRoutes['publi
 }
 
 function ruleDependencies(
-  { config, current, names, clock, logger }: GatewayContext,
-  { store, history }: Storage,
+  { config, current, names, clock, logger, onClose }: GatewayContext,
+  { store, history, outcomes }: Storage,
   { table, routingRules, compiler }: Control,
   analyze: AnalyzeLongRequest,
-  admission: Admission,
+  { admission, mapping, groups }: { readonly admission: Admission } & Pick<CallerIdentity, 'mapping' | 'groups'>,
 ): RuleDependencies {
+  const replays = new ReplayThread();
+  onClose(() => replays.close());
   return {
     routingRules,
     explain: requestExplanation(
@@ -133,13 +207,28 @@ function ruleDependencies(
         analyzeRequest: config.requestAnalyzerConfig.analyzeRequest,
         analyze,
         userOf: localUsers(config.requestAnalyzerConfig, { names, clock, logger }),
+        identityHeaders: config.userGroups?.header == null ? [] : [config.userGroups.header.name],
+        ...(mapping === null ? {} : { mapped: (user) => mapping.of(user), mappedName: (name) => mapping.ofName(name) }),
+        ...(groups === null ? {} : { groupsOf: (user, headers) => groups.described(user, headers) }),
       },
       () => current().routing.defaultRoutingGroup,
       (draft) => compiler.tryRule(draft),
       admission,
     ),
+    hits: { hits: store.ruleHits, clock },
     history: store.history,
     transactions: store.transactions,
     buffered: (queryId: string) => history.findBuffered(queryId),
+    impact: {
+      edited: (edits) => compiler.edited(edits),
+      replays,
+      database: databaseSettings(config),
+      settings: () => replaySettings(current()),
+      clock,
+    },
+    outcomes: async (queryId: string) => {
+      const buffered = outcomes.findBuffered(queryId);
+      return buffered !== null && buffered.state !== RUNNING ? buffered : await store.outcomes.get(queryId);
+    },
   };
 }

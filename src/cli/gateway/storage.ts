@@ -1,5 +1,9 @@
+import { OutcomeMetrics } from '../../gateway/outcomes/outcomeMetrics.ts';
+import { QueryOutcomes } from '../../gateway/outcomes/queryOutcomes.ts';
 import { RunningQueries } from '../../gateway/ownership/runningQueries.ts';
+import { AuditWriter } from '../../store/auditWriter.ts';
 import { createHistoryWriter } from '../../store/historyWriter.ts';
+import { createOutcomeWriter, type OutcomeWriter } from '../../store/outcomeWriter.ts';
 import type { SchemaStores } from '../../store/schemaStores.ts';
 import type { HistoryWriter } from '../../store/store.ts';
 import { type GatewayStore, openStoreWaiting } from '../../store/waitingStore.ts';
@@ -16,9 +20,12 @@ const OPEN_SCHEMAS = 8;
 export interface Storage {
   readonly store: GatewayStore;
   readonly history: HistoryWriter;
+  readonly outcomes: OutcomeWriter;
+  readonly queryOutcomes: QueryOutcomes;
+  readonly auditWriter: AuditWriter;
   readonly runningQueries: RunningQueries;
-  /** Null: switched off by `resourceGroups.enabled`. */
-  readonly resourceGroups: SchemaStores | null;
+  /** The tables of resource groups. Null: switched off by `resourceGroups.enabled`. */
+  readonly groupTables: SchemaStores | null;
 }
 
 /** Opens the database, or starts to wait for it, and the writer of the history. */
@@ -39,12 +46,32 @@ export async function openStorage(context: GatewayContext): Promise<Storage> {
     clock,
   });
   onClose(() => history.close(FLUSH_TIMEOUT_MS));
+  const outcomes = createOutcomeWriter({
+    repository: store.outcomes,
+    settings: () => historySettings(current()),
+    spillDirectory: config.queryHistory.spillDirectory,
+    logger,
+    registry: metrics,
+    clock,
+  });
+  onClose(() => outcomes.close(FLUSH_TIMEOUT_MS));
+  const auditWriter = new AuditWriter({
+    repository: store.audit,
+    maxEntries: () => current().audit.maxEntries,
+    logger,
+  });
+  onClose(() => auditWriter.close(FLUSH_TIMEOUT_MS));
   const runningQueries = new RunningQueries({ repository: store.runningQueries, clock, logger });
   onClose(() => runningQueries.stop());
   runningQueries.start();
-  const resourceGroups = config.resourceGroups.enabled
+  const queryOutcomes = new QueryOutcomes({
+    ...{ writer: outcomes, running: store.runningQueries, counts: new OutcomeMetrics(metrics), clock, logger },
+  });
+  onClose(() => queryOutcomes.stop());
+  queryOutcomes.start();
+  const groupTables = config.resourceGroups.enabled
     ? store.resourceGroups({ allowed: config.resourceGroups.allowedSchemas, maxOpen: OPEN_SCHEMAS })
     : null;
-  onClose(() => resourceGroups?.close());
-  return { store, history, runningQueries, resourceGroups };
+  onClose(() => groupTables?.close());
+  return { store, history, outcomes, queryOutcomes, auditWriter, runningQueries, groupTables };
 }

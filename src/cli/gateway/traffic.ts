@@ -1,6 +1,7 @@
 import { ownCookies } from '../../api/auth/cookies.ts';
 import { keySource } from '../../api/auth/openAuthentication.ts';
 import { sessionKeys } from '../../api/auth/sessionKeys.ts';
+import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import type { Admission } from '../../gateway/admission/admission.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
 import { createDataPlane, type DataPlane } from '../../gateway/dataPlane.ts';
@@ -12,10 +13,14 @@ import { defaultStickinessOptions } from '../../gateway/ownership/stickiness.ts'
 import { QueueKey } from '../../gateway/queue/queueKey.ts';
 import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
 import type { Tracing } from '../../gateway/tracing/requestTrace.ts';
+import type { UserGroups } from '../../gateway/user/groups/userGroups.ts';
+import type { ReviewToken } from '../../gateway/user/kubernetesTokens.ts';
+import type { MappedUsers } from '../../gateway/user/mappedUsers.ts';
 import { EXCHANGE_TIMEOUT_MS } from '../../gateway/user/tokenExchange.ts';
 import { userAndQueryAnalyzer } from '../../gateway/user/userAndQueryAnalyzer.ts';
 import { UserExtractor } from '../../gateway/user/userExtractor.ts';
 import { WholeMatch } from '../../model/javaRegex/wholeMatch.ts';
+import { countedCalls } from '../../operator/sources/kubernetes/apiServerCalls.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import {
   dataPlaneSettings,
@@ -54,6 +59,9 @@ export interface DataPlaneDependencies {
   readonly bodies: RequestBodies;
   /** Null: certificates name no users. */
   readonly certificates: DataPlaneOptions['certificates'];
+  /** Groups of users; null: there are none. */
+  readonly mapping: MappedUsers | null;
+  readonly groups: UserGroups | null;
   /** Null: rules and header decide. */
   readonly externalRules: ExternalRules | null;
   /** TLS toward clusters. */
@@ -88,10 +96,10 @@ export async function openQueue(
 }
 
 /** Makes the data plane; `start` it before its first request. Its owner closes it. */
-export function openDataPlane(
+export async function openDataPlane(
   context: GatewayContext,
   {
-    storage: { store, history },
+    storage: { store, history, queryOutcomes },
     control: { table, operator },
     monitors,
     analyze,
@@ -99,18 +107,24 @@ export function openDataPlane(
     runningQueries,
     bodies,
     certificates,
+    mapping,
+    groups,
     externalRules,
     tls,
     tracing,
     queue,
   }: DataPlaneDependencies,
-): DataPlane {
+): Promise<DataPlane> {
   const { config, names, trustPeer, logger, metrics, clock, random, onClose } = context;
   const users = new UserExtractor(config.requestAnalyzerConfig, {
     ...{ names, clock, logger, registry: metrics },
     exchangeTimeoutMs: EXCHANGE_TIMEOUT_MS,
+    reviewToken: await tokenReviews(context),
   });
   onClose(() => users.close());
+  const analyzer = userAndQueryAnalyzer({
+    ...{ users, certificates: certificates?.users ?? null, mapping, groups, analyze, logger },
+  });
   const dataPlane = createDataPlane(
     {
       names,
@@ -118,8 +132,10 @@ export function openDataPlane(
       store,
       history,
       runningQueries,
+      outcomes: queryOutcomes,
       tracing,
-      analyzer: userAndQueryAnalyzer({ users, certificates: certificates?.users ?? null, analyze, logger }),
+      analyzer,
+      mapping: mapping === null ? null : { users: mapping, identity: (request) => analyzer.identity(request) },
       externalRules,
       isLoaded: () => operator.controller.isLoaded,
       admission,
@@ -139,6 +155,7 @@ export function openDataPlane(
       trustPeer,
       certificateHeader: config.server.clientCertificateHeader,
       certificates,
+      heldAudiences: heldAudiences(config),
       ownCookies: ownCookies(names),
       prefixSticky: config.routing.prefixSticky,
       handshakeCookies: handshakeCookieOptions(config, names),
@@ -151,4 +168,22 @@ export function openDataPlane(
   );
   context.onChange((next) => dataPlane.configure(dataPlaneSettings(next)));
   return dataPlane;
+}
+
+/** Audiences of service account tokens that clusters do not get; null: they get all. */
+function heldAudiences({ requestAnalyzerConfig: { kubernetesTokens } }: GatewayConfig): readonly string[] | null {
+  return kubernetesTokens === null || kubernetesTokens.forward ? null : kubernetesTokens.audiences;
+}
+
+/** What asks the API server about tokens of service accounts; null where it is not asked. */
+async function tokenReviews({ config, metrics }: GatewayContext): Promise<ReviewToken | null> {
+  const { kubernetesTokens } = config.requestAnalyzerConfig;
+  if (kubernetesTokens === null) return null;
+  // The client library takes half a second to load: only where it is needed.
+  const { loadKubeConfig } = await import('../../operator/sources/kubernetes/kubeConfig.ts');
+  const { KubeRequests } = await import('../../operator/sources/kubernetes/kubeRequests.ts');
+  const { reviewToken } = await import('../../api/auth/tokenReview.ts');
+  const requests = new KubeRequests(loadKubeConfig(config.resources.kubeconfig), countedCalls(metrics));
+  const { audiences, timeout } = kubernetesTokens;
+  return (token) => reviewToken(requests, token, audiences, timeout);
 }

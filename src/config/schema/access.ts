@@ -1,6 +1,58 @@
 import { ENGINE_CLUSTERS } from '../../kinds/engineCluster/spec.ts';
 import { ROUTING_RULES } from '../../kinds/routingRule/spec.ts';
 import { choice, duration, flag, integer, listOf, mapOf, optionalSection, section, text } from '../fields.ts';
+import { issuerRoles, requiredClaims, tokenIssuer, userPrefix } from './tokenIssuers.ts';
+
+/** How users log in at one OpenID provider. */
+const openidProvider = {
+  issuer: text({ description: 'Issuer of tokens.', format: 'url' }),
+  clientId: text({ description: 'Client id at the provider.' }),
+  clientSecret: text({ description: 'Client secret at the provider.', secret: true }),
+  tokenEndpoint: text({
+    description: "The provider's token endpoint; unset with the two below, all three are discovered from the issuer.",
+    default: null,
+    format: 'url',
+  }),
+  authorizationEndpoint: text({
+    description: "The provider's authorization endpoint.",
+    default: null,
+    format: 'url',
+  }),
+  jwkEndpoint: text({
+    description: "The provider's keys.",
+    default: null,
+    format: 'url',
+  }),
+  redirectUrl: text({ description: "The gateway's own callback URL.", format: 'url' }),
+  redirectWebUrl: text({
+    description: 'Where the browser goes after logging in; `/` by default.',
+    default: null,
+  }),
+  scopes: listOf(text({ description: 'Scope.' }), {
+    description: 'Scopes that are requested.',
+    default: ['openid', 'profile', 'email'],
+  }),
+  userIdField: text({ description: 'Claim that holds the user name.', default: 'sub' }),
+  privilegesField: text({
+    description: 'Claim that holds the privileges; a list is joined by `_`. Unset, they are looked up by name.',
+    default: null,
+  }),
+  audiences: listOf(text({ description: 'Audience.' }), {
+    description: 'Audiences of which a token must name one; unset, the client id.',
+    default: null,
+  }),
+  requiredClaims,
+  label: text({
+    description: 'What the login page calls the provider, where there are several ways; unset, its name or its host.',
+    default: null,
+  }),
+  logoutRedirectUrl: text({
+    description:
+      'Where the provider sends the browser after a logout, as it is registered there: set, users who log out here are logged out there as well (RP-Initiated Logout).',
+    default: null,
+    format: 'url',
+  }),
+};
 
 /** `authentication` (docs/authentication.md). */
 export const authentication = optionalSection(
@@ -54,6 +106,11 @@ export const authentication = optionalSection(
           default: null,
           format: 'path',
         }),
+        order: listOf(choice(['ldap', 'presetUsers'], { description: 'Where a password is checked.' }), {
+          description:
+            'Order in which the LDAP server and `presetUsers` are asked; with `presetUsers` first, preset users log in while the LDAP server is unavailable.',
+          default: ['ldap', 'presetUsers'],
+        }),
         selfSignKeyPair: section(
           {
             privateKeyRsa: text({
@@ -73,47 +130,36 @@ export const authentication = optionalSection(
       },
       { description: 'Logging in with name and password.' },
     ),
-    oauth: optionalSection(
+    oauth: optionalSection(openidProvider, { description: 'Logging in at an OpenID Connect provider.' }),
+    providers: mapOf(
+      section(
+        { ...openidProvider, userPrefix, roles: issuerRoles },
+        { description: 'One provider, by the name that is in its callback URL.' },
+      ),
       {
-        issuer: text({ description: 'Issuer of tokens.', format: 'url' }),
-        clientId: text({ description: 'Client id at the provider.' }),
-        clientSecret: text({ description: 'Client secret at the provider.', secret: true }),
-        tokenEndpoint: text({
-          description:
-            "The provider's token endpoint; unset with the two below, all three are discovered from the issuer.",
-          default: null,
-          format: 'url',
-        }),
-        authorizationEndpoint: text({
-          description: "The provider's authorization endpoint.",
-          default: null,
-          format: 'url',
-        }),
-        jwkEndpoint: text({
-          description: "The provider's keys.",
-          default: null,
-          format: 'url',
-        }),
-        redirectUrl: text({ description: "The gateway's own callback URL.", format: 'url' }),
-        redirectWebUrl: text({
-          description: 'Where the browser goes after logging in; `/` by default.',
-          default: null,
-        }),
-        scopes: listOf(text({ description: 'Scope.' }), {
-          description: 'Scopes that are requested.',
-          default: ['openid', 'profile', 'email'],
-        }),
-        userIdField: text({ description: 'Claim that holds the user name.', default: 'sub' }),
-        privilegesField: text({
-          description: 'Claim that holds the privileges; a list is joined by `_`. Unset, they are looked up by name.',
-          default: null,
-        }),
-        audiences: listOf(text({ description: 'Audience.' }), {
-          description: 'Audiences of which a token must name one; unset, the client id.',
-          default: null,
-        }),
+        description:
+          'Further OpenID Connect providers, by name (lower-case letters, digits, `-`), each with a button on the login page and `redirectUrl: https://HOST/oidc/callback/{name}`.',
+        default: {},
       },
-      { description: 'Logging in at an OpenID Connect provider.' },
+    ),
+    tokenIssuers: mapOf(
+      section(
+        {
+          ...tokenIssuer,
+          userIdField: text({ description: 'Claim that holds the user name.', default: 'sub' }),
+          privilegesField: text({
+            description: 'Claim that holds the privileges; a list is joined by `_`. Unset, they are looked up by name.',
+            default: null,
+          }),
+          roles: issuerRoles,
+        },
+        { description: 'One issuer, by name.' },
+      ),
+      {
+        description:
+          'Issuers of bearer tokens (JWTs) of programs, by name, beside the providers that users log in at: the `iss` of a token says whose keys verify it.',
+        default: {},
+      },
     ),
     clientCertificates: flag({
       description:
@@ -238,6 +284,17 @@ export const authorization = optionalSection(
     admin: text({ description: 'Privileges that give the role ADMIN.', default: null, format: 'javaRegex' }),
     user: text({ description: 'Privileges that give the role USER.', default: null, format: 'javaRegex' }),
     api: text({ description: 'Privileges that give the role API.', default: null, format: 'javaRegex' }),
+    groupRoles: section(
+      {
+        admin: listOf(text({ description: 'Group.' }), {
+          description: 'Groups that give the role ADMIN.',
+          default: [],
+        }),
+        user: listOf(text({ description: 'Group.' }), { description: 'Groups that give the role USER.', default: [] }),
+        api: listOf(text({ description: 'Group.' }), { description: 'Groups that give the role API.', default: [] }),
+      },
+      { description: 'Roles of groups of users, by the sources of `userGroups`, beside those of privileges.' },
+    ),
     ldapConfigPath: text({ description: 'YAML file of the LDAP server for groups.', default: null, format: 'path' }),
     webappReadRole: choice(['ADMIN', 'USER'], {
       description:
@@ -278,6 +335,7 @@ export const pageNames = [
   'routing-rules',
   'limits',
   'queue',
+  'audit',
 ] as const;
 
 /** `uiConfiguration`: what the user interface shows. */

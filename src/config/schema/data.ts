@@ -21,8 +21,9 @@ export const dataStore = section(
       live: true,
     }),
     queryHistoryHoursRetention: integer({
-      description: 'Hours after which rows of the history are deleted, within two hours; 0 or less: all of them then.',
-      default: 4,
+      description:
+        'Hours after which queries of the history and their outcomes are deleted, within two hours; 0 or less: all of them then. 720 are 30 days; Trino Gateway keeps 4 hours where the key is left out.',
+      default: 720,
       minimum: -1_000_000,
       maximum: 1_000_000,
       live: true,
@@ -95,6 +96,28 @@ export const queryHistory = section(
     }),
   },
   { description: 'How queries get into the history, off the path of requests.' },
+);
+
+/** `audit`: who changed what (docs/authentication.md#audit). */
+export const audit = section(
+  {
+    retention: duration({
+      description: 'Age after which entries of the audit are deleted, within two hours.',
+      default: 365 * 86_400_000,
+      minimum: 60_000,
+      maximum: 3_650 * 86_400_000,
+      live: true,
+    }),
+    maxEntries: integer({
+      description:
+        'Most entries of the audit that are kept; beyond that the oldest are deleted, within a thousand entries.',
+      default: 100_000,
+      minimum: 100,
+      maximum: 10_000_000,
+      live: true,
+    }),
+  },
+  { description: 'How much of the audit is kept in the database.' },
 );
 
 /** `admission`: limits on queries (docs/architecture.md#slots). */

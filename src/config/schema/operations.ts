@@ -1,4 +1,5 @@
 import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
+import { ENGINE_CLUSTER_DISCOVERY } from '../../kinds/engineClusterDiscovery/spec.ts';
 import { ROUTING_RULE } from '../../kinds/routingRule/spec.ts';
 import { DEFAULT_MONITOR_TYPE, monitorTypes, numberedMonitorTypes } from '../../model/monitorType.ts';
 import {
@@ -96,6 +97,16 @@ export const resources = section(
       default: [],
       live: true,
     }),
+    discovery: section(
+      {
+        namespaces: listOf(text({ description: 'Namespace, or `*`.', format: 'name' }), {
+          description: `Namespaces, beside its own, in which an ${ENGINE_CLUSTER_DISCOVERY} may look for Services; \`*\` for all. The gateway's account must be allowed to list and watch Services there.`,
+          default: [],
+          live: true,
+        }),
+      },
+      { description: 'Clusters that are made of Services (docs/discovery.md).' },
+    ),
     allowedAddresses: listOf(text({ description: 'Address or network.', format: 'cidr' }), {
       description:
         'Addresses and networks (CIDR) that clusters may have although they are refused otherwise: link-local ones, metadata services of clouds and, where source is kubernetes, loopback.',

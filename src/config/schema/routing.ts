@@ -1,6 +1,7 @@
 import { ROUTING_RULE } from '../../kinds/routingRule/spec.ts';
 import { DEFAULT_STRATEGY, strategies, strategyNames } from '../../model/strategies.ts';
-import { choice, duration, flag, integer, listOf, mapOf, section, size, text } from '../fields.ts';
+import { choice, duration, flag, integer, listOf, mapOf, optionalSection, section, size, text } from '../fields.ts';
+import { tokenIssuer } from './tokenIssuers.ts';
 
 const strategyList = Object.entries(strategies)
   .map(([name, description]) => `\`${name}\` ${description}`)
@@ -255,11 +256,62 @@ export const requestAnalyzerConfig = section(
     }),
     issuer: text({ description: 'Issuer that verified JWTs must name.', default: null }),
     audience: text({ description: 'Audience that verified JWTs must name.', default: null }),
+    tokenIssuers: mapOf(
+      section(
+        {
+          ...tokenIssuer,
+          tokenUserField: text({
+            description: 'Claim that holds the user name; unset, `requestAnalyzerConfig.tokenUserField`.',
+            default: null,
+            format: 'nameOrNothing',
+          }),
+          groupPrefix: text({
+            description:
+              'What stands before the groups that its tokens name (`userGroups.token`); unset, `{name}/`. Empty, they are groups of the same name elsewhere.',
+            default: null,
+          }),
+        },
+        { description: 'One issuer, by name.' },
+      ),
+      {
+        description:
+          'Issuers of JWTs that name users, by name: the `iss` of a token says whose keys verify it, and a token of any other issuer names nobody.',
+        default: {},
+      },
+    ),
     trustedUserSources: listOf(
       choice(['header', 'basic', 'bearer', 'cookie'], { description: 'Source of the user name.' }),
       {
         description: 'Sources that the user is taken from; their order is always this one.',
         default: ['header', 'basic', 'bearer', 'cookie'],
+      },
+    ),
+    kubernetesTokens: optionalSection(
+      {
+        audiences: listOf(text({ description: 'Audience.' }), {
+          description: 'Audiences of which a token must have been issued for one; best one of the gateway alone.',
+          default: [],
+        }),
+        timeout: duration({
+          description: 'Longest time for an answer of the API server; later there is no user.',
+          default: 2_000,
+          minimum: 100,
+          maximum: 30_000,
+        }),
+        cacheDuration: duration({
+          description: 'Time for which an answer is believed, at most until the token ends.',
+          default: 60_000,
+          minimum: 1_000,
+          maximum: 3_600_000,
+        }),
+        forward: flag({
+          description: 'Whether clusters get these tokens. By default nobody but the API server does.',
+          default: false,
+        }),
+      },
+      {
+        description:
+          'Bearer tokens of Kubernetes service accounts, which the API server verifies (TokenReview): the service account is the user.',
       },
     ),
     clientCertificateIdentityField: text({

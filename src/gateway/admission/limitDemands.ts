@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { SlotDemand } from '../../admission/slotLedger.ts';
+import type { Membership } from '../../model/membership.ts';
 import type { AdmissionPolicy, GroupPolicy, LimitPolicy } from '../../routing/admissionPolicy.ts';
 
 /** What a submission needs slots of, beside its cluster. */
@@ -37,23 +38,37 @@ export class LimitDemands {
   #policy: AdmissionPolicy | null = null;
   readonly #cache = new Map<string, Demands>();
 
-  /** @param user, source empty where there is none */
-  of(policy: AdmissionPolicy, group: string, user: string, source: string): Demands {
+  /**
+   * @param user, source empty where there is none
+   * @param membership groups of the user; undefined where no source of groups is configured
+   */
+  of(policy: AdmissionPolicy, group: string, user: string, source: string, membership?: Membership): Demands {
     if (policy !== this.#policy || this.#cache.size >= MAX_KEPT) {
       this.#policy = policy;
       this.#cache.clear();
     }
-    const key = `${group}\n${user}\n${source}`;
+    const key = `${group}\n${user}\n${source}\n${membership?.digest ?? ''}`;
     let demands = this.#cache.get(key);
     if (demands === undefined) {
-      demands = demandsOf(policy, group, user, source);
+      demands = demandsOf(policy, { group, user, source, groups: membership?.groups ?? [] });
       this.#cache.set(key, demands);
     }
     return demands;
   }
 }
 
-function demandsOf(policy: AdmissionPolicy, group: string, user: string, source: string): Demands {
+/** What limits know of a submission. */
+interface Limited {
+  /** Its routing group. */
+  readonly group: string;
+  readonly user: string;
+  readonly source: string;
+  /** Of users, that its user belongs to. */
+  readonly groups: readonly string[];
+}
+
+function demandsOf(policy: AdmissionPolicy, limited: Limited): Demands {
+  const { group, user, source } = limited;
   const enforced: SlotDemand[] = [];
   const observed: SlotDemand[] = [];
   const queues: QueueBound[] = [];
@@ -61,7 +76,7 @@ function demandsOf(policy: AdmissionPolicy, group: string, user: string, source:
   const ofGroup = groupDemand(policy.groups.get(group));
   if (ofGroup !== null) enforced.push(ofGroup);
   for (const limit of policy.limits) {
-    if (!matches(limit, group, user, source)) continue;
+    if (!matches(limit, limited)) continue;
     const value = limit.per === 'all' ? '' : `:${valueText(limit.per === 'user' ? user : source)}`;
     const to = limit.mode === 'observe' ? observed : enforced;
     const { maxQueued } = limit;
@@ -75,10 +90,10 @@ function demandsOf(policy: AdmissionPolicy, group: string, user: string, source:
   return { enforced, observed, weight: weight > 0 ? weight : 1, queues };
 }
 
-/** Groups of users are not known to the gateway: a limit for some of them matches nobody. */
-function matches({ match }: LimitPolicy, group: string, user: string, source: string): boolean {
+function matches({ match }: LimitPolicy, { group, user, source, groups: ofUser }: Limited): boolean {
   const { users, groups, sources, routingGroups } = match;
-  if (groups !== null || (users !== null && (user === '' || !users(user)))) return false;
+  if (users !== null && (user === '' || !users(user))) return false;
+  if (groups !== null && !ofUser.some(groups)) return false;
   return (sources === null || sources(source)) && (routingGroups === null || routingGroups(group));
 }
 

@@ -85,7 +85,7 @@ export class LimitedAdmission implements Admission {
     const user = request.user.user ?? '';
     const source = firstHeader(request.headers, this.#sourceHeader) ?? '';
     const { group } = request.decision;
-    const demands = this.#demands.of(this.#policy, group, user, source);
+    const demands = this.#demands.of(this.#policy, group, user, source, request.user.membership);
     if (demands.enforced.length + demands.observed.length + this.#clusters.size === 0) return now;
     const slots = new SubmissionSlots(this, request, demands);
     if (demands.observed.length > 0) slots.observe();
@@ -124,7 +124,7 @@ export class LimitedAdmission implements Admission {
     const { ledger } = this.#dependencies;
     const user = request.user.user ?? '';
     const source = firstHeader(request.headers, this.#sourceHeader) ?? '';
-    const demands = this.#demands.of(this.#policy, request.decision.group, user, source);
+    const demands = this.#demands.of(this.#policy, request.decision.group, user, source, request.user.membership);
     const clusters = this.clustersOf(request) ?? [];
     const areFull = clusters.length > 0 && clusters.every((demand) => ledger.isExhausted(demand));
     const full = [...demands.enforced.filter((demand) => ledger.isExhausted(demand)), ...(areFull ? clusters : [])];

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { TakenSlots } from '../../admission/slotLedger.ts';
 import type { Clock } from '../../model/clock.ts';
-import type { RoutingTable } from '../../routing/routingTable.ts';
+import { isSameEngine, type RoutingTable } from '../../routing/routingTable.ts';
 import type {
   EndedQueryRepository,
   RunningQueryRepository,
@@ -33,6 +33,11 @@ const MAX_ENDED = 10_000;
 const MAX_QUERIES = 100_000;
 /** Age at which a query that uses slots is noted for other replicas: short ones are over by then, and cost no statement. */
 export const NOTE_AFTER_MS = 500;
+/**
+ * A lease is not renewed while a query is not noted that is older than this: an heir takes only queries for those of a dead replica
+ * that began shortly before its last beat.
+ */
+export const LATE_NOTE_MS = 3_000;
 /** The same for others, which are noted only so that they are not taken for queries of dead replicas. */
 const NOTE_OTHERS_AFTER_MS = 2_000;
 /** Queries that are noted at a time. */
@@ -140,7 +145,7 @@ export class RunningSlots {
       if (!this.#isShared || this.#ended.size >= MAX_ENDED) return;
       this.#ended.add(queryId);
       this.#onForeignEnd();
-    } else if (running.cluster === cluster) this.#end(queryId);
+    } else if (isSameEngine(this.#dependencies.table.current, running.cluster, cluster)) this.#end(queryId);
   }
 
   /** The database may have rows of this replica from now on that it does not know: it is about to take queries over. */
@@ -201,6 +206,15 @@ export class RunningSlots {
     }
   }
 
+  /** Notes queries that should have been noted by now; before leases are renewed. Rejects while the database is unavailable. */
+  async noteLate(): Promise<void> {
+    const [oldest] = this.#fresh;
+    if (oldest === undefined) return;
+    const since = this.#running.get(oldest)?.since ?? 0;
+    if (since <= this.#dependencies.clock.monotonic() - LATE_NOTE_MS)
+      await this.#note(NOTE_AFTER_MS, NOTE_OTHERS_AFTER_MS);
+  }
+
   /** Notes all that runs, before this replica ends. Rejects while the database is unavailable. */
   async handOver(): Promise<void> {
     await this.#forgetGone();
@@ -213,8 +227,10 @@ export class RunningSlots {
    * @param take counts slots that are used in any case
    */
   async reconcile(take: (keys: readonly string[]) => TakenSlots): Promise<void> {
+    const { slotQueries, replica, clock } = this.#dependencies;
+    // While nothing could be written, or nothing ran here, other replicas may have answered clients without a trace of it.
+    for (const running of this.#running.values()) running.lastSeen = clock.now();
     if (!this.#hasRows) return;
-    const { slotQueries, replica } = this.#dependencies;
     const rows = await slotQueries.ofReplica(replica);
     const own = new Set(rows.map(({ queryId }) => queryId));
     for (const [queryId, { isNoted }] of this.#running) {

@@ -7,6 +7,7 @@ import type { RuleRequest } from '../../rules/decision.ts';
 import type { AnalyzableRequest, AnalyzeLongRequest, AnalyzeRequest } from '../../sql/analyzeRequest.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import { isStatementPath } from '../../sql/statementPath.ts';
+import { membershipOf } from './membership.ts';
 
 /** A request as people describe it, to ask what would become of it. */
 export const DescribedRequest = Type.Object(
@@ -31,6 +32,18 @@ export const DescribedRequest = Type.Object(
     user: Type.Optional(
       Type.Union([Type.String(), Type.Null()], { description: 'The user, in place of what the headers say.' }),
     ),
+    mapUser: Type.Optional(
+      Type.Boolean({
+        description:
+          'Whether `user` is the name as clients send it, which the user mapping maps; else it is mapped already.',
+      }),
+    ),
+    groups: Type.Optional(
+      Type.Array(Type.String({ minLength: 1, maxLength: 512 }), {
+        maxItems: 1000,
+        description: "The user's groups, in place of what the sources of groups say.",
+      }),
+    ),
   },
   { $id: 'DescribedRequest', additionalProperties: false, description: 'A request, described.' },
 );
@@ -48,6 +61,14 @@ export interface DescriptionReader<Analyze extends AnalyzeLongRequest = AnalyzeR
   readonly analyze: Analyze;
   /** The user that header lines name, without asking anybody outside. */
   readonly userOf: (headers: RawHeaders) => RequestUser;
+  /** Maps the names of users that header lines name; left out where they stay as they are. */
+  readonly mapped?: (user: RequestUser) => RequestUser;
+  /** The user of a name as clients send it, whatever it would come from; left out where names stay as they are. */
+  readonly mappedName?: (name: string) => RequestUser;
+  /** Adds the user's groups, without asking anybody outside; left out where no source of groups is configured. */
+  readonly groupsOf?: (user: RequestUser, headers: RawHeaders) => RequestUser;
+  /** Further headers that say who sends a request; left out for none. */
+  readonly identityHeaders?: readonly string[];
 }
 
 /** The request that rules see. */
@@ -90,7 +111,7 @@ function describedParts(description: DescribedRequest, reader: DescriptionReader
     remoteUser: null,
     formBody: isForm ? body : null,
     isSubmission,
-    user: reader.analyzeRequest ? userOf(description, headers, reader) : null,
+    user: reader.analyzeRequest ? describedUser(description, headers, reader) : null,
     queryProperties: reader.analyzeRequest ? properties : null,
   });
   return { analyzable: { method, isSubmission, headers, body }, ruleRequest };
@@ -110,10 +131,33 @@ export function isDescribedSubmission(
   return method === 'POST' && isStatementPath(path.split('?')[0] ?? '', statementPaths);
 }
 
-function userOf(
-  { user }: DescribedRequest,
+/** Who sends a described request: header lines are mapped, `user` where `mapUser` says that it is not mapped already. */
+export function describedUser(
+  description: DescribedRequest,
   lines: RawHeaders,
   reader: DescriptionReader<AnalyzeLongRequest>,
 ): RequestUser {
-  return user === undefined ? reader.userOf(lines) : { user, userInfo: null };
+  const { groups } = description;
+  const named = namedUser(description, lines, reader);
+  if (named.refusal !== undefined) return named;
+  if (groups === undefined) return reader.groupsOf?.(named, lines) ?? named;
+  return { ...withoutEvidence(named), membership: membershipOf([{ source: 'described', groups }]) };
+}
+
+function namedUser(
+  { user, mapUser = false }: DescribedRequest,
+  lines: RawHeaders,
+  { userOf, mapped, mappedName }: DescriptionReader<AnalyzeLongRequest>,
+): RequestUser {
+  if (user === undefined) {
+    const claimed = userOf(lines);
+    return mapped?.(claimed) ?? claimed;
+  }
+  const described = { user, userInfo: null };
+  return user === null || !mapUser ? described : (mappedName?.(user) ?? described);
+}
+
+/** A user without what says who it is. */
+function withoutEvidence({ user, userInfo, mapping }: RequestUser): RequestUser {
+  return { user, userInfo, ...(mapping === undefined ? {} : { mapping }) };
 }

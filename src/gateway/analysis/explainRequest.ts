@@ -1,6 +1,7 @@
 import { GatewayError } from '../../model/errors.ts';
+import type { Membership } from '../../model/membership.ts';
 import { headerValues, type RawHeaders } from '../../model/rawHeaders.ts';
-import type { RequestUser } from '../../model/requestUser.ts';
+import type { NameMapping, RequestUser } from '../../model/requestUser.ts';
 import {
   explainRouting,
   type RoutingExplanation,
@@ -13,8 +14,10 @@ import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { HasRoom } from '../../routing/takers.ts';
 import { transactionIdOf } from '../../routing/transactionId.ts';
+import { userRefusal } from '../../routing/userRefusal.ts';
 import { placedText, type RuleDraft } from '../../rules/compile/ruleDraft.ts';
-import type { RuleRequest, RuleSet } from '../../rules/decision.ts';
+import { type ReadValue, readValues } from '../../rules/decide/readValues.ts';
+import type { RuleCondition, RuleRequest, RuleSet, RuleTrace } from '../../rules/decision.ts';
 import type { RuleCompiler, TriedRule } from '../../rules/ruleCompiler.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import {
@@ -22,17 +25,29 @@ import {
   type DescribedRequest,
   type DescriptionReader,
   describedHeaders,
+  describedUser,
   isDescribedSubmission,
 } from './describedRequest.ts';
 
+/** A rule's condition with what it read of a request. */
+export interface ReadCondition extends RuleCondition {
+  readonly values: readonly ReadValue[];
+}
+
 /** What a request would come to, and what was seen of it. */
 export interface ExplainedRequest extends RoutingExplanation {
+  /** Of rules that were asked: those that did something first, 50 at most. */
+  readonly conditions: readonly ReadCondition[];
   /** The limits that it would wait for now; null where it would not. */
   readonly waitsFor: string | null;
   readonly request: {
     readonly isSubmission: boolean;
     /** Null: none was recognised, or request analysis is off. */
     readonly user: string | null;
+    /** What the user mapping did; null where the user's name is not mapped. */
+    readonly userMapping: Pick<NameMapping, 'from'> | null;
+    /** Groups of the user, by source; null: no source of groups is configured, or request analysis is off. */
+    readonly groups: Membership['sources'] | null;
     /** Null: request analysis is off. */
     readonly query: {
       readonly queryType: string;
@@ -44,6 +59,9 @@ export interface ExplainedRequest extends RoutingExplanation {
     } | null;
   };
 }
+
+/** Conditions of one explanation. */
+const MAX_CONDITIONS = 50;
 
 /** What would let a request wait; left out, nothing does. */
 export interface ExplainedAdmission {
@@ -69,6 +87,8 @@ export interface ExplainRequest {
    * @throws GatewayError EG_MALFORMED (the rule does not compile), EG_IMPOSSIBLE (rules are not asked at all)
    */
   withRule(description: DescribedRequest, draft: RuleDraft, began: TransactionOwner | null): Promise<ExplainedRequest>;
+  /** Names in lower case of headers that say who sends a request, beside those of the protocol and of HTTP. */
+  readonly identityHeaders: readonly string[];
   /** Id of the transaction that a described statement belongs to; null for none. */
   transactionOf(description: DescribedRequest): string | null;
 }
@@ -90,7 +110,10 @@ export function requestExplanation(
   const transactionKey = reader.names.headerKey('Transaction-Id');
   const explained = async (description: DescribedRequest, current: RoutingTable, began: TransactionOwner | null) => {
     const request = await awaitedRuleRequest(description, reader);
-    const routing = await routingOf(chain, request, current);
+    const routed = await routingOf(chain, request, current);
+    const sender = describedUser(description, request.headers, reader);
+    const refusal = userRefusal(sender);
+    const routing = refusal === null ? routed : { ...routed, refused: { refusal, rule: null } };
     const hasRoom: HasRoom = (cluster) => admission.hasRoom?.(cluster) ?? true;
     const explanation = explainRouting(current, routing, defaultGroup(), began, hasRoom);
     const { decision, refused } = routing;
@@ -99,11 +122,26 @@ export function requestExplanation(
     const user = request.user ?? { user: null, userInfo: null };
     const why = mayWait ? (admission.whyItWaits?.({ decision, user, headers: request.headers }) ?? null) : null;
     const message = why === null ? explanation.message : `${explanation.message}; it would wait: ${why}`;
-    return { ...explanation, message, waitsFor: why, request: describe(request) };
+    const conditions = conditionsRead(current.rules, explanation.rules, request);
+    return { ...explanation, message, waitsFor: why, conditions, request: describe(request, sender) };
+  };
+  const { names, analyzeRequest } = reader;
+  /** Thousands of conditions would take seconds. */
+  const conditionsRead = (rules: RuleSet | null, trace: readonly RuleTrace[], request: RuleRequest) => {
+    const texts = new Map(rules?.conditions?.().map((each) => [`${each.origin}/${each.rule}`, each.condition]));
+    const reached = trace.filter(({ outcome }) => outcome !== 'skipped');
+    const acting = reached.filter(({ outcome }) => outcome !== 'not-matched');
+    const others = reached.filter(({ outcome }) => outcome === 'not-matched');
+    return [...acting, ...others].slice(0, MAX_CONDITIONS).flatMap(({ rule, origin }): ReadCondition[] => {
+      const condition = texts.get(`${origin}/${rule}`);
+      if (condition === undefined) return [];
+      return [{ rule, origin, condition, values: readValues(condition, request, { names, analyzeRequest }) }];
+    });
   };
   const now = (description: DescribedRequest, began: TransactionOwner | null) =>
     explained(description, table.current, began);
   return Object.assign(now, {
+    identityHeaders: (reader.identityHeaders ?? []).map((name) => name.toLowerCase()),
     withRule: async (description: DescribedRequest, draft: RuleDraft, began: TransactionOwner | null) =>
       await explained(description, { ...table.current, rules: triedRules(tryRule(draft)) }, began),
     transactionOf(description: DescribedRequest) {
@@ -128,12 +166,19 @@ function triedRules(tried: TriedRule | null): RuleSet {
   throw new GatewayError('EG_MALFORMED', placedText(problems), { problems, field: problems[0]?.field ?? 'rule' });
 }
 
-function describe({ isSubmission, user, queryProperties }: RuleRequest): ExplainedRequest['request'] {
-  if (queryProperties === null) return { isSubmission, user: user?.user ?? null, query: null };
+function describe(
+  { isSubmission, user, queryProperties }: RuleRequest,
+  { mapping }: RequestUser,
+): ExplainedRequest['request'] {
+  const groups = user?.membership?.sources ?? null;
+  const userMapping = mapping === undefined ? null : { from: mapping.from };
+  if (queryProperties === null) return { isSubmission, user: user?.user ?? null, userMapping, groups, query: null };
   const { queryType, resourceGroupQueryType, tables, catalogs, schemas, errorMessage } = queryProperties;
   return {
     isSubmission,
     user: user?.user ?? null,
+    userMapping,
+    groups,
     query: {
       queryType,
       resourceGroupQueryType,

@@ -26,31 +26,40 @@ function detached(part: string): string {
   return ` ${part}`.slice(1);
 }
 
+/** A decoder that stops at the end of its input, whether that is whole or not. */
+type Decoder = (bytes: Buffer, maxOutputLength: number) => Buffer;
+
+const deflated = { finishFlush: zlib.Z_SYNC_FLUSH };
+const gunzip: Decoder = (bytes, maxOutputLength) => gunzipSync(bytes, { ...deflated, maxOutputLength });
+const decoders: ReadonlyMap<string, Decoder> = new Map([
+  ['gzip', gunzip],
+  ['x-gzip', gunzip],
+  ['deflate', (bytes, maxOutputLength) => inflateSync(bytes, { ...deflated, maxOutputLength })],
+  [
+    'br',
+    (bytes, maxOutputLength) =>
+      brotliDecompressSync(bytes, { finishFlush: zlib.BROTLI_OPERATION_FLUSH, maxOutputLength }),
+  ],
+  ['zstd', (bytes, maxOutputLength) => zstdDecompressSync(bytes, { finishFlush: zlib.ZSTD_e_flush, maxOutputLength })],
+]);
+const MAX_DECODED_BYTES = 16 * MAX_HELD_BYTES;
+/** Where the first bytes decode to more than that, fewer of them are decoded, down to so many. */
+const LEAST_DECODED_BYTES = 64;
+
 /**
- * Decodes the first bytes of an encoded answer as far as they go; null when the encoding is unknown or broken.
+ * Decodes the first bytes of an encoded answer as far as they go, or so many of them as decode to a megabyte; null when the
+ * encoding is unknown or broken.
  * @param encoding value of Content-Encoding
  */
 export function decodeStart(bytes: Buffer, encoding: string): Buffer | null {
-  const options = { finishFlush: zlib.Z_SYNC_FLUSH, maxOutputLength: 16 * MAX_HELD_BYTES };
-  try {
-    switch (encoding.trim().toLowerCase()) {
-      case 'gzip':
-      case 'x-gzip':
-        return gunzipSync(bytes, options);
-      case 'deflate':
-        return inflateSync(bytes, options);
-      case 'br':
-        return brotliDecompressSync(bytes, {
-          finishFlush: zlib.BROTLI_OPERATION_FLUSH,
-          maxOutputLength: options.maxOutputLength,
-        });
-      case 'zstd':
-        return zstdDecompressSync(bytes, { finishFlush: zlib.ZSTD_e_flush, maxOutputLength: options.maxOutputLength });
-      default:
-        return null;
+  const decode = decoders.get(encoding.trim().toLowerCase());
+  if (decode === undefined) return null;
+  for (let size = bytes.length; ; size = size >> 2) {
+    try {
+      return decode(bytes.subarray(0, size), MAX_DECODED_BYTES);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ERR_BUFFER_TOO_LARGE' || size < LEAST_DECODED_BYTES) return null;
     }
-  } catch {
-    return null;
   }
 }
 

@@ -1,92 +1,138 @@
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
+import { FinalPageReader } from '../outcomes/finalPage.ts';
+import type { QueryOutcomes } from '../outcomes/queryOutcomes.ts';
 import type { RunningQueries } from '../ownership/runningQueries.ts';
 import { decodeStart } from './answerId.ts';
 
 /** The next URI stands before columns and data; quotes within strings are escaped, so that data never looks like it. */
 const NEXT = '"nextUri":"';
+/** The same as engines write it for requests with `?pretty`. */
+const PRETTY_NEXT = /"nextUri"\s{0,8}:\s{0,8}"/;
 /** Bytes of an answer within which its next URI would stand. */
-const HEAD_BYTES = 4096;
+export const HEAD_BYTES = 4096;
+/** Bytes of a compressed answer that is looked into: the last one has no rows, and a stack trace compresses well. */
+const MAX_COMPRESSED_BYTES = 16_384;
+/** Of a compressed answer longer than its head, so much is decoded to see whether it is the last one. */
+const PEEKED_BYTES = 1024;
 
 /** Whether the head of an answer says that its client will ask again. */
 export function namesNext(head: string): boolean {
-  return head.includes(NEXT);
+  return head.includes(NEXT) || PRETTY_NEXT.test(head);
 }
 
-/** Looks at the answer of a follow-up as it passes, to learn whether the query goes on. */
+/** What learns from answers how queries go on and end. */
+export interface AnswerNotes {
+  readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
+  readonly outcomes: Pick<QueryOutcomes, 'page' | 'end' | 'cancel'>;
+}
+
+/** Looks at an answer about a query as it passes, to learn whether the query goes on, and how it ended. */
 export class AnswerWatch {
-  readonly #running: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
+  readonly #notes: AnswerNotes;
   readonly #queryId: string;
   readonly #cluster: string;
   readonly #method: string;
-  #status = 0;
   #encoding = '';
+  /** Kept until it is decided: copies, as buffers are lent for reads. */
   #head: Buffer[] = [];
+  /** Bytes of the answer so far. */
   #size = 0;
-  #decided = false;
+  #state: 'undecided' | 'goesOn' | 'last' | 'silent' = 'undecided';
+  /** Reads the last page; null for all others. */
+  #reader: FinalPageReader | null = null;
 
-  constructor(
-    running: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>,
-    queryId: string,
-    cluster: string,
-    method: string,
-  ) {
-    this.#running = running;
+  constructor(notes: AnswerNotes, queryId: string, cluster: string, method: string) {
+    this.#notes = notes;
     this.#queryId = queryId;
     this.#cluster = cluster;
     this.#method = method;
   }
 
+  /** The start of the answer has been read: its client will ask again. */
+  noteNext(): void {
+    this.#state = 'goesOn';
+  }
+
   begin(status: number, headers: IncomingHttpHeaders): void {
-    this.#status = status;
-    this.#encoding = typeof headers['content-encoding'] === 'string' ? headers['content-encoding'] : '';
+    const encoding = headers['content-encoding'];
+    this.#encoding = typeof encoding === 'string' && encoding !== 'identity' ? encoding : '';
     this.#head = [];
     this.#size = 0;
-    this.#decided = false;
-    if (status !== 200 || this.#method !== 'GET') this.#decideByStatus();
+    this.#reader = null;
+    this.#state = 'undecided';
+    if (status !== 200 || (this.#method !== 'GET' && this.#method !== 'POST')) this.#decideByStatus(status);
   }
 
   data(chunk: Buffer): void {
-    if (this.#decided) return;
-    // Nearly always it stands in the first piece: nothing has to be kept then.
-    if (this.#size === 0 && this.#encoding === '' && standsIn(chunk)) {
-      this.#decided = true;
-      this.#running.noteActivity(this.#queryId, this.#cluster);
-      return;
-    }
-    this.#head.push(chunk);
     this.#size += chunk.length;
-    if (this.#size >= HEAD_BYTES) this.#decide();
+    if (this.#state === 'undecided') this.#look(chunk);
+    else this.#reader?.push(chunk);
   }
 
   end(): void {
-    if (!this.#decided) this.#decide();
+    if (this.#state === 'undecided') this.#decide();
+    const { outcomes } = this.#notes;
+    if (this.#state === 'goesOn') outcomes.page(this.#queryId, this.#cluster, this.#size);
+    else if (this.#state === 'last') {
+      outcomes.end(this.#queryId, this.#cluster, this.#size, this.#reader?.end() ?? null);
+    }
   }
 
-  #decideByStatus(): void {
-    this.#decided = true;
-    const cancelled = this.#method === 'DELETE' && this.#status < 300;
-    if (cancelled || this.#status === 404 || this.#status === 410) this.#running.noteEnd(this.#queryId, this.#cluster);
+  #look(chunk: Buffer): void {
+    // Nearly always it stands in the first piece: nothing has to be kept then.
+    if (this.#size === chunk.length && this.#encoding === '' && standsIn(chunk)) {
+      this.#goOn();
+      return;
+    }
+    this.#head.push(Buffer.from(chunk));
+    if (this.#encoding === '') {
+      if (this.#size >= HEAD_BYTES) this.#decide();
+    } else if (this.#size > MAX_COMPRESSED_BYTES) {
+      // A compressed answer of this size has rows, and the last one has none.
+      this.#head = [];
+      this.#goOn();
+    }
+  }
+
+  #decideByStatus(status: number): void {
+    this.#state = 'silent';
+    const { runningQueries, outcomes } = this.#notes;
+    const isCancelled = this.#method === 'DELETE' && status < 300;
+    if (isCancelled || status === 404 || status === 410) runningQueries.noteEnd(this.#queryId, this.#cluster);
+    if (isCancelled) outcomes.cancel(this.#queryId, this.#cluster);
   }
 
   #decide(): void {
-    this.#decided = true;
     const bytes = this.#head.length === 1 ? (this.#head[0] as Buffer) : Buffer.concat(this.#head);
     this.#head = [];
-    if (this.#goesOn(bytes)) this.#running.noteActivity(this.#queryId, this.#cluster);
-    else this.#running.noteEnd(this.#queryId, this.#cluster);
+    const page = this.#encoding === '' ? bytes : lastOfCompressed(bytes, this.#encoding);
+    if (page === null || standsIn(page)) {
+      this.#goOn();
+      return;
+    }
+    this.#state = 'last';
+    this.#notes.runningQueries.noteEnd(this.#queryId, this.#cluster);
+    this.#reader = new FinalPageReader();
+    this.#reader.push(page);
   }
 
-  #goesOn(bytes: Buffer): boolean {
-    if (this.#encoding === '' || this.#encoding === 'identity') {
-      return standsIn(bytes);
-    }
-    // A compressed answer of this size has rows, and the last one has none.
-    if (bytes.length >= HEAD_BYTES) return true;
-    const decoded = decodeStart(bytes, this.#encoding);
-    return decoded === null || standsIn(decoded);
+  #goOn(): void {
+    this.#state = 'goesOn';
+    this.#notes.runningQueries.noteActivity(this.#queryId, this.#cluster);
   }
 }
 
-function standsIn(head: Buffer): boolean {
-  return head.subarray(0, HEAD_BYTES).includes(NEXT, 0, 'latin1');
+/** A whole compressed answer decoded; null where its client asks again, or it cannot be decoded within bounds. */
+function lastOfCompressed(bytes: Buffer, encoding: string): Buffer | null {
+  if (bytes.length > HEAD_BYTES) {
+    const start = decodeStart(bytes.subarray(0, PEEKED_BYTES), encoding);
+    if (start === null || standsIn(start)) return null;
+  }
+  return decodeStart(bytes, encoding);
+}
+
+function standsIn(page: Buffer): boolean {
+  const head = page.subarray(0, HEAD_BYTES);
+  if (head.includes(NEXT, 0, 'latin1')) return true;
+  return head.includes('"nextUri"', 0, 'latin1') && PRETTY_NEXT.test(head.toString('latin1'));
 }

@@ -1,6 +1,14 @@
+import type { Membership } from '../../model/membership.ts';
+import type { NameMapping } from '../../model/requestUser.ts';
 import type { ChoiceStep } from '../../routing/choiceSteps.ts';
 import type { ExternalAnswer, GroupDecision } from '../../routing/groupDecision.ts';
-import type { FailedAttempt, StoredDecision, StoredExternalAnswer } from '../../routing/storedDecision.ts';
+import type {
+  FailedAttempt,
+  StoredDecision,
+  StoredExternalAnswer,
+  StoredGroups,
+  StoredRequest,
+} from '../../routing/storedDecision.ts';
 
 /** How a query got to its cluster, beside the decision. */
 export interface WayToCluster {
@@ -15,14 +23,23 @@ export interface WayToCluster {
   readonly admission?: string | null;
   /** The gateway's own id under which it waited; left out where it did not. */
   readonly queuedAs?: string;
+  /** What is kept of its request. */
+  readonly request?: StoredRequest;
+  /** Groups of its user; left out where no source of groups is configured. */
+  readonly membership?: Membership | undefined;
+  /** What the user mapping did; left out where the user's name is not mapped. */
+  readonly mapping?: NameMapping | undefined;
 }
+
+/** Groups of one source that are kept. */
+const MOST_KEPT_GROUPS = 64;
 
 /**
  * A decision as it is kept with the query: `StoredDecision` as JSON. What the rules did is put in as a text that decisions by
  * the same values share.
  */
 export function decisionText(decision: GroupDecision, way: WayToCluster): string {
-  const { cluster, fallback, steps, attempts, admission = null, queuedAs } = way;
+  const { cluster, fallback, steps, attempts, admission = null, queuedAs, request, membership, mapping } = way;
   const { stored } = decision.trace;
   const rest = JSON.stringify({
     group: decision.group,
@@ -36,8 +53,17 @@ export function decisionText(decision: GroupDecision, way: WayToCluster): string
     ...(attempts === null ? {} : { attempts }),
     ...(admission === null ? {} : { admission }),
     ...(queuedAs === undefined ? {} : { queuedAs }),
+    ...(mapping === undefined ? {} : { userMapping: mapping }),
+    ...(membership === undefined ? {} : { userGroups: membership.sources.map(storedGroups) }),
+    ...(request === undefined ? {} : { request }),
   } satisfies StoredDecision);
   return stored === null ? rest : `${rest.slice(0, -1)},"rules":${stored}}`;
+}
+
+function storedGroups({ source, groups, note }: Membership['sources'][number]): StoredGroups {
+  const first = groups.slice(0, MOST_KEPT_GROUPS);
+  const more = groups.length - first.length;
+  return { source, groups: first, ...(more > 0 ? { more } : {}), ...(note === undefined ? {} : { note }) };
 }
 
 /** What is kept of the external rules service's answer: values of header lines may be secrets. */

@@ -1,4 +1,7 @@
+import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
+import type { ProductNames } from '../../model/names.ts';
+import { headerValues, isHeader } from '../../model/rawHeaders.ts';
 import { type GroupDecision, setHeadersOf } from '../../routing/groupDecision.ts';
 import { type BodyStart, hasBody } from '../bodies/body.ts';
 import { BodyRelay, type RelayFault } from '../bodies/bodyRelay.ts';
@@ -6,6 +9,8 @@ import type { RequestBodies } from '../bodies/requestBodies.ts';
 import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
 import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
+import { headerText } from '../user/certificateIdentities.ts';
+import { holdsServiceAccountToken } from '../user/kubernetesTokens.ts';
 import type { ClusterHeaders } from './clusterHeaders.ts';
 
 /** What is sent to a cluster. */
@@ -30,6 +35,9 @@ export interface Destination {
 
 /** What requests to clusters are made with. */
 export interface OutgoingRequestsDependencies {
+  readonly names: ProductNames;
+  /** Audiences of service account tokens that clusters do not get; null: they get all. */
+  readonly heldAudiences: readonly string[] | null;
   readonly clusterHeaders: ClusterHeaders;
   readonly bodies: RequestBodies;
   readonly settings: () => Pick<DataPlaneSettings, 'maxBodySize' | 'asyncTimeout'>;
@@ -99,19 +107,46 @@ export class OutgoingRequests {
   }
 
   #make(
-    { request, method, rawTarget }: ProxiedRequest,
+    { request, method, rawTarget, forwardedUser }: ProxiedRequest,
     isSubmission: boolean,
     decision: GroupDecision | null,
     body: OutgoingRequest['body'],
   ): OutgoingRequest {
     const { clusterHeaders, settings } = this.#dependencies;
+    const set = decision === null ? null : setHeadersOf(decision);
     return {
       method,
       target: rawTarget,
-      headers: clusterHeaders.forAny(request, isSubmission, decision === null ? null : setHeadersOf(decision)),
+      headers: this.#withoutHeldToken(
+        request,
+        clusterHeaders.forAny(
+          request,
+          isSubmission,
+          forwardedUser === undefined ? set : this.#withUser(forwardedUser, set),
+        ),
+      ),
       body,
       headersTimeout: settings().asyncTimeout,
     };
+  }
+
+  /** The lines without a token of a service account that is the gateway's alone. */
+  #withoutHeldToken({ rawHeaders }: IncomingMessage, lines: string[]): string[] {
+    const { heldAudiences } = this.#dependencies;
+    if (heldAudiences === null) return lines;
+    const values = headerValues(rawHeaders, 'authorization');
+    if (!values.some((value) => holdsServiceAccountToken(value, heldAudiences))) return lines;
+    return lines.flatMap((name, index) =>
+      index % 2 === 0 && !isHeader(name, 'authorization') ? [name, lines[index + 1] as string] : [],
+    );
+  }
+
+  /** The user's name beside the header lines that rules set, which count where they name a user themselves. */
+  #withUser(user: string, set: Readonly<Record<string, string>> | null): Readonly<Record<string, string>> {
+    const { names } = this.#dependencies;
+    const stated = new Set(Object.keys(set ?? {}).map((name) => name.toLowerCase()));
+    const own = [names.header('User'), names.header('Original-User')].filter((name) => !stated.has(name.toLowerCase()));
+    return { ...Object.fromEntries(own.map((name) => [name, headerText(user)])), ...set };
   }
 
   #relay({ request }: ProxiedRequest, start: Buffer | null, onFault: (fault: RelayFault) => void): BodyRelay {

@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
 import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
+import type { QueryOutcomes } from '../outcomes/queryOutcomes.ts';
 import { ownerCluster } from '../ownership/ownerCluster.ts';
 import { movedOwner, type QueryOwner } from '../ownership/queryOwner.ts';
 import type { RunningQueries } from '../ownership/runningQueries.ts';
@@ -27,6 +28,7 @@ export interface OwnedQueriesDependencies {
   readonly stickiness: Pick<Stickiness, 'findStored' | 'isSuperseded' | 'learn'>;
   readonly transactions: Pick<Transactions, 'noteAnswer'>;
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
+  readonly outcomes: Pick<QueryOutcomes, 'page' | 'end' | 'cancel' | 'lose'>;
   readonly settings: () => Pick<DataPlaneSettings, 'statementErrors' | 'ownerGoneAfter' | 'cancelQueryOnDisconnect'>;
   readonly logger: Logger;
 }
@@ -46,7 +48,12 @@ export class OwnedQueries {
 
   /** Watches the answer to a follow-up for the end of its query; null where the answer says nothing of it. */
   watch({ statementPath, method }: ProxiedRequest, queryId: string, { cluster }: QueryOwner): AnswerWatch | null {
-    return statementPath ? new AnswerWatch(this.#dependencies.runningQueries, queryId, cluster, method) : null;
+    return statementPath ? new AnswerWatch(this.#dependencies, queryId, cluster, method) : null;
+  }
+
+  /** Notes that a query is lost, as its owner does not know it or is gone, unless an answer of it comes soon. */
+  noteLost(queryId: string): void {
+    this.#dependencies.outcomes.lose(queryId);
   }
 
   /** Notes a transaction that an answer begins or ends; see `Transactions.noteAnswer`. */
@@ -101,9 +108,12 @@ export class OwnedQueries {
    * @param request what the client asked the cluster
    */
   abandon(queryId: string, cluster: string, upstream: Upstream, request: () => OutgoingRequest): void {
-    const { settings, runningQueries, logger } = this.#dependencies;
+    const { settings, runningQueries, outcomes, logger } = this.#dependencies;
     if (!settings().cancelQueryOnDisconnect) return;
-    const onEnd = () => runningQueries.noteEnd(queryId, cluster);
+    const onEnd = () => {
+      runningQueries.noteEnd(queryId, cluster);
+      outcomes.cancel(queryId, cluster);
+    };
     cancelQuery({ logger, onEnd }, queryId, upstream, request());
   }
 }

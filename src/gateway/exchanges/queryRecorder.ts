@@ -5,13 +5,18 @@ import { firstHeader } from '../../model/rawHeaders.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
 import { type ChoiceStep, stepsText } from '../../routing/choiceSteps.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
-import type { Refusal } from '../../routing/refusal.ts';
-import type { ClusterEntry } from '../../routing/routingTable.ts';
-import type { FailedAttempt } from '../../routing/storedDecision.ts';
+import { type Refusal, refusalError } from '../../routing/refusal.ts';
+import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
+import type { FailedAttempt, StoredRequest } from '../../routing/storedDecision.ts';
 import type { HistoryWriter } from '../../store/store.ts';
+import { queryGroups } from '../analysis/membership.ts';
+import type { BodyStart } from '../bodies/body.ts';
 import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
+import type { QueryFacts, QueryOutcomes } from '../outcomes/queryOutcomes.ts';
+import type { RefusalIds } from '../outcomes/refusalIds.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { decisionText } from './decisionText.ts';
+import { RequestFacts } from './requestFacts.ts';
 import { type Submission, waitNote } from './submission.ts';
 
 /** How a submission was routed. */
@@ -43,9 +48,12 @@ export interface SubmissionEnd {
 export interface QueryRecorderDependencies {
   readonly names: ProductNames;
   readonly history: Pick<HistoryWriter, 'add' | 'whenWritten'>;
+  readonly outcomes: Pick<QueryOutcomes, 'refuse'>;
+  readonly refusalIds: RefusalIds;
   readonly logger: Logger;
   readonly clock: Clock;
   readonly settings: () => DataPlaneSettings;
+  readonly table: { readonly current: Pick<RoutingTable, 'rules'> };
 }
 
 /** Longest wait of an answer for the history (`queryHistory.writeBeforeAnswer`). */
@@ -55,8 +63,11 @@ const HISTORY_WAIT_MS = 2000;
 export class QueryRecorder {
   readonly #dependencies: QueryRecorderDependencies;
 
+  readonly #facts: RequestFacts;
+
   constructor(dependencies: QueryRecorderDependencies) {
     this.#dependencies = dependencies;
+    this.#facts = new RequestFacts(dependencies.names);
   }
 
   /** Adds a query to the history, where that is wanted. */
@@ -80,6 +91,7 @@ export class QueryRecorder {
       routingGroup: decision.group,
       externalUrl: cluster.externalUrl,
       cluster: cluster.name,
+      ...queryGroups(user),
       decision: decisionText(decision, {
         cluster: cluster.name,
         fallback,
@@ -87,6 +99,9 @@ export class QueryRecorder {
         attempts,
         admission: waitNote(submission),
         ...(queuedAs === undefined ? {} : { queuedAs }),
+        request: this.#factsOf(proxied, submission),
+        membership: user.membership,
+        mapping: user.mapping,
       }),
     });
   }
@@ -94,6 +109,79 @@ export class QueryRecorder {
   /** Resolves once a recorded query is in the history, or waits on disk for its database; after 2 s in any case. Never rejects. */
   whenWritten(queryId: string): Promise<void> {
     return this.#dependencies.history.whenWritten(queryId, HISTORY_WAIT_MS);
+  }
+
+  /** What outcomes keep of a submission. */
+  factsOf(proxied: ProxiedRequest, submission: Submission, { decision, cluster }: SubmissionRoute): QueryFacts {
+    const { user, waitedMs, slots } = submission;
+    return {
+      cluster: cluster?.name ?? null,
+      routingGroup: decision.group,
+      user: user.user,
+      source: this.#sourceOf(proxied) ?? null,
+      rule: decision.rule,
+      gatewayQueuedMillis: waitedMs ?? (waitNote({ slots }) === null ? null : this.#durationOf(proxied)),
+      ...queryGroups(user),
+    };
+  }
+
+  /**
+   * Keeps a submission that the gateway refused, with its statement and the reason. One that clients send again by themselves is not
+   * kept, nor one that waits under an id of its own: it may go on waiting.
+   * @returns the refusal, with the id under which it is kept
+   */
+  recordRefused(refusal: Refusal, proxied: ProxiedRequest, submission: Submission, route: SubmissionRoute): Refusal {
+    const error = refusalError(refusal.reason);
+    if (error === null || submission.queuedAs !== undefined) return refusal;
+    const { refusalIds, outcomes } = this.#dependencies;
+    const queryId = refusalIds.next();
+    const { decision, cluster, fallback, steps, attempts } = route;
+    const way = {
+      ...{ cluster: cluster?.name ?? '', fallback, steps, attempts, admission: waitNote(submission) },
+      request: this.#factsOf(proxied, submission),
+      membership: submission.user.membership,
+      mapping: submission.user.mapping,
+    };
+    outcomes.refuse({
+      queryId,
+      state: 'REFUSED',
+      facts: this.factsOf(proxied, submission, route),
+      queryText: submission.body.text,
+      decision: decisionText(decision, way),
+      error: { ...error, message: refusal.message },
+    });
+    return { ...refusal, queryId };
+  }
+
+  /**
+   * Keeps and logs a submission that the routers refused: by a rule that denies it, or as they could not decide.
+   * @param rule that denied it; null for none
+   * @returns the refusal, with the id under which it is kept
+   */
+  recordUndecided(
+    refusal: Refusal,
+    proxied: ProxiedRequest,
+    { user, body, rule }: { readonly user: RequestUser; readonly body: BodyStart; readonly rule: string | null },
+  ): Refusal {
+    const isDenied = refusal.reason === 'denied';
+    if (isDenied) this.#logDenied(proxied, user, rule);
+    const error = refusalError(refusal.reason);
+    if (error === null) return refusal;
+    const { refusalIds, outcomes } = this.#dependencies;
+    const queryId = refusalIds.next();
+    const source = this.#sourceOf(proxied) ?? null;
+    outcomes.refuse({
+      queryId,
+      state: isDenied ? 'DENIED' : 'REFUSED',
+      facts: {
+        ...{ cluster: null, routingGroup: null, user: user.user, source, rule, gatewayQueuedMillis: null },
+        ...queryGroups(user),
+      },
+      queryText: body.text,
+      decision: null,
+      error: { ...error, message: refusal.message },
+    });
+    return { ...refusal, queryId };
   }
 
   /** Logs the end of a submission. */
@@ -120,6 +208,7 @@ export class QueryRecorder {
         queued: queued || undefined,
         queuedAs,
         user: user.user,
+        mappedFrom: user.mapping?.from,
         source: this.#sourceOf(proxied),
         status: status === 0 ? 'client_gone' : status,
         durationMs: this.#durationOf(proxied),
@@ -129,8 +218,7 @@ export class QueryRecorder {
     );
   }
 
-  /** Logs a submission that a rule denied. */
-  logDenied(proxied: ProxiedRequest, user: RequestUser, rule: string | null): void {
+  #logDenied(proxied: ProxiedRequest, user: RequestUser, rule: string | null): void {
     this.#dependencies.logger.info(
       {
         rule: rule ?? undefined,
@@ -142,6 +230,11 @@ export class QueryRecorder {
       },
       'query',
     );
+  }
+
+  #factsOf({ request, target }: ProxiedRequest, { body }: Submission): StoredRequest {
+    const { path, query } = target;
+    return this.#facts.of({ headers: request.rawHeaders, path, query, body }, this.#dependencies.table.current.rules);
   }
 
   #sourceOf({ request }: ProxiedRequest): string | undefined {

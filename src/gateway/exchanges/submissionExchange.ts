@@ -1,3 +1,4 @@
+import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import { type GroupDecision, ofTransaction } from '../../routing/groupDecision.ts';
 import type { CountedSubmission } from '../../routing/localLoad.ts';
@@ -11,11 +12,12 @@ import type { ForwardedCheck } from '../headers/forwardedCheck.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { AnsweringCluster } from './addedLines.ts';
 import { decodeStart, findId, MAX_HELD_BYTES } from './answerId.ts';
-import { namesNext } from './answerWatch.ts';
+import { type AnswerWatch, namesNext } from './answerWatch.ts';
 import type { ClusterTargets, NoTarget, Target } from './clusterTargets.ts';
 import { Exchange, type ExchangeDependencies, type ExchangeEnd } from './exchange.ts';
 import { overloaded, unknownTransaction } from './exchangeRefusals.ts';
 import type { AttemptStage, HeldAnswer } from './exchangeState.ts';
+import { FirstAnswer } from './firstAnswer.ts';
 import type { OutgoingRequest } from './outgoingRequests.ts';
 import type { QueryRecorder, SubmissionRoute } from './queryRecorder.ts';
 import { type Submission, waitNote } from './submission.ts';
@@ -28,7 +30,7 @@ export interface SubmissionDependencies extends ExchangeDependencies {
   /** What follows on an answer that names a query. */
   readonly submitted: SubmittedQueries;
   readonly forwardedCheck: Pick<ForwardedCheck, 'noteRefusal'>;
-  readonly recorder: Pick<QueryRecorder, 'logEnd'>;
+  readonly recorder: Pick<QueryRecorder, 'logEnd' | 'recordRefused'>;
 }
 
 /**
@@ -58,6 +60,12 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   /** Its part in the cluster's load, where that is counted. */
   #counted: CountedSubmission | null = null;
   #encoding = '';
+  /** The answer that names the query; null before, and where it does not reach the client. */
+  #answer: FirstAnswer | null = null;
+  /** Watches that answer to learn how the query ends. */
+  #watch: AnswerWatch | null = null;
+  /** What came of that answer while it was held; null when it is not. */
+  #gathered: Readonly<HeldAnswer> | null = null;
   #bodyFault: RelayFault | null = null;
   /** Why the gateway refused it in the end; null when a cluster answered, or failed to. */
   #refused: Refusal['reason'] | null = null;
@@ -147,7 +155,8 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
 
   override refuse(refusal: Refusal): void {
     this.#refused = refusal.reason;
-    super.refuse(refusal);
+    const { recorder } = this.dependencies;
+    super.refuse(recorder.recordRefused(refusal, this.proxied, this.#submission, this.#route()));
   }
 
   #refuseWithoutTarget({ pending, refusal }: NoTarget): void {
@@ -219,26 +228,56 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
    * The cluster accepted the query: what has to be noted before the client knows of it is noted.
    * @param text start of the answer
    */
-  #take(queryId: string, cluster: ClusterEntry, text: string, { headers, isWhole }: Readonly<HeldAnswer>): void {
+  #take(queryId: string, cluster: ClusterEntry, text: string, held: Readonly<HeldAnswer>): void {
     this.#queryId = queryId;
     this.#counted?.confirm();
     const { proxied } = this;
-    const goesOn = !isWhole || namesNext(text);
+    const answer = new FirstAnswer(this.#encoding, text, held);
+    this.#answer = answer;
+    this.#gathered = held;
+    this.#watch = this.dependencies.submitted.watch(queryId, cluster);
+    this.#watch.begin(200, held.headers);
+    if (namesNext(text)) this.#watch.noteNext();
     const query = {
       queryId,
       cluster,
       proxied,
       submission: this.#submission,
       route: this.#route(),
-      headers,
+      headers: held.headers,
       text,
-      goesOn,
+      answer,
     };
     this.dependencies.submitted.take(query, this);
   }
 
+  override release(): void {
+    const answer = this.#gathered;
+    this.#gathered = null;
+    if (answer !== null) {
+      for (const chunk of answer.chunks) this.#watch?.data(chunk);
+      if (answer.isWhole) this.#watch?.end();
+    }
+    super.release();
+  }
+
+  override onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#answer?.data(chunk);
+    if (this.#gathered === null) this.#watch?.data(chunk);
+    super.onResponseData(controller, chunk);
+  }
+
+  override onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
+    this.#answer?.end();
+    if (this.#gathered === null) this.#watch?.end();
+    super.onResponseEnd(controller, trailers);
+  }
+
   replaceBy(refusal: Refusal): void {
     this.#queryId = null;
+    this.#answer = null;
+    this.#gathered = null;
+    this.#watch = null;
     this.discard();
     if (this.isAwaited) this.refuse(refusal);
   }
@@ -252,6 +291,7 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   protected override onEnd(how: ExchangeEnd): void {
     // One that never got an id is no query of the cluster; without effect for all others.
     this.#counted?.withdraw();
+    this.#answer?.breakOff();
     // One that waits keeps its place; the exchange that sends it gives the slots back.
     if (!this.#isQueued) this.#submission.slots?.release();
     const { proxied } = this;

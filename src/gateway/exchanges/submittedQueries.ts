@@ -4,13 +4,16 @@ import type { ClusterEntry } from '../../routing/routingTable.ts';
 import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
 import type { ForwardedCheck } from '../headers/forwardedCheck.ts';
 import type { RequestHeaders } from '../headers/requestHeaders.ts';
+import type { QueryOutcomes } from '../outcomes/queryOutcomes.ts';
 import type { OwnershipReport } from '../ownership/ownershipReport.ts';
 import type { OwnershipConflict } from '../ownership/queryOwner.ts';
 import type { RunningQueries } from '../ownership/runningQueries.ts';
 import type { Stickiness } from '../ownership/stickiness.ts';
 import type { Transactions } from '../ownership/transactions.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
+import { AnswerWatch } from './answerWatch.ts';
 import { foreignQueryId } from './exchangeRefusals.ts';
+import type { FirstAnswer } from './firstAnswer.ts';
 import type { QueryRecorder, SubmissionRoute } from './queryRecorder.ts';
 import type { Submission } from './submission.ts';
 
@@ -25,8 +28,8 @@ export interface SubmittedQuery {
   readonly headers: IncomingHttpHeaders;
   /** Start of the answer. */
   readonly text: string;
-  /** Whether the client will ask for more. */
-  readonly goesOn: boolean;
+  /** The answer: whether the client will ask for more. */
+  readonly answer: Pick<FirstAnswer, 'whenKnown'>;
 }
 
 /** The answer that names a query, which its client does not have yet. */
@@ -45,10 +48,11 @@ export interface SubmittedQueriesDependencies {
   readonly transactions: Pick<Transactions, 'noteAnswer' | 'noteStatement'>;
   /** Reports clusters that answer with query ids of others. */
   readonly ownership: OwnershipReport;
-  readonly runningQueries: Pick<RunningQueries, 'noteActivity'>;
+  readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
+  readonly outcomes: Pick<QueryOutcomes, 'begin' | 'page' | 'end' | 'cancel'>;
   readonly forwardedCheck: ForwardedCheck;
   readonly clients: Pick<RequestHeaders, 'clientOf'>;
-  readonly recorder: Pick<QueryRecorder, 'record' | 'whenWritten'>;
+  readonly recorder: Pick<QueryRecorder, 'record' | 'whenWritten' | 'factsOf'>;
   readonly settings: () => Pick<DataPlaneSettings, 'forwardedHeadersEnabled' | 'historyBeforeAnswer'>;
 }
 
@@ -61,6 +65,11 @@ export class SubmittedQueries {
 
   constructor(dependencies: SubmittedQueriesDependencies) {
     this.#dependencies = dependencies;
+  }
+
+  /** Watches the first answer of a query, which is the last one where there is nothing to wait for. */
+  watch(queryId: string, cluster: ClusterEntry): AnswerWatch {
+    return new AnswerWatch(this.#dependencies, queryId, cluster.name, 'POST');
   }
 
   /** Makes the cluster the owner of the query, and releases the answer once all is noted, or replaces it. */
@@ -80,10 +89,13 @@ export class SubmittedQueries {
   /** The cluster owns the query: the answer is the client's. */
   #noteOwned(query: SubmittedQuery, answer: UnreleasedAnswer): void {
     this.#checkForwarded(query);
-    if (query.goesOn) {
-      this.#dependencies.runningQueries.noteActivity(query.queryId, query.cluster.name, true);
-      query.submission.slots?.bind(query.queryId, query.cluster.name);
-    }
+    const { queryId, cluster, proxied, submission, route } = query;
+    this.#dependencies.outcomes.begin(queryId, this.#dependencies.recorder.factsOf(proxied, submission, route));
+    query.answer.whenKnown((goesOn) => {
+      if (!goesOn) return;
+      this.#dependencies.runningQueries.noteActivity(queryId, cluster.name, true);
+      submission.slots?.bind(queryId, cluster.name);
+    });
     const storing = this.#noteTransaction(query);
     if (storing === null) this.#recordAndRelease(query, answer);
     else {

@@ -4,7 +4,7 @@ import type { RunningQueryRepository, RunningQueryRow } from '../../store/store.
 
 /** What the running queries are shared and kept with. */
 export interface RunningQueryDependencies {
-  readonly repository: RunningQueryRepository;
+  readonly repository: Omit<RunningQueryRepository, 'list'>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -57,9 +57,15 @@ export class RunningQueries {
   #timer: NodeJS.Timeout | null = null;
   #writing: Promise<void> | null = null;
   #away = false;
+  #isSame: (one: string, other: string) => boolean = (one, other) => one === other;
 
   constructor(dependencies: RunningQueryDependencies) {
     this.#dependencies = dependencies;
+  }
+
+  /** @param isSame whether two names of clusters mean the same engine; until this is called, those that are equal */
+  compareClusters(isSame: (one: string, other: string) => boolean): void {
+    this.#isSame = isSame;
   }
 
   /** Begins to share them with the other replicas. */
@@ -82,7 +88,7 @@ export class RunningQueries {
     const now = this.#dependencies.clock.now();
     const query = this.#running.get(queryId);
     if (query !== undefined) {
-      if (query.cluster === cluster) query.lastSeen = now;
+      if (this.#isSame(query.cluster, cluster)) query.lastSeen = now;
       return;
     }
     if (this.#running.size >= MAX_QUERIES) this.#forgetOldest();
@@ -98,7 +104,7 @@ export class RunningQueries {
   /** A query is over, as the answer of a cluster says; of a query on another cluster it says nothing. */
   noteEnd(queryId: string, cluster: string): void {
     const query = this.#running.get(queryId);
-    if (query !== undefined && query.cluster !== cluster) return;
+    if (query !== undefined && !this.#isSame(query.cluster, cluster)) return;
     this.#running.delete(queryId);
     // One that this replica saw from begin to end within an interval was never written; others may have been written by another.
     if (query === undefined || query.stored !== null || this.#isOld(query)) this.#ended.add(queryId);

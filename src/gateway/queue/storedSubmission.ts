@@ -92,7 +92,7 @@ export function submissionOf(
  * @param startedAt monotonic milliseconds at which its client sent it
  */
 export function requestOf(stored: StoredSubmission, response: ServerResponse, startedAt: number): ProxiedRequest {
-  const { rawTarget, headers, connection, httpVersion, certificateUser } = stored;
+  const { rawTarget, headers, connection, httpVersion, certificateUser, user } = stored;
   const request = {
     rawHeaders: headers,
     // A socket of a kind of its own for each: what is known of connections is kept by socket.
@@ -116,6 +116,7 @@ export function requestOf(stored: StoredSubmission, response: ServerResponse, st
     statementPath: true,
     kind: 'submission',
     certificateUser,
+    ...(user.user !== null && user.mapping?.isForwarded === true ? { forwardedUser: user.user } : {}),
     startedAt,
     trace: null,
     // Its client's own requests are counted; this one is the gateway's.

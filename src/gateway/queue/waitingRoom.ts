@@ -11,6 +11,7 @@ import type { Submission } from '../exchanges/submission.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { CapturedResponse } from './capturedResponse.ts';
 import { QueuedIds } from './queuedAnswer.ts';
+import type { QueuedEnd, QueuedEnds } from './queuedEnds.ts';
 import { type PollAnswers, QueuedPolls, type QueuedState } from './queuedPolls.ts';
 import type { QueueKey } from './queueKey.ts';
 import {
@@ -70,6 +71,8 @@ export interface WaitingRoomDependencies {
   /** Sends a request on to the cluster of a query. */
   readonly followUp: (proxied: ProxiedRequest, engineId: string) => void;
   readonly answers: PollAnswers;
+  /** Keeps how queries ended that no cluster took. */
+  readonly ends: Pick<QueuedEnds, 'note'>;
   readonly clock: Clock;
   readonly logger: Logger;
   /** In [0, 1): sets the ids of this replica apart. */
@@ -270,12 +273,14 @@ export class WaitingRoom {
    * Ends a query whose replica died while it was being submitted: a cluster may have it.
    * @throws GatewayError while the database is unavailable
    */
-  async endLost({ id, replica }: QueuedQueryRow): Promise<void> {
-    const { repository, key } = this.#dependencies;
+  async endLost({ id, replica, waitingMs }: QueuedQueryRow): Promise<void> {
+    const { repository, key, ends } = this.#dependencies;
     const message = lostText('the gateway replica that sent it ended');
     const refusal: Refusal = { reason: 'queue_lost', message, queryId: id };
     const answer = key.seal('answer', id, encodeOutcome({ kind: 'refusal', refusal }));
-    await repository.end(id, replica, 'submitting', { state: 'failed', engineId: null, answer });
+    const stored = this.#opened(id, await repository.request(id, replica));
+    const isEnded = await repository.end(id, replica, 'submitting', { state: 'failed', engineId: null, answer });
+    if (isEnded) ends.note(id, stored, waitingMs, refusal);
   }
 
   /** What came of a query, as its row has it; null where the row has it no more. */
@@ -286,10 +291,10 @@ export class WaitingRoom {
 
   /**
    * Takes a query out of the queue; one that is on its way to a cluster is cancelled there.
-   * @param refusal what its client gets when it asks again; null: that there is no such query
+   * @param end what its client gets when it asks again, or why nobody will
    * @returns false where this replica has it not
    */
-  drop(id: string, refusal: Refusal | null = null): boolean {
+  drop(id: string, end: QueuedEnd = 'CANCELLED'): boolean {
     const query = this.#queries.get(id);
     if (query === undefined) return false;
     if (query.stage === 'submitting') {
@@ -297,16 +302,34 @@ export class WaitingRoom {
       return true;
     }
     if (query.stage === 'ended') return true;
-    if (refusal !== null) {
-      void this.#end(query, 'waiting', refusal);
+    if (typeof end !== 'string') {
+      void this.#end(query, 'waiting', end);
       return true;
     }
     this.#release(query);
     query.polls.answerAll((proxied) =>
       this.#dependencies.answers.refuse(proxied, id, 'unknown_query', `Query ${id} was cancelled.`),
     );
-    void this.#persist('delete', id, () => this.#dependencies.repository.remove(id));
+    void this.#remove(query, end);
     return true;
+  }
+
+  /** Deletes the row of a query that its client gave up. */
+  async #remove({ id, since }: HeldQuery, end: QueuedEnd): Promise<void> {
+    const { repository, ends, clock } = this.#dependencies;
+    const stored = await this.#readBack(id);
+    const isRemoved = await this.#persist('delete', id, () => repository.remove(id));
+    if (isRemoved === true) ends.note(id, stored, clock.monotonic() - since, end);
+  }
+
+  /** What a query that waits here would have sent; null where that cannot be read now. Never rejects. */
+  async #readBack(id: string): Promise<StoredSubmission | null> {
+    const { repository, replica } = this.#dependencies;
+    try {
+      return this.#opened(id, await withTimeLimit(repository.request(id, replica), STORE_PATIENCE_MS));
+    } catch {
+      return null;
+    }
   }
 
   /** Moves a query before all others of its group that wait here. @returns false where this replica has it not */
@@ -327,7 +350,7 @@ export class WaitingRoom {
     this.#isObeying = true;
     try {
       for (const { id, command, movedAt } of await repository.commands(replica)) {
-        if (command !== null) this.drop(id, command === 'kill' ? { ...killed, queryId: id } : null);
+        if (command !== null) this.drop(id, command === 'kill' ? { ...killed, queryId: id } : 'CANCELLED');
         else if (movedAt !== null) this.#moveFirst(id, movedAt);
       }
     } catch (error) {
@@ -375,7 +398,7 @@ export class WaitingRoom {
       }
       for (const id of silent.length === 0 ? [] : await repository.unpolled(silent, ABANDONED_AFTER_MS)) {
         logger.info({ queryId: id }, 'a waiting query is dropped: nobody has asked for it for 5 minutes');
-        this.drop(id, null);
+        this.drop(id, 'ABANDONED');
       }
       if (asleep.length > 0) await this.#wakeAsked(asleep);
     } catch (error) {
@@ -596,12 +619,14 @@ export class WaitingRoom {
       if (this.#stopping || query.isCancelled) {
         await repository.putBack(query.id, replica);
         this.#release(query);
-        if (query.isCancelled) await repository.remove(query.id);
+        if (query.isCancelled && (await repository.remove(query.id))) {
+          this.#dependencies.ends.note(query.id, stored, clock.monotonic() - query.since, 'CANCELLED');
+        }
       } else if (await repository.putBack(query.id, replica)) this.#admit(query, stored);
       else this.#release(query);
       return;
     }
-    await this.#end(query, 'submitting', outcomeForClient(query.id, outcome), engineIdOf(outcome));
+    await this.#end(query, 'submitting', outcomeForClient(query.id, outcome), engineIdOf(outcome), stored);
     if (query.isCancelled && outcome.kind === 'answer') this.#cancelAtCluster(stored, outcome);
   }
 
@@ -652,8 +677,9 @@ export class WaitingRoom {
     from: 'waiting' | 'submitting',
     end: Refusal | StoredOutcome,
     engineId: string | null = null,
+    sent: StoredSubmission | null = null,
   ): Promise<void> {
-    const { repository, key, replica, answers } = this.#dependencies;
+    const { repository, key, replica, answers, ends, clock } = this.#dependencies;
     const { id } = query;
     const outcome: StoredOutcome = 'kind' in end ? end : { kind: 'refusal', refusal: { ...end, queryId: id } };
     if (from === 'waiting') {
@@ -661,6 +687,8 @@ export class WaitingRoom {
       query.slots?.release();
     }
     query.stage = 'ended';
+    const refusal = outcome.kind === 'refusal' ? outcome.refusal : null;
+    const submission = refusal === null ? null : (sent ?? (await this.#readBack(id)));
     const answer = key.seal('answer', id, encodeOutcome(outcome));
     const state = engineId === null ? 'failed' : 'submitted';
     const stored = this.#persist('end', id, () => repository.end(id, replica, from, { state, engineId, answer }));
@@ -671,6 +699,7 @@ export class WaitingRoom {
       this.#answerLater(query);
       return;
     }
+    if (refusal !== null) ends.note(id, submission, clock.monotonic() - query.since, refusal);
     query.outcome = outcome;
     query.polls.answerAll((proxied) => answers.outcome(proxied, id, outcome));
     await stored;

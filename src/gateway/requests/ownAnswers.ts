@@ -9,6 +9,7 @@ import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
 import type { GatewayAnswers } from '../exchanges/gatewayAnswers.ts';
 import type { RequestHeaders } from '../headers/requestHeaders.ts';
 import type { DataPlaneMetrics } from '../metrics/dataPlaneMetrics.ts';
+import type { RefusalIds } from '../outcomes/refusalIds.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { codeOf } from '../upstreams/clusterError.ts';
 
@@ -19,20 +20,20 @@ export interface OwnAnswersDependencies {
   readonly metrics: DataPlaneMetrics;
   readonly logger: Logger;
   readonly clock: Clock;
+  readonly refusalIds: RefusalIds;
   readonly settings: () => DataPlaneSettings;
 }
 
 /** Answers to proxied requests that the gateway gives itself, and the note of each request's end. */
 export class OwnAnswers implements GatewayAnswers {
   readonly #dependencies: OwnAnswersDependencies;
-  #refusals = 0;
 
   constructor(dependencies: OwnAnswersDependencies) {
     this.#dependencies = dependencies;
   }
 
   refuse(proxied: ProxiedRequest, refusal: Refusal): void {
-    const { metrics, headers, settings, logger } = this.#dependencies;
+    const { metrics, headers, settings, logger, refusalIds } = this.#dependencies;
     metrics.refusal(refusal.reason);
     proxied.trace?.noteFailure(refusal.reason);
     const client = headers.clientOf(proxied.request);
@@ -40,7 +41,7 @@ export class OwnAnswers implements GatewayAnswers {
       statementPath: proxied.statementPath,
       statementErrors: settings().statementErrors,
       baseUrl: `${client.scheme}://${client.host}:${client.port}`,
-      fallbackId: this.#refusalId(),
+      fallbackId: refusalIds.next(),
     });
     logger.debug(
       { reason: refusal.reason, path: proxied.target.path, method: proxied.method, status: rendered.status },
@@ -79,17 +80,6 @@ export class OwnAnswers implements GatewayAnswers {
     const { clock, metrics } = this.#dependencies;
     const seconds = (clock.monotonic() - proxied.startedAt) / 1000;
     metrics.request(proxied.kind, proxied.method, status, seconds, cluster);
-  }
-
-  /** An id for results objects of refusals: of the form of ids, but never of a coordinator. */
-  #refusalId(): string {
-    const stamp = new Date(this.#dependencies.clock.now())
-      .toISOString()
-      .replace(/[-:]/g, '')
-      .slice(0, 15)
-      .replace('T', '_');
-    this.#refusals = (this.#refusals + 1) % 100_000;
-    return `${stamp}_${String(this.#refusals).padStart(5, '0')}_refused`;
   }
 }
 

@@ -1,13 +1,23 @@
 import type { ProductNames } from '../../model/names.ts';
 import type { Routed, RouterChain } from '../../routing/routers/routerChain.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
+import { userRefusal } from '../../routing/userRefusal.ts';
 import { mayKillQuery } from '../analysis/killQuery.ts';
 import type { Analysis, RequestAnalyzer } from '../analysis/requestAnalyzer.ts';
 import type { BodyStart } from '../bodies/body.ts';
 import type { RequestHeaders } from '../headers/requestHeaders.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
+import { noteUser } from './mappedRequests.ts';
 import { ProxiedRuleRequest } from './proxiedRuleRequest.ts';
 import type { RequestSteps } from './requestSteps.ts';
+
+/** What became of a submission: a decision, or the refusal of the routers or of the user mapping. */
+export type RoutedSubmission =
+  | Extract<Routed, { readonly refusal: null }>
+  | Pick<Exclude<Routed, { readonly refusal: null }>, 'refusal' | 'rule'>;
+
+/** Takes a submission that was routed, with what is known of it. */
+type TakeSubmission = (routed: RoutedSubmission, analysis: Analysis) => void;
 
 /** What requests are routed with. */
 export interface RequestRoutingDependencies {
@@ -33,20 +43,36 @@ export class RequestRouting {
    * Routes a submission.
    * @param next gets the decision; the query properties are null where the statement did not have to be analysed
    */
-  submission(proxied: ProxiedRequest, body: BodyStart, next: (routed: Routed, analysis: Analysis) => void): void {
+  submission(proxied: ProxiedRequest, body: BodyStart, next: TakeSubmission): void {
     const { analyzer, table, steps } = this.#dependencies;
     const { current } = table;
     proxied.trace?.step('analysis');
     const whole = body.complete ? body : null;
     if (this.#needsAnalysis(proxied, whole, current)) {
       steps.settle(proxied, analyzer.analyze(proxied.request, whole, true), (analysis) =>
-        this.#decide(proxied, current, analysis, body, (routed) => next(routed, analysis)),
+        this.#admit(proxied, analysis, next, () =>
+          this.#decide(proxied, current, analysis, body, (routed) => next(routed, analysis)),
+        ),
       );
     } else {
-      steps.settle(proxied, analyzer.user(proxied.request), (user) =>
-        this.#decide(proxied, current, null, body, (routed) => next(routed, { user, queryProperties: null })),
-      );
+      steps.settle(proxied, analyzer.user(proxied.request), (user) => {
+        const analysis = { user, queryProperties: null };
+        this.#admit(proxied, analysis, next, () =>
+          this.#decide(proxied, current, null, body, (routed) => next(routed, analysis)),
+        );
+      });
     }
+  }
+
+  /** Goes on with a submission, unless the user mapping refuses its user. */
+  #admit(proxied: ProxiedRequest, analysis: Analysis, refuse: TakeSubmission, goOn: () => void): void {
+    const refusal = userRefusal(analysis.user);
+    if (refusal !== null) {
+      refuse({ refusal, rule: null }, analysis);
+      return;
+    }
+    noteUser(proxied, analysis.user);
+    goOn();
   }
 
   /** Routes any other request that is about no query: its body is not read before. */

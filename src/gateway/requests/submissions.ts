@@ -2,7 +2,6 @@ import type { Clock } from '../../model/clock.ts';
 import { DEFAULT_QUEUE } from '../../routing/admissionPolicy.ts';
 import { isQueuedId } from '../../routing/queryId.ts';
 import type { Refusal } from '../../routing/refusal.ts';
-import type { Routed } from '../../routing/routers/routerChain.ts';
 import type { Admission, AdmissionWait } from '../admission/admission.ts';
 import { type HandOver, HeldSubmissions } from '../admission/heldSubmissions.ts';
 import type { Analysis } from '../analysis/requestAnalyzer.ts';
@@ -16,7 +15,7 @@ import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { QueuedKills } from '../queue/queuedKills.ts';
 import type { PollAnswers } from '../queue/queuedPolls.ts';
 import type { WaitingRoom } from '../queue/waitingRoom.ts';
-import type { RequestRouting } from './requestRouting.ts';
+import type { RequestRouting, RoutedSubmission } from './requestRouting.ts';
 import type { RequestSteps } from './requestSteps.ts';
 import type { SubmissionBinding } from './submissionBinding.ts';
 import type { SubmissionBodies } from './submissionBodies.ts';
@@ -41,7 +40,7 @@ export interface SubmissionsDependencies {
   readonly steps: RequestSteps;
   readonly answers: Pick<GatewayAnswers, 'refuse'>;
   readonly metrics: Pick<DataPlaneMetrics, 'submission'>;
-  readonly recorder: Pick<QueryRecorder, 'logDenied'>;
+  readonly recorder: Pick<QueryRecorder, 'recordRefused' | 'recordUndecided'>;
   readonly clock: Pick<Clock, 'monotonic'>;
 }
 
@@ -91,11 +90,11 @@ export class Submissions {
   }
 
   /** The routers have decided: refuses the query, or binds it to a cluster where only one can take it. */
-  #take(proxied: ProxiedRequest, body: BodyStart, routed: Routed, { user, queryProperties }: Analysis): void {
+  #take(proxied: ProxiedRequest, body: BodyStart, routed: RoutedSubmission, { user, queryProperties }: Analysis): void {
     if (routed.refusal !== null) {
       const { refusal, rule } = routed;
-      this.#dependencies.answers.refuse(proxied, refusal);
-      if (refusal.reason === 'denied') this.#dependencies.recorder.logDenied(proxied, user, rule);
+      const { answers, recorder } = this.#dependencies;
+      answers.refuse(proxied, recorder.recordUndecided(refusal, proxied, { user, body, rule }));
       return;
     }
     const submission = { body, user, decision: routed.decision, about: null, transaction: null, slots: null };
@@ -127,8 +126,11 @@ export class Submissions {
       return;
     }
     this.#steps.settle(proxied, binding, (bound) => {
-      if (bound.refusal !== null) this.#dependencies.answers.refuse(proxied, bound.refusal);
-      else {
+      if (bound.refusal !== null) {
+        const { answers, recorder } = this.#dependencies;
+        const route = { decision: submission.decision, cluster: null, fallback: false, steps: null, attempts: null };
+        answers.refuse(proxied, recorder.recordRefused(bound.refusal, proxied, submission, route));
+      } else {
         const { about, transaction } = bound;
         const { decision, user } = submission;
         const request = { decision, user, headers: proxied.request.rawHeaders };

@@ -46,7 +46,7 @@ export class CertificateIdentities {
   }
 }
 
-/** Headers are bytes: ISO-8859-1, as the reference sends them, and UTF-8 for names beyond it. */
-function headerText(user: string): string {
+/** A name as the value of a header. Headers are bytes: ISO-8859-1, as the reference sends them, and UTF-8 for names beyond it. */
+export function headerText(user: string): string {
   return Buffer.from(user, 'latin1').toString('latin1') === user ? user : Buffer.from(user).toString('latin1');
 }

@@ -3,18 +3,20 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { LRUCache } from 'lru-cache';
-import { certificateNames } from '../../model/certificateNames.ts';
+import { type CertificateNames, certificateNames } from '../../model/certificateNames.ts';
 import type { Clock } from '../../model/clock.ts';
 import { growingTo } from '../../model/growingCache.ts';
 import { headerValues } from '../../model/rawHeaders.ts';
 import { plainAddress, type TrustPeer } from '../headers/trustedProxies.ts';
 import { certificateInHeader } from './certificateHeader.ts';
-import type { MappedUser, UserMapping } from './userMapping.ts';
+import type { MappedUser } from './mappingRules.ts';
+import { byCertificate, type UserEvidence } from './userEvidence.ts';
+import type { UserMapping } from './userMapping.ts';
 
 /** Whether a request comes with a client certificate, and what user it stands for. */
 export type CertificateUser =
   | { readonly kind: 'none' }
-  | { readonly kind: 'user'; readonly user: string }
+  | { readonly kind: 'user'; readonly user: string; readonly evidence: UserEvidence }
   /** It came with one that is not believed, or that stands for no user; a sentence for the client says why. */
   | { readonly kind: 'refused'; readonly why: string };
 
@@ -112,14 +114,17 @@ export class ClientCertificates {
 
   #read(certificate: X509Certificate): Reading {
     let mapped: MappedUser;
+    let names: CertificateNames;
     try {
-      mapped = this.#mapping(certificateNames(certificate));
+      names = certificateNames(certificate);
+      mapped = this.#mapping(names);
     } catch (error) {
-      mapped = { refusal: `its names cannot be read (${error instanceof Error ? error.message : String(error)})` };
+      const why = `its names cannot be read (${error instanceof Error ? error.message : String(error)})`;
+      return refused(`The client certificate stands for no user: ${why}.`);
     }
     if ('refusal' in mapped) return refused(`The client certificate stands for no user: ${mapped.refusal}.`);
     const { validFromDate, validToDate } = certificate;
-    const result = { kind: 'user', user: mapped.user } as const;
+    const result = { kind: 'user', user: mapped.user, evidence: byCertificate(names) } as const;
     return { result, from: validFromDate.getTime(), until: validToDate.getTime() };
   }
 }

@@ -28,3 +28,14 @@ function jsonPart(part: string): Claims | null {
     return null;
   }
 }
+
+/** A claim by its name, which may hold dots (namespaced claims), else by the path that the dots make. */
+export function claimOf(claims: Claims, name: string): unknown {
+  if (Object.hasOwn(claims, name)) return claims[name];
+  let value: unknown = claims;
+  for (const part of name.split('.')) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, part)) return undefined;
+    value = (value as Record<string, unknown>)[part];
+  }
+  return value;
+}

@@ -1,28 +1,20 @@
-import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from 'jose';
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import type { Claims } from './jwtClaims.ts';
 import { EXCHANGE_MEMORY_MS, FAILURE_MEMORY_MS } from './tokenExchange.ts';
+import { CLOCK_TOLERANCE_S, type TokenIssuer } from './tokenIssuer.ts';
 import { type Remembered, TokenMemory } from './tokenMemory.ts';
 import type { UserMetrics } from './userMetrics.ts';
 
-/** Time after which fetching keys counts as failed. */
-const KEYS_TIMEOUT_MS = 5_000;
-/** Time that keys are used before they are fetched again. */
-const KEYS_MAX_AGE_MS = 10 * 60_000;
-/** Difference of clocks that is let pass, in seconds. */
-const CLOCK_TOLERANCE_S = 30;
 /** Time that is remembered that the keys could not be had. */
 const KEYS_FAILURE_MEMORY_MS = 5_000;
 const LIMITS = { entries: 10_000, inFlight: 256 } as const;
 
-/** What verification needs (`requestAnalyzerConfig.jwksUrl`, `issuer`, `audience`). */
+/** What verification needs. */
 export interface JwtVerifierOptions {
-  readonly jwksUrl: string;
-  /** Issuer that tokens must name; null for any. */
-  readonly issuer: string | null;
-  /** Audience that tokens must name; null for any. */
-  readonly audience: string | null;
+  /** Name in `requestAnalyzerConfig.tokenIssuers`; empty for that of `requestAnalyzerConfig.jwksUrl`. */
+  readonly name: string;
+  readonly issuer: TokenIssuer;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: UserMetrics;
@@ -36,21 +28,16 @@ export interface Verified {
 const unverified: Verified = { claims: null };
 
 /**
- * Verifies JWTs by the keys of a JWKS endpoint: signature, expiry, issuer and audience. Remembers what it verified until
- * the token expires, at most 10 minutes, and what failed 30 seconds.
+ * Verifies JWTs of one issuer. Remembers what it verified until the token expires, at most 10 minutes, and what failed 30
+ * seconds.
  */
 export class JwtVerifier {
   readonly #options: JwtVerifierOptions;
   readonly #memory: TokenMemory<Verified>;
-  readonly #keys: ReturnType<typeof createRemoteJWKSet>;
 
   constructor(options: JwtVerifierOptions) {
     this.#options = options;
     this.#memory = new TokenMemory<Verified>(LIMITS, options.clock);
-    this.#keys = createRemoteJWKSet(new URL(options.jwksUrl), {
-      timeoutDuration: KEYS_TIMEOUT_MS,
-      cacheMaxAge: KEYS_MAX_AGE_MS,
-    });
   }
 
   /** Claims of a token, if it is genuine; at once when it is remembered. Never rejects. */
@@ -59,30 +46,28 @@ export class JwtVerifier {
   }
 
   async #verify(token: string): Promise<Remembered<Verified>> {
-    const { clock, issuer, audience, logger, metrics, jwksUrl } = this.#options;
-    try {
-      const { payload } = await jwtVerify(token, this.#keys, {
-        clockTolerance: CLOCK_TOLERANCE_S,
-        currentDate: new Date(clock.now()),
-        ...(issuer === null ? {} : { issuer }),
-        ...(audience === null ? {} : { audience }),
-      });
-      metrics.token('verification', 'accepted');
-      return { answer: { claims: payload as Claims }, forMs: this.#lifetime(payload) };
-    } catch (error) {
-      const code = error instanceof errors.JOSEError ? error.code : null;
-      const ownFault =
-        code === null || code === 'ERR_JWKS_TIMEOUT' || code === 'ERR_JWKS_INVALID' || code === 'ERR_JOSE_GENERIC';
-      metrics.token('verification', ownFault ? 'failed' : 'refused');
-      if (ownFault) logger.warn({ jwksUrl, reason: code ?? (error as Error).name }, 'the keys of JWTs cannot be had');
-      return { answer: unverified, forMs: ownFault ? KEYS_FAILURE_MEMORY_MS : FAILURE_MEMORY_MS };
+    const { name, issuer, logger, metrics } = this.#options;
+    const verified = await issuer.verify(token);
+    switch (verified.kind) {
+      case 'accepted':
+        metrics.token('verification', 'accepted', name);
+        return { answer: { claims: verified.claims }, forMs: this.#lifetime(verified.claims) };
+      case 'refused':
+        metrics.token('verification', 'refused', name);
+        return { answer: unverified, forMs: FAILURE_MEMORY_MS };
+      case 'unavailable': {
+        metrics.token('verification', 'failed', name);
+        const { jwksUrl, issuer: iss } = issuer.settings;
+        logger.warn({ issuer: iss, jwksUrl, reason: verified.reason }, 'the keys of JWTs cannot be had');
+        return { answer: unverified, forMs: KEYS_FAILURE_MEMORY_MS };
+      }
     }
   }
 
   /** Time that a verified token is believed without looking again. */
-  #lifetime(payload: JWTPayload): number {
-    if (payload.exp === undefined) return EXCHANGE_MEMORY_MS;
-    const left = (payload.exp + CLOCK_TOLERANCE_S) * 1000 - this.#options.clock.now();
+  #lifetime({ exp }: Claims): number {
+    if (typeof exp !== 'number') return EXCHANGE_MEMORY_MS;
+    const left = (exp + CLOCK_TOLERANCE_S) * 1000 - this.#options.clock.now();
     return Math.max(0, Math.min(EXCHANGE_MEMORY_MS, left));
   }
 }

@@ -17,7 +17,7 @@ export function localUsers(
 ): (headers: RawHeaders) => RequestUser {
   // Metrics of its own: explanations are no requests.
   const users = new UserExtractor(
-    { ...settings, oauthTokenInfoUrl: null, jwksUrl: null },
+    { ...settings, oauthTokenInfoUrl: null, believesClaims: true },
     { ...dependencies, registry: new Registry(), exchangeTimeoutMs: EXCHANGE_TIMEOUT_MS },
   );
   return (headers) => {

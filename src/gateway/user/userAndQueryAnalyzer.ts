@@ -6,6 +6,9 @@ import type { QueryProperties } from '../../sql/queryProperties.ts';
 import type { Analysis, RequestAnalyzer } from '../analysis/requestAnalyzer.ts';
 import type { BodyStart } from '../bodies/body.ts';
 import type { ClientCertificates } from './clientCertificates.ts';
+import type { UserGroups } from './groups/userGroups.ts';
+import type { MappedUsers } from './mappedUsers.ts';
+import { EvidentUser } from './userEvidence.ts';
 import type { UserExtractor } from './userExtractor.ts';
 
 /** What the analyzer joins. */
@@ -13,26 +16,54 @@ export interface UserAndQueryAnalyzerDependencies {
   readonly users: UserExtractor;
   /** Users of client certificates, which come first; null or absent: certificates name no users. */
   readonly certificates?: ClientCertificates | null;
+  /** What maps the names of users; null or absent: they stay as they are. */
+  readonly mapping?: MappedUsers | null;
+  /** Groups of users; null or absent: no source of groups is configured. */
+  readonly groups?: UserGroups | null;
   readonly analyze: AnalyzeLongRequest;
   readonly logger: Logger;
+}
+
+/** An analyzer that can find users alone. */
+export interface UserAnalyzer extends RequestAnalyzer {
+  /** The user without groups. Neither throws nor rejects. */
+  identity(request: IncomingMessage): RequestUser | Promise<RequestUser>;
 }
 
 /** Finds user and query properties of requests. A defect is logged and means "unknown": it never fails a query. */
 export function userAndQueryAnalyzer({
   users,
   certificates,
+  mapping = null,
+  groups = null,
   analyze,
   logger,
-}: UserAndQueryAnalyzerDependencies): RequestAnalyzer {
-  const user = (request: IncomingMessage): RequestUser | Promise<RequestUser> => {
+}: UserAndQueryAnalyzerDependencies): UserAnalyzer {
+  const userOf = (request: IncomingMessage, sources: UserGroups | null): RequestUser | Promise<RequestUser> => {
     try {
       const certificate = certificates?.of(request);
-      if (certificate?.kind === 'user') return { user: certificate.user, userInfo: null };
-      const result = users.user(request.rawHeaders);
+      const claimed =
+        certificate?.kind === 'user'
+          ? new EvidentUser(certificate.user, certificate.evidence)
+          : users.user(request.rawHeaders);
+      const result = mapping === null ? claimed : mapped(claimed, mapping);
+      if (sources !== null) return grouped(request, sources, result);
       return result instanceof Promise ? result.catch((error: unknown) => failedUser(error)) : result;
     } catch (error) {
       return failedUser(error);
     }
+  };
+  const user = (request: IncomingMessage) => userOf(request, groups);
+  const mapped = (user: RequestUser | Promise<RequestUser>, by: MappedUsers) =>
+    user instanceof Promise ? user.then((one) => by.of(one)) : by.of(user);
+  const grouped = (
+    { rawHeaders: headers, socket }: IncomingMessage,
+    sources: UserGroups,
+    result: RequestUser | Promise<RequestUser>,
+  ): RequestUser | Promise<RequestUser> => {
+    const ask = (one: RequestUser) =>
+      one.refusal === undefined ? sources.of(one, { headers, address: socket.remoteAddress }) : one;
+    return result instanceof Promise ? result.then(ask).catch((error: unknown) => failedUser(error)) : ask(result);
   };
   const failedUser = (error: unknown): RequestUser => {
     logger.error({ err: error }, 'the user of a request cannot be found');
@@ -60,6 +91,7 @@ export function userAndQueryAnalyzer({
   };
   return {
     user,
+    identity: (request) => userOf(request, null),
     analyze: (request, body, isSubmission): Analysis | Promise<Analysis> => {
       const queryProperties = properties(request, body, isSubmission);
       const requestUser = user(request);

@@ -8,8 +8,10 @@ import { cookieValue } from '../headers/cookies.ts';
 import { EngineCookieNames } from '../pages/engineCookieName.ts';
 import { basicUser, credentialsOf } from './credentials.ts';
 import { type Claims, LONGEST_TOKEN, unverifiedClaims } from './jwtClaims.ts';
-import { JwtVerifier } from './jwtVerifier.ts';
+import { type KubernetesTokenSettings, KubernetesTokens, type ReviewToken } from './kubernetesTokens.ts';
+import { type RequestIssuer, type RequestIssuerSettings, RequestIssuers } from './requestIssuers.ts';
 import { TokenExchange } from './tokenExchange.ts';
+import { EvidentUser, type UserEvidence } from './userEvidence.ts';
 import { UserMetrics } from './userMetrics.ts';
 import { userName } from './userName.ts';
 
@@ -17,17 +19,17 @@ import { userName } from './userName.ts';
 export type UserSource = 'header' | 'basic' | 'bearer' | 'cookie';
 
 /** How users are found (`requestAnalyzerConfig`, docs/request-user.md). */
-export interface UserSettings {
+export interface UserSettings extends RequestIssuerSettings {
   /** Claim of a JWT that holds the user's name. */
   readonly tokenUserField: string;
   /** UserInfo endpoint for bearer tokens that name no user themselves; null for none. */
   readonly oauthTokenInfoUrl: string | null;
   /** Keys that JWTs are verified with; null: claims are believed. */
   readonly jwksUrl: string | null;
-  readonly issuer: string | null;
-  readonly audience: string | null;
   /** Sources that are asked; their order here does not count. */
   readonly trustedUserSources: readonly UserSource[];
+  /** Tokens of service accounts; null or absent: they are as any. */
+  readonly kubernetesTokens?: KubernetesTokenSettings | null;
 }
 
 /** What the extractor is given. */
@@ -38,7 +40,12 @@ export interface UserExtractorDependencies {
   readonly registry: Registry;
   /** Time limit of one token exchange in milliseconds: `EXCHANGE_TIMEOUT_MS`. */
   readonly exchangeTimeoutMs: number;
+  /** Asks the Kubernetes API server; null or absent: it is not asked. */
+  readonly reviewToken?: ReviewToken | null;
 }
+
+const byHeader: UserEvidence = { source: 'header', claims: null, isVerified: false };
+const byPassword: UserEvidence = { source: 'basic', claims: null, isVerified: false };
 
 /** A step that may have to wait: the user, or null for "ask the next source". */
 type Step = RequestUser | null | Promise<RequestUser | null>;
@@ -50,23 +57,22 @@ type Step = RequestUser | null | Promise<RequestUser | null>;
  * no answer is remembered.
  */
 export class UserExtractor {
-  readonly #settings: UserSettings;
   readonly #trusted: ReadonlySet<UserSource>;
   readonly #names: ProductNames;
   readonly #userKey: string;
   readonly #cookieNames: EngineCookieNames;
   readonly #exchange: TokenExchange | null;
-  readonly #verifier: JwtVerifier | null;
+  readonly #issuers: RequestIssuers;
+  readonly #kubernetes: KubernetesTokens | null;
 
   constructor(settings: UserSettings, dependencies: UserExtractorDependencies) {
     const { names, clock, logger, registry, exchangeTimeoutMs: timeoutMs } = dependencies;
-    this.#settings = settings;
     this.#trusted = new Set(settings.trustedUserSources);
     this.#names = names;
     this.#userKey = names.headerKey('User');
     this.#cookieNames = new EngineCookieNames(names.engineCookiePrefix);
     const metrics = new UserMetrics(registry);
-    const { oauthTokenInfoUrl, jwksUrl, issuer, audience } = settings;
+    const { oauthTokenInfoUrl } = settings;
     this.#exchange =
       oauthTokenInfoUrl === null
         ? null
@@ -77,21 +83,27 @@ export class UserExtractor {
             metrics,
             timeoutMs,
           });
-    this.#verifier = jwksUrl === null ? null : new JwtVerifier({ jwksUrl, issuer, audience, clock, logger, metrics });
+    const { kubernetesTokens = null } = settings;
+    const { reviewToken: review = null } = dependencies;
+    this.#kubernetes =
+      kubernetesTokens === null || review === null
+        ? null
+        : new KubernetesTokens(kubernetesTokens, { review, clock, logger, metrics });
+    this.#issuers = new RequestIssuers(settings, { clock, logger, metrics });
   }
 
   /** The user of a request; `noUser` when no source names one. */
   user(headers: RawHeaders): RequestUser | Promise<RequestUser> {
     if (this.#trusted.has('header')) {
       const user = userName(headerValues(headers, this.#userKey)[0]);
-      if (user !== null) return { user, userInfo: null };
+      if (user !== null) return new EvidentUser(user, byHeader);
     }
     const authorization = headerValues(headers, 'authorization')[0];
     if (authorization !== undefined) {
       if (this.#trusted.has('basic')) {
         const credentials = credentialsOf(authorization, 'basic');
         const user = credentials === null ? null : basicUser(credentials);
-        if (user !== null) return { user, userInfo: null };
+        if (user !== null) return new EvidentUser(user, byPassword);
       }
       if (this.#trusted.has('bearer')) {
         const token = credentialsOf(authorization, 'bearer');
@@ -111,23 +123,31 @@ export class UserExtractor {
   #bearer(token: string): Step {
     if (token.length > LONGEST_TOKEN || /[\s,]/.test(token)) return null;
     const claimed = unverifiedClaims(token);
-    if (claimed !== null && this.#verifier !== null) return this.#verified(token, this.#verifier);
-    const user = claimed === null ? null : this.#userOf(claimed);
-    return user ?? this.#exchanged(token);
+    if (claimed === null) return this.#exchanged(token);
+    const reviewed = this.#kubernetes?.user(token, claimed) ?? null;
+    if (reviewed instanceof Promise) return reviewed.then(named);
+    if (reviewed !== null) return named(reviewed);
+    const issuer = this.#issuers.of(claimed);
+    if (issuer?.verifier !== null) return this.#verified(token, 'bearer', issuer);
+    return this.#userOf(claimed, 'bearer', issuer, false) ?? this.#exchanged(token);
   }
 
   /** The user that an exchange names; null without an exchange or when it names none. */
   #exchanged(token: string): Step {
     const exchanged = this.#exchange === null ? null : this.#exchange.user(token);
-    if (exchanged instanceof Promise) return exchanged.then((answer) => (answer.user === null ? null : answer));
-    return exchanged === null || exchanged.user === null ? null : exchanged;
+    if (exchanged instanceof Promise) return exchanged.then(named);
+    return exchanged === null ? null : named(exchanged);
   }
 
-  /** The user of a JWT that has to be genuine: one that is not is asked about nowhere else. */
-  #verified(token: string, verifier: JwtVerifier): Step {
-    const verified = verifier.verify(token);
-    if (!(verified instanceof Promise)) return this.#userOf(verified.claims);
-    return verified.then(({ claims }) => this.#userOf(claims));
+  /**
+   * The user of a JWT that has to be genuine: one that is not is asked about nowhere else.
+   * @param issuer null: of an issuer that is not accepted
+   */
+  #verified(token: string, source: 'bearer' | 'cookie', issuer: RequestIssuer | null): Step {
+    const verified = issuer?.verifier?.verify(token) ?? null;
+    if (issuer === null || verified === null) return null;
+    if (!(verified instanceof Promise)) return this.#userOf(verified.claims, source, issuer, true);
+    return verified.then(({ claims }) => this.#userOf(claims, source, issuer, true));
   }
 
   /** Value of an engine's cookie, under its own name or as it is kept for a cluster; of several clusters' the first. */
@@ -143,13 +163,27 @@ export class UserExtractor {
     if (token === null) return noUser;
     const claimed = unverifiedClaims(token);
     if (claimed === null) return noUser;
-    if (this.#verifier === null) return this.#userOf(claimed) ?? noUser;
-    const verified = this.#verified(token, this.#verifier);
+    const issuer = this.#issuers.of(claimed);
+    if (issuer?.verifier === null) return this.#userOf(claimed, 'cookie', issuer, false) ?? noUser;
+    const verified = this.#verified(token, 'cookie', issuer);
     return verified instanceof Promise ? verified.then((user) => user ?? noUser) : (verified ?? noUser);
   }
 
-  #userOf(claims: Claims | null): RequestUser | null {
-    const user = claims === null ? null : userName(claims[this.#settings.tokenUserField]);
-    return user === null ? null : { user, userInfo: null };
+  #userOf(
+    claims: Claims | null,
+    source: 'bearer' | 'cookie',
+    { userField, users, groupPrefix }: RequestIssuer,
+    isVerified: boolean,
+  ): RequestUser | null {
+    const named = claims === null ? null : userName(claims[userField]);
+    const user = named === null ? null : userName(users.nameOf(named));
+    if (user === null) return null;
+    const evidence: UserEvidence = { source, claims, isVerified };
+    return new EvidentUser(user, groupPrefix === '' ? evidence : { ...evidence, groupPrefix });
   }
+}
+
+/** Null where there is no user: the next source is asked. */
+function named(user: RequestUser): RequestUser | null {
+  return user.user === null ? null : user;
 }

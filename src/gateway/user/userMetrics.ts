@@ -5,18 +5,19 @@ export type TokenResult = 'accepted' | 'refused' | 'failed';
 
 /** Metrics of user extraction. */
 export class UserMetrics {
-  readonly #tokens: Counter<'kind' | 'result'>;
+  readonly #tokens: Counter<'kind' | 'result' | 'issuer'>;
 
   constructor(registry: Registry) {
     this.#tokens = new Counter({
       name: 'engine_gateway_user_tokens_total',
-      help: 'Tokens asked about, by kind (exchange, verification) and result (accepted, refused, failed); answers from memory are not counted.',
-      labelNames: ['kind', 'result'],
+      help: 'Tokens asked about, by kind (exchange, verification, review), result (accepted, refused, failed) and issuer, its name in requestAnalyzerConfig.tokenIssuers; answers from memory are not counted.',
+      labelNames: ['kind', 'result', 'issuer'],
       registers: [registry],
     });
   }
 
-  token(kind: 'exchange' | 'verification', result: TokenResult): void {
-    this.#tokens.inc({ kind, result });
+  /** @param issuer name of a configured one; empty, which is as no label, for others */
+  token(kind: 'exchange' | 'verification' | 'review', result: TokenResult, issuer = ''): void {
+    this.#tokens.inc({ kind, result, issuer });
   }
 }

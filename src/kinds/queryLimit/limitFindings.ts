@@ -11,11 +11,6 @@ export function limitFindings({ spec }: CheckedManifest): readonly ManifestFindi
       ? []
       : groupFindings(group, `spec.match.routingGroups[${index}]`),
   );
-  if (isRecord(spec.match) && spec.match.groups !== undefined) {
-    const message =
-      'spec.match.groups: no groups of users are known yet, so the limit is about nobody; match users by name or regular expression';
-    findings.push({ severity: 'warning', message, at: 'spec.match.groups' });
-  }
   if (
     spec.maxQueued !== undefined &&
     spec.maxQueued !== 0 &&

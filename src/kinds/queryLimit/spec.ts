@@ -31,7 +31,7 @@ const values = (what: string) =>
 export const Match = Type.Object(
   {
     users: values('Names of users'),
-    groups: values('Groups of users'),
+    groups: values('Groups of users, by the sources of userGroups in the configuration'),
     sources: values('Sources'),
     routingGroups: values('Routing groups that queries are for'),
   },

@@ -29,7 +29,10 @@ export const routingRule: ResourceKind<RuleOutcome> = {
   ],
   selectableFields: ['.spec.priority', '.spec.suspended', '.spec.gatewayClassName'],
   example: { condition: 'request.getHeader("X-Trino-Source") == "airflow"', routeTo: { routingGroup: 'etl' } },
-  ownAccess: { verbs: ['get', 'list', 'watch', 'patch'], why: 'REST replaces rules that exist.' },
+  ownAccess: {
+    verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'],
+    why: 'REST creates, changes and deletes rules.',
+  },
   gauge: { name: 'routing_rules', help: 'RoutingRule resources.' },
   specProblems: ruleProblems,
   findings: ruleFindings,

@@ -4,7 +4,7 @@ import type { CompiledRules, RuleReport } from '../../rules/ruleCompiler.ts';
 import { groupsText, type References } from '../groupReferences.ts';
 import type { ResourceOutcome } from '../outcome.ts';
 import { isPaused } from '../paused.ts';
-import { ROUTING_RULE, type RoutingRule } from './spec.ts';
+import type { RoutingRule } from './spec.ts';
 
 /** What a RoutingRule means. */
 export interface RuleOutcome extends ResourceOutcome {
@@ -14,11 +14,6 @@ export interface RuleOutcome extends ResourceOutcome {
   readonly report: RuleReport | null;
   /** Condition `ResolvedRefs` without its generation. */
   readonly references: References;
-}
-
-/** Whether an outcome is of a RoutingRule. */
-export function isRuleOutcome(outcome: ResourceOutcome): outcome is RuleOutcome {
-  return outcome.key.kind === ROUTING_RULE;
 }
 
 /** Groups and clusters that rules may refer to. */

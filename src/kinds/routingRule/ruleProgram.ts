@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Resource } from '../../model/resource.ts';
+import { routeRights } from '../../rules/boundRights.ts';
 import type { RouteRights } from '../../rules/routeRights.ts';
 import type { CompiledRules, RulesFile } from '../../rules/ruleCompiler.ts';
 import { openPolicy } from '../engineCluster/clusterPolicy.ts';
 import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
 import { isPaused } from '../paused.ts';
-import { routeRights } from './routeRights.ts';
 import { type RuleOutcome, type RuleTargets, ruleOutcomes } from './ruleOutcome.ts';
 import { ruleTargets } from './ruleTargets.ts';
 import type { RoutingRule } from './spec.ts';

@@ -1,4 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
+import { RESOURCE_GROUP_CONFIGURATION } from '../../kinds/resourceGroupConfiguration/spec.ts';
+import type { Condition } from '../../model/condition.ts';
 import { API_GROUP_VERSION } from '../../model/resource.ts';
 import { type ForeignWrite, foreignWriteText } from '../reconcile/foreignWrites.ts';
 import type { Transition } from '../reconcile/statusWriter.ts';
@@ -17,18 +19,15 @@ export type EventDraft = Pick<KubeEvent, 'regarding' | 'action' | 'reason' | 'no
 
 /**
  * The event of a condition's transition; null for one without event: a status that is written for the first time
- * reports only whether the resource is accepted, and what is wrong. Pure.
+ * reports only whether the resource is accepted, and what is wrong; of declared resource groups each change by somebody else. Pure.
  */
 export function transitionEvent({ resource, condition, before }: Transition): EventDraft | null {
   const { type, status, reason, message } = condition;
-  // Each foreign write has an event of its own.
-  if (type === 'Drift') return null;
-  const hasEvent =
-    before === null
-      ? type === 'Accepted' || status === 'False' || type === 'Stalled'
-      : before.status !== condition.status;
-  if (!hasEvent) return null;
-  const bad = type === 'Stalled' ? status === 'True' : status === 'False';
+  const isDrift = type === 'Drift';
+  // Each foreign write of a row has an event of its own.
+  if (isDrift && resource.kind !== RESOURCE_GROUP_CONFIGURATION) return null;
+  if (!(isDrift ? reason !== 'InStep' : isNews(condition, before))) return null;
+  const bad = isDrift || (type === 'Stalled' ? status === 'True' : status === 'False');
   return {
     regarding: regardingResource(referenceTo(resource)),
     action: `Set${type}`,
@@ -36,6 +35,11 @@ export function transitionEvent({ resource, condition, before }: Transition): Ev
     note: cutBytes(`${type}=${status}: ${message}`, MAX_NOTE),
     type: bad ? 'Warning' : 'Normal',
   };
+}
+
+function isNews({ type, status }: Condition, before: Condition | null): boolean {
+  if (before !== null) return before.status !== status;
+  return type === 'Accepted' || status === 'False' || type === 'Stalled';
 }
 
 /**

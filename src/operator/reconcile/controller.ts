@@ -11,14 +11,14 @@ import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import { resourceKinds } from '../../kinds/registry.ts';
 import type { Clock, Random } from '../../model/clock.ts';
-import { keyText, type ResourceKey } from '../../model/resource.ts';
+import { keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
 import { type AdmissionCounts, noCounts } from '../../routing/admissionCounts.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Observation, Store } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { ResourceSource } from '../sources/source.ts';
 import { resourceOfStored } from '../sources/storedResource.ts';
-import type { DeletionGuardSettings, HeldDeletions } from './deletionGuard.ts';
+import type { DeletionGuardSettings, HeldDeletions, OtherLosses } from './deletionGuard.ts';
 import { findDrift } from './drift.ts';
 import { DriftFindings } from './driftFindings.ts';
 import { type ForeignWrite, type ForeignWriteMode, ForeignWrites, type RowAdopter } from './foreignWrites.ts';
@@ -28,11 +28,19 @@ import { ObservedConditions } from './observedConditions.ts';
 import { type ProjectionResult, Projector } from './projector.ts';
 import { Reconciler } from './reconciler.ts';
 import { RefreshSchedule } from './refreshSchedule.ts';
+import type { ResourceEffects } from './resourceEffects.ts';
 import { RoutingState } from './routingState.ts';
 import { ServedResources } from './servedResources.ts';
 import { StatusWriter, type Transition } from './statusWriter.ts';
 import { type DatabaseView, RowWatch } from './unmanagedRows.ts';
 import { WorkQueue } from './workQueue.ts';
+
+/** Where nothing is done elsewhere. */
+const noEffects: Pick<ResourceEffects, 'apply' | 'remove' | 'targets'> = {
+  apply: () => Promise.resolve(),
+  remove: () => Promise.resolve(),
+  targets: { of: () => null },
+};
 
 /** Resources that are reconciled at once: as many are projected in one transaction. */
 const WORKERS = 32;
@@ -62,8 +70,16 @@ export interface ControllerOptions extends ProgramSettings {
   /** `resources.foreignWrites`, as it is now. */
   readonly foreignWrites: () => ForeignWriteMode;
   readonly onForeignWrite: (write: ForeignWrite) => void;
+  /** Called when annotations of a resource were removed as their effect had ended, with the resource as it was. */
+  readonly onEnded?: (before: Resource) => void;
+  /** Called after each refresh of the table: resources may have changed. Must not throw. */
+  readonly onRefresh?: () => void;
+  /** Losses of what resources are made of, which are confirmed with those of resources. */
+  readonly otherLosses?: OtherLosses;
   /** How much of limits is used, for statuses; left out, nothing is counted. */
   readonly admissionCounts?: AdmissionCounts;
+  /** What the leader does elsewhere; left out, nothing. The controller starts and stops it. */
+  readonly effects?: ResourceEffects;
   readonly statusIntervalMs?: number;
   readonly rowPollMs?: number;
   /** Time between two writes of what this replica observed: 2,000. */
@@ -127,6 +143,8 @@ export class Controller {
       allowedServiceNamespaces: options.allowedServiceNamespaces,
       defaultRoutingGroup: options.defaultRoutingGroup,
       policy: options.policy,
+      ...(options.discoveries === undefined ? {} : { discoveries: options.discoveries }),
+      ...(options.ownDatabase === undefined ? {} : { ownDatabase: options.ownDatabase }),
     });
     this.#statuses = new StatusWriter({
       source,
@@ -185,7 +203,9 @@ export class Controller {
       observations: this.#observations,
       counts: options.admissionCounts ?? noCounts,
       table: options.table,
+      effects: options.effects ?? noEffects,
       metrics: options.metrics,
+      onEnded: (before) => options.onEnded?.(before),
       logger,
     });
     this.#queue = new WorkQueue({
@@ -212,6 +232,7 @@ export class Controller {
       leadership,
       clock,
       resources: this.#resources,
+      otherLosses: options.otherLosses ?? null,
       databaseIsAvailable: () => !this.#rows.away,
       rules: () => this.#state.compiled,
     });
@@ -237,6 +258,7 @@ export class Controller {
       leadership.onChange(() => {
         this.#observed.awaitOthers();
         this.#enqueueAll();
+        this.#options.effects?.look();
       }),
       statusLeadership?.onChange(() => this.#enqueueAll()) ?? (() => undefined),
       services.onChange(() => this.scheduleRefresh()),
@@ -252,12 +274,16 @@ export class Controller {
     this.#refresh();
     await statusLeadership?.start();
     await leadership.start();
+    this.#options.effects?.start((key) => {
+      if (leadership.isLeader) this.#queue.add(keyText(key));
+    });
   }
 
   async stop(): Promise<void> {
     for (const stop of this.#stops.splice(0)) stop();
     this.#schedule.stop();
     this.#resources.stop();
+    await this.#options.effects?.stop();
     await this.#queue.stop();
     await this.#statuses.stop();
     await this.#observations.stop();
@@ -283,6 +309,11 @@ export class Controller {
     const isBothRead = synced && (this.#restored || unmanagedRows === 'ignore');
     this.#loaded = isBothRead || ((synced || this.#restored) && table.current.clusters.size > 0);
     return this.#loaded;
+  }
+
+  /** Whether the outcomes are those of the source's resources, rather than of the database's copy. */
+  get isFromSource(): boolean {
+    return this.#resources.fromSource;
   }
 
   /** Whether the database could not be read at the last look. */
@@ -328,14 +359,19 @@ export class Controller {
 
   /** Losses of most resources of a kind that are routed until they are confirmed. */
   get heldDeletions(): readonly HeldDeletions[] {
-    return this.#resources.loss;
+    return [...this.#resources.loss, ...(this.#options.otherLosses?.losses ?? [])];
   }
 
   /** Takes all such losses for meant, on every replica. Rejects with EG_DATABASE_UNAVAILABLE, by which the others hear of it. */
   async confirmDeletions(): Promise<void> {
     await this.#options.store.resources.confirmDeletions();
-    this.#resources.confirmDeletions();
+    this.#believeLosses();
     this.#refresh();
+  }
+
+  #believeLosses(): void {
+    this.#resources.confirmDeletions();
+    this.#options.otherLosses?.confirm();
   }
 
   /** Notes that a resource is about to be deleted by REST, which is no loss; the answer takes that back. */
@@ -383,10 +419,12 @@ export class Controller {
   #refresh(): void {
     const changed = this.#schedule.measure(() => this.#state.refresh(this.#resources.lists()));
     this.#options.metrics.refreshes.inc();
+    this.#options.onRefresh?.();
     for (const key of changed) this.#queue.add(key);
     if (this.#resources.fromSource && !this.#wasFromSource) {
       this.#wasFromSource = true;
       this.#enqueueAll();
+      this.#options.effects?.look();
     }
     const heldKinds = this.#resources.loss.map(({ kind }) => kind).join();
     if (heldKinds === this.#heldKinds) return;
@@ -409,7 +447,7 @@ export class Controller {
   }
 
   #sawDatabase(view: DatabaseView): void {
-    if (this.#confirmations !== null && view.confirmations > this.#confirmations) this.#resources.confirmDeletions();
+    if (this.#confirmations !== null && view.confirmations > this.#confirmations) this.#believeLosses();
     this.#confirmations = view.confirmations;
     this.#forgiveDeletions();
     if (!this.#restored) {

@@ -33,6 +33,13 @@ export interface HeldDeletions {
   readonly names: readonly string[];
 }
 
+/** Losses that somebody else notices: of Services that clusters are made of. */
+export interface OtherLosses {
+  readonly losses: readonly HeldDeletions[];
+  /** Believes all of them. */
+  confirm(): void;
+}
+
 export interface DeletionGuardOptions {
   readonly kind: Kind;
   readonly settings: () => DeletionGuardSettings;

@@ -1,6 +1,7 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import { resourceKinds } from '../../kinds/registry.ts';
+import { SERVICE } from '../../kinds/serviceLookup.ts';
 import type { Clock } from '../../model/clock.ts';
 import { type Kind, keyOf } from '../../model/resource.ts';
 import type { CompiledRules } from '../../rules/ruleCompiler.ts';
@@ -8,6 +9,7 @@ import type { Leadership } from '../leadership/leadership.ts';
 import { countedCalls } from '../sources/kubernetes/apiServerCalls.ts';
 import type { ResourceSource } from '../sources/source.ts';
 import { conditionCounts } from './conditionCounts.ts';
+import type { OtherLosses } from './deletionGuard.ts';
 import { QueueMetrics } from './queueMetrics.ts';
 import type { ServedResources } from './servedResources.ts';
 import type { QueueObserver } from './workQueue.ts';
@@ -19,6 +21,8 @@ export interface ObservedOperator {
   readonly leadership: Pick<Leadership, 'isLeader' | 'name'>;
   readonly clock: Clock;
   readonly resources: Pick<ServedResources, 'heldOf'>;
+  /** Losses of what resources are made of; null: there are none. */
+  readonly otherLosses: Pick<OtherLosses, 'losses'> | null;
   /** Whether the last look at the database could read it. */
   readonly databaseIsAvailable: () => boolean;
   /** All rules as last compiled; null before the first time. */
@@ -78,7 +82,7 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds): Oper
     refreshes: counter('routing_table_refreshes_total', 'Recomputations of the routing table.'),
     statusTransitions: counter('status_transitions_total', 'Conditions that changed in written statuses.'),
     foreignWrites,
-    observe({ source, queue, leadership, clock, resources, databaseIsAvailable, rules }) {
+    observe({ source, queue, leadership, clock, resources, otherLosses, databaseIsAvailable, rules }) {
       gauge('resource_source_available', '1 while the resource source can be read.', () =>
         source.state().available ? 1 : 0,
       );
@@ -103,6 +107,9 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds): Oper
         registers: [registry],
         collect() {
           for (const kind of kinds.names) this.set({ kind }, resources.heldOf(kind)?.held ?? 0);
+          if (otherLosses === null) return;
+          const services = otherLosses.losses.reduce((sum, loss) => sum + loss.held, 0);
+          this.set({ kind: SERVICE }, services);
         },
       });
       new Gauge({

@@ -4,7 +4,7 @@ import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import type { StatusDraft, Stored } from '../../kinds/status.ts';
 import { type ConditionDraft, conditionsAt } from '../../model/condition.ts';
-import { keyOfText, type ResourceStatus } from '../../model/resource.ts';
+import { keyOfText, type Resource, type ResourceStatus } from '../../model/resource.ts';
 import type { AdmissionCounts } from '../../routing/admissionCounts.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Leadership } from '../leadership/leadership.ts';
@@ -17,6 +17,7 @@ import type { ObservationWriter } from './observationWriter.ts';
 import type { ObservedConditions } from './observedConditions.ts';
 import { rowOfOutcome } from './projection.ts';
 import type { Projector } from './projector.ts';
+import type { ResourceEffects } from './resourceEffects.ts';
 import type { RoutingState } from './routingState.ts';
 import type { ServedResources } from './servedResources.ts';
 import type { StatusWriter } from './statusWriter.ts';
@@ -26,7 +27,7 @@ export interface ReconcilerOptions {
   readonly source: Pick<ResourceSource, 'apply' | 'get'>;
   readonly resources: Pick<ServedResources, 'fromSource' | 'heldOf'>;
   readonly state: Pick<RoutingState, 'outcomes'>;
-  readonly leadership: Pick<Leadership, 'isLeader'>;
+  readonly leadership: Pick<Leadership, 'isLeader' | 'fence'>;
   readonly projector: Projector;
   readonly foreignWrites: Pick<ForeignWrites, 'settle' | 'forget' | 'reportLost'>;
   readonly drift: Pick<DriftFindings, 'condition'>;
@@ -37,7 +38,10 @@ export interface ReconcilerOptions {
   readonly observations: Pick<ObservationWriter, 'forget'>;
   readonly counts: AdmissionCounts;
   readonly table: Pick<RoutingTableHolder, 'current'>;
+  readonly effects: Pick<ResourceEffects, 'apply' | 'remove' | 'targets'>;
   readonly metrics: Pick<OperatorMetrics, 'reconcile'>;
+  /** Called when annotations of a resource were removed as their effect had ended, with the resource as it was. */
+  readonly onEnded?: (before: Resource) => void;
   readonly logger: Logger;
 }
 
@@ -77,10 +81,20 @@ export class Reconciler {
     // A foreign write may have changed the resource, which is reconciled again then.
     const outcome = state.outcomes.get(key);
     if (outcome === undefined) return;
+    const { fence } = this.#options.leadership;
+    let effectFailure: unknown = null;
+    try {
+      if (fence !== null) await this.#options.effects.apply(outcome, fence);
+    } catch (error) {
+      effectFailure = error;
+    }
     this.#options.statuses.offer(outcome.resource, this.#status(key, outcome, failure));
     const ended = kinds.of(outcome.key.kind).endedAnnotations(outcome);
-    if (ended.length > 0) await removeEnded(source, outcome.resource, ended, logger);
+    if (ended.length > 0 && (await removeEnded(source, outcome.resource, ended, logger))) {
+      this.#options.onEnded?.(outcome.resource);
+    }
     if (failure !== null) throw failure;
+    if (effectFailure !== null) throw effectFailure;
   }
 
   async #reconcileAbsence(key: string): Promise<void> {
@@ -91,14 +105,17 @@ export class Reconciler {
     statuses.forget(key);
     projector.forget(key);
     if ((await projector.project(key, null)) === 'foreign') foreignWrites.reportLost(key);
+    const { fence } = this.#options.leadership;
+    if (fence !== null) await this.#options.effects.remove(keyOfText(key), fence);
   }
 
   #status(key: string, outcome: ResourceOutcome, failure: unknown): StatusDraft {
-    const { kinds, findings, counts, table, resources } = this.#options;
+    const { kinds, findings, counts, table, resources, effects } = this.#options;
+    const { targets } = effects;
     const stored = this.#storedState(key, outcome, failure);
     const { kind } = outcome.key;
     const loss = resources.heldOf(kind);
-    const own = kinds.of(kind).status(outcome, { stored, table: table.current, findings, counts });
+    const own = kinds.of(kind).status(outcome, { stored, table: table.current, findings, counts, targets });
     // The outcome holds the resource as it was when anything but its status changed last.
     const { status } = this.#options.source.get(outcome.key) ?? outcome.resource;
     const draft = this.#options.observed.complete(key, own, status);

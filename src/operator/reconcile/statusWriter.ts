@@ -26,7 +26,7 @@ export interface StatusWriterOptions {
   readonly intervalMs?: number;
   /** Called after each write: whether it was made, not where another replica leads or the object changed. Must not throw. */
   readonly onWrite?: (isWritten: boolean) => void;
-  /** Called once a condition whose status or reason changed. Must not throw. */
+  /** Called once a condition whose status or reason changed, of a drift also its message. Must not throw. */
   readonly onTransition: (transition: Transition) => void;
 }
 
@@ -176,7 +176,9 @@ export class StatusWriter {
     this.#options.onWrite?.(true);
     for (const condition of status.conditions ?? []) {
       const before = resource.status?.conditions?.find((candidate) => candidate.type === condition.type) ?? null;
-      if (before?.status === condition.status && before.reason === condition.reason) continue;
+      const isOfSameReason = before?.status === condition.status && before.reason === condition.reason;
+      // Each drift is one of its own: its message says what was changed, and when it was noticed.
+      if (isOfSameReason && (condition.type !== 'Drift' || before.message === condition.message)) continue;
       this.#options.onTransition({ resource, condition, before });
     }
   }

@@ -40,5 +40,6 @@ export interface ClusterRegistry {
   update(cluster: RegistryCluster, context: WriteContext): Promise<RegistryWrite>;
   /** Deleting an unknown name is no error. */
   delete(name: string, context: WriteContext): Promise<RegistryDeletion>;
-  setActive(name: string, active: boolean, context: WriteContext): Promise<RegistryWrite>;
+  /** @param version what `activationVersion` says of the cluster; EG_CONFLICT where it was switched since. Left out, whatever it is */
+  setActive(name: string, active: boolean, context: WriteContext, version?: string): Promise<RegistryWrite>;
 }

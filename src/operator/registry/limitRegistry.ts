@@ -6,6 +6,7 @@ import { QUERY_LIMIT, type QueryLimitSpec } from '../../kinds/queryLimit/spec.ts
 import { type GroupOutcome, groupRefusal, isGroupOutcome } from '../../kinds/routingGroup/groupOutcome.ts';
 import { routingGroup } from '../../kinds/routingGroup/kind.ts';
 import { ROUTING_GROUP, type RoutingGroupSpec } from '../../kinds/routingGroup/spec.ts';
+import { ChangeCount } from '../../model/changeCount.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { keyOf, keyText } from '../../model/resource.ts';
 import type { AdmissionCount, AdmissionCounts } from '../../routing/admissionCounts.ts';
@@ -56,6 +57,7 @@ export interface LimitRegistryOptions extends SpecWritesOptions {
 /** Routing groups and query limits as REST lists and changes them (docs/rest-api.md#groups-and-limits). */
 export class LimitRegistry {
   readonly #options: LimitRegistryOptions;
+  readonly #versions = new ChangeCount();
   readonly #groups: SpecWrites;
   readonly #limits: SpecWrites;
 
@@ -74,6 +76,29 @@ export class LimitRegistry {
     return [...declared.map((outcome) => this.#group(outcome)), ...bare.map((name) => this.#bareGroup(name))].sort(
       (a, b) => (a.name === b.name ? rank(a) - rank(b) : a.name < b.name ? -1 : 1),
     );
+  }
+
+  /** Grows whenever `groups` or `limits` may answer something else. */
+  version(): number {
+    return this.#versions.of(this.#versionParts());
+  }
+
+  *#versionParts(): Iterable<unknown> {
+    const { controller, source, table, counts } = this.#options;
+    const countsOf = (count: AdmissionCount | null) => [count?.running, count?.waiting, count?.refused];
+    for (const outcome of controller.outcomes.values()) {
+      if (!isGroupOutcome(outcome) && !isLimitOutcome(outcome)) continue;
+      const key = keyOf(outcome.resource);
+      yield* [outcome, source.get(key), source.provenance(key)?.place];
+      if (isLimitOutcome(outcome)) yield* countsOf(counts.limit(`${key.namespace}/${key.name}`));
+    }
+    for (const [name, clusters] of table.current.groups) {
+      yield name;
+      yield* countsOf(counts.group(name));
+      for (const cluster of clusters) {
+        yield* [cluster.name, cluster.active, cluster.health.status, cluster.maxRunningQueries];
+      }
+    }
   }
 
   /** The routing group of a name; null: it has neither clusters nor a resource. */

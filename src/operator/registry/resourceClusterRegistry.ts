@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import {
+  type ActiveOverride,
   effectiveActive,
   overrideAnnotation,
   overrideOf,
@@ -9,6 +10,8 @@ import { type ClusterOutcome, isClusterOutcome } from '../../kinds/engineCluster
 import { type ClusterPolicy, type PolicyRefusal, policyRefusal } from '../../kinds/engineCluster/clusterPolicy.ts';
 import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
 import { clusterProblems } from '../../kinds/engineCluster/validation.ts';
+import { discoveryOwner } from '../../kinds/engineClusterDiscovery/ownership.ts';
+import { ENGINE_CLUSTER_DISCOVERY, WEIGHT_ANNOTATION } from '../../kinds/engineClusterDiscovery/spec.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { RegistryCluster } from '../../model/registryCluster.ts';
@@ -19,6 +22,7 @@ import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Controller } from '../reconcile/controller.ts';
 import { isEmptyChange } from '../sources/resourceChange.ts';
 import { annotate, type ResourceSource, VersionConflict } from '../sources/source.ts';
+import { activationVersion } from './activationVersion.ts';
 import { referenceTo } from './appliedChange.ts';
 import type { ClusterRegistry, RegistryDeletion, RegistryWrite, WriteContext } from './clusterRegistry.ts';
 import { newResourceKey } from './newResourceKey.ts';
@@ -113,6 +117,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
       const holder = this.#holder(name);
       if (holder !== null) {
         this.#mustNotBePaused(holder);
+        mustNotBeDiscovered(holder, 'deleted', "take its labels from the Service, or narrow the discovery's selector");
         return await this.#deleteResource(holder.resource);
       }
       const row = this.get(name);
@@ -129,7 +134,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     });
   }
 
-  async setActive(name: string, active: boolean, context: WriteContext): Promise<RegistryWrite> {
+  async setActive(name: string, active: boolean, context: WriteContext, version?: string): Promise<RegistryWrite> {
     this.#mayWrite(active ? 'activate a cluster' : 'deactivate a cluster', true);
     return await this.#decided(context, async () => {
       const holder = this.#holder(name);
@@ -137,12 +142,20 @@ export class ResourceClusterRegistry implements ClusterRegistry {
         const row = this.get(name);
         if (row === null)
           throw new GatewayError('EG_NOT_FOUND', `there is no cluster named ${name}`, { field: 'name' });
+        mustBeAsSwitched(name, row.active, null, version);
         // Nothing that is stored and then not accepted may keep a row from being switched.
         if (!this.#canBeResource(row)) return await this.#switchRow(row, active);
         return await this.#create({ ...row, active });
       }
       this.#mustNotBePaused(holder);
       const { resource } = holder;
+      const override = overrideOf(resource);
+      mustBeAsSwitched(
+        name,
+        effectiveActive(resource),
+        override.kind === 'inForce' ? override.override : null,
+        version,
+      );
       const annotation = this.#activeAnnotation(resource, active, context.by);
       if (annotation !== undefined) {
         const annotations = { [ACTIVE_ANNOTATION]: annotation };
@@ -158,6 +171,8 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     const change = clusterChange(resource, holder.routable, wanted);
     this.#mustBeAllowed(wanted, resource.metadata.namespace);
     if (!isEmptyChange(change)) {
+      const fix = `change the template of the discovery, or set the annotations ${WEIGHT_ANNOTATION} and ${ACTIVE_ANNOTATION} of the Service; activate and deactivate work here`;
+      mustNotBeDiscovered(holder, 'changed', fix);
       const expectedVersion = resource.metadata.resourceVersion;
       await this.#options.source.apply(keyOf(resource), change, { force, expectedVersion });
     }
@@ -274,6 +289,31 @@ export class ResourceClusterRegistry implements ClusterRegistry {
   get #timeoutMs(): number {
     return this.#options.projectionTimeoutMs ?? 5_000;
   }
+}
+
+/**
+ * Refuses a write that the discovery of a cluster would undo (docs/discovery.md#what-others-may-change).
+ * @throws GatewayError EG_READ_ONLY saying what to do instead
+ */
+function mustNotBeDiscovered({ registryName, resource }: ClusterOutcome, what: string, fix: string): void {
+  const owner = discoveryOwner(resource);
+  if (owner === null) return;
+  const service = owner.service === null ? '' : ` of the Service ${owner.service}`;
+  const message = `${registryName} is made by the ${ENGINE_CLUSTER_DISCOVERY} ${resource.metadata.namespace}/${owner.name}${service} and cannot be ${what} by REST: ${fix}`;
+  throw new GatewayError('EG_READ_ONLY', message);
+}
+
+/** Refuses a switch that is meant for the cluster as it was switched before. @throws GatewayError EG_CONFLICT saying how it is now */
+function mustBeAsSwitched(
+  name: string,
+  active: boolean,
+  override: ActiveOverride | null,
+  version: string | undefined,
+): void {
+  if (version === undefined || version === activationVersion(active, override)) return;
+  const by = override === null ? '' : ` by ${override.by}${override.at === null ? '' : ` since ${override.at}`}`;
+  const message = `${name} was switched meanwhile: it is ${active ? 'on' : 'off'}${by}; nothing was changed`;
+  throw new GatewayError('EG_CONFLICT', message, { field: 'version' });
 }
 
 function summary({ name, proxyTo, active, routingGroup, externalUrl }: RoutableCluster): RegistryCluster {

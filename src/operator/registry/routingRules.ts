@@ -1,8 +1,10 @@
 import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
+import { isPaused } from '../../kinds/paused.ts';
 import { ruleTargets } from '../../kinds/routingRule/ruleTargets.ts';
 import { DEFAULT_PRIORITY, ROUTING_RULE, type RoutingRuleSpec } from '../../kinds/routingRule/spec.ts';
+import { ChangeCount, MarkedChangeCount } from '../../model/changeCount.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
@@ -16,6 +18,7 @@ import { changeManifestFile } from '../sources/directory/manifestWriter.ts';
 import { type ResourceSource, VersionConflict } from '../sources/source.ts';
 import { type ResourceReference, referenceTo } from './appliedChange.ts';
 import type { WriteContext } from './clusterRegistry.ts';
+import { newResourceKey } from './newResourceKey.ts';
 import type { ApiWrites } from './resourceClusterRegistry.ts';
 import {
   type InventoryRule,
@@ -23,8 +26,9 @@ import {
   type RuleInventoryOptions,
   ruleInventory,
   ruleNamed,
+  ruleResourceParts,
 } from './ruleInventory.ts';
-import { fieldsOf, type RuleFields, replaceRule } from './rulesFile/ruleDocument.ts';
+import { fieldsOf, type RuleFields, removeRule, replaceRule } from './rulesFile/ruleDocument.ts';
 import type { RulesFileWatch } from './rulesFile/rulesFileWatch.ts';
 
 /** A rule as it is listed: the fields of a rules file, where it lives, and what only resources have. */
@@ -45,7 +49,7 @@ export interface ListedRule extends Omit<RuleFields, 'priority'> {
 /** Options of the rules behind the REST API. */
 export interface RoutingRulesOptions {
   readonly source: ResourceSource;
-  readonly controller: Pick<Controller, 'compiledRules' | 'refreshNow' | 'projectNow'>;
+  readonly controller: Pick<Controller, 'compiledRules' | 'refreshNow' | 'projectNow' | 'expectDeletion'>;
   readonly table: Pick<RoutingTableHolder, 'current'>;
   /** The group of queries for which no rule chooses. */
   readonly defaultRoutingGroup: () => string;
@@ -80,6 +84,8 @@ const PROJECTION_TIMEOUT_MS = 5_000;
 /** Rules as REST lists and replaces them, wherever they live (docs/rules.md#changing-rules-by-rest). */
 export class RoutingRules {
   readonly #options: RoutingRulesOptions;
+  readonly #versions = new ChangeCount();
+  readonly #resourceVersions = new MarkedChangeCount();
 
   constructor(options: RoutingRulesOptions) {
     this.#options = options;
@@ -125,17 +131,49 @@ export class RoutingRules {
     return ruleInventory(this.#inventoryParts());
   }
 
+  /** Grows whenever `inventory` may answer something else, apart from what each rule hit. */
+  inventoryVersion(): number {
+    return this.#versions.of(this.#versionParts());
+  }
+
+  /** Routing groups that actions of rules in force name by a literal; by `origin/name`. */
+  groupsNamed(): ReadonlyMap<string, readonly string[]> {
+    return this.#options.controller.compiledRules?.namedGroups ?? new Map();
+  }
+
+  *#versionParts(): Iterable<unknown> {
+    const { source, file, controller, defaultRoutingGroup } = this.#options;
+    const { clusters, admission } = this.#options.table.current;
+    yield this.#resourceVersions.of([source.changeCount(ROUTING_RULE)], () => ruleResourceParts(source));
+    yield* [controller.compiledRules, file?.current ?? null, this.#engine, admission, defaultRoutingGroup()];
+    for (const { name, routingGroup } of clusters.values()) {
+      yield name;
+      yield routingGroup;
+    }
+  }
+
+  get #engine(): RuleInventory['engine'] {
+    const { rulesType, rulesEngineEnabled } = this.#options;
+    return rulesEngineEnabled === false ? 'off' : rulesType === 'EXTERNAL' ? 'external' : 'on';
+  }
+
   /** The rule of a name as `inventory` lists it; null: there is none. */
   byName(name: string): InventoryRule | null {
     return ruleNamed(this.#inventoryParts(), name);
   }
 
   #inventoryParts(): RuleInventoryOptions {
-    const { rulesType, rulesEngineEnabled, file, source, controller, context } = this.#options;
-    const engine = rulesEngineEnabled === false ? 'off' : rulesType === 'EXTERNAL' ? 'external' : 'on';
+    const { file, source, controller, context } = this.#options;
     const { clusters, admission } = this.#options.table.current;
     const targets = ruleTargets([...clusters.values()], admission, this.#options.defaultRoutingGroup());
-    return { source, compiled: controller.compiledRules, file: file?.current ?? null, engine, context, targets };
+    return {
+      source,
+      compiled: controller.compiledRules,
+      file: file?.current ?? null,
+      engine: this.#engine,
+      context,
+      targets,
+    };
   }
 
   /**
@@ -144,11 +182,56 @@ export class RoutingRules {
    * service decides, or two rules have the name), EG_READ_ONLY, EG_API_WRITES_DISABLED, EG_FIELD_OWNED, EG_IMPOSSIBLE
    */
   async update(rule: RuleChange, context: WriteContext): Promise<RuleWrite> {
-    const { rulesType, file, apiWrites } = this.#options;
+    this.#mayWrite('changed');
+    this.#mustCompile(rule);
+    this.#mustBeUnchanged(rule);
+    const home = this.#homeOf(rule.name);
+    if (home === 'resource') return await this.#updateResource(rule, context);
+    mustFitFile(rule);
+    const { defaultPriority } = home.current;
+    await this.#changeFile(home, rule.name, (path, text) => replaceRule(path, text, ruleFields(rule), defaultPriority));
+    return { pending: false, resource: null };
+  }
+
+  /**
+   * Creates the resource of a rule; it is in force when this resolves.
+   * @throws GatewayError EG_CONFLICT (a rule of that name exists, or an external service decides), EG_MALFORMED, EG_READ_ONLY,
+   * EG_API_WRITES_DISABLED, EG_IMPOSSIBLE, EG_SOURCE_UNAVAILABLE
+   */
+  async create(rule: RuleChange): Promise<RuleWrite> {
+    this.#mayWrite('created');
+    this.#mustCompile(rule);
+    const { source, controller } = this.#options;
+    controller.refreshNow();
+    if (this.byName(rule.name) !== null) {
+      throw new GatewayError('EG_CONFLICT', `a rule named ${rule.name} already exists`, { field: 'name' });
+    }
+    const key = newResourceKey(source, ROUTING_RULE, rule.name);
+    return await this.#settle(await source.create({ ...key, spec: newRuleSpec(rule, key.name) }));
+  }
+
+  /**
+   * Deletes the rule of a name where it lives: its resource, or its document of the rules file.
+   * @param version of the rule that the caller has seen; undefined: any
+   * @throws GatewayError EG_NOT_FOUND, EG_CONFLICT (another version, paused, two rules of the name, an external service decides),
+   * EG_READ_ONLY, EG_API_WRITES_DISABLED, EG_IMPOSSIBLE, EG_SOURCE_UNAVAILABLE
+   */
+  async delete(name: string, version: string | undefined): Promise<RuleWrite> {
+    this.#mayWrite('deleted');
+    this.#mustBeUnchanged({ name, version });
+    const home = this.#homeOf(name);
+    if (home === 'resource') return await this.#deleteResource(name, version);
+    const { defaultPriority } = home.current;
+    await this.#changeFile(home, name, (path, text) => removeRule(path, text, name, defaultPriority));
+    return { pending: false, resource: null };
+  }
+
+  #mayWrite(what: string): void {
+    const { rulesType, apiWrites } = this.#options;
     if (apiWrites() !== 'enabled') {
       throw new GatewayError(
         'EG_API_WRITES_DISABLED',
-        `resources.apiWrites is ${apiWrites()}: rules cannot be changed by REST`,
+        `resources.apiWrites is ${apiWrites()}: rules cannot be ${what} by REST`,
       );
     }
     if (rulesType === 'EXTERNAL') {
@@ -157,25 +240,24 @@ export class RoutingRules {
         'routingRules.rulesType is EXTERNAL: an external service computes the rules',
       );
     }
-    this.#mustCompile(rule);
-    this.#mustBeUnchanged(rule);
-    const resource = this.#resourceOf(rule.name);
+  }
+
+  /** Where the rule of a name lives. @throws GatewayError EG_NOT_FOUND, EG_CONFLICT where it does so twice */
+  #homeOf(name: string): 'resource' | RulesFileWatch {
+    const { file } = this.#options;
+    const resource = this.#resourceOf(name);
     const documents = file === null ? [] : parseRulesFile(file.current).documents;
-    const isInFile = documents.some((document) => document.rule.name === rule.name);
+    const isInFile = documents.some((document) => document.rule.name === name);
     if (resource !== null && isInFile) {
       throw new GatewayError(
         'EG_CONFLICT',
-        `both the rules file and a resource have a rule named ${rule.name}; give them different names`,
+        `both the rules file and a resource have a rule named ${name}; give them different names`,
         { field: 'name' },
       );
     }
-    if (resource !== null) return await this.#updateResource(rule, context);
-    if (file === null || !isInFile) {
-      throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${rule.name}`, { field: 'name' });
-    }
-    mustFitFile(rule);
-    await this.#updateFile(file, rule);
-    return { pending: false, resource: null };
+    if (resource !== null) return 'resource';
+    if (file !== null && isInFile) return file;
+    throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${name}`, { field: 'name' });
   }
 
   #mustCompile(rule: RuleChange): void {
@@ -186,7 +268,7 @@ export class RoutingRules {
   }
 
   /** Refuses to overwrite what the caller has not seen. */
-  #mustBeUnchanged({ name, version }: RuleChange): void {
+  #mustBeUnchanged({ name, version }: { readonly name: string; readonly version?: string | undefined }): void {
     if (version === undefined) return;
     const present = this.byName(name);
     if (present === null || present.version === version) return;
@@ -207,12 +289,17 @@ export class RoutingRules {
     return sameName[0] ?? null;
   }
 
-  async #updateFile(file: RulesFileWatch, rule: RuleChange): Promise<void> {
-    const { path, defaultPriority } = file.current;
+  /** @param change makes the new text; null: it has no rule of that name */
+  async #changeFile(
+    file: RulesFileWatch,
+    name: string,
+    change: (path: string, text: string) => Promise<string | null>,
+  ): Promise<void> {
+    const { path } = file.current;
     await changeManifestFile(dirname(path), path, async (present) => {
-      const after = present === null ? null : await replaceRule(path, present, ruleFields(rule), defaultPriority);
+      const after = present === null ? null : await change(path, present);
       if (after === null)
-        throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${rule.name} any more`, { field: 'name' });
+        throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${name} any more`, { field: 'name' });
       return after;
     });
     await file.look();
@@ -220,7 +307,7 @@ export class RoutingRules {
   }
 
   async #updateResource(rule: RuleChange, context: WriteContext): Promise<RuleWrite> {
-    const { source, controller } = this.#options;
+    const { source } = this.#options;
     for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
       const resource = this.#resourceOf(rule.name);
       if (resource === null)
@@ -241,17 +328,47 @@ export class RoutingRules {
         if (error instanceof VersionConflict) continue;
         throw error;
       }
-      // With thousands of rules each of these steps takes a while, and SQLite is answered within a turn.
-      await nextTurn();
-      controller.refreshNow();
-      await nextTurn();
-      const pending = (await controller.projectNow(keyOf(resource), PROJECTION_TIMEOUT_MS)) === 'pending';
-      const written = source.get(keyOf(resource));
-      // What follows looks through all rules again.
-      await nextTurn();
-      return { pending, resource: written === null ? null : referenceTo(written) };
+      return await this.#settle(source.get(keyOf(resource)) ?? resource);
     }
     throw new GatewayError('EG_CONFLICT', `the rule ${rule.name} is being changed by something else; try again`);
+  }
+
+  async #deleteResource(name: string, version: string | undefined): Promise<RuleWrite> {
+    const { source, controller } = this.#options;
+    const resource = this.#resourceOf(name);
+    if (resource === null) throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${name}`, { field: 'name' });
+    const key = keyOf(resource);
+    if (isPaused(resource)) {
+      throw new GatewayError(
+        'EG_CONFLICT',
+        `${ROUTING_RULE} ${key.namespace}/${key.name} is paused; remove its annotation enginegateway.dev/paused first`,
+      );
+    }
+    const unexpect = controller.expectDeletion(key);
+    try {
+      await source.delete(key, version === undefined ? null : resource.metadata.resourceVersion);
+    } catch (error) {
+      unexpect();
+      if (!(error instanceof VersionConflict)) throw error;
+      throw new GatewayError('EG_CONFLICT', `the rule ${name} was changed meanwhile; look at it again`, {
+        field: 'version',
+        cause: error,
+      });
+    }
+    return await this.#settle(resource);
+  }
+
+  /** Has own table and database follow a written or deleted resource. */
+  async #settle(resource: Resource): Promise<RuleWrite> {
+    const { controller } = this.#options;
+    // With thousands of rules each of these steps takes a while, and SQLite is answered within a turn.
+    await nextTurn();
+    controller.refreshNow();
+    await nextTurn();
+    const pending = (await controller.projectNow(keyOf(resource), PROJECTION_TIMEOUT_MS)) === 'pending';
+    // What follows looks through all rules again.
+    await nextTurn();
+    return { pending, resource: referenceTo(resource) };
   }
 }
 
@@ -270,6 +387,24 @@ function mustFitFile(rule: RuleChange): void {
     const message = `the rule ${rule.name} is in the rules file, which has no ${field}; only resources have it`;
     throw new GatewayError('EG_IMPOSSIBLE', message, { field });
   }
+}
+
+/** The spec of a new rule: what has its default is left out. @param resourceName name of its resource */
+function newRuleSpec(rule: RuleChange, resourceName: string): Readonly<Record<string, unknown>> {
+  const { name, description, priority, condition, actions, routeTo = null, deny = null } = rule;
+  const spec: Record<string, unknown> = {
+    ...(name === resourceName ? {} : { name }),
+    ...(description === '' ? {} : { description }),
+    ...(priority === null ? {} : { priority }),
+    condition,
+    ...(actions.length === 0 ? {} : { actions: [...actions] }),
+    ...(routeTo === null ? {} : { routeTo }),
+    ...(deny === null ? {} : { deny }),
+  };
+  for (const field of ['onUnavailable', 'stop', 'suspended'] as const) {
+    if (rule[field] !== undefined && rule[field] !== plainRule[field]) spec[field] = rule[field];
+  }
+  return spec;
 }
 
 /** Fields of a resource that differ from the rule sent. */

@@ -5,7 +5,7 @@ import { GatewayError } from '../../model/errors.ts';
 import { keyOf, type Resource, type ResourceKey } from '../../model/resource.ts';
 import type { Controller } from '../reconcile/controller.ts';
 import { isEmptyChange } from '../sources/resourceChange.ts';
-import type { ResourceChange, ResourceSource } from '../sources/source.ts';
+import { noSuchResource, type ResourceChange, type ResourceSource } from '../sources/source.ts';
 import { type ResourceReference, referenceTo } from './appliedChange.ts';
 import { specVersion } from './declaredResource.ts';
 import { decideRepeatedly } from './repeatedDecision.ts';
@@ -69,10 +69,24 @@ export class SpecWrites {
         // A name that is no Kubernetes name goes with the creation.
         return await this.#settle(await source.create({ ...key, spec: wanted }));
       }
-      const change = this.#change(present, wanted);
-      if (isEmptyChange(change)) return await this.#settle(present);
-      const expectedVersion = present.metadata.resourceVersion;
-      return await this.#settle(await source.apply(key, change, { force: context.force, expectedVersion }));
+      return await this.#apply(present, wanted, context.force);
+    });
+  }
+
+  /**
+   * Changes the spec of a resource that is there. Rejects as `edit` does, and with EG_NOT_FOUND.
+   * @param edit answers the spec as it is to be, whole; called again where the resource was changed meanwhile
+   */
+  async change(
+    key: ResourceKey,
+    edit: (present: Resource) => WantedSpec,
+    { force }: Pick<SpecWriteContext, 'force'>,
+  ): Promise<SpecWrite> {
+    this.#mayWrite('changed');
+    return await this.#decided(async () => {
+      const present = this.#present(key, undefined);
+      if (present === null) throw noSuchResource(key);
+      return await this.#apply(present, edit(present), force);
     });
   }
 
@@ -96,6 +110,13 @@ export class SpecWrites {
       }
       return await this.#settle(present);
     });
+  }
+
+  async #apply(present: Resource, wanted: WantedSpec, force: boolean): Promise<SpecWrite> {
+    const change = this.#change(present, wanted);
+    if (isEmptyChange(change)) return await this.#settle(present);
+    const expectedVersion = present.metadata.resourceVersion;
+    return await this.#settle(await this.#options.source.apply(keyOf(present), change, { force, expectedVersion }));
   }
 
   #mayWrite(what: string): void {

@@ -6,6 +6,7 @@ import { isSelected, type ResourceSelection } from './resourceSelection.ts';
 import {
   type ApplyOptions,
   type ChangeListener,
+  type FieldWriter,
   type NewResource,
   noSuchResource,
   type Provenance,
@@ -62,6 +63,10 @@ export class SelectedSource extends WatchedSource implements ResourceSource {
     return this.#source.list(kind).filter((resource) => this.selects(resource));
   }
 
+  override changeCount(kind: Kind): number {
+    return this.#source.changeCount(kind);
+  }
+
   get(key: ResourceKey): Resource | null {
     return this.#own(this.#source.get(key));
   }
@@ -83,7 +88,16 @@ export class SelectedSource extends WatchedSource implements ResourceSource {
     return this.get(key) === null ? null : this.#source.provenance(key);
   }
 
+  override writers(key: ResourceKey): readonly FieldWriter[] {
+    return this.#source.writers(key);
+  }
+
   async create(fresh: NewResource): Promise<Resource> {
+    return await this.#source.create(this.complete(fresh));
+  }
+
+  /** A resource with the class and the labels that make it this gateway's own. @throws GatewayError EG_IMPOSSIBLE */
+  complete<Fresh extends NewResource>(fresh: Fresh): Fresh {
     const { gatewayClass, labels: selector } = this.#selection;
     const labels = selector === null ? {} : labelsFor(selector);
     if (labels === null) {
@@ -92,11 +106,11 @@ export class SelectedSource extends WatchedSource implements ResourceSource {
         'no labels meet resources.labelSelector, so that nothing can be created; change it in the configuration',
       );
     }
-    return await this.#source.create({
+    return {
       ...fresh,
       labels: { ...labels, ...fresh.labels },
       spec: gatewayClass === null ? fresh.spec : { gatewayClassName: gatewayClass, ...fresh.spec },
-    });
+    };
   }
 
   async apply(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource> {

@@ -1,5 +1,5 @@
 import { GatewayError } from '../../model/errors.ts';
-import type { Kind, Resource, ResourceKey, ResourceStatus } from '../../model/resource.ts';
+import type { Kind, OwnerReference, Resource, ResourceKey, ResourceStatus } from '../../model/resource.ts';
 import type { Fence, SourceName, StoredResource } from '../../store/store.ts';
 
 /** Whether a source can be read now, and since when not. */
@@ -32,11 +32,24 @@ export interface Provenance {
   readonly managers: readonly { readonly manager: string; readonly fields: readonly string[] }[];
 }
 
+/** A field manager that wrote something of a resource other than its status (Kubernetes: managedFields). */
+export interface FieldWriter {
+  readonly manager: string;
+  readonly operation: string;
+  /** When it changed something last, RFC 3339 in seconds. */
+  readonly time: string;
+}
+
 /** A resource that does not exist yet. */
 export interface NewResource extends ResourceKey {
   readonly spec: Readonly<Record<string, unknown>>;
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
+}
+
+/** A resource that another one owns: what its owner says of it, whole. */
+export interface OwnedResource extends NewResource {
+  readonly owner: OwnerReference;
 }
 
 /** A change to fields of `spec` and to annotations. What is not named stays. */
@@ -113,6 +126,8 @@ export interface ResourceSource {
   problems(): readonly SourceProblem[];
   /** All resources, in no particular order. */
   list(kind: Kind): readonly Resource[];
+  /** Another number after each change of what `list`, `get` and `provenance` answer for resources of a kind. */
+  changeCount(kind: Kind): number;
   get(key: ResourceKey): Resource | null;
   /** Whether a resource, also one that the database remembers, is this gateway's own (docs/resources.md#several-gateways). */
   selects(resource: Resource): boolean;
@@ -125,6 +140,8 @@ export interface ResourceSource {
   readCurrent(key: ResourceKey): Promise<Resource | null>;
   /** Where a resource is written; null when it is not there. */
   provenance(key: ResourceKey): Provenance | null;
+  /** Who wrote a resource when; empty where the source does not know. */
+  writers(key: ResourceKey): readonly FieldWriter[];
   /** Registers a listener for changed keys; the answer removes it. */
   watch(listener: ChangeListener): () => void;
   /** Registers a listener for changes of state or problems; the answer removes it. Must not throw. */

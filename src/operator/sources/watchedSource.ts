@@ -1,10 +1,14 @@
-import type { Resource, ResourceKey } from '../../model/resource.ts';
-import type { ChangeListener, SourceState } from './source.ts';
+import type { Kind, Resource, ResourceKey } from '../../model/resource.ts';
+import type { ChangeListener, FieldWriter, SourceState } from './source.ts';
 
 /** Listeners of a source, and that all its resources are the gateway's own: the part that every source has alike. */
 export class WatchedSource {
   readonly #changeListeners = new Set<ChangeListener>();
   readonly #stateListeners = new Set<() => void>();
+  /** By kind. */
+  readonly #changes = new Map<Kind, number>();
+  /** Changes that may be of any kind. */
+  #changesOfAll = 0;
 
   watch(listener: ChangeListener): () => void {
     this.#changeListeners.add(listener);
@@ -16,6 +20,10 @@ export class WatchedSource {
     return () => this.#stateListeners.delete(listener);
   }
 
+  changeCount(kind: Kind): number {
+    return this.#changesOfAll + (this.#changes.get(kind) ?? 0);
+  }
+
   selects(_resource: Resource): boolean {
     return true;
   }
@@ -24,8 +32,19 @@ export class WatchedSource {
     return false;
   }
 
+  writers(_key: ResourceKey): readonly FieldWriter[] {
+    return [];
+  }
+
+  /** Counts a change that listeners need not know of, e.g. of where a resource is written. @param kind left out, of any kind */
+  protected countChange(kind?: Kind): void {
+    if (kind === undefined) this.#changesOfAll += 1;
+    else this.#changes.set(kind, (this.#changes.get(kind) ?? 0) + 1);
+  }
+
   /** Reports that a resource was added, changed or deleted; `status`: only its status changed. */
   protected tellChange(key: ResourceKey, part: 'resource' | 'status' = 'resource'): void {
+    this.countChange(key.kind);
     for (const listener of this.#changeListeners) listener(key, part);
   }
 

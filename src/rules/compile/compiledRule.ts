@@ -11,8 +11,10 @@ import { CompileError, type Position, placeText, positionOf, UnavailableError } 
 import { describe } from '../values/describe.ts';
 import { type IndexKey, neededKeys } from './conditionKeys.ts';
 import type { RuleDefinition, RuleText } from './definition.ts';
+import { literalHeaders } from './literalHeaders.ts';
 import { literalGroups, unknownResultKeys } from './resultKeys.ts';
 import { ruleReads } from './ruleReads.ts';
+import { ruleVersion } from './ruleVersion.ts';
 
 /** A rule ready to run. */
 export interface CompiledRule {
@@ -27,6 +29,10 @@ export interface CompiledRule {
   readonly needsAnalysis: boolean;
   /** What compiles and may not be meant as it runs. */
   readonly warnings: readonly RuleWarning[];
+  /** Stands for what it says (`ruleVersion`). */
+  readonly version: number;
+  /** Headers that its texts name by a literal, in lower case. */
+  readonly headers: readonly string[];
   /** Routing groups that its actions name by a literal. */
   readonly groups: readonly string[];
   /** Trace entries that are the same for every request. */
@@ -96,6 +102,8 @@ export function compileRule(
         ...textWarnings(definition.condition, condition, 'condition', context),
         ...compiled.flatMap(({ text, ...action }) => textWarnings(text, action, 'action', context)),
       ],
+      version: ruleVersion(definition),
+      headers: [...new Set(all.flatMap(({ block }) => literalHeaders(block)))],
       groups: [...new Set(compiled.flatMap(({ block }) => literalGroups(block)))],
       needsAnalysis: all.some(({ program }) => program.readsUser || program.readsQuery),
       notMatched: Object.freeze({ ...base, outcome: 'not-matched' }),

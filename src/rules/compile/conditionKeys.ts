@@ -125,6 +125,9 @@ class KeyFinder {
     if (call.name === 'userExistsAndEquals' && call.target.name === this.#names.requestUserObject) {
       return [{ source: 'user', value: text }];
     }
+    if (call.name === 'isInGroup' && call.target.name === this.#names.requestUserObject) {
+      return [{ source: 'group', value: text }];
+    }
     if (call.name === 'tablesContains' && call.target.name === this.#names.queryPropertiesObject) {
       const key = tableKey(text);
       return key === null ? [] : [{ source: 'table', value: key }];

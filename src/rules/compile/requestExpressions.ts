@@ -51,8 +51,9 @@ export function textSource(expression: Expression, names: ProductNames): string 
   return onQuery !== null && Object.hasOwn(queryTexts, onQuery) ? (queryTexts[onQuery] ?? null) : null;
 }
 
-/** The source of an expression that gives a set of the query's names. */
+/** The source of an expression that gives a set of names of the query, or of the user's groups. */
 export function listSource(expression: Expression, names: ProductNames): ListSource | null {
+  if (memberOf(expression, names.requestUserObject) === 'getGroups') return 'group';
   const member = memberOf(expression, names.queryPropertiesObject);
   return member !== null && Object.hasOwn(queryLists, member) ? (queryLists[member] ?? null) : null;
 }

@@ -26,6 +26,7 @@ const lists = {
   schema: ({ queryProperties }) => queryProperties?.schemas,
   catalogSchema: ({ queryProperties }) => queryProperties?.catalogSchemas,
   table: ({ queryProperties }) => queryProperties?.tables,
+  group: ({ user }) => user?.membership?.groups,
 } satisfies Readonly<Record<string, ReadTexts>>;
 
 const HEADER = 'header:';
@@ -38,10 +39,17 @@ export function headerSource(name: string): string {
   return `${HEADER}${name.toLowerCase()}`;
 }
 
+/** Name in lower case of the header that a source is; null for other sources. */
+export function headerName(source: string): string | null {
+  return source.startsWith(HEADER) ? source.slice(HEADER.length) : null;
+}
+
 /** Whether a source comes from the body, which may not have been analysed. */
 export function isFromBody(source: string): boolean {
-  return !source.startsWith(HEADER) && source !== 'method' && source !== 'path' && source !== 'user';
+  return !source.startsWith(HEADER) && !ofHead.has(source);
 }
+
+const ofHead: ReadonlySet<string> = new Set(['method', 'path', 'user', 'group']);
 
 /** Whether a source is one of several texts. */
 export function isList(source: string): source is ListSource {

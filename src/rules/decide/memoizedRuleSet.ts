@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { isList, listReader, textReader } from '../compile/requestValues.ts';
-import type { RuleDecision, RuleRequest, RuleSet } from '../decision.ts';
+import type { RuleCondition, RuleDecision, RuleRequest, RuleSet } from '../decision.ts';
 import type { CompiledRuleSet } from './ruleSet.ts';
 
 /** Longer values are not remembered: they seldom come again. */
@@ -44,6 +44,18 @@ export class MemoizedRuleSet implements RuleSet {
 
   get needsAnalysis(): boolean {
     return this.#ruleSet.needsAnalysis;
+  }
+
+  conditions(): readonly RuleCondition[] {
+    return this.#ruleSet.conditions();
+  }
+
+  get version(): string {
+    return this.#ruleSet.version;
+  }
+
+  get headers(): readonly string[] {
+    return this.#ruleSet.headers;
   }
 
   decide(request: RuleRequest): RuleDecision {
@@ -97,6 +109,8 @@ function areEqual(a: Uint32Array, b: Uint32Array): boolean {
 }
 
 function readerOf(source: string): Read {
+  // A user has more groups than other lists have names; equal ones are known by their digest.
+  if (source === 'group') return ({ user }) => user?.membership?.digest;
   if (!isList(source)) return textReader(source);
   const read = listReader(source);
   return (request) => {

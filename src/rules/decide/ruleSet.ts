@@ -1,6 +1,7 @@
 import { act, type CompiledRule, matches, RuleFailed } from '../compile/compiledRule.ts';
 import { GROUP_KEY } from '../compile/resultKeys.ts';
-import type { RuleDecision, RuleRequest, RuleSet } from '../decision.ts';
+import { versionOf } from '../compile/ruleVersion.ts';
+import type { RuleCondition, RuleDecision, RuleRequest, RuleSet } from '../decision.ts';
 import { Evaluation, type Sources } from '../evaluation.ts';
 import { QueryObject } from '../objects/query.ts';
 import { RequestObject } from '../objects/request.ts';
@@ -78,6 +79,16 @@ export interface RuleSetOptions {
   /** A rule was not asked, as the decision's time was used up before its turn. */
   readonly onNotAsked: (rule: CompiledRule) => void;
   readonly sources: Sources;
+  /** How recorded requests are asked about; left out for requests. */
+  readonly recorded?: RecordedQuestions;
+}
+
+/** What differs where rules are asked about recorded requests (`src/rules/replay`). */
+export interface RecordedQuestions {
+  objectOf(request: RuleRequest): RequestObject;
+  indexOf(rules: readonly CompiledRule[]): Pick<ConditionIndex, 'candidates'>;
+  /** Asks the condition, as `matches` does. */
+  matches(rule: CompiledRule, e: Evaluation): boolean;
 }
 
 /** What a request has been decided so far. */
@@ -106,6 +117,8 @@ class DecisionDraft {
 /** Rules in the order in which they are asked, compiled. */
 export class CompiledRuleSet implements RuleSet {
   readonly needsAnalysis: boolean;
+  readonly headers: readonly string[];
+  readonly version: string;
   readonly #rules: readonly CompiledRule[];
   readonly #options: RuleSetOptions;
   readonly #index: Pick<ConditionIndex, 'candidates'>;
@@ -115,11 +128,23 @@ export class CompiledRuleSet implements RuleSet {
     this.#rules = rules;
     this.#options = options;
     this.needsAnalysis = rules.some((rule) => rule.needsAnalysis);
-    this.#index = rules.length >= INDEX_FROM ? new ConditionIndex(rules) : allOf(rules.length);
+    this.version = versionOf(rules);
+    this.headers = [...new Set(rules.flatMap((rule) => rule.headers))].sort();
+    const { recorded } = options;
+    const indexOf = (all: readonly CompiledRule[]) => recorded?.indexOf(all) ?? new ConditionIndex(all);
+    this.#index = rules.length >= INDEX_FROM ? indexOf(rules) : allOf(rules.length);
   }
 
   decide(request: RuleRequest): RuleDecision {
     return this.ask(request, this.candidates(request)).decision;
+  }
+
+  conditions(): readonly RuleCondition[] {
+    return this.#rules.map(({ definition: { name, origin, condition } }) => ({
+      rule: name,
+      origin,
+      condition: condition.text,
+    }));
   }
 
   /** The rules to ask, as `ConditionIndex.candidates` marks them: valid until it is called again. */
@@ -142,7 +167,7 @@ export class CompiledRuleSet implements RuleSet {
   ask(request: RuleRequest, marked: Uint32Array): { readonly decision: RuleDecision; readonly hasFailed: boolean } {
     const result = new ResultMap();
     const objects = {
-      request: new RequestObject(request),
+      request: this.#options.recorded?.objectOf(request) ?? new RequestObject(request),
       state: new JavaMap(),
       result,
       user: request.user === null ? undefined : new UserObject(request.user),
@@ -184,7 +209,8 @@ export class CompiledRuleSet implements RuleSet {
     result.puts = null;
     e.requireAnalysis = deny !== null;
     try {
-      const isMatch = matches(rule, e);
+      const { recorded } = this.#options;
+      const isMatch = recorded === undefined ? matches(rule, e) : recorded.matches(rule, e);
       if (isMatch && deny !== null) {
         e.commit();
         this.#deny(number, deny.message, undefined, draft);

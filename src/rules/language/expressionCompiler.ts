@@ -19,6 +19,7 @@ import { JavaClass, type Kind, kindOf, type Value } from '../values/value.ts';
 import type { Expression } from './ast.ts';
 import { chainLink, hasGuard, SKIPPED } from './memberCompiler.ts';
 import { comparedWith, isOptionalText } from './optionalText.ts';
+import { recordedLogical } from './recordedLogic.ts';
 import type { GlobalObject, Scope } from './scope.ts';
 import { CompileError, UnavailableError } from './source.ts';
 
@@ -137,7 +138,8 @@ function negateCode({ operand, offset }: Node<'negate'>, scope: Scope): Code {
   return (e) => negate(code(e), offset);
 }
 
-function logicalCode({ operator, operands, offset }: Node<'logical'>, scope: Scope): Code {
+function logicalCode(expression: Node<'logical'>, scope: Scope): Code {
+  const { operator, operands, offset } = expression;
   const codes = operands.map((operand) => {
     if (operand.type === 'literal' && typeof operand.value !== 'boolean') {
       // The reference refuses such texts, too, unless the operand is never reached.
@@ -145,6 +147,9 @@ function logicalCode({ operator, operands, offset }: Node<'logical'>, scope: Sco
     }
     return compileExpression(operand, scope);
   });
+  if (scope.context.replay !== undefined) {
+    return recordedLogical(expression, codes, scope, scope.whole === expression);
+  }
   const [first, second] = codes;
   if (codes.length === 2 && first !== undefined && second !== undefined) {
     return operator === '&&'

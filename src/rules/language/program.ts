@@ -41,14 +41,15 @@ export function compileProgram(source: string, context: CompileContext): Program
  * @throws CompileError with the place of the mistake
  */
 export function compileBlock(source: string, block: Block, context: CompileContext, budget: CompileBudget): Program {
-  const scope = new Scope(context, budget);
+  const [only] = block.statements;
+  const whole = block.statements.length === 1 && only?.type === 'expression' ? only.expression : null;
+  const scope = new Scope(context, budget, whole);
   const code = blockCode(block, scope);
   const { slots, readsUser, readsQuery, warnings } = scope;
-  const [only] = block.statements;
   const cost = Math.trunc(scope.nodes / NODES_A_STEP);
   // A single expression needs neither variables nor return.
   const run =
-    block.statements.length === 1 && only?.type === 'expression'
+    whole !== null
       ? cost === 0
         ? code
         : (e: Evaluation): Value => {

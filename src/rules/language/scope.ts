@@ -1,4 +1,5 @@
 import type { ProductNames } from '../../model/names.ts';
+import type { Expression } from './ast.ts';
 import type { CompileBudget } from './compileBudget.ts';
 import { CompileError, UnavailableError } from './source.ts';
 
@@ -12,6 +13,11 @@ export interface CompileContext {
   readonly analyzeRequest: boolean;
   /** Whether to warn of what means something else in the reference gateway; true by default. */
   readonly differenceWarnings?: boolean;
+  /**
+   * Compiles for requests of which only a record is left (`src/rules/replay`); `lenient` where a rule that fails comes to the same
+   * as one whose condition is false.
+   */
+  readonly replay?: 'strict' | 'lenient';
 }
 
 /** The global objects by their part in the evaluation. */
@@ -35,8 +41,11 @@ export class Scope {
   readonly warnings: { readonly message: string; readonly offset: number }[] = [];
   readsUser = false;
   readsQuery = false;
+  /** The expression that is the whole text; null where the text is something else. */
+  readonly whole: Expression | null;
 
-  constructor(context: CompileContext, budget: CompileBudget) {
+  constructor(context: CompileContext, budget: CompileBudget, whole: Expression | null = null) {
+    this.whole = whole;
     this.context = context;
     this.budget = budget;
     this.#globals = new Map<string, GlobalObject>([

@@ -1,7 +1,7 @@
 import type { RequestUser } from '../../model/requestUser.ts';
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import { MethodTable } from '../library/methodTable.ts';
-import { JavaList, JavaMap } from '../values/collections.ts';
+import { JavaList, JavaMap, JavaSet } from '../values/collections.ts';
 import { emptyOptional, JavaDouble, JavaLong, JavaObject, JavaOptional, type Value } from '../values/value.ts';
 
 /** The object `engineRequestUser` (docs/rules.md#objects). */
@@ -11,11 +11,22 @@ export class UserObject extends JavaObject {
 
   /** What getUser() gives. */
   readonly name: JavaOptional;
+  #groups: JavaSet | null = null;
 
   constructor(user: RequestUser) {
     super();
     this.user = user;
     this.name = user.user === null ? emptyOptional : new JavaOptional(user.user);
+  }
+
+  /** What getGroups() gives: made once; rules cannot change it. */
+  groups(e: Evaluation): JavaSet {
+    if (this.#groups === null) {
+      const set = new JavaSet('insertion', true);
+      for (const group of this.user.membership?.groups ?? []) set.fill(group, e);
+      this.#groups = set;
+    }
+    return this.#groups;
   }
 }
 
@@ -44,7 +55,14 @@ export const userMethods = new MethodTable('request user', 'request')
   )
   .add('userExistsAndEquals', ['string'], (_e, self: UserObject, name) => self.user.user === name && name !== '', {
     reads: 'user',
-  });
+  })
+  .add('getGroups', [], (e, self: UserObject) => self.groups(e), { reads: 'group' })
+  .add(
+    'isInGroup',
+    ['string'],
+    (_e, self: UserObject, group) => self.user.membership?.groups.includes(group) === true,
+    { reads: 'group' },
+  );
 
 /** Methods of the user info. */
 export const userInfoMethods = new MethodTable('UserInfo', 'operands')

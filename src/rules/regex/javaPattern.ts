@@ -63,6 +63,23 @@ export class JavaPattern {
     return this.#re2.matches(text);
   }
 
+  /**
+   * What the groups of the pattern match in a text that matches as a whole; null where it does not, or the pattern has
+   * look-aheads, whose groups are not known. A group that takes no part is null.
+   */
+  captures(text: string, e: Evaluation): readonly (string | null)[] | null {
+    if (this.#lookAheads.length > 0) return null;
+    e.step(1 + Math.trunc((text.length * this.size) / WORK_A_STEP));
+    const matcher = this.#re2.matcher(text);
+    const isMatch = matcher.matches();
+    e.checkTime();
+    if (!isMatch) return null;
+    return Array.from({ length: matcher.groupCount() }, (_, index) => {
+      const start = matcher.start(index + 1) ?? -1;
+      return start < 0 ? null : text.slice(start, matcher.end(index + 1) ?? start);
+    });
+  }
+
   /** Places of matches from left to right; an empty match moves on by one unit. */
   #find(text: string, e: Evaluation, most: number): Match[] {
     if (this.#lookAheads.length > 0) {

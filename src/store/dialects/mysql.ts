@@ -60,6 +60,9 @@ export const mysqlDialect: SqlDialect = {
   forUpdate: ' for update',
   // knex writes it together with READ ONLY in a form that MySQL refuses.
   snapshot: { isolationLevel: 'repeatable read' },
+  // Sums of an hour put pairs together; the default of MySQL would cut them off.
+  addingUp: 'set session group_concat_max_len = 1048576',
+  joined: (text) => `group_concat(${text})`,
   types: {
     identity: 'bigint not null auto_increment',
     longText: 'longtext',

@@ -20,6 +20,8 @@ export const sqliteDialect: SqlDialect = {
   clockMs: "cast(unixepoch('now', 'subsec') * 1000 as integer)",
   forUpdate: '',
   snapshot: { readOnly: true },
+  addingUp: null,
+  joined: (text) => `group_concat(${text})`,
   types: {
     identity: 'integer',
     longText: 'text',

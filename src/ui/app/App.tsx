@@ -3,18 +3,34 @@ import { ModalsProvider } from '@mantine/modals';
 import { Notifications } from '@mantine/notifications';
 import { QueryClientProvider } from '@tanstack/react-query';
 import { lazy, Suspense, useMemo, useState } from 'react';
-import { BrowserRouter, Link, Navigate, Route, Routes } from 'react-router';
+import { createBrowserRouter, Link, Navigate, Route, RouterProvider, Routes } from 'react-router';
+import { HealthByLooks, HealthByStream } from '../client/health.ts';
 import { createQueryClient } from '../client/queryClient.ts';
 import { ErrorBoundary } from '../components/ErrorBoundary.tsx';
 import { PageFrame } from '../components/PageFrame.tsx';
 import { EmptyState, ErrorState, Loading } from '../components/states.tsx';
 import { TimeZoneProvider } from '../components/time.tsx';
 import { LoginPage } from '../pages/login/LoginPage.tsx';
-import { type Session, SessionProvider, useSessionState } from '../session/session.ts';
+import { isShown, type Session, SessionProvider, type SessionState, useSessionState } from '../session/session.ts';
 import { basePath } from './gateway.ts';
-import { type Page, pages, visiblePages } from './pages.ts';
+import { type DetailPage, pages } from './pages.ts';
 import { Shell } from './Shell.tsx';
 import { theme } from './theme.ts';
+
+/** Leaving a page can be asked about (useLeaveGuard) with a router of this kind only. */
+const router = createBrowserRouter(
+  [
+    {
+      path: '*',
+      element: (
+        <ErrorBoundary>
+          <Gate />
+        </ErrorBoundary>
+      ),
+    },
+  ],
+  { basename: basePath },
+);
 
 /** The whole user interface. */
 export function App() {
@@ -25,11 +41,7 @@ export function App() {
         <TimeZoneProvider>
           <ModalsProvider>
             <Notifications position="bottom-right" />
-            <BrowserRouter basename={basePath}>
-              <ErrorBoundary>
-                <Gate />
-              </ErrorBoundary>
-            </BrowserRouter>
+            <RouterProvider router={router} />
           </ModalsProvider>
         </TimeZoneProvider>
       </QueryClientProvider>
@@ -40,13 +52,22 @@ export function App() {
 /** The pages for somebody who is known; the login page for everybody else, at the same address. */
 function Gate() {
   const state = useSessionState();
+  return (
+    <>
+      {state.kind === 'known' ? <HealthByStream /> : <HealthByLooks />}
+      <Gated state={state} />
+    </>
+  );
+}
+
+function Gated({ state }: { readonly state: SessionState }) {
   switch (state.kind) {
     case 'loading':
       return <Loading label="Loading" full />;
     case 'failed':
       return <ErrorState error={state.error} onRetry={state.retry} full />;
     case 'anonymous':
-      return <LoginPage loginType={state.loginType} expired={state.expired} />;
+      return <LoginPage methods={state.loginMethods} expired={state.expired} />;
     case 'known':
       return (
         <SessionProvider value={state.session}>
@@ -56,20 +77,18 @@ function Gate() {
   }
 }
 
-const components = new Map(pages.map((page) => [page.id, lazy(page.load)]));
+const routesOf = (page: (typeof pages)[number]): readonly DetailPage[] => [page, ...(page.details ?? [])];
+const components = new Map(pages.flatMap(routesOf).map(({ path, load }) => [path, lazy(load)]));
 
-function Pages({ session: { user, disabledPages } }: { readonly session: Session }) {
-  const visible = useMemo(
-    () => visiblePages(pages, disabledPages, user.permissions),
-    [disabledPages, user.permissions],
-  );
+function Pages({ session }: { readonly session: Session }) {
+  const visible = useMemo(() => pages.filter(({ id }) => isShown(id, session)), [session]);
   const [first] = visible;
   const landing = visible.some(({ path }) => path === '');
   return (
     <Shell pages={visible}>
       <Routes>
-        {visible.map((page) => (
-          <Route key={page.id} path={page.path} element={<LazyPage page={page} />} />
+        {visible.flatMap(routesOf).map((page) => (
+          <Route key={page.path} path={page.path} element={<LazyPage page={page} />} />
         ))}
         {!landing && first !== undefined && <Route path="" element={<Navigate to={first.path} replace />} />}
         <Route path="login" element={<Navigate to="/" replace />} />
@@ -79,11 +98,11 @@ function Pages({ session: { user, disabledPages } }: { readonly session: Session
   );
 }
 
-function LazyPage({ page }: { readonly page: Page }) {
-  const Component = components.get(page.id);
-  if (Component === undefined) throw new Error(`page ${page.id} has no component`);
+function LazyPage({ page }: { readonly page: DetailPage }) {
+  const Component = components.get(page.path);
+  if (Component === undefined) throw new Error(`page ${page.title} has no component`);
   return (
-    <ErrorBoundary key={page.id}>
+    <ErrorBoundary key={page.path}>
       <Suspense fallback={<Loading label={`Loading ${page.title}`} />}>
         <Component />
       </Suspense>

@@ -53,16 +53,18 @@ function Display() {
 }
 
 function User() {
-  const { user, loginType } = useSession();
+  const { user, loginMethods } = useSession();
   const changed = useSessionChange();
   const logOut = async () => {
+    let providerLogout: unknown;
     try {
-      await call('/logout');
+      providerLogout = await call<unknown>('/logout');
     } catch (error) {
       notifyFailed('The logout did not work', error);
       return;
     }
     await changed();
+    if (typeof providerLogout === 'string') window.location.assign(providerLogout);
   };
   return (
     <HeadMenu value={user.userName} about="User" icon={<IconUser size={16} aria-hidden />} width={260}>
@@ -71,12 +73,12 @@ function User() {
           {user.userName}
         </Text>
         <Text size="xs" c="dimmed">
-          {loginType === 'none'
+          {loginMethods.length === 0
             ? 'No authentication is configured: everybody has all roles.'
             : `Roles: ${user.roles.length === 0 ? 'none' : user.roles.join(', ')}`}
         </Text>
       </div>
-      {loginType !== 'none' && (
+      {loginMethods.length > 0 && (
         <Button
           variant="default"
           size="xs"

@@ -1,9 +1,12 @@
 import { Burger, Group, NavLink, Text } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
-import { type ReactNode, useEffect, useRef } from 'react';
-import { Link, useLocation } from 'react-router';
+import { type ReactNode, useRef } from 'react';
+import { Link, matchPath, useLocation } from 'react-router';
 import { product, version } from './gateway.ts';
+import { OutageBanner } from './OutageBanner.tsx';
 import type { Page } from './pages.ts';
+import { useReturnPlace } from './returnPlace.ts';
+import { Search } from './Search.tsx';
 import { Settings } from './Settings.tsx';
 import { SharedOriginWarning } from './SharedOriginWarning.tsx';
 import classes from './Shell.module.css';
@@ -18,15 +21,11 @@ export function Shell({ pages, children }: ShellProps) {
   const [opened, { toggle, close }] = useDisclosure(false);
   const { pathname } = useLocation();
   const main = useRef<HTMLElement>(null);
-  const shownPath = useRef(pathname);
-  useEffect(() => {
-    if (shownPath.current === pathname) return;
-    shownPath.current = pathname;
+  useReturnPlace(() => {
     // Users of screen readers and of the keyboard continue at the start of the new page.
     close();
-    main.current?.focus();
-    window.scrollTo(0, 0);
-  }, [pathname, close]);
+    main.current?.focus({ preventScroll: true });
+  });
 
   return (
     <div className={classes.shell}>
@@ -49,11 +48,14 @@ export function Shell({ pages, children }: ShellProps) {
             {product} Gateway
           </Text>
         </Group>
-        <Settings />
+        <Group gap="xs" wrap="nowrap">
+          <Search pages={pages} />
+          <Settings />
+        </Group>
       </header>
       <nav id="menu" aria-label="Pages" className={classes.nav} data-opened={opened || undefined}>
         {pages.map((page) => {
-          const current = pathname.replace(/^\/|\/$/g, '') === page.path;
+          const current = isAt(page, pathname);
           return (
             <NavLink
               key={page.id}
@@ -70,6 +72,7 @@ export function Shell({ pages, children }: ShellProps) {
         })}
       </nav>
       <main ref={main} id="main" tabIndex={-1} className={classes.main}>
+        <OutageBanner />
         <SharedOriginWarning />
         {children}
       </main>
@@ -78,4 +81,9 @@ export function Shell({ pages, children }: ShellProps) {
       </footer>
     </div>
   );
+}
+
+/** Whether an address is a page's, or of one of its objects. */
+function isAt({ path, details = [] }: Page, pathname: string): boolean {
+  return [path, ...details.map((detail) => detail.path)].some((pattern) => matchPath(`/${pattern}`, pathname) !== null);
 }

@@ -4,6 +4,7 @@ import {
   IconGauge,
   IconHistory,
   IconHourglass,
+  IconListDetails,
   type IconProps,
   IconRoute,
   IconServer2,
@@ -19,7 +20,12 @@ export interface Page {
   readonly title: string;
   readonly icon: ComponentType<IconProps>;
   readonly load: () => Promise<{ default: ComponentType }>;
+  /** Pages of single objects, which are in no menu: shown to whom the page is shown. */
+  readonly details?: readonly DetailPage[];
 }
+
+/** A page of one object. */
+export interface DetailPage extends Pick<Page, 'path' | 'title' | 'load'> {}
 
 /** All pages in the order of the menu. Adding one: docs/user-interface.md, "For developers". */
 export const pages: readonly Page[] = [
@@ -36,6 +42,7 @@ export const pages: readonly Page[] = [
     title: 'Active Backends',
     icon: IconServer2,
     load: () => import('../pages/clusters/ClustersPage.tsx'),
+    details: [{ path: 'clusters/:name', title: 'Backend', load: () => import('../pages/clusters/ClusterPage.tsx') }],
   },
   {
     id: 'history',
@@ -43,6 +50,7 @@ export const pages: readonly Page[] = [
     title: 'Query History',
     icon: IconHistory,
     load: () => import('../pages/history/HistoryPage.tsx'),
+    details: [{ path: 'queries/:queryId', title: 'Query', load: () => import('../pages/query/QueryPage.tsx') }],
   },
   {
     id: 'routing-rules',
@@ -57,6 +65,7 @@ export const pages: readonly Page[] = [
     title: 'Limits',
     icon: IconGauge,
     load: () => import('../pages/limits/LimitsPage.tsx'),
+    details: [{ path: 'groups/:name', title: 'Routing group', load: () => import('../pages/groups/GroupPage.tsx') }],
   },
   {
     id: 'queue',
@@ -72,16 +81,11 @@ export const pages: readonly Page[] = [
     icon: IconBinaryTree,
     load: () => import('../pages/resourceGroups/ResourceGroupsPage.tsx'),
   },
+  {
+    id: 'audit',
+    path: 'audit',
+    title: 'Audit',
+    icon: IconListDetails,
+    load: () => import('../pages/audit/AuditPage.tsx'),
+  },
 ];
-
-/**
- * Pages that a user is shown: not switched off, and among the permissions where there are any
- * (docs/authentication.md#roles).
- */
-export function visiblePages(
-  all: readonly Page[],
-  disabled: readonly string[],
-  permissions: readonly string[],
-): readonly Page[] {
-  return all.filter(({ id }) => !disabled.includes(id) && (permissions.length === 0 || permissions.includes(id)));
-}

@@ -12,6 +12,9 @@ import {
   Tooltip,
 } from '@mantine/core';
 
+/** A dialog's head is no landmark: the page has one of that kind already. */
+const partsOfDialogs = { header: { role: 'presentation' } };
+
 /** Mantine's theme with colours whose contrast holds for small text in both schemes (WCAG 2.2, 1.4.3). */
 export const theme = createTheme({
   primaryColor: 'blue',
@@ -26,6 +29,7 @@ export const theme = createTheme({
       defaultProps: {
         lockScroll: false,
         closeButtonProps: { 'aria-label': 'Close' },
+        attributes: partsOfDialogs,
         transitionProps: { duration: 0 },
       },
     }),
@@ -33,11 +37,19 @@ export const theme = createTheme({
       defaultProps: {
         lockScroll: false,
         closeButtonProps: { 'aria-label': 'Close' },
+        attributes: partsOfDialogs,
         transitionProps: { duration: 0 },
       },
     }),
     Popover: Popover.extend({ defaultProps: { shadow: 'md', transitionProps: { duration: 0 } } }),
-    Tooltip: Tooltip.extend({ defaultProps: { events: { hover: true, focus: true, touch: true }, multiline: true } }),
+    // In a landmark, as all other content.
+    Tooltip: Tooltip.extend({
+      defaultProps: {
+        portalProps: { target: '#main' },
+        events: { hover: true, focus: true, touch: true },
+        multiline: true,
+      },
+    }),
     Select: Select.extend({ defaultProps: { comboboxProps: { transitionProps: { duration: 0 } } } }),
     ActionIcon: ActionIcon.extend({ defaultProps: { variant: 'subtle', color: 'gray' } }),
   },

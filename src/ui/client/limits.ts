@@ -1,22 +1,37 @@
 import { useQuery } from '@tanstack/react-query';
 import { call } from './call.ts';
-import { LIVE_MS } from './queryClient.ts';
-import type { GroupState, LimitState } from './types.ts';
+import { useLive } from './live.ts';
+import type { GroupDetails, GroupState, LimitState } from './types.ts';
 
-/** All routing groups with what is declared of them, kept up to date. */
-export function useGroups() {
+/** Keys among the queries. */
+export const GROUPS = ['groups'];
+const LIMITS = ['limits'];
+
+/** All routing groups with what is declared of them, kept up to date. @param isAsked whether they are read at all */
+export function useGroups(isAsked = true) {
   return useQuery({
-    queryKey: ['groups'],
+    enabled: isAsked,
+    queryKey: GROUPS,
     queryFn: ({ signal }) => call<readonly GroupState[]>('/api/groups', { method: 'GET', signal }),
-    refetchInterval: LIVE_MS,
+    refetchInterval: useLive('groups', GROUPS),
+  });
+}
+
+/** One routing group, kept up to date. */
+export function useGroup(name: string) {
+  const queryKey = [...GROUPS, name];
+  return useQuery({
+    queryKey,
+    queryFn: ({ signal }) => call<GroupDetails>(`/api/groups/${encodeURIComponent(name)}`, { method: 'GET', signal }),
+    refetchInterval: useLive('groups', queryKey),
   });
 }
 
 /** All limits of users and sources, kept up to date. */
 export function useLimits() {
   return useQuery({
-    queryKey: ['limits'],
+    queryKey: LIMITS,
     queryFn: ({ signal }) => call<readonly LimitState[]>('/api/limits', { method: 'GET', signal }),
-    refetchInterval: LIVE_MS,
+    refetchInterval: useLive('limits', LIMITS),
   });
 }

@@ -1,14 +1,14 @@
 import { MutationCache, QueryClient } from '@tanstack/react-query';
 import { ApiError } from './apiError.ts';
 
-/** Between two looks at what others may change: a change elsewhere shows within two seconds. */
-export const LIVE_MS = 1_000;
+/** Between two looks at figures that change all the time. What else others change is reported by the event stream (live.ts). */
+export const FIGURES_MS = 10_000;
 
-/** Between two looks at what a cluster that is switched off still runs. */
-export const DRAIN_MS = 2_000;
+/** Between two looks at what a cluster that is switched off still runs, where it is the only one. */
+export const DRAIN_MS = 6_000;
 
 /** Between two looks at figures that cost the database something. */
-export const SLOW_MS = 10_000;
+export const SLOW_MS = 15_000;
 
 /** Key of the caller among the queries. */
 export const USER = ['session', 'user'];

@@ -2,11 +2,8 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { confirm } from '../components/confirm.tsx';
 import { notifyFailed, notifyWritten } from '../components/notify.ts';
 import { call, callWhole } from './call.ts';
-import { LIVE_MS, SLOW_MS } from './queryClient.ts';
+import { useLive } from './live.ts';
 import type { QueuedQuery, QueueList } from './types.ts';
-
-/** Queries that are read again each second at most. */
-const MANY = 500;
 
 /** Key of the queue among the queries. */
 const QUEUE = ['queue'];
@@ -16,8 +13,7 @@ export function useQueue() {
   return useQuery({
     queryKey: QUEUE,
     queryFn: ({ signal }) => call<QueueList>('/api/queue', { method: 'GET', signal }),
-    // A long list costs database and browser more than it changes in a second.
-    refetchInterval: ({ state: { data } }) => ((data?.total ?? 0) > MANY ? SLOW_MS : LIVE_MS),
+    refetchInterval: useLive('queue', QUEUE),
   });
 }
 

@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
 import type { DEFAULT_PRIORITY } from '../../kinds/routingRule/spec.ts';
 import { call } from './call.ts';
-import { LIVE_MS } from './queryClient.ts';
-import type { RuleInventory, RuleState } from './types.ts';
+import { useLive } from './live.ts';
+import type { RuleHitList, RuleInventory, RuleState } from './types.ts';
 
 /** What a rule says, as it is sent; a priority that is null is none. */
 export interface RuleText
@@ -19,11 +19,24 @@ export const NO_PRIORITY: typeof DEFAULT_PRIORITY = 2_147_483_647;
 /** Key of the rules among the queries. */
 export const RULES = ['rules'];
 
-/** All rules, kept up to date. */
-export function useRules() {
+/** Between two looks at what rules decided: the gateway counts twice a minute at most. */
+const HITS_MS = 60_000;
+
+/** How many queries each rule decided, on all replicas. */
+export function useRuleHits() {
   return useQuery({
+    queryKey: ['ruleHits'],
+    queryFn: ({ signal }) => call<RuleHitList>('/api/ruleHits', { method: 'GET', signal }),
+    refetchInterval: HITS_MS,
+  });
+}
+
+/** All rules, kept up to date. @param isAsked whether they are read at all */
+export function useRules(isAsked = true) {
+  return useQuery({
+    enabled: isAsked,
     queryKey: RULES,
     queryFn: ({ signal }) => call<RuleInventory>('/api/rules', { method: 'GET', signal }),
-    refetchInterval: LIVE_MS,
+    refetchInterval: useLive('rules', RULES),
   });
 }

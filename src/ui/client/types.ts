@@ -3,30 +3,59 @@ import type { Static } from 'typebox';
 import type { AnswerWithoutNulls } from '../../api/answers/answer.ts';
 import type { ClusterState } from '../../api/answers/clusters.ts';
 import type { QueueList } from '../../api/answers/queue.ts';
+import type { RunningQueryList } from '../../api/answers/runningQueries.ts';
 import type { UserInfo } from '../../api/answers/session.ts';
 import type * as globalProperty from '../../model/globalProperty.ts';
 import type * as registryCluster from '../../model/registryCluster.ts';
 import type * as resourceGroup from '../../model/resourceGroup.ts';
 import type * as selector from '../../model/selector.ts';
 
-export type { ClusterState } from '../../api/answers/clusters.ts';
+export type { AuditedChange, AuditPage } from '../../api/answers/audit.ts';
+export type { ClusterDetails, ClusterState, NewQueries, SwitchedCluster } from '../../api/answers/clusters.ts';
+export type { DeclaredGroups } from '../../api/answers/declaredGroups.ts';
 export type { Drain } from '../../api/answers/drain.ts';
-export type { HistoryRow } from '../../api/answers/history.ts';
-export type { GroupState, LimitState } from '../../api/answers/limits.ts';
-export type { Overview, QuerySeries } from '../../api/answers/overview.ts';
+export type { GroupExplanation } from '../../api/answers/groupExplanation.ts';
+export type { SearchRow } from '../../api/answers/history.ts';
+export type { RuleImpact } from '../../api/answers/impact.ts';
+export type { GroupDetails, GroupState, LimitState } from '../../api/answers/limits.ts';
+export type { Overview, OverviewProblem, ProblemList, QuerySeries, RateSeries } from '../../api/answers/overview.ts';
+export type { ListedQuery, QueryPage } from '../../api/answers/queryList.ts';
 export type { QueueList } from '../../api/answers/queue.ts';
 export type { Explanation, RoutedQuery, RuleEffect } from '../../api/answers/routing.ts';
-export type { RuleInventory, RuleState } from '../../api/answers/rules.ts';
-export type { LoginType, UiConfiguration, UserInfo } from '../../api/answers/session.ts';
+export type { RuleHitList, RuleInventory, RuleState } from '../../api/answers/rules.ts';
+export type { RunningQueryList } from '../../api/answers/runningQueries.ts';
+export type { LoginMethod, LoginMethods, UiConfiguration, UsablePages, UserInfo } from '../../api/answers/session.ts';
+export type { Statistics } from '../../api/answers/statistics.ts';
 export type { ErrorFacts, FieldOwner, PlacedProblem } from '../../model/errors.ts';
 export type { QueryDecision } from '../../routing/storedDecision.ts';
 
 export type Role = UserInfo['roles'][number];
 export type HealthStatus = ClusterState['status'];
+/** A query that runs. */
+export type RunningQuery = RunningQueryList['queries'][number];
 /** A query that waits. */
 export type QueuedQuery = QueueList['queries'][number];
 /** A condition of a resource's status. */
 export type Condition = NonNullable<ClusterState['resource']>['conditions'][number];
+
+/** How a query ended; absent where it is not known. */
+export interface QueryOutcome {
+  readonly state: 'FINISHED' | 'FAILED' | 'CANCELLED' | 'ABANDONED' | 'REFUSED' | 'DENIED' | 'LOST';
+  readonly errorName?: string | null;
+  readonly errorType?: string | null;
+  readonly errorCode?: number | null;
+  readonly errorMessage?: string | null;
+  readonly elapsedMillis?: number | null;
+  readonly queuedMillis?: number | null;
+  readonly gatewayQueuedMillis?: number | null;
+  readonly cpuMillis?: number | null;
+  readonly processedRows?: number | null;
+  readonly processedBytes?: number | null;
+  readonly peakMemoryBytes?: number | null;
+  readonly resultBytes?: number | null;
+  /** When an answer for it passed last, RFC 3339. */
+  readonly lastSeen?: string | null;
+}
 
 /** A cluster as the registry's calls take it. */
 export type RegistryClusterInput = Static<typeof registryCluster.RegistryClusterInput>;

@@ -1,4 +1,4 @@
-import { ActionIcon, CopyButton, Tooltip } from '@mantine/core';
+import { ActionIcon, CopyButton } from '@mantine/core';
 import { IconCheck, IconCopy } from '@tabler/icons-react';
 
 /** A button that copies a text. @param what names it, e.g. `SQL` */
@@ -6,11 +6,14 @@ export function CopyText({ text, what }: { readonly text: string; readonly what:
   return (
     <CopyButton value={text}>
       {({ copied, copy }) => (
-        <Tooltip label={copied ? 'Copied' : `Copy ${what}`}>
-          <ActionIcon onClick={copy} aria-label={copied ? `${what} copied` : `Copy ${what}`}>
-            {copied ? <IconCheck size={16} aria-hidden /> : <IconCopy size={16} aria-hidden />}
-          </ActionIcon>
-        </Tooltip>
+        // The browser's own hint: lists have many of these.
+        <ActionIcon
+          onClick={copy}
+          aria-label={copied ? `${what} copied` : `Copy ${what}`}
+          title={copied ? 'Copied' : `Copy ${what}`}
+        >
+          {copied ? <IconCheck size={16} aria-hidden /> : <IconCopy size={16} aria-hidden />}
+        </ActionIcon>
       )}
     </CopyButton>
   );

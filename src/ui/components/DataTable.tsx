@@ -5,8 +5,10 @@ import {
   columnFilteringFeature,
   createFilteredRowModel,
   createSortedRowModel,
+  FlexRender,
   filterFn_includesString,
   globalFilteringFeature,
+  type Row,
   type RowData,
   rowSortingFeature,
   sortFn_alphanumeric,
@@ -14,8 +16,21 @@ import {
   tableFeatures,
   useTable,
 } from '@tanstack/react-table';
-import type { ReactNode } from 'react';
+import { useWindowVirtualizer } from '@tanstack/react-virtual';
+import {
+  Fragment,
+  memo,
+  type ReactNode,
+  type Ref,
+  useDeferredValue,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+} from 'react';
+import { sortingOf, sortingText, useAddressState } from './addressState.ts';
 import classes from './DataTable.module.css';
+import { useKeptFocus } from './keptFocus.ts';
 
 const features = tableFeatures({
   columnFilteringFeature,
@@ -26,6 +41,15 @@ const features = tableFeatures({
   filterFns: { includesString: filterFn_includesString },
   sortFns: { alphanumeric: sortFn_alphanumeric, basic: sortFn_basic },
 });
+
+/** More rows than these are put into the page only where they are seen. */
+const FEW_ROWS = 100;
+/** Rows beyond what is seen, at either side. */
+const OVERSCAN = 8;
+/** Height of a row before it was measured, in pixels. */
+const USUAL_HEIGHT = 60;
+/** Narrower than this, rows are cards (DataTable.module.css), and columns have no widths. */
+const WIDE = '(min-width: 48rem)';
 
 /** A column of a {@link DataTable}; `enableSorting: false` for one that cannot be sorted by. */
 export type Column<T extends RowData> = ColumnDef<typeof features, T>;
@@ -42,14 +66,21 @@ interface DataTableProps<T extends RowData> {
   readonly empty: ReactNode;
   /** Columns sorted by at first. */
   readonly sortedBy?: { readonly id: string; readonly desc: boolean };
+  /** Parameter of the page's address that what it is sorted by stands in: `sort`. */
+  readonly sortIn?: string;
 }
 
 /**
  * A table whose columns can be sorted by. On narrow screens each row becomes a card whose cells carry their column's
- * name, so that nothing has to be scrolled sideways.
+ * name, so that nothing has to be scrolled sideways. Of many rows only those in sight are in the page, and a row is
+ * rendered again only when what it shows changed: `columns`, `rowId` and unchanged rows must stay the same objects.
  */
 export function DataTable<T extends RowData>(props: DataTableProps<T>) {
-  const { label, columns, rows, rowId, filter = '', empty, sortedBy } = props;
+  const { label, columns, rows, rowId, filter = '', empty, sortedBy, sortIn = 'sort' } = props;
+  const [sorted, setSorted] = useAddressState(sortIn, sortingText(sortedBy === undefined ? [] : [sortedBy]));
+  const sorting = useMemo(() => sortingOf(sorted), [sorted]);
+  // Typing goes on while thousands of rows are filtered.
+  const globalFilter = useDeferredValue(filter);
   const table = useTable(
     {
       features,
@@ -57,18 +88,37 @@ export function DataTable<T extends RowData>(props: DataTableProps<T>) {
       data: rows as T[],
       getRowId: rowId,
       globalFilterFn: 'includesString',
-      state: { globalFilter: filter },
-      initialState: { sorting: sortedBy === undefined ? [] : [sortedBy] },
+      state: { globalFilter, sorting },
+      onSortingChange: (change) => setSorted(sortingText(typeof change === 'function' ? change(sorting) : change)),
     },
-    ({ sorting, globalFilter }) => ({ sorting, globalFilter }),
+    (state) => ({ sorting: state.sorting, applied: state.globalFilter }),
   );
   const shownRows = table.getRowModel().rows;
+  const isLong = shownRows.length > FEW_ROWS;
+  const [head, widths] = useColumnWidths(isLong);
+  const groups = table.getHeaderGroups();
+  const keptFocus = useKeptFocus<HTMLTableElement>();
   return (
     <>
-      <Table className={classes.table} aria-label={label} verticalSpacing="xs" highlightOnHover>
-        <Table.Thead>
-          {table.getHeaderGroups().map((group) => (
-            <Table.Tr key={group.id}>
+      <Table
+        {...keptFocus}
+        className={classes.table}
+        aria-label={label}
+        verticalSpacing="xs"
+        highlightOnHover
+        {...(widths === null ? {} : { layout: 'fixed' as const })}
+        {...(isLong ? { 'aria-rowcount': shownRows.length + 1 } : {})}
+      >
+        {widths !== null && (
+          <colgroup>
+            {columns.map(({ id }, index) => (
+              <col key={id} style={{ width: widths[index] }} />
+            ))}
+          </colgroup>
+        )}
+        <Table.Thead ref={head}>
+          {groups.map((group) => (
+            <Table.Tr key={group.id} {...(isLong ? { 'aria-rowindex': 1 } : {})}>
               {group.headers.map((header) => {
                 const sorted = header.column.getIsSorted();
                 const content = <table.FlexRender header={header} />;
@@ -90,21 +140,132 @@ export function DataTable<T extends RowData>(props: DataTableProps<T>) {
             </Table.Tr>
           ))}
         </Table.Thead>
-        <Table.Tbody>
-          {shownRows.map((row) => (
-            <Table.Tr key={row.id}>
-              {row.getAllCells().map((cell) => (
-                <Table.Td key={cell.id} data-label={columnName(cell.column.columnDef.header)}>
-                  <table.FlexRender cell={cell} />
-                </Table.Td>
-              ))}
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
+        {isLong ? (
+          <SeenRows rows={shownRows} columns={columns} />
+        ) : (
+          <Table.Tbody>
+            {shownRows.map((row) => (
+              <MemoRow key={row.id} row={row} original={row.original} columns={columns} index={null} place={null} />
+            ))}
+          </Table.Tbody>
+        )}
       </Table>
       {shownRows.length === 0 && empty}
     </>
   );
+}
+
+interface SeenRowsProps<T extends RowData> {
+  readonly rows: readonly Row<typeof features, T>[];
+  readonly columns: readonly Column<T>[];
+}
+
+/** The rows that the window shows, with room for all others before and after them. */
+function SeenRows<T extends RowData>({ rows, columns }: SeenRowsProps<T>) {
+  const body = useRef<HTMLTableSectionElement>(null);
+  const [top, setTop] = useState(0);
+  const virtualizer = useWindowVirtualizer<HTMLTableRowElement>({
+    count: rows.length,
+    estimateSize: () => USUAL_HEIGHT,
+    overscan: OVERSCAN,
+    getItemKey: (index) => rows[index]?.id ?? index,
+    scrollMargin: top,
+  });
+  // What stands above the table may change its height, and the page its own with it. Read when the page is laid out anyway: to read it
+  // at each change of the rows would have it laid out twice.
+  useLayoutEffect(() => {
+    const measure = () => {
+      const now = Math.round((body.current?.getBoundingClientRect().top ?? 0) + window.scrollY);
+      setTop((before) => (Math.abs(before - now) > 1 ? now : before));
+    };
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(document.body);
+    return () => observer.disconnect();
+  }, []);
+  const items = virtualizer.getVirtualItems();
+  const before = (items[0]?.start ?? top) - top;
+  const after = virtualizer.getTotalSize() - ((items.at(-1)?.end ?? top) - top);
+  return (
+    <Fragment>
+      <tbody ref={body} aria-hidden className={classes.room}>
+        <tr style={{ height: before }}>
+          <td colSpan={columns.length} style={{ height: before }} />
+        </tr>
+      </tbody>
+      <Table.Tbody>
+        {items.map(({ key, index }) => {
+          const row = rows[index];
+          if (row === undefined) return null;
+          return (
+            <MemoRow
+              key={String(key)}
+              row={row}
+              original={row.original}
+              columns={columns}
+              index={index}
+              place={virtualizer.measureElement}
+            />
+          );
+        })}
+      </Table.Tbody>
+      <tbody aria-hidden className={classes.room}>
+        <tr style={{ height: Math.max(after, 0) }}>
+          <td colSpan={columns.length} style={{ height: Math.max(after, 0) }} />
+        </tr>
+      </tbody>
+    </Fragment>
+  );
+}
+
+interface DataRowProps<T extends RowData> {
+  readonly row: Row<typeof features, T>;
+  readonly original: T;
+  readonly columns: readonly Column<T>[];
+  /** Among all rows, of which some are not in the page; null where all are. */
+  readonly index: number | null;
+  /** Measures its height. */
+  readonly place: Ref<HTMLTableRowElement> | null;
+}
+
+function DataRow<T extends RowData>({ row, index, place }: DataRowProps<T>) {
+  return (
+    <Table.Tr ref={place} {...(index === null ? {} : { 'data-index': index, 'aria-rowindex': index + 2 })}>
+      {row.getAllCells().map((cell) => (
+        <Table.Td key={cell.id} data-label={columnName(cell.column.columnDef.header)}>
+          <FlexRender cell={cell} />
+        </Table.Td>
+      ))}
+    </Table.Tr>
+  );
+}
+
+/** Each look at the gateway makes all rows of the table library again; what they show are the same objects mostly. */
+const MemoRow = memo(
+  DataRow,
+  (before, after) =>
+    before.original === after.original &&
+    before.columns === after.columns &&
+    before.index === after.index &&
+    before.place === after.place,
+) as typeof DataRow;
+
+/**
+ * Widths of the columns in percent, as the browser chose them for the first rows: other rows that come into sight must
+ * not move them. Null while the browser chooses.
+ */
+function useColumnWidths(isFixed: boolean): [Ref<HTMLTableSectionElement>, readonly string[] | null] {
+  const head = useRef<HTMLTableSectionElement>(null);
+  const [widths, setWidths] = useState<readonly string[] | null>(null);
+  useLayoutEffect(() => {
+    if (!isFixed) setWidths(null);
+    else if (widths === null && window.matchMedia(WIDE).matches) {
+      const cells = [...(head.current?.querySelectorAll('th') ?? [])].map((cell) => cell.offsetWidth);
+      const all = cells.reduce((sum, width) => sum + width, 0);
+      if (all > 0) setWidths(cells.map((width) => `${((100 * width) / all).toFixed(2)}%`));
+    }
+  }, [isFixed, widths]);
+  return [head, isFixed ? widths : null];
 }
 
 function SortIcon({ sorted }: { readonly sorted: false | 'asc' | 'desc' }) {

@@ -1,4 +1,5 @@
-import { Component, type ErrorInfo, type ReactNode } from 'react';
+import { Component, type ErrorInfo, type ReactNode, useEffect, useRef } from 'react';
+import { useHealth } from '../client/health.ts';
 import { ErrorState } from './states.tsx';
 
 /** Shows a defect of a page in its place, and leaves the rest usable. A page whose code is gone is reloaded. */
@@ -17,6 +18,22 @@ export class ErrorBoundary extends Component<{ readonly children: ReactNode }, {
     const { error } = this.state;
     if (error === null) return this.props.children;
     // A newer gateway has other files: reloading gets its page.
-    return <ErrorState error={error} onRetry={() => window.location.reload()} retryLabel="Reload" />;
+    return (
+      <>
+        {/dynamically imported module|unable to preload/i.test(error.message) && <ReloadOnReturn />}
+        <ErrorState error={error} onRetry={() => window.location.reload()} retryLabel="Reload" />
+      </>
+    );
   }
+}
+
+/** Loads the page once more when the gateway is back: its code could not be loaded in an outage. */
+function ReloadOnReturn() {
+  const { isReachable } = useHealth();
+  const wasLost = useRef(false);
+  useEffect(() => {
+    if (!isReachable) wasLost.current = true;
+    else if (wasLost.current) window.location.reload();
+  }, [isReachable]);
+  return null;
 }

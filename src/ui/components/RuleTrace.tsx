@@ -1,5 +1,9 @@
-import { Badge, Group, Text } from '@mantine/core';
+import { Anchor, Badge, Group, Text } from '@mantine/core';
+import type { ReactNode } from 'react';
+import { Link } from 'react-router';
 import type { RuleEffect } from '../client/types.ts';
+import { useSees } from '../session/session.ts';
+import { ruleAddress } from './links.ts';
 import classes from './RuleTrace.module.css';
 
 const looks = {
@@ -10,37 +14,67 @@ const looks = {
   skipped: { color: 'gray', label: 'skipped' },
 } as const;
 
+/** What a later version stored is shown as it is stored. */
+const lookOf = (outcome: RuleEffect['outcome']) =>
+  Object.hasOwn(looks, outcome) ? looks[outcome] : { color: 'gray', label: outcome };
+
+interface RuleTraceProps {
+  readonly rules: readonly RuleEffect[];
+  /** More about a rule, below it. */
+  readonly about?: (rule: RuleEffect) => ReactNode;
+  /** Whether the names lead to the rules. */
+  readonly linked?: boolean;
+}
+
 /** What became of every rule, in firing order. */
-export function RuleTrace({ rules }: { readonly rules: readonly RuleEffect[] }) {
+export function RuleTrace({ rules, about, linked = false }: RuleTraceProps) {
+  const isLinked = useSees('routing-rules') && linked;
   return (
     <ol className={classes.trace} aria-label="Rules in firing order">
-      {rules.map(({ rule, origin, priority, outcome, put, error }) => (
-        <li key={`${origin} ${rule}`} data-outcome={outcome}>
-          <Group gap="xs">
-            <Text size="sm" fw={500} className={classes.name}>
-              {rule}
-            </Text>
-            <Badge variant="light" color={looks[outcome].color}>
-              {looks[outcome].label}
-            </Badge>
-            <Text size="xs" c="dimmed">
-              {origin === 'file' ? 'rules file' : 'resource'},{' '}
-              {priority === 2_147_483_647 ? 'no priority' : `priority ${priority}`}
-            </Text>
-          </Group>
-          {put !== undefined &&
-            Object.entries(put).map(([key, value]) => (
-              <Text key={key} size="sm" className={classes.name}>
-                {key} = {value ?? 'null'}
+      {rules.map((effect) => {
+        const { rule, origin, priority, outcome, put, error } = effect;
+        return (
+          <li key={`${origin} ${rule}`} data-outcome={outcome}>
+            <Group gap="xs">
+              {isLinked ? (
+                <Anchor
+                  component={Link}
+                  to={ruleAddress(rule)}
+                  size="sm"
+                  underline="always"
+                  fw={500}
+                  className={classes.name}
+                >
+                  {rule}
+                </Anchor>
+              ) : (
+                <Text size="sm" fw={500} className={classes.name}>
+                  {rule}
+                </Text>
+              )}
+              <Badge variant="light" color={lookOf(outcome).color}>
+                {lookOf(outcome).label}
+              </Badge>
+              <Text size="xs" c="dimmed">
+                {origin === 'file' ? 'rules file' : 'resource'},{' '}
+                {priority === 2_147_483_647 ? 'no priority' : `priority ${priority}`}
               </Text>
-            ))}
-          {error !== undefined && (
-            <Text size="sm" className={classes.name}>
-              {error}
-            </Text>
-          )}
-        </li>
-      ))}
+            </Group>
+            {put !== undefined &&
+              Object.entries(put).map(([key, value]) => (
+                <Text key={key} size="sm" className={classes.name}>
+                  {key} = {value ?? 'null'}
+                </Text>
+              ))}
+            {error !== undefined && (
+              <Text size="sm" className={classes.name}>
+                {error}
+              </Text>
+            )}
+            {about?.(effect)}
+          </li>
+        );
+      })}
     </ol>
   );
 }

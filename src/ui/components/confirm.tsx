@@ -1,5 +1,6 @@
 import { Text } from '@mantine/core';
 import { openConfirmModal } from '@mantine/modals';
+import { focusedPlace, returnFocusTo } from './returnFocus.ts';
 
 interface Question {
   readonly title: string;
@@ -11,8 +12,9 @@ interface Question {
   readonly dangerous?: boolean;
 }
 
-/** Asks before something is done; answers whether it shall be. */
+/** Asks before something is done; answers whether it shall be. The focus returns to what it was asked from. */
 export function confirm({ title, text, action, dangerous = false }: Question): Promise<boolean> {
+  const before = focusedPlace();
   return new Promise((resolve) => {
     openConfirmModal({
       title,
@@ -20,7 +22,10 @@ export function confirm({ title, text, action, dangerous = false }: Question): P
       labels: { confirm: action, cancel: 'Cancel' },
       confirmProps: dangerous ? { color: 'red.9' } : {},
       onConfirm: () => resolve(true),
-      onClose: () => resolve(false),
+      onClose: () => {
+        returnFocusTo(before);
+        resolve(false);
+      },
     });
   });
 }

@@ -3,20 +3,37 @@ import { createContext, useContext, useEffect } from 'react';
 import { ApiError } from '../client/apiError.ts';
 import { call, onSessionEnded } from '../client/call.ts';
 import { USER } from '../client/queryClient.ts';
-import type { LoginType, Role, UiConfiguration, UserInfo } from '../client/types.ts';
+import type { LoginMethod, LoginMethods, Role, UiConfiguration, UsablePages, UserInfo } from '../client/types.ts';
 
 /** Who uses the pages, and what they are shown. */
 export interface Session {
   readonly user: UserInfo;
-  readonly loginType: LoginType;
+  /** Ways of logging in; none where nobody does. */
+  readonly loginMethods: readonly LoginMethod[];
   readonly disabledPages: readonly string[];
+  /** Pages that the user has the role for; null: not known, so that each page says so itself. */
+  readonly usablePages: readonly string[] | null;
+}
+
+/** Whether the user is shown a page, by its name in `pages.ts`. */
+export function useSees(page: string): boolean {
+  return isShown(page, useSession());
+}
+
+/**
+ * Whether a user is shown a page: it is not switched off, is among the permissions where there are any, and the user
+ * may make its calls (docs/authentication.md#roles).
+ */
+export function isShown(page: string, { user: { permissions }, disabledPages, usablePages }: Session): boolean {
+  if (disabledPages.includes(page) || (permissions.length > 0 && !permissions.includes(page))) return false;
+  return usablePages === null || usablePages.includes(page);
 }
 
 /** How far finding that out has come. */
 export type SessionState =
   | { readonly kind: 'loading' }
   | { readonly kind: 'failed'; readonly error: Error; readonly retry: () => void }
-  | { readonly kind: 'anonymous'; readonly loginType: LoginType; readonly expired: boolean }
+  | { readonly kind: 'anonymous'; readonly loginMethods: readonly LoginMethod[]; readonly expired: boolean }
   | { readonly kind: 'known'; readonly session: Session };
 
 const SessionContext = createContext<Session | null>(null);
@@ -37,9 +54,9 @@ export function useRole(role: Role): boolean {
 /** Asks the gateway who calls, and notices when the session ends. */
 export function useSessionState(): SessionState {
   const client = useQueryClient();
-  const loginType = useQuery({
-    queryKey: ['session', 'loginType'],
-    queryFn: ({ signal }) => call<LoginType>('/loginType', { signal }),
+  const logins = useQuery({
+    queryKey: ['session', 'logins'],
+    queryFn: ({ signal }) => call<LoginMethods>('/api/logins', { method: 'GET', signal }),
     staleTime: 60_000,
   });
   const user = useQuery({
@@ -53,7 +70,14 @@ export function useSessionState(): SessionState {
     queryKey: ['session', 'configuration', user.data?.userId],
     queryFn: ({ signal }) => uiConfiguration(signal),
     enabled: user.data != null,
-    refetchInterval: 30_000,
+    refetchInterval: 60_000,
+    staleTime: 10_000,
+  });
+  const usable = useQuery({
+    queryKey: ['session', 'pages', user.data?.userId],
+    queryFn: ({ signal }) => usablePages(signal),
+    enabled: user.data != null,
+    refetchInterval: 60_000,
     staleTime: 10_000,
   });
   useEffect(
@@ -66,18 +90,25 @@ export function useSessionState(): SessionState {
     [client],
   );
 
-  const error = loginType.error ?? user.error;
-  if (error !== null && (loginType.data === undefined || user.data === undefined)) {
+  const error = logins.error ?? user.error;
+  if (error !== null && (logins.data === undefined || user.data === undefined)) {
     const retry = () => void client.invalidateQueries({ queryKey: ['session'] });
     return { kind: 'failed', error, retry };
   }
-  if (loginType.data === undefined || user.data === undefined) return { kind: 'loading' };
+  if (logins.data === undefined || user.data === undefined) return { kind: 'loading' };
   if (user.data === null) {
-    return { kind: 'anonymous', loginType: loginType.data, expired: sessionStorage.getItem(EXPIRED) !== null };
+    return { kind: 'anonymous', loginMethods: logins.data.methods, expired: sessionStorage.getItem(EXPIRED) !== null };
   }
-  if (configuration.data === undefined && configuration.error === null) return { kind: 'loading' };
+  if ([configuration, usable].some(({ data, error: failure }) => data === undefined && failure === null))
+    return { kind: 'loading' };
   const disabledPages = configuration.data?.disablePages ?? [];
-  return { kind: 'known', session: { user: user.data, loginType: loginType.data, disabledPages } };
+  const session = {
+    user: user.data,
+    loginMethods: logins.data.methods,
+    disabledPages,
+    usablePages: usable.data?.pages ?? null,
+  };
+  return { kind: 'known', session };
 }
 
 /** Mark in the session storage that a session ended without a logout, so that the login page says why it is shown. */
@@ -113,6 +144,16 @@ async function uiConfiguration(signal: AbortSignal): Promise<UiConfiguration> {
     return await call<UiConfiguration>('/webapp/getUIConfiguration', { method: 'GET', signal });
   } catch (error) {
     if (error instanceof ApiError && error.status === 403) return {};
+    throw error;
+  }
+}
+
+/** Which pages the user has the role for; null for users without any. */
+async function usablePages(signal: AbortSignal): Promise<{ readonly pages: readonly string[] | null }> {
+  try {
+    return await call<UsablePages>('/api/pages', { method: 'GET', signal });
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 403) return { pages: null };
     throw error;
   }
 }

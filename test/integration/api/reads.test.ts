@@ -168,8 +168,12 @@ test('the OpenAPI document describes every path with all its answers', async () 
     [
       "/",
       "/api/clusters",
+      "/api/clusters/{name}",
       "/api/clusters/{name}/active",
       "/api/clusters/{name}/drain",
+      "/api/events",
+      "/api/logins",
+      "/api/pages",
       "/api/public/backends",
       "/api/public/backends/{name}",
       "/api/public/backends/{name}/state",
@@ -190,9 +194,11 @@ test('the OpenAPI document describes every path with all its answers', async () 
       "/logout",
       "/metrics",
       "/oidc/callback",
+      "/oidc/callback/{provider}",
       "/openapi.json",
       "/readyz",
       "/sso",
+      "/sso/{provider}",
       "/userinfo",
     ]
   `);

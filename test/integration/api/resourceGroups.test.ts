@@ -29,6 +29,7 @@ test.skipIf(!hasPostgresql())('while the database is unavailable every call is 5
     exactMatchSelectors,
     clock: systemClock,
     startedAt: 0,
+    keptHours: () => 720,
     disablePages: () => [],
     hiddenPageCalls: () => 'refuse' as const,
   };
@@ -139,6 +140,77 @@ for (const family of databases) {
       expect([deleted.status, deleted.text]).toEqual([200, '']);
       expect((await post(`/resourcegroup/delete/${resourceGroupId}`)).status).toBe(200);
       expect((await get('/resourcegroup/read')).json()).toEqual([]);
+    });
+
+    it('explains which group engines choose for a query', async () => {
+      const ask = async (question: object) => {
+        const answer = await api.call('POST', '/api/resourcegroups/explain', { body: JSON.stringify(question) });
+        return { status: answer.status, ...answer.json() };
+      };
+      expect(await ask({ user: 'bob' })).toMatchObject({ status: 404, error: { code: 'EG_NOT_FOUND' } });
+      const root = await make({ name: 'global' });
+      const limits = { hardConcurrencyLimit: 3, maxQueued: 7, softMemoryLimit: '1GB' };
+      const own = await make({ name: '${team}-${USER}', parent: root, ...limits });
+      const other = await make({ name: 'other', parent: root });
+      const select = (resourceGroupId: number, priority: number, more: object = {}) =>
+        post('/selector/create', { resourceGroupId, priority, ...more });
+      await select(own, 5, { userRegex: '(?<team>[a-z]+)_.*', clientTags: '["hi"]' });
+      await select(other, 9, { queryType: 'INSERT', sourceRegex: 'dbt.*' });
+      expect(await ask({ user: 'etl_bob', clientTags: ['lo', 'hi'], queryType: 'SELECT', source: 'dbt' })).toEqual({
+        status: 200,
+        environment: 'test',
+        outcome: 'selected',
+        message: 'selectors[1] is the first that matches',
+        selector: 1,
+        group: ['global', 'etl-etl_bob'],
+        path: [
+          { resourceGroupId: root, name: 'global', softMemoryLimit: '80%', hardConcurrencyLimit: 5, maxQueued: 10 },
+          { resourceGroupId: own, name: '${team}-${USER}', ...limits },
+        ],
+        selectors: [
+          {
+            ...{ id: null, priority: 9, resourceGroupId: other, group: 'global.other' },
+            ...{ outcome: 'not-matched', condition: 'queryType' },
+            message: 'queryType INSERT is not that of the query, SELECT',
+          },
+          {
+            ...{ id: null, priority: 5, resourceGroupId: own, group: 'global.${team}-${USER}' },
+            ...{ outcome: 'matched', condition: null, message: 'all its conditions hold' },
+          },
+        ],
+        omitted: 0,
+        samePriority: [],
+        problems: [],
+      });
+      expect(await ask({ user: 'bob' })).toMatchObject({
+        ...{ outcome: 'rejected', selector: null, group: null, path: [] },
+        message: 'no selector matches: the engine refuses the query (QUERY_REJECTED)',
+      });
+
+      // Which of two with one priority an engine takes is not defined; one that leads to the same group changes nothing.
+      await select(other, 5, { userRegex: 'etl.*' });
+      const tie = await ask({ user: 'etl_bob', clientTags: ['hi'] });
+      const others = [own, other].filter((id) => id !== tie.path[1].resourceGroupId);
+      expect(tie.samePriority.map((row: { resourceGroupId: number }) => row.resourceGroupId)).toEqual(others);
+
+      // Groups of other environments are not looked at, and have to be named once there are some.
+      const elsewhere = await make({ name: 'prod', environment: 'prod' });
+      await select(elsewhere, 100);
+      expect(await ask({ user: 'bob' })).toMatchObject({ status: 400, error: { field: 'environment' } });
+      expect(await ask({ user: 'bob', environment: 'prod' })).toMatchObject({ group: ['prod'], environment: 'prod' });
+      expect(await ask({ user: 'bob', environment: 'test' })).toMatchObject({ outcome: 'rejected' });
+      expect(await ask({ user: 'bob', environment: 'x' })).toMatchObject({ status: 404 });
+      // What keeps engines from loading the tables is said.
+      await post('/resourcegroup/update', {
+        ...group,
+        resourceGroupId: other,
+        name: 'other',
+        parent: root,
+        hardCpuLimit: '1h',
+      });
+      expect((await ask({ user: 'bob', environment: 'test' })).problems).toEqual([
+        'rootGroups[0].subGroups[1].hardCpuLimit needs cpuQuotaPeriod, the period that it is about',
+      ]);
     });
 
     it('creates, reads, changes and deletes a selector', async () => {

@@ -96,6 +96,13 @@ describe('the files of the user interface', () => {
     ]);
   });
 
+  test('names in paths of pages may have dots and slashes', async () => {
+    for (const path of ['clusters/etl.example', 'groups/a%2Fb.c', 'queries/x.y']) {
+      const { status, headers } = await send(api.url, `/engine-gateway/${path}`);
+      expect([status, headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
+    }
+  });
+
   test.each([
     'assets/gone-Xy9.js',
     'assets',

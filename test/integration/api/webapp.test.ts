@@ -56,6 +56,7 @@ for (const family of databases) {
         exactMatchSelectors,
         clock,
         startedAt: now - 1,
+        keptHours: () => 720,
         disablePages: () => pages,
         hiddenPageCalls: () => 'refuse' as const,
       };

@@ -52,6 +52,75 @@ test('rows of a gateway that ran before and a rules file become manifests', asyn
   ]);
 });
 
+test('resource groups of an environment become a file that validate takes', async () => {
+  const database = new DatabaseSync(join(folder, 'gateway.db'));
+  database.exec(`
+    CREATE TABLE resource_groups (resource_group_id integer PRIMARY KEY, name varchar(250) NOT NULL, soft_memory_limit varchar(128),
+      max_queued int NOT NULL, soft_concurrency_limit int, hard_concurrency_limit int NOT NULL, scheduling_policy varchar(128),
+      scheduling_weight int, jmx_export boolean, soft_cpu_limit varchar(128), hard_cpu_limit varchar(128), parent bigint, environment varchar(128));
+    CREATE TABLE selectors (resource_group_id bigint NOT NULL, priority bigint NOT NULL, user_regex varchar(512), source_regex varchar(512),
+      query_type varchar(512), client_tags varchar(512), selector_resource_estimate varchar(1024));
+    CREATE TABLE resource_groups_global_properties (name varchar(128) PRIMARY KEY, value varchar(512));
+    INSERT INTO resource_groups_global_properties VALUES ('cpu_quota_period', '1h');
+    INSERT INTO resource_groups VALUES (1, 'global', '80%', 100, NULL, 50, 'weighted', NULL, 1, NULL, NULL, NULL, 'prod'),
+      (2, '\${USER}', '5GB', 10, 3, 5, NULL, 2, NULL, '30m', '1h', 1, 'prod'), (3, 'test', '80%', 1, NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL, 'test');
+    INSERT INTO selectors VALUES (2, 1, NULL, NULL, NULL, NULL, NULL), (3, 7, NULL, NULL, NULL, NULL, NULL),
+      (2, 9, 'bob|ann', 'cli', 'SELECT', '["hi"]', '{"cpuTime": {"max": "1h"}}');
+  `);
+  database.close();
+  const { stdout, stderr } = await exported('--resource-groups', 'prod');
+  expect(stderr).toBe('');
+  expect(JSON.parse(stdout)).toEqual({
+    cpuQuotaPeriod: '1h',
+    rootGroups: [
+      {
+        name: 'global',
+        softMemoryLimit: '80%',
+        maxQueued: 100,
+        hardConcurrencyLimit: 50,
+        schedulingPolicy: 'weighted',
+        jmxExport: true,
+        subGroups: [
+          {
+            name: '${USER}',
+            softMemoryLimit: '5GB',
+            maxQueued: 10,
+            softConcurrencyLimit: 3,
+            hardConcurrencyLimit: 5,
+            schedulingWeight: 2,
+            softCpuLimit: '30m',
+            hardCpuLimit: '1h',
+          },
+        ],
+      },
+    ],
+    selectors: [
+      {
+        user: 'bob|ann',
+        source: 'cli',
+        queryType: 'SELECT',
+        clientTags: ['hi'],
+        selectorResourceEstimate: { cpuTime: { max: '1h' } },
+        group: 'global.${USER}',
+      },
+      { group: 'global.${USER}' },
+    ],
+  });
+  const path = join(folder, 'resource-groups.json');
+  await writeFile(path, stdout);
+  const validated = await run(process.execPath, [...(await programArguments()), 'validate', '--strict', path]);
+  expect(validated.stdout).toBe('1 files, 0 resources, 0 rules: no mistakes\n');
+  const manifest = join(folder, 'resource-groups.yaml');
+  await writeFile(manifest, (await exported('--resource-groups', 'prod', '--manifest')).stdout);
+  const asResource = await run(process.execPath, [...(await programArguments()), 'validate', '--strict', manifest]);
+  expect(asResource.stdout).toBe('1 files, 1 resources, 0 rules: no mistakes\n');
+  const failed = (await exported('--resource-groups', 'dev').catch((error: unknown) => error)) as { stderr: string };
+  expect(failed).toMatchObject({
+    code: 1,
+    stderr: 'error: there is no resource group of the environment dev; there are groups of prod, test\n',
+  });
+});
+
 test('mistakes of a rules file are reported with file and line, and nothing is printed', async () => {
   const rules = join(folder, 'rules.yaml');
   await writeFile(rules, 'name: a\nconditoin: x\n');

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { stringify } from 'yaml';
 import { runProgram } from '../../support/commandLine.ts';
 
 let folder: string;
@@ -139,6 +140,41 @@ spec:
     );
   });
 
+  test('files of resource groups', async () => {
+    const good = {
+      rootGroups: [{ name: 'global', hardConcurrencyLimit: 10, maxQueued: 100 }],
+      selectors: [{ group: 'global' }],
+    };
+    const path = file('resource-groups.json', `${JSON.stringify(good, null, 2)}\n`);
+    expect(await run(['validate', path])).toMatchObject({
+      code: 0,
+      stdout: '1 files, 0 resources, 0 rules: no mistakes\n',
+    });
+    const bad = {
+      rootGroups: [{ name: 'global', hardConcurrencyLimit: 10, maxQueued: 100, softMemoryLimit: '80' }],
+      selectors: [{ user: 'bob', group: 'adhoc' }],
+    };
+    const wrong = file('wrong-groups.json', JSON.stringify(bad, null, 2));
+    const broken = file('broken-groups.json', '{\n  "rootGroups": [],\n}\n');
+    const { code, stdout } = await run(['validate', wrong, broken]);
+    expect(code).toBe(1);
+    expect(stdout.replaceAll(`${folder}/`, '').split('\n')).toEqual([
+      'wrong-groups.json:7:7: error: rootGroups[0].softMemoryLimit must be a percentage such as 80% or a size such as 5GB (B, kB, MB, GB, TB, PB)',
+      'wrong-groups.json:13:7: error: selectors[0].group leads nowhere: there is no group "adhoc"',
+      expect.stringMatching(/^broken-groups\.json:3:1: error: is not JSON: /),
+      '2 files, 0 resources, 0 rules: 3 mistakes',
+      '',
+    ]);
+    const warned = file(
+      'warned-groups.json',
+      JSON.stringify({ ...good, selectors: [{ group: 'global' }, { user: 'bob', group: 'global' }] }, null, 2),
+    );
+    expect((await run(['validate', warned])).stdout.replaceAll(`${folder}/`, '')).toContain(
+      'warned-groups.json:13:5: warning: selectors[1] is never reached: selectors[0] takes all that it would match\n',
+    );
+    expect((await run(['validate', '--strict', warned])).code).toBe(1);
+  });
+
   test('names that are there twice, over files and manifests', async () => {
     const cluster = (metadata: string, spec = '') =>
       `apiVersion: enginegateway.dev/v1\nkind: EngineCluster\nmetadata: ${metadata}\nspec: {${spec}routingGroup: a, proxyTo: "http://e:8080"}\n`;
@@ -258,6 +294,59 @@ spec:
 });
 
 describe('evaluate', () => {
+  test('which resource group of a file takes a request', async () => {
+    const limits = { hardConcurrencyLimit: 10, maxQueued: 100 };
+    const groups = {
+      rootGroups: [
+        { name: 'etl', ...limits },
+        { name: 'adhoc', ...limits, subGroups: [{ name: '${USER}', ...limits }] },
+      ],
+      selectors: [
+        { source: 'airflow', queryType: 'INSERT', group: 'etl' },
+        {
+          userGroup: 'analysts',
+          clientTags: ['hi'],
+          selectorResourceEstimate: { cpuTime: { max: '1h' } },
+          group: 'adhoc.${USER}',
+        },
+      ],
+    };
+    const path = file('groups.json', JSON.stringify(groups));
+    const headers = {
+      'X-Trino-User': 'ann',
+      'X-Trino-Source': 'airflow',
+      'X-Trino-Client-Tags': 'lo, hi',
+      'X-Trino-Resource-Estimate': 'CPU_TIME=30m,PEAK_MEMORY=1GB',
+    };
+    const request = file('groups-request.json', JSON.stringify({ headers, body: 'SELECT 1' }));
+    const args = ['evaluate', '--resource-groups', path, '--request'];
+    expect(await run([...args, request, '--groups', 'staff,analysts'])).toMatchObject({
+      code: 0,
+      stdout: `resource group adhoc.ann (selectors[1] is the first that matches)
+  not-matched selectors[0] etl: queryType INSERT is not that of the query, SELECT
+  matched     selectors[1] adhoc.\${USER}: all its conditions hold
+`,
+    });
+    const insert = file('groups-insert.json', JSON.stringify({ headers, body: 'INSERT INTO t SELECT 1' }));
+    expect((await run([...args, insert])).stdout).toMatch(/^resource group etl /);
+    expect(
+      (await run([...args, request])).stdout,
+    ).toBe(`no selector matches: the engine refuses the query (QUERY_REJECTED)
+  not-matched selectors[0] etl: queryType INSERT is not that of the query, SELECT
+  not-matched selectors[1] adhoc.\${USER}: "analysts" has nothing to match: the user is in no group
+`);
+    const selection = JSON.parse((await run([...args, insert, '--json'])).stdout);
+    expect(selection).toMatchObject({ outcome: 'selected', selector: 0, group: ['etl'] });
+    const nobody = file('groups-nobody.json', JSON.stringify({ body: 'SELECT 1' }));
+    expect(await run([...args, nobody])).toMatchObject({ code: 1, stderr: expect.stringContaining('X-Engine-User') });
+    const wrong = file('groups-wrong.json', JSON.stringify({ rootGroups: [], selectors: [{ group: 'a' }] }));
+    expect(await run(['evaluate', '--resource-groups', wrong, '--request', request])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('selectors[0].group leads nowhere: there is no group "a"'),
+    });
+    expect((await run(['evaluate', '--request', request])).code).toBe(2);
+  });
+
   test('shows the decision for a described request', async () => {
     const rules = file('rules.yaml', goodRules);
     const request = file(
@@ -274,6 +363,41 @@ describe('evaluate', () => {
     );
     const json = await run(['evaluate', '--rules', rules, '--request', '-', '--json'], '{"body":"SELECT 1"}');
     expect(JSON.parse(json.stdout)).toMatchObject({ routingGroup: null, rule: null });
+  });
+
+  test('--user-mapping: rules see the mapped user, and the answer says from which name', async () => {
+    const rule = {
+      name: 'team',
+      condition: 'engineRequestUser.userExistsAndEquals("ann")',
+      actions: ['result.put("routingGroup", "etl")'],
+    };
+    const rules = file('mapped.yaml', stringify(rule));
+    const denied = { pattern: 'root.*', allow: false };
+    const mapping = file(
+      'users.json',
+      JSON.stringify({ rules: [denied, { pattern: '(.*)@example\\.com', case: 'lower' }] }),
+    );
+    const evaluate = (request: object, ...more: string[]) =>
+      run(
+        ['evaluate', '--rules', rules, '--user-mapping', mapping, '--request', '-', ...more],
+        JSON.stringify(request),
+      );
+    const first = async (request: object) => (await evaluate(request)).stdout.split('\n').slice(0, 2);
+    const toEtl = ['routing group etl (rule team)', 'user: ann, mapped from Ann@example.com'];
+    expect(await first({ headers: { 'X-Engine-User': 'Ann@example.com' } })).toEqual(toEtl);
+    expect(await first({ user: 'Ann@example.com', mapUser: true })).toEqual(toEtl);
+    expect(await first({ user: 'ann' })).toEqual(['routing group etl (rule team)', 'user: ann']);
+    expect(await first({ user: 'root', mapUser: true })).toEqual([
+      'refused: The user "root" is refused by the user mapping of the gateway: it is not allowed.',
+      'user: none',
+    ]);
+    const json = await evaluate({ user: 'Ann@example.com', mapUser: true }, '--json');
+    expect(JSON.parse(json.stdout)).toMatchObject({ routingGroup: 'etl', userMapping: { from: 'Ann@example.com' } });
+    const wrong = ['evaluate', '--rules', rules, '--user-mapping', rules, '--request', '-'];
+    expect(await run(wrong, '{}')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('error: --user-mapping: '),
+    });
   });
 
   test('--default-priority orders rules of a file that have none', async () => {

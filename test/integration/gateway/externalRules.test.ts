@@ -87,6 +87,7 @@ test('its group counts, not the header; log line and history say that it decided
     decidedBy: 'external',
     external: { outcome: 'answered', routingGroup: 'etl' },
     cluster: 'etl',
+    request: { text: 8, headers: { 'x-engine-user': 'test', 'x-engine-routing-group': 'adhoc' } },
   });
 });
 

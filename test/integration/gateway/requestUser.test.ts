@@ -4,6 +4,8 @@ import Provider from 'oidc-provider';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { afterEach, describe, expect, test } from 'vitest';
+import { UserGroups } from '../../../src/gateway/user/groups/userGroups.ts';
+import { UserInfoGroups } from '../../../src/gateway/user/groups/userInfoGroups.ts';
 import { userAndQueryAnalyzer } from '../../../src/gateway/user/userAndQueryAnalyzer.ts';
 import { UserExtractor, type UserSettings } from '../../../src/gateway/user/userExtractor.ts';
 import { systemClock } from '../../../src/model/clock.ts';
@@ -23,7 +25,7 @@ interface OpenIdProvider {
   /** Requests of its UserInfo endpoint so far. */
   readonly userInfoCalls: () => number;
   /** An opaque access token that stands for the account. */
-  opaqueToken(): Promise<string>;
+  opaqueToken(scope?: string): Promise<string>;
   /** A JWT access token whose claim `email` is the account, from the token endpoint. */
   jwtToken(): Promise<string>;
 }
@@ -43,8 +45,8 @@ async function startProvider(): Promise<OpenIdProvider> {
         response_types: ['code'],
       },
     ],
-    scopes: ['openid', 'email'],
-    claims: { openid: ['sub'], email: ['email'] },
+    scopes: ['openid', 'email', 'groups'],
+    claims: { openid: ['sub'], email: ['email'], groups: ['groups'] },
     features: {
       devInteractions: { enabled: false },
       clientCredentials: { enabled: true },
@@ -77,18 +79,18 @@ async function startProvider(): Promise<OpenIdProvider> {
   return {
     issuer,
     userInfoCalls: () => userInfoCalls,
-    async opaqueToken() {
+    async opaqueToken(scope = 'openid email') {
       const client = await provider.Client.find('engine-client');
       if (client === undefined) throw new Error('the client is not registered');
       const grant = new provider.Grant({ accountId: account, clientId: client.clientId });
-      grant.addOIDCScope('openid email');
+      grant.addOIDCScope(scope);
       const grantId = await grant.save();
       const token = new provider.AccessToken({
         accountId: account,
         client,
         grantId,
         gty: 'authorization_code',
-        scope: 'openid email',
+        scope,
       } as ConstructorParameters<typeof provider.AccessToken>[0]);
       return token.save();
     },
@@ -156,7 +158,7 @@ interface Setting {
   readonly extractor: UserExtractor;
 }
 
-async function start(settings: Partial<UserSettings>): Promise<Setting> {
+async function start(settings: Partial<UserSettings>, groups: UserGroups | null = null): Promise<Setting> {
   const engines = await Promise.all(['adhoc', 'vip', 'etl'].map(engine));
   const extractor = closing(
     new UserExtractor(
@@ -187,7 +189,7 @@ async function start(settings: Partial<UserSettings>): Promise<Setting> {
       return clusterAt(group, engine.url, { routingGroup: group });
     }),
     rules: rules(),
-    analyzer: userAndQueryAnalyzer({ users: extractor, analyze, logger: pino({ level: 'silent' }) }),
+    analyzer: userAndQueryAnalyzer({ users: extractor, groups, analyze, logger: pino({ level: 'silent' }) }),
   });
   return { gateway, extractor };
 }
@@ -223,6 +225,24 @@ describe('with an OpenID provider', () => {
     const lines = JSON.stringify(setting.gateway.log);
     expect(lines).toContain(account);
     expect(lines).not.toContain(headers.authorization.slice(7));
+  });
+
+  test('groups that the provider has of the user of an exchanged token', async () => {
+    provider = await startProvider();
+    const sources = [new UserInfoGroups({ claim: 'groups', delimiter: ',' })];
+    const groups = new UserGroups(sources, { combine: 'all', claimedUsers: [] });
+    const setting = await start({ oauthTokenInfoUrl: `${provider.issuer}/me` }, groups);
+    const said = async (headers: Record<string, string>) => {
+      await submitted(setting, 'SELECT 1', headers);
+      const { decision } = setting.gateway.records.at(-1) ?? {};
+      return (JSON.parse(decision ?? '{}') as { readonly userGroups?: unknown }).userGroups;
+    };
+    const bearer = async (scope?: string) => ({ authorization: `Bearer ${await provider.opaqueToken(scope)}` });
+    expect(await said(await bearer('openid email groups'))).toEqual([{ source: 'userInfo', groups: ['etl'] }]);
+    expect(await said(await bearer())).toEqual([{ source: 'userInfo', groups: [], note: 'there is no claim groups' }]);
+    expect(await said({ 'x-engine-user': account })).toEqual([
+      { source: 'userInfo', groups: [], note: 'the user does not come from a token exchange (header)' },
+    ]);
   });
 
   test('a token that the provider does not know: the query runs, for nobody', async () => {

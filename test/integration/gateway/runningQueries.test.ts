@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import { ClusterChanges } from '../../../src/gateway/health/clusterChanges.ts';
 import { RunningQueries } from '../../../src/gateway/ownership/runningQueries.ts';
 import { neverChecked } from '../../../src/routing/routingTable.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
@@ -81,7 +82,11 @@ describe('the call', () => {
 
   test('shows what is left, and when a cluster may be deleted', async () => {
     const running = replica();
-    api = await startApi({ runningQueries: (cluster) => running.ofCluster(cluster) });
+    const simulated = { now: () => now, monotonic: () => now };
+    api = await startApi({
+      runningQueries: (cluster) => running.ofCluster(cluster),
+      clusterChanges: (table) => new ClusterChanges(table, simulated),
+    });
     const drain = async () => (await api.call('GET', '/api/clusters/a/drain')).json();
     expect((await api.call('GET', '/api/clusters/a/drain')).status).toBe(404);
     api.table.setInputs({ clusters: [clusterAt('a', 'http://a')] });
@@ -92,6 +97,7 @@ describe('the call', () => {
       cluster: 'a',
       active: true,
       drained: false,
+      settled: false,
       complete: true,
       runningQueries: 1,
       oldestSince: listed.since,
@@ -113,7 +119,10 @@ describe('the call', () => {
       reported: { running: 3, queued: 0, checkedAt: lastRequest },
     });
     running.noteEnd('20261121_015745_00007_kvhrm', 'a');
-    expect(await drain()).toMatchObject({ drained: true, complete: true, runningQueries: 0, oldestSince: null });
+    now += 9_999;
+    expect(await drain()).toMatchObject({ drained: false, settled: false, runningQueries: 0 });
+    now += 1;
+    expect(await drain()).toMatchObject({ drained: true, settled: true, complete: true, oldestSince: null });
   });
 
   test('says when only this replica could be asked', async () => {

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { neverChecked } from '../../../src/routing/routingTable.ts';
 import type { RuleDecision, RuleSet } from '../../../src/rules/decision.ts';
+import { unwatchedOutcomes } from '../../support/defaults.ts';
 import { closeAll, closing, clusterAt, freePort, startGateway, startServer } from '../../support/gateway.ts';
 import { send, valuesOf } from '../../support/rawHttp.ts';
 import { decided } from '../../support/ruleDecision.ts';
@@ -21,6 +22,53 @@ const fixedRules = (decision: Partial<RuleDecision>): RuleSet => ({
 });
 
 const first = () => 0;
+
+test('a submission that no cluster can take is kept with the reason, under the id that its client sees', async () => {
+  const refused: unknown[] = [];
+  const outcomes = { ...unwatchedOutcomes, refuse: (query: unknown) => void refused.push(query) };
+  const gateway = await startGateway({ clusters: [], outcomes });
+  const answers = [];
+  for (let turn = 0; turn < 2; turn++) answers.push(await submit(gateway.url, 'SELECT 1', { user: 'ann' }));
+  expect(refused).toMatchObject(
+    answers.map(({ id: queryId, error }) => ({
+      ...{ queryId, state: 'REFUSED', queryText: 'SELECT 1', facts: { user: 'ann', cluster: null } },
+      error: { name: error?.errorName, code: error?.errorCode, message: error?.message },
+    })),
+  );
+  expect(answers[0]?.id).toMatch(/^\d{8}_\d{6}_\d{5}_refused_[a-z0-9]{8}$/);
+  expect(answers[0]?.id).not.toBe(answers[1]?.id);
+});
+
+test('a first answer that is the last one ends the query with what it says', async () => {
+  const seen: unknown[] = [];
+  const outcomes = {
+    ...unwatchedOutcomes,
+    begin: (queryId: string, { user }: { user: string | null }) => void seen.push(['begins', queryId, user]),
+    end: (queryId: string, cluster: string, _bytes: number, page: unknown) => void seen.push([queryId, cluster, page]),
+  };
+  const body = JSON.stringify({
+    id,
+    infoUri: 'http://e/ui',
+    stats: { elapsedTimeMillis: 5, cpuTimeMillis: 4 },
+    data: [],
+  });
+  for (const encoding of ['identity', 'gzip']) {
+    const { url } = await startServer((_request, response) => {
+      response.setHeader('content-type', 'application/json');
+      if (encoding === 'gzip') response.setHeader('content-encoding', 'gzip');
+      response.end(encoding === 'gzip' ? gzipSync(body) : body);
+    });
+    const gateway = await startGateway({ clusters: [clusterAt('a', url)], outcomes });
+    await submit(gateway.url, 'SELECT 1', { user: 'ann' });
+    const page = { elapsedMillis: 5, cpuMillis: 4, error: null };
+    await expect
+      .poll(() => seen.splice(0))
+      .toMatchObject([
+        ['begins', id, 'ann'],
+        [id, 'a', page],
+      ]);
+  }
+});
 
 describe('where a query goes', () => {
   test('the group of the header, with history, trace and one line in the log', async () => {
@@ -50,7 +98,8 @@ describe('where a query goes', () => {
         routingGroup: 'etl',
         externalUrl: 'http://b.example',
         cluster: 'b',
-        decision: '{"group":"etl","decidedBy":"header","cluster":"b"}',
+        decision:
+          '{"group":"etl","decidedBy":"header","cluster":"b","request":{"text":8,"headers":{"x-engine-user":"alice","x-engine-routing-group":"etl"}}}',
       },
     ]);
     const lines = gateway.log.filter((line) => line.msg === 'query');

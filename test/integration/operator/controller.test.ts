@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rename, rm, unlink, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rename, rm, unlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -332,6 +332,19 @@ test('a leader that was paused past its time is refused by the fence', async () 
   await until(() => expect(one.leadership.isLeader).toBe(false));
   await until(() => expect(one.table.current.clusters.has('b')).toBe(true));
   expect(await rowNames()).toEqual(['a']);
+});
+
+test('what one replica has just declared another one does not declare again in a file of its own', async () => {
+  const [rig, second] = [await start(), await start()];
+  const spec = { active: true, externalUrl: 'http://rest:1', proxyTo: 'http://rest:1', routingGroup: 'x' };
+  for (let round = 0; round < 5; round++) {
+    const name = `b${round}`;
+    await second.registry.update({ name, ...spec }, by);
+    await rig.registry.update({ name, ...spec }, by).catch((error: unknown) => {
+      expect(error instanceof GatewayError || error instanceof VersionConflict).toBe(true);
+    });
+    expect((await readdir(directory)).filter((file) => file.includes(name))).toEqual([`enginecluster-${name}.yaml`]);
+  }
 });
 
 test('whatever happens in whatever order, table and database end as the directory says', async () => {

@@ -3,8 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { effectiveActive, overrideOf } from '../../../src/kinds/engineCluster/activeOverride.ts';
 import type { RegistryCluster } from '../../../src/model/registryCluster.ts';
 import { ACTIVE_ANNOTATION, PAUSED_ANNOTATION } from '../../../src/model/resource.ts';
+import { activationVersion } from '../../../src/operator/registry/activationVersion.ts';
 import type { WriteContext } from '../../../src/operator/registry/clusterRegistry.ts';
 import { annotate, type ResourceSource } from '../../../src/operator/sources/source.ts';
 import { openStore } from '../../../src/store/openStore.ts';
@@ -158,6 +160,31 @@ describe.each(databases)('on $name', ({ available, start }) => {
         await registry.setActive('a', true, by);
         expect(annotations()).toEqual({});
         await expect(registry.setActive('b', true, by)).rejects.toMatchObject({ code: 'EG_NOT_FOUND' });
+      });
+
+      test('a switch by a version is refused when somebody else switched meanwhile, with who did', async () => {
+        const { registry, source: resources } = await started();
+        await registry.add(cluster('a'), by);
+        const version = () => {
+          const resource = resources.get(clusterKey('a'))!;
+          const override = overrideOf(resource);
+          return activationVersion(effectiveActive(resource), override.kind === 'inForce' ? override.override : null);
+        };
+        const untouched = version();
+        await registry.setActive('a', false, by);
+        const mine = version();
+        await expect(registry.setActive('a', true, by, untouched)).rejects.toMatchObject({
+          code: 'EG_CONFLICT',
+          message: expect.stringMatching(
+            /^a was switched meanwhile: it is off by alice since .*; nothing was changed$/,
+          ),
+        });
+        expect((await registry.setActive('a', true, by, mine)).cluster.active).toBe(true);
+        expect(version()).toBe(untouched);
+        await registry.setActive('a', false, { by: 'bob', force: false });
+        expect(version()).not.toBe(mine);
+        await expect(registry.setActive('a', true, by, mine)).rejects.toThrow(/off by bob since/);
+        expect(registry.get('a')?.active).toBe(false);
       });
 
       test('rows of a gateway that ran before are served and listed, and adopted by the first write', async () => {

@@ -45,10 +45,7 @@ describe('of a kind that is registered and named nowhere else', () => {
   test('the gateway gets the rights that it needs', () => {
     const present = `rules:\n  # The rules from here to "end of derived rules" are written by "npm run generate" from src/kinds.\n  # End of derived rules.\n`;
     expect(parse(withRoleRules(present, kinds)).rules).toMatchObject([
-      { resources: ['engineclusters'] },
-      { resources: ['routinggroups'] },
-      { resources: ['querylimits'] },
-      { resources: ['routingrules'] },
+      ...resourceKinds.all.map(({ plural }) => ({ resources: [plural] })),
       { apiGroups: ['enginegateway.dev'], resources: ['banners'], verbs: ['get', 'list', 'watch'] },
       {
         resources: [...resourceKinds.all.map(({ plural }) => `${plural}/status`), 'banners/status'],
@@ -66,7 +63,7 @@ describe('of a kind that is registered and named nowhere else', () => {
     const check = checkManifests('x.yaml', text, { names: productNames('Engine'), analyzeRequest: true }, kinds);
     expect(check.problems.map(({ document, message }) => [document, message])).toEqual([
       [1, 'spec.text must not be empty'],
-      [3, 'kind must be EngineCluster or RoutingGroup or QueryLimit or RoutingRule or Banner, not Flag'],
+      [3, `kind must be ${resourceKinds.names.join(' or ')} or Banner, not Flag`],
     ]);
     expect(check.warnings).toMatchObject([{ rule: 'b', message: 'spec.text: too loud' }]);
   });

@@ -1,9 +1,11 @@
 import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import { openStore } from '../../../src/store/openStore.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
 import { TransactionClient } from '../../support/transactionClient.ts';
 
@@ -112,6 +114,14 @@ test('file and resource rules route by header, user and table; what they did is 
   expect((await submit(gateway, 'SELECT * FROM events', { 'X-Engine-Source': 'a' })).decision).toContain('cluster=a');
   const denied = await submit(gateway, 'SELECT 1', { 'X-Engine-User': 'root' });
   expect(denied.body.error?.message).toContain('root may not');
+  // The history has it with its reason, under the id that its client was given.
+  const kept = async () => (await send(gateway, 'GET', '/api/queries?state=DENIED')).json.queries;
+  await expect.poll(kept).toMatchObject([
+    {
+      ...{ queryId: denied.body.id, user: 'root', queryText: 'SELECT 1', cluster: null },
+      outcome: { state: 'DENIED', errorMessage: expect.stringContaining('root may not') },
+    },
+  ]);
 
   const explained = await send(gateway, 'POST', '/api/explain', {
     headers: { 'X-Engine-User': 'bob', 'X-Engine-Catalog': 'hive' },
@@ -310,6 +320,82 @@ test('rules are listed in firing order, changed where they live, and tried befor
   expect((await tryIt({ name: 'r', condition: 'while (true) {}', actions: ['1'] })).status).toBeLessThan(500);
   expect((await list()).rules.map(({ name }: { name: string }) => name)).not.toContain('new');
   expect((await submit(gateway, 'SELECT 1', { 'X-Engine-Source': 'x' })).decision).toContain('by=default');
+});
+
+test('a rule is created as a resource and deleted where it lives, each with an entry of the audit', async () => {
+  const kept = rule('kept', 'false', '1', 'priority: 1\n');
+  const gone = rule('gone', 'false', '2', 'priority: 2\n');
+  await writeFile(rulesPath, `# All rules\n${kept}# the last one\n${gone}`);
+  const gateway = await start();
+  const call = (method: string, path: string, body?: unknown) => send(gateway, method, `/api/rules${path}`, body);
+  const names = async () => (await call('GET', '')).json.rules.map(({ name }: { name: string }) => name);
+  const wanted = {
+    name: 'Team B: loads',
+    condition: 'request.getHeader("X-Engine-Source") == "load"',
+    routeTo: { routingGroup: 'b' },
+    stop: true,
+  };
+  const created = await call('POST', '', wanted);
+  expect(created).toMatchObject({ status: 200, json: { ...wanted, origin: 'resource', status: 'Programmed' } });
+  expect((await submit(gateway, 'SELECT 1', { 'X-Engine-Source': 'load' })).decision).toContain('group=b; by=rule');
+  expect(await names()).toEqual(['kept', 'gone', 'Team B: loads']);
+  const auditOf = async (object: string) =>
+    (await gateway.logged(({ audit }) => (audit as { object?: string } | undefined)?.object === object)).audit;
+  expect(await auditOf('routing rule Team B: loads')).toMatchObject({
+    before: null,
+    after: { name: 'Team B: loads', stop: true },
+  });
+
+  for (const [method, path, body, status, field] of [
+    ['POST', '', wanted, 409, 'name'],
+    ['POST', '', { ...wanted, name: 'kept' }, 409, 'name'],
+    ['POST', '', { ...wanted, name: 'x', condition: 'true &&' }, 400, 'condition'],
+    ['POST', '', { name: 'x', condition: 'true' }, 400, 'actions'],
+    ['POST', '', { ...wanted, name: '' }, 400, 'name'],
+    ['DELETE', '/nobody', undefined, 404, 'name'],
+    ['DELETE', '/Team%20B%3A%20loads?version=old', undefined, 409, 'version'],
+    ['DELETE', '/kept?version=old', undefined, 409, 'version'],
+  ] as const) {
+    const answer = await call(method, path, body);
+    expect([method, path, answer.status, answer.json.error.field]).toEqual([method, path, status, field]);
+  }
+
+  const { version } = created.json;
+  expect((await call('DELETE', `/Team%20B%3A%20loads?version=${version}`)).status).toBe(200);
+  expect((await submit(gateway, 'SELECT 1', { 'X-Engine-Source': 'load' })).decision).toContain('by=default');
+  expect((await call('DELETE', '/gone')).status).toBe(200);
+  expect(await readFile(rulesPath, 'utf8')).toBe(`# All rules\n${kept}# the last one\n`);
+  expect(await names()).toEqual(['kept']);
+  const only = await call('DELETE', '/kept');
+  expect([only.status, only.json.error.code]).toEqual([422, 'EG_IMPOSSIBLE']);
+  expect(await auditOf('routing rule gone')).toMatchObject({ before: { name: 'gone', origin: 'file' }, after: null });
+});
+
+test('the queries that rules decided in the last hour and day are counted on all replicas', async () => {
+  await writeFile(rulesPath, rule('all', 'true', 'result.put("routingGroup", "b")'));
+  const gateway = await start();
+  // As another replica writes them.
+  const settings = { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}`, runMigrations: false, logger: pino() };
+  const store = await openStore(settings);
+  const outcome = (id: number, decidedBy: string | null, minutesAgo: number) => ({
+    ...{ queryId: `q${id}`, created: Date.now() - minutesAgo * 60_000, rule: decidedBy, lastSeen: 0, refused: false },
+    ...{ state: 'FINISHED', certainty: 3, cluster: 'b', routingGroup: 'b', user: null, source: null, errorName: null },
+    ...{ errorType: null, errorCode: null, errorMessage: null, elapsedMillis: 1, queuedMillis: 0, cpuMillis: 0 },
+    ...{ gatewayQueuedMillis: null, processedRows: 0, processedBytes: 0, peakMemoryBytes: 0, resultBytes: 0, pages: 1 },
+    ...{ queryText: null, decision: null },
+  });
+  const outcomes = [
+    ...[outcome(1, 'all', 1), outcome(2, 'all', 59), outcome(3, 'all', 61), outcome(4, 'all', 1_439)],
+    ...[outcome(5, 'all', 1_441), outcome(6, 'gone', 120), outcome(7, null, 1)],
+  ] as Parameters<typeof store.outcomes.put>[0];
+  await store.outcomes.put(outcomes);
+  await store.close();
+  const counted = await send(gateway, 'GET', '/api/ruleHits');
+  expect(counted).toMatchObject({ status: 200, json: { asOf: expect.stringMatching(/Z$/) } });
+  expect(counted.json.hits).toEqual([
+    { rule: 'all', lastHour: 2, lastDay: 4 },
+    { rule: 'gone', lastHour: 0, lastDay: 1 },
+  ]);
 });
 
 test('a broken file leaves routing to the header until it is fixed; a file that is being written changes nothing', async () => {

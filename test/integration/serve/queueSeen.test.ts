@@ -206,6 +206,13 @@ describe.skipIf(!postgresql.available())('what is seen of queries that wait at o
     await ask(`/api/queue/${third.id}`, 'DELETE');
     const dropped = await follow(third.nextUri ?? '', { user: 'bob' });
     expect(dropped.error).toMatchObject({ errorName: 'ADMINISTRATIVELY_KILLED' });
+    // Its end is in the history like those of queries that ran, with its statement, under the id that its client has.
+    await expect
+      .poll(() => ask<RoutedQuery>(`/api/queries/${third.id}`).catch(() => null))
+      .toMatchObject({
+        ...{ queryId: third.id, user: 'bob', source: 'dbt', routingGroup: 'adhoc', queryText: 'SELECT 2', cluster: '' },
+        outcome: { state: 'CANCELLED', errorName: 'ADMINISTRATIVELY_KILLED', gatewayQueuedMillis: expect.any(Number) },
+      });
 
     await end();
     const { page, header } = await untilSent(second, 'alice');
@@ -238,6 +245,12 @@ describe.skipIf(!postgresql.available())('what is seen of queries that wait at o
     await cluster.finish(page.id);
     await followed;
     expect((await untilSent(first, 'alice')).page.id).toMatch(/_abcde$/);
+    const usersOf = async (headers: object) => {
+      const { queries } = await ask<{ queries: RoutedQuery[] }>('/api/queries', 'GET', undefined, headers);
+      return [...new Set(queries.map(({ user }) => user))].sort();
+    };
+    expect(await usersOf(asAlice)).toEqual(['alice']);
+    await expect.poll(() => usersOf(asRoot)).toEqual(['alice', 'bob', 'zoe']);
   });
 
   test('both ids find a query: history, search, kill_query, cancellation, its page', async () => {
@@ -295,6 +308,9 @@ describe.skipIf(!postgresql.available())('what is seen of queries that wait at o
     expect((await ask<QueueList>('/api/queue')).total).toBe(1);
     expect(await cancelAs({ 'X-Engine-User': 'alice' })).toBe(204);
     await expect.poll(async () => (await ask<QueueList>('/api/queue')).total).toBe(0);
+    await expect
+      .poll(() => ask<RoutedQuery>(`/api/queries/${first.id}`).catch(() => null))
+      .toMatchObject({ user: 'alice', outcome: { state: 'CANCELLED', errorName: 'USER_CANCELED' } });
     expect((await follow(first.nextUri ?? '', { user: 'alice' })).error).toMatchObject({ errorName: 'NOT_FOUND' });
     expect((await fetch(`${other}/ui/query.html?${first.id}`)).status).toBe(404);
   });

@@ -122,6 +122,17 @@ test('a clean stop refuses new queries so that clients repeat them, finishes ans
   await store.close();
 });
 
+test('streams of events end with the gateway, whatever time answers have', async () => {
+  const { url, stop, log } = await start({ drainTimeout: '60s' });
+  const one = connection(url);
+  const stream = await one.begin('/api/events');
+  const body = text(stream);
+  expect(await stop()).toBe(0);
+  expect(await body).toContain('event: versions\ndata: {"clusters":');
+  expect(log).not.toContainEqual(expect.objectContaining({ msg: expect.stringContaining('cut off') }));
+  one.close();
+});
+
 test('answers that do not end are cut off after server.drainTimeout', async () => {
   const { url, stop, log } = await start({ drainTimeout: '300ms' });
   const one = connection(url);

@@ -10,6 +10,8 @@ import { GatewayError } from '../../../src/model/errors.ts';
 import { DatabaseFailure } from '../../../src/store/failures.ts';
 import { createHistoryWriter, type HistorySettings } from '../../../src/store/historyWriter.ts';
 import { openStore } from '../../../src/store/openStore.ts';
+import { createOutcomeWriter } from '../../../src/store/outcomeWriter.ts';
+import { certainty, type QueryOutcomeRecord } from '../../../src/store/queryOutcome.ts';
 import type { QueryRecord } from '../../../src/store/store.ts';
 import { defaultHistorySettings } from '../../support/defaults.ts';
 import { hasMariadb, startMariadb } from '../../support/mariadb.ts';
@@ -21,6 +23,21 @@ const record = (queryId: string, extra: Partial<QueryRecord> = {}): QueryRecord 
   ...{ queryId, queryText: 'select 1', user: 'u', source: null, backendUrl: 'b', created: 1_800_000_000_000 },
   ...{ routingGroup: 'adhoc', externalUrl: null, cluster: 'c', decision: null },
   ...extra,
+});
+
+const outcome = (queryId: string): QueryOutcomeRecord => ({
+  ...{ queryId, created: 1, lastSeen: 2, state: 'FAILED', certainty: certainty.said, refused: false, cluster: 'c' },
+  ...{ routingGroup: 'g', user: 'u', source: null, rule: null, errorName: 'X', errorType: 'USER_ERROR', errorCode: 1 },
+  ...{ errorMessage: null, elapsedMillis: 1, queuedMillis: 0, gatewayQueuedMillis: null, cpuMillis: 1 },
+  ...{
+    processedRows: 1,
+    processedBytes: 1,
+    peakMemoryBytes: 1,
+    resultBytes: 1,
+    pages: 1,
+    queryText: null,
+    decision: null,
+  },
 });
 
 let directory: string;
@@ -98,6 +115,30 @@ describe('the history writer', () => {
     await vi.waitFor(() => expect(written.size).toBe(1000), 30_000);
     await second.writer.close(10_000);
     expect(readdirSync(directory)).toEqual([]);
+  });
+
+  it('leaves outcomes on disk beside the queries, redacted, for the next start', async () => {
+    const settings = { ...defaultHistorySettings, flushIntervalMs: 10, redact: ["password '[^']*'"] };
+    const writerOf = (put: (records: readonly QueryOutcomeRecord[]) => Promise<void>) =>
+      createOutcomeWriter({
+        ...{
+          repository: { put },
+          settings: () => settings,
+          spillDirectory: directory,
+          logger,
+          registry: new Registry(),
+        },
+        clock: systemClock,
+      });
+    const first = writerOf(() => Promise.reject(away()));
+    first.add({ ...outcome('q1'), errorMessage: "no user with password 'hunter2'" });
+    await first.close(300);
+    const { writer } = create(async (records) => expect(records).toEqual([]));
+    await writer.close(1000);
+    const written: QueryOutcomeRecord[] = [];
+    const second = writerOf(async (records) => void written.push(...records));
+    await vi.waitFor(() => expect(written).toEqual([{ ...outcome('q1'), errorMessage: 'no user with ***' }]), 30_000);
+    await second.close(1000);
   });
 
   it('does not touch the files of a live process', async () => {

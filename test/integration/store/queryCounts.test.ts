@@ -64,6 +64,20 @@ for (const family of databases) {
       expect(found.map(({ start }) => start)).toEqual(found.map(({ start }) => start).sort((a, b) => a - b));
     });
 
+    it('of the last hour and day by the rule that decided them', async () => {
+      const rows = records.slice(0, 130).map(({ queryId, created }, index) => ({
+        ...{ queryId, created, rule: index % 2 === 0 ? 'even' : null, lastSeen: created, refused: false },
+        ...{ state: 'FINISHED' as const, certainty: 3, cluster: null, routingGroup: null, user: null, source: null },
+        ...{ errorName: null, errorType: null, errorCode: null, errorMessage: null, elapsedMillis: 1, queuedMillis: 0 },
+        ...{ gatewayQueuedMillis: null, cpuMillis: 0, processedRows: 0, processedBytes: 0, peakMemoryBytes: 0 },
+        ...{ resultBytes: 0, pages: 1, queryText: null, decision: null },
+      }));
+      await store.outcomes.put(rows);
+      // Five queries an hour, of which every other one was decided by the rule.
+      expect(await store.ruleHits.before(now)).toEqual([{ rule: 'even', lastHour: 3, lastDay: 61 }]);
+      expect(await store.ruleHits.before(now + 48 * hour)).toEqual([]);
+    });
+
     it('ends at the given time, and counts nothing for an empty span', async () => {
       const at = (from: number, to: number) => store.queryCounts.perInterval({ from, to, length: minute });
       const sum = async (from: number, to: number) =>

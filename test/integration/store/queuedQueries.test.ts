@@ -104,6 +104,34 @@ for (const database of databases) {
       expect(await queue().get('a')).toMatchObject({ engineId: 'engine', answer: null });
     });
 
+    it('writes begins and ends that come together in few statements, each for itself', async () => {
+      const ids = Array.from({ length: 60 }, (_, index) => `many${index}`);
+      await Promise.all(ids.map((id) => queue().put(query(id))));
+      await queue().adopt('many7', 'one', 'two');
+      await queue().begin('many8', 'one');
+      await queue().remove('many9');
+      let statements = 0;
+      const count = () => statements++;
+      store.database.knex.on('query', count);
+      const begun = await Promise.all(ids.map((id) => queue().begin(id, 'one')));
+      const others = ['many7', 'many8', 'many9'];
+      expect(begun).toEqual(ids.map((id) => (others.includes(id) ? null : `sealed ${id}`)));
+      const end = (id: string) => ({
+        ...{ state: id === 'many3' ? ('failed' as const) : ('submitted' as const) },
+        ...{ engineId: id === 'many3' ? null : `engine ${id}`, answer: `${id} '?`.repeat(id === 'many4' ? 9_999 : 1) },
+      });
+      const ended = await Promise.all(ids.map((id) => queue().end(id, 'one', 'submitting', end(id))));
+      store.database.knex.off('query', count);
+      expect(ended).toEqual(ids.map((id) => !['many7', 'many9'].includes(id)));
+      expect(statements).toBeLessThan(12);
+      for (const { id, state, engineId, answer } of await queue().many(ids)) {
+        expect([id, { state, engineId, answer }]).toEqual([
+          id,
+          id === 'many7' ? { state: 'waiting', engineId: null, answer: null } : end(id),
+        ]);
+      }
+    });
+
     it('goes back with its place, and to one other replica', async () => {
       await queue().put(query('a'));
       const created = (await queue().get('a'))?.created;
@@ -158,6 +186,7 @@ for (const database of databases) {
         ['c', 'group etl: 5 of 5 running'],
       ]);
       expect(await queue().countElsewhere('etl', 'one')).toBe(2);
+      expect((await queue().waitingByGroup()).get('etl')).toBeGreaterThanOrEqual(2);
       expect(await queue().countElsewhere('ETL', 'one')).toBe(0);
       await queue().begin('b', 'two');
       expect(await queue().countElsewhere('etl', 'one')).toBe(1);

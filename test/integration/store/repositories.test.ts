@@ -1,6 +1,8 @@
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
+import type { QueryListFilter, QueryListMark } from '../../../src/store/queryList.ts';
+import { certainty, type QueryOutcomeRecord } from '../../../src/store/queryOutcome.ts';
 import type {
   BackendRow,
   Fence,
@@ -54,6 +56,17 @@ const record = (id: string, extra: Partial<QueryRecord> = {}): QueryRecord => ({
   ...extra,
 });
 
+const outcome = (queryId: string, extra: Partial<QueryOutcomeRecord> = {}): QueryOutcomeRecord => ({
+  ...{ queryId, created: 1_800_000_000_000, lastSeen: 1_800_000_000_500, state: 'FINISHED', certainty: certainty.said },
+  ...{ refused: false, cluster: 'a', routingGroup: 'adhoc', user: 'alice', source: 'cli', rule: 'team' },
+  ...{ errorName: null, errorType: null, errorCode: null, errorMessage: null, elapsedMillis: 500, queuedMillis: 20 },
+  ...{ gatewayQueuedMillis: null, cpuMillis: 100, processedRows: 9, processedBytes: 900, peakMemoryBytes: 1 << 20 },
+  ...{ resultBytes: 4000, pages: 3, queryText: null, decision: null },
+  ...extra,
+});
+const unknown = { cluster: null, routingGroup: null, user: null, source: null, rule: null } as const;
+const error = { errorName: 'SYNTAX_ERROR', errorType: 'USER_ERROR', errorCode: 1, errorMessage: 'line 1: naïve 🚀' };
+
 for (const database of databases) {
   describe.skipIf(!database.available())(`repositories on ${database.name}`, () => {
     let server: TestDatabase;
@@ -72,6 +85,353 @@ for (const database of databases) {
     it('answers a ping', async () => {
       expect(store.dialect).toBe(database.name);
       await store.ping(2000);
+    });
+
+    it.each<readonly [string, readonly (readonly [Partial<QueryOutcomeRecord>, Partial<QueryOutcomeRecord>])[]]>([
+      ['an outcome', [[{}, {}]]],
+      [
+        'an error, its texts as they are stored',
+        [
+          [
+            { state: 'FAILED', ...error, errorMessage: 'a\0b'.repeat(1500) },
+            { state: 'FAILED', ...error, errorMessage: 'ab'.repeat(1000) },
+          ],
+        ],
+      ],
+      [
+        'numbers that no column takes',
+        [
+          [
+            { cpuMillis: 1.6, processedRows: 1e300, processedBytes: Number.NaN, errorCode: -1e300 },
+            {
+              cpuMillis: 2,
+              processedRows: Number.MAX_SAFE_INTEGER,
+              processedBytes: null,
+              errorCode: Number.MIN_SAFE_INTEGER,
+            },
+          ],
+        ],
+      ],
+      [
+        'a query that no cluster took',
+        [
+          [
+            { refused: true, state: 'DENIED', cluster: null, queryText: 'select 1', decision: '{}' },
+            { refused: true, state: 'DENIED', cluster: null, queryText: 'select 1', decision: '{}' },
+          ],
+        ],
+      ],
+      [
+        'its end after its begin',
+        [
+          [
+            { state: 'RUNNING', certainty: certainty.running, elapsedMillis: null },
+            { state: 'RUNNING', certainty: certainty.running, elapsedMillis: null },
+          ],
+          [{ ...unknown, lastSeen: 1_800_000_000_900 }, { lastSeen: 1_800_000_000_900 }],
+        ],
+      ],
+      [
+        'its end at another replica before its begin',
+        [
+          [
+            { ...unknown, state: 'FAILED', ...error },
+            { ...unknown, state: 'FAILED', ...error },
+          ],
+          [
+            { state: 'RUNNING', certainty: certainty.running, elapsedMillis: null },
+            { state: 'FAILED', ...error },
+          ],
+        ],
+      ],
+      [
+        'what is said after what was guessed',
+        [
+          [
+            { state: 'ABANDONED', certainty: certainty.guessed },
+            { state: 'ABANDONED', certainty: certainty.guessed },
+          ],
+          [
+            { state: 'FINISHED', pages: 7 },
+            { state: 'FINISHED', pages: 7 },
+          ],
+        ],
+      ],
+      [
+        'the first of two that are as sure',
+        [
+          [{}, {}],
+          [{ state: 'FAILED', ...error }, {}],
+        ],
+      ],
+    ])('keeps %s', async (name, steps) => {
+      const id = (way: string) => `outcome ${way} ${name}`;
+      for (const [put, stored] of steps) {
+        await store.outcomes.put([outcome(id('one by one'), put)]);
+        expect(await store.outcomes.get(id('one by one'))).toEqual(outcome(id('one by one'), stored));
+      }
+      await store.outcomes.put([...steps.map(([put]) => outcome(id('at once'), put)), outcome('another')]);
+      expect(await store.outcomes.get(id('at once'))).toEqual(outcome(id('at once'), steps.at(-1)?.[1]));
+    });
+
+    it('stores many outcomes with long statements at once', async () => {
+      const queryText = "'é🚀\\".repeat(13_000);
+      const many = Array.from({ length: 500 }, (_, index) =>
+        outcome(`many ${index}`, index % 50 === 0 ? { queryText } : {}),
+      );
+      await store.outcomes.put(many);
+      expect(await store.outcomes.get('many 450')).toEqual(outcome('many 450', { queryText }));
+      expect(await store.outcomes.get('many 499')).toEqual(outcome('many 499'));
+    });
+
+    it('ends queries that no replica follows, and deletes old outcomes', async () => {
+      const running = { state: 'RUNNING', certainty: certainty.running } as const;
+      const [created, seen] = [1_700_000_000_000, 1_700_000_900_000];
+      await store.outcomes.put(
+        ['dead', 'followed', 'late'].map((id) =>
+          outcome(`run ${id}`, { ...running, created: id === 'late' ? seen : created }),
+        ),
+      );
+      await store.runningQueries.put([
+        { queryId: 'run followed', cluster: 'followed', started: created, lastSeen: seen },
+      ]);
+      expect(await store.outcomes.endForgotten(seen, seen)).toBe(1);
+      const states = async () =>
+        Promise.all(
+          ['dead', 'followed', 'late'].map(async (id) => (await store.outcomes.get(`run ${id}`))?.state ?? null),
+        );
+      expect(await states()).toEqual(['ABANDONED', 'RUNNING', 'RUNNING']);
+      expect(await store.outcomes.deleteBefore(seen)).toBe(2);
+      expect(await states()).toEqual([null, null, 'RUNNING']);
+    });
+
+    it('lists queries with their outcomes, and those that no cluster took among them', async () => {
+      const base = 1_750_000_000_000;
+      const source = 'lists';
+      const taken = Array.from({ length: 6 }, (_, index) =>
+        record(`list ${index}`, {
+          source,
+          created: base + 10 * index,
+          user: index < 3 ? 'ann' : 'ben',
+          queryText: `select ${index}`,
+        }),
+      );
+      await store.history.insert(taken);
+      const states = ['FINISHED', 'FAILED', 'RUNNING', 'CANCELLED'] as const;
+      await store.outcomes.put([
+        ...states.map((state, index) =>
+          outcome(`list ${index}`, {
+            ...{
+              source,
+              created: base + 10 * index,
+              user: index < 3 ? 'ann' : 'ben',
+              state,
+              elapsedMillis: 100 * index,
+            },
+            ...(state === 'FAILED' ? error : {}),
+          }),
+        ),
+        outcome('list denied', {
+          ...{ source, created: base + 15, user: 'ann', state: 'DENIED', refused: true, cluster: null },
+          ...{ queryText: 'drop "100%"', elapsedMillis: null },
+        }),
+      ]);
+      const ids = async (filter: QueryListFilter, limit = 10, after: QueryListMark | null = null) =>
+        (await store.queryList.find({ source, ...filter }, limit, after, 100)).map(({ queryId }) => queryId.slice(5));
+      expect(await ids({})).toEqual(['5', '4', '3', '2', 'denied', '1', '0']);
+      expect(await ids({}, 3)).toEqual(['5', '4', '3']);
+      expect(await ids({}, 3, { created: base + 20, queryId: 'list 2' })).toEqual(['denied', '1', '0']);
+      expect(await ids({ user: 'ann' })).toEqual(['2', 'denied', '1', '0']);
+      expect(await ids({ cluster: 'a', from: base + 5, to: base + 30 })).toEqual(['2', '1']);
+      expect(await ids({ text: '100%' })).toEqual(['denied']);
+      expect(await ids({ text: 'SELECT 1' })).toEqual(['1']);
+      expect(await ids({ states: ['FAILED', 'DENIED'] })).toEqual(['denied', '1']);
+      expect(await ids({ states: ['FAILED', 'DENIED'], user: 'ben' })).toEqual([]);
+      expect(await ids({ states: ['FAILED'], text: 'select' })).toEqual(['1']);
+      expect(await ids({ errorType: 'USER_ERROR' })).toEqual(['1']);
+      expect(await ids({ errorName: 'SYNTAX_ERROR' })).toEqual(['1']);
+      expect(await ids({ minElapsedMillis: 100, maxElapsedMillis: 300 })).toEqual(['3', '1']);
+      expect(await ids({ minElapsedMillis: 0 }, 1, { created: base + 30, queryId: 'list 3' })).toEqual(['1']);
+      const [first, second] = await store.queryList.find({ source, from: base + 10, to: base + 20 }, 2, null, 6);
+      expect(first).toMatchObject({ queryText: 'drop "', cluster: null, outcome: { state: 'DENIED' } });
+      expect(second).toMatchObject({ queryText: 'select', cluster: 'a', outcome: error });
+      expect(
+        (await store.queryList.find({ source, from: base + 20 }, 9, null, 6)).map((row) => row.outcome?.state ?? null),
+      ).toEqual([null, null, 'CANCELLED', null]);
+      await store.history.deleteBefore(base + 100);
+    });
+
+    it('finds and counts queries by groups of their users', async () => {
+      const base = 1_745_000_000_000;
+      const many = Array.from({ length: 1000 }, (_, index) => `g${String(index).padStart(4, '0')}`);
+      const groups = [['etl'], ['etl', 'ops', 'etl'], ['ops'], many, [], ['Etl'], ['x'.repeat(300)]];
+      const made = groups.map((some, index) => ({ index, created: base + 10 * index, groups: some }));
+      const taken = made.map(({ index, created, groups: some }) =>
+        record(`grouped ${index}`, { created, user: index === 1 ? 'ann' : 'ben', groups: some }),
+      );
+      await store.history.insert(taken);
+      // Batches that are written again change nothing.
+      await store.history.insert(taken);
+      await store.outcomes.put([
+        ...made
+          .slice(0, 3)
+          .map(({ index, created }) =>
+            outcome(`grouped ${index}`, { created: created + 1, groups: groups[index] ?? [] }),
+          ),
+        outcome('grouped denied', {
+          ...{ created: base + 15, user: 'ann', state: 'DENIED', refused: true, cluster: null, groups: ['etl'] },
+        }),
+      ]);
+      const ids = async (filter: QueryListFilter, limit = 10, after: QueryListMark | null = null) =>
+        (await store.queryList.find(filter, limit, after, 100)).map(({ queryId }) => queryId.slice(8));
+      expect(await ids({ userGroup: 'etl' })).toEqual(['denied', '1', '0']);
+      expect(await ids({ userGroup: 'etl' }, 1, { created: base + 15, queryId: 'grouped denied' })).toEqual(['1']);
+      expect(await ids({ userGroup: 'etl', user: 'ann', visibleTo: 'ann' })).toEqual(['denied', '1']);
+      expect(await ids({ userGroup: 'etl', from: base + 10, to: base + 15 })).toEqual(['1']);
+      expect(await ids({ userGroup: 'etl', states: ['FINISHED'] })).toEqual(['1', '0']);
+      expect(await ids({ userGroup: 'et', match: 'prefix' })).toEqual([]);
+      expect([await ids({ userGroup: 'g0031' }), await ids({ userGroup: 'g0032' })]).toEqual([['3'], []]);
+      expect(await ids({ userGroup: 'x'.repeat(300) })).toEqual(['6']);
+      const by = async (filter: { readonly user?: string }) =>
+        (await store.queryStatistics.of({ by: 'userGroup', from: base, to: base + 25, limit: 10, ...filter })).map(
+          ({ value, queries, states }) => [value, queries, states],
+        );
+      expect(await by({})).toEqual([
+        ['etl', 3, { FINISHED: 2, DENIED: 1 }],
+        ['ops', 2, { FINISHED: 2 }],
+      ]);
+      expect(await by({ user: 'nobody' })).toEqual([]);
+      await store.history.deleteBefore(base + 12);
+      expect(await ids({ userGroup: 'etl' })).toEqual(['denied']);
+      await store.history.deleteBefore(base + 100);
+      expect(await store.database.knex('eg_query_groups').where('created', '<', base + 100)).toEqual([]);
+    });
+
+    it('counts queries by what they have in common', async () => {
+      const base = 1_740_000_000_000;
+      await store.outcomes.put(
+        Array.from({ length: 1000 }, (_, index) =>
+          outcome(`count ${index}`, {
+            ...{
+              created: base + index,
+              user: index % 10 === 0 ? null : `u${index % 2}`,
+              elapsedMillis: index,
+              queuedMillis: 0,
+            },
+            ...{ state: index % 4 === 0 ? 'FAILED' : 'FINISHED', cpuMillis: 2, processedBytes: 9e12, resultBytes: 3 },
+          }),
+        ),
+      );
+      const request = { by: 'user', from: base, to: base + 1000, limit: 10 } as const;
+      const counted = await store.queryStatistics.of(request);
+      expect(counted.map(({ value, queries, states }) => [value, queries, states])).toEqual([
+        ['u1', 500, { FINISHED: 500 }],
+        ['u0', 400, { FINISHED: 200, FAILED: 200 }],
+        [null, 100, { FINISHED: 50, FAILED: 50 }],
+      ]);
+      const [one] = counted;
+      expect(one).toMatchObject({ cpuMillis: 1000, processedBytes: 4.5e15, resultBytes: 1500 });
+      for (const [share, exact] of [
+        ['p50', 500],
+        ['p95', 950],
+        ['p99', 990],
+      ] as const) {
+        const found = one?.elapsedMillis[share] ?? 0;
+        expect(Math.abs(found - exact) / exact).toBeLessThan(0.05);
+      }
+      expect(one?.queuedMillis).toEqual({ p50: 0, p95: 0, p99: 0 });
+      expect(await store.queryStatistics.of({ ...request, by: 'cluster', user: 'u0', limit: 1 })).toMatchObject([
+        { value: 'a', queries: 400 },
+      ]);
+      const of = async (filter: { readonly cluster?: string; readonly routingGroup?: string }) =>
+        (await store.queryStatistics.of({ ...request, ...filter })).reduce((sum, { queries }) => sum + queries, 0);
+      expect([await of({ cluster: 'a' }), await of({ cluster: 'none' })]).toEqual([1000, 0]);
+      expect([await of({ routingGroup: 'adhoc' }), await of({ routingGroup: 'none' })]).toEqual([1000, 0]);
+      expect(await store.queryStatistics.of({ ...request, to: base })).toEqual([]);
+    });
+
+    it('counts those with most queries where very many values have some', async () => {
+      const base = 1_730_000_000_000;
+      await store.outcomes.put(
+        Array.from({ length: 21_000 }, (_, index) =>
+          outcome(`most ${index}`, { created: base, source: index < 900 ? 'much' : index < 990 ? null : `s${index}` }),
+        ),
+      );
+      const counted = await store.queryStatistics.of({ by: 'source', from: base, to: base + 1, limit: 2 });
+      expect(counted).toMatchObject([
+        { value: 'much', queries: 900 },
+        { value: null, queries: 90 },
+      ]);
+    });
+
+    it('counts rates, durations and faults by time', async () => {
+      const base = 1_900_000_020_000;
+      const minute = 60_000;
+      const failed = { ...error, state: 'FAILED', errorType: 'EXTERNAL', errorName: 'GONE' } as const;
+      const times = (elapsedMillis: number | null, queuedMillis: number | null) => ({ elapsedMillis, queuedMillis });
+      const rows: Partial<QueryOutcomeRecord>[] = [
+        { created: base, ...times(100, 1), gatewayQueuedMillis: 7 },
+        { created: base + minute - 1, ...times(100, 8) },
+        { created: base + minute, ...failed, ...times(4_000, null) },
+        { created: base + minute, ...failed, ...times(4_000, null), errorName: null, state: 'LOST', errorType: null },
+        { created: base + minute, ...error, state: 'FAILED', ...times(1_000, 8) },
+        { created: base + minute, state: 'REFUSED', refused: true, cluster: null, ...times(null, null) },
+        { created: base + minute, state: 'RUNNING', certainty: certainty.running, ...times(null, null) },
+        { created: base + 3 * minute, cluster: 'b', routingGroup: 'etl', ...times(1, 1) },
+        { created: base + 4 * minute },
+      ];
+      await store.outcomes.put(rows.map((row, index) => outcome(`rated-${index}`, row)));
+      const [from, to] = [base, base + 4 * minute];
+      const counted = await store.queryRates.perInterval({ from, to, length: minute });
+      const near = (milliseconds: number) => expect.closeTo(milliseconds, milliseconds > 100 ? -2.5 : -1);
+      const none = { failures: 0, userErrors: 0, refused: 0 };
+      expect(counted).toEqual([
+        {
+          ...{ ...none, start: base, queries: 2, ended: 2 },
+          ...{ elapsedMillis: { p50: near(100), p95: near(100) }, queuedMillis: { p50: near(8), p95: near(8) } },
+        },
+        {
+          ...{ start: base + minute, queries: 5, ended: 4, failures: 3, userErrors: 1, refused: 1 },
+          ...{ elapsedMillis: { p50: near(4_000), p95: near(4_000) }, queuedMillis: { p50: near(8), p95: near(8) } },
+        },
+        {
+          ...{ ...none, start: base + 3 * minute, queries: 1, ended: 1 },
+          ...{ elapsedMillis: { p50: 1, p95: 1 }, queuedMillis: { p50: 1, p95: 1 } },
+        },
+      ]);
+      const hour = await store.queryRates.perInterval({ from: base - 30 * 3_600_000, to, length: 3_600_000 });
+      expect(hour.map(({ queries }) => queries)).toEqual([8]);
+
+      expect(await store.queryRates.errors({ from, to, limit: 2 })).toHaveLength(2);
+      const errors = await store.queryRates.errors({ from, to, limit: 10 });
+      expect(new Set(errors)).toEqual(
+        new Set([
+          { state: 'FAILED', errorName: 'GONE', errorType: 'EXTERNAL', queries: 1 },
+          { state: 'FAILED', errorName: 'SYNTAX_ERROR', errorType: 'USER_ERROR', queries: 1 },
+          { state: 'LOST', errorName: null, errorType: null, queries: 1 },
+          { state: 'REFUSED', errorName: null, errorType: null, queries: 1 },
+        ]),
+      );
+
+      const faults = await store.queryRates.faults({ from, recentFrom: base + minute });
+      const before = { ended: 0, faults: 0 };
+      expect(new Set(faults)).toEqual(
+        new Set([
+          // What comes after the ranges above is recent as well.
+          { cluster: 'a', group: 'adhoc', before: { ended: 2, faults: 0 }, recent: { ended: 4, faults: 2 } },
+          { cluster: null, group: 'adhoc', before, recent: { ended: 1, faults: 1 } },
+          { cluster: 'b', group: 'etl', before, recent: { ended: 1, faults: 0 } },
+        ]),
+      );
+      const minutes = await store.queryRates.faultMinutes(base + minute, [
+        { cluster: null, group: 'adhoc' },
+        { cluster: 'b', group: 'etl' },
+      ]);
+      expect(minutes).toEqual([
+        { cluster: 'b', group: 'etl', start: base + 3 * minute, ended: 1, faults: 0, errorName: null },
+        { cluster: null, group: 'adhoc', start: base + minute, ended: 1, faults: 1, errorName: null },
+      ]);
+      expect(await store.queryRates.faultMinutes(base, [])).toEqual([]);
     });
 
     it('leaves turns to everything else while writes follow one another', async () => {
@@ -197,9 +557,11 @@ for (const database of databases) {
     it('refuses a projection whose fence is lost', async () => {
       const fence = (await store.leader.acquire('one', 60_000)) as Fence;
       expect(await store.leader.acquire('two', 60_000)).toBeNull();
+      expect(await store.leader.state()).toEqual({ isHeld: true, expiredForMs: null });
       expect(await store.leader.acquire('one', 60_000)).toEqual(fence);
       expect(await store.resources.project(resource('fenced', '1'), backend('fenced'), fence)).toBe('applied');
       await store.leader.release(fence);
+      expect(await store.leader.state()).toEqual({ isHeld: false, expiredForMs: null });
       expect(await store.resources.project(resource('fenced', '2'), backend('fenced'), fence)).toBe('fenced');
       const next = (await store.leader.acquire('two', 60_000)) as Fence;
       expect(next.epoch).toBeGreaterThan(fence.epoch);

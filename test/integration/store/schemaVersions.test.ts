@@ -8,6 +8,7 @@ import { version as program } from '../../../src/model/version.ts';
 import { type Database, defaultLimits, openDatabase } from '../../../src/store/database.ts';
 import { parseJdbcUrl } from '../../../src/store/jdbcUrl.ts';
 import { checkSchema, migrate, migrationSteps } from '../../../src/store/migrations.ts';
+import { openStore } from '../../../src/store/openStore.ts';
 import { table } from '../../../src/store/schema.ts';
 import { type Migration, migrations } from '../../../src/store/schemaMigrations.ts';
 import {
@@ -95,6 +96,29 @@ for (const family of databases) {
       expect(await database.knex('eg_coordinators').select('suffix')).toHaveLength(1);
       expect(await migrationSteps(database)).toEqual([]);
       await checkSchema(database);
+    });
+
+    it('keep groups of queries as sets, those of queries that are there too', async () => {
+      const database = open();
+      await migrate(database, logger, migrations.slice(0, 9));
+      const facts = { last_seen: 5, refused: 0, state: 'FINISHED', certainty: 3 };
+      await database.knex('eg_query_outcomes').insert([
+        { ...facts, query_id: 'one', created: 5 },
+        { ...facts, query_id: 'two', created: 6 },
+      ]);
+      const groups = ['etl', 'ops'].map((name) => ({ group_name: name, created: 4, query_id: 'one' }));
+      await database.knex('eg_query_groups').insert(groups);
+      await migrate(database, logger);
+      // Replicas of the version before write on.
+      await database.knex('eg_query_outcomes').insert({ ...facts, query_id: 'three', created: 7 });
+      await migrate(database, logger);
+      const store = await openStore({ ...settings, runMigrations: false, logger });
+      const counted = await store.queryStatistics.of({ by: 'userGroup', from: 0, to: 10, limit: 9 });
+      await store.close();
+      expect(counted.map(({ value, queries }) => [value, queries])).toEqual([
+        ['etl', 1],
+        ['ops', 1],
+      ]);
     });
 
     it('grow by migrations that alter tables, whose statements run once, by whichever replica is first', async () => {

@@ -71,7 +71,10 @@ export async function openWindow(url: string, options: WindowOptions = {}): Prom
     defects.push(`${message.type()}: ${message.text()}`);
   });
   const requests = new Set<Request>();
-  page.on('request', (request) => requests.add(request));
+  page.on('request', (request) => {
+    // The stream of events has no end.
+    if (request.resourceType() !== 'eventsource') requests.add(request);
+  });
   page.on('requestfinished', (request) => requests.delete(request));
   page.on('requestfailed', (request) => requests.delete(request));
   if (hasOwnClock) await page.clock.install();

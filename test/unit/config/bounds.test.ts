@@ -9,6 +9,7 @@ const ages = [
   'uiGatewayCookieConfiguration.lifetime',
   'authentication.session.lifetime',
   'resources.massDeletion.confirmAfter',
+  'audit.retention',
 ];
 
 /** Every duration with an effect, by its key. */

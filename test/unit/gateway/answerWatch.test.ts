@@ -43,10 +43,18 @@ test.each<[string, { method?: string; status?: number; encoding?: string; chunks
     logger: pino({ level: 'silent' }),
   });
   running.noteActivity(id, 'a');
-  const watch = new AnswerWatch(running, id, 'a', method);
+  const ends: string[] = [];
+  const outcomes = {
+    page: () => ends.push('goes on'),
+    end: () => ends.push('ends'),
+    cancel: () => ends.push('ends'),
+  };
+  const watch = new AnswerWatch({ runningQueries: running, outcomes }, id, 'a', method);
   watch.begin(status, encoding === undefined ? {} : { 'content-encoding': encoding });
   for (const chunk of chunks) watch.data(chunk);
   watch.end();
+  if (method === 'DELETE' ? status < 300 : status === 200) expect(ends).toEqual([goesOn ? 'goes on' : 'ends']);
+  else expect(ends).toEqual([]);
   const { queries, complete } = await running.ofCluster('a');
   expect(complete).toBe(true);
   expect(queries.map((query) => query.started)).toEqual(goesOn ? [Date.UTC(2026, 10, 21, 1, 57, 45)] : []);

@@ -13,7 +13,7 @@ import type { GroupPolicy, LimitPolicy } from '../../../src/routing/admissionPol
 import { neverChecked, type RoutableCluster } from '../../../src/routing/routingTable.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import { noTrace } from '../../../src/rules/decision.ts';
-import type { LockedCounter } from '../../../src/store/store.ts';
+import type { LockedCounter, SlotQuery } from '../../../src/store/store.ts';
 import { groupPolicy, groupsOf } from '../../support/groupPolicy.ts';
 import { limit } from '../../support/limitPolicy.ts';
 import { clusterAt } from '../../support/routableCluster.ts';
@@ -40,9 +40,17 @@ function world({ limits = [], groups = [], clusters, onDatabaseUnavailable = 're
   const elsewhere: string[] = [];
   const stored: string[] = [];
   const refused: string[][] = [];
+  const noted: SlotQuery[] = [];
   const running = new RunningSlots({
     replica: 'r',
-    slotQueries: { put: async () => {}, remove: async (_, ids) => ids.length, ofReplica: async () => [] },
+    slotQueries: {
+      put: async (_, queries) => {
+        if (state.isDatabaseAway) throw new Error('the database is unavailable');
+        noted.push(...queries);
+      },
+      remove: async (_, ids) => ids.length,
+      ofReplica: async () => noted,
+    },
     table,
     endedQueries: {
       put: async (ids) => void stored.push(...ids),
@@ -107,6 +115,7 @@ function world({ limits = [], groups = [], clusters, onDatabaseUnavailable = 're
   const metric = async (name: string) => (await registry.getSingleMetric(name)?.get())?.values ?? [];
   return {
     state,
+    noted,
     table,
     ledger,
     counters,
@@ -398,6 +407,19 @@ describe('slots of a running query are given back', () => {
     expect(inUse()).toBe(0);
   });
 
+  test('no sooner than that after this replica was cut off or paused: clients may have asked elsewhere without a trace', async () => {
+    const { running, state, ledger, inUse } = await bound();
+    // Noted, so that the database has it for this replica as well.
+    await running.exchange();
+    state.now += 380_000;
+    await running.reconcile(() => ledger.adopt([]));
+    await running.exchange();
+    expect(inUse()).toBe(1);
+    state.now += 310_000;
+    await running.exchange();
+    expect(inUse()).toBe(0);
+  });
+
   test('when its coordinator was restarted, or its cluster removed', async () => {
     const one = await bound();
     one.running.watchCoordinators((queryId) => queryId === id);
@@ -407,5 +429,21 @@ describe('slots of a running query are given back', () => {
     other.table.setInputs({ clusters: [], rules: null, admission: other.table.current.admission });
     await other.running.exchange();
     expect(other.inUse()).toBe(0);
+  });
+});
+
+describe('queries that use slots', () => {
+  test('are noted before a lease is renewed, however late', async () => {
+    const { running, state, admit, slotsOf, noted } = world({ limits: [limit({ maxRunning: 5 })] });
+    (await slotsOf(admit())).bind(id, 'one');
+    await running.noteLate();
+    expect(noted).toEqual([]);
+    state.now += 3_000;
+    state.isDatabaseAway = true;
+    await running.exchange();
+    await expect(running.noteLate()).rejects.toThrow('unavailable');
+    state.isDatabaseAway = false;
+    await running.noteLate();
+    expect(noted).toMatchObject([{ queryId: id, cluster: 'one' }]);
   });
 });

@@ -15,7 +15,15 @@ const late: Refusal = { reason: 'queue_timeout', message: 'late', queryId: null 
 
 /** A replica that has just taken a waiting query over, with a clock and a database of the test's own. */
 async function waitingQuery() {
-  const state = { now: 1_000_000, released: 0, admitted: 0, begun: 0, silent: [] as string[], removed: [] as string[] };
+  const state = {
+    now: 1_000_000,
+    released: 0,
+    admitted: 0,
+    begun: 0,
+    silent: [] as string[],
+    removed: [] as string[],
+    ends: [] as unknown[],
+  };
   const key = new QueueKey(randomBytes(32));
   const decision = {
     ...{ group: 'adhoc', cluster: null, rule: null, trace: noTrace },
@@ -76,6 +84,7 @@ async function waitingQuery() {
     send: () => {},
     followUp: () => {},
     answers: { waiting() {}, outcome() {}, gone() {}, killed() {}, refuse() {} },
+    ends: { note: (one, _stored, waitedMs, end) => state.ends.push([one, waitedMs, end]) },
     clock: { now: () => state.now, monotonic: () => state.now },
     logger: pino({ level: 'silent' }),
     random: 0.5,
@@ -132,6 +141,7 @@ describe('a waiting query whose client does not ask for it', () => {
     state.now += 1_000;
     await room.tend();
     expect(room.size).toBe(0);
+    await expect.poll(() => state.ends).toEqual([[id, 300_000, 'ABANDONED']]);
     expect(state).toMatchObject({ removed: [id], released: 1, begun: 0 });
   });
 });

@@ -8,6 +8,8 @@ import { resourceKinds } from '../../../src/kinds/registry.ts';
 /** Texts for people: pages of the user interface. */
 const prose = [
   ...['RuleDialog', 'RuleTable'].map((name) => `src/ui/pages/rules/${name}.tsx`),
+  'src/ui/pages/audit/AuditTable.tsx',
+  'src/ui/pages/clusters/ClusterDetails.tsx',
   ...['GroupTable', 'LimitTable'].map((name) => `src/ui/pages/limits/${name}.tsx`),
 ];
 
@@ -50,10 +52,10 @@ test('no literal name of a kind is outside src/kinds', () => {
   expect(found).toEqual([]);
 });
 
-test('of the operator only the registry, which REST asks, imports the folder of a kind', () => {
+test('of the operator only the registry, which REST asks, and what discovers clusters import the folder of a kind', () => {
   const importsKind = /from '[^']*\/kinds\/[^'/]+\/[^']*'/;
   const files = readdirSync('src/operator', { recursive: true, encoding: 'utf8' })
-    .filter((path) => path.endsWith('.ts') && !path.startsWith('registry/'))
+    .filter((path) => path.endsWith('.ts') && !/^(registry|discovery)\//.test(path))
     .filter((path) => importsKind.test(readFileSync(join('src/operator', path), 'utf8')));
   expect(files).toEqual([]);
 });

@@ -32,6 +32,7 @@ test.each<[object, string]>([
   [{ softMemoryLimit: '5gb' }, 'softMemoryLimit must be a percentage such as 80% or a size'],
   [{ softMemoryLimit: '80' }, 'softMemoryLimit must be a percentage'],
   [{ softMemoryLimit: '1000%' }, 'softMemoryLimit must be a percentage'],
+  [{ softMemoryLimit: '101%' }, 'softMemoryLimit must be at most 100%'],
   [{ softMemoryLimit: '-1%' }, 'softMemoryLimit must be a percentage'],
   [{ softMemoryLimit: '' }, 'softMemoryLimit must be a percentage'],
   [{ softMemoryLimit: 80 }, 'softMemoryLimit must be a text, not 80'],

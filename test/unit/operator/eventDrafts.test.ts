@@ -155,4 +155,16 @@ describe('the event of a transition', () => {
     const event = transitionEvent({ resource, condition: after, before });
     expect(event === null ? null : `${event.reason} ${event.type} ${event.note}`).toBe(expected);
   });
+
+  test.each<[string, Condition, string | null]>([
+    ['EngineCluster', condition('Drift', 'True', 'Overruled'), null],
+    ['ResourceGroupConfiguration', condition('Drift', 'False', 'InStep'), null],
+    ['ResourceGroupConfiguration', condition('Drift', 'False', 'Repaired'), 'DriftRepaired Warning Drift=False: why'],
+    ['ResourceGroupConfiguration', condition('Drift', 'True', 'Changed'), 'DriftChanged Warning Drift=True: why'],
+  ])('a drift of a %s: %o', (kind, after, expected) => {
+    for (const before of [null, after, condition('Drift', 'False', 'InStep')]) {
+      const event = transitionEvent({ resource: { ...resource, kind }, condition: after, before });
+      expect(event === null ? null : `${event.reason} ${event.type} ${event.note}`).toBe(expected);
+    }
+  });
 });

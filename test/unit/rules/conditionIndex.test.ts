@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { membershipOf } from '../../../src/gateway/analysis/membership.ts';
 import type { RuleRequest } from '../../../src/rules/decision.ts';
 import { defaultRuleCompiler } from '../../support/resourceRules.ts';
 import { sampleRequest } from '../../support/ruleAttempt.ts';
@@ -21,6 +22,9 @@ const atom = fc.oneof(
   fc.constantFrom('engineRequestUser.getUser().isPresent()', 'engineRequestUser.user.isPresent()'),
   text.map((name) => `engineRequestUser.getUser().orElse("") == ${name}`),
   text.map((name) => `engineRequestUser.getUser().orElse(null) == ${name}`),
+  text.map((name) => `engineRequestUser.isInGroup(${name})`),
+  text.map((name) => `engineRequestUser.getGroups() contains ${name}`),
+  text.map((name) => `engineRequestUser.groups.contains(${name})`),
   text.map((name) => `engineQueryProperties.getCatalogs() contains ${name}`),
   value.map((name) => `engineQueryProperties.tablesContains("a.b.${name}")`),
   text.map((name) => `engineQueryProperties.getDefaultCatalog() == ${name}`),
@@ -38,6 +42,7 @@ const request = fc.record({
   source: fc.option(value, { nil: null }),
   tag: fc.option(value, { nil: null }),
   user: fc.option(value, { nil: null }),
+  groups: fc.option(fc.uniqueArray(value, { maxLength: 2 }), { nil: null }),
   catalogs: fc.uniqueArray(value, { maxLength: 2 }),
   table: value,
 });
@@ -46,6 +51,7 @@ function requestOf(parts: {
   source: string | null;
   tag: string | null;
   user: string | null;
+  groups: string[] | null;
   catalogs: string[];
   table: string;
 }): RuleRequest {
@@ -56,7 +62,10 @@ function requestOf(parts: {
   return {
     ...sampleRequest,
     headers,
-    user: { user: parts.user, userInfo: null },
+    user: {
+      ...{ user: parts.user, userInfo: null },
+      ...(parts.groups === null ? {} : { membership: membershipOf([{ source: 'file', groups: parts.groups }]) }),
+    },
     queryProperties: {
       ...sampleRequest.queryProperties,
       catalogs: parts.catalogs,

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { membershipOf } from '../../../src/gateway/analysis/membership.ts';
 import type { RoutingRuleSpec } from '../../../src/kinds/routingRule/spec.ts';
 import { MemoizedRuleSet } from '../../../src/rules/decide/memoizedRuleSet.ts';
 import type { RuleRequest, RuleSet } from '../../../src/rules/decision.ts';
@@ -21,6 +22,8 @@ const specs: readonly Partial<RoutingRuleSpec>[] = [
   { condition: 'engineRequestUser.getUser().orElse("").endsWith("b")', ...put('"user"') },
   { condition: 'engineRequestUser.userExistsAndEquals("a")', ...put('engineRequestUser.getUser().get()') },
   { condition: 'engineRequestUser.getUser().get() != "b"', routeTo: { cluster: 'pinned' } },
+  { condition: 'engineRequestUser.isInGroup("a")', ...put('"in a"') },
+  { condition: 'engineRequestUser.getGroups().size() == 2', ...put('"in two"') },
   { condition: 'engineQueryProperties.getCatalogs() contains "a"', ...put('"catalog"') },
   { condition: 'engineQueryProperties.catalogs.size() == 2', ...put('"two"') },
   { condition: 'engineQueryProperties.tablesContains("a.b.c")', ...put('"table"') },
@@ -52,7 +55,7 @@ const requests = fc.array(
       user: fc.option(text, { nil: null }),
       schema: fc.option(text, { nil: null }),
     },
-    ...{ catalogs: names, tables: fc.uniqueArray(fc.constantFrom('c', 'd'), { maxLength: 2 }) },
+    ...{ catalogs: names, groups: names, tables: fc.uniqueArray(fc.constantFrom('c', 'd'), { maxLength: 2 }) },
     ...{ queryType: fc.constantFrom('Query', 'Insert', ''), isSubmission: fc.boolean(), isNear: fc.boolean() },
     ...{ path: fc.constantFrom('/v1/statement', '/v1/b'), body: fc.constantFrom('', 'select x') },
   }),
@@ -61,12 +64,12 @@ const requests = fc.array(
 type Parts = typeof requests extends fc.Arbitrary<(infer P)[]> ? P : never;
 
 function requestOf(parts: Parts): RuleRequest {
-  const { tag, user, schema, catalogs, tables, queryType, isSubmission, isNear, path, body } = parts;
+  const { tag, user, groups, schema, catalogs, tables, queryType, isSubmission, isNear, path, body } = parts;
   return {
     ...sampleRequest,
     ...{ isSubmission, path, remoteAddr: isNear ? '10.0.0.1' : '10.0.0.2' },
     headers: ['Host', 'gateway.example', ...(tag === null ? [] : ['x-TAG', tag])],
-    user: { user, userInfo: null },
+    user: { user, userInfo: null, membership: membershipOf([{ source: 'file', groups }]) },
     queryProperties: {
       ...(sampleRequest.queryProperties as QueryProperties),
       ...{ queryType, catalogs, body, defaultSchema: schema, errorMessage: null },

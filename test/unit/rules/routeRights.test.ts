@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { routeRights } from '../../../src/kinds/routingRule/routeRights.ts';
 import type { RoutingRule, RoutingRuleSpec } from '../../../src/kinds/routingRule/spec.ts';
 import { GroupBindings, type GroupRights } from '../../../src/model/groupBindings.ts';
+import { routeRights } from '../../../src/rules/boundRights.ts';
 import type { RuleDecision } from '../../../src/rules/decision.ts';
 import type { CompiledRules, RuleFailure } from '../../../src/rules/ruleCompiler.ts';
 import { defaultRuleCompiler, resourceRule } from '../../support/resourceRules.ts';

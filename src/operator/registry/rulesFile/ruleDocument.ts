@@ -30,18 +30,8 @@ export async function replaceRule(
 ): Promise<string | null> {
   const rule = { ...given, priority: given.priority ?? defaultPriority ?? DEFAULT_PRIORITY };
   const { documents } = await parseRulesFileInTurns({ path, text, defaultPriority });
-  const matches = documents.filter((document) => document.rule.name === rule.name);
-  const [target] = matches;
-  if (target === undefined) return null;
-  if (matches.length > 1) {
-    throw new GatewayError(
-      'EG_CONFLICT',
-      `${path} has ${matches.length} rules named ${rule.name}; give them different names`,
-      {
-        field: 'name',
-      },
-    );
-  }
+  const target = onlyNamed(path, documents, rule.name);
+  if (target === null) return null;
   if (isSameRule(target.rule, rule)) return text;
   const before = text.slice(target.start, target.end);
   const edited = edit(before, target.rule, rule, given.priority !== null);
@@ -59,6 +49,63 @@ export async function replaceRule(
     );
   }
   return after;
+}
+
+/**
+ * The text of a rules file without the document of a rule; every other byte stays. Null when no document has the name. Works in turns of
+ * the event loop.
+ * @throws GatewayError EG_CONFLICT when two documents have the name, EG_IMPOSSIBLE when nothing would be left or the document cannot be
+ * cut out
+ */
+export async function removeRule(
+  path: string,
+  text: string,
+  name: string,
+  defaultPriority: number | undefined = undefined,
+): Promise<string | null> {
+  const { documents } = await parseRulesFileInTurns({ path, text, defaultPriority });
+  const target = onlyNamed(path, documents, name);
+  if (target === null) return null;
+  if (documents.length === 1) {
+    throw new GatewayError(
+      'EG_IMPOSSIBLE',
+      `${name} is the only rule of ${path}, which must not become empty; edit the file by hand`,
+    );
+  }
+  const index = documents.indexOf(target);
+  const next = documents[index + 1];
+  const from = separatorBefore(text, documents[index - 1]?.end ?? 0, target.start);
+  const to = next === undefined ? text.length : separatorBefore(text, target.end, next.start);
+  const after = text.slice(0, from) + text.slice(to);
+  const check = await parseRulesFileInTurns({ path, text: after, defaultPriority });
+  const others = documents.toSpliced(index, 1).map(({ rule }) => fieldsOf(rule));
+  const left = check.documents.map(({ rule }) => fieldsOf(rule));
+  if (!isDeepStrictEqual(left, others)) {
+    throw new GatewayError(
+      'EG_IMPOSSIBLE',
+      `the document of ${name} in ${path} cannot be cut out by the gateway; edit the file by hand`,
+    );
+  }
+  return after;
+}
+
+/** Where the line that separates two documents begins; comments before it belong to the first. */
+function separatorBefore(text: string, from: number, to: number): number {
+  const offset = text.slice(from, to).search(/^---/m);
+  return offset === -1 ? from : from + offset;
+}
+
+/** The document of that name; null: there is none. @throws GatewayError EG_CONFLICT for two of them */
+function onlyNamed(path: string, documents: readonly RuleDocument[], name: string): RuleDocument | null {
+  const matches = documents.filter(({ rule }) => rule.name === name);
+  if (matches.length > 1) {
+    throw new GatewayError(
+      'EG_CONFLICT',
+      `${path} has ${matches.length} rules named ${name}; give them different names`,
+      { field: 'name' },
+    );
+  }
+  return matches[0] ?? null;
 }
 
 /** Whether a document says what is wanted already. */

@@ -121,7 +121,11 @@ export class DirectorySource extends PolledSource implements ResourceSource {
     return await this.#inTurn(async () => {
       this.#mustBeAvailable();
       if (this.#index.get(resource) !== null) throw resourceExists(resource);
-      const path = await newManifestPath(this.#options.directory, resource.kind, resource.name);
+      const path = await newManifestPath(this.#options.directory, resource, async (used, { signature }) => {
+        // Written by another replica, or an editor, since the last look: the resource may be in it.
+        if (this.#index.files.get(used)?.stamp.signature !== signature) await this.#accept(used, new Set());
+        if (this.#index.get(resource) !== null) throw resourceExists(resource);
+      });
       const text = newDocument(resource, new Date(this.#options.clock.now()).toISOString());
       await changeManifestFile(this.#options.directory, path, (present) => {
         if (present !== null) throw resourceExists(resource);
@@ -214,7 +218,7 @@ export class DirectorySource extends PolledSource implements ResourceSource {
     this.#unsettled.delete(path);
     // A file that another writer changed since is read by the next look.
     if (accepted === undefined) this.#lookIn(0);
-    else this.#notify(this.#index.update(new Map([[path, accepted]]), this.#options.clock.monotonic(), deleted));
+    else this.#notify(this.#update(new Map([[path, accepted]]), this.#options.clock.monotonic(), deleted));
   }
 
   /** A file's documents; undefined when it changed while being read. */
@@ -227,6 +231,14 @@ export class DirectorySource extends PolledSource implements ResourceSource {
     const { namespace, kinds } = this.#options;
     const documents = file.text === null ? [] : await readManifestsInTurns(text, namespace, before, kinds);
     return { stamp, text, documents, error };
+  }
+
+  #update(...change: Parameters<ManifestIndex['update']>): readonly ResourceKey[] {
+    const [files] = change;
+    const changed = this.#index.update(...change);
+    // Also where a resource is the same as before, its document may be at another place.
+    if (files.size > 0) this.countChange();
+    return changed;
   }
 
   /** One look at the directory: takes over what changed and is quiet. */
@@ -265,7 +277,7 @@ export class DirectorySource extends PolledSource implements ResourceSource {
         this.#unsettled.delete(path);
         updates.set(path, accepted);
       }
-      const changed = this.#index.update(updates, monotonic);
+      const changed = this.#update(updates, monotonic);
       if (!isDeepStrictEqual(problemsBefore, this.#index.problems)) this.#reportProblems();
       this.setState({
         available: true,

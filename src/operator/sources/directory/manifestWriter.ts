@@ -3,7 +3,7 @@ import { chmod, open, readlink, realpath, rename, stat, unlink } from 'node:fs/p
 import { basename, dirname, extname, join } from 'node:path';
 import { GatewayError } from '../../../model/errors.ts';
 import { withFileLock } from './fileLock.ts';
-import { fileStamp, readManifestFile } from './manifestFiles.ts';
+import { type FileStamp, fileStamp, readManifestFile } from './manifestFiles.ts';
 
 /** How often a write starts again as the file changed under it. */
 const ATTEMPTS = 5;
@@ -91,12 +91,21 @@ async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-/** A path for a new resource's file that is not in use. */
-export async function newManifestPath(root: string, kind: string, name: string): Promise<string> {
+/**
+ * A path for a new resource's file that is not in use.
+ * @param notice called with each path that is in use, and the file's stamp: another replica may just have written it
+ */
+export async function newManifestPath(
+  root: string,
+  { kind, name }: { readonly kind: string; readonly name: string },
+  notice: (path: string, stamp: FileStamp) => Promise<void>,
+): Promise<string> {
   const stem = `${kind.toLowerCase()}-${name}`;
   for (let attempt = 1; ; attempt += 1) {
     const path = join(root, attempt === 1 ? `${stem}.yaml` : `${stem}-${attempt}.yaml`);
-    if ((await fileStamp(path)) === null) return path;
+    const stamp = await fileStamp(path);
+    if (stamp === null) return path;
+    await notice(path, stamp);
   }
 }
 

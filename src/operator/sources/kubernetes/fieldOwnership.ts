@@ -1,4 +1,5 @@
 import { API_FIELD_MANAGER } from '../../../model/resource.ts';
+import type { FieldWriter } from '../source.ts';
 import type { ManagedFieldsEntry, SpecManager } from './kubeApi.ts';
 
 /** Who owns which fields of `spec`, by metadata.managedFields (Kubernetes: server-side apply, field management). */
@@ -31,4 +32,11 @@ export function specManagers(managedFields: readonly ManagedFieldsEntry[]): read
       .map((key) => key.slice(2));
     return fields.length === 0 ? [] : [{ manager, fields }];
   });
+}
+
+/** The managers that wrote something other than the status, each with the time of its last change. */
+export function fieldWriters(managedFields: readonly ManagedFieldsEntry[]): readonly FieldWriter[] {
+  return managedFields
+    .filter(({ subresource = '' }) => subresource === '')
+    .map(({ manager = 'another manager', operation = '', time = '' }) => ({ manager, operation, time: String(time) }));
 }

@@ -3,7 +3,7 @@ import { type KubeConfig, Watch } from '@kubernetes/client-node';
 import type { Logger } from 'pino';
 import type { Clock, Random } from '../../../model/clock.ts';
 import { type ApiServerCalls, uncountedCalls } from './apiServerCalls.ts';
-import { specManagers } from './fieldOwnership.ts';
+import { fieldWriters, specManagers } from './fieldOwnership.ts';
 import type { KubeList, KubeObject } from './kubeApi.ts';
 import { kubeCode, kubeReason } from './kubeErrors.ts';
 
@@ -23,6 +23,10 @@ export interface InformerOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
+  /** What is kept of an object; left out, all of it. */
+  readonly keep?: (object: KubeObject) => KubeObject;
+  /** Objects at most; of more none is taken over, and they count as unavailable. Left out, any number. */
+  readonly most?: number;
   /** Called with `namespace/name` of what came, changed or went. Must not throw. */
   readonly onChange: (name: string) => void;
   /** Called when `state` changed. Must not throw. */
@@ -255,7 +259,8 @@ export class Informer {
     for (;;) {
       const page: KubeList = await this.#options.list(PAGE, token);
       // At once: whole, thousands of objects would be held until the last page has come.
-      for (const object of page.items) items.push(slim(object));
+      for (const object of page.items) items.push(this.#slim(object));
+      this.#mustFit(items.length);
       token = page.metadata.continue;
       if (token === undefined || token === '') return { items, version: page.metadata.resourceVersion ?? '' };
     }
@@ -335,8 +340,20 @@ export class Informer {
     const before = this.#objects.get(name);
     if (this.#deleted.has(object.metadata.uid)) return;
     if (before !== undefined && !isNewer(object.metadata.resourceVersion, before.metadata.resourceVersion)) return;
-    this.#objects.set(name, object.specManagers === undefined ? slim(object) : object);
+    if (before === undefined) this.#mustFit(this.#objects.size + 1);
+    this.#objects.set(name, object.specManagers === undefined ? this.#slim(object) : object);
     this.#options.onChange(name);
+  }
+
+  #slim(object: KubeObject): KubeObject {
+    const { keep } = this.#options;
+    return slim(keep === undefined ? object : keep(object));
+  }
+
+  /** @throws Error when there are more than are followed */
+  #mustFit(count: number): void {
+    const { most = Number.POSITIVE_INFINITY } = this.#options;
+    if (count > most) throw new Error(`there are more than ${most}, which is more than are followed`);
   }
 
   #drop(object: KubeObject): void {
@@ -410,7 +427,8 @@ export class Informer {
     if (before.synced && !before.available && this.#state.available) {
       this.#options.logger.info({ informer: this.#options.name }, 'the API server is followed again');
     }
-    if (before.synced !== this.#state.synced || before.available !== this.#state.available) this.#options.onState();
+    const { synced, available, reason } = this.#state;
+    if (before.synced !== synced || before.available !== available || before.reason !== reason) this.#options.onState();
   }
 }
 
@@ -422,7 +440,7 @@ function nameOf(object: KubeObject): string {
 /** Of the owners of fields only who has what of the spec: whole they are as large as the rest. */
 function slim(object: KubeObject): KubeObject {
   const { managedFields = [], ...metadata } = object.metadata;
-  return { ...object, metadata, specManagers: specManagers(managedFields) };
+  return { ...object, metadata, specManagers: specManagers(managedFields), writers: fieldWriters(managedFields) };
 }
 
 /** Whether a version is newer. Versions of one kind are numbers that grow (Kubernetes: comparable since 1.35). */

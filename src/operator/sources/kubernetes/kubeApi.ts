@@ -1,7 +1,8 @@
 import { type KubeConfig, PatchStrategy } from '@kubernetes/client-node';
 import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
 import { resourceKinds } from '../../../kinds/registry.ts';
-import { API_GROUP, API_VERSION, type Kind } from '../../../model/resource.ts';
+import { API_GROUP, API_VERSION, type Kind, type OwnerReference } from '../../../model/resource.ts';
+import type { FieldWriter } from '../source.ts';
 import { type ApiServerCalls, uncountedCalls } from './apiServerCalls.ts';
 import { type KubeCall, KubeRequests, kubePath } from './kubeRequests.ts';
 
@@ -19,10 +20,13 @@ export interface KubeObject {
     readonly deletionTimestamp?: string;
     readonly labels?: Readonly<Record<string, string>>;
     readonly annotations?: Readonly<Record<string, string>>;
+    readonly ownerReferences?: readonly OwnerReference[];
     readonly managedFields?: readonly ManagedFieldsEntry[];
   };
   /** Managers of the spec's fields, in place of `managedFields`: only in what an informer keeps. */
   readonly specManagers?: readonly SpecManager[];
+  /** Who wrote all but the status when, in its place as well. */
+  readonly writers?: readonly FieldWriter[];
   readonly spec?: Readonly<Record<string, unknown>>;
   readonly status?: Readonly<Record<string, unknown>>;
 }
@@ -38,6 +42,8 @@ export interface ManagedFieldsEntry {
   readonly manager?: string;
   readonly operation?: string;
   readonly subresource?: string;
+  /** RFC 3339. */
+  readonly time?: string;
   readonly fieldsV1?: Readonly<Record<string, unknown>>;
 }
 
@@ -172,8 +178,9 @@ export class KubeApi {
     await this.#send('DELETE', this.#placePath(place), { body: { preconditions } });
   }
 
-  async listServices(namespace: string, limit: number, token: string | undefined): Promise<KubeList> {
-    const path = kubePath('api', 'v1', 'namespaces', namespace, 'services');
+  /** @param namespace null for all namespaces */
+  async listServices(namespace: string | null, limit: number, token: string | undefined): Promise<KubeList> {
+    const path = kubePath('api', 'v1', ...(namespace === null ? [] : ['namespaces', namespace]), 'services');
     return await this.#send('GET', path, { query: { limit, continue: token } });
   }
 

@@ -1,5 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
-import { API_GROUP_VERSION, type Kind, type Resource, type ResourceStatus } from '../../../model/resource.ts';
+import {
+  API_GROUP_VERSION,
+  type Kind,
+  type OwnerReference,
+  type Resource,
+  type ResourceStatus,
+} from '../../../model/resource.ts';
 import type { KubeObject } from './kubeApi.ts';
 
 /** An annotation of kubectl that repeats the whole manifest. */
@@ -22,10 +28,15 @@ export function resourceOfObject(kind: Kind, object: KubeObject): Resource {
       ...(metadata.deletionTimestamp === undefined ? {} : { deletionTimestamp: String(metadata.deletionTimestamp) }),
       labels: metadata.labels ?? {},
       annotations,
+      ...(metadata.ownerReferences === undefined ? {} : { ownerReferences: metadata.ownerReferences.map(ownerOf) }),
     },
     spec: object.spec ?? {},
     ...(object.status === undefined ? {} : { status: object.status as ResourceStatus }),
   };
+}
+
+function ownerOf({ apiVersion, kind, name, uid, controller }: OwnerReference): OwnerReference {
+  return { apiVersion, kind, name, uid, ...(controller === true ? { controller } : {}) };
 }
 
 /**
@@ -41,7 +52,8 @@ export function onlyStatusDiffers(a: Resource, b: Resource): boolean {
     a.metadata.generation === b.metadata.generation &&
     a.metadata.deletionTimestamp === b.metadata.deletionTimestamp &&
     isDeepStrictEqual(a.metadata.annotations, b.metadata.annotations) &&
-    isDeepStrictEqual(a.metadata.labels, b.metadata.labels)
+    isDeepStrictEqual(a.metadata.labels, b.metadata.labels) &&
+    isDeepStrictEqual(a.metadata.ownerReferences, b.metadata.ownerReferences)
   );
 }
 

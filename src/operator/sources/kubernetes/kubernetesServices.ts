@@ -1,8 +1,19 @@
 import type { Logger } from 'pino';
-import { type Address, type ServiceLookup, type ServiceReference, serviceUrl } from '../../../kinds/serviceLookup.ts';
+import {
+  type Address,
+  ALL_NAMESPACES,
+  type KnownService,
+  type ServiceList,
+  type ServiceLists,
+  type ServiceLookup,
+  type ServicePort,
+  type ServiceReference,
+  serviceUrl,
+} from '../../../kinds/serviceLookup.ts';
 import type { Clock, Random } from '../../../model/clock.ts';
 import { Informer } from './informer.ts';
-import type { KubeApi } from './kubeApi.ts';
+import type { KubeApi, KubeObject } from './kubeApi.ts';
+import { kubePath } from './kubeRequests.ts';
 
 /** Options of a lookup of Services. */
 export interface KubernetesServicesOptions {
@@ -12,10 +23,19 @@ export interface KubernetesServicesOptions {
   readonly logger: Logger;
 }
 
-/** Looks Services up: follows those of a namespace from the first reference to one of them on. */
-export class KubernetesServices implements ServiceLookup {
+/** Services that are followed by one list: as many as the largest clusters have. */
+const MOST_SERVICES = 20_000;
+/** Annotations of a Service that are kept, and their longest value: others say nothing about a cluster. */
+const MOST_ANNOTATIONS = 64;
+const LONGEST_ANNOTATION = 255;
+
+/** Looks Services up: follows those of a namespace from the first question about them on. */
+export class KubernetesServices implements ServiceLookup, ServiceLists {
   readonly #options: KubernetesServicesOptions;
+  /** By namespace, or `*`. */
   readonly #informers = new Map<string, Informer>();
+  /** By namespace, until something changes there. */
+  readonly #lists = new Map<string, ServiceList>();
   readonly #listeners = new Set<() => void>();
   #stopped = false;
 
@@ -50,6 +70,16 @@ export class KubernetesServices implements ServiceLookup {
     };
   }
 
+  list(namespace: string): ServiceList {
+    const informer = this.#follow(namespace);
+    const before = this.#lists.get(namespace);
+    if (before !== undefined) return before;
+    const { synced, available, reason } = informer.state;
+    const list = { synced, reason: available ? null : reason, services: informer.list().map(serviceOfObject) };
+    this.#lists.set(namespace, list);
+    return list;
+  }
+
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -65,14 +95,18 @@ export class KubernetesServices implements ServiceLookup {
     if (existing !== undefined) return existing;
     const { api, clock, random, logger } = this.#options;
     const notify = (): void => {
+      this.#lists.delete(namespace);
       for (const listener of this.#listeners) listener();
     };
+    const scope = namespace === ALL_NAMESPACES ? null : namespace;
     const informer = new Informer({
-      name: `Service in ${namespace}`,
+      name: namespace === ALL_NAMESPACES ? 'Service' : `Service in ${namespace}`,
       config: api.config,
       calls: api.calls,
-      list: (limit, token) => api.listServices(namespace, limit, token),
-      watchPath: `/api/v1/namespaces/${namespace}/services`,
+      list: (limit, token) => api.listServices(scope, limit, token),
+      watchPath: kubePath('api', 'v1', ...(scope === null ? [] : ['namespaces', scope]), 'services'),
+      keep: slimService,
+      most: MOST_SERVICES,
       clock,
       random,
       logger,
@@ -83,4 +117,52 @@ export class KubernetesServices implements ServiceLookup {
     if (!this.#stopped) informer.start();
     return informer;
   }
+}
+
+/** What is kept of a Service. */
+function slimService(object: KubeObject): KubeObject {
+  const { name, namespace, uid, resourceVersion, creationTimestamp, deletionTimestamp, labels, annotations } =
+    object.metadata;
+  const { type, externalName, ports } = object.spec ?? {};
+  const short = Object.entries(annotations ?? {}).filter(([, value]) => value.length <= LONGEST_ANNOTATION);
+  const metadata = {
+    name,
+    uid,
+    resourceVersion,
+    ...(namespace === undefined ? {} : { namespace }),
+    ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
+    ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
+    labels: labels ?? {},
+    annotations: Object.fromEntries(short.slice(0, MOST_ANNOTATIONS)),
+  };
+  return { metadata, spec: { type, externalName, ports } };
+}
+
+/** A port of a Service, as the API server gives it. */
+interface PortObject {
+  readonly name?: string;
+  readonly port?: number;
+  readonly protocol?: string;
+  readonly appProtocol?: string;
+}
+
+function serviceOfObject({ metadata, spec = {} }: KubeObject): KnownService {
+  const ports = (spec.ports ?? []) as readonly PortObject[];
+  return {
+    namespace: metadata.namespace ?? '',
+    name: metadata.name,
+    uid: metadata.uid,
+    creationTimestamp: String(metadata.creationTimestamp ?? ''),
+    labels: metadata.labels ?? {},
+    annotations: metadata.annotations ?? {},
+    type: typeof spec.type === 'string' ? spec.type : 'ClusterIP',
+    ports: ports.map(
+      ({ name = '', port = 0, protocol = 'TCP', appProtocol = '' }): ServicePort => ({
+        name,
+        port,
+        protocol,
+        appProtocol,
+      }),
+    ),
+  };
 }

@@ -15,10 +15,13 @@ import {
 import { within } from '../../../model/timeLimit.ts';
 import {
   type ApplyOptions,
+  type FieldWriter,
   type NewResource,
+  type OwnedResource,
   type Provenance,
   type ResourceChange,
   type ResourceSource,
+  resourceExists,
   type SourceProblem,
   type SourceState,
   VersionConflict,
@@ -162,6 +165,10 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     return { place: keyText(key), managers: object.specManagers ?? [] };
   }
 
+  override writers(key: ResourceKey): readonly FieldWriter[] {
+    return this.#informer(key).get(`${key.namespace}/${key.name}`)?.writers ?? [];
+  }
+
   async create(fresh: NewResource): Promise<Resource> {
     const { kind, namespace, name, spec, labels = {}, annotations } = fresh;
     const body = {
@@ -175,6 +182,43 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     } catch (error) {
       // A creation that ends in 404 has no namespace, or no kind, to be in: not something the caller can fix.
       throw kubeCode(error) === 404 ? unavailable(error) : writeError(error, fresh);
+    }
+  }
+
+  /**
+   * Has a resource be as its owner says, by server-side apply with a field manager: fields that it sets are taken from others,
+   * those that it set before and sets no more are removed, all else stays.
+   * @param uid of the resource that is there; null creates it
+   * @throws as `create` and `apply`; VersionConflict where another resource has the name by now
+   */
+  async applyOwned(resource: OwnedResource, uid: string | null, fieldManager: string): Promise<Resource> {
+    const { kind, namespace, name, spec, labels = {}, annotations = {}, owner } = resource;
+    const metadata = {
+      name,
+      namespace,
+      labels,
+      annotations,
+      ownerReferences: [owner],
+      // The uid keeps a resource that was deleted meanwhile from being created, and another one from being changed.
+      ...(uid === null ? {} : { uid }),
+    };
+    try {
+      if (uid === null && (await this.#isThere(resource))) throw resourceExists(resource);
+      const body = { apiVersion: API_GROUP_VERSION, kind, metadata, spec };
+      return this.#remember(kind, await this.#api.apply(resource, body, fieldManager, uid !== null));
+    } catch (error) {
+      throw kubeCode(error) === 404 ? unavailable(error) : writeError(error, resource);
+    }
+  }
+
+  /** Whether there is a resource of that key now, also one that is being deleted. */
+  async #isThere(key: ResourceKey): Promise<boolean> {
+    try {
+      await this.#api.get(key);
+      return true;
+    } catch (error) {
+      if (kubeCode(error) === 404) return false;
+      throw error;
     }
   }
 
@@ -303,6 +347,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     const significant = this.#significant.get(kind) ?? new Map<string, Resource>();
     this.#significant.set(kind, significant);
     const before = significant.get(name);
+    this.countChange(kind);
     if (object === null) significant.delete(name);
     else {
       const resource = this.#resource(kind, object);

@@ -1,10 +1,17 @@
-import { Badge, Drawer, Group, List, Stack, Text, Title } from '@mantine/core';
-import type { ReactNode } from 'react';
+import { Anchor, Badge, Drawer, Group, List, Stack, Text, Title } from '@mantine/core';
+import { Link } from 'react-router';
 import type { ClusterState, Condition } from '../../client/types.ts';
+import { AuditLink } from '../../components/AuditLink.tsx';
+import { FactList } from '../../components/FactList.tsx';
+import { clusterAddress } from '../../components/links.ts';
+import { MessageText } from '../../components/MessageText.tsx';
+import { GroupName } from '../../components/namedObject.tsx';
+import { useReturnFocus } from '../../components/returnFocus.ts';
 import { StatusBadge } from '../../components/StatusBadge.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import classes from './clusters.module.css';
+import { DiscoveredNote } from './Discovered.tsx';
 
 interface ClusterDetailsProps {
   readonly name: string;
@@ -15,6 +22,7 @@ interface ClusterDetailsProps {
 
 /** Everything known of a cluster: its state, where it is declared, by whom, and its conditions. */
 export function ClusterDetails({ name, cluster, onClose }: ClusterDetailsProps) {
+  useReturnFocus();
   return (
     <Drawer opened onClose={onClose} title={name} position="right" size="lg">
       {cluster === undefined ? <EmptyState title="This backend was deleted." /> : <Details cluster={cluster} />}
@@ -34,7 +42,7 @@ function Details({ cluster }: { readonly cluster: ClusterState }) {
   const { maxRunningQueries } = cluster;
   return (
     <Stack gap="md">
-      <Facts
+      <FactList
         facts={[
           ['Status', <StatusBadge key="status" status={status} />],
           ['Last check', reason],
@@ -43,16 +51,23 @@ function Details({ cluster }: { readonly cluster: ClusterState }) {
           ['Running', running ?? 'not counted'],
           ['Workers', workers ?? 'not counted'],
           ['Queries at a time', maxRunningQueries ?? 'no limit of the gateway'],
-          ['Routing group', routingGroup ?? '–'],
+          ['Routing group', routingGroup === null ? '–' : <GroupName key="group" name={routingGroup} />],
           ['URL', proxyTo ?? '–'],
           ['External URL', externalUrl ?? '–'],
           ['Declared by', origins[origin]],
         ]}
       />
+      <DiscoveredNote cluster={cluster} />
+      <Group gap="md">
+        <Anchor component={Link} to={clusterAddress(cluster.name)} size="sm" underline="always">
+          Its page
+        </Anchor>
+        <ClusterAudit name={cluster.name} />
+      </Group>
       {resource !== null && (
         <>
           <Title order={2}>Resource</Title>
-          <Facts
+          <FactList
             facts={[
               ['Resource', `${resource.namespace}/${resource.name}`],
               ['Place', resource.place === '' ? '–' : resource.place],
@@ -64,31 +79,10 @@ function Details({ cluster }: { readonly cluster: ClusterState }) {
             ]}
           />
           <Title order={2}>Conditions</Title>
-          {resource.conditions.length === 0 ? (
-            <Text size="sm">None yet.</Text>
-          ) : (
-            <ul className={classes.conditions}>
-              {resource.conditions.map((condition) => (
-                <ConditionItem key={condition.type} condition={condition} />
-              ))}
-            </ul>
-          )}
+          <Conditions conditions={resource.conditions} />
         </>
       )}
     </Stack>
-  );
-}
-
-function Facts({ facts }: { readonly facts: readonly (readonly [name: string, value: ReactNode])[] }) {
-  return (
-    <dl className={classes.facts}>
-      {facts.map(([name, value]) => (
-        <div key={name} style={{ display: 'contents' }}>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
-    </dl>
   );
 }
 
@@ -120,6 +114,18 @@ function Managers({ managers }: { readonly managers: NonNullable<ClusterState['r
   );
 }
 
+/** The conditions of a resource's status. */
+export function Conditions({ conditions }: { readonly conditions: readonly Condition[] }) {
+  if (conditions.length === 0) return <Text size="sm">None yet.</Text>;
+  return (
+    <ul className={classes.conditions}>
+      {conditions.map((condition) => (
+        <ConditionItem key={condition.type} condition={condition} />
+      ))}
+    </ul>
+  );
+}
+
 /** Conditions that are good when they are false. */
 const bad = new Set(['Stalled']);
 
@@ -141,10 +147,17 @@ function ConditionItem({
         </Badge>
         <Text size="sm">{reason}</Text>
       </Group>
-      <Text size="sm">{message}</Text>
+      <Text size="sm">
+        <MessageText text={message} />
+      </Text>
       <Text size="xs" c="dimmed">
         since <Time at={Date.parse(lastTransitionTime)} />
       </Text>
     </li>
   );
+}
+
+/** Leads to who changed a cluster. */
+export function ClusterAudit({ name }: { readonly name: string }) {
+  return <AuditLink kind="EngineCluster" name={name} />;
 }

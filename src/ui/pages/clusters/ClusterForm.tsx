@@ -1,35 +1,50 @@
-import { Autocomplete, Modal, Stack, Switch, TextInput } from '@mantine/core';
+import { Alert, Autocomplete, Modal, Stack, Switch, TextInput } from '@mantine/core';
 import { useForm } from '@mantine/form';
+import { IconAlertTriangle } from '@tabler/icons-react';
 import { useState } from 'react';
+import { ApiError } from '../../client/apiError.ts';
 import { mistakesOf } from '../../client/mistakes.ts';
 import type { ClusterState } from '../../client/types.ts';
 import { FormButtons } from '../../components/FormButtons.tsx';
+import { isSame, useFormGuard } from '../../components/leaveGuard.ts';
+import { useReturnFocus } from '../../components/returnFocus.ts';
 import { WriteFailure } from '../../components/WriteFailure.tsx';
-import { useSave } from './changes.ts';
+import { DeletedMeanwhile, useSave } from './changes.ts';
 
 interface ClusterFormProps {
   /** Null: a new one. */
   readonly cluster: ClusterState | null;
+  /** Somebody deleted it since the form was opened. */
+  readonly isDeleted: boolean;
   /** Routing groups there are. */
   readonly groups: readonly string[];
   readonly onClose: () => void;
 }
 
 /** Adding or changing a cluster; mistakes that the gateway finds are shown at their field. */
-export function ClusterForm({ cluster, groups, onClose }: ClusterFormProps) {
+export function ClusterForm({ cluster, isDeleted: isGone, groups, onClose }: ClusterFormProps) {
+  useReturnFocus();
   const isNew = cluster === null;
   const save = useSave();
+  // A save asks before the page has heard of it.
+  const [wasMissed, setMissed] = useState(false);
+  const isDeleted = isGone || wasMissed;
   const [failure, setFailure] = useState<unknown>(null);
+  // As it was when the form was opened: what others change meanwhile is no edit.
+  const [initialValues] = useState({
+    name: cluster?.name ?? '',
+    routingGroup: cluster?.routingGroup ?? '',
+    proxyTo: cluster?.proxyTo ?? '',
+    // Shown empty where it only repeats the address.
+    externalUrl: cluster === null || cluster.externalUrl === cluster.proxyTo ? '' : (cluster.externalUrl ?? ''),
+    active: cluster?.active ?? true,
+  });
+  const [isDirty, setDirty] = useState(false);
+  const { leave, close } = useFormGuard(isDirty, onClose);
   const form = useForm({
     mode: 'uncontrolled',
-    initialValues: {
-      name: cluster?.name ?? '',
-      routingGroup: cluster?.routingGroup ?? '',
-      proxyTo: cluster?.proxyTo ?? '',
-      // Shown empty where it only repeats the address.
-      externalUrl: cluster === null || cluster.externalUrl === cluster.proxyTo ? '' : (cluster.externalUrl ?? ''),
-      active: cluster?.active ?? true,
-    },
+    initialValues,
+    onValuesChange: (values) => setDirty(!isSame(values, initialValues)),
     validate: {
       name: required('Enter a name.'),
       routingGroup: required('Enter a routing group.'),
@@ -39,10 +54,14 @@ export function ClusterForm({ cluster, groups, onClose }: ClusterFormProps) {
   const store = async (values: typeof form.values, force: boolean) => {
     setFailure(null);
     const externalUrl = values.externalUrl.trim() === '' ? null : values.externalUrl.trim();
+    const written = { ...values, proxyTo: values.proxyTo.trim(), externalUrl };
     try {
-      await save.mutateAsync({ cluster: { ...values, proxyTo: values.proxyTo.trim(), externalUrl }, isNew, force });
-      onClose();
+      await save.mutateAsync({ cluster: written, isNew: isNew || isDeleted, force });
+      close();
     } catch (error) {
+      if (error instanceof DeletedMeanwhile) return setMissed(true);
+      // Somebody else has added it since.
+      if (error instanceof ApiError && error.code === 'EG_CONFLICT') setMissed(false);
       const mistakes = mistakesOf(error, (field) => field in values);
       if (Object.keys(mistakes).length === 0) setFailure(error);
       else form.setErrors(mistakes);
@@ -50,11 +69,21 @@ export function ClusterForm({ cluster, groups, onClose }: ClusterFormProps) {
   };
   const title = isNew ? 'Add a backend' : `Edit ${cluster.name}`;
   return (
-    <Modal opened onClose={onClose} title={title} size="lg">
+    <Modal opened onClose={leave} title={title} size="lg">
       <form onSubmit={form.onSubmit((values) => void store(values, false))} noValidate>
         <Stack gap="sm">
           {failure !== null && (
             <WriteFailure error={failure} busy={save.isPending} onForce={() => void store(form.getValues(), true)} />
+          )}
+          {isDeleted && (
+            <Alert
+              role="alert"
+              color="yellow"
+              title={`${cluster?.name} was deleted meanwhile`}
+              icon={<IconAlertTriangle aria-hidden />}
+            >
+              Nothing was stored. Cancel, or add it again as it stands here.
+            </Alert>
           )}
           <TextInput
             label="Name"
@@ -92,7 +121,11 @@ export function ClusterForm({ cluster, groups, onClose }: ClusterFormProps) {
             key={form.key('active')}
             {...form.getInputProps('active', { type: 'checkbox' })}
           />
-          <FormButtons action={isNew ? 'Add' : 'Save'} busy={save.isPending} onCancel={onClose} />
+          <FormButtons
+            action={isNew ? 'Add' : isDeleted ? 'Add it again' : 'Save'}
+            busy={save.isPending}
+            onCancel={leave}
+          />
         </Stack>
       </form>
     </Modal>

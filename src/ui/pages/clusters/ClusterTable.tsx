@@ -1,13 +1,17 @@
 import { ActionIcon, Anchor, Badge, Group, Stack, Text, Tooltip, UnstyledButton } from '@mantine/core';
-import { IconInfoCircle, IconPencil, IconTrash } from '@tabler/icons-react';
+import { IconExternalLink, IconInfoCircle, IconPencil, IconTrash } from '@tabler/icons-react';
 import { useMemo } from 'react';
+import { Link } from 'react-router';
 import type { ClusterState } from '../../client/types.ts';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
+import { clusterAddress } from '../../components/links.ts';
+import { GroupName } from '../../components/namedObject.tsx';
 import { StatusBadge } from '../../components/StatusBadge.tsx';
 import { EmptyState } from '../../components/states.tsx';
-import { ActiveSwitch } from './ActiveSwitch.tsx';
+import { activeColumn } from './ActiveSwitch.tsx';
 import { useDelete } from './changes.ts';
 import classes from './clusters.module.css';
+import { discoveredText, RefusedAction } from './Discovered.tsx';
 import { DrainProgress } from './DrainProgress.tsx';
 import { sourceOf } from './source.ts';
 
@@ -15,7 +19,7 @@ interface ClusterTableProps {
   readonly clusters: readonly ClusterState[];
   readonly filter: string;
   readonly mayWrite: boolean;
-  readonly onEdit: (name: string) => void;
+  readonly onEdit: (cluster: ClusterState) => void;
   readonly onDetails: (name: string) => void;
 }
 
@@ -59,7 +63,8 @@ function columnsOf({ mayWrite, onEdit, onDetails }: ColumnOptions): readonly Col
       id: 'group',
       header: 'Routing group',
       accessorFn: ({ routingGroup }) => routingGroup ?? '',
-      cell: ({ row: { original } }) => original.routingGroup ?? '–',
+      cell: ({ row: { original } }) =>
+        original.routingGroup === null ? '–' : <GroupName name={original.routingGroup} />,
     },
     {
       id: 'url',
@@ -71,12 +76,7 @@ function columnsOf({ mayWrite, onEdit, onDetails }: ColumnOptions): readonly Col
         </Text>
       ),
     },
-    {
-      id: 'active',
-      header: 'Active',
-      accessorFn: ({ active }) => String(active),
-      cell: ({ row: { original } }) => <ActiveSwitch cluster={original} mayWrite={mayWrite} />,
-    },
+    activeColumn(mayWrite),
     {
       id: 'status',
       header: 'Status',
@@ -110,14 +110,26 @@ function Name({ cluster }: { readonly cluster: ClusterState }) {
   const { name, externalUrl, proxyTo } = cluster;
   const link = externalUrl ?? proxyTo;
   return (
-    <div>
-      {link === null ? (
-        <Text size="sm">{name}</Text>
-      ) : (
-        <Anchor href={link} target="_blank" rel="noreferrer" size="sm" fw={500}>
+    <div className={classes.name}>
+      <Group gap={4} wrap="nowrap">
+        <Anchor component={Link} to={clusterAddress(name)} size="sm" fw={500} className={classes.source}>
           {name}
         </Anchor>
-      )}
+        {link !== null && (
+          <Tooltip label={`The engine's page: ${link}`}>
+            <ActionIcon
+              component="a"
+              href={link}
+              target="_blank"
+              rel="noreferrer"
+              size="sm"
+              aria-label={`Engine's page of ${name}`}
+            >
+              <IconExternalLink size={14} aria-hidden />
+            </ActionIcon>
+          </Tooltip>
+        )}
+      </Group>
       <Text size="xs" c="dimmed" className={classes.source}>
         {sourceOf(cluster)}
       </Text>
@@ -164,6 +176,7 @@ function Status({
 function Actions({ cluster, mayWrite, onEdit, onDetails }: ColumnOptions & { readonly cluster: ClusterState }) {
   const remove = useDelete();
   const { name } = cluster;
+  const discovered = discoveredText(cluster);
   return (
     <Group gap={2} wrap="nowrap">
       <Tooltip label="Details">
@@ -171,10 +184,20 @@ function Actions({ cluster, mayWrite, onEdit, onDetails }: ColumnOptions & { rea
           <IconInfoCircle size={18} aria-hidden />
         </ActionIcon>
       </Tooltip>
-      {mayWrite && (
+      {mayWrite && discovered !== null && (
+        <>
+          <RefusedAction label={`Edit ${name}`} why={discovered}>
+            <IconPencil size={18} aria-hidden />
+          </RefusedAction>
+          <RefusedAction label={`Delete ${name}`} why={discovered}>
+            <IconTrash size={18} aria-hidden />
+          </RefusedAction>
+        </>
+      )}
+      {mayWrite && discovered === null && (
         <>
           <Tooltip label="Edit">
-            <ActionIcon aria-label={`Edit ${name}`} onClick={() => onEdit(name)} disabled={!cluster.routed}>
+            <ActionIcon aria-label={`Edit ${name}`} onClick={() => onEdit(cluster)} disabled={!cluster.routed}>
               <IconPencil size={18} aria-hidden />
             </ActionIcon>
           </Tooltip>

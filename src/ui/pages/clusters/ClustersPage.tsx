@@ -1,8 +1,9 @@
 import { Button, Paper, TextInput } from '@mantine/core';
 import { IconPlus, IconSearch } from '@tabler/icons-react';
-import { useState } from 'react';
+import { useCallback, useState } from 'react';
 import { useClusters } from '../../client/clusters.ts';
 import type { ClusterState } from '../../client/types.ts';
+import { useAddressState } from '../../components/addressState.ts';
 import { PageFrame } from '../../components/PageFrame.tsx';
 import { QueryState } from '../../components/QueryState.tsx';
 import { useRole } from '../../session/session.ts';
@@ -10,20 +11,20 @@ import { ClusterDetails } from './ClusterDetails.tsx';
 import { ClusterForm } from './ClusterForm.tsx';
 import { ClusterTable } from './ClusterTable.tsx';
 
-/** What is open beside the table. */
-type Opened =
-  | { readonly kind: 'create' }
-  | { readonly kind: 'edit'; readonly name: string }
-  | { readonly kind: 'details'; readonly name: string }
-  | null;
+/** The form that is open beside the table. */
+type Opened = { readonly kind: 'create' } | { readonly kind: 'edit'; readonly cluster: ClusterState } | null;
 
 /** Active Backends: the clusters, their state, and what can be done with them. */
 export default function ClustersPage() {
   const clusters = useClusters();
   const mayWrite = useRole('ADMIN');
-  const [filter, setFilter] = useState('');
+  const [filter, setFilter] = useAddressState('filter');
+  const [details, setDetails] = useAddressState('details');
   const [opened, setOpened] = useState<Opened>(null);
   const close = () => setOpened(null);
+  // The same functions each time, so that no row is rendered again for them.
+  const edit = useCallback((cluster: ClusterState) => setOpened({ kind: 'edit', cluster }), []);
+  const showDetails = useCallback((name: string) => setDetails(name, 'push'), [setDetails]);
   const find = (name: string): ClusterState | undefined => clusters.data?.find((cluster) => cluster.name === name);
   const groups = [...new Set(clusters.data?.map(({ routingGroup }) => routingGroup ?? '') ?? [])]
     .filter(Boolean)
@@ -46,20 +47,23 @@ export default function ClustersPage() {
               onChange={(event) => setFilter(event.currentTarget.value)}
             />
             <Paper withBorder p="xs">
-              <ClusterTable
-                clusters={rows}
-                filter={filter}
-                mayWrite={mayWrite}
-                onEdit={(name) => setOpened({ kind: 'edit', name })}
-                onDetails={(name) => setOpened({ kind: 'details', name })}
-              />
+              <ClusterTable clusters={rows} filter={filter} mayWrite={mayWrite} onEdit={edit} onDetails={showDetails} />
             </Paper>
           </>
         )}
       </QueryState>
-      {opened?.kind === 'create' && <ClusterForm groups={groups} cluster={null} onClose={close} />}
-      {opened?.kind === 'edit' && <ClusterForm groups={groups} cluster={find(opened.name) ?? null} onClose={close} />}
-      {opened?.kind === 'details' && <ClusterDetails name={opened.name} cluster={find(opened.name)} onClose={close} />}
+      {opened?.kind === 'create' && <ClusterForm groups={groups} cluster={null} isDeleted={false} onClose={close} />}
+      {opened?.kind === 'edit' && (
+        <ClusterForm
+          groups={groups}
+          cluster={opened.cluster}
+          isDeleted={clusters.data !== undefined && find(opened.cluster.name) === undefined}
+          onClose={close}
+        />
+      )}
+      {details !== '' && clusters.data !== undefined && (
+        <ClusterDetails key={details} name={details} cluster={find(details)} onClose={() => setDetails('')} />
+      )}
     </PageFrame>
   );
 }

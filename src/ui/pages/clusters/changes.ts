@@ -1,5 +1,6 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { callWhole } from '../../client/call.ts';
+import { ApiError } from '../../client/apiError.ts';
+import { call, callWhole } from '../../client/call.ts';
 import { CLUSTERS, drainQuery } from '../../client/clusters.ts';
 import type { ClusterState, RegistryClusterInput } from '../../client/types.ts';
 import { confirm } from '../../components/confirm.tsx';
@@ -11,20 +12,6 @@ function useRefresh(): () => Promise<void> {
   return () => client.invalidateQueries({ queryKey: CLUSTERS });
 }
 
-/** Lets a cluster take new queries, or keeps them away. */
-export function useActivation(name: string) {
-  const refresh = useRefresh();
-  return useMutation({
-    mutationFn: (active: boolean) =>
-      callWhole(`/api/clusters/${encodeURIComponent(name)}/active`, { method: 'PUT', body: { active } }),
-    onSuccess: async (answer, active) => {
-      await refresh();
-      notifyWritten(`${name} ${active ? 'takes new queries' : 'takes no new queries; running ones go on'}.`, answer);
-    },
-    onError: (error, active) => notifyFailed(`${name} could not be ${active ? 'activated' : 'deactivated'}`, error),
-  });
-}
-
 /** A cluster to be stored, and how. */
 export interface Save {
   readonly cluster: RegistryClusterInput;
@@ -34,12 +21,28 @@ export interface Save {
   readonly force: boolean;
 }
 
+/** The cluster that was to be changed is not there any more; nothing was stored. */
+export class DeletedMeanwhile extends Error {}
+
+/** A call that changes a cluster would add one that is not there. @throws DeletedMeanwhile */
+async function mustBeThere(name: string): Promise<void> {
+  try {
+    await call(`/api/clusters/${encodeURIComponent(name)}`, { method: 'GET' });
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) throw new DeletedMeanwhile();
+    throw error;
+  }
+}
+
 /** Stores a cluster. Its errors are shown by the form. */
 export function useSave() {
   const refresh = useRefresh();
   return useMutation({
-    mutationFn: ({ cluster, isNew, force }: Save) =>
-      callWhole(`/webapp/${isNew ? 'saveBackend' : 'updateBackend'}${force ? '?force=true' : ''}`, { body: cluster }),
+    mutationFn: async ({ cluster, isNew, force }: Save) => {
+      if (!isNew) await mustBeThere(cluster.name);
+      const path = `/webapp/${isNew ? 'saveBackend' : 'updateBackend'}${force ? '?force=true' : ''}`;
+      return await callWhole(path, { body: cluster });
+    },
     onSuccess: async (answer, { cluster, isNew }) => {
       await refresh();
       notifyWritten(`${cluster.name} is ${isNew ? 'added' : 'changed'}.`, answer);

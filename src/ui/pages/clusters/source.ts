@@ -1,10 +1,13 @@
-import type { API_FIELD_MANAGER } from '../../../model/resource.ts';
 import type { ClusterState } from '../../client/types.ts';
-
-const ownManager: typeof API_FIELD_MANAGER = 'engine-gateway-api';
+import { managersText } from '../../components/managers.ts';
 
 /** Where a cluster comes from, in a word or two: who manages its resource, a file, REST, or a row of before. */
-export function sourceOf({ origin, resource }: Pick<ClusterState, 'origin' | 'resource'>): string {
+export function sourceOf({
+  origin,
+  resource,
+  discovery,
+}: Pick<ClusterState, 'origin' | 'resource' | 'discovery'>): string {
+  if (discovery !== null) return `discovered by ${discovery.name}`;
   switch (origin) {
     case 'row':
       return 'row without a resource';
@@ -12,9 +15,7 @@ export function sourceOf({ origin, resource }: Pick<ClusterState, 'origin' | 're
       return 'file';
     case 'database':
       return 'REST';
-    case 'kubernetes': {
-      const managers = (resource?.managers ?? []).map(({ manager }) => (manager === ownManager ? 'REST' : manager));
-      return managers.length === 0 ? 'Kubernetes' : [...new Set(managers)].join(', ');
-    }
+    case 'kubernetes':
+      return managersText(resource?.managers ?? []) || 'Kubernetes';
   }
 }

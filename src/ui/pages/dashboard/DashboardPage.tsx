@@ -1,78 +1,135 @@
-import { SegmentedControl } from '@mantine/core';
-import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
-import { call } from '../../client/call.ts';
-import { LIVE_MS, SLOW_MS } from '../../client/queryClient.ts';
-import type { Overview, QuerySeries } from '../../client/types.ts';
+import { SegmentedControl, Text } from '@mantine/core';
+import { useMemo } from 'react';
+import { useOverview, useProblems, useQuerySeries, useRateSeries } from '../../client/overview.ts';
+import { useAddressState } from '../../components/addressState.ts';
+import { durationText } from '../../components/amounts.ts';
 import { PageFrame } from '../../components/PageFrame.tsx';
+import { Panel } from '../../components/Panel.tsx';
 import { QueryState } from '../../components/QueryState.tsx';
+import { EmptyState } from '../../components/states.tsx';
+import { TimeChart } from '../../components/TimeChart.tsx';
+import { clusterLines, durationLines, failureLines, MAX_LINES } from './chart.ts';
 import classes from './dashboard.module.css';
+import { Errors } from './Errors.tsx';
 import { Figures } from './Figures.tsx';
 import { GatewayState } from './GatewayState.tsx';
-import { Panel } from './Panel.tsx';
-import { QueryChart } from './QueryChart.tsx';
+import { Problems } from './Problems.tsx';
+import { keptText, rangeName, ranges } from './ranges.ts';
 import { Shares } from './Shares.tsx';
-import { Troubles } from './Troubles.tsx';
+import { Verdict } from './Verdict.tsx';
 
-const ranges = [
-  { value: '15', label: '15 min' },
-  { value: '60', label: '1 h' },
-  { value: '240', label: '4 h' },
-  { value: '1440', label: '24 h' },
-  { value: '10080', label: '7 d' },
-];
+const rateText = (value: number) => value.toLocaleString('en', { maximumFractionDigits: 2 });
 
-/** Dashboard: how the gateway and its clusters are, and what they have to do. */
+/** Dashboard: what is wrong, since when and what it affects; rates and durations over time, on all replicas. */
 export default function DashboardPage() {
-  const [minutes, setMinutes] = useState('60');
-  const overview = useQuery({
-    queryKey: ['overview'],
-    queryFn: ({ signal }) => call<Overview>('/api/overview', { method: 'GET', signal }),
-    refetchInterval: LIVE_MS,
-  });
-  const queries = useQuery({
-    queryKey: ['overview', 'queries', minutes],
-    queryFn: ({ signal }) => call<QuerySeries>(`/api/overview/queries?minutes=${minutes}`, { method: 'GET', signal }),
-    refetchInterval: SLOW_MS,
-    placeholderData: keepPreviousData,
-  });
-  const range = (
-    <SegmentedControl
-      size="xs"
-      aria-label="Range"
-      data={ranges}
-      value={minutes}
-      onChange={setMinutes}
-      className={classes.range}
-    />
-  );
+  const [range, setRange] = useAddressState('minutes', '60');
+  const minutes = /^[1-9]\d{0,4}$/.test(range) ? range : '60';
+  const overview = useOverview();
+  const problems = useProblems();
+  const queries = useQuerySeries(minutes, MAX_LINES);
+  const rates = useRateSeries(minutes);
+  const keptHours = (queries.data ?? rates.data)?.keptHours ?? null;
+  const lines = useMemo(() => (queries.data === undefined ? [] : clusterLines(queries.data)), [queries.data]);
+  const failures = useMemo(() => (rates.data === undefined ? [] : failureLines(rates.data)), [rates.data]);
+  const durations = useMemo(() => (rates.data === undefined ? [] : durationLines(rates.data)), [rates.data]);
   return (
     <PageFrame title="Dashboard">
-      <QueryState query={overview} label="Loading the overview">
-        {(data) => <Figures overview={data} />}
+      <QueryState query={problems} label="Loading the problems">
+        {(list) => (
+          <>
+            <Verdict list={list} clusters={overview.data?.clusters ?? null} />
+            <Problems list={list} />
+          </>
+        )}
       </QueryState>
-      <Panel title="Queries by backend" actions={range}>
+      <div className={classes.choice}>
+        <SegmentedControl
+          size="xs"
+          aria-label="Range"
+          data={ranges(keptHours)}
+          value={minutes}
+          onChange={(value) => setRange(value, 'push')}
+          className={classes.range}
+        />
+        {keptHours !== null && (
+          <Text size="sm" c="dimmed">
+            {keptText(keptHours)}
+          </Text>
+        )}
+      </div>
+      <QueryState query={rates} label="Loading the rates">
+        {(series) => <Figures series={series} range={rangeName(series)} overview={overview.data ?? null} />}
+      </QueryState>
+      <Panel title="Queries by backend">
         <QueryState query={queries} label="Loading the queries">
-          {(series) => <QueryChart series={series} />}
+          {({ from, intervalMs, total }) =>
+            total === 0 ? (
+              <EmptyState title="No query in this time." />
+            ) : (
+              <>
+                <Text size="sm" mb="xs">
+                  {total.toLocaleString('en')} queries; queries per minute{averaged(intervalMs)}
+                </Text>
+                {/* The numbers are in the table of the distribution; the picture is for the eye. */}
+                <TimeChart
+                  label={`Queries per minute of ${lines.map(({ name }) => name).join(', ')} over time`}
+                  {...{ from, intervalMs, lines }}
+                  valueText={rateText}
+                  isStacked
+                />
+              </>
+            )
+          }
         </QueryState>
       </Panel>
+      <div className={classes.wide}>
+        <Panel title="Failures">
+          <QueryState query={rates} label="Loading the failures">
+            {({ from, intervalMs }) => (
+              <TimeChart
+                label="Queries per minute that failed or were refused, over time"
+                {...{ from, intervalMs }}
+                lines={failures}
+                valueText={rateText}
+                isStacked
+              />
+            )}
+          </QueryState>
+        </Panel>
+        <Panel title="Durations">
+          <QueryState query={rates} label="Loading the durations">
+            {({ from, intervalMs }) => (
+              <TimeChart
+                label="Duration of queries and time in queues, median and 95th percentile, over time"
+                {...{ from, intervalMs }}
+                lines={durations}
+                valueText={durationText}
+              />
+            )}
+          </QueryState>
+        </Panel>
+      </div>
       <div className={classes.columns}>
         <Panel title="Distribution">
           <QueryState query={queries} label="Loading the distribution">
             {(series) => <Shares series={series} />}
           </QueryState>
         </Panel>
+        <Panel title="Errors">
+          <QueryState query={rates} label="Loading the errors">
+            {(series) => <Errors series={series} range={rangeName(series)} />}
+          </QueryState>
+        </Panel>
         {overview.data !== undefined && (
-          <>
-            <Panel title="Refusals and errors">
-              <Troubles overview={overview.data} />
-            </Panel>
-            <Panel title="This gateway">
-              <GatewayState overview={overview.data} />
-            </Panel>
-          </>
+          <Panel title="This gateway">
+            <GatewayState overview={overview.data} />
+          </Panel>
         )}
       </div>
     </PageFrame>
   );
+}
+
+function averaged(intervalMs: number): string {
+  return intervalMs > 60_000 ? `, averaged over ${intervalMs / 60_000} minutes` : '';
 }

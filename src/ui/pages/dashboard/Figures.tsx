@@ -1,47 +1,80 @@
 import { Anchor, Paper, Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { Link } from 'react-router';
-import { useClusters } from '../../client/clusters.ts';
-import type { Overview } from '../../client/types.ts';
+import type { Overview, RateSeries } from '../../client/types.ts';
+import { durationText } from '../../components/amounts.ts';
 import { StatusBadge } from '../../components/StatusBadge.tsx';
+import { useTimeZone } from '../../components/time.tsx';
+import { clockText } from '../../components/zonedTime.ts';
+import { rateTotals } from './chart.ts';
 import classes from './dashboard.module.css';
 
-/** The numbers that are looked at first. */
-export function Figures({ overview: { clusters, traffic } }: { readonly overview: Overview }) {
-  const listed = useClusters().data ?? [];
-  const counted = listed.length === 0 || listed.some(({ running }) => running !== null);
-  const { byStatus } = clusters;
-  const refused = traffic.refusals.reduce((sum, { count }) => sum + count, 0);
-  const errors = traffic.clusterErrors.reduce((sum, { count }) => sum + count, 0);
+interface FiguresProps {
+  readonly series: RateSeries;
+  /** The range for people. */
+  readonly range: string;
+  /** Null: not known yet. */
+  readonly overview: Overview | null;
+}
+
+/** The numbers that are looked at first: clusters now, queries of the range on all replicas. */
+export function Figures({ series, range, overview }: FiguresProps) {
+  const { queries, perMinute, failed, userErrors, refused, faultyShare } = rateTotals(series);
+  const hasTimes = ({ elapsedMillis }: RateSeries['intervals'][number]) => elapsedMillis.p95 !== null;
+  // The last interval is not over yet.
+  const last = series.intervals.slice(0, -1).findLast(hasTimes) ?? series.intervals.findLast(hasTimes);
+  const [minutes, start] = [series.intervalMs / 60_000, last?.start];
+  const when = start === undefined ? 'no query ended' : <IntervalName start={start} minutes={minutes} />;
   return (
     <dl className={classes.figures}>
-      <Figure name="Backends" value={clusters.total}>
-        <Anchor component={Link} to="/clusters" size="sm">
-          {clusters.active} active, {clusters.inactive} inactive
-        </Anchor>
+      {overview !== null && <Clusters clusters={overview.clusters} />}
+      <Figure name="Queries" value={queries}>
+        in {range}, {perMinute.toLocaleString('en', { maximumFractionDigits: 1 })} a minute
       </Figure>
-      <Figure name="Health" value={`${byStatus.HEALTHY ?? 0} of ${clusters.total} healthy`}>
-        {(['UNHEALTHY', 'PENDING'] as const).map((status) =>
-          byStatus[status] === undefined ? null : (
-            <span key={status} className={classes.state}>
-              {byStatus[status]} <StatusBadge status={status} />
-            </span>
-          ),
-        )}
+      <Figure name="Failed or refused" value={faultyShare === null ? '–' : `${(faultyShare * 100).toFixed(1)} %`}>
+        {failed.toLocaleString('en')} failed, {refused.toLocaleString('en')} refused; besides{' '}
+        {userErrors.toLocaleString('en')} users’ errors
       </Figure>
-      <Figure name="Running queries" value={counted ? clusters.running : '–'}>
-        {counted ? `${clusters.queued} queued, as the health checks count them` : 'The health checks count none.'}
+      <Figure name="Duration, p95" value={text(last?.elapsedMillis.p95)}>
+        p50 {text(last?.elapsedMillis.p50)}, {when}
       </Figure>
-      <Figure name="Submitted" value={traffic.submissions}>
-        queries since the start; {clusters.inFlight} requests under way
-      </Figure>
-      <Figure name="Refused" value={refused}>
-        requests since the start
-      </Figure>
-      <Figure name="Backend errors" value={errors}>
-        since the start
+      <Figure name="Queued, p95" value={text(last?.queuedMillis.p95)}>
+        p50 {text(last?.queuedMillis.p50)}, {when}
       </Figure>
     </dl>
+  );
+}
+
+/** Which interval a figure is of. */
+function IntervalName({ start, minutes }: { readonly start: number; readonly minutes: number }) {
+  const { timeZone } = useTimeZone();
+  return `in ${minutes === 1 ? 'the minute' : `${minutes} minutes`} from ${clockText(start, timeZone)}`;
+}
+
+function text(milliseconds: number | null | undefined): string {
+  return milliseconds == null ? '–' : durationText(milliseconds);
+}
+
+function Clusters({ clusters }: { readonly clusters: Overview['clusters'] }) {
+  const { byStatus, total, active, inactive, running, queued } = clusters;
+  return (
+    <Figure name="Backends" value={`${byStatus.HEALTHY ?? 0} of ${total} healthy`}>
+      <Anchor component={Link} to="/clusters" size="sm">
+        {active} active, {inactive} inactive
+      </Anchor>
+      {(['UNHEALTHY', 'PENDING'] as const).map((status) =>
+        byStatus[status] === undefined ? null : (
+          <span key={status} className={classes.state}>
+            {byStatus[status]} <StatusBadge status={status} />
+          </span>
+        ),
+      )}
+      {running + queued > 0 && (
+        <span className={classes.state}>
+          {running.toLocaleString('en')} queries run, {queued.toLocaleString('en')} are queued there
+        </span>
+      )}
+    </Figure>
   );
 }
 
@@ -61,7 +94,7 @@ function Figure({ name, value, children }: FigureProps) {
         <Text component="span" size="xl" fw={600}>
           {typeof value === 'number' ? value.toLocaleString('en') : value}
         </Text>
-        <Text component="span" size="sm" c="dimmed">
+        <Text component="span" size="sm" c="dimmed" className={classes.beside}>
           {children}
         </Text>
       </dd>

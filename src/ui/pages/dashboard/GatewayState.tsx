@@ -4,12 +4,13 @@ import type { ReactNode } from 'react';
 import type { Overview } from '../../client/types.ts';
 import { Ago } from '../../components/time.tsx';
 import classes from './dashboard.module.css';
+import { GATEWAY_ANCHOR } from './problemTexts.ts';
 
 /** The replica that answers: what it depends on, its part in leading, and what became of the history. */
 export function GatewayState({ overview }: { readonly overview: Overview }) {
   const { version, startedAt, notReadyBecause, components, history } = overview;
   return (
-    <ul className={classes.components}>
+    <ul id={GATEWAY_ANCHOR} className={classes.components}>
       <Item ok={notReadyBecause === null} name="ready">
         {notReadyBecause ?? 'takes requests'}
       </Item>

@@ -5,8 +5,13 @@ import { EmptyState } from '../../components/states.tsx';
 import { colorOf } from './chart.ts';
 import classes from './dashboard.module.css';
 
+/** Backends that are named, those with most queries. */
+const MAX_NAMED = 10;
+
 /** How the queries of the range were spread over the backends. */
 export function Shares({ series: { clusters, total } }: { readonly series: QuerySeries }) {
+  const named = clusters.slice(0, MAX_NAMED);
+  const rest = total - named.reduce((sum, line) => sum + line.total, 0);
   if (total === 0) return <EmptyState title="No query in this time." />;
   return (
     <Table aria-label="Distribution of the queries" verticalSpacing={4}>
@@ -22,7 +27,7 @@ export function Shares({ series: { clusters, total } }: { readonly series: Query
         </Table.Tr>
       </Table.Thead>
       <Table.Tbody>
-        {clusters.map(({ cluster, total: queries }, index) => (
+        {named.map(({ cluster, color, total: queries }) => (
           <Table.Tr key={cluster}>
             <Table.Td className={classes.name}>
               <Anchor component={Link} to={`/history?cluster=${encodeURIComponent(cluster)}`} size="sm">
@@ -30,14 +35,25 @@ export function Shares({ series: { clusters, total } }: { readonly series: Query
               </Anchor>
               <div
                 className={classes.bar}
-                style={{ width: `${(queries / total) * 100}%`, background: colorOf(index) }}
+                style={{ width: `${(queries / total) * 100}%`, background: colorOf(color) }}
                 aria-hidden
               />
             </Table.Td>
             <Table.Td ta="right">{queries.toLocaleString('en')}</Table.Td>
-            <Table.Td ta="right">{((queries / total) * 100).toFixed(1)} %</Table.Td>
+            <Table.Td ta="right" className={classes.share}>
+              {((queries / total) * 100).toFixed(1)} %
+            </Table.Td>
           </Table.Tr>
         ))}
+        {named.length < clusters.length && (
+          <Table.Tr>
+            <Table.Td>{clusters.length - named.length} others</Table.Td>
+            <Table.Td ta="right">{rest.toLocaleString('en')}</Table.Td>
+            <Table.Td ta="right" className={classes.share}>
+              {((rest / total) * 100).toFixed(1)} %
+            </Table.Td>
+          </Table.Tr>
+        )}
       </Table.Tbody>
     </Table>
   );

@@ -1,37 +1,93 @@
-import type { QuerySeries } from '../../client/types.ts';
+import type { QuerySeries, RateSeries } from '../../client/types.ts';
+import type { ChartLine } from '../../components/chartPaths.ts';
 
-/** Most lines of the chart; the clusters with the fewest queries share the last one. */
-const MAX_LINES = 8;
+/** Lines of clusters with most queries that the chart draws; all others share one more. */
+export const MAX_LINES = 7;
 
 const MINUTE_MS = 60_000;
 
-/** Colours of the lines, distinguishable with colour vision deficiency (Okabe and Ito). */
-const colors = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00', '#b8a800', '#868e96'];
+/** By the number that the gateway gives a cluster; those of Okabe and Ito first, which differ with colour vision deficiency. */
+const colors = [
+  ...['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00'],
+  ...['#b8a800', '#7f3fbf', '#8c564b', '#17a2a2', '#6b8e23', '#e15780'],
+];
+const OTHERS = '#868e96';
 
-/** The colour of the line at an index. */
-export function colorOf(index: number): string {
-  return colors[Math.min(index, colors.length - 1)] as string;
+/** The colour of a cluster's number: the same in all charts and ranges. */
+export function colorOf(number: number): string {
+  return colors[number % colors.length] ?? OTHERS;
 }
 
-/** What the chart draws. */
-export interface ChartPoints {
-  /** Names of the lines, most queries first. */
-  readonly names: readonly string[];
-  /** Queries per minute of each line, in order of the names, by start of the interval. */
-  readonly points: readonly { readonly at: number; readonly counts: readonly number[] }[];
-}
-
-/** Brings counts by interval to queries per minute, and many clusters to few lines. */
-export function chartPoints({ from, intervalMs, clusters }: QuerySeries): ChartPoints {
-  const whole = clusters.length > MAX_LINES ? clusters.slice(0, MAX_LINES - 1) : clusters;
-  const rest = clusters.slice(whole.length);
-  const others = rest.length === 0 ? [] : [`${rest.length} others`];
-  const length = clusters[0]?.counts.length ?? 0;
-  const rate = (count: number) => Math.round((count * MINUTE_MS * 100) / intervalMs) / 100;
-  const points = Array.from({ length }, (_, index) => {
-    const counts = whole.map((line) => rate(line.counts[index] ?? 0));
-    const restCount = rest.reduce((sum, line) => sum + (line.counts[index] ?? 0), 0);
-    return { at: from + index * intervalMs, counts: rest.length === 0 ? counts : [...counts, rate(restCount)] };
+/** Queries per minute of each cluster that has a line, most queries first, and of all others together. */
+export function clusterLines({ clusters, others, intervalMs }: QuerySeries): ChartLine[] {
+  const rates = (counts: readonly number[]) => counts.map((count) => perMinute(count, intervalMs));
+  const colorsInUse = new Set<number>();
+  const lines = clusters.flatMap(({ cluster, color, counts }) => {
+    if (counts === null) return [];
+    // Beyond twelve clusters some share a colour.
+    const isDashed = colorsInUse.has(color);
+    colorsInUse.add(color);
+    return [{ name: cluster, color: colorOf(color), isDashed, values: rates(counts) }];
   });
-  return { names: [...whole.map(({ cluster }) => cluster), ...others], points };
+  if (others === null) return lines;
+  const name = `${clusters.length - lines.length} others`;
+  return [...lines, { name, color: OTHERS, isDashed: false, values: rates(others) }];
+}
+
+/** Queries per minute that failed, by whose mistake it was. */
+export function failureLines({ intervals, intervalMs }: RateSeries): ChartLine[] {
+  const line = (name: string, color: string, of: (interval: Interval) => number): ChartLine => ({
+    ...{ name, color, isDashed: false },
+    values: intervals.map((interval) => perMinute(of(interval), intervalMs)),
+  });
+  return [
+    line('failed', '#d55e00', ({ failures, userErrors }) => failures - userErrors),
+    line('refused by the gateway', '#7f3fbf', ({ refused }) => refused),
+    line("users' errors", '#56b4e9', ({ userErrors }) => userErrors),
+  ];
+}
+
+/** Durations in milliseconds; null where no query ended. */
+export function durationLines({ intervals }: RateSeries): ChartLine[] {
+  const line = (name: string, color: string, isDashed: boolean, of: (interval: Interval) => number | null) => ({
+    ...{ name, color, isDashed },
+    values: intervals.map(of),
+  });
+  return [
+    line('duration, p95', '#0072b2', false, ({ elapsedMillis }) => elapsedMillis.p95),
+    line('duration, p50', '#0072b2', true, ({ elapsedMillis }) => elapsedMillis.p50),
+    line('queued, p95', '#e69f00', false, ({ queuedMillis }) => queuedMillis.p95),
+    line('queued, p50', '#e69f00', true, ({ queuedMillis }) => queuedMillis.p50),
+  ];
+}
+
+type Interval = RateSeries['intervals'][number];
+
+/** What the intervals of a range add up to. */
+export interface RateTotals {
+  readonly queries: number;
+  readonly perMinute: number;
+  /** Failures that are not the users'. */
+  readonly failed: number;
+  readonly userErrors: number;
+  readonly refused: number;
+  /** Part of the queries that ended which failed or were refused, 0 to 1; null: none ended. */
+  readonly faultyShare: number | null;
+}
+
+/** Adds up the intervals of a range. */
+export function rateTotals({ intervals, intervalMs }: RateSeries): RateTotals {
+  const sum = (of: (interval: Interval) => number) => intervals.reduce((total, interval) => total + of(interval), 0);
+  const [queries, ended, refused] = [sum((i) => i.queries), sum((i) => i.ended), sum((i) => i.refused)];
+  const userErrors = sum((i) => i.userErrors);
+  const failed = sum((i) => i.failures) - userErrors;
+  return {
+    ...{ queries, failed, userErrors, refused },
+    perMinute: perMinute(queries, intervalMs * intervals.length),
+    faultyShare: ended === 0 ? null : (failed + refused) / ended,
+  };
+}
+
+function perMinute(count: number, ms: number): number {
+  return Math.round((count * MINUTE_MS * 100) / Math.max(ms, 1)) / 100;
 }

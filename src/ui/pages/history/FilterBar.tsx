@@ -1,5 +1,7 @@
-import { Autocomplete, Button, Group, Paper, TextInput } from '@mantine/core';
+import { Autocomplete, Button, Group, NativeSelect, Paper, TextInput } from '@mantine/core';
 import { useForm } from '@mantine/form';
+import { useEffect, useRef } from 'react';
+import { isSame } from '../../components/leaveGuard.ts';
 import { useTimeZone } from '../../components/time.tsx';
 import { timeOfWall, wallOfTime } from '../../components/zonedTime.ts';
 import { type Filters, noFilters } from './filters.ts';
@@ -14,20 +16,45 @@ interface FilterBarProps {
   readonly onChange: (filters: Filters) => void;
 }
 
+const outcomes = [
+  { value: '', label: 'any' },
+  { value: 'FAILED', label: 'failed' },
+  { value: 'CANCELLED', label: 'cancelled' },
+  { value: 'ABANDONED', label: 'abandoned' },
+  { value: 'REFUSED', label: 'refused by the gateway' },
+  { value: 'DENIED', label: 'denied by a rule' },
+  { value: 'LOST', label: 'lost with its cluster' },
+  { value: 'FAILED,LOST,REFUSED,DENIED', label: 'any but well' },
+  { value: 'FINISHED', label: 'finished' },
+];
+
+const trimmed = (values: Filters): Filters =>
+  Object.fromEntries(Object.entries(values).map(([name, text]) => [name, text.trim()])) as Filters;
+
 /** What the history is narrowed to. Applied by the button or the enter key, as each look costs the database something. */
 export function FilterBar({ filters, clusters, onlyUser, onChange }: FilterBarProps) {
   const { timeZone } = useTimeZone();
   const wall = (time: string) => (/^\d{1,15}$/.test(time) ? wallOfTime(Number(time), timeZone) : '');
+  const applied = { ...filters, from: wall(filters.from), to: wall(filters.to) };
   const form = useForm({
     mode: 'uncontrolled',
-    initialValues: { ...filters, from: wall(filters.from), to: wall(filters.to) },
+    initialValues: applied,
     validate: { to: (to, { from }) => (from !== '' && to !== '' && to <= from ? 'Must be later than "From".' : null) },
   });
   const submit = form.onSubmit((values) => {
     const time = (text: string) => String(timeOfWall(text, timeZone) ?? '');
-    const texts = Object.fromEntries(Object.entries(values).map(([name, text]) => [name, text.trim()])) as Filters;
-    onChange({ ...texts, from: time(values.from), to: time(values.to) });
+    onChange({ ...trimmed(values), from: time(values.from), to: time(values.to) });
   });
+  // Filters of another address, as by Back; those that were submitted here stand here already.
+  const latest = useRef(form);
+  useEffect(() => {
+    latest.current = form;
+  });
+  const key = JSON.stringify(applied);
+  useEffect(() => {
+    const wanted = JSON.parse(key) as Filters;
+    if (!isSame(trimmed(latest.current.getValues()), wanted)) latest.current.setValues(wanted);
+  }, [key]);
   const input = (name: keyof Filters) => ({ key: form.key(name), ...form.getInputProps(name), size: 'xs' as const });
   return (
     <Paper withBorder p="sm" component="search">
@@ -39,15 +66,24 @@ export function FilterBar({ filters, clusters, onlyUser, onChange }: FilterBarPr
           ) : (
             <TextInput label="User" size="xs" value={onlyUser} readOnly />
           )}
+          <TextInput label="Member of" {...input('userGroup')} />
           <TextInput label="Source" {...input('source')} />
           <TextInput label="Routing group" {...input('routingGroup')} />
           <TextInput label="Query id" {...input('queryId')} />
           <TextInput label="Text of the query" {...input('text')} />
+          <NativeSelect label="Outcome" data={outcomes} {...input('state')} />
           <TextInput label={`From (${timeZone})`} type="datetime-local" {...input('from')} />
           <TextInput label={`To (${timeZone})`} type="datetime-local" {...input('to')} />
         </div>
         <Group justify="flex-end" mt="sm" gap="xs">
-          <Button size="xs" variant="default" onClick={() => onChange(noFilters)}>
+          <Button
+            size="xs"
+            variant="default"
+            onClick={() => {
+              form.setValues(noFilters);
+              onChange(noFilters);
+            }}
+          >
             Clear
           </Button>
           <Button size="xs" type="submit">

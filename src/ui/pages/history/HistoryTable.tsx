@@ -1,27 +1,28 @@
-import { Anchor, Group, Text, UnstyledButton } from '@mantine/core';
-import { type ReactNode, useMemo } from 'react';
+import { ActionIcon, Anchor } from '@mantine/core';
+import { IconExternalLink } from '@tabler/icons-react';
+import { memo, type ReactNode } from 'react';
 import { Link } from 'react-router';
-import type { ClusterState, HistoryRow } from '../../client/types.ts';
+import { durationText } from '../../components/amounts.ts';
 import { CopyText } from '../../components/CopyText.tsx';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
+import { queryAddress } from '../../components/links.ts';
+import { OutcomeBadge } from '../../components/OutcomeBadge.tsx';
+import { QueryId } from '../../components/QueryId.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
-import { clusterText, engineLink } from './clusterOfRow.ts';
+import type { HistoryEntry } from './clusterOfRow.ts';
 import classes from './history.module.css';
 
 interface HistoryTableProps {
-  readonly rows: readonly HistoryRow[];
-  readonly clusters: readonly ClusterState[];
-  /** Something is filtered by. */
+  readonly rows: readonly HistoryEntry[];
+  /** Something is filtered by; of interest where there are no rows, as `queryId`. */
   readonly filtered: boolean;
   /** The id that is filtered by; empty for none. */
   readonly queryId: string;
-  readonly onOpen: (row: HistoryRow) => void;
 }
 
-/** A page of the history, newest first as the gateway gives it. */
-export function HistoryTable({ rows, clusters, filtered, queryId, onOpen }: HistoryTableProps) {
-  const columns = useMemo(() => columnsOf(clusters, onOpen), [clusters, onOpen]);
+/** A page of the history, newest first as the gateway gives it. Drawn only when it is another: its rows have many parts. */
+export const HistoryTable = memo(({ rows, filtered, queryId }: HistoryTableProps) => {
   const empty = (
     <EmptyState
       title={filtered ? 'No query matches the filters.' : 'No query has run yet, or the history is switched off.'}
@@ -33,57 +34,64 @@ export function HistoryTable({ rows, clusters, filtered, queryId, onOpen }: Hist
       )}
     </EmptyState>
   );
-  return <DataTable label="Queries" columns={columns} rows={rows} rowId={({ queryId }) => queryId} empty={empty} />;
-}
+  return <DataTable label="Queries" columns={columns} rows={rows} rowId={idOf} empty={empty} />;
+});
+
+const idOf = ({ queryId }: HistoryEntry): string => queryId;
 
 /** Sorting one page of many would mislead. */
-const column = (header: string, cell: (row: HistoryRow) => ReactNode): Column<HistoryRow> => ({
+const column = (header: string, cell: (row: HistoryEntry) => ReactNode): Column<HistoryEntry> => ({
   id: header,
   header,
   enableSorting: false,
   cell: ({ row }) => cell(row.original),
 });
 
-function columnsOf(
-  clusters: readonly ClusterState[],
-  onOpen: (row: HistoryRow) => void,
-): readonly Column<HistoryRow>[] {
-  return [
-    column('Submitted', ({ captureTime }) => (
-      <Text size="sm" className={classes.time}>
-        <Time at={captureTime} />
-      </Text>
-    )),
-    column('Query id', (row) => (
-      <Group gap={2} wrap="nowrap">
-        <Anchor href={engineLink(row)} target="_blank" rel="noreferrer" size="sm" className={classes.id}>
-          {row.queryId}
-        </Anchor>
-        <CopyText text={row.queryId} what="query id" />
-      </Group>
-    )),
-    column('Backend', (row) => (
-      <Text size="sm" className={classes.name}>
-        {clusterText(row, clusters)}
-      </Text>
-    )),
-    column('Routing group', ({ routingGroup }) => routingGroup ?? '–'),
-    column('User', ({ user }) => <span className={classes.name}>{user ?? '–'}</span>),
-    column('Source', ({ source }) => <span className={classes.name}>{source ?? '–'}</span>),
-    column('SQL', (row) => <Sql row={row} onOpen={onOpen} />),
-  ];
-}
+const columns: readonly Column<HistoryEntry>[] = [
+  column('Submitted', ({ at }) => (
+    <span className={classes.time}>
+      <Time at={at} />
+    </span>
+  )),
+  column('Query id', (row) => (
+    <div className={classes.id}>
+      <QueryId id={row.queryId} />
+      <CopyText text={row.queryId} what="query id" />
+      {row.enginePage !== null && (
+        <ActionIcon
+          component="a"
+          href={row.enginePage}
+          target="_blank"
+          rel="noreferrer"
+          aria-label={`The engine's page of ${row.queryId}`}
+          title="The engine's page"
+        >
+          <IconExternalLink size={16} aria-hidden />
+        </ActionIcon>
+      )}
+    </div>
+  )),
+  column('Outcome', ({ outcome }) => <Outcome outcome={outcome} />),
+  column('Backend', ({ cluster }) => <span className={classes.name}>{cluster || '–'}</span>),
+  column('Routing group', ({ routingGroup }) => routingGroup ?? '–'),
+  column('User', ({ user }) => <span className={classes.name}>{user ?? '–'}</span>),
+  column('Source', ({ source }) => <span className={classes.name}>{source ?? '–'}</span>),
+  column('SQL', ({ queryId, queryText }) => (
+    <Link className={classes.sql} to={queryAddress(queryId)}>
+      {queryText.slice(0, 200)}
+    </Link>
+  )),
+];
 
-/** The beginning of a query's text; a click shows all of it. */
-function Sql({ row, onOpen }: { readonly row: HistoryRow; readonly onOpen: (row: HistoryRow) => void }) {
-  const beginning = row.queryText.slice(0, 200);
+/** How a query ended and after which time; of one that failed by which error. */
+function Outcome({ outcome }: Pick<HistoryEntry, 'outcome'>) {
+  if (outcome === null) return '–';
+  const { state, errorName, elapsedMillis } = outcome;
   return (
-    <UnstyledButton
-      className={classes.sql}
-      onClick={() => onOpen(row)}
-      aria-label={`Show query ${row.queryId}: ${beginning}`}
-    >
-      {beginning}
-    </UnstyledButton>
+    <div className={classes.outcome}>
+      <OutcomeBadge state={state} />
+      {errorName != null && <span className={classes.name}>{errorName}</span>}
+      {elapsedMillis != null && <span className={classes.elapsed}>{durationText(elapsedMillis)}</span>}
+    </div>
   );
 }

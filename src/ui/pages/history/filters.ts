@@ -1,5 +1,16 @@
 /** Filters of the history as they stand in the page's address: they survive reloads and can be sent to others. */
-const filterNames = ['cluster', 'user', 'source', 'routingGroup', 'queryId', 'text', 'from', 'to'] as const;
+const filterNames = [
+  'cluster',
+  'user',
+  'userGroup',
+  'source',
+  'routingGroup',
+  'queryId',
+  'text',
+  'state',
+  'from',
+  'to',
+] as const;
 
 type FilterName = (typeof filterNames)[number];
 
@@ -9,10 +20,12 @@ export type Filters = Readonly<Record<FilterName, string>>;
 export const noFilters: Filters = {
   cluster: '',
   user: '',
+  userGroup: '',
   source: '',
   routingGroup: '',
   queryId: '',
   text: '',
+  state: '',
   from: '',
   to: '',
 };
@@ -30,16 +43,31 @@ export function parametersOf(filters: Filters, page: number): URLSearchParams {
   return parameters;
 }
 
+/** Greater numbers are no page's (docs/rest-api.md#calls-of-the-web-application). */
+const LAST_PAGE = 4_000;
+
 /** The page of an address, from 1. */
 export function pageOf(parameters: URLSearchParams): number {
   const page = Number(parameters.get('page') ?? 1);
-  return Number.isSafeInteger(page) && page >= 1 ? page : 1;
+  return Number.isSafeInteger(page) && page >= 1 ? Math.min(page, LAST_PAGE) : 1;
 }
 
-/** The body of `findQueryHistory` for filters and a page. */
+/** Whether `/api/history/search` does not have these filters, but `/api/queries` does. */
+export function isListed({ state, userGroup }: Filters): boolean {
+  return state !== '' || userGroup !== '';
+}
+
+/** The parameters of `/api/queries` for filters that it alone has. */
+export function listParametersOf(filters: Filters): URLSearchParams {
+  const parameters = parametersOf(filters, 1);
+  parameters.set('match', 'prefix');
+  return parameters;
+}
+
+/** The body of `/api/history/search` for filters and a page. */
 export function requestOf(filters: Filters, page: number, size: number): Record<string, unknown> {
   const time = (text: string) => (/^\d{1,15}$/.test(text) ? Number(text) : null);
-  const { from, to, ...texts } = filters;
+  const { from, to, state: _, userGroup: __, ...texts } = filters;
   const used = Object.entries(texts).filter(([, text]) => text !== '');
-  return { ...Object.fromEntries(used), from: time(from), to: time(to), page, size };
+  return { ...Object.fromEntries(used), from: time(from), to: time(to), match: 'prefix', page, size };
 }

@@ -1,16 +1,24 @@
 import { Badge, Stack, Text } from '@mantine/core';
 import type { LimitState } from '../../client/types.ts';
+import { AuditLink } from '../../components/AuditLink.tsx';
 import classes from './limits.module.css';
 
 interface DeclarationProps {
   readonly kind: string;
+  /** Name that it is listed by. */
+  readonly listedAs: string;
   readonly state: Pick<LimitState, 'inForce' | 'message' | 'resource'>;
   /** It only counts what it would refuse. */
   readonly observes?: boolean;
 }
 
 /** The resource that declares something, and what became of it. */
-export function Declaration({ kind, state: { inForce, message, resource }, observes = false }: DeclarationProps) {
+export function Declaration({
+  kind,
+  listedAs,
+  state: { inForce, message, resource },
+  observes = false,
+}: DeclarationProps) {
   const { namespace, name, place, managers, paused, conditions } = resource;
   const problems = conditions.filter(
     ({ type, status }) => (type === 'ResolvedRefs' || type === 'Accepted') && status === 'False',
@@ -33,6 +41,7 @@ export function Declaration({ kind, state: { inForce, message, resource }, obser
           {text}
         </Text>
       ))}
+      <AuditLink kind={kind} name={listedAs} namespace={namespace} />
       {problems.length === 0 && !inForce && <Text size="xs">{message}</Text>}
     </Stack>
   );

@@ -1,29 +1,40 @@
 import { Stack, Text } from '@mantine/core';
 import type { GroupState } from '../../client/types.ts';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
+import { Names } from '../../components/Names.tsx';
+import { ClusterName, GroupName } from '../../components/namedObject.tsx';
 import { EmptyState } from '../../components/states.tsx';
+import { specOf } from '../groups/groupFacts.ts';
 import { Declaration } from './Declaration.tsx';
 import classes from './limits.module.css';
 import { counted, ofLimit } from './texts.ts';
 
-/** What a RoutingGroup declares, as far as the page shows it. */
-interface GroupSpec {
-  readonly maxRunningQueries?: number;
-  readonly fallbacks?: readonly string[];
-  readonly queue?: { readonly maxQueued?: number; readonly maxWait?: string };
+interface GroupTableProps {
+  readonly groups: readonly GroupState[];
+  /** The group that alone is shown; empty: all of them. */
+  readonly only: string;
 }
 
 /** Routing groups by name. */
-export function GroupTable({ groups }: { readonly groups: readonly GroupState[] }) {
-  const empty = <EmptyState title="There is no routing group: no cluster is registered." />;
+export function GroupTable({ groups, only }: GroupTableProps) {
+  const title =
+    only === ''
+      ? 'There is no routing group: no cluster is registered.'
+      : `There is no routing group ${only}: no cluster belongs to it, and no RoutingGroup declares it.`;
+  const empty = <EmptyState title={title} />;
   const rowId = ({ name, resource }: GroupState) => `${name} ${resource?.namespace ?? ''}/${resource?.name ?? ''}`;
-  return <DataTable label="Routing groups" columns={columns} rows={groups} rowId={rowId} empty={empty} />;
+  return (
+    <DataTable label="Routing groups" columns={columns} rows={groups} rowId={rowId} empty={empty} sortIn="groupSort" />
+  );
 }
 
-const specOf = ({ spec }: GroupState): GroupSpec => (spec ?? {}) as GroupSpec;
-
 const columns: readonly Column<GroupState>[] = [
-  { id: 'name', header: 'Group', accessorFn: ({ name }) => name },
+  {
+    id: 'name',
+    header: 'Group',
+    accessorFn: ({ name }) => name,
+    cell: ({ row: { original } }) => <GroupName name={original.name} />,
+  },
   {
     id: 'clusters',
     header: 'Clusters',
@@ -52,7 +63,10 @@ const columns: readonly Column<GroupState>[] = [
     id: 'fallbacks',
     header: 'Fallbacks',
     enableSorting: false,
-    cell: ({ row: { original } }) => specOf(original).fallbacks?.join(', ') ?? '–',
+    cell: ({ row: { original } }) => {
+      const { fallbacks = [] } = specOf(original);
+      return fallbacks.length === 0 ? '–' : <Names names={fallbacks} of={(name) => <GroupName name={name} />} />;
+    },
   },
   {
     id: 'state',
@@ -64,16 +78,32 @@ const columns: readonly Column<GroupState>[] = [
           nothing: as the configuration says
         </Text>
       ) : (
-        <Declaration kind="RoutingGroup" state={{ ...original, resource: original.resource }} />
+        <GroupDeclaration group={original} resource={original.resource} />
       ),
   },
 ];
+
+interface GroupDeclarationProps {
+  readonly group: GroupState;
+  readonly resource: NonNullable<GroupState['resource']>;
+}
+
+/** The resource that declares a routing group. */
+export function GroupDeclaration({ group, resource }: GroupDeclarationProps) {
+  return <Declaration kind="RoutingGroup" listedAs={group.name} state={{ ...group, resource }} />;
+}
 
 function Clusters({ group: { clusters } }: { readonly group: GroupState }) {
   const limits = clusters.filter(({ maxRunningQueries }) => maxRunningQueries !== null);
   return (
     <Stack gap={0} className={classes.names}>
-      <Text size="sm">{clusters.length === 0 ? 'none' : clusters.map(({ name }) => name).join(', ')}</Text>
+      <Text size="sm">
+        {clusters.length === 0 ? (
+          'none'
+        ) : (
+          <Names names={clusters.map(({ name }) => name)} of={(name) => <ClusterName name={name} />} />
+        )}
+      </Text>
       {limits.length > 0 && (
         <Text size="xs" c="dimmed">
           at a time: {limits.map(({ name, maxRunningQueries }) => `${name} ${maxRunningQueries}`).join(', ')}

@@ -59,7 +59,12 @@ const columns: readonly Column<LimitState>[] = [
     header: 'Declared by',
     accessorFn: ({ inForce }) => (inForce ? 1 : 0),
     cell: ({ row: { original } }) => (
-      <Declaration kind="QueryLimit" state={original} observes={specOf(original).mode === 'observe'} />
+      <Declaration
+        kind="QueryLimit"
+        listedAs={original.name}
+        state={original}
+        observes={specOf(original).mode === 'observe'}
+      />
     ),
   },
 ];

@@ -1,5 +1,6 @@
-import { Paper, Title } from '@mantine/core';
+import { Button, Group, Paper, Text, Title } from '@mantine/core';
 import { useGroups, useLimits } from '../../client/limits.ts';
+import { useAddressState } from '../../components/addressState.ts';
 import { PageFrame } from '../../components/PageFrame.tsx';
 import { QueryState } from '../../components/QueryState.tsx';
 import { GroupTable } from './GroupTable.tsx';
@@ -9,14 +10,25 @@ import { LimitTable } from './LimitTable.tsx';
 export default function LimitsPage() {
   const groups = useGroups();
   const limits = useLimits();
+  const [group, setGroup] = useAddressState('group');
   return (
     <PageFrame title="Limits">
       <Title order={2}>Routing groups</Title>
       <QueryState query={groups} label="Loading routing groups">
         {(rows) => (
-          <Paper withBorder p="xs">
-            <GroupTable groups={rows} />
-          </Paper>
+          <>
+            {group !== '' && (
+              <Group gap="xs">
+                <Text size="sm">Only the group {group} is shown.</Text>
+                <Button size="compact-sm" variant="default" onClick={() => setGroup('', 'push')}>
+                  Show all groups
+                </Button>
+              </Group>
+            )}
+            <Paper withBorder p="xs">
+              <GroupTable groups={group === '' ? rows : rows.filter(({ name }) => name === group)} only={group} />
+            </Paper>
+          </>
         )}
       </QueryState>
       <Title order={2}>Users and sources</Title>

@@ -1,22 +1,22 @@
-import { Alert, Button, Card, PasswordInput, Stack, Text, Textarea, TextInput, Title } from '@mantine/core';
+import { Alert, Button, Card, Divider, PasswordInput, Stack, Text, Textarea, TextInput, Title } from '@mantine/core';
 import { useForm } from '@mantine/form';
 import { IconAlertTriangle, IconInfoCircle } from '@tabler/icons-react';
 import { type ReactNode, useEffect, useState } from 'react';
 import { product } from '../../app/gateway.ts';
 import { messageOf } from '../../client/apiError.ts';
 import { call } from '../../client/call.ts';
-import type { LoginType } from '../../client/types.ts';
+import type { LoginMethod } from '../../client/types.ts';
 import { useSessionChange } from '../../session/session.ts';
 import classes from './LoginPage.module.css';
 
 interface LoginPageProps {
-  readonly loginType: LoginType;
+  readonly methods: readonly LoginMethod[];
   /** A session ended without a logout. */
   readonly expired: boolean;
 }
 
-/** Logging in, in the way the gateway is configured for. */
-export function LoginPage({ loginType, expired }: LoginPageProps) {
+/** Logging in, in each way that the gateway is configured for. */
+export function LoginPage({ methods, expired }: LoginPageProps) {
   useEffect(() => {
     document.title = `Log in · ${product} Gateway`;
   }, []);
@@ -32,10 +32,42 @@ export function LoginPage({ loginType, expired }: LoginPageProps) {
               Your session has ended. Log in again to go on where you were.
             </Alert>
           )}
-          {loginType === 'oauth' ? <ProviderLogin /> : <PasswordLogin byToken={loginType === 'kubernetes'} />}
+          <Methods methods={methods} />
         </Stack>
       </Card>
     </main>
+  );
+}
+
+function Methods({ methods }: { readonly methods: readonly LoginMethod[] }) {
+  const providers = methods.filter((method) => method.kind === 'provider');
+  const [only] = methods;
+  if (only?.kind === 'provider' && methods.length === 1) return <OnlyProvider name={only.name} />;
+  // Where nobody can log in, the answer to the form says why.
+  const hasFields = providers.length < Math.max(1, methods.length);
+  return (
+    <>
+      {hasFields && <Fields methods={methods} />}
+      {hasFields && providers.length > 0 && <Divider label="or" labelPosition="center" />}
+      {providers.length > 0 && <ProviderButtons providers={providers} />}
+    </>
+  );
+}
+
+/** Name and password, or a token of the cluster; where there are both, one at a time. */
+function Fields({ methods }: { readonly methods: readonly LoginMethod[] }) {
+  const takesTokens = methods.some(({ kind }) => kind === 'kubernetes');
+  const takesBoth = takesTokens && methods.some(({ kind }) => kind === 'form');
+  const [byToken, setByToken] = useState(takesTokens && !takesBoth);
+  return (
+    <>
+      <PasswordLogin key={String(byToken)} byToken={byToken} />
+      {takesBoth && (
+        <Button variant="subtle" size="compact-sm" onClick={() => setByToken(!byToken)}>
+          {byToken ? 'Use name and password' : 'Use a token of the Kubernetes cluster'}
+        </Button>
+      )}
+    </>
   );
 }
 
@@ -105,28 +137,60 @@ function PasswordLogin({ byToken }: { readonly byToken: boolean }) {
   );
 }
 
-function ProviderLogin() {
+interface Provider {
+  readonly name: string;
+  readonly label: string;
+}
+
+/** Leads to a provider: which one the browser is on its way to, and why that did not work. */
+function useProviderLogin() {
   const [error, setError] = useState<string | null>(null);
-  const [busy, setBusy] = useState(false);
-  const begin = async () => {
-    setBusy(true);
+  const [busy, setBusy] = useState<string | null>(null);
+  const begin = async (name: string) => {
+    setBusy(name);
     setError(null);
     try {
-      window.location.assign(await call<string>('/sso'));
+      window.location.assign(await call<string>(`/sso/${encodeURIComponent(name)}`));
     } catch (failed) {
       setError(messageOf(failed));
-      setBusy(false);
+      setBusy(null);
     }
   };
+  return { error, busy, begin };
+}
+
+function OnlyProvider({ name }: { readonly name: string }) {
+  const { error, busy, begin } = useProviderLogin();
   return (
     <Stack>
       {error !== null && <Refusal>{error}</Refusal>}
       <Text size="sm" ta="center">
         You log in at your organisation's identity provider.
       </Text>
-      <Button onClick={() => void begin()} loading={busy} fullWidth>
+      <Button onClick={() => void begin(name)} loading={busy !== null} fullWidth>
         Log in
       </Button>
+    </Stack>
+  );
+}
+
+function ProviderButtons({ providers }: { readonly providers: readonly Provider[] }) {
+  const { error, busy, begin } = useProviderLogin();
+  return (
+    <Stack gap="xs">
+      {error !== null && <Refusal>{error}</Refusal>}
+      {providers.map(({ name, label }) => (
+        <Button
+          key={name}
+          variant="default"
+          onClick={() => void begin(name)}
+          loading={busy === name}
+          disabled={busy !== null && busy !== name}
+          fullWidth
+        >
+          Log in with {label}
+        </Button>
+      ))}
     </Stack>
   );
 }

@@ -1,6 +1,7 @@
 import { Stack, Text } from '@mantine/core';
 import type { QueuedQuery } from '../../client/types.ts';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
+import { GroupName } from '../../components/namedObject.tsx';
 import { Ago } from '../../components/time.tsx';
 import classes from './queue.module.css';
 
@@ -26,12 +27,18 @@ export function GroupTable({ queries }: { readonly queries: readonly QueuedQuery
       rowId={({ name }) => name}
       empty={null}
       sortedBy={{ id: 'count', desc: true }}
+      sortIn="groupSort"
     />
   );
 }
 
 const columns: readonly Column<WaitingGroup>[] = [
-  { id: 'name', header: 'Group', accessorFn: ({ name }) => name },
+  {
+    id: 'name',
+    header: 'Group',
+    accessorFn: ({ name }) => name,
+    cell: ({ row: { original } }) => <GroupName name={original.name} />,
+  },
   { id: 'count', header: 'Waiting', accessorFn: ({ count }) => count },
   {
     id: 'since',

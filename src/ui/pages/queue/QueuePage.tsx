@@ -1,23 +1,24 @@
 import { Paper, Text, TextInput, Title } from '@mantine/core';
-import { useState } from 'react';
 import { useQueue, useQueueChanges } from '../../client/queue.ts';
+import { useAddressState } from '../../components/addressState.ts';
 import { PageFrame } from '../../components/PageFrame.tsx';
 import { QueryState } from '../../components/QueryState.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { useSession } from '../../session/session.ts';
 import { GroupTable } from './GroupTable.tsx';
 import { QueueTable } from './QueueTable.tsx';
+import { Running } from './RunningTable.tsx';
 
 /** Rows that are shown at a time: a browser takes seconds for thousands. */
 const MAX_ROWS = 200;
 
-/** Queue: what waits for its turn, since when and why; administrators move it first or drop it. */
+/** Queue: what waits for its turn, since when and why, which administrators move first or drop; and what runs, which they end. */
 export default function QueuePage() {
   const queue = useQueue();
   const changes = useQueueChanges();
   const { user } = useSession();
   const isAdmin = user.roles.includes('ADMIN');
-  const [filter, setFilter] = useState('');
+  const [filter, setFilter] = useAddressState('filter');
   return (
     <PageFrame title="Queue">
       <QueryState query={queue} label="Loading the queue">
@@ -57,6 +58,7 @@ export default function QueuePage() {
           );
         }}
       </QueryState>
+      <Running />
     </PageFrame>
   );
 }

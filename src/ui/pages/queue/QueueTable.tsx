@@ -5,6 +5,8 @@ import type { QueueChanges } from '../../client/queue.ts';
 import type { QueuedQuery } from '../../client/types.ts';
 import { CopyText } from '../../components/CopyText.tsx';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
+import { GroupName } from '../../components/namedObject.tsx';
+import { QueryId } from '../../components/QueryId.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { Ago } from '../../components/time.tsx';
 import classes from './queue.module.css';
@@ -36,9 +38,7 @@ const facts: readonly Column<QueuedQuery>[] = [
     accessorFn: ({ id }) => id,
     cell: ({ row: { original } }) => (
       <Group gap={2} wrap="nowrap">
-        <Text size="sm" className={classes.id}>
-          {original.id}
-        </Text>
+        <QueryId id={original.id} />
         <CopyText text={original.id} what="query id" />
       </Group>
     ),
@@ -49,7 +49,12 @@ const facts: readonly Column<QueuedQuery>[] = [
     accessorFn: ({ position }) => position ?? 0,
     cell: ({ row: { original } }) => <Place query={original} />,
   },
-  { id: 'group', header: 'Group', accessorFn: ({ routingGroup }) => routingGroup },
+  {
+    id: 'group',
+    header: 'Group',
+    accessorFn: ({ routingGroup }) => routingGroup,
+    cell: ({ row: { original } }) => <GroupName name={original.routingGroup} />,
+  },
   {
     id: 'user',
     header: 'User',

@@ -1,9 +1,12 @@
-import { ActionIcon, Badge, Group, Paper, Text, Tooltip } from '@mantine/core';
+import { ActionIcon, Badge, Group, Text } from '@mantine/core';
 import { IconFilterPlus, IconFolderPlus, IconPencil, IconTrash } from '@tabler/icons-react';
-import type { ComponentType } from 'react';
+import { type ComponentType, memo } from 'react';
 import type { ResourceGroup, Selector } from '../../client/types.ts';
+import { SeenList, SeenPaper } from '../../components/WhereSeen.tsx';
+import { DeclaredBy } from './DeclaredBy.tsx';
+import type { Declarations } from './declarations.ts';
 import classes from './resourceGroups.module.css';
-import type { GroupNode } from './tree.ts';
+import { type GroupNode, groupTree } from './tree.ts';
 
 /** What can be done with groups and selectors; absent for those who may only look. */
 export interface TreeActions {
@@ -16,28 +19,37 @@ export interface TreeActions {
 }
 
 interface GroupTreeProps {
-  readonly nodes: readonly GroupNode[];
+  readonly groups: readonly ResourceGroup[];
   readonly selectors: readonly Selector[];
+  readonly declarations: Declarations;
   readonly actions: TreeActions | null;
 }
 
-/** Groups below each other, each with its selectors. */
-export function GroupTree(props: GroupTreeProps) {
+/** Groups below each other, each with its selectors. Drawn only when it is another: it has many parts. */
+export const GroupTree = memo(({ groups, selectors, declarations, actions }: GroupTreeProps) => {
+  const ownSelectors = Map.groupBy(selectors, ({ resourceGroupId }) => resourceGroupId);
   return (
-    <ul className={classes.tree} aria-label="Resource groups">
-      {props.nodes.map((node) => (
-        <Node key={node.group.resourceGroupId} {...props} node={node} />
+    <SeenList className={classes.tree} aria-label="Resource groups" parts={groups.length}>
+      {groupTree(groups).map((node) => (
+        <Node key={node.group.resourceGroupId} {...{ node, ownSelectors, declarations, actions }} />
       ))}
-    </ul>
+    </SeenList>
   );
+});
+
+interface NodeProps extends Pick<GroupTreeProps, 'declarations' | 'actions'> {
+  readonly node: GroupNode;
+  /** By the id of their group. */
+  readonly ownSelectors: ReadonlyMap<number, readonly Selector[]>;
 }
 
-function Node({ node: { group, children }, selectors, actions }: GroupTreeProps & { readonly node: GroupNode }) {
-  const own = selectors.filter(({ resourceGroupId }) => resourceGroupId === group.resourceGroupId);
+function Node({ node: { group, children }, ownSelectors, declarations, actions }: NodeProps) {
+  const own = ownSelectors.get(group.resourceGroupId) ?? [];
   const { name } = group;
+  const declared = declarations.ofGroup(group.resourceGroupId);
   return (
     <li className={classes.node}>
-      <Paper withBorder p="xs">
+      <SeenPaper lines={own.length}>
         <Group justify="space-between" gap="xs">
           <Group gap="xs">
             <Text fw={500}>{name}</Text>
@@ -54,6 +66,7 @@ function Node({ node: { group, children }, selectors, actions }: GroupTreeProps 
             </Group>
           )}
         </Group>
+        <DeclaredBy declared={declared} />
         <Group gap={6} mt={4}>
           {facts(group).map((fact) => (
             <Badge key={fact} variant="default" tt="none" fw={400}>
@@ -66,7 +79,15 @@ function Node({ node: { group, children }, selectors, actions }: GroupTreeProps 
             {own.map((selector, index) => (
               // biome-ignore lint/suspicious/noArrayIndexKey: selectors may be equal in all columns
               <li key={index}>
-                <span>{describeSelector(selector)}</span>
+                <span>
+                  {describeSelector(selector)}
+                  {declared !== null && (
+                    <Text span size="xs" c="dimmed">
+                      {' '}
+                      declared
+                    </Text>
+                  )}
+                </span>
                 {actions !== null && (
                   <Group gap={2} wrap="nowrap">
                     <Act
@@ -85,17 +106,11 @@ function Node({ node: { group, children }, selectors, actions }: GroupTreeProps 
             ))}
           </ul>
         )}
-      </Paper>
+      </SeenPaper>
       {children.length > 0 && (
         <ul className={classes.children} aria-label={`Groups below ${name}`}>
           {children.map((child) => (
-            <Node
-              key={child.group.resourceGroupId}
-              nodes={children}
-              node={child}
-              selectors={selectors}
-              actions={actions}
-            />
+            <Node key={child.group.resourceGroupId} node={child} {...{ ownSelectors, declarations, actions }} />
           ))}
         </ul>
       )}
@@ -111,11 +126,9 @@ interface ActProps {
 
 function Act({ label, Icon, act }: ActProps) {
   return (
-    <Tooltip label={label}>
-      <ActionIcon aria-label={label} onClick={act}>
-        <Icon size={18} aria-hidden />
-      </ActionIcon>
-    </Tooltip>
+    <ActionIcon aria-label={label} title={label} onClick={act}>
+      <Icon size={18} aria-hidden />
+    </ActionIcon>
   );
 }
 

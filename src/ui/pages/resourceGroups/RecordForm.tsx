@@ -1,8 +1,10 @@
 import { Modal, NumberInput, Select, Stack, TextInput } from '@mantine/core';
-import { type FormEvent, useState } from 'react';
+import { type FormEvent, type ReactNode, useState } from 'react';
 import { mistakesOf } from '../../client/mistakes.ts';
 import { FormButtons } from '../../components/FormButtons.tsx';
-import { ErrorState } from '../../components/states.tsx';
+import { isSame, useFormGuard } from '../../components/leaveGuard.ts';
+import { useReturnFocus } from '../../components/returnFocus.ts';
+import { WriteFailure } from '../../components/WriteFailure.tsx';
 import classes from './resourceGroups.module.css';
 
 /** A field of a form. */
@@ -23,36 +25,50 @@ interface RecordFormProps {
   readonly title: string;
   readonly fields: readonly Field[];
   readonly values: Values;
-  /** Stores what was entered; what it rejects with is shown, at its field where it names one. */
-  readonly onSave: (values: Values) => Promise<void>;
+  /** Said before anything is edited, such as whose the record is. */
+  readonly note: ReactNode;
+  /**
+   * Stores what was entered; what it rejects with is shown, at its field where it names one.
+   * @param force takes fields over from other managers
+   */
+  readonly onSave: (values: Values, force: boolean) => Promise<void>;
   readonly onClose: () => void;
 }
 
 /** A dialog with fields; the gateway checks them, and its mistakes are shown where they are. */
-export function RecordForm({ title, fields, values: initial, onSave, onClose }: RecordFormProps) {
+export function RecordForm({ title, fields, values: initial, note, onSave, onClose }: RecordFormProps) {
+  useReturnFocus();
   const [values, setValues] = useState(initial);
+  const [begin] = useState(initial);
+  const { leave, close } = useFormGuard(!isSame(values, begin), onClose);
   const [failure, setFailure] = useState<unknown>(null);
   const [busy, setBusy] = useState(false);
   const mistakes = mistakesOf(failure, (name) => fields.some((field) => field.name === name));
-  const submit = async (event: FormEvent) => {
-    event.preventDefault();
+  const store = async (force: boolean) => {
     setBusy(true);
     setFailure(null);
     try {
-      await onSave(values);
-      onClose();
+      await onSave(values, force);
+      close();
     } catch (error) {
       setFailure(error);
       setBusy(false);
     }
   };
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    void store(false);
+  };
   const set = (name: string, value: string | number | null) =>
     setValues((now) => ({ ...now, [name]: value === '' ? null : value }));
   return (
-    <Modal opened onClose={onClose} title={title} size="lg">
-      <form onSubmit={(event) => void submit(event)} noValidate>
+    <Modal opened onClose={leave} title={title} size="lg">
+      <form onSubmit={submit} noValidate>
         <Stack gap="sm">
-          {failure !== null && Object.keys(mistakes).length === 0 && <ErrorState error={failure} />}
+          {note}
+          {failure !== null && Object.keys(mistakes).length === 0 && (
+            <WriteFailure error={failure} busy={busy} onForce={() => void store(true)} />
+          )}
           <div className={classes.fields}>
             {fields.map((field, index) => (
               <Input
@@ -65,7 +81,7 @@ export function RecordForm({ title, fields, values: initial, onSave, onClose }: 
               />
             ))}
           </div>
-          <FormButtons action="Save" busy={busy} onCancel={onClose} />
+          <FormButtons action="Save" busy={busy} onCancel={leave} />
         </Stack>
       </form>
     </Modal>

@@ -1,16 +1,19 @@
 import { ActionIcon, Alert, Button, Group, Paper, Text, TextInput, Title } from '@mantine/core';
 import { IconInfoCircle, IconPencil, IconPlus, IconTrash } from '@tabler/icons-react';
-import { type FormEvent, useState } from 'react';
+import { type FormEvent, useCallback, useMemo, useState } from 'react';
 import { useSearchParams } from 'react-router';
 import { ApiError } from '../../client/apiError.ts';
 import { type Change, type ResourceGroups, useChange, useResourceGroups } from '../../client/resourceGroups.ts';
-import type { GlobalProperty, ResourceGroup, Selector } from '../../client/types.ts';
+import type { DeclaredGroups, GlobalProperty, ResourceGroup, Selector } from '../../client/types.ts';
 import { confirm } from '../../components/confirm.tsx';
 import { notifyFailed, notifyWritten } from '../../components/notify.ts';
 import { PageFrame } from '../../components/PageFrame.tsx';
 import { QueryState } from '../../components/QueryState.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { useRole } from '../../session/session.ts';
+import { DeclaredBy, DeclaredNote, DeclaringResources } from './DeclaredBy.tsx';
+import { type Declarations, declarationsOf, groupsKind, nameOf } from './declarations.ts';
+import { ExplainPanel } from './ExplainPanel.tsx';
 import {
   groupData,
   groupFields,
@@ -24,7 +27,6 @@ import {
 import { GroupTree, type TreeActions } from './GroupTree.tsx';
 import { RecordForm, type Values } from './RecordForm.tsx';
 import classes from './resourceGroups.module.css';
-import { groupTree } from './tree.ts';
 
 /** What is open beside the tree. Of a new record there are the values that it begins with. */
 type Opened =
@@ -42,40 +44,17 @@ export default function ResourceGroupsPage() {
   const query = useResourceGroups(database);
   const mayWrite = useRole('ADMIN');
   const [opened, setOpened] = useState<Opened>(null);
-  const change = useChange(database);
-  const store = async (what: string, made: Change) => {
-    notifyWritten(`${what}.`, await change.mutateAsync(made));
-  };
-  const remove = async (what: string, text: string, made: Change) => {
-    if (!(await confirm({ title: `Delete ${what}?`, text, action: 'Delete', dangerous: true }))) return;
-    try {
-      await store(`${what} is deleted`, made);
-    } catch (error) {
-      notifyFailed(`${what} could not be deleted`, error);
-    }
-  };
-  const actions: TreeActions = {
-    addGroup: ({ resourceGroupId, environment }) =>
-      setOpened({
-        kind: 'group',
-        edited: null,
-        begin: { ...newGroup, parent: resourceGroupId, ...(environment === undefined ? {} : { environment }) },
-      }),
-    editGroup: (edited) => setOpened({ kind: 'group', edited, begin: edited }),
-    deleteGroup: ({ resourceGroupId, name }) =>
-      void remove(name, 'Queries that only its selectors took are refused by the engines.', {
-        path: 'deleteResourceGroup',
-        data: { resourceGroupId },
-      }),
-    addSelector: ({ resourceGroupId }) =>
-      setOpened({ kind: 'selector', edited: null, begin: { resourceGroupId, priority: 1 } }),
-    editSelector: (edited) => setOpened({ kind: 'selector', edited, begin: edited }),
-    deleteSelector: (selector) =>
-      void remove('the selector', 'Queries that it took go to the next selector that matches.', {
-        path: 'deleteSelector',
-        data: selector,
-      }),
-  };
+  const { mutateAsync } = useChange(database);
+  const store = useCallback(
+    async (what: string, made: Change) => {
+      notifyWritten(`${what}.`, await mutateAsync(made));
+    },
+    [mutateAsync],
+  );
+  // The same objects while nothing changed, so that the tree is not rendered again for them.
+  const declared = query.data?.declared;
+  const declarations = useMemo(() => declarationsOf(declared ?? []), [declared]);
+  const actions = useMemo(() => actionsOf(store, declarations, setOpened), [store, declarations]);
   const addRoot = (
     <Button
       size="sm"
@@ -103,33 +82,49 @@ export default function ResourceGroupsPage() {
         <QueryState query={query} label="Loading resource groups">
           {(data) => (
             <>
+              <DeclaringResources declarations={declarations} />
               {data.groups.length === 0 ? (
                 <EmptyState title="There are no resource groups in this database." />
               ) : (
                 <GroupTree
-                  nodes={groupTree(data.groups)}
+                  groups={data.groups}
                   selectors={data.selectors}
+                  declarations={declarations}
                   actions={mayWrite ? actions : null}
+                />
+              )}
+              {data.groups.length > 0 && (
+                <ExplainPanel
+                  key={environmentsOf(data).join()}
+                  database={database}
+                  environments={environmentsOf(data)}
                 />
               )}
               <Properties
                 properties={data.properties}
+                declarations={declarations}
                 mayWrite={mayWrite}
                 onEdit={(edited) => setOpened({ kind: 'property', edited })}
                 onDelete={({ name }) =>
-                  void remove(name, 'CPU limits of groups have no effect without it.', {
-                    path: 'deleteGlobalProperty',
-                    data: { name },
+                  void remove(store, {
+                    what: name,
+                    effect: 'CPU limits of groups have no effect without it.',
+                    declared: declarations.ofProperty(name),
+                    change: { path: 'deleteGlobalProperty', data: { name } },
                   })
                 }
               />
-              {opened !== null && <Form opened={opened} data={data} store={store} onClose={() => setOpened(null)} />}
+              {opened !== null && <Form {...{ opened, data, declarations, store }} onClose={() => setOpened(null)} />}
             </>
           )}
         </QueryState>
       )}
     </PageFrame>
   );
+}
+
+function environmentsOf({ groups }: ResourceGroups): readonly string[] {
+  return [...new Set(groups.flatMap(({ environment }) => environment ?? []))].sort();
 }
 
 interface DatabaseChoiceProps {
@@ -164,12 +159,13 @@ function DatabaseChoice({ database, onChoose }: DatabaseChoiceProps) {
 
 interface PropertiesProps {
   readonly properties: readonly GlobalProperty[];
+  readonly declarations: Declarations;
   readonly mayWrite: boolean;
   readonly onEdit: (property: GlobalProperty | null) => void;
   readonly onDelete: (property: GlobalProperty) => void;
 }
 
-function Properties({ properties, mayWrite, onEdit, onDelete }: PropertiesProps) {
+function Properties({ properties, declarations, mayWrite, onEdit, onDelete }: PropertiesProps) {
   return (
     <Paper withBorder p="sm" component="section" aria-label="Global properties">
       <Title order={2}>Global properties</Title>
@@ -183,6 +179,7 @@ function Properties({ properties, mayWrite, onEdit, onDelete }: PropertiesProps)
           <Text size="sm">
             {property.name} = {property.value ?? 'null'}
           </Text>
+          <DeclaredBy declared={declarations.ofProperty(property.name)} />
           {mayWrite && (
             <>
               <ActionIcon aria-label={`Edit ${property.name}`} onClick={() => onEdit(property)}>
@@ -207,48 +204,126 @@ function Properties({ properties, mayWrite, onEdit, onDelete }: PropertiesProps)
 interface FormProps {
   readonly opened: NonNullable<Opened>;
   readonly data: ResourceGroups;
-  readonly store: (what: string, change: Change) => Promise<void>;
+  readonly declarations: Declarations;
+  readonly store: Store;
   readonly onClose: () => void;
 }
 
 /** The dialog of what is open. */
-function Form({ opened, data: { groups, selectors }, store, onClose }: FormProps) {
+function Form({ opened, data: { groups, selectors }, declarations, store, onClose }: FormProps) {
   switch (opened.kind) {
     case 'group': {
       const { edited, begin } = opened;
-      const save = (values: Values) =>
+      const save = (values: Values, force: boolean) =>
         edited === null
-          ? store(`${values.name} is created`, { path: 'saveResourceGroup', data: groupData(values) })
+          ? store(`${values.name} is created`, { path: 'saveResourceGroup', data: groupData(values), force })
           : store(`${values.name} is changed`, {
               path: 'updateResourceGroup',
               data: { ...groupData(values), resourceGroupId: edited.resourceGroupId },
+              force,
             });
       const title = edited === null ? 'Add a resource group' : `Edit ${edited.name}`;
       const fields = groupFields(groups, edited);
-      return <RecordForm title={title} fields={fields} values={groupValues(begin)} onSave={save} onClose={onClose} />;
+      // A new one would belong to the resource of the group that it is below.
+      const note = <DeclaredNote declared={declarations.ofGroup(edited?.resourceGroupId ?? begin.parent)} />;
+      return <RecordForm values={groupValues(begin)} onSave={save} {...{ title, fields, note, onClose }} />;
     }
     case 'selector': {
       const { edited, begin } = opened;
-      const save = (values: Values) => {
+      const save = (values: Values, force: boolean) => {
         const data = selectorData(values);
         return edited === null
-          ? store('The selector is created', { path: 'saveSelector', data })
-          : store('The selector is changed', { path: 'updateSelector', data, oldData: edited });
+          ? store('The selector is created', { path: 'saveSelector', data, force })
+          : store('The selector is changed', { path: 'updateSelector', data, oldData: edited, force });
       };
       const migrated = selectors.some(({ id }) => id !== undefined);
       const title = edited === null ? 'Add a selector' : 'Edit the selector';
       const fields = selectorFields(groups, migrated);
-      return (
-        <RecordForm title={title} fields={fields} values={selectorValues(begin)} onSave={save} onClose={onClose} />
-      );
+      const note = <DeclaredNote declared={declarations.ofGroup(begin.resourceGroupId)} />;
+      return <RecordForm values={selectorValues(begin)} onSave={save} {...{ title, fields, note, onClose }} />;
     }
     case 'property': {
       const { edited } = opened;
       const path = edited === null ? 'saveGlobalProperty' : 'updateGlobalProperty';
-      const save = (values: Values) => store(`${values.name} is set`, { path, data: values });
+      const save = (values: Values, force: boolean) => store(`${values.name} is set`, { path, data: values, force });
       const title = edited === null ? 'Set a global property' : `Edit ${edited.name}`;
       const values = propertyValues(edited ?? {});
-      return <RecordForm title={title} fields={propertyFields} values={values} onSave={save} onClose={onClose} />;
+      const note = <DeclaredNote declared={edited === null ? null : declarations.ofProperty(edited.name)} />;
+      return <RecordForm fields={propertyFields} onSave={save} {...{ title, values, note, onClose }} />;
     }
   }
+}
+
+type Store = (what: string, made: Change) => Promise<void>;
+
+/** A row to be deleted. */
+interface Removal {
+  readonly what: string;
+  /** What comes of it, as a sentence. */
+  readonly effect: string;
+  /** The resource that declares it; null: none. */
+  readonly declared: DeclaredGroups | null;
+  readonly change: Change;
+}
+
+/** Deletes something, once that is meant; fields of another manager are taken over only where that is meant as well. */
+async function remove(store: Store, { what, effect, declared, change }: Removal): Promise<void> {
+  const owned =
+    declared === null
+      ? ''
+      : ` The ${groupsKind} ${nameOf(declared)} declares it: where a GitOps controller manages that, it will create it again.`;
+  const question = { title: `Delete ${what}?`, text: `${effect}${owned}`, action: 'Delete', dangerous: true };
+  if (!(await confirm(question))) return;
+  try {
+    await store(`${what} is deleted`, change);
+  } catch (error) {
+    const isOwned = error instanceof ApiError && error.code === 'EG_FIELD_OWNED' && change.force !== true;
+    if (!isOwned) return notifyFailed(`${what} could not be deleted`, error);
+    const owners = error.owners.map(({ field, manager }) => `${field}: ${manager}`).join('; ');
+    const text = `Nothing was deleted: others own these fields (${owners}). Change them there, or take them over: the other manager may set them again.`;
+    if (
+      !(await confirm({
+        title: `Take over and delete ${what}?`,
+        text,
+        action: 'Take over and delete',
+        dangerous: true,
+      }))
+    )
+      return;
+    try {
+      await store(`${what} is deleted`, { ...change, force: true });
+    } catch (failure) {
+      notifyFailed(`${what} could not be deleted`, failure);
+    }
+  }
+}
+
+/** What can be done with groups and selectors of the tree. */
+function actionsOf(store: Store, declarations: Declarations, setOpened: (opened: Opened) => void): TreeActions {
+  return {
+    addGroup: ({ resourceGroupId, environment }) =>
+      setOpened({
+        kind: 'group',
+        edited: null,
+        begin: { ...newGroup, parent: resourceGroupId, ...(environment === undefined ? {} : { environment }) },
+      }),
+    editGroup: (edited) => setOpened({ kind: 'group', edited, begin: edited }),
+    deleteGroup: ({ resourceGroupId, name }) =>
+      void remove(store, {
+        what: name,
+        effect: 'Queries that only its selectors took are refused by the engines.',
+        declared: declarations.ofGroup(resourceGroupId),
+        change: { path: 'deleteResourceGroup', data: { resourceGroupId } },
+      }),
+    addSelector: ({ resourceGroupId }) =>
+      setOpened({ kind: 'selector', edited: null, begin: { resourceGroupId, priority: 1 } }),
+    editSelector: (edited) => setOpened({ kind: 'selector', edited, begin: edited }),
+    deleteSelector: (selector) =>
+      void remove(store, {
+        what: 'the selector',
+        effect: 'Queries that it took go to the next selector that matches.',
+        declared: declarations.ofGroup(selector.resourceGroupId),
+        change: { path: 'deleteSelector', data: selector },
+      }),
+  };
 }

@@ -58,7 +58,8 @@ export function groupData({ parent, jmxExport, ...values }: Values): object {
   };
 }
 
-const queryTypes = choices(
+/** Query types that selectors ask for. */
+export const queryTypes = choices(
   'SELECT EXPLAIN DESCRIBE INSERT UPDATE DELETE MERGE ANALYZE ALTER_TABLE_EXECUTE DATA_DEFINITION'.split(' '),
 );
 

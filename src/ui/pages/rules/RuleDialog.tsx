@@ -4,9 +4,9 @@ import {
   Button,
   Group,
   Modal,
+  NativeSelect,
   NumberInput,
   SegmentedControl,
-  Select,
   Stack,
   Switch,
   Text,
@@ -15,15 +15,21 @@ import {
 } from '@mantine/core';
 import { IconPlus, IconTrash } from '@tabler/icons-react';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, useRef, useState } from 'react';
+import { type FormEvent, useEffect, useMemo, useRef, useState } from 'react';
 import { ApiError } from '../../client/apiError.ts';
 import { callWhole } from '../../client/call.ts';
+import { changeOf } from '../../client/impact.ts';
 import { mistakesOf, offsetOf } from '../../client/mistakes.ts';
 import { NO_PRIORITY, RULES, type RuleText } from '../../client/rules.ts';
 import type { RuleState } from '../../client/types.ts';
+import { AuditLink } from '../../components/AuditLink.tsx';
 import { FormButtons } from '../../components/FormButtons.tsx';
 import { notifyWritten } from '../../components/notify.ts';
+import { useReturnFocus } from '../../components/returnFocus.ts';
 import { WriteFailure } from '../../components/WriteFailure.tsx';
+import { Differences, differences } from './Differences.tsx';
+import { Impact } from './Impact.tsx';
+import { Ownership } from './Ownership.tsx';
 import classes from './rules.module.css';
 import { TryPanel } from './TryPanel.tsx';
 
@@ -31,30 +37,54 @@ type Way = 'actions' | 'group' | 'cluster' | 'deny';
 
 const ways = [
   { value: 'actions', label: 'Actions' },
-  { value: 'group', label: 'To a group' },
-  { value: 'cluster', label: 'To a cluster' },
+  { value: 'group', label: 'Group' },
+  { value: 'cluster', label: 'Cluster' },
   { value: 'deny', label: 'Deny' },
 ] as const;
 
-/** Changing a rule where it lives; mistakes are shown at their field, the cursor goes to the place of the first. */
-export function RuleDialog({ rule, onClose }: { readonly rule: RuleState; readonly onClose: () => void }) {
-  const [fields, setFields] = useState(() => fieldsOf(rule));
+interface RuleDialogProps {
+  /** Null: a new one. */
+  readonly rule: RuleState | null;
+  /** Called when there are edits that are not saved, and when there are none any more. */
+  readonly onDirty: (isDirty: boolean) => void;
+  /** The user wants to leave; edits are lost. */
+  readonly onLeave: () => void;
+  /** The rule was saved. */
+  readonly onSaved: () => void;
+}
+
+/**
+ * Writing a rule, or changing it where it lives: who owns it is said first, what would change before it is saved. Mistakes are shown
+ * at their field, the cursor goes to the place of the first.
+ */
+export function RuleDialog({ rule, onDirty, onLeave, onSaved }: RuleDialogProps) {
+  useReturnFocus();
+  const [fields, setFields] = useState(() => (rule === null ? newFields : fieldsOf(rule)));
+  const [newName, setNewName] = useState('');
   /** The rule as it was when the dialog was opened: what others change meanwhile is not overwritten unseen. */
   const [original] = useState(rule);
   const form = useRef<HTMLFormElement>(null);
   const client = useQueryClient();
-  const isFile = rule.origin === 'file';
-  const draft = (): RuleText => ruleOf(rule.name, fields);
+  const isFile = rule?.origin === 'file';
+  const name = rule?.name ?? newName.trim();
+  const draft = (): RuleText => ruleOf(name === '' ? NAMELESS : name, fields);
+  const changes = useMemo(
+    () => differences(original === null ? null : ruleOf(name, fieldsOf(original)), ruleOf(name, fields)),
+    [original, name, fields],
+  );
+  const isDirty = rule === null ? newName !== '' || fields !== newFields : changes.length > 0;
+  useEffect(() => onDirty(isDirty), [isDirty, onDirty]);
   const save = useMutation({
     mutationFn: (force: boolean) => {
-      const { name, ...said } = draft();
+      const { name: _name, ...said } = draft();
+      if (original === null) return callWhole<RuleState>('/api/rules', { method: 'POST', body: { name, ...said } });
       const path = `/api/rules/${encodeURIComponent(name)}${force ? '?force=true' : ''}`;
       return callWhole<RuleState>(path, { method: 'PUT', body: { ...said, version: original.version } });
     },
     onSuccess: async (answer) => {
       await client.invalidateQueries({ queryKey: RULES });
-      notifyWritten(`The rule ${rule.name} is changed.`, answer);
-      onClose();
+      notifyWritten(`The rule ${name} is ${original === null ? 'added' : 'changed'}.`, answer);
+      onSaved();
     },
     onError: (error) => showPlace(form.current, error),
   });
@@ -64,15 +94,14 @@ export function RuleDialog({ rule, onClose }: { readonly rule: RuleState; readon
     event.preventDefault();
     save.mutate(false);
   };
-  const changedMeanwhile = rule.version !== original.version;
+  const changedMeanwhile = rule?.version !== original?.version;
   return (
-    <Modal opened onClose={onClose} title={`Edit ${rule.name}`} size="xl">
-      <Stack gap="md">
+    <Modal opened onClose={onLeave} title={rule === null ? 'Add a rule' : `Edit ${rule.name}`} size="min(84rem, 94vw)">
+      <Stack gap="md" className={classes.halves}>
         <form ref={form} onSubmit={submit} noValidate>
           <Stack gap="sm">
-            <Text size="sm" c="dimmed" className={classes.place ?? ''}>
-              Written to {rule.place}
-            </Text>
+            <Ownership rule={rule} />
+            {rule !== null && <AuditLink kind="RoutingRule" name={rule.name} />}
             {changedMeanwhile && (
               <Alert role="status" color="yellow" title="Changed meanwhile">
                 Somebody changed this rule since it was opened here. Close and open it again to see how it is now.
@@ -81,9 +110,19 @@ export function RuleDialog({ rule, onClose }: { readonly rule: RuleState; readon
             {save.error !== null && Object.keys(mistakes).length === 0 && (
               <WriteFailure error={save.error} busy={save.isPending} onForce={() => save.mutate(true)} />
             )}
+            {rule === null && (
+              <TextInput
+                label="Name"
+                data-autofocus
+                required
+                value={newName}
+                error={mistakes.name}
+                onChange={(event) => setNewName(event.currentTarget.value)}
+              />
+            )}
             <TextInput
               label="Description"
-              data-autofocus
+              data-autofocus={rule !== null || undefined}
               value={fields.description}
               error={mistakes.description}
               onChange={(event) => set('description', event.currentTarget.value)}
@@ -100,8 +139,6 @@ export function RuleDialog({ rule, onClose }: { readonly rule: RuleState; readon
               label="Condition"
               name="condition"
               required
-              autosize
-              minRows={2}
               className={classes.mono ?? ''}
               value={fields.condition}
               error={mistakes.condition}
@@ -111,6 +148,7 @@ export function RuleDialog({ rule, onClose }: { readonly rule: RuleState; readon
               <SegmentedControl
                 aria-label="What it does"
                 data={[...ways]}
+                fullWidth
                 value={fields.way}
                 onChange={(way) => set('way', way as Way)}
               />
@@ -142,15 +180,16 @@ export function RuleDialog({ rule, onClose }: { readonly rule: RuleState; readon
               </Text>
             ) : (
               <>
-                <Select
+                <NativeSelect
                   label="Where no cluster can take the request"
-                  allowDeselect={false}
                   data={[
                     { value: 'fallback', label: 'the default group takes it' },
                     { value: 'reject', label: 'it is refused' },
                   ]}
                   value={fields.onUnavailable}
-                  onChange={(value) => set('onUnavailable', value === 'reject' ? 'reject' : 'fallback')}
+                  onChange={({ currentTarget: { value } }) =>
+                    set('onUnavailable', value === 'reject' ? 'reject' : 'fallback')
+                  }
                 />
                 <Switch
                   label="Ask no later rule once this one fired"
@@ -164,10 +203,12 @@ export function RuleDialog({ rule, onClose }: { readonly rule: RuleState; readon
                 />
               </>
             )}
-            <FormButtons action="Save" busy={save.isPending} onCancel={onClose} />
+            {original !== null && <Differences changes={changes} />}
+            <FormButtons action={rule === null ? 'Add' : 'Save'} busy={save.isPending} onCancel={onLeave} />
           </Stack>
         </form>
         <TryPanel draft={draft} />
+        <Impact changes={() => [changeOf(draft())]} />
       </Stack>
     </Modal>
   );
@@ -188,7 +229,6 @@ function Actions({ actions, mistakes, onChange }: ActionsProps) {
           <Textarea
             label={`Action ${index + 1}`}
             name={`actions[${index}]`}
-            autosize
             style={{ flex: 1, minWidth: 0 }}
             className={classes.mono ?? ''}
             value={action}
@@ -219,6 +259,9 @@ function Actions({ actions, mistakes, onChange }: ActionsProps) {
   );
 }
 
+/** Name of a new rule, where it is tried before it has one. */
+const NAMELESS = 'new rule';
+
 /** What the form holds: every way at once, so that switching between them loses nothing. */
 interface Fields {
   readonly description: string;
@@ -234,6 +277,21 @@ interface Fields {
   readonly stop: boolean;
   readonly suspended: boolean;
 }
+
+/** A rule that is to be written. */
+const newFields: Fields = {
+  description: '',
+  priority: '',
+  condition: '',
+  way: 'group',
+  actions: [''],
+  target: '',
+  message: '',
+  denyOnError: undefined,
+  onUnavailable: 'fallback',
+  stop: false,
+  suspended: false,
+};
 
 function fieldsOf(rule: RuleState): Fields {
   const { description, priority, condition, actions, routeTo, deny, onUnavailable, stop, suspended } = rule;
@@ -274,7 +332,7 @@ function ruleOf(name: string, fields: Fields): RuleText {
 
 /** Fields whose mistakes are shown at the field; owners of fields and conflicts of versions are shown above the form. */
 const isField = (field: string): boolean =>
-  /^(description|priority|condition|actions(\[\d+\])?|routeTo(\.\w+)?|deny(\.\w+)?)$/.test(field);
+  /^(name|description|priority|condition|actions(\[\d+\])?|routeTo(\.\w+)?|deny(\.\w+)?)$/.test(field);
 
 /** Puts the cursor where the first mistake is. */
 function showPlace(form: HTMLFormElement | null, error: unknown): void {

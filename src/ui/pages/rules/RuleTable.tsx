@@ -1,26 +1,43 @@
-import { ActionIcon, Badge, List, Stack, Text, Tooltip } from '@mantine/core';
-import { IconAlertTriangle, IconPencil } from '@tabler/icons-react';
+import { ActionIcon, Badge, Group, List, Stack, Text } from '@mantine/core';
+import { IconAlertTriangle, IconPencil, IconTrash } from '@tabler/icons-react';
 import { useMemo } from 'react';
 import { NO_PRIORITY } from '../../client/rules.ts';
-import type { RuleState } from '../../client/types.ts';
+import type { RuleHitList, RuleState } from '../../client/types.ts';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
 import { EmptyState } from '../../components/states.tsx';
+import { ownerOf } from './Ownership.tsx';
 import classes from './rules.module.css';
 
 interface RuleTableProps {
   readonly rules: readonly RuleState[];
+  /** How many queries rules decided; undefined: not counted yet. */
+  readonly hits: RuleHitList | undefined;
+  /** What is searched for in all texts of a rule. */
+  readonly search: string;
   readonly mayWrite: boolean;
   readonly onEdit: (name: string) => void;
+  readonly onDelete: (rule: RuleState) => void;
 }
 
 /** The rules in the order in which they are asked. */
-export function RuleTable({ rules, mayWrite, onEdit }: RuleTableProps) {
-  const columns = useMemo(() => columnsOf(mayWrite, onEdit), [mayWrite, onEdit]);
-  const empty = (
-    <EmptyState title="There is no rule: the routing group header decides, then the default group. Rules are written in the rules file or as RoutingRule resources." />
+export function RuleTable({ rules, hits, search, mayWrite, onEdit, onDelete }: RuleTableProps) {
+  const columns = useMemo(() => columnsOf({ hits, mayWrite, onEdit, onDelete }), [hits, mayWrite, onEdit, onDelete]);
+  const empty =
+    rules.length > 0 ? (
+      <EmptyState title="No rule matches the search." />
+    ) : (
+      <EmptyState title="There is no rule: the routing group header decides, then the default group. Rules are written in the rules file or as RoutingRule resources." />
+    );
+  return <DataTable label="Routing rules" columns={columns} rows={rules} rowId={rowId} filter={search} empty={empty} />;
+}
+
+const rowId = ({ origin, name, resource }: RuleState): string => `${origin} ${resource ?? ''} ${name}`;
+
+/** All texts of a rule that its cell shows, for the search. */
+function textsOf({ description, condition, actions, routeTo, deny, unresolved }: RuleState): string {
+  return [description, condition, ...actions, routeTo?.routingGroup, routeTo?.cluster, deny?.message, unresolved].join(
+    '\n',
   );
-  const rowId = ({ origin, name, resource }: RuleState) => `${origin} ${resource ?? ''} ${name}`;
-  return <DataTable label="Routing rules" columns={columns} rows={rules} rowId={rowId} empty={empty} />;
 }
 
 const looks: Readonly<Record<string, { readonly color: string; readonly label: string }>> = {
@@ -33,17 +50,24 @@ const looks: Readonly<Record<string, { readonly color: string; readonly label: s
   ExternalRules: { color: 'gray', label: 'external service' },
 };
 
-function columnsOf(mayWrite: boolean, onEdit: (name: string) => void): readonly Column<RuleState>[] {
+type ColumnOptions = Pick<RuleTableProps, 'hits' | 'mayWrite' | 'onEdit' | 'onDelete'>;
+
+function columnsOf({ hits, mayWrite, onEdit, onDelete }: ColumnOptions): readonly Column<RuleState>[] {
+  const byRule = new Map(hits?.hits.map((hit) => [hit.rule, hit]));
   const actions: Column<RuleState> = {
     id: 'actions',
     header: 'Actions',
     enableSorting: false,
     cell: ({ row: { original } }) => (
-      <Tooltip label="Edit">
-        <ActionIcon aria-label={`Edit ${original.name}`} onClick={() => onEdit(original.name)}>
+      <Group gap={2} wrap="nowrap">
+        {/* The browser's own hints: there are many of them. */}
+        <ActionIcon aria-label={`Edit ${original.name}`} title="Edit" onClick={() => onEdit(original.name)}>
           <IconPencil size={18} aria-hidden />
         </ActionIcon>
-      </Tooltip>
+        <ActionIcon aria-label={`Delete ${original.name}`} title="Delete" onClick={() => onDelete(original)}>
+          <IconTrash size={18} aria-hidden />
+        </ActionIcon>
+      </Group>
     ),
   };
   return [
@@ -78,13 +102,20 @@ function columnsOf(mayWrite: boolean, onEdit: (name: string) => void): readonly 
     {
       id: 'condition',
       header: 'Condition and what it does',
+      accessorFn: textsOf,
       enableSorting: false,
       cell: ({ row: { original } }) => <What rule={original} />,
     },
     {
+      id: 'hits',
+      header: 'Decided, 1 h / 24 h',
+      accessorFn: ({ name }) => byRule.get(name)?.lastDay ?? 0,
+      cell: ({ row: { original } }) => <Hits hit={byRule.get(original.name)} isCounted={hits !== undefined} />,
+    },
+    {
       id: 'origin',
       header: 'Origin',
-      accessorFn: ({ origin, resource }) => resource ?? origin,
+      accessorFn: (rule) => `${rule.resource ?? 'rules file'} ${ownerOf(rule)}`,
       cell: ({ row: { original } }) => <Origin rule={original} />,
     },
     {
@@ -95,6 +126,19 @@ function columnsOf(mayWrite: boolean, onEdit: (name: string) => void): readonly 
     },
     ...(mayWrite ? [actions] : []),
   ];
+}
+
+/** Queries that a rule decided in the last hour and day. */
+function Hits({
+  hit,
+  isCounted,
+}: {
+  readonly hit: RuleHitList['hits'][number] | undefined;
+  readonly isCounted: boolean;
+}) {
+  if (!isCounted) return '–';
+  if (hit === undefined) return <Text c="dimmed">none</Text>;
+  return `${hit.lastHour.toLocaleString('en')} / ${hit.lastDay.toLocaleString('en')}`;
 }
 
 function What({ rule }: { readonly rule: RuleState }) {
@@ -136,12 +180,13 @@ function Warnings({ rule: { name, warnings } }: { readonly rule: RuleState }) {
   );
 }
 
-function Origin({ rule: { resource, place, managers } }: { readonly rule: RuleState }) {
+function Origin({ rule }: { readonly rule: RuleState }) {
+  const { resource, place, managers } = rule;
   return (
     <Stack gap={0} className={classes.place}>
       <Text size="sm">{resource === null ? 'rules file' : `RoutingRule ${resource}`}</Text>
       <Text size="xs" c="dimmed">
-        {managers.length > 0 ? `by ${managers.map(({ manager }) => manager).join(', ')}` : place}
+        {managers.length > 0 ? `by ${ownerOf(rule)}` : place}
       </Text>
     </Stack>
   );
@@ -155,9 +200,14 @@ function Status({ rule: { status, message, problems, unresolved } }: { readonly 
         {label}
       </Badge>
       {unresolved !== null && (
-        <Text size="xs" c="red">
-          {unresolved}
-        </Text>
+        <>
+          <Badge variant="light" color="red" className={classes.badge ?? ''}>
+            leads nowhere
+          </Badge>
+          <Text size="xs" c="red">
+            {unresolved}
+          </Text>
+        </>
       )}
       {problems.length > 0 ? (
         <List size="xs">

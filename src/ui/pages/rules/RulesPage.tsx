@@ -1,42 +1,119 @@
-import { Alert, List, Paper, Text } from '@mantine/core';
-import { IconAlertTriangle, IconInfoCircle } from '@tabler/icons-react';
-import { useState } from 'react';
-import { useRules } from '../../client/rules.ts';
+import { Alert, Button, Group, List, Paper, Stack, Text, TextInput } from '@mantine/core';
+import { IconAlertTriangle, IconInfoCircle, IconPlus, IconSearch } from '@tabler/icons-react';
+import { useCallback, useState } from 'react';
+import { ApiError } from '../../client/apiError.ts';
+import { useRuleHits, useRules } from '../../client/rules.ts';
 import type { RuleInventory, RuleState } from '../../client/types.ts';
+import { useAddressState } from '../../components/addressState.ts';
+import { useLeaveGuard } from '../../components/leaveGuard.ts';
 import { PageFrame } from '../../components/PageFrame.tsx';
 import { QueryState } from '../../components/QueryState.tsx';
 import { useRole } from '../../session/session.ts';
+import { useDeleteRule } from './deleteRule.ts';
 import { RuleDialog } from './RuleDialog.tsx';
 import { RuleTable } from './RuleTable.tsx';
+import { noDialog, useRuleDialog } from './ruleDialogState.ts';
+import classes from './rules.module.css';
 import { TryPanel } from './TryPanel.tsx';
 
 /** Routing Rules: all of them in firing order, changing one, and trying what becomes of a request. */
 export default function RulesPage() {
   const rules = useRules();
+  const hits = useRuleHits().data;
   const isAdmin = useRole('ADMIN');
-  const [edited, setEdited] = useState<string | null>(null);
-  const rule = rules.data?.rules.find(({ name }) => name === edited);
+  const mayList = !(rules.error instanceof ApiError && rules.error.status === 403);
+  const mayWrite = isAdmin && rules.data !== undefined && rules.data.engine !== 'external';
+  const [search, setSearch] = useAddressState('search');
+  const [dialog, setDialog] = useRuleDialog();
+  const remove = useDeleteRule();
+  const rule = rules.data?.rules.find(({ name }) => name === dialog.rule) ?? null;
+  const edit = useCallback((name: string) => setDialog({ rule: name, isNew: false }), [setDialog]);
+  const add = (
+    <Button
+      size="sm"
+      leftSection={<IconPlus size={16} aria-hidden />}
+      onClick={() => setDialog({ rule: null, isNew: true })}
+    >
+      Add a rule
+    </Button>
+  );
   return (
-    <PageFrame title="Routing Rules">
-      <QueryState query={rules} label="Loading rules">
-        {(inventory) => (
-          <>
-            <Notices inventory={inventory} />
-            <WarningNotice inventory={inventory} />
-            <Paper withBorder p="xs">
-              <RuleTable
-                rules={inventory.rules}
-                mayWrite={isAdmin && inventory.engine !== 'external'}
-                onEdit={setEdited}
-              />
-            </Paper>
-          </>
-        )}
-      </QueryState>
-      {isAdmin && <TryPanel />}
-      {rule !== undefined && <RuleDialog key={rule.name} rule={rule} onClose={() => setEdited(null)} />}
+    <PageFrame title="Routing Rules" actions={mayWrite ? add : undefined}>
+      {!mayList && (
+        <Text size="sm">
+          Rules are listed for administrators. Where your own queries would go, and which rules would decide that, you
+          can try here.
+        </Text>
+      )}
+      {mayList && (
+        <QueryState query={rules} label="Loading rules">
+          {(inventory) => (
+            <>
+              <Notices inventory={inventory} />
+              <WarningNotice inventory={inventory} />
+              <Group gap="sm">
+                <TextInput
+                  className={classes.search ?? ''}
+                  aria-label="Search rules"
+                  placeholder="Name, condition, group, owner"
+                  leftSection={<IconSearch size={16} aria-hidden />}
+                  value={search}
+                  onChange={(event) => setSearch(event.currentTarget.value)}
+                />
+                <Text size="sm" c="dimmed">
+                  {inventory.rules.length === 1 ? '1 rule' : `${inventory.rules.length} rules`}
+                </Text>
+              </Group>
+              {dialog.rule !== null && (rule === null || !mayWrite) && (
+                <Alert
+                  role="status"
+                  color={rule === null ? 'yellow' : 'blue'}
+                  icon={<IconInfoCircle aria-hidden />}
+                  title={rule === null ? `There is no rule ${dialog.rule}` : `Only the rule ${dialog.rule} is shown`}
+                >
+                  <Stack gap="xs" align="flex-start">
+                    {rule === null && (
+                      <Text size="sm">
+                        It was deleted or renamed since this address was made, or is of another gateway.
+                      </Text>
+                    )}
+                    <Button size="xs" variant="default" onClick={() => setDialog(noDialog)}>
+                      Show all rules
+                    </Button>
+                  </Stack>
+                </Alert>
+              )}
+              <Paper withBorder p="xs">
+                <RuleTable
+                  rules={rule === null || mayWrite ? inventory.rules : [rule]}
+                  hits={hits}
+                  search={search}
+                  mayWrite={mayWrite}
+                  onEdit={edit}
+                  onDelete={remove}
+                />
+              </Paper>
+            </>
+          )}
+        </QueryState>
+      )}
+      <TryPanel />
+      {mayWrite && (dialog.isNew || rule !== null) && (
+        <GuardedDialog key={rule?.name ?? ''} rule={rule} onClose={() => setDialog(noDialog)} />
+      )}
     </PageFrame>
   );
+}
+
+/** The dialog of a rule, which asks before edits are lost: when it is left, and when the page is. */
+function GuardedDialog({ rule, onClose }: { readonly rule: RuleState | null; readonly onClose: () => void }) {
+  const [isDirty, setDirty] = useState(false);
+  const allowLeaving = useLeaveGuard(isDirty);
+  const close = () => {
+    allowLeaving();
+    onClose();
+  };
+  return <RuleDialog rule={rule} onDirty={setDirty} onLeave={onClose} onSaved={close} />;
 }
 
 /** What holds for all rules: the engine is off, a service decides, the file has mistakes. */

@@ -1,12 +1,12 @@
-import { Alert, Button, Group, Paper, Stack, Text, Textarea, TextInput, Title } from '@mantine/core';
-import { IconAlertTriangle, IconPlayerPlay } from '@tabler/icons-react';
+import { Alert, Paper, Stack, Text, Textarea, TextInput, Title } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
-import { type FormEvent, useEffect, useId, useRef, useState } from 'react';
-import { messageOf } from '../../client/apiError.ts';
+import { type FormEvent, useId, useState } from 'react';
 import { call } from '../../client/call.ts';
 import type { RuleText } from '../../client/rules.ts';
 import type { Explanation } from '../../client/types.ts';
+import { Explained } from '../../components/Explained.tsx';
 import { RuleTrace } from '../../components/RuleTrace.tsx';
+import { useSession } from '../../session/session.ts';
 import { describedRequest } from './describedRequest.ts';
 import classes from './rules.module.css';
 
@@ -19,11 +19,13 @@ interface TryPanelProps {
 export function TryPanel({ draft }: TryPanelProps) {
   const [method, setMethod] = useState('POST');
   const [path, setPath] = useState('/v1/statement');
-  const [user, setUser] = useState('');
+  const session = useSession();
+  // Others than administrators have requests of their own explained.
+  const isAdmin = session.user.roles.includes('ADMIN');
+  const [user, setUser] = useState(isAdmin ? '' : session.user.userName);
   const [headers, setHeaders] = useState('');
   const [sql, setSql] = useState('SELECT 1');
   const heading = useId();
-  const answer = useRef<HTMLDivElement>(null);
   const explain = useMutation({
     mutationFn: () => {
       const rule = draft === undefined ? {} : { rule: draft() };
@@ -32,10 +34,6 @@ export function TryPanel({ draft }: TryPanelProps) {
       });
     },
   });
-  // In a dialog it is below what is seen.
-  useEffect(() => {
-    if (explain.isSuccess || explain.isError) answer.current?.scrollIntoView({ block: 'nearest' });
-  }, [explain.isSuccess, explain.isError]);
   const submit = (event: FormEvent) => {
     event.preventDefault();
     explain.mutate();
@@ -58,44 +56,26 @@ export function TryPanel({ draft }: TryPanelProps) {
               label="User"
               placeholder="as the headers say"
               value={user}
+              readOnly={!isAdmin}
               onChange={(event) => setUser(event.currentTarget.value)}
             />
           </div>
           <Textarea
             label="Headers"
             description="One a line, e.g. X-Engine-Source: etl"
-            autosize
-            minRows={2}
             className={classes.mono ?? ''}
             value={headers}
             onChange={(event) => setHeaders(event.currentTarget.value)}
           />
           <Textarea
             label="SQL"
-            autosize
-            minRows={2}
             className={classes.mono ?? ''}
             value={sql}
             onChange={(event) => setSql(event.currentTarget.value)}
           />
-          <Group>
-            <Button
-              type="submit"
-              variant="default"
-              loading={explain.isPending}
-              leftSection={<IconPlayerPlay size={16} aria-hidden />}
-            >
-              Where would it go?
-            </Button>
-          </Group>
-          <div aria-live="polite" ref={answer}>
-            {explain.error !== null && (
-              <Alert role="alert" color="red" title="Not tried" icon={<IconAlertTriangle aria-hidden />}>
-                {messageOf(explain.error)}
-              </Alert>
-            )}
-            {explain.error === null && explain.data !== undefined && <Answer explanation={explain.data} />}
-          </div>
+          <Explained question="Where would it go?" failure="Not tried" explain={explain}>
+            {(explanation) => <Answer explanation={explanation} />}
+          </Explained>
         </Stack>
       </form>
     </Paper>
@@ -114,6 +94,7 @@ function Answer({ explanation }: { readonly explanation: Explanation }) {
       </Alert>
       <Text size="sm">
         User: {request.user ?? 'not known'}
+        {request.userMapping !== null && `, mapped from ${request.userMapping.from}`}
         {request.query !== null && ` · ${request.query.queryType}`}
         {tables.length > 0 && ` of ${tables.join(', ')}`}
       </Text>

@@ -20,7 +20,7 @@ export function describedRequest({ method, path, user, headers, sql }: RequestFi
     method: method.trim(),
     path: path.trim(),
     headers: Object.fromEntries(lines),
-    ...(user.trim() === '' ? {} : { user: user.trim() }),
+    ...(user.trim() === '' ? {} : { user: user.trim(), mapUser: true }),
     ...(sql === '' ? {} : { body: sql }),
   };
 }

@@ -34,10 +34,21 @@ presetUsers:
     exactMatchSelectors,
     clock,
     startedAt: 0,
+    keptHours: () => 720,
+    incidents: {
+      ...{ rates: store.queryRates, leader: store.leader, queued: store.queuedQueries },
+      ruleConditions: () => [],
+    },
     disablePages: () => [],
     hiddenPageCalls: () => 'refuse' as const,
   };
-  const api = await startApi({ access, accessDependencies, resourceGroups: stores, webapp });
+  const api = await startApi({
+    access,
+    accessDependencies,
+    resourceGroups: stores,
+    declaredGroups: { of: async () => [] },
+    webapp,
+  });
   servers.push(api);
   return api;
 };
@@ -108,6 +119,14 @@ test('publicReads: false asks for a role at /api/public, and changes nothing els
   ]);
 });
 
+test('who has the present version of a list is asked for a role like everybody', async () => {
+  const api = await start('ADMIN');
+  const etag = String((await api.call('GET', '/api/clusters', { headers: basic('ADMIN') })).headers.etag);
+  const again = async (headers: Record<string, string>) =>
+    (await api.call('GET', '/api/clusters', { headers: { ...headers, 'If-None-Match': etag } })).status;
+  expect([await again(basic('USER')), await again(basic('API')), await again({})]).toEqual([304, 403, 401]);
+});
+
 test('users without ADMIN see their own queries', async () => {
   const api = await start('USER');
   const query = { queryText: 'select 1', source: null, backendUrl: 'http://a', created: 1, routingGroup: 'adhoc' };
@@ -115,6 +134,7 @@ test('users without ADMIN see their own queries', async () => {
   await store.history.insert([
     { ...query, ...more, queryId: 'mine', user: 'USER' },
     { ...query, ...more, queryId: 'other', user: 'somebody' },
+    { ...query, ...more, queryId: 'longer', user: 'USER2' },
   ]);
   const seen = async (role: string) => {
     const found = await api.call('POST', '/webapp/findQueryHistory', {
@@ -124,6 +144,10 @@ test('users without ADMIN see their own queries', async () => {
     return found.json().data.rows.map((row: { queryId: string }) => row.queryId);
   };
   expect(await seen('USER')).toEqual(['mine']);
+  // The beginning of a name is enough for filters, not for who may see what.
+  const search = { headers: basic('USER'), body: '{"match":"prefix"}' };
+  const begun = (await api.call('POST', '/api/history/search', search)).json() as { rows: { queryId: string }[] };
+  expect(begun.rows.map(({ queryId }) => queryId)).toEqual(['mine']);
   expect(await seen('ADMIN')).toEqual(['other']);
   const view = await api.call('GET', '/engine-gateway/api/queryHistory', { headers: basic('USER') });
   expect(view.json().map((row: { queryId: string }) => row.queryId)).toEqual(['mine']);

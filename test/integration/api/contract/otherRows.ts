@@ -16,6 +16,12 @@ const rule = {
 /** Logging in, history and views, routing rules, probes and pages. */
 export function otherRows(known: Known): Record<string, OperationRows> {
   const credentials = { username: 'root', password: 'secret' };
+  const searched = (body: object, ids: readonly string[]): Row => ({
+    why: `finds ${JSON.stringify(body)}`,
+    body,
+    status: 200,
+    shows: { rows: ids.map((queryId) => ({ queryId })) },
+  });
   const found = (body: unknown, ids: readonly string[]): Row => ({
     why: `finds ${ids.length} by ${JSON.stringify(body)}`,
     body,
@@ -26,6 +32,18 @@ export function otherRows(known: Known): Record<string, OperationRows> {
   return {
     'POST /loginType': {
       success: [{ why: 'answers', as: null, status: 200, shows: { code: 200, msg: 'Ok', data: 'form' } }],
+      unknown: null,
+      conflict: null,
+    },
+    'GET /api/logins': {
+      success: [
+        {
+          why: 'answers',
+          as: null,
+          status: 200,
+          shows: { methods: [{ kind: 'form' }, { kind: 'provider', name: 'oauth' }] },
+        },
+      ],
       unknown: null,
       conflict: null,
     },
@@ -55,6 +73,34 @@ export function otherRows(known: Known): Record<string, OperationRows> {
     'POST /sso': {
       success: [{ why: 'begins a login at the provider', as: null, status: 200, shows: { code: 200, msg: 'Ok' } }],
       unknown: null,
+      conflict: null,
+    },
+    'POST /sso/{provider}': {
+      success: [{ why: 'begins one at a provider', as: null, path: { provider: 'oauth' }, status: 200 }],
+      unknown: [{ why: 'an unknown provider', as: null, path: { provider: 'nobody' }, status: 422 }],
+      conflict: null,
+    },
+    'GET /oidc/callback/{provider}': {
+      success: [
+        {
+          why: 'finishes it',
+          as: null,
+          path: { provider: 'oauth' },
+          query: known.namedCallback.query,
+          headers: { Cookie: known.namedCallback.cookie },
+          status: 302,
+        },
+      ],
+      unknown: [
+        { why: 'an unknown provider', as: null, path: { provider: 'nobody' }, query: 'code=a&state=b', status: 422 },
+        {
+          why: 'a login that was not begun',
+          as: null,
+          path: { provider: 'oauth' },
+          query: 'code=a&state=b',
+          status: 401,
+        },
+      ],
       conflict: null,
     },
     'GET /oidc/callback': {
@@ -119,6 +165,23 @@ export function otherRows(known: Known): Record<string, OperationRows> {
         { why: 'an id with NUL', path: { queryId: 'a\0b' }, status: 404 },
       ],
       conflict: null,
+    },
+    'POST /api/history/search': {
+      success: [
+        searched({}, ['q-3', 'q-2', 'q-1']),
+        searched({ user: 'ann', size: 1 }, ['q-2']),
+        searched({ user: 'an' }, []),
+        searched({ user: 'an', match: 'prefix' }, ['q-2', 'q-1']),
+        searched({ source: 'oth', queryId: 'q-', cluster: '', match: 'prefix' }, ['q-3']),
+        searched({ user: '%', match: 'prefix' }, []),
+        searched({ cluster: 'nobody', match: 'prefix' }, []),
+      ],
+      unknown: null,
+      conflict: null,
+      malformed: [
+        { why: 'too large a page', body: { size: 2001 }, status: 400, field: 'size' },
+        { why: 'an unknown match', body: { match: 'suffix' }, status: 400, field: 'match' },
+      ],
     },
     'POST /api/explain': {
       success: [

@@ -99,6 +99,36 @@ export function resourceGroupRows(known: Known): Record<string, OperationRows> {
 
   const lists = (params: Row): OperationRows => ({ success: [params], unknown: null, conflict: null });
   return {
+    'GET /api/resourcegroups/declared': lists({ why: 'nothing is declared', status: 200, ...emptyList }),
+    'POST /api/resourcegroups/explain': {
+      success: [
+        {
+          why: 'explains',
+          body: { user: 'ann', environment: 'test', queryType: 'SELECT', resourceEstimates: { cpuTime: '1h' } },
+          status: 200,
+          shows: { environment: 'test', problems: [] },
+        },
+      ],
+      unknown: [
+        { why: 'an unknown environment', body: { user: 'ann', environment: 'x' }, status: 404, field: 'environment' },
+        {
+          why: 'a database without groups',
+          body: { user: 'ann', useSchema: known.otherDatabase, environment: 'x' },
+          status: 404,
+        },
+      ],
+      conflict: null,
+      malformed: [
+        { why: 'no user', body: {}, status: 400, field: 'user' },
+        { why: 'a type that does not exist', body: { user: 'a', queryType: 'DROP' }, status: 400, field: 'queryType' },
+        {
+          why: 'no size',
+          body: { user: 'a', resourceEstimates: { peakMemory: '5' } },
+          status: 400,
+          field: 'resourceEstimates.peakMemory',
+        },
+      ],
+    },
     'GET /engine/resourcegroup/read': {
       ...lists({ why: 'lists', status: 200 }),
       success: [

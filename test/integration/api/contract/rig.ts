@@ -15,7 +15,7 @@ import { group, resourceGroupRows } from './resourceGroups.ts';
 import type { Known, OperationRows, RowCall } from './rows.ts';
 import { queuedId, stateRows } from './stateRows.ts';
 
-const callback = 'http://gateway.example/oidc/callback';
+const redirectUrl = 'http://gateway.example/oidc/callback';
 
 /** All rows by operation, e.g. `POST /entity`. */
 export function allRows(known: Known): Record<string, OperationRows> {
@@ -29,6 +29,7 @@ export const nothingKnown: Known = {
   otherDatabase: '',
   systemDatabase: '',
   callback: { query: '', cookie: '' },
+  namedCallback: { query: '', cookie: '' },
   session: '',
 };
 
@@ -55,7 +56,7 @@ export async function startContractRig(family: (typeof databases)[number]): Prom
     `name: r\ndescription: d\ncondition: 'true'\nactions: ['result.put("routingGroup", "adhoc")']\n`,
   );
   const keys = sessionKeyPair();
-  const provider = await startOidcProvider(callback);
+  const provider = await startOidcProvider(redirectUrl);
   const server = await family.start();
   const database = await server.create();
   const elsewhere = await server.create();
@@ -86,7 +87,7 @@ export async function startContractRig(family: (typeof databases)[number]): Prom
         issuer: provider.issuer,
         clientId: provider.clientId,
         clientSecret: provider.clientSecret,
-        redirectUrl: callback,
+        redirectUrl,
         privilegesField: 'groups',
       },
       loginLimit: { maxAttempts: 10_000 },
@@ -122,8 +123,12 @@ export async function startContractRig(family: (typeof databases)[number]): Prom
   await made('POST /engine/selector/create', { resourceGroupId: usedGroup, priority: 5 });
   await made('POST /engine/globalproperty/create', { name: 'cpu_quota_period', value: '1h' });
   const { data } = await made('POST /login', { username: 'root', password: 'secret' });
-  const begun = await call('POST /sso', {});
-  const answered = await provider.login(begun.json().data, 'grace');
+  const answerTo = async (begun: Answer) => ({
+    query: (await provider.login(begun.json().data, 'grace')).search.slice(1),
+    cookie: begun.headers['set-cookie']?.[0]?.split(';')[0] ?? '',
+  });
+  const callback = await answerTo(await call('POST /sso', {}));
+  const namedCallback = await answerTo(await call('POST /sso/{provider}', { path: { provider: 'oauth' } }));
   return {
     document,
     call,
@@ -132,10 +137,8 @@ export async function startContractRig(family: (typeof databases)[number]): Prom
       usedGroup,
       otherDatabase: elsewhere.jdbcUrl.split('/').at(-1) ?? '',
       systemDatabase: family.name === 'mysql' ? 'mysql' : 'template1',
-      callback: {
-        query: answered.search.slice(1),
-        cookie: begun.headers['set-cookie']?.[0]?.split(';')[0] ?? '',
-      },
+      callback,
+      namedCallback,
       session: data.token,
     },
     tables: async () => {

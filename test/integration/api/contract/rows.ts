@@ -53,6 +53,8 @@ export interface Known {
   readonly systemDatabase: string;
   /** Answer of the OpenID provider to a login that was begun here, and the cookie of its state. */
   readonly callback: { readonly query: string; readonly cookie: string };
+  /** The same for a login that was begun at a provider by its name. */
+  readonly namedCallback: { readonly query: string; readonly cookie: string };
   /** Token of a session. */
   readonly session: string;
 }

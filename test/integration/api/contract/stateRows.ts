@@ -8,6 +8,7 @@ const listsAdhoc = expect.arrayContaining([expect.objectContaining({ name: 'adho
 
 const rule = { condition: 'true', actions: ['result.put("routingGroup", "adhoc")'] };
 const named = { path: { name: 'r' } };
+const added = { condition: 'false', priority: 9, routeTo: { routingGroup: 'adhoc' } };
 
 const etl = { path: { name: 'etl' } };
 const queue = { maxRunningQueries: 5, queue: { maxQueued: 10 } };
@@ -21,24 +22,82 @@ export const stateRows: Record<string, OperationRows> = {
     unknown: null,
     conflict: null,
   },
-  'GET /api/overview/queries': {
+  'GET /api/queries': {
     success: [
-      { why: 'counts an hour', status: 200, shows: { intervalMs: 60_000 } },
-      { why: 'counts a day', query: 'minutes=1440', status: 200, shows: { intervalMs: 360_000 } },
+      { why: 'lists none', query: 'from=0&to=1', status: 200, shows: { queries: [], next: null, keptHours: 720 } },
+      { why: 'filters', query: 'state=FAILED,LOST&errorType=USER_ERROR&limit=1&user=%00', status: 200 },
     ],
     unknown: null,
     conflict: null,
-    malformed: ['minutes=0', 'minutes=-1', 'minutes=x', 'minutes='].map((query) => ({
+    malformed: ['state=DONE', 'from=x', 'limit=x', 'after=x', 'minElapsedMillis=-1'].map((query) => ({
       why: query,
       query,
       status: 400,
-      field: 'minutes',
     })),
+  },
+  'GET /api/queries/export': {
+    success: [{ why: 'exports none', query: 'from=0&to=1', status: 200 }],
+    unknown: null,
+    conflict: null,
+    malformed: ['format=xml', 'to=x'].map((query) => ({ why: query, query, status: 400 })),
+  },
+  'GET /api/statistics': {
+    success: [{ why: 'counts none', query: 'by=rule&from=0&to=1', status: 200, shows: { by: 'rule', values: [] } }],
+    unknown: null,
+    conflict: null,
+    malformed: ['by=text', 'from=-1', 'limit=x'].map((query) => ({ why: query, query, status: 400 })),
+  },
+  'GET /api/overview/queries': {
+    success: [
+      { why: 'counts an hour', status: 200, shows: { intervalMs: 60_000 } },
+      { why: 'counts a day', query: 'minutes=1440&lines=1', status: 200, shows: { intervalMs: 360_000 } },
+    ],
+    unknown: null,
+    conflict: null,
+    malformed: ['minutes=0', 'minutes=-1', 'minutes=x', 'minutes=', 'lines=0'].map((query) => ({
+      why: query,
+      query,
+      status: 400,
+      field: query.split('=')[0] as string,
+    })),
+  },
+  'GET /api/overview/rates': {
+    success: [
+      { why: 'counts an hour', status: 200, shows: { intervalMs: 60_000, keptHours: 720 } },
+      { why: 'counts a day', query: 'minutes=1440', status: 200, shows: { intervalMs: 1_440_000 } },
+    ],
+    unknown: null,
+    conflict: null,
+    malformed: ['minutes=0', 'minutes=x'].map((query) => ({ why: query, query, status: 400, field: 'minutes' })),
+  },
+  'GET /api/overview/problems': {
+    success: [{ why: 'lists', status: 200 }],
+    unknown: null,
+    conflict: null,
+  },
+  'GET /api/pages': {
+    success: [
+      {
+        why: 'lists',
+        status: 200,
+        shows: {
+          pages: ['dashboard', 'cluster', 'history', 'routing-rules', 'limits', 'queue', 'audit', 'resource-group'],
+        },
+      },
+    ],
+    unknown: null,
+    conflict: null,
   },
   'GET /api/clusters': {
     success: [{ why: 'lists', status: 200 }],
     unknown: null,
     conflict: null,
+  },
+  'GET /api/clusters/{name}': {
+    success: [{ why: 'shows it', path: { name: 'c1' }, status: 200, shows: { name: 'c1', sharesUrlWith: [] } }],
+    unknown: [{ why: 'an unknown name', path: { name: 'nobody' }, status: 404, field: 'name' }],
+    conflict: null,
+    malformed: [{ why: 'a slash', path: { name: 'a/b' }, status: 404, field: 'name' }],
   },
   'PUT /api/clusters/{name}/active': {
     success: [
@@ -46,7 +105,15 @@ export const stateRows: Record<string, OperationRows> = {
       { why: 'switches on', path: { name: 'c1' }, body: { active: true }, status: 200, shows: { active: true } },
     ],
     unknown: [{ why: 'an unknown name', path: { name: 'nobody' }, body: { active: true }, status: 404, field: 'name' }],
-    conflict: null,
+    conflict: [
+      {
+        why: 'it was switched since',
+        path: { name: 'c1' },
+        body: { active: false, version: 'before' },
+        status: 409,
+        field: 'version',
+      },
+    ],
     malformed: [{ why: 'a slash', path: { name: 'a/b' }, body: { active: true }, status: 404, field: 'name' }],
   },
   'GET /api/groups': {
@@ -201,5 +268,66 @@ export const stateRows: Record<string, OperationRows> = {
         field: 'routeTo',
       },
     ],
+  },
+  'POST /api/rules': {
+    success: [{ why: 'creates', body: { name: 'new', ...added }, status: 200, shows: { name: 'new', priority: 9 } }],
+    unknown: null,
+    conflict: [{ why: 'a name that is taken', body: { name: 'r', ...added }, status: 409, field: 'name' }],
+    malformed: [
+      { why: 'does not compile', body: { name: 'x', ...added, condition: '(' }, status: 400, field: 'condition' },
+      { why: 'a control character', body: { name: 'x\u0000', ...added }, status: 400, field: 'name' },
+    ],
+  },
+  'DELETE /api/rules/{name}': {
+    success: [
+      {
+        why: 'deletes',
+        path: { name: 'old' },
+        status: 200,
+        first: [['POST /api/rules', { body: { name: 'old', ...added } }]],
+      },
+    ],
+    unknown: [{ why: 'an unknown name', path: { name: 'nobody' }, status: 404, field: 'name' }],
+    conflict: [{ ...named, why: 'not what was seen', query: 'version=x', status: 409, field: 'version' }],
+  },
+  'POST /api/rules/impact': {
+    success: [
+      { why: 'replays', body: { changes: [{ name: 'x', rule: added }] }, status: 200 },
+      { why: 'without a rule', body: { changes: [{ name: 'r', rule: null }] }, status: 200 },
+    ],
+    unknown: [{ why: 'an unknown name', body: { changes: [{ name: 'nobody', rule: null }] }, status: 400 }],
+    conflict: null,
+    malformed: [
+      { why: 'no time', body: { from: 'x', changes: [{ name: 'r', rule: null }] }, status: 400, field: 'from' },
+    ],
+  },
+  'GET /api/ruleHits': {
+    success: [{ why: 'counts', status: 200 }],
+    unknown: null,
+    conflict: null,
+  },
+  'GET /api/audit': {
+    success: [
+      { why: 'lists', query: 'limit=1', status: 200 },
+      { why: 'filters', query: 'kind=RoutingRule&user=nobody', status: 200, shows: { changes: [], next: null } },
+    ],
+    unknown: null,
+    conflict: null,
+    malformed: ['limit=0', 'limit=101', 'limit=x', 'from=x', 'after=x', 'source=x'].map((query) => ({
+      why: query,
+      query,
+      status: 400,
+    })),
+  },
+  'GET /api/queries/running': {
+    success: [{ why: 'lists none', query: 'user=nobody', status: 200, shows: { queries: [] } }],
+    unknown: null,
+    conflict: null,
+  },
+  // Ended for good in test/integration/serve/audit.test.ts: the cluster of this one does not exist.
+  'DELETE /api/queries/running/{queryId}': {
+    success: [{ why: 'asks its cluster', path: { queryId: 'q-1' }, status: 502 }],
+    unknown: [{ why: 'an unknown id', path: { queryId: 'nobody' }, status: 404 }],
+    conflict: null,
   },
 };

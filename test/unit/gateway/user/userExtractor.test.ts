@@ -366,3 +366,142 @@ describe('verification of JWTs', () => {
     expect(logged).toContain('the keys of JWTs cannot be had');
   });
 });
+
+describe('tokens of several issuers', () => {
+  const host = 'https://issuer.example';
+  const keyPairs = Promise.all([generateKeyPair('RS256'), generateKeyPair('RS256'), generateKeyPair('ES256')]);
+
+  /** Three issuers whose keys have one id; `first` is that of the keys for a single issuer. */
+  const issuers = async (more: Partial<UserSettings> = {}) => {
+    clock.time = Date.now();
+    const pairs = await keyPairs;
+    const published = await Promise.all(
+      pairs.map(async ({ publicKey }) => JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), kid: 'k1' }] })),
+    );
+    const keys = await Promise.all(published.map((body) => serve(() => ({ status: 200, body }))));
+    const [first, second, third] = keys.map(({ url }) => url) as [string, string, string];
+    const common = {
+      audiences: ['engine', 'also'],
+      requiredClaims: {},
+      algorithms: ['RS256', 'ES256'],
+      tokenUserField: null,
+      userPrefix: null,
+      groupPrefix: null,
+    };
+    const users = extractor({
+      jwksUrl: first,
+      issuer: `${host}/first`,
+      audience: 'engine',
+      tokenIssuers: {
+        second: { ...common, issuer: `${host}/second`, jwksUrl: second, algorithms: ['RS256'] },
+        fourth: { ...common, issuer: `${host}/fourth`, jwksUrl: third, algorithms: ['RS256'] },
+        third: {
+          ...common,
+          issuer: `${host}/third`,
+          jwksUrl: third,
+          tokenUserField: 'sub',
+          userPrefix: '',
+          requiredClaims: { 'org.name': 'example', roles: 'query' },
+        },
+      },
+      ...more,
+    });
+    const sign = (by: number, claims: Record<string, unknown>, header = {}): Promise<string> =>
+      new SignJWT({ aud: 'engine', email: 'alice', exp: Date.now() / 1000 + 600, ...claims })
+        .setProtectedHeader({ alg: by === 2 ? 'ES256' : 'RS256', kid: 'k1', ...header })
+        .sign((pairs[by] as { privateKey: CryptoKey }).privateKey);
+    const ask = async (token: string) => (await users.user(['Authorization', `Bearer ${token}`])).user;
+    return { users, keys, sign, ask };
+  };
+  const first = { iss: `${host}/first` };
+  const second = { iss: `${host}/second` };
+  const third = { iss: `${host}/third`, sub: 'carol', org: { name: 'example' }, roles: ['read', 'query'] };
+  const never = { exp: undefined };
+
+  test.each<[string, number, Record<string, unknown>, string | null, object?]>([
+    ['of the single issuer', 0, first, 'alice'],
+    ['of a further one: its users have its prefix', 1, second, 'second/alice'],
+    ['of a further one for another of its audiences', 1, { ...second, aud: ['x', 'also'] }, 'second/alice'],
+    ['of one without a prefix, by another claim', 2, third, 'carol'],
+    ['signed by the second in the name of the first', 1, first, null],
+    ['signed by the first in the name of the second', 0, second, null],
+    ['signed by the third in the name of the second', 2, second, null],
+    ['of the first with a name of the second', 0, { ...first, email: 'second/alice' }, null],
+    ['of the third with a name of the second', 2, { ...third, sub: 'second/alice' }, null],
+    ['of an unknown issuer', 0, { iss: `${host}/fifth` }, null],
+    ['with an algorithm that the issuer does not use', 2, { iss: `${host}/fourth` }, null],
+    ['of an issuer that only looks like one', 1, { iss: `${host}/second/` }, null],
+    ['of no issuer', 0, {}, null],
+    ['of an issuer that is a list', 0, { iss: [`${host}/first`] }, null],
+    ['of an issuer that is the name of a method', 0, { iss: 'constructor' }, null],
+    ['for another audience', 1, { ...second, aud: 'other' }, null],
+    ['without an audience', 1, { ...second, aud: undefined }, null],
+    ['without an end, where issuers are listed', 1, { ...second, ...never }, null],
+    ['run out', 1, { ...second, exp: Date.now() / 1000 - 3600 }, null],
+    ['with a key id that is nobody’s', 1, second, null, { kid: 'k2' }],
+    ['without a required claim', 2, { ...third, org: {} }, null],
+    ['with another value of a required claim', 2, { ...third, roles: ['read'] }, null],
+  ])('%s', async (_, by, claims, user, header) => {
+    const { sign, ask } = await issuers();
+    expect(await ask(await sign(by, claims, header))).toBe(user);
+  });
+
+  test('unsigned tokens name nobody, whichever issuer they name', async () => {
+    const { ask } = await issuers();
+    for (const claims of [first, second, third]) {
+      expect(await ask(jwt({ aud: 'engine', exp: Date.now() / 1000 + 600, email: 'a', ...claims }))).toBeNull();
+    }
+  });
+
+  test('only the issuer that a token names is asked for its keys; of an unknown one the log says the key', async () => {
+    const { sign, ask, keys } = await issuers();
+    await ask(await sign(0, second));
+    expect(keys.map(({ seen }) => seen.length)).toEqual([0, 1, 0]);
+    for (let token = 0; token < 5; token++) await ask(await sign(0, { iss: `${host}/${token}` }));
+    expect(keys.map(({ seen }) => seen.length)).toEqual([0, 1, 0]);
+    expect(logged.split('requestAnalyzerConfig.tokenIssuers').length - 1).toBe(1);
+    clock.time += 60_000;
+    await ask(await sign(0, { iss: `${host}/again` }));
+    expect(logged.split('requestAnalyzerConfig.tokenIssuers').length - 1).toBe(2);
+  });
+
+  test('keys of one issuer that cannot be had do not touch the others', async () => {
+    const { sign, ask } = await issuers({ jwksUrl: 'http://127.0.0.1:1/keys' });
+    expect(await ask(await sign(0, first))).toBeNull();
+    expect(logged).toContain('the keys of JWTs cannot be had');
+    expect(await ask(await sign(1, second))).toBe('second/alice');
+  });
+
+  test.each<[string, (base: string, keys: string) => object, string | null]>([
+    ['keys that the issuer names', (base, keys) => ({ issuer: base, jwks_uri: keys }), 'found/alice'],
+    ['a document about another issuer', (_base, keys) => ({ issuer: 'https://else.example', jwks_uri: keys }), null],
+    ['a document without keys', (base) => ({ issuer: base }), null],
+    ['keys that are no address of the web', (base) => ({ issuer: base, jwks_uri: 'file:///keys' }), null],
+    ['an endless document', (base, keys) => ({ issuer: base, jwks_uri: keys, more: 'x'.repeat(400_000) }), null],
+  ])('discovery: %s', async (_, document, user) => {
+    clock.time = Date.now();
+    const [pair] = await keyPairs;
+    const body = JSON.stringify({ keys: [{ ...(await exportJWK(pair.publicKey)), kid: 'k1' }] });
+    const paths: string[] = [];
+    const server = await serve((_authorization, path) => {
+      paths.push(path);
+      const found = path.endsWith('/.well-known/openid-configuration');
+      return { status: 200, body: found ? JSON.stringify(document(base, server.url)) : body };
+    });
+    const base = server.url.replace('/userinfo', '/realms/data');
+    const users = extractor({
+      tokenIssuers: {
+        found: {
+          ...{ issuer: base, jwksUrl: null, audiences: ['engine'], algorithms: ['RS256'], requiredClaims: {} },
+          ...{ tokenUserField: null, userPrefix: null, groupPrefix: null },
+        },
+      },
+    });
+    const token = await new SignJWT({ iss: base, aud: 'engine', email: 'alice', exp: Date.now() / 1000 + 600 })
+      .setProtectedHeader({ alg: 'RS256', kid: 'k1' })
+      .sign(pair.privateKey);
+    expect((await users.user(['Authorization', `Bearer ${token}`])).user).toBe(user);
+    expect(paths[0]).toBe('/realms/data/.well-known/openid-configuration');
+    expect(logged.includes('the keys of JWTs cannot be had')).toBe(user === null);
+  });
+});

@@ -1,0 +1,57 @@
+import { Type } from 'typebox';
+import { type QueryOutcomeRecord, type QueryState, queryStates, RUNNING } from '../../store/queryOutcome.ts';
+import { type Answer, nullable } from './answer.ts';
+
+const figure = (description: string) => nullable(Type.Number(), description);
+const text = (description: string) => nullable(Type.String(), description);
+
+/** How a query ended. */
+export const QueryOutcome = Type.Object(
+  {
+    state: Type.Unsafe<QueryState>({
+      type: 'string',
+      enum: [...queryStates],
+      description: 'See docs/protocol.md#outcomes.',
+    }),
+    errorName: text('Of the engine, or of the refusal: SYNTAX_ERROR.'),
+    errorType: text('USER_ERROR, INTERNAL_ERROR, INSUFFICIENT_RESOURCES or EXTERNAL.'),
+    errorCode: figure('Number of the error.'),
+    errorMessage: text('Up to 2,000 characters.'),
+    elapsedMillis: figure(
+      'From its creation to its end: by the engine, or by the gateway where the engine did not say.',
+    ),
+    queuedMillis: figure("In the engine's queue."),
+    gatewayQueuedMillis: figure('Before the gateway sent it on; null where it did not wait.'),
+    cpuMillis: figure('Processor time of the engine.'),
+    processedRows: figure('Rows that the engine read.'),
+    processedBytes: figure('Bytes that the engine read.'),
+    peakMemoryBytes: figure('Most memory that the engine used for it.'),
+    resultBytes: figure('Bytes of bodies that went to the client, compressed ones as such.'),
+    pages: figure('Answers that went to the client through the replica that saw the end.'),
+    lastSeen: Type.String({ description: 'When an answer for it passed last, RFC 3339.' }),
+  },
+  { $id: 'QueryOutcome', description: 'How a query ended. Null figures: nobody said.' },
+);
+export type QueryOutcome = Answer<typeof QueryOutcome>;
+
+/** The outcome of a row; null where the query goes on, or nobody saw its end. */
+export function outcomeAnswer(record: QueryOutcomeRecord | null): QueryOutcome | null {
+  if (record === null || record.state === RUNNING) return null;
+  return {
+    state: record.state,
+    errorName: record.errorName,
+    errorType: record.errorType,
+    errorCode: record.errorCode,
+    errorMessage: record.errorMessage,
+    elapsedMillis: record.elapsedMillis,
+    queuedMillis: record.queuedMillis,
+    gatewayQueuedMillis: record.gatewayQueuedMillis,
+    cpuMillis: record.cpuMillis,
+    processedRows: record.processedRows,
+    processedBytes: record.processedBytes,
+    peakMemoryBytes: record.peakMemoryBytes,
+    resultBytes: record.resultBytes,
+    pages: record.pages,
+    lastSeen: new Date(record.lastSeen).toISOString(),
+  };
+}

@@ -1,0 +1,116 @@
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import { GatewayError } from '../model/errors.ts';
+import type { AuditEntry, AuditFilter, AuditRepository, AuditSource } from '../store/audit.ts';
+import { auditSources } from '../store/audit.ts';
+import { type AuditedChange, AuditPage } from './answers/audit.ts';
+import { answer, errorAnswers } from './schemas.ts';
+
+/** Dependencies of the call. */
+export interface AuditRoutes {
+  readonly repository: Pick<AuditRepository, 'list'>;
+}
+
+/** Changes of one answer, unless the caller wants fewer. */
+const DEFAULT_LIMIT = 50;
+const MAX_LIMIT = 100;
+
+const exact = (description: string) => Type.Optional(Type.String({ maxLength: 256, description }));
+const time = (description: string) =>
+  Type.Optional(Type.String({ maxLength: 40, description: `${description} RFC 3339, or milliseconds since 1970.` }));
+
+const Filter = Type.Object({
+  id: exact('Id of a change: that one alone.'),
+  kind: exact('Kind of resource, or what else changed.'),
+  namespace: exact('Namespace of its resource.'),
+  name: exact('Name that it is listed by.'),
+  user: exact('Who called.'),
+  manager: exact('Field manager.'),
+  source: Type.Optional(
+    Type.Unsafe<AuditSource>({ type: 'string', enum: [...auditSources], description: 'Where the change came from.' }),
+  ),
+  match: Type.Optional(
+    Type.Unsafe<'exact' | 'prefix'>({
+      type: 'string',
+      enum: ['exact', 'prefix'],
+      description: 'prefix: of kind, namespace, name, user and manager the beginning is enough. exact when absent.',
+    }),
+  ),
+  from: time('Changes at or after this time.'),
+  to: time('Changes before this time.'),
+  limit: Type.Optional(
+    Type.String({ pattern: '^[0-9]{1,4}$', description: `How many, 1 to ${MAX_LIMIT}; ${DEFAULT_LIMIT} by default.` }),
+  ),
+  after: exact('`next` of the page before.'),
+});
+
+type Query = Partial<Record<keyof typeof Filter.properties, string>>;
+
+/** Who changed what, when, from where (docs/authentication.md#audit). */
+export async function auditRoutes(app: FastifyInstance, { repository }: AuditRoutes): Promise<void> {
+  app.get<{ Querystring: Query }>(
+    '/api/audit',
+    {
+      schema: {
+        tags: ['audit'],
+        summary: 'Lists changes with who made them, when and from where',
+        querystring: Filter,
+        response: { 200: answer('A page of changes.', AuditPage), ...errorAnswers(400, 401, 403, 503) },
+      },
+    },
+    async ({ query }, reply) => {
+      const limit = Number(query.limit ?? DEFAULT_LIMIT);
+      if (limit < 1 || limit > MAX_LIMIT) throw wrong('limit', `must be from 1 to ${MAX_LIMIT}`);
+      const after = query.after === undefined ? undefined : placeOf(query.after);
+      const entries = await repository.list(filterOf(query), {
+        limit: limit + 1,
+        ...(after === undefined ? {} : { after }),
+      });
+      const shown = entries.slice(0, limit);
+      const last = shown.at(-1);
+      const next = entries.length <= limit || last === undefined ? null : `${last.at}.${last.id}`;
+      return reply.send({ changes: shown.map(changeOf), next } satisfies AuditPage);
+    },
+  );
+}
+
+function filterOf({ id, kind, namespace, name, user, manager, source, match, from, to }: Query): AuditFilter {
+  return {
+    ...(id === undefined ? {} : { id }),
+    ...(kind === undefined ? {} : { kind }),
+    ...(namespace === undefined ? {} : { namespace }),
+    ...(name === undefined ? {} : { name }),
+    ...(user === undefined ? {} : { user }),
+    ...(manager === undefined ? {} : { manager }),
+    ...(source === undefined ? {} : { source: source as AuditSource }),
+    ...(match === 'prefix' ? { match } : {}),
+    ...(from === undefined ? {} : { from: timeOf('from', from) }),
+    ...(to === undefined ? {} : { to: timeOf('to', to) }),
+  };
+}
+
+function timeOf(field: string, text: string): number {
+  const time = /^\d{1,15}$/.test(text) ? Number(text) : Date.parse(text);
+  if (Number.isNaN(time)) throw wrong(field, 'must be a time as 2026-01-31T12:00:00Z, or milliseconds since 1970');
+  return Math.floor(time);
+}
+
+function placeOf(text: string): Pick<AuditEntry, 'at' | 'id'> {
+  const [, at, id] = /^(\d{1,15})\.([\w-]{1,64})$/.exec(text) ?? [];
+  if (at === undefined || id === undefined) throw wrong('after', 'must be the "next" of the page before');
+  return { at: Number(at), id };
+}
+
+function wrong(field: string, message: string): GatewayError {
+  return new GatewayError('EG_MALFORMED', `${field} ${message}.`, { field });
+}
+
+function changeOf({ at, namespace, before, after, resource: _, digest: __, ...entry }: AuditEntry): AuditedChange {
+  return {
+    ...entry,
+    at: new Date(at).toISOString(),
+    namespace: namespace === '' ? null : namespace,
+    before: before === null ? null : JSON.parse(before),
+    after: after === null ? null : JSON.parse(after),
+  };
+}

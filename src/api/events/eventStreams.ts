@@ -1,0 +1,156 @@
+import { Readable } from 'node:stream';
+import type { Logger } from 'pino';
+import { GatewayError } from '../../model/errors.ts';
+import type { TopicName, TopicVersions } from './topics.ts';
+
+/** Options of the event streams. Times in milliseconds. */
+export interface EventStreamsOptions {
+  readonly topics: TopicVersions;
+  /** Whether the gateway is stopping: streams end, so that pages go to another replica. */
+  readonly stopping: () => boolean;
+  readonly logger: Logger;
+  /** Most streams of this gateway: 500. */
+  readonly maxStreams?: number;
+  /** Most streams of a user: 20. */
+  readonly maxStreamsOfUser?: number;
+  /** Between two looks at the versions: 1,000. */
+  readonly lookMs?: number;
+  /** After this time a stream ends, and the page connects again, which shows that it still may: 60,000. */
+  readonly lifetimeMs?: number;
+}
+
+/** Between two signs of life, in looks: who hears nothing for five seconds has lost the gateway. */
+const LOOKS_A_BEAT = 2;
+/** How long a browser waits before it connects again, in milliseconds. */
+const RECONNECT_MS = 1_000;
+
+/**
+ * Streams of Server-Sent Events (docs/rest-api.md#events) that name the topics that changed, with their versions: no data. One look
+ * at the versions a second serves all streams; a client that reads slowly gets the newest versions once it reads on.
+ */
+export class EventStreams {
+  readonly #options: EventStreamsOptions;
+  readonly #streams = new Set<EventStream>();
+  readonly #versions = new Map<TopicName, number>();
+  #timer: NodeJS.Timeout | null = null;
+  #looking: Promise<void> | null = null;
+  #looks = 0;
+
+  constructor(options: EventStreamsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Opens a stream that begins with the present versions. Its reader destroys it.
+   * @throws GatewayError EG_TOO_MANY_STREAMS
+   */
+  async open(user: string, topics: readonly TopicName[]): Promise<Readable> {
+    const { stopping, maxStreams = 500, maxStreamsOfUser = 20, lookMs = 1_000, lifetimeMs = 60_000 } = this.#options;
+    const ofUser = [...this.#streams].filter((stream) => stream.user === user).length;
+    if (this.#streams.size >= maxStreams || ofUser >= maxStreamsOfUser) {
+      const whose = ofUser >= maxStreamsOfUser ? `${JSON.stringify(user)} has` : 'this gateway has';
+      const message = `${whose} as many event streams as are possible; close one, or ask for what is needed from time to time.`;
+      throw new GatewayError('EG_TOO_MANY_STREAMS', message, { retryAfterSeconds: 30 });
+    }
+    const stream = new EventStream(user, topics, Math.ceil(lifetimeMs / lookMs));
+    this.#streams.add(stream);
+    stream.once('close', () => this.#forget(stream));
+    this.#timer ??= setInterval(() => void this.#look(), lookMs).unref();
+    await this.#look();
+    stream.begin(RECONNECT_MS, this.#versions);
+    if (stopping()) stream.end();
+    return stream;
+  }
+
+  /** Ends all streams. */
+  close(): void {
+    for (const stream of this.#streams) stream.end();
+  }
+
+  #forget(stream: EventStream): void {
+    this.#streams.delete(stream);
+    if (this.#streams.size > 0 || this.#timer === null) return;
+    clearInterval(this.#timer);
+    this.#timer = null;
+  }
+
+  /** Looks at the versions of the topics that somebody follows, and has the streams say what changed. Never rejects. */
+  #look(): Promise<void> {
+    this.#looking ??= this.#readVersions()
+      .then(() => {
+        this.#looks += 1;
+        for (const stream of this.#streams) {
+          stream.update(this.#versions, this.#looks % LOOKS_A_BEAT === 0);
+          if (this.#options.stopping()) stream.end();
+        }
+      })
+      .finally(() => {
+        this.#looking = null;
+      });
+    return this.#looking;
+  }
+
+  async #readVersions(): Promise<void> {
+    const followed = new Set([...this.#streams].flatMap(({ topics }) => topics));
+    for (const topic of followed) {
+      const version = this.#options.topics[topic];
+      if (version === undefined) continue;
+      try {
+        const now = version();
+        this.#versions.set(topic, typeof now === 'number' ? now : await now);
+      } catch (error) {
+        // A caller who asks for the list itself gets the error.
+        this.#options.logger.debug({ err: error, topic }, 'version of a topic not read');
+      }
+    }
+  }
+}
+
+/** One stream. What its client did not take yet is never more than the newest versions. */
+class EventStream extends Readable {
+  readonly user: string;
+  readonly topics: readonly TopicName[];
+  readonly #said = new Map<TopicName, number>();
+  #looksLeft: number;
+  #isOpen = false;
+  #isFull = false;
+
+  constructor(user: string, topics: readonly TopicName[], looks: number) {
+    super({ highWaterMark: 4096 });
+    this.user = user;
+    this.topics = topics;
+    this.#looksLeft = looks;
+  }
+
+  override _read(): void {
+    this.#isFull = false;
+  }
+
+  begin(reconnectMs: number, versions: ReadonlyMap<TopicName, number>): void {
+    this.#isOpen = true;
+    this.#write(`retry: ${reconnectMs}\n\n`);
+    this.update(versions, true);
+  }
+
+  update(versions: ReadonlyMap<TopicName, number>, isBeat: boolean): void {
+    if (!this.#isOpen || this.#isFull || this.destroyed) return;
+    const changed = this.topics.filter((topic) => this.#said.get(topic) !== versions.get(topic));
+    if (changed.length > 0) {
+      const news = Object.fromEntries(changed.map((topic) => [topic, versions.get(topic)]));
+      for (const topic of changed) this.#said.set(topic, versions.get(topic) ?? 0);
+      this.#write(`event: versions\ndata: ${JSON.stringify(news)}\n\n`);
+    } else if (isBeat) this.#write('event: beat\ndata:\n\n');
+    this.#looksLeft -= 1;
+    if (this.#looksLeft <= 0) this.end();
+  }
+
+  end(): void {
+    if (!this.#isOpen || this.destroyed) return;
+    this.#isOpen = false;
+    this.push(null);
+  }
+
+  #write(text: string): void {
+    if (!this.push(text)) this.#isFull = true;
+  }
+}

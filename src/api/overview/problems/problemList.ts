@@ -1,0 +1,48 @@
+import type { OverviewProblem, ProblemList } from '../../answers/overview.ts';
+
+/** Problems of one kind that are listed; the number of all of them is beside the list. */
+const MAX_LISTED = 20;
+
+/** Kinds in the order in which somebody on call looks at them. */
+const order: readonly OverviewProblem['kind'][] = [
+  'DatabaseUnavailable',
+  'SourceUnavailable',
+  'GroupUnavailable',
+  'ErrorRate',
+  'ClusterUnhealthy',
+  'QueueGrowing',
+  'RulesFileRejected',
+  'RuleRejected',
+  'RuleUnresolved',
+  'ClusterRejected',
+  'NoLeader',
+  'ExternalRulesUnavailable',
+  'DeletionsHeld',
+  'HistoryWaiting',
+  'SourceMistakes',
+];
+
+/** The problems as they are answered: critical ones first, and at most so many of a kind. Pure. */
+export function problemList(all: readonly OverviewProblem[], asOf: number): ProblemList {
+  const sorted = [...all].sort(
+    (a, b) =>
+      rank(a) - rank(b) || order.indexOf(a.kind) - order.indexOf(b.kind) || (a.object.name < b.object.name ? -1 : 1),
+  );
+  const totals = new Map<OverviewProblem['kind'], number>();
+  const problems = sorted.filter(({ kind }) => {
+    const count = (totals.get(kind) ?? 0) + 1;
+    totals.set(kind, count);
+    return count <= MAX_LISTED;
+  });
+  return {
+    asOf: new Date(asOf).toISOString(),
+    verdict: sorted[0]?.severity ?? 'ok',
+    total: all.length,
+    counts: [...totals].map(([kind, total]) => ({ kind, total })),
+    problems,
+  };
+}
+
+function rank({ severity }: OverviewProblem): number {
+  return severity === 'critical' ? 0 : 1;
+}

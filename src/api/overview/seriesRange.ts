@@ -1,0 +1,37 @@
+/** A range that ends now. */
+export interface SeriesRange {
+  /** Milliseconds since 1970. */
+  readonly now: number;
+  readonly minutes: number;
+}
+
+/** Its intervals. Times in milliseconds since 1970. */
+export interface SeriesIntervals {
+  readonly from: number;
+  /** End of the interval that is running. */
+  readonly to: number;
+  /** Whole minutes, in milliseconds. */
+  readonly intervalMs: number;
+  /** Number of intervals. */
+  readonly length: number;
+}
+
+const MINUTE = 60_000;
+/** Answers about a range are kept for a part of its interval, within bounds, milliseconds. */
+const PART = 6;
+const SHORTEST_MS = 10_000;
+const LONGEST_MS = 10 * MINUTE;
+
+/** Cuts a range into intervals of whole minutes; the last one is not over yet. @param most intervals */
+export function seriesRange({ now, minutes }: SeriesRange, most: number): SeriesIntervals {
+  const intervalMs = MINUTE * Math.ceil(minutes / most);
+  // The interval that is running belongs to the range; as many before it as the range holds.
+  const to = (Math.floor(now / intervalMs) + 1) * intervalMs;
+  const length = Math.ceil((minutes * MINUTE) / intervalMs);
+  return { from: to - length * intervalMs, to, intervalMs, length };
+}
+
+/** How long an answer about a range is kept, milliseconds. */
+export function keptMs({ intervalMs }: SeriesIntervals): number {
+  return Math.min(LONGEST_MS, Math.max(SHORTEST_MS, intervalMs / PART));
+}

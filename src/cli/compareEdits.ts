@@ -1,0 +1,166 @@
+import { readFile } from 'node:fs/promises';
+import type { Logger } from 'pino';
+import type { GatewayConfig } from '../config/gatewayConfig.ts';
+import { createLogging } from '../config/logger.ts';
+import { parseDuration } from '../config/units.ts';
+import { replayHistory } from '../gateway/replay/historyReplay.ts';
+import type { ReplayReport, ReplayTarget } from '../gateway/replay/replayJob.ts';
+import { ROUTING_RULE, type RoutingRule } from '../kinds/routingRule/spec.ts';
+import { GatewayError } from '../model/errors.ts';
+import { productNames } from '../model/names.ts';
+import { resourceOfStored } from '../operator/sources/storedResource.ts';
+import { routeRights } from '../rules/boundRights.ts';
+import { createRuleCompiler } from '../rules/compiler.ts';
+import type { RuleTrace } from '../rules/decision.ts';
+import type { EditedRules, RuleEdit } from '../rules/replay/editedRules.ts';
+import type { RulesFile } from '../rules/ruleCompiler.ts';
+import { readBackends, readResources } from '../store/openStore.ts';
+import type { CliIo } from './io.ts';
+import { readRuleEdits } from './ruleEdits.ts';
+import { clusterPolicy, databaseSettings, replaySettings, ruleCompilerOptions } from './settings.ts';
+
+/** Options of `compare` where rules of a gateway that runs are edited. */
+export interface EditOptions {
+  readonly edits?: string;
+  readonly delete?: readonly string[];
+  readonly since?: string;
+  readonly json?: boolean;
+}
+
+/** How many queries are looked at, and how much of them is shown. */
+const LISTED = 20;
+/** A command has no caller that waits; it is ended by hand. */
+const REPLAY_MS = 600_000;
+
+/**
+ * Replays the history of a gateway's database through its rules, and through these with the edits.
+ * @param queries most queries, the newest first
+ * @returns null in trouble; else what would move
+ */
+export async function compareEdits(
+  config: GatewayConfig,
+  options: EditOptions,
+  queries: number,
+  io: CliIo,
+): Promise<ReplayReport | null> {
+  const complain = (line: string): void => void io.stderr.write(`${line}\n`);
+  const since = parseDuration(options.since ?? '24h');
+  if (!('value' in since)) {
+    complain(`error: --since ${since.wrong}`);
+    return null;
+  }
+  const defaultPriority = config.routingRules.defaultPriority ?? undefined;
+  const edits = options.edits === undefined ? [] : await readRuleEdits(options.edits, defaultPriority, complain);
+  if (edits === null) return null;
+  const deletions = (options.delete ?? []).map((name): RuleEdit => ({ name, rule: null }));
+  const { logger } = createLogging({ level: 'warn', destination: { write: (line) => io.stderr.write(line) } });
+  try {
+    const rules = await editedRules(config, [...edits, ...deletions], logger, complain);
+    if (rules === null) return null;
+    const to = Date.now() + 1;
+    return await replayHistory(
+      {
+        database: databaseSettings(config),
+        range: { from: to - since.value, to },
+        rules,
+        settings: replaySettings(config),
+        bounds: { queries, time: REPLAY_MS, top: LISTED, examples: LISTED },
+      },
+      logger,
+    );
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    complain(`error: ${error.message}`);
+    return null;
+  }
+}
+
+/** The rules of the database's resources and of the rules file, and the same with edits; null in trouble. */
+async function editedRules(
+  config: GatewayConfig,
+  edits: readonly RuleEdit[],
+  logger: Logger,
+  complain: (line: string) => void,
+): Promise<EditedRules | null> {
+  const database = { ...databaseSettings(config), logger };
+  const stored = await readResources(database, [ROUTING_RULE]);
+  const { groups } = clusterPolicy(config);
+  const clusters = groups.areOpen ? [] : await readBackends(database);
+  const rights = routeRights(groups, clusters, config.routing.defaultRoutingGroup);
+  const compiler = createRuleCompiler({
+    ...ruleCompilerOptions(config),
+    names: productNames(config.protocol.productName),
+    monotonic: () => performance.now(),
+  });
+  const file = await rulesFile(config);
+  // As the operator does: what is no rule is found out by compiling it.
+  const rules: readonly unknown[] = stored.map(resourceOfStored);
+  const { order, fileProblems } = compiler.compile(rules as readonly RoutingRule[], file, rights);
+  for (const { line, column, message } of fileProblems)
+    complain(`${file?.path}:${line}:${column}: warning: ${message}`);
+  const names = new Set([...order.map(({ rule }) => rule), ...stored.map(({ registryName }) => registryName)]);
+  const missing = edits.find(({ name, rule }) => rule === null && !names.has(name));
+  if (missing !== undefined) {
+    complain(`error: --delete ${missing.name} names no rule; there are ${[...names].join(', ') || 'none'}`);
+    return null;
+  }
+  const edited = compiler.edited(edits);
+  if (edited === null) {
+    complain('error: routingRules.rulesEngineEnabled is false: no rule is asked');
+    return null;
+  }
+  if (!('problems' in edited)) return edited;
+  for (const { edit, field, line, column, message } of edited.problems) {
+    complain(`error: ${edits[edit]?.name}: ${field}, line ${line}, column ${column}: ${message}`);
+  }
+  return null;
+}
+
+async function rulesFile({ routingRules }: GatewayConfig): Promise<RulesFile | null> {
+  const { rulesConfigPath: path, rulesType, defaultPriority } = routingRules;
+  if (path === null || rulesType === 'EXTERNAL') return null;
+  const text = await readFile(path, 'utf8').catch(() => null);
+  return { path, text, defaultPriority: defaultPriority ?? undefined };
+}
+
+/** What would move, for people. */
+export function reportLines(report: ReplayReport): readonly string[] {
+  const { queries, unmoved, moved, unknown, cutBy, moves, users, sources, unreplayed, examples } = report;
+  const shares = (what: string, all: ReplayReport['users']) =>
+    all.map(
+      (share) =>
+        `${what} ${share.name ?? '(none)'}: ${share.moved} of ${share.queries}${share.unknown > 0 ? `, ${share.unknown} unknown` : ''}`,
+    );
+  return [
+    ...examples.flatMap(({ queryId, user, from, to, before, after, assumed }) => [
+      `${queryId} of ${user ?? '(no user)'}: ${targetText(from)} -> ${targetText(to)}`,
+      ...traceLines('before', before),
+      ...traceLines('now', after),
+      ...(assumed.length === 0 ? [] : [`  not replayed: ${assumed.join(', ')}; it moves in any case`]),
+    ]),
+    ...moves.map((move) => `${targetText(move.from)} -> ${targetText(move.to)}: ${move.queries}`),
+    ...shares('user', users),
+    ...shares('source', sources),
+    ...unreplayed.map(
+      (each) =>
+        `not replayed: ${each.rule || 'the routing group header'} reads ${each.reads.join(', ')}: ${each.queries} queries, ${each.unknown} of them unknown`,
+    ),
+    ...(cutBy === null ? [] : ['older queries are left out']),
+    `${queries} queries: ${unmoved} alike, ${moved} would move, ${unknown} unknown`,
+  ];
+}
+
+function traceLines(when: string, trace: readonly RuleTrace[]): readonly string[] {
+  return trace
+    .filter(({ outcome }) => outcome !== 'not-matched' && outcome !== 'skipped')
+    .map(({ rule, outcome, put, error }) => {
+      const what = `${outcome}${put === undefined ? '' : ` ${JSON.stringify(put)}`}${error === undefined ? '' : ` (${error})`}`;
+      return `  ${when}: rule ${rule} ${what}`;
+    });
+}
+
+function targetText({ kind, name }: ReplayTarget): string {
+  if (kind === 'group') return `routing group ${name}`;
+  if (kind === 'cluster') return `cluster ${name}`;
+  return kind === 'uncertain' ? 'one of several' : kind;
+}

@@ -1,0 +1,69 @@
+import { ldapServers } from '../../api/auth/openAuthentication.ts';
+import { trustPeers } from '../../gateway/headers/trustedProxies.ts';
+import { CertificateGroups } from '../../gateway/user/groups/certificateGroups.ts';
+import { GroupClaim } from '../../gateway/user/groups/groupClaim.ts';
+import { GroupFile } from '../../gateway/user/groups/groupFile.ts';
+import { GroupHeader } from '../../gateway/user/groups/groupHeader.ts';
+import type { GroupSource } from '../../gateway/user/groups/groupSource.ts';
+import { LdapGroups } from '../../gateway/user/groups/ldapGroups.ts';
+import { TokenReviewGroups } from '../../gateway/user/groups/tokenReviewGroups.ts';
+import { UserGroups } from '../../gateway/user/groups/userGroups.ts';
+import { UserInfoGroups } from '../../gateway/user/groups/userInfoGroups.ts';
+import { MappedUsers } from '../../gateway/user/mappedUsers.ts';
+import { type GroupSourceName, groupSourceNames } from '../../model/membership.ts';
+import type { GatewayContext } from './context.ts';
+
+/** Makes a source; null where the configuration does not have it. */
+type Opening = () => Promise<GroupSource | null>;
+
+/**
+ * Makes what maps the names of users; null where they stay as they are.
+ * @throws GatewayError naming the key of what cannot be used
+ */
+export async function openMappedUsers({ config, logger, onClose }: GatewayContext): Promise<MappedUsers | null> {
+  if (config.userMapping === null) return null;
+  const mapping = await MappedUsers.open(config.userMapping, logger);
+  onClose(() => mapping.stop());
+  return mapping;
+}
+
+/**
+ * Makes what finds groups of users, by the sources of `userGroups` in their order; null where none is configured.
+ * @param mapping names of callers of the API by which groups are looked up; null: as they are
+ * @throws GatewayError naming the key of what cannot be used
+ */
+export async function openUserGroups(context: GatewayContext, mapping: MappedUsers | null): Promise<UserGroups | null> {
+  const { config, clock, environment, logger, onClose } = context;
+  const settings = config.userGroups;
+  if (settings === null) return null;
+  const openings: Readonly<Record<GroupSourceName, Opening>> = {
+    token: async () => (settings.token === null ? null : new GroupClaim(settings.token)),
+    userInfo: async () => (settings.userInfo === null ? null : new UserInfoGroups(settings.userInfo)),
+    tokenReview: async () => (settings.tokenReview === null ? null : new TokenReviewGroups()),
+    certificate: async () => (settings.certificate === null ? null : new CertificateGroups(settings.certificate.field)),
+    // Believing everybody's forwarded headers (http-server.process-forwarded) must not put everybody into any group.
+    header: async () =>
+      settings.header === null
+        ? null
+        : new GroupHeader(settings.header, trustPeers(false, config.server.trustedProxies)),
+    async ldap() {
+      if (settings.ldap === null) return null;
+      const { configPath, ...search } = settings.ldap;
+      const server = await ldapServers(environment)(configPath, 'userGroups.ldap.configPath');
+      if (server === null) return null;
+      return new LdapGroups({ groupsOf: (user) => server.groupsOf(user, search) }, { settings, clock, logger });
+    },
+    async file() {
+      if (settings.file === null) return null;
+      const file = await GroupFile.open(settings.file, logger);
+      onClose(() => file.stop());
+      return file;
+    },
+  };
+  const sources: GroupSource[] = [];
+  for (const name of settings.sources ?? groupSourceNames) {
+    const source = await openings[name]();
+    if (source !== null && !sources.some((present) => present.name === name)) sources.push(source);
+  }
+  return new UserGroups(sources, settings, mapping);
+}

@@ -1,0 +1,94 @@
+import type { ProductNames } from '../../model/names.ts';
+import { firstHeader, headerValues, type RawHeaders } from '../../model/rawHeaders.ts';
+import { STATEMENT_PATH } from '../../routing/proxiedPaths.ts';
+import type { StoredRequest } from '../../routing/storedDecision.ts';
+import type { RuleSet } from '../../rules/decision.ts';
+import type { BodyStart } from '../bodies/body.ts';
+
+/** Longest value that is kept, characters. */
+const LONGEST_VALUE = 256;
+/** Most headers that rules read of which values are kept, beside those of the protocol. */
+const MOST_OF_RULES = 16;
+
+/** Headers of the protocol that rules read more than others. User, source and text have columns of their own. */
+const OF_PROTOCOL = ['User', 'Catalog', 'Schema', 'Client-Tags', 'Client-Info', 'Routing-Group'] as const;
+
+/** Names in lower case of the headers of which a value is kept wherever a request has one. */
+export function keptHeaders(names: ProductNames): readonly string[] {
+  let keys = keysByNames.get(names);
+  if (keys === undefined) {
+    keys = OF_PROTOCOL.map((name) => names.headerKey(name));
+    keysByNames.set(names, keys);
+  }
+  return keys;
+}
+
+const keysByNames = new WeakMap<ProductNames, readonly string[]>();
+
+/** Names of headers whose values are, or may be, secrets: they are kept nowhere. */
+const SECRET =
+  /auth|cookie|credential|passw|secret|token|signature|assertion|api-?key|private|jwt|session-?id|ssl|client-cert|prepared-statement/;
+
+/** What is looked at of a request. */
+export interface SeenRequest {
+  readonly headers: RawHeaders;
+  /** Path without the query string. */
+  readonly path: string;
+  /** Null: there is no query string. */
+  readonly query: string | null;
+  readonly body: BodyStart;
+}
+
+/**
+ * What is kept of a request with its decision, so that rules can be replayed (docs/rules.md#impact): a few header lines of the
+ * protocol, and those that rules in force read by name. Never a line that may hold a secret.
+ */
+export class RequestFacts {
+  readonly #ofProtocol: readonly string[];
+  readonly #preparedKey: string;
+  /** Headers that each rule set reads, without those above. */
+  readonly #ofRules = new WeakMap<RuleSet, readonly string[]>();
+
+  constructor(names: ProductNames) {
+    this.#ofProtocol = keptHeaders(names);
+    this.#preparedKey = names.headerKey('Prepared-Statement');
+  }
+
+  /** @param rules those in force; null for none */
+  of({ headers, path, query, body }: SeenRequest, rules: RuleSet | null): StoredRequest {
+    const values: Record<string, string | null> = {};
+    const unkept: string[] = [];
+    const keep = (name: string, isNotedWhereAbsent: boolean): void => {
+      const [value, ...further] = headerValues(headers, name);
+      if (value === undefined) {
+        if (isNotedWhereAbsent) values[name] = null;
+      } else if (further.length > 0 || value.length > LONGEST_VALUE) unkept.push(name);
+      else values[name] = value;
+    };
+    for (const name of this.#ofProtocol) keep(name, false);
+    for (const name of rules === null ? [] : this.#readBy(rules)) keep(name, true);
+    if (firstHeader(headers, this.#preparedKey) !== undefined) unkept.push(this.#preparedKey);
+    if (query !== null) unkept.push('query string');
+    const contentType = firstHeader(headers, 'content-type')?.toLowerCase() ?? '';
+    if (contentType.startsWith('application/x-www-form-urlencoded')) unkept.push('form');
+    const isOtherText = contentType.includes('charset') && !/charset\s*=\s*"?utf-?8/.test(contentType);
+    return {
+      text: body.complete ? body.text.length : null,
+      headers: values,
+      ...(unkept.length === 0 && !isOtherText ? {} : { unkept: isOtherText ? [...unkept, 'text'] : unkept }),
+      ...(rules?.version === undefined ? {} : { rules: rules.version }),
+      ...(path === STATEMENT_PATH ? {} : { path: path.slice(0, LONGEST_VALUE) }),
+    };
+  }
+
+  #readBy(rules: RuleSet): readonly string[] {
+    let names = this.#ofRules.get(rules);
+    if (names === undefined) {
+      names = (rules.headers ?? [])
+        .filter((name) => name.length <= LONGEST_VALUE && !SECRET.test(name) && !this.#ofProtocol.includes(name))
+        .slice(0, MOST_OF_RULES);
+      this.#ofRules.set(rules, names);
+    }
+    return names;
+  }
+}

@@ -1,0 +1,78 @@
+import type { ProductNames } from '../../model/names.ts';
+import { firstHeader } from '../../model/rawHeaders.ts';
+import { type Refusal, type RefusalReason, refusalError } from '../../routing/refusal.ts';
+import { queryGroups } from '../analysis/membership.ts';
+import { decisionText } from '../exchanges/decisionText.ts';
+import type { QueryOutcomes, RefusedQuery } from '../outcomes/queryOutcomes.ts';
+import type { StoredSubmission } from './storedSubmission.ts';
+
+/** How a query ended that waited: refused, or given up by its client. */
+export type QueuedEnd = Refusal | 'CANCELLED' | 'ABANDONED';
+
+/** What ends are kept with. */
+export interface QueuedEndsDependencies {
+  readonly names: ProductNames;
+  readonly outcomes: Pick<QueryOutcomes, 'refuse'>;
+}
+
+type EndError = RefusedQuery['error'];
+
+/** Errors of the engines' protocol for what clients do themselves. */
+const ofClients: Readonly<Record<'CANCELLED' | 'ABANDONED', EndError>> = {
+  CANCELLED: { name: 'USER_CANCELED', type: 'USER_ERROR', code: 3, message: 'Query was canceled' },
+  ABANDONED: {
+    ...{ name: 'ABANDONED_QUERY', type: 'USER_ERROR', code: 2 },
+    message: 'The client stopped asking for the query, which waited in the queue of the gateway.',
+  },
+};
+
+const statesOfReasons: Partial<Record<RefusalReason, RefusedQuery['state']>> = {
+  queue_dropped: 'CANCELLED',
+  queue_lost: 'LOST',
+};
+
+/** Keeps how queries ended that no cluster took while they waited: under the id that their clients have of them. */
+export class QueuedEnds {
+  readonly #outcomes: Pick<QueryOutcomes, 'refuse'>;
+  readonly #sourceHeader: string;
+
+  constructor({ names, outcomes }: QueuedEndsDependencies) {
+    this.#outcomes = outcomes;
+    this.#sourceHeader = names.headerKey('Source');
+  }
+
+  /**
+   * @param stored the submission; null where it cannot be read: then its end is not kept
+   * @param waitedMs how long it waited, milliseconds
+   */
+  note(id: string, stored: StoredSubmission | null, waitedMs: number, end: QueuedEnd): void {
+    const error = typeof end === 'string' ? ofClients[end] : errorOf(end);
+    if (stored === null || error === null) return;
+    const { user, decision, headers, body } = stored;
+    this.#outcomes.refuse({
+      queryId: id,
+      state: typeof end === 'string' ? end : (statesOfReasons[end.reason] ?? 'REFUSED'),
+      facts: {
+        cluster: null,
+        routingGroup: decision.group,
+        user: user.user,
+        source: firstHeader(headers, this.#sourceHeader) ?? null,
+        rule: decision.rule,
+        gatewayQueuedMillis: Math.round(waitedMs),
+        ...queryGroups(user),
+      },
+      queryText: body.toString('utf8'),
+      decision: decisionText(decision, {
+        ...{ cluster: '', fallback: false, steps: null, attempts: null, queuedAs: id },
+        membership: user.membership,
+        mapping: user.mapping,
+      }),
+      error,
+    });
+  }
+}
+
+function errorOf({ reason, message }: Refusal): EndError | null {
+  const error = refusalError(reason);
+  return error === null ? null : { ...error, message };
+}

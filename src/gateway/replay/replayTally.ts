@@ -1,0 +1,176 @@
+import type { RuleDecision, RuleTrace } from '../../rules/decision.ts';
+import type { UnreplayedRule } from '../../rules/replay/ruleReplay.ts';
+import type { ReplayedRow } from '../../store/historyReplay.ts';
+import type {
+  ReplayBounds,
+  ReplayedExample,
+  ReplayedMove,
+  ReplayedShare,
+  ReplayReport,
+  ReplayTarget,
+  UnreplayedCount,
+} from './replayJob.ts';
+
+/** A query that moves, with a pair of decisions that are possible. */
+export interface MovedQuery {
+  readonly from: ReplayTarget;
+  readonly to: ReplayTarget;
+  readonly before: RuleDecision | null;
+  readonly after: RuleDecision | null;
+}
+
+/** What came of one query. */
+export interface QueryImpact {
+  readonly row: ReplayedRow;
+  readonly moved: MovedQuery | 'unknown' | null;
+  readonly unreplayed: readonly UnreplayedRule[];
+}
+
+/** Most users, sources, moves and rules that are counted apart: names may be invented by clients. */
+const MOST_COUNTED = 10_000;
+/** Examples of one move, so that others are shown as well. */
+const EXAMPLES_OF_A_MOVE = 5;
+/** Characters of a text in an example. */
+const EXAMPLE_TEXT = 500;
+/** Most entries of a trace that are shown. */
+const MOST_TRACED = 50;
+
+interface Share {
+  queries: number;
+  moved: number;
+  unknown: number;
+}
+
+/** Counts what becomes of queries, in bounded memory. */
+export class ReplayTally {
+  readonly #bounds: ReplayBounds;
+  /** Names of rules that are edited: traces show them in any case. */
+  readonly #edited: ReadonlySet<string>;
+  readonly #users = new Map<string | null, Share>();
+  readonly #sources = new Map<string | null, Share>();
+  readonly #moves = new Map<string, { readonly move: ReplayedMove; queries: number; examples: number }>();
+  readonly #unreplayed = new Map<string, { readonly reads: Set<string>; queries: number; unknown: number }>();
+  readonly #examples: ReplayedExample[] = [];
+  readonly #unknownExamples: string[] = [];
+  #queries = 0;
+  #moved = 0;
+  #unknown = 0;
+  #oldest: number | null = null;
+
+  constructor(bounds: ReplayBounds, edited: ReadonlySet<string>) {
+    this.#bounds = bounds;
+    this.#edited = edited;
+  }
+
+  get queries(): number {
+    return this.#queries;
+  }
+
+  add({ row, moved, unreplayed }: QueryImpact): void {
+    this.#queries += 1;
+    this.#oldest = row.created;
+    const isUnknown = moved === 'unknown';
+    const isMoved = moved !== null && !isUnknown;
+    for (const share of [shareOf(this.#users, row.user), shareOf(this.#sources, row.source)]) {
+      if (share === null) continue;
+      share.queries += 1;
+      if (isMoved) share.moved += 1;
+      if (isUnknown) share.unknown += 1;
+    }
+    for (const rule of new Set(unreplayed.map((each) => each.rule))) {
+      const facts = unreplayed.filter((each) => each.rule === rule).map(({ fact }) => fact);
+      this.#addUnreplayed(rule, facts, isUnknown);
+    }
+    if (isUnknown) {
+      this.#unknown += 1;
+      if (this.#unknownExamples.length < this.#bounds.examples) this.#unknownExamples.push(row.queryId);
+    } else if (moved !== null) this.#addMoved(row, moved, unreplayed);
+  }
+
+  #addUnreplayed(rule: string, facts: readonly string[], isUnknown: boolean): void {
+    let count = this.#unreplayed.get(rule);
+    if (count === undefined) {
+      if (this.#unreplayed.size >= MOST_COUNTED) return;
+      count = { reads: new Set(), queries: 0, unknown: 0 };
+      this.#unreplayed.set(rule, count);
+    }
+    for (const fact of facts) if (count.reads.size < this.#bounds.top) count.reads.add(fact);
+    count.queries += 1;
+    if (isUnknown) count.unknown += 1;
+  }
+
+  #addMoved(row: ReplayedRow, { from, to, before, after }: MovedQuery, unreplayed: readonly UnreplayedRule[]): void {
+    this.#moved += 1;
+    const key = JSON.stringify([from, to]);
+    let counted = this.#moves.get(key);
+    if (counted === undefined) {
+      if (this.#moves.size >= MOST_COUNTED) return;
+      counted = { move: { from, to, queries: 0 }, queries: 0, examples: 0 };
+      this.#moves.set(key, counted);
+    }
+    counted.queries += 1;
+    if (this.#examples.length >= this.#bounds.examples || counted.examples >= EXAMPLES_OF_A_MOVE) return;
+    counted.examples += 1;
+    const { queryId, user, source, created, queryText } = row;
+    this.#examples.push({
+      ...{ queryId, user, source, created, from, to },
+      queryText: queryText.slice(0, EXAMPLE_TEXT),
+      before: this.#traceOf(before),
+      after: this.#traceOf(after),
+      assumed: [...new Set(unreplayed.map(({ rule }) => rule))],
+    });
+  }
+
+  #traceOf(decision: RuleDecision | null): readonly RuleTrace[] {
+    const all = decision?.trace.rules ?? [];
+    if (all.length <= MOST_TRACED) return all;
+    const isShown = ({ rule, outcome }: RuleTrace) =>
+      this.#edited.has(rule) || (outcome !== 'not-matched' && outcome !== 'skipped');
+    return all.filter(isShown).slice(0, MOST_TRACED);
+  }
+
+  report(cutBy: ReplayReport['cutBy'], milliseconds: number): ReplayReport {
+    const { top } = this.#bounds;
+    const moves = [...this.#moves.values()].map(({ move, queries }) => ({ ...move, queries }));
+    const unreplayed = [...this.#unreplayed].map(
+      ([rule, { reads, queries, unknown }]): UnreplayedCount => ({ rule, reads: [...reads], queries, unknown }),
+    );
+    return {
+      queries: this.#queries,
+      unmoved: this.#queries - this.#moved - this.#unknown,
+      moved: this.#moved,
+      unknown: this.#unknown,
+      cutBy,
+      oldest: this.#oldest,
+      moves: mostOf(moves, top),
+      users: sharesOf(this.#users, top),
+      sources: sharesOf(this.#sources, top),
+      unreplayed: unreplayed.sort((a, b) => b.unknown - a.unknown || b.queries - a.queries).slice(0, top),
+      examples: this.#examples,
+      unknownExamples: this.#unknownExamples,
+      milliseconds: Math.round(milliseconds),
+    };
+  }
+}
+
+function shareOf(shares: Map<string | null, Share>, name: string | null): Share | null {
+  const share = shares.get(name);
+  if (share !== undefined) return share;
+  if (shares.size >= MOST_COUNTED) return null;
+  const first = { queries: 0, moved: 0, unknown: 0 };
+  shares.set(name, first);
+  return first;
+}
+
+/** Those with queries that move or may move, most first. */
+function sharesOf(shares: ReadonlyMap<string | null, Share>, top: number): readonly ReplayedShare[] {
+  return [...shares]
+    .filter(([, { moved, unknown }]) => moved + unknown > 0)
+    .map(([name, share]) => ({ name, ...share }))
+    .sort((a, b) => b.moved - a.moved || b.unknown - a.unknown)
+    .slice(0, top);
+}
+
+function mostOf<T extends { readonly queries: number }>(all: readonly T[], top: number): readonly T[] {
+  return all.toSorted((a, b) => b.queries - a.queries).slice(0, top);
+}

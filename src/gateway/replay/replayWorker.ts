@@ -1,0 +1,25 @@
+/** Runs in a worker thread of its own: replays the history for `ReplayThread`. */
+import { parentPort, workerData } from 'node:worker_threads';
+import { pino } from 'pino';
+import { type ErrorCode, GatewayError } from '../../model/errors.ts';
+import { replayHistory } from './historyReplay.ts';
+import type { ReplayJob, ReplayReport } from './replayJob.ts';
+
+/** The report, or the error that its caller gets. */
+export type ReplayReply =
+  | { readonly report: ReplayReport }
+  | { readonly error: { readonly code: ErrorCode; readonly message: string } };
+
+const port = parentPort;
+if (port === null) throw new Error('replayWorker runs in a worker thread only');
+port.postMessage(await replied(workerData as ReplayJob));
+
+async function replied(job: ReplayJob): Promise<ReplayReply> {
+  try {
+    // What the driver has to say is in the errors; the gateway's own connections log the rest.
+    return { report: await replayHistory(job, pino({ level: 'silent' })) };
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    return { error: { code: error.code, message: error.message } };
+  }
+}

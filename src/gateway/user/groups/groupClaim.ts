@@ -1,0 +1,41 @@
+import { type Claims, claimOf } from '../jwtClaims.ts';
+import { type Asker, type GroupSource, groupNames, type SourceAnswer } from './groupSource.ts';
+
+/** `userGroups.token`. */
+export interface GroupClaimSettings {
+  /** Name of the claim; a dotted one that is not there as it is written is a path. */
+  readonly claim: string;
+  /** What stands between groups where the claim is one text. */
+  readonly delimiter: string;
+}
+
+/** A claim of the JWT that names the user. */
+export class GroupClaim implements GroupSource {
+  readonly name = 'token';
+  readonly #settings: GroupClaimSettings;
+
+  constructor(settings: GroupClaimSettings) {
+    this.#settings = settings;
+  }
+
+  groupsOf({ doubt, evidence: { source, claims, groupPrefix = '' } }: Asker): SourceAnswer {
+    if (claims === null) return { groups: [], note: `the user does not come from a JWT (${source})` };
+    if (doubt !== null) return { groups: [], note: doubt };
+    const answer = claimedGroups(claims, this.#settings);
+    if (groupPrefix === '') return answer;
+    return { ...answer, groups: groupNames(answer.groups.map((group) => groupPrefix + group)) };
+  }
+
+  describedGroupsOf(asker: Asker): SourceAnswer {
+    return this.groupsOf(asker);
+  }
+}
+
+/** The groups of a claim: a list of texts, or one text of several. */
+export function claimedGroups(claims: Claims, { claim, delimiter }: GroupClaimSettings): SourceAnswer {
+  const value = claimOf(claims, claim);
+  if (value === undefined || value === null) return { groups: [], note: `there is no claim ${claim}` };
+  if (Array.isArray(value)) return { groups: groupNames(value) };
+  if (typeof value === 'string') return { groups: groupNames(value.split(delimiter)) };
+  return { groups: [], note: `the claim ${claim} is neither a list nor a text` };
+}

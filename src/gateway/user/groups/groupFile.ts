@@ -1,0 +1,147 @@
+import { readFile, stat } from 'node:fs/promises';
+import type { Logger } from 'pino';
+import { GatewayError } from '../../../model/errors.ts';
+import { type Asker, type GroupSource, groupName, MOST_GROUPS, type SourceAnswer, unbelieved } from './groupSource.ts';
+
+/** Largest file that is read, bytes. */
+const LARGEST_FILE = 16 * 1_048_576;
+
+/** Groups by the names of their users. */
+type GroupsByUser = ReadonlyMap<string, readonly string[]>;
+
+const NONE: SourceAnswer = { groups: [] };
+
+/** `userGroups.file`. */
+export interface GroupFileSettings {
+  readonly path: string;
+  /** Milliseconds between two looks at the file. */
+  readonly refreshPeriod: number;
+}
+
+/**
+ * Groups by user of a file in the form of Trino's file group provider: `group:user,user` lines, blank ones and those that begin with
+ * `#` aside; a group may have several lines.
+ * @throws Error naming the line
+ */
+export function parseGroupFile(text: string): GroupsByUser {
+  const groups = new Map<string, string[]>();
+  text.split(/\r\n|\n|\r/).forEach((content, index) => {
+    const line = content.trim();
+    if (line === '' || line.startsWith('#')) return;
+    const colon = line.indexOf(':');
+    const group = groupName(line.slice(0, Math.max(colon, 0)));
+    if (group === null) throw new Error(`line ${index + 1} must be group:user1,user2`);
+    for (const part of line.slice(colon + 1).split(',')) {
+      const user = part.trim();
+      if (user === '') continue;
+      const present = groups.get(user);
+      if (present === undefined) groups.set(user, [group]);
+      else if (present.length < MOST_GROUPS && !present.includes(group)) present.push(group);
+    }
+  });
+  return groups;
+}
+
+/**
+ * Reads a group file.
+ * @throws GatewayError EG_IMPOSSIBLE naming the key and the fix
+ */
+export async function readGroupFile(path: string): Promise<GroupsByUser> {
+  return parsed(path, await textOf(path));
+}
+
+/** @throws GatewayError EG_IMPOSSIBLE naming the key and the fix */
+async function textOf(path: string): Promise<string> {
+  const read = await contentOf(path);
+  if ('why' in read) throw unusable(path, read.why);
+  return read.text;
+}
+
+/** The group file: a changed one is taken; one that cannot be used is reported once and leaves the last good one in force. */
+export class GroupFile implements GroupSource {
+  readonly name = 'file';
+  readonly #path: string;
+  readonly #logger: Logger;
+  readonly #timer: NodeJS.Timeout;
+  #groups: GroupsByUser;
+  /** What was looked at last, usable or not. */
+  #looked: string;
+  /** Why the file cannot be used now; null where it can. */
+  #problem: string | null = null;
+  #isLooking = false;
+
+  private constructor({ path, refreshPeriod }: GroupFileSettings, text: string, logger: Logger) {
+    this.#path = path;
+    this.#logger = logger;
+    this.#groups = parsed(path, text);
+    this.#looked = text;
+    this.#timer = setInterval(() => void this.#look(), refreshPeriod).unref();
+  }
+
+  /** @throws GatewayError EG_IMPOSSIBLE naming the key and the fix, where the file cannot be used at the start */
+  static async open(settings: GroupFileSettings, logger: Logger): Promise<GroupFile> {
+    return new GroupFile(settings, await textOf(settings.path), logger);
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  groupsOf(asker: Asker): SourceAnswer {
+    const answer = unbelieved(asker);
+    if (answer !== null) return answer;
+    const groups = this.#groups.get(asker.user ?? '');
+    if (this.#problem !== null) return { groups: groups ?? [], note: `last known: ${this.#problem}` };
+    return groups === undefined ? NONE : { groups };
+  }
+
+  describedGroupsOf(asker: Asker): SourceAnswer {
+    return this.groupsOf(asker);
+  }
+
+  /** Never rejects. */
+  async #look(): Promise<void> {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    const file = this.#path;
+    try {
+      const read = await contentOf(file);
+      const looked = 'why' in read ? `\0${read.why}` : read.text;
+      if (looked === this.#looked) return;
+      this.#looked = looked;
+      if ('why' in read) throw unusable(file, read.why);
+      this.#groups = parsed(file, read.text);
+      this.#problem = null;
+      this.#logger.info({ file, users: this.#groups.size }, 'changed group file taken');
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      this.#problem = reason;
+      this.#logger.error({ file, reason }, 'changed group file refused; the last good groups stay in force');
+    } finally {
+      this.#isLooking = false;
+    }
+  }
+}
+
+async function contentOf(path: string): Promise<{ readonly text: string } | { readonly why: string }> {
+  try {
+    const { size } = await stat(path);
+    if (size > LARGEST_FILE) return { why: `is longer than ${LARGEST_FILE / 1_048_576} MB` };
+    return { text: await readFile(path, 'utf8') };
+  } catch (error) {
+    return { why: `cannot be read (${(error as NodeJS.ErrnoException).code})` };
+  }
+}
+
+function parsed(path: string, text: string): GroupsByUser {
+  try {
+    return parseGroupFile(text);
+  } catch (error) {
+    throw unusable(path, error instanceof Error ? error.message : String(error));
+  }
+}
+
+function unusable(path: string, why: string): GatewayError {
+  const field = 'userGroups.file.path';
+  return new GatewayError('EG_IMPOSSIBLE', `${field}: ${path}: ${why}.`, { field });
+}

@@ -1,0 +1,37 @@
+import { headerValues } from '../../../model/rawHeaders.ts';
+import { plainAddress, type TrustPeer } from '../../headers/trustedProxies.ts';
+import { type Asker, type GroupSource, groupNames, type SourceAnswer } from './groupSource.ts';
+
+/** `userGroups.header`. */
+export interface GroupHeaderSettings {
+  readonly name: string;
+  /** What stands between groups. */
+  readonly delimiter: string;
+}
+
+/** A header that proxies in `server.trustedProxies` set; from others it says nothing. */
+export class GroupHeader implements GroupSource {
+  readonly name = 'header';
+  readonly #settings: GroupHeaderSettings;
+  readonly #key: string;
+  readonly #isProxy: TrustPeer;
+
+  /** @param isProxy of addresses that the configuration names; believing everybody would let everybody be in any group */
+  constructor(settings: GroupHeaderSettings, isProxy: TrustPeer) {
+    this.#settings = settings;
+    this.#key = settings.name.toLowerCase();
+    this.#isProxy = isProxy;
+  }
+
+  groupsOf(asker: Asker): SourceAnswer {
+    if (this.#isProxy(plainAddress(asker.address))) return this.describedGroupsOf(asker);
+    return { groups: [], note: 'the connection is not of a proxy in server.trustedProxies' };
+  }
+
+  describedGroupsOf({ headers }: Asker): SourceAnswer {
+    const { name, delimiter } = this.#settings;
+    const lines = headerValues(headers, this.#key);
+    if (lines.length === 0) return { groups: [], note: `there is no header ${name}` };
+    return { groups: groupNames(lines.flatMap((line) => line.split(delimiter))) };
+  }
+}

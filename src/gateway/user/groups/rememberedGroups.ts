@@ -1,0 +1,127 @@
+import { LRUCache } from 'lru-cache';
+import type { Logger } from 'pino';
+import type { Clock } from '../../../model/clock.ts';
+import type { GroupSourceName } from '../../../model/membership.ts';
+import { within } from '../../../model/timeLimit.ts';
+import { groupNames, type SourceAnswer } from './groupSource.ts';
+
+/** Bounds of look-ups (`userGroups`); times in milliseconds. */
+export interface LookupSettings {
+  /** How long a query waits for one. */
+  readonly timeout: number;
+  /** How long an answer is taken for current. */
+  readonly cacheDuration: number;
+  /** How old the last known groups may be that count while the source is unavailable. */
+  readonly keepLastKnown: number;
+  /** Users whose groups are remembered. */
+  readonly maxCachedUsers: number;
+}
+
+/** What remembering works with. */
+export interface RememberedGroupsDependencies {
+  readonly settings: LookupSettings;
+  readonly source: GroupSourceName;
+  readonly clock: Pick<Clock, 'monotonic'>;
+  readonly logger: Logger;
+}
+
+/** Look-ups at a time. */
+const MOST_LOOKUPS = 64;
+/** Time after a failure in which the source is not asked about the same user again, milliseconds. */
+const RETRY_MS = 5_000;
+/** Least time between two log lines about failures, milliseconds. */
+const QUIET_MS = 30_000;
+
+interface Entry {
+  /** Null: the source never answered. */
+  readonly groups: readonly string[] | null;
+  /** Monotonic time of the answer. */
+  readonly at: number;
+  /** Before this time the source is not asked again, for this reason. */
+  readonly failed: { readonly until: number; readonly why: string } | null;
+}
+
+/**
+ * Groups that a source has to be asked for: one look-up a user at a time, answers remembered for their time, the last known ones
+ * where the source is unavailable. A query never waits longer than the time limit; the look-up goes on for the next one.
+ */
+export class RememberedGroups {
+  readonly #dependencies: RememberedGroupsDependencies;
+  readonly #entries: LRUCache<string, Entry>;
+  readonly #pending = new Map<string, Promise<SourceAnswer>>();
+  #quietUntil = Number.NEGATIVE_INFINITY;
+
+  constructor(dependencies: RememberedGroupsDependencies) {
+    this.#dependencies = dependencies;
+    this.#entries = new LRUCache({ max: dependencies.settings.maxCachedUsers });
+  }
+
+  /**
+   * Groups under a key; at once where they are remembered. Never rejects.
+   * @param ask asks the source; its own time limit bounds it. A rejection means that the source is unavailable
+   */
+  of(key: string, ask: () => Promise<readonly string[]>): SourceAnswer | Promise<SourceAnswer> {
+    const { clock, settings } = this.#dependencies;
+    const now = clock.monotonic();
+    const entry = this.#entries.get(key);
+    if (entry?.groups != null && now < entry.at + settings.cacheDuration) return { groups: entry.groups };
+    if (entry?.failed != null && now < entry.failed.until) return this.#lastKnown(key, entry.failed.why);
+    const pending = this.#pending.get(key);
+    if (pending === undefined && this.#pending.size >= MOST_LOOKUPS) {
+      return this.#lastKnown(key, `${MOST_LOOKUPS} users are looked up already`);
+    }
+    return this.#inTime(key, pending ?? this.#lookUp(key, ask));
+  }
+
+  /** What is remembered, without asking anybody. */
+  remembered(key: string): SourceAnswer {
+    const { clock, settings } = this.#dependencies;
+    const entry = this.#entries.peek(key);
+    const isCurrent = entry?.groups != null && clock.monotonic() < entry.at + settings.cacheDuration;
+    return isCurrent
+      ? { groups: entry.groups ?? [] }
+      : this.#lastKnown(key, 'the source is not asked for explanations');
+  }
+
+  #lookUp(key: string, ask: () => Promise<readonly string[]>): Promise<SourceAnswer> {
+    const { clock } = this.#dependencies;
+    const lookup = ask()
+      .then(
+        (values): SourceAnswer => {
+          const groups = groupNames(values);
+          this.#entries.set(key, { groups, at: clock.monotonic(), failed: null });
+          return { groups };
+        },
+        (error: unknown): SourceAnswer => {
+          const why = error instanceof Error ? error.message : String(error);
+          this.#logFailure(why);
+          const { groups = null, at = 0 } = this.#entries.get(key) ?? {};
+          this.#entries.set(key, { groups, at, failed: { until: clock.monotonic() + RETRY_MS, why } });
+          return this.#lastKnown(key, why);
+        },
+      )
+      .finally(() => this.#pending.delete(key));
+    this.#pending.set(key, lookup);
+    return lookup;
+  }
+
+  async #inTime(key: string, lookup: Promise<SourceAnswer>): Promise<SourceAnswer> {
+    const { timeout } = this.#dependencies.settings;
+    return (await within(lookup, timeout, null)) ?? this.#lastKnown(key, `no answer within ${timeout} ms`);
+  }
+
+  #lastKnown(key: string, why: string): SourceAnswer {
+    const { clock, settings } = this.#dependencies;
+    const entry = this.#entries.peek(key);
+    const isUsable = entry?.groups != null && clock.monotonic() < entry.at + settings.keepLastKnown;
+    return isUsable ? { groups: entry.groups ?? [], note: `last known: ${why}` } : { groups: [], note: why };
+  }
+
+  #logFailure(reason: string): void {
+    const { clock, logger, source } = this.#dependencies;
+    const now = clock.monotonic();
+    if (now < this.#quietUntil) return;
+    this.#quietUntil = now + QUIET_MS;
+    logger.warn({ source, reason }, 'groups of users cannot be looked up; the last known ones count');
+  }
+}

@@ -1,0 +1,96 @@
+import type { Membership, SourceGroups } from '../../../model/membership.ts';
+import type { RawHeaders } from '../../../model/rawHeaders.ts';
+import type { RequestUser } from '../../../model/requestUser.ts';
+import { membershipOf } from '../../analysis/membership.ts';
+import type { MappedUsers } from '../mappedUsers.ts';
+import { EvidentUser, type UserEvidence } from '../userEvidence.ts';
+import type { UserSource } from '../userExtractor.ts';
+import type { Asker, GroupSource, SourceAnswer } from './groupSource.ts';
+
+/** How groups are put together (`userGroups`). */
+export interface UserGroupsSettings {
+  /** `all`: the groups of all sources; `first`: those of the first one that has any. */
+  readonly combine: 'all' | 'first';
+  /** Sources of user names that are believed although nothing verifies them. */
+  readonly claimedUsers: readonly UserSource[];
+}
+
+/** A request whose user is known. */
+export interface AskingRequest {
+  readonly headers: RawHeaders;
+  /** Of the other end of its connection. */
+  readonly address: string | undefined;
+}
+
+/**
+ * Finds the groups of users by the configured sources, in their order (docs/identity.md). A name that is only a claim of the client
+ * is looked up nowhere, unless the configuration names where it comes from.
+ */
+export class UserGroups {
+  readonly #mapping: Pick<MappedUsers, 'ofLogin'> | null;
+  readonly #sources: readonly GroupSource[];
+  readonly #combine: UserGroupsSettings['combine'];
+  readonly #claimed: ReadonlySet<UserSource>;
+
+  /**
+   * @param sources in the order in which they are asked
+   * @param mapping of the names of callers of the API; null: they are as they log in
+   */
+  constructor(
+    sources: readonly GroupSource[],
+    settings: UserGroupsSettings,
+    mapping: Pick<MappedUsers, 'ofLogin'> | null = null,
+  ) {
+    this.#mapping = mapping;
+    this.#sources = sources;
+    this.#combine = settings.combine;
+    this.#claimed = new Set(settings.claimedUsers);
+  }
+
+  /** The user of a request, with groups; at once where no source has to ask anybody. Neither throws nor rejects. */
+  of(user: RequestUser, request: AskingRequest): RequestUser | Promise<RequestUser> {
+    const evidence = EvidentUser.evidenceOf(user);
+    const asker = { user: user.user, doubt: this.#doubtOf(user, evidence), evidence, ...request };
+    const answers = this.#sources.map((source) => source.groupsOf(asker));
+    if (!answers.some((answer) => answer instanceof Promise)) {
+      return withGroups(user, this.#joined(answers as readonly SourceAnswer[]));
+    }
+    return Promise.all(answers).then((all) => withGroups(user, this.#joined(all)));
+  }
+
+  /** The groups of a caller of the API. Never rejects. */
+  async ofCaller(name: string, evidence: UserEvidence): Promise<readonly string[]> {
+    const user = this.#mapping === null ? name : this.#mapping.ofLogin(name);
+    if (user === null) return [];
+    const { membership } = await this.of(new EvidentUser(user, evidence), { headers: [], address: undefined });
+    return membership?.groups ?? [];
+  }
+
+  /**
+   * The user of a described request, with groups. Nobody outside is asked, and who described the request is believed.
+   */
+  described(user: RequestUser, headers: RawHeaders): RequestUser {
+    const evidence = EvidentUser.evidenceOf(user);
+    const asker: Asker = { user: user.user, doubt: null, evidence, headers, address: undefined };
+    return withGroups(user, this.#joined(this.#sources.map((source) => source.describedGroupsOf(asker))));
+  }
+
+  #doubtOf({ user }: RequestUser, evidence: UserEvidence): string | null {
+    if (user === null || evidence.isVerified || this.#claimed.has(evidence.source as UserSource)) return null;
+    return `the user is only a claim of the client (${evidence.source}); userGroups.claimedUsers does not name it`;
+  }
+
+  #joined(answers: readonly SourceAnswer[]): Membership {
+    const sources = answers.map(({ groups, note }, index): SourceGroups => {
+      const { name } = this.#sources[index] as GroupSource;
+      return note === undefined ? { source: name, groups } : { source: name, groups, note };
+    });
+    if (this.#combine === 'all') return membershipOf(sources);
+    const deciding = sources.findIndex(({ groups }) => groups.length > 0);
+    return membershipOf(deciding < 0 ? sources : sources.slice(0, deciding + 1));
+  }
+}
+
+function withGroups({ user, userInfo, mapping }: RequestUser, membership: Membership): RequestUser {
+  return { user, userInfo, membership, ...(mapping === undefined ? {} : { mapping }) };
+}

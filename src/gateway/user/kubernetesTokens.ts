@@ -1,0 +1,97 @@
+import type { Logger } from 'pino';
+import type { Clock } from '../../model/clock.ts';
+import { noUser, type RequestUser } from '../../model/requestUser.ts';
+import { credentialsOf } from './credentials.ts';
+import { type Claims, unverifiedClaims } from './jwtClaims.ts';
+import { type Remembered, TokenMemory } from './tokenMemory.ts';
+import { byTokenReview, EvidentUser } from './userEvidence.ts';
+import type { UserMetrics } from './userMetrics.ts';
+import { userName } from './userName.ts';
+
+/** `requestAnalyzerConfig.kubernetesTokens` (docs/request-user.md#kubernetes). */
+export interface KubernetesTokenSettings {
+  /** Of which a token names one. */
+  readonly audiences: readonly string[];
+  /** How long an answer of the API server is believed, milliseconds. */
+  readonly cacheDuration: number;
+  /** Whether clusters get the tokens. */
+  readonly forward: boolean;
+}
+
+/** Asks the API server whose a token is; its own time limit bounds it. Null: nobody's. A rejection means that it is unavailable. */
+export type ReviewToken = (
+  token: string,
+) => Promise<{ readonly name: string; readonly groups: readonly string[] } | null>;
+
+/** What tokens are reviewed with. */
+export interface KubernetesTokensDependencies {
+  readonly review: ReviewToken;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Pick<UserMetrics, 'token'>;
+}
+
+const LIMITS = { entries: 10_000, inFlight: 16 } as const;
+/** Time that a refusal and a failure are remembered, milliseconds. */
+const [REFUSED_MS, FAILED_MS] = [30_000, 2_000];
+
+/**
+ * Users of service account tokens, whom the API server knows (TokenReview). A token is held as a hash, and its answer is remembered no
+ * longer than the token lasts.
+ */
+export class KubernetesTokens {
+  readonly #settings: KubernetesTokenSettings;
+  readonly #dependencies: KubernetesTokensDependencies;
+  readonly #memory: TokenMemory<RequestUser>;
+
+  constructor(settings: KubernetesTokenSettings, dependencies: KubernetesTokensDependencies) {
+    this.#settings = settings;
+    this.#dependencies = dependencies;
+    this.#memory = new TokenMemory<RequestUser>(LIMITS, dependencies.clock);
+  }
+
+  /** The user of a token; at once when it is remembered. Never rejects. Null: it is no token of a service account for the audiences. */
+  user(token: string, claims: Claims): RequestUser | Promise<RequestUser> | null {
+    if (!isServiceAccountToken(claims, this.#settings.audiences)) return null;
+    const { exp } = claims;
+    const now = this.#dependencies.clock.now();
+    if (typeof exp !== 'number' || exp * 1000 <= now) return noUser;
+    return this.#memory.get(token, () => this.#ask(token, exp * 1000), noUser);
+  }
+
+  async #ask(token: string, end: number): Promise<Remembered<RequestUser>> {
+    const { review, clock, logger, metrics } = this.#dependencies;
+    try {
+      const identity = await review(token);
+      const name = userName(identity?.name);
+      if (identity === null || name === null) {
+        metrics.token('review', 'refused');
+        return { answer: noUser, forMs: REFUSED_MS };
+      }
+      metrics.token('review', 'accepted');
+      const forMs = Math.min(this.#settings.cacheDuration, end - clock.now());
+      return { answer: new EvidentUser(name, byTokenReview(identity.groups)), forMs };
+    } catch (error) {
+      metrics.token('review', 'failed');
+      const reason = error instanceof Error ? error.message : String(error);
+      logger.warn({ reason }, 'a token of a service account cannot be reviewed; its request has no user');
+      return { answer: noUser, forMs: FAILED_MS };
+    }
+  }
+}
+
+/**
+ * Whether header lines hold a token of a service account for the audiences, genuine or not.
+ * @param authorization value of the header
+ */
+export function holdsServiceAccountToken(authorization: string, audiences: readonly string[]): boolean {
+  const token = credentialsOf(authorization, 'bearer');
+  const claims = token === null ? null : unverifiedClaims(token);
+  return claims !== null && isServiceAccountToken(claims, audiences);
+}
+
+/** By the claims that Kubernetes writes; nothing of them is believed. */
+function isServiceAccountToken(claims: Claims, audiences: readonly string[]): boolean {
+  if (!('kubernetes.io' in claims)) return false;
+  return [claims.aud].flat().some((audience) => typeof audience === 'string' && audiences.includes(audience));
+}

@@ -1,0 +1,18 @@
+import { type Claims, claimOf } from './jwtClaims.ts';
+
+/**
+ * The first claim that a token lacks of those that it must have.
+ * @param required values by the name of the claim; of a list one value must be it
+ * @returns null where it has all of them
+ */
+export function missingClaim(claims: Claims, required: Readonly<Record<string, string>>): string | null {
+  for (const [name, value] of Object.entries(required)) {
+    const values = [claimOf(claims, name)].flat();
+    if (!values.some((each) => isScalar(each) && String(each) === value)) return name;
+  }
+  return null;
+}
+
+function isScalar(value: unknown): value is string | number | boolean {
+  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
+}

@@ -1,0 +1,63 @@
+import { isDeepStrictEqual } from 'node:util';
+import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
+import type { RoutableCluster } from '../../routing/routingTable.ts';
+import { withoutSlash } from './dereference.ts';
+
+/** A field of a cluster: what its resource declares, and what is in force. */
+export interface DeclaredField {
+  /** Name below `spec`. */
+  readonly field: string;
+  /** Null: it is not declared. */
+  readonly declared: unknown;
+  /** Null: nothing of the cluster is in force, or there is no value. */
+  readonly inForce: unknown;
+  readonly differs: boolean;
+}
+
+/** How a field is looked at. */
+interface Field {
+  /** What is in force. */
+  readonly of: (cluster: RoutableCluster) => unknown;
+  /** What counts as declared where the resource does not say; left out: whatever is in force. */
+  readonly absent?: unknown;
+  /** A declared value as it would be in force. */
+  readonly applied?: (declared: unknown) => unknown;
+}
+
+const url = (text: unknown) => (typeof text === 'string' ? withoutSlash(text) : text);
+const fields: Readonly<Record<string, Field>> = {
+  proxyTo: { of: ({ proxyTo }) => proxyTo, applied: url },
+  // What a Service stands for follows the Service.
+  serviceRef: { of: ({ proxyTo }) => proxyTo },
+  externalUrl: { of: ({ externalUrl }) => externalUrl, applied: url },
+  routingGroup: { of: ({ routingGroup }) => routingGroup },
+  active: { of: ({ active }) => active, absent: true },
+  weight: { of: ({ weight }) => weight, absent: DEFAULT_WEIGHT },
+  maxRunningQueries: { of: ({ maxRunningQueries }) => maxRunningQueries ?? null, absent: null },
+  healthCheck: { of: ({ healthCheck }) => healthCheck, absent: null },
+  tls: { of: ({ tls }) => tls, absent: null },
+};
+
+/**
+ * What a resource declares against what is in force, field by field: they differ where it is paused, is not accepted, or where
+ * `active` is overridden. Fields that are neither declared nor differ from their defaults are left out.
+ * @param spec of the resource, as it is written
+ * @param routable what is routed; null: nothing
+ */
+export function declaredFields(
+  spec: Readonly<Record<string, unknown>>,
+  routable: RoutableCluster | null,
+): readonly DeclaredField[] {
+  return Object.entries(fields).flatMap(([field, { of, absent, applied = same }]): DeclaredField[] => {
+    const declared = spec[field] ?? null;
+    const inForce = routable === null ? null : (of(routable) ?? null);
+    const wanted = declared === null ? absent : applied(declared);
+    const isCompared = routable !== null && field !== 'serviceRef' && wanted !== undefined;
+    const differs = routable === null ? declared !== null : isCompared && !isDeepStrictEqual(wanted, inForce);
+    return declared === null && !differs ? [] : [{ field, declared, inForce, differs }];
+  });
+}
+
+function same(value: unknown): unknown {
+  return value;
+}

@@ -1,0 +1,198 @@
+import { type Static, Type } from 'typebox';
+import { type CelRule, cel, groupWithoutEdgeSpaces, withoutControlCharacters } from '../../model/cel.ts';
+import { GatewayClassName } from '../../model/gatewayClass.ts';
+import { MOST_RUNNING_QUERIES } from '../../model/limitBounds.ts';
+import { routingGroupRules } from '../../model/registryCluster.ts';
+import { API_GROUP } from '../../model/resource.ts';
+import { ClusterTlsSpec, HealthCheck } from '../engineCluster/spec.ts';
+
+/** Name of the kind. */
+export const ENGINE_CLUSTER_DISCOVERY = 'EngineClusterDiscovery';
+/** Its plural, as in RBAC. */
+export const ENGINE_CLUSTER_DISCOVERIES = 'engineclusterdiscoveries';
+
+/** Label of a cluster that was discovered: the name of its discovery. */
+export const DISCOVERY_LABEL = `${API_GROUP}/discovery`;
+/** Annotation of such a cluster: its Service, as `namespace/name`. */
+export const SERVICE_ANNOTATION = `${API_GROUP}/service`;
+/** Annotation of a Service: `weight` of its cluster in place of the template's. */
+export const WEIGHT_ANNOTATION = `${API_GROUP}/weight`;
+/** Clusters of one discovery. */
+export const MOST_CLUSTERS = 500;
+
+/** What is wrong with a selector that would select every Service, for the API server and for other sources. */
+export const EMPTY_SELECTOR =
+  'selector must have matchLabels or matchExpressions: an empty one would select every Service';
+export const VALUES_MISMATCH = 'values must be set with In and NotIn, and with no other operator';
+export const NO_SERVICE_NAME = 'template.name must hold {service}, such as {namespace}-{service}';
+export const GROUP_MISSING = 'template must have routingGroup or routingGroupFrom';
+export const LABEL_OR_ANNOTATION = 'routingGroupFrom must have either label or annotation';
+
+const labelKey = {
+  pattern: '^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$',
+  minLength: 1,
+  maxLength: 317,
+};
+const labelValue = { pattern: '^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$', maxLength: 63 };
+const operators = ['In', 'NotIn', 'Exists', 'DoesNotExist'] as const;
+
+/** A requirement of a selector (Kubernetes: LabelSelectorRequirement). */
+const Requirement = Type.Object(
+  {
+    key: Type.String({ ...labelKey, description: 'Key of the label.' }),
+    operator: Type.Unsafe<(typeof operators)[number]>(
+      Type.Union(
+        operators.map((operator) => Type.Literal(operator)),
+        { description: 'In, NotIn, Exists or DoesNotExist.' },
+      ),
+    ),
+    values: Type.Optional(
+      Type.Array(Type.String(labelValue), { maxItems: 64, description: 'Values of In and NotIn.' }),
+    ),
+  },
+  {
+    additionalProperties: false,
+    ...cel([
+      "self.operator in ['In', 'NotIn'] ? (has(self.values) && size(self.values) > 0) : (!has(self.values) || size(self.values) == 0)",
+      VALUES_MISMATCH,
+    ]),
+  },
+);
+
+/** `spec.selector`: which Services are clusters (Kubernetes: LabelSelector). */
+export const ServiceSelector = Type.Object(
+  {
+    matchLabels: Type.Optional(
+      Type.Unsafe<Readonly<Record<string, string>>>({
+        type: 'object',
+        additionalProperties: { type: 'string', ...labelValue },
+        maxProperties: 64,
+        description: 'Labels that a Service has.',
+      }),
+    ),
+    matchExpressions: Type.Optional(
+      Type.Array(Requirement, { maxItems: 64, description: 'Requirements to its labels, all of them met.' }),
+    ),
+  },
+  {
+    additionalProperties: false,
+    description: 'Labels of the Services that are clusters.',
+    ...cel([
+      '(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)',
+      EMPTY_SELECTOR,
+    ]),
+  },
+);
+export type ServiceSelector = Static<typeof ServiceSelector>;
+
+/** `spec.template.routingGroupFrom`: a routing group that the Service names. */
+const GroupSource = Type.Object(
+  {
+    label: Type.Optional(Type.String({ ...labelKey, description: 'Label of the Service.' })),
+    annotation: Type.Optional(Type.String({ ...labelKey, description: 'Annotation of the Service.' })),
+  },
+  {
+    additionalProperties: false,
+    description: 'Label or annotation of the Service that names the routing group; routingGroup where it has none.',
+    ...cel(['has(self.label) != has(self.annotation)', LABEL_OR_ANNOTATION]),
+  },
+);
+
+const nameRules: readonly CelRule[] = [["self.contains('{service}')", NO_SERVICE_NAME]];
+
+/** `spec.template`: what the clusters are. */
+export const ClusterTemplate = Type.Object(
+  {
+    name: Type.Optional(
+      Type.String({
+        pattern: '^([a-z0-9.-]|[{]service[}]|[{]namespace[}])+$',
+        maxLength: 128,
+        default: '{namespace}-{service}',
+        ...cel(...nameRules, [
+          "self.matches('^([a-z0-9.-]|[{]service[}]|[{]namespace[}])+$')",
+          'template.name may hold lower-case letters, digits, - and ., beside {service} and {namespace}',
+        ]),
+        description:
+          'Name of the clusters, with {service} and {namespace} for those of the Service. One of more than 63 characters is cut and gets a hash.',
+      }),
+    ),
+    routingGroup: Type.Optional(
+      Type.String({
+        ...routingGroupRules,
+        ...cel(withoutControlCharacters('routingGroup'), groupWithoutEdgeSpaces('routingGroup')),
+        description: 'Routing group the clusters belong to.',
+      }),
+    ),
+    routingGroupFrom: Type.Optional(GroupSource),
+    weight: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 10000,
+        description: `Share of new queries in its group; a Service may set its own with the annotation ${WEIGHT_ANNOTATION}.`,
+      }),
+    ),
+    maxRunningQueries: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: MOST_RUNNING_QUERIES,
+        description: 'Queries that may run on each cluster at a time, over all replicas of the gateway.',
+      }),
+    ),
+    active: Type.Optional(
+      Type.Boolean({
+        description: `Whether clusters take new queries, true by default; a Service may set its own with the annotation ${API_GROUP}/active.`,
+      }),
+    ),
+    externalUrl: Type.Optional(
+      Type.String({
+        pattern: '^https?://[^\\s?#@]+$',
+        minLength: 8,
+        maxLength: 256,
+        description:
+          'URL of the link for people, with {service} and {namespace} for those of the Service, such as https://{service}.example.com; the address of the Service by default.',
+      }),
+    ),
+    healthCheck: Type.Optional(HealthCheck),
+    tls: Type.Optional(ClusterTlsSpec),
+  },
+  {
+    additionalProperties: false,
+    description: 'What the clusters are.',
+    ...cel(['has(self.routingGroup) || has(self.routingGroupFrom)', GROUP_MISSING]),
+  },
+);
+export type ClusterTemplate = Static<typeof ClusterTemplate>;
+
+/** `spec` of an EngineClusterDiscovery (docs/discovery.md). */
+export const EngineClusterDiscoverySpec = Type.Object(
+  {
+    selector: ServiceSelector,
+    namespaces: Type.Optional(
+      Type.Array(Type.String({ pattern: '^([*]|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$', minLength: 1, maxLength: 63 }), {
+        minItems: 1,
+        maxItems: 64,
+        description:
+          "Namespaces of the Services; the resource's own by default, others as resources.discovery.namespaces allows. *: all that it allows.",
+      }),
+    ),
+    port: Type.Optional(
+      Type.Unsafe<string | number>({
+        'x-kubernetes-int-or-string': true,
+        anyOf: [
+          { type: 'integer', minimum: 1, maximum: 65535 },
+          { type: 'string', pattern: '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$' },
+        ],
+        description: 'Port of the Services, by name or number; by default the one named http or https, or the first.',
+      }),
+    ),
+    scheme: Type.Optional(
+      Type.Union([Type.Literal('http'), Type.Literal('https')], {
+        description: 'http or https; by default https for a port that is named so, or says so as appProtocol.',
+      }),
+    ),
+    template: ClusterTemplate,
+    gatewayClassName: Type.Optional(GatewayClassName),
+  },
+  { additionalProperties: false, description: 'Services that become clusters behind the gateway by themselves.' },
+);
+export type EngineClusterDiscoverySpec = Static<typeof EngineClusterDiscoverySpec>;

@@ -1,0 +1,152 @@
+import { type ConditionDraft, conditionsAt } from '../../model/condition.ts';
+import { ready, stalled } from '../acceptance.ts';
+import { observedGeneration, pausedCondition } from '../paused.ts';
+import type { StatusDraft, StatusView } from '../status.ts';
+import type { GroupsOutcome } from './groupsOutcome.ts';
+import type { GroupTargetState } from './groupTargets.ts';
+
+/** Databases that a message lists. */
+const MAX_LISTED = 5;
+
+/** The status of a ResourceGroupConfiguration. Pure. */
+export function groupsStatus(
+  outcome: GroupsOutcome,
+  { stored, targets }: Pick<StatusView, 'stored' | 'targets'>,
+): StatusDraft {
+  const generation = observedGeneration(outcome);
+  const condition = conditionsAt(generation);
+  const { acceptance, paused } = outcome;
+  const states = targets.of(outcome.key);
+  const applied = appliedState(outcome, states);
+  const own = ready(acceptance, stored);
+  const isReady = own[0] === 'True' && applied.status !== 'True' ? applied : null;
+  const drift = driftState(states ?? []);
+  return {
+    observedGeneration: generation,
+    fields: states === null ? {} : { databases: states.map(databaseField) },
+    conditions: [
+      condition('Accepted', acceptance.status, acceptance.reason, acceptance.message),
+      condition('Applied', applied.status, applied.reason, applied.message),
+      ...(drift === null ? [] : [condition('Drift', drift.status, drift.reason, drift.message)]),
+      isReady === null
+        ? condition('Ready', own[0], own[1], own[0] === 'True' ? 'accepted, and in the tables of the engines' : own[2])
+        : condition('Ready', isReady.status, isReady.reason, isReady.message),
+      ...stalled(acceptance, condition),
+      ...(paused ? [pausedCondition(outcome)] : []),
+    ],
+  };
+}
+
+type State = Pick<ConditionDraft, 'status' | 'reason' | 'message'>;
+
+function appliedState(
+  { acceptance, paused, resource }: GroupsOutcome,
+  states: readonly GroupTargetState[] | null,
+): State {
+  if (acceptance.status !== 'True') {
+    return {
+      status: acceptance.status,
+      reason: acceptance.reason,
+      message: 'what was applied before stays in the tables',
+    };
+  }
+  if (paused)
+    return { status: 'Unknown', reason: 'Paused', message: 'nothing is written while the resource is paused' };
+  if (states === null) return { status: 'Unknown', reason: 'Pending', message: 'the tables are not written yet' };
+  const failed = states.filter(({ failure }) => failure !== null);
+  const [first] = failed;
+  if (first?.failure != null) {
+    const listed = failed
+      .slice(0, MAX_LISTED)
+      .map(({ database, failure }) => `${nameOf(database)}: ${failure?.message}`);
+    const more = failed.length > MAX_LISTED ? `; ${failed.length - MAX_LISTED} more` : '';
+    return { status: 'False', reason: first.failure.reason, message: `${listed.join('; ')}${more}` };
+  }
+  const count = states.length === 1 ? 'one database' : `${states.length} databases`;
+  const message = `generation ${resource.metadata.generation} is in the tables of ${count}`;
+  return { status: 'True', reason: 'Applied', message };
+}
+
+function driftState(states: readonly GroupTargetState[]): State | null {
+  const drifted = states.filter(({ drift }) => drift !== null && !drift.repaired);
+  const [last] = drifted.length > 0 ? drifted : states.filter(({ drift }) => drift !== null);
+  if (last?.drift == null) return states.length === 0 ? null : inStep;
+  const { at, count, differences } = last.drift;
+  const more = count > differences.length ? `, and ${count - differences.length} more` : '';
+  const what = `${nameOf(last.database)}: ${differences.join('; ')}${more}`;
+  return drifted.length > 0
+    ? {
+        status: 'True',
+        reason: 'Changed',
+        message: `somebody else changed ${what}; put it back, or declare it (noticed ${at})`,
+      }
+    : { status: 'False', reason: 'Repaired', message: `somebody else had changed ${what}; put right ${at}` };
+}
+
+const inStep: State = { status: 'False', reason: 'InStep', message: 'nobody else changed what is declared' };
+
+const nameOf = (database: string | null): string => database ?? "the gateway's own database";
+
+function databaseField({
+  database,
+  environment,
+  appliedGeneration,
+  groups,
+  selectors,
+  drift,
+  failure,
+}: GroupTargetState) {
+  return {
+    ...(database === null ? {} : { name: database }),
+    environment,
+    ...(appliedGeneration === null ? {} : { appliedGeneration }),
+    groups,
+    selectors,
+    ...(drift === null
+      ? {}
+      : { drift: { at: drift.at, repaired: drift.repaired, rows: drift.count, differences: drift.differences } }),
+    ...(failure === null ? {} : { failure: failure.message }),
+  };
+}
+
+/** Schemas of the fields of the status. */
+export const statusProperties = {
+  databases: {
+    type: 'array',
+    description: 'What is in the tables, by database.',
+    'x-kubernetes-list-type': 'atomic',
+    items: {
+      type: 'object',
+      description: 'One database.',
+      required: ['environment', 'groups', 'selectors'],
+      properties: {
+        name: { type: 'string', description: "As useSchema names it; left out for the gateway's own." },
+        environment: { type: 'string', description: 'Environment of the groups.' },
+        appliedGeneration: {
+          type: 'integer',
+          format: 'int64',
+          description: 'Generation of the spec that is in the tables.',
+        },
+        groups: { type: 'integer', format: 'int32', description: 'Rows of groups.' },
+        selectors: { type: 'integer', format: 'int32', description: 'Rows of selectors.' },
+        drift: {
+          type: 'object',
+          description: 'What somebody else changed since that generation was applied.',
+          required: ['at', 'repaired', 'rows', 'differences'],
+          properties: {
+            at: { type: 'string', format: 'date-time', description: 'When it was noticed.' },
+            repaired: { type: 'boolean', description: 'Whether it was put right.' },
+            rows: { type: 'integer', format: 'int32', description: 'How many rows differed.' },
+            differences: {
+              type: 'array',
+              description: 'Some of them in words.',
+              'x-kubernetes-list-type': 'atomic',
+              items: { type: 'string' },
+            },
+          },
+        },
+        failure: { type: 'string', description: 'Why the present generation is not there.' },
+      },
+    },
+  },
+};

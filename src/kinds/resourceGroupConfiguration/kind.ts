@@ -1,0 +1,50 @@
+import { isSameOutcome } from '../outcome.ts';
+import { conditionColumn, type ResourceKind } from '../resourceKind.ts';
+import { groupsExport } from './groupsExport.ts';
+import { groupsFindings } from './groupsFindings.ts';
+import type { GroupsOutcome } from './groupsOutcome.ts';
+import { GroupsProgram } from './groupsProgram.ts';
+import { groupsStatus, statusProperties } from './groupsStatus.ts';
+import { RESOURCE_GROUP_CONFIGURATION, RESOURCE_GROUP_CONFIGURATIONS, ResourceGroupConfigurationSpec } from './spec.ts';
+import { groupsProblems } from './validation.ts';
+
+/** Resource groups of engines (docs/resource-groups.md#as-a-resource). */
+export const resourceGroupConfiguration: ResourceKind<GroupsOutcome> = {
+  kind: RESOURCE_GROUP_CONFIGURATION,
+  plural: RESOURCE_GROUP_CONFIGURATIONS,
+  singular: 'resourcegroupconfiguration',
+  shortName: 'rgc',
+  description: 'ResourceGroupConfiguration declares resource groups and selectors of engines.',
+  spec: ResourceGroupConfigurationSpec,
+  objectRules: [],
+  statusProperties,
+  columns: [
+    { name: 'Environment', type: 'string', jsonPath: '.spec.environment', description: 'Environment of the engines.' },
+    conditionColumn('Applied', 'The tables have what is declared.'),
+    conditionColumn('Drift', 'Somebody else changed what is declared.'),
+    conditionColumn('Ready', 'Accepted, and in the tables.'),
+  ],
+  selectableFields: ['.spec.environment', '.spec.gatewayClassName'],
+  example: {
+    environment: 'production',
+    rootGroups: [{ name: 'global', softMemoryLimit: '80%', hardConcurrencyLimit: 100, maxQueued: 1_000 }],
+    selectors: [{ group: 'global' }],
+  },
+  ownAccess: {
+    verbs: ['get', 'list', 'watch', 'patch'],
+    why: 'Resource groups are followed; REST writes to groups of a resource apply (patch) it.',
+  },
+  gauge: { name: 'resource_group_configurations', help: 'Resources that declare resource groups.' },
+  specProblems: groupsProblems,
+  findings: groupsFindings,
+  exported: groupsExport,
+  program: (settings) => new GroupsProgram(settings),
+  isSame: isSameOutcome,
+  status: groupsStatus,
+  endedAnnotations: () => [],
+  rows: null,
+  isRequired: false,
+  hasUniqueNames: false,
+  hasCounts: false,
+  few: true,
+};

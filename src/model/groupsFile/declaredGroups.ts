@@ -1,0 +1,109 @@
+import type { ResourceGroupColumns } from '../resourceGroup.ts';
+import type { SelectorText } from '../selector.ts';
+import type { FileGroup, FileSelector } from './groupFields.ts';
+import type { GroupsFile } from './storedGroups.ts';
+
+/** A group as it is to be stored, wherever its row is. */
+export interface DeclaredGroup {
+  /** Such as `global.adhoc`. */
+  readonly path: string;
+  /** Null: a root. */
+  readonly parentPath: string | null;
+  readonly columns: Omit<ResourceGroupColumns, 'parent' | 'environment'>;
+}
+
+/** A selector as it is to be stored. */
+export interface DeclaredSelector {
+  /** Path of its group. */
+  readonly path: string;
+  readonly priority: number;
+  readonly texts: Readonly<Record<SelectorText, string | null>>;
+}
+
+/** The content of a file as rows of the tables that engines read. */
+export interface DeclaredRows {
+  /** Each after its parent. */
+  readonly groups: readonly DeclaredGroup[];
+  /** Highest priority first. */
+  readonly selectors: readonly DeclaredSelector[];
+  /** Value of the global property; null: none is declared. */
+  readonly cpuQuotaPeriod: string | null;
+}
+
+/**
+ * The rows of a file that `checkGroupsFile` finds no problem in. Engines try selectors by priority, so that each has a lower
+ * one than those before it.
+ * @param firstPriority priority of the first selector; null: their number
+ */
+export function declaredRows(file: GroupsFile, firstPriority: number | null): DeclaredRows {
+  const groups: DeclaredGroup[] = [];
+  addGroups(file.rootGroups, null, groups);
+  const highest = highestPriority(file, firstPriority);
+  return {
+    groups,
+    selectors: file.selectors.map((selector, index) => declaredSelector(selector, highest - index)),
+    cpuQuotaPeriod: file.cpuQuotaPeriod ?? null,
+  };
+}
+
+/**
+ * Priority of the first selector; each further one has one less.
+ * @param firstPriority what the resource says; null: nothing
+ */
+export function highestPriority({ selectors }: Pick<GroupsFile, 'selectors'>, firstPriority: number | null): number {
+  return firstPriority ?? selectors.length;
+}
+
+/** What a group without a limit of memory gets where the column must have one: it is never reached. */
+export const ALL_MEMORY = '100%';
+
+/** No rows: what there is of a resource that is gone. */
+export const noRows: DeclaredRows = { groups: [], selectors: [], cpuQuotaPeriod: null };
+
+/** The root group of a path. */
+export function rootOf(path: string): string {
+  const end = path.indexOf('.');
+  return end === -1 ? path : path.slice(0, end);
+}
+
+function addGroups(groups: readonly FileGroup[], parentPath: string | null, rows: DeclaredGroup[]): void {
+  for (const group of groups) {
+    const path = parentPath === null ? group.name : `${parentPath}.${group.name}`;
+    rows.push({ path, parentPath, columns: columnsOf(group) });
+    addGroups((group.subGroups ?? []) as readonly FileGroup[], path, rows);
+  }
+}
+
+/** Columns of a group of a checked file. */
+export function columnsOf(group: FileGroup): DeclaredGroup['columns'] {
+  return {
+    name: group.name,
+    softMemoryLimit: group.softMemoryLimit ?? null,
+    maxQueued: group.maxQueued ?? 0,
+    softConcurrencyLimit: group.softConcurrencyLimit ?? null,
+    hardConcurrencyLimit: group.hardConcurrencyLimit ?? group.maxRunning ?? 0,
+    schedulingPolicy: group.schedulingPolicy ?? null,
+    schedulingWeight: group.schedulingWeight ?? null,
+    jmxExport: group.jmxExport ?? null,
+    softCpuLimit: group.softCpuLimit ?? null,
+    hardCpuLimit: group.hardCpuLimit ?? null,
+  };
+}
+
+function declaredSelector(selector: FileSelector, priority: number): DeclaredSelector {
+  const json = (value: unknown): string | null => (value == null ? null : JSON.stringify(value));
+  return {
+    path: selector.group,
+    priority,
+    texts: {
+      userRegex: selector.user ?? null,
+      sourceRegex: selector.source ?? null,
+      queryType: selector.queryType ?? null,
+      clientTags: json(selector.clientTags),
+      selectorResourceEstimate: json(selector.selectorResourceEstimate),
+      userGroupRegex: selector.userGroup ?? null,
+      originalUserRegex: selector.originalUser ?? null,
+      authenticatedUserRegex: selector.authenticatedUser ?? null,
+    },
+  };
+}

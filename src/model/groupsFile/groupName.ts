@@ -1,0 +1,36 @@
+/** A variable in the name of a group, which stands for what the query has. */
+const variable = /\$\{([a-zA-Z][a-zA-Z0-9]*)\}/g;
+
+/** Names of the variables of a group's name or path, in their order. */
+export function variablesOf(text: string): readonly string[] {
+  return [...text.matchAll(variable)].map(([, name = '']) => name);
+}
+
+/** What is wrong with the name of a group (Trino: `ResourceGroupNameTemplate`); null when it is fine. */
+export function groupNameProblem(name: string): string | null {
+  if (name.includes('.')) return 'must not hold a dot, which separates a group from its parent';
+  if (/[${}]/.test(name.replaceAll(variable, ''))) {
+    return `must hold $, { and } only in variables such as \${USER}`;
+  }
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what it looks for
+  return /[\x00-\x1f\x7f]/.test(name) ? 'must not hold control characters' : null;
+}
+
+/**
+ * A path of groups with its variables replaced.
+ * @returns its parts; or the variable that has no value, or the part that would be empty
+ */
+export function expandedPath(
+  path: string,
+  values: ReadonlyMap<string, string>,
+): { readonly parts: readonly string[] } | { readonly unresolved: string } | { readonly emptyPart: string } {
+  const parts: string[] = [];
+  for (const part of path.split('.')) {
+    const unresolved = variablesOf(part).find((name) => !values.has(name));
+    if (unresolved !== undefined) return { unresolved };
+    const text = part.replaceAll(variable, (_, name: string) => values.get(name) ?? '');
+    if (text === '') return { emptyPart: part };
+    parts.push(text);
+  }
+  return { parts };
+}

@@ -1,0 +1,295 @@
+import { engineDurationMs, engineSizeBytes } from '../engineUnits.ts';
+import type { Problem } from '../errors.ts';
+import { javaRegexProblem } from '../javaRegex/javaRegexProblem.ts';
+import { isQueryType, queryTypes } from '../selector.ts';
+import {
+  checkFileGroup,
+  checkFileSelector,
+  checkGroupsFileFields,
+  type FileGroup,
+  type FileSelector,
+  resourceEstimates,
+} from './groupFields.ts';
+import { groupNameProblem, variablesOf } from './groupName.ts';
+import { GroupTree } from './groupTree.ts';
+import { memoryLimitProblem, percentage } from './memoryLimit.ts';
+import { shadowWarnings } from './shadowedSelectors.ts';
+
+/** Deepest nesting of groups; each level is a part of a name that people read. */
+const MAX_DEPTH = 32;
+/** Most mistakes, and most warnings, of one file. */
+const MAX_FINDINGS = 100;
+
+/** What is wrong with a file of resource groups. `field` is a path such as `rootGroups[0].subGroups[1].name`. */
+export interface GroupsFileCheck {
+  /** What the engine refuses, or runs no query with. */
+  readonly problems: readonly Problem[];
+  /** What it loads and is hardly meant. */
+  readonly warnings: readonly Problem[];
+}
+
+/**
+ * Checks the content of a file of the engine's file-based resource group manager as that does (Trino: `ManagerSpec`,
+ * `ResourceGroupSpec`, `SelectorSpec`, `StaticSelector` and `AbstractResourceConfigurationManager`), and for what it would not
+ * say: selectors that no query reaches, groups that no selector leads to, limits that cannot be reached.
+ * @param withShadows whether selectors are compared with each other, which takes up to seconds for thousands of them
+ */
+export function checkGroupsFile(value: unknown, withShadows = true): GroupsFileCheck {
+  const checked = checkGroupsFileFields(value);
+  if (!checked.ok) return { problems: checked.problems, warnings: [] };
+  const check = new FileCheck();
+  const { rootGroups, selectors, cpuQuotaPeriod, physicalDataScanQuotaPeriod } = checked.value;
+  check.period('cpuQuotaPeriod', cpuQuotaPeriod ?? null);
+  check.period('physicalDataScanQuotaPeriod', physicalDataScanQuotaPeriod ?? null);
+  if (physicalDataScanQuotaPeriod != null) check.newer('physicalDataScanQuotaPeriod');
+  check.groups('rootGroups', rootGroups, null, cpuQuotaPeriod != null, 1);
+  check.selectors(selectors, withShadows);
+  return { problems: check.problems.slice(0, MAX_FINDINGS), warnings: check.warnings.slice(0, MAX_FINDINGS) };
+}
+
+/** What a group has of the one around it. */
+interface Parent {
+  readonly group: FileGroup;
+  readonly path: string;
+}
+
+const policies = ['fair', 'weighted', 'weighted_fair', 'query_priority'];
+const hasWeights = (policy: string | null): boolean => policy === 'weighted' || policy === 'weighted_fair';
+const policyOf = ({ schedulingPolicy }: FileGroup): string | null => schedulingPolicy?.toLowerCase() ?? null;
+const hardLimit = ({ hardConcurrencyLimit, maxRunning }: FileGroup): number | null =>
+  hardConcurrencyLimit ?? maxRunning ?? null;
+
+class FileCheck {
+  readonly problems: Problem[] = [];
+  readonly warnings: Problem[] = [];
+  readonly #tree = new GroupTree();
+  #isWhole = true;
+
+  #refuse(field: string, message: string | null): void {
+    if (message !== null) this.problems.push({ field, message });
+  }
+
+  #warn(field: string, message: string): void {
+    this.warnings.push({ field, message });
+  }
+
+  /** Notes a field that came after the release whose tables and files this program knows. */
+  newer(field: string): void {
+    this.#warn(field, 'is read by releases after Trino 476 only; that and earlier ones refuse the whole file');
+  }
+
+  period(field: string, text: string | null): void {
+    if (text === null) return;
+    const period = engineDurationMs(text);
+    if (period === null) this.#refuse(field, 'must be a duration such as 1h');
+    else if (period === 0) this.#warn(field, 'is no time at all: limits of a period have no effect');
+  }
+
+  groups(field: string, values: readonly unknown[], parent: Parent | null, hasPeriod: boolean, depth: number): void {
+    const groups: FileGroup[] = [];
+    const names = new Set<string>();
+    for (const [index, value] of values.entries()) {
+      if (this.problems.length > MAX_FINDINGS) return;
+      const at = `${field}[${index}]`;
+      const checked = checkFileGroup(value);
+      if (!checked.ok) {
+        this.#isWhole = false;
+        for (const problem of checked.problems) this.#refuse(within(at, problem.field), problem.message);
+        continue;
+      }
+      const group = checked.value;
+      groups.push(group);
+      this.#refuse(`${at}.name`, groupNameProblem(group.name));
+      if (names.has(group.name)) {
+        this.#refuse(`${at}.name`, `is ${JSON.stringify(group.name)}, as another group's ${placeText(parent)}`);
+      }
+      names.add(group.name);
+      this.#limits(at, group, parent, hasPeriod);
+      const path = parent === null ? group.name : `${parent.path}.${group.name}`;
+      const subGroups = group.subGroups ?? [];
+      this.#tree.add(path, at, subGroups.length > 0);
+      if (depth === MAX_DEPTH && subGroups.length > 0) {
+        this.#isWhole = false;
+        this.#refuse(`${at}.subGroups`, `must not be nested deeper than ${MAX_DEPTH} groups`);
+      } else {
+        this.groups(`${at}.subGroups`, subGroups, { group, path }, hasPeriod, depth + 1);
+      }
+    }
+    if (parent !== null && groups.length === values.length) this.#weights(field, groups, parent);
+  }
+
+  #limits(at: string, group: FileGroup, parent: Parent | null, hasPeriod: boolean): void {
+    const { softMemoryLimit = null, softConcurrencyLimit = null, softCpuLimit = null, hardCpuLimit = null } = group;
+    if (softMemoryLimit !== null) this.#refuse(`${at}.softMemoryLimit`, memoryLimitProblem(softMemoryLimit));
+    const hard = hardLimit(group);
+    if (hard === null) this.#refuse(`${at}.hardConcurrencyLimit`, 'is required');
+    if (hard !== null && softConcurrencyLimit !== null && softConcurrencyLimit > hard) {
+      this.#refuse(`${at}.softConcurrencyLimit`, `is ${softConcurrencyLimit}, more than hardConcurrencyLimit ${hard}`);
+    }
+    if (group.hardConcurrencyLimit != null && group.maxRunning != null) {
+      this.#warn(`${at}.maxRunning`, 'has no effect beside hardConcurrencyLimit, whose former name it is');
+    }
+    if (group.maxQueued == null) {
+      this.#warn(`${at}.maxQueued`, 'is missing: 0, so that a query that cannot run at once is refused');
+    }
+    if (policyOf(group) !== null && !policies.includes(policyOf(group) ?? '')) {
+      this.#refuse(`${at}.schedulingPolicy`, `must be one of ${policies.join(', ')}`);
+    }
+    const times = { softCpuLimit, hardCpuLimit };
+    for (const [name, text] of Object.entries(times)) {
+      if (text === null) continue;
+      if (engineDurationMs(text) === null) this.#refuse(`${at}.${name}`, 'must be a duration such as 30m or 1h');
+      else if (!hasPeriod) this.#refuse(`${at}.${name}`, 'needs cpuQuotaPeriod, the period that it is about');
+    }
+    if (softCpuLimit !== null && hardCpuLimit === null) {
+      this.#refuse(`${at}.hardCpuLimit`, 'is required where softCpuLimit is given');
+    } else if ((engineDurationMs(softCpuLimit ?? '0s') ?? 0) > (engineDurationMs(hardCpuLimit ?? '') ?? Infinity)) {
+      this.#refuse(`${at}.softCpuLimit`, `is ${softCpuLimit}, more than hardCpuLimit ${hardCpuLimit}`);
+    }
+    if (group.hardPhysicalDataScanLimit != null) {
+      if (engineSizeBytes(group.hardPhysicalDataScanLimit) === null) {
+        this.#refuse(`${at}.hardPhysicalDataScanLimit`, 'must be a size such as 5TB');
+      }
+      this.newer(`${at}.hardPhysicalDataScanLimit`);
+    }
+    if (parent !== null) this.#withinParent(at, group, parent.group);
+  }
+
+  /** Limits that the parent's make useless, and what only the parent's policy allows. */
+  #withinParent(at: string, group: FileGroup, parent: FileGroup): void {
+    const [hard, parentHard] = [hardLimit(group), hardLimit(parent)];
+    if (hard !== null && parentHard !== null && hard > parentHard) {
+      this.#warn(`${at}.hardConcurrencyLimit`, `is ${hard}, which is never reached: its parent's is ${parentHard}`);
+    }
+    const [memory, parentMemory] = [percentage(group.softMemoryLimit ?? ''), percentage(parent.softMemoryLimit ?? '')];
+    if (memory !== null && parentMemory !== null && memory > parentMemory) {
+      this.#warn(
+        `${at}.softMemoryLimit`,
+        `is ${group.softMemoryLimit}, which is never reached: its parent's is ${parent.softMemoryLimit}`,
+      );
+    }
+    if (policyOf(parent) === 'query_priority' && policyOf(group) !== null && policyOf(group) !== 'query_priority') {
+      this.#refuse(`${at}.schedulingPolicy`, 'must be query_priority, as its parent has that');
+    }
+  }
+
+  /** Weights, which go with some policies of the parent only, and the sum of the limits. */
+  #weights(field: string, groups: readonly FileGroup[], { group: parent }: Parent): void {
+    const weighted = groups.flatMap(({ schedulingWeight }, index) => (schedulingWeight == null ? [] : [index]));
+    const [first] = weighted;
+    const policy = policyOf(parent);
+    if (first !== undefined && hasWeights(policy) && weighted.length < groups.length) {
+      const missing = groups.findIndex(({ schedulingWeight }) => schedulingWeight == null);
+      this.#refuse(
+        `${field}[${missing}].schedulingWeight`,
+        'is required, as other groups of the same parent have one: all of them, or none',
+      );
+    } else if (first !== undefined && !hasWeights(policy)) {
+      const at = `${field}[${first}].schedulingWeight`;
+      const needed = 'the parent needs schedulingPolicy weighted or weighted_fair';
+      if (policy === null) this.#warn(at, `has no effect: ${needed}`);
+      else this.#refuse(at, `is not possible with the schedulingPolicy ${policy} of the parent: ${needed}`);
+    }
+    const limits = groups.map(hardLimit);
+    const sum = limits.reduce<number>((total, limit) => total + (limit ?? 0), 0);
+    const most = hardLimit(parent);
+    // A name with variables stands for any number of groups.
+    const isCounted = groups.length > 0 && groups.every(({ name }) => variablesOf(name).length === 0);
+    if (isCounted && most !== null && sum < most) {
+      this.#warn(
+        field,
+        `may run ${sum} queries together, so that hardConcurrencyLimit ${most} of the group above is never reached`,
+      );
+    }
+  }
+
+  selectors(values: readonly unknown[], withShadows: boolean): void {
+    const selectors: { readonly at: string; readonly selector: FileSelector }[] = [];
+    for (const [index, value] of values.entries()) {
+      if (this.problems.length > MAX_FINDINGS) return;
+      const at = `selectors[${index}]`;
+      const checked = checkFileSelector(value);
+      if (!checked.ok) {
+        for (const problem of checked.problems) this.#refuse(within(at, problem.field), problem.message);
+        continue;
+      }
+      this.#selector(at, checked.value);
+      selectors.push({ at, selector: checked.value });
+    }
+    // What is wrong elsewhere would only be repeated.
+    if (this.problems.length > 0) return;
+    if (values.length === 0) this.#warn('selectors', 'is empty: the engine refuses every query');
+    if (withShadows) this.warnings.push(...shadowWarnings(selectors));
+    for (const { at, path } of this.#tree.unused()) {
+      this.#warn(at, `has no selector that leads to ${JSON.stringify(path)}, or below it: no query runs in it`);
+    }
+  }
+
+  #selector(at: string, selector: FileSelector): void {
+    for (const field of regexFields) {
+      const regex = selector[field];
+      if (regex != null) this.#refuse(`${at}.${field}`, javaRegexProblem(regex));
+    }
+    if (selector.queryType != null && !isQueryType(selector.queryType)) {
+      this.#refuse(`${at}.queryType`, `must be one of ${queryTypes.join(', ')}`);
+    }
+    const estimate = selector.selectorResourceEstimate ?? {};
+    for (const [name, read, what] of resourceEstimates) {
+      const range = estimate[name] ?? {};
+      for (const end of ['min', 'max'] as const) {
+        const text = range[end];
+        if (text != null && read(text) === null) {
+          this.#refuse(`${at}.selectorResourceEstimate.${name}.${end}`, `must be ${what}`);
+        }
+      }
+    }
+    this.#group(at, selector);
+  }
+
+  #group(at: string, selector: FileSelector): void {
+    const field = `${at}.group`;
+    for (const part of selector.group.split('.')) {
+      const problem = part === '' ? 'must not have an empty part between dots' : groupNameProblem(part);
+      if (problem !== null) {
+        this.#refuse(field, problem);
+        return;
+      }
+    }
+    const defined = new Set(['USER', 'SOURCE']);
+    for (const name of namingFields) {
+      for (const [, variable = ''] of (selector[name] ?? '').matchAll(namedGroup)) {
+        if (defined.has(variable)) this.#refuse(`${at}.${name}`, `defines the variable ${variable} a second time`);
+        defined.add(variable);
+      }
+    }
+    const unknown = variablesOf(selector.group).filter((variable) => !defined.has(variable));
+    if (unknown.length > 0) {
+      const names = [...new Set(unknown)].join(', ');
+      const source = 'a named group of user, originalUser, authenticatedUser or source';
+      this.#refuse(
+        field,
+        `has the variable ${names}, which no condition defines: USER and SOURCE are there, and ${source}`,
+      );
+    }
+    if (!this.#isWhole) return;
+    const absent = this.#tree.absentPart(selector.group);
+    if (absent !== null) this.#refuse(field, `leads nowhere: there is no group ${JSON.stringify(absent)}`);
+    else if (!this.#tree.use(selector.group)) {
+      this.#warn(field, 'has sub-groups: the engine refuses its queries as soon as one of these has had a query');
+    }
+  }
+}
+
+const regexFields = ['user', 'userGroup', 'originalUser', 'authenticatedUser', 'source'] as const;
+/** Those whose named groups are variables of the group's name. */
+const namingFields = ['user', 'originalUser', 'authenticatedUser', 'source'] as const;
+/** As the engine looks for them in an expression. */
+const namedGroup = /\(\?<([a-zA-Z][a-zA-Z0-9]*)>/g;
+
+function within(at: string, field: string): string {
+  return field === '' ? at : `${at}.${field}`;
+}
+
+function placeText(parent: Parent | null): string {
+  return parent === null ? 'among the root groups' : 'under the same parent';
+}

@@ -1,0 +1,174 @@
+import type { Problem } from '../errors.ts';
+import type { Alternatives, PatternNode } from '../javaRegex/pattern.ts';
+import { PatternError, parsePattern } from '../javaRegex/patternParser.ts';
+import { WholeMatch } from '../javaRegex/wholeMatch.ts';
+import { type FileSelector, resourceEstimates } from './groupFields.ts';
+
+/** Deepest nesting of an expression that is looked into. */
+const MAX_DEPTH = 50;
+/** Most texts that an expression may stand for to be taken as a list of them. */
+const MAX_TEXTS = 64;
+/** Most comparisons of selectors, and most matches of expressions, of one file: what is left is not warned of. */
+const MAX_COMPARISONS = 500_000;
+const MAX_MATCHES = 20_000;
+
+/** A selector with its field in the file. */
+interface PlacedSelector {
+  readonly at: string;
+  readonly selector: FileSelector;
+}
+
+/**
+ * Warns of selectors that no query reaches, as one before them takes all that they would match. Only what is certain: an
+ * expression that is the same, that matches any text, or that matches each of the few texts that the later one stands for.
+ * @param selectors whose expressions compile, in the order in which they are tried
+ */
+export function shadowWarnings(selectors: readonly PlacedSelector[]): readonly Problem[] {
+  const warnings: Problem[] = [];
+  const expressions = new Expressions();
+  const before: PlacedSelector[] = [];
+  let comparisons = 0;
+  for (const placed of selectors) {
+    if (hasEmptyRange(placed.selector)) {
+      const message = 'has a range whose min is above its max: no query matches';
+      warnings.push({ field: `${placed.at}.selectorResourceEstimate`, message });
+      continue;
+    }
+    const shadow = before.find((other) => {
+      comparisons += 1;
+      return comparisons <= MAX_COMPARISONS && covers(other.selector, placed.selector, expressions);
+    });
+    if (shadow === undefined) before.push(placed);
+    else warnings.push({ field: placed.at, message: `is never reached: ${shadow.at} takes all that it would match` });
+  }
+  return warnings;
+}
+
+/** Whether every query that `later` matches is matched by `first`. */
+function covers(first: FileSelector, later: FileSelector, expressions: Expressions): boolean {
+  return (
+    // Every query has a user, and an original one.
+    expressions.cover(first.user, later.user, true) &&
+    expressions.cover(first.originalUser, later.originalUser, true) &&
+    expressions.cover(first.authenticatedUser, later.authenticatedUser, false) &&
+    expressions.cover(first.source, later.source, false) &&
+    expressions.cover(first.userGroup, later.userGroup, false) &&
+    (first.queryType == null || first.queryType.toUpperCase() === later.queryType?.toUpperCase()) &&
+    (first.clientTags ?? []).every((tag) => (later.clientTags ?? []).includes(tag)) &&
+    resourceEstimates.every(([name, read]) => {
+      const [wide, narrow] = [rangeOf(first, name, read), rangeOf(later, name, read)];
+      if (wide === null) return true;
+      return narrow !== null && wide.min <= narrow.min && wide.max >= narrow.max;
+    })
+  );
+}
+
+/** A range of an estimate; null: none is asked for. */
+function rangeOf(
+  { selectorResourceEstimate }: FileSelector,
+  name: (typeof resourceEstimates)[number][0],
+  read: (text: string) => number | null,
+): { readonly min: number; readonly max: number } | null {
+  const range = selectorResourceEstimate?.[name];
+  if (range == null) return null;
+  const end = (text: string | null | undefined, open: number) => (text == null ? open : (read(text) ?? open));
+  return { min: end(range.min, Number.NEGATIVE_INFINITY), max: end(range.max, Number.POSITIVE_INFINITY) };
+}
+
+function hasEmptyRange(selector: FileSelector): boolean {
+  return resourceEstimates.some(([name, read]) => {
+    const range = rangeOf(selector, name, read);
+    return range !== null && range.min > range.max;
+  });
+}
+
+/** What is known of the expressions of a file. */
+class Expressions {
+  readonly #compiled = new Map<
+    string,
+    { readonly match: WholeMatch | null; readonly texts: readonly string[] | 'any' | null }
+  >();
+  #matches = 0;
+
+  /**
+   * Whether `first` holds wherever `later` does; null and undefined: no condition.
+   * @param isPresent whether every query has the value
+   */
+  cover(first: string | null | undefined, later: string | null | undefined, isPresent: boolean): boolean {
+    if (first == null || first === later) return true;
+    const { match, texts } = this.#of(first);
+    if (texts === 'any') return isPresent || later != null;
+    if (later == null || match === null) return false;
+    const narrow = this.#of(later).texts;
+    if (narrow === null || narrow === 'any') return false;
+    this.#matches += narrow.length;
+    return this.#matches <= MAX_MATCHES && narrow.every((text) => match.matches(text));
+  }
+
+  #of(regex: string) {
+    const present = this.#compiled.get(regex);
+    if (present !== undefined) return present;
+    const expression = { match: compiled(regex), texts: textsOf(regex) };
+    this.#compiled.set(regex, expression);
+    return expression;
+  }
+}
+
+/** Null where it cannot be matched here. */
+function compiled(regex: string): WholeMatch | null {
+  try {
+    return new WholeMatch(regex);
+  } catch (error) {
+    if (error instanceof PatternError) return null;
+    throw error;
+  }
+}
+
+/** The texts that an expression stands for; `any`: any text of one line, as all of these values are; null: others. */
+function textsOf(regex: string): readonly string[] | 'any' | null {
+  try {
+    return textsOfAlternatives(parsePattern(regex, MAX_DEPTH));
+  } catch (error) {
+    if (error instanceof PatternError) return null;
+    throw error;
+  }
+}
+
+function textsOfAlternatives({ branches }: Alternatives): readonly string[] | 'any' | null {
+  const texts: string[] = [];
+  for (const branch of branches) {
+    const ofBranch = textsOfSequence(branch);
+    if (ofBranch === null) return null;
+    if (ofBranch === 'any') return 'any';
+    texts.push(...ofBranch);
+    if (texts.length > MAX_TEXTS) return null;
+  }
+  return texts;
+}
+
+function textsOfSequence(pieces: readonly PatternNode[]): readonly string[] | 'any' | null {
+  let texts: readonly string[] = [''];
+  for (const piece of pieces) {
+    const ofPiece = textsOfPiece(piece);
+    if (ofPiece === 'any' && pieces.length === 1) return 'any';
+    if (ofPiece === null || ofPiece === 'any') return null;
+    texts = texts.flatMap((start) => ofPiece.map((end) => start + end));
+    if (texts.length > MAX_TEXTS) return null;
+  }
+  return texts;
+}
+
+function textsOfPiece(piece: PatternNode): readonly string[] | 'any' | null {
+  switch (piece.kind) {
+    case 'character':
+      return [String.fromCodePoint(piece.codePoint)];
+    case 'group':
+      return ['capturing', 'named', 'plain'].includes(piece.form) ? textsOfAlternatives(piece.body) : null;
+    case 'repetition': {
+      const isAny = piece.of.kind === 'dot' && piece.minimum === 0 && piece.maximum === Number.POSITIVE_INFINITY;
+      return isAny ? 'any' : null;
+    }
+    default:
+      return null;
+  }
+}

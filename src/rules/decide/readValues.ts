@@ -1,0 +1,130 @@
+import { literalText } from '../compile/requestExpressions.ts';
+import { headerSource } from '../compile/requestValues.ts';
+import type { RuleRequest } from '../decision.ts';
+import { Evaluation, EvaluationError, systemSources } from '../evaluation.ts';
+import type { Expression, Statement } from '../language/ast.ts';
+import { childrenOf, partsOf } from '../language/children.ts';
+import { CompileBudget } from '../language/compileBudget.ts';
+import { parse } from '../language/parser.ts';
+import { compileProgram } from '../language/program.ts';
+import type { CompileContext } from '../language/scope.ts';
+import { CompileError } from '../language/source.ts';
+import type { MethodTable } from '../library/methodTable.ts';
+import { defaultRuleLimits } from '../limits.ts';
+import { QueryObject, queryMethods } from '../objects/query.ts';
+import { RequestObject, requestMethods } from '../objects/request.ts';
+import { UserObject, userMethods } from '../objects/user.ts';
+import { JavaMap } from '../values/collections.ts';
+import { javaText } from '../values/text.ts';
+
+/** Something that a condition reads of a request, with its value. */
+export interface ReadValue {
+  /** As in the condition, e.g. `request.getHeader("X-Engine-Source")`. */
+  readonly expression: string;
+  /** Text in quotes, `null`, a number, true or false, a list; cut at 200 characters. */
+  readonly value: string;
+  /** Where the value is from, e.g. `header:x-engine-source`, `user`, `queryType`; null where that is not known. */
+  readonly source: string | null;
+}
+
+/** Values of one condition, at most. */
+const MAX_VALUES = 20;
+const MAX_TEXT = 200;
+
+/**
+ * The values of a request that a condition reads: each call or property of the objects of the request, of its user and of
+ * its query whose arguments are literals. Empty for a condition that does not compile.
+ */
+export function readValues(condition: string, request: RuleRequest, context: CompileContext): readonly ReadValue[] {
+  const reader = new ValueReader(request, context);
+  try {
+    for (const statement of parse(condition, new CompileBudget()).statements) reader.addStatement(statement);
+  } catch (error) {
+    if (!(error instanceof CompileError)) throw error;
+  }
+  return [...reader.values.values()];
+}
+
+class ValueReader {
+  /** By their expression. */
+  readonly values = new Map<string, ReadValue>();
+  readonly #tables: ReadonlyMap<string, MethodTable>;
+  readonly #context: CompileContext;
+  readonly #request: RuleRequest;
+
+  constructor(request: RuleRequest, context: CompileContext) {
+    const { names } = context;
+    this.#request = request;
+    this.#context = context;
+    this.#tables = new Map([
+      ['request', requestMethods],
+      [names.requestUserObject, userMethods],
+      [names.queryPropertiesObject, queryMethods],
+    ]);
+  }
+
+  addStatement(statement: Statement): void {
+    const { expressions, statements } = partsOf(statement);
+    for (const expression of expressions) this.#add(expression);
+    for (const inner of statements) this.addStatement(inner);
+  }
+
+  #add(expression: Expression): void {
+    if (this.values.size >= MAX_VALUES) return;
+    const text = this.#textOf(expression);
+    if (text === null) for (const child of childrenOf(expression)) this.#add(child);
+    else if (!this.values.has(text)) {
+      const value = this.#valueOf(text);
+      if (value !== null) this.values.set(text, { expression: text, value, source: this.#sourceOf(expression) });
+    }
+  }
+
+  /** What reads a value, in one line; null for other expressions. */
+  #textOf(expression: Expression): string | null {
+    if (expression.type !== 'property' && expression.type !== 'call') return null;
+    const { target, name } = expression;
+    if (target.type !== 'name' || !this.#tables.has(target.name)) return null;
+    if (expression.type === 'property') return `${target.name}.${name}`;
+    const args = expression.args.map((arg) => (arg.type === 'literal' ? literalOf(arg.value) : null));
+    return args.includes(null) ? null : `${target.name}.${name}(${args.join(', ')})`;
+  }
+
+  #valueOf(text: string): string | null {
+    const { user, queryProperties } = this.#request;
+    const objects = {
+      request: new RequestObject(this.#request),
+      state: new JavaMap(),
+      result: new JavaMap(),
+      user: user === null ? undefined : new UserObject(user),
+      query: queryProperties === null ? undefined : new QueryObject(queryProperties),
+    };
+    const e = new Evaluation(objects, defaultRuleLimits, systemSources);
+    try {
+      const value = compileProgram(text, this.#context).run(e);
+      const shown = typeof value === 'string' ? JSON.stringify(value) : javaText(value, e);
+      return shown.length > MAX_TEXT ? `${shown.slice(0, MAX_TEXT)}…` : shown;
+    } catch (error) {
+      if (error instanceof EvaluationError) return `fails: ${error.message}`.slice(0, MAX_TEXT);
+      if (error instanceof CompileError) return null;
+      throw error;
+    }
+  }
+
+  #sourceOf(expression: Expression): string | null {
+    if (expression.type !== 'property' && expression.type !== 'call') return null;
+    const { target, name } = expression;
+    const table = target.type === 'name' ? this.#tables.get(target.name) : undefined;
+    const overloads = expression.type === 'property' ? table?.getter(name) : table?.get(name);
+    const dependsOn = overloads?.methods[0]?.dependsOn;
+    if (typeof dependsOn === 'object') return dependsOn.reads;
+    const [first] = expression.type === 'call' ? expression.args : [];
+    const header = dependsOn === 'header' && first !== undefined ? literalText(first) : null;
+    return header === null ? null : headerSource(header);
+  }
+}
+
+/** A literal as it is written; null for one that has no short form. */
+function literalOf(value: unknown): string | null {
+  if (typeof value === 'string') return value.length > MAX_TEXT ? null : JSON.stringify(value);
+  return value === null || typeof value === 'boolean' || typeof value === 'number' ? String(value) : null;
+}

@@ -1,0 +1,104 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { AuditEntry, AuditRepository } from './audit.ts';
+
+/** What waits at most, in characters of entries, and in entries. */
+const MAX_WAITING_CHARACTERS = 8_000_000;
+const MAX_WAITING = 10_000;
+/** Entries of one writing. */
+const BATCH = 50;
+/** Time before the next try while the database is unavailable, in milliseconds. */
+const RETRY_MS = 1_000;
+/** After so many entries of this process it looks whether there are too many. */
+const TRIM_AFTER = 500;
+
+/** What a writer of the audit works with. */
+export interface AuditWriterOptions {
+  readonly repository: Pick<AuditRepository, 'insert' | 'deleteBeyond'>;
+  /** `audit.maxEntries`, as it is now. */
+  readonly maxEntries: () => number;
+  readonly logger: Logger;
+  readonly retryMs?: number;
+}
+
+/**
+ * Writes entries of the audit in the background, in their order. While the database is unavailable they wait in memory, up to a
+ * bound: beyond it, and where the process ends before the database is back, only the log has them.
+ */
+export class AuditWriter {
+  readonly #options: AuditWriterOptions;
+  readonly #waiting: AuditEntry[] = [];
+  readonly #stop = new AbortController();
+  #characters = 0;
+  #writing: Promise<void> | null = null;
+  #sinceTrim = 0;
+  #dropped = 0;
+
+  constructor(options: AuditWriterOptions) {
+    this.#options = options;
+  }
+
+  /** Takes an entry. Never throws, never waits. */
+  add(entry: AuditEntry): void {
+    const size = sizeOf(entry);
+    if (this.#waiting.length >= MAX_WAITING || this.#characters + size > MAX_WAITING_CHARACTERS) {
+      if (this.#dropped === 0) this.#options.logger.warn('the audit has no room for more; the log has what it lacks');
+      this.#dropped += 1;
+      return;
+    }
+    this.#waiting.push(entry);
+    this.#characters += size;
+    this.#writing ??= this.#writeAll().finally(() => {
+      this.#writing = null;
+    });
+  }
+
+  /** Writes what waits, for a time at most, and ends. */
+  async close(timeoutMs: number): Promise<void> {
+    const over = sleep(timeoutMs, undefined, { ref: false });
+    await Promise.race([this.#writing, over]);
+    this.#stop.abort();
+    await this.#writing;
+    if (this.#waiting.length === 0) return;
+    this.#options.logger.warn(
+      { entries: this.#waiting.length },
+      'entries of the audit could not be written to the database; the log has them',
+    );
+  }
+
+  async #writeAll(): Promise<void> {
+    const { repository, logger, retryMs = RETRY_MS } = this.#options;
+    let isFailing = false;
+    while (this.#waiting.length > 0 && !this.#stop.signal.aborted) {
+      const batch = this.#waiting.slice(0, BATCH);
+      try {
+        await repository.insert(batch);
+        this.#waiting.splice(0, batch.length);
+        for (const entry of batch) this.#characters -= sizeOf(entry);
+        if (isFailing || this.#dropped > 0) logger.info({ dropped: this.#dropped }, 'the audit is written again');
+        isFailing = false;
+        this.#dropped = 0;
+        await this.#trim(batch.length);
+      } catch (error) {
+        if (!isFailing) logger.warn({ err: error }, 'the audit cannot be written; its entries wait');
+        isFailing = true;
+        await sleep(retryMs, undefined, { signal: this.#stop.signal, ref: false }).catch(() => undefined);
+      }
+    }
+  }
+
+  /** Keeps a client that changes things again and again from filling the table until the retention runs. */
+  async #trim(written: number): Promise<void> {
+    this.#sinceTrim += written;
+    if (this.#sinceTrim < TRIM_AFTER) return;
+    this.#sinceTrim = 0;
+    const { repository, maxEntries, logger } = this.#options;
+    await repository
+      .deleteBeyond(maxEntries())
+      .catch((error: unknown) => logger.warn({ err: error }, 'old entries of the audit stay for now'));
+  }
+}
+
+function sizeOf({ before, after, object, call }: AuditEntry): number {
+  return 1_000 + (before?.length ?? 0) + (after?.length ?? 0) + object.length + (call?.length ?? 0);
+}

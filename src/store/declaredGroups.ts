@@ -1,0 +1,173 @@
+import type { Knex } from 'knex';
+import { GatewayError } from '../model/errors.ts';
+import { ALL_MEMORY, type DeclaredGroup, type DeclaredSelector } from '../model/groupsFile/declaredGroups.ts';
+import {
+  type GroupChanges,
+  type GroupTarget,
+  groupChanges,
+  isUnchanged,
+  PERIOD,
+} from '../model/groupsFile/groupChanges.ts';
+import type { GroupRows } from '../model/groupsFile/storedGroups.ts';
+import type { ResourceGroupRow } from '../model/resourceGroup.ts';
+import { PROPERTIES } from './globalProperties.ts';
+import type { DeclaredGroupTables } from './resourceGroupStore.ts';
+import { GROUPS, groupFromRow, groupToRow, ID } from './resourceGroups.ts';
+import { inTransaction, locked, type ResourceGroupTables } from './resourceGroupTables.ts';
+import { requireSelectorColumns, SELECTORS, selectorFromRow, selectorToRow } from './selectors.ts';
+
+type RawRow = Readonly<Record<string, unknown>>;
+
+/** Rows of one statement. */
+const BATCH = 500;
+
+/** Reads and writes what resources declare, a transaction each. */
+export function declaredGroups(tables: ResourceGroupTables): DeclaredGroupTables {
+  const dialect = tables.database.dialect.name;
+  const read = async (trx: Knex, isLocked: boolean): Promise<GroupRows> => {
+    // What another replica inserted while this one waited for its locks is in no answer to the statement that waited.
+    if (isLocked) await locked(trx(GROUPS).select(ID).orderBy(ID), dialect);
+    const groups = trx(GROUPS).select('*').orderBy(ID);
+    const groupRows: RawRow[] = await (isLocked ? locked(groups, dialect) : groups);
+    const selectorRows: RawRow[] = await trx(SELECTORS).select('*').orderBy('priority', 'desc');
+    const properties = await trx(PROPERTIES).select('name', 'value');
+    return { groups: groupRows.map(groupFromRow), selectors: selectorRows.map(selectorFromRow), properties };
+  };
+  const compare = async (trx: Knex, target: GroupTarget, isLocked: boolean): Promise<GroupChanges> =>
+    groupChanges(await read(trx, isLocked), await withMemoryLimits(trx, target));
+  return {
+    compare: (target) => inTransaction(tables, (trx) => compare(trx, target, false)),
+    apply: (target) =>
+      inTransaction(tables, async (trx) => {
+        const changes = await compare(trx, target, true);
+        if (!isUnchanged(changes)) await change(trx, target, changes);
+        return changes;
+      }).catch((error: unknown) => {
+        throw isDuplicate(error) ? takesNamesOnce(error) : error;
+      }),
+    requireColumns: (texts, prefix) =>
+      inTransaction(tables, async (trx) => {
+        const columns = new Set(Object.keys(await trx(SELECTORS).columnInfo()));
+        requireSelectorColumns(texts, columns, prefix);
+      }),
+  };
+}
+
+/** Rows are locked: only a key of the table itself can be in the way. */
+const isDuplicate = (error: unknown): error is GatewayError =>
+  error instanceof GatewayError && error.code === 'EG_CONFLICT' && error.field === 'name';
+
+function takesNamesOnce(cause: GatewayError): GatewayError {
+  const message =
+    'the table resource_groups takes each name of a group once, also below different parents: give groups of the same name different ones, or drop the unique key of the column name, which engines do not need';
+  return new GatewayError('EG_IMPOSSIBLE', message, { cause });
+}
+
+async function withMemoryLimits(trx: Knex, target: GroupTarget): Promise<GroupTarget> {
+  const { rows } = target;
+  if (rows.groups.every(({ columns }) => columns.softMemoryLimit !== null)) return target;
+  if ((await trx(GROUPS).columnInfo()).soft_memory_limit?.nullable === true) return target;
+  const groups = rows.groups.map((group) => ({
+    ...group,
+    columns: { ...group.columns, softMemoryLimit: group.columns.softMemoryLimit ?? ALL_MEMORY },
+  }));
+  return { ...target, rows: { ...rows, groups } };
+}
+
+async function change(trx: Knex, { environment }: GroupTarget, changes: GroupChanges): Promise<void> {
+  const ids = new Map(changes.ids);
+  // First, as a group that is moved has the name of one that goes, and some tables take each name once.
+  await deleteGroups(trx, changes.deletes);
+  await insertGroups(trx, environment, changes.inserts, ids);
+  await updateGroups(trx, environment, changes.updates, ids);
+  await replaceSelectors(trx, changes.selectors, ids);
+  if (changes.period === null) return;
+  const { value } = changes.period;
+  if (value === null) await trx(PROPERTIES).where('name', PERIOD).delete();
+  else if ((await trx(PROPERTIES).where('name', PERIOD).update({ value })) === 0) {
+    await trx(PROPERTIES).insert({ name: PERIOD, value });
+  }
+}
+
+async function deleteGroups(trx: Knex, deletes: readonly number[]): Promise<void> {
+  for (const batch of batches(deletes)) {
+    await trx(SELECTORS).whereIn(ID, batch).delete();
+    // Foreign keys would ask for an order, or delete rows that get another parent.
+    await trx(GROUPS).whereIn('parent', batch).update({ parent: null });
+  }
+  for (const batch of batches(deletes)) await trx(GROUPS).whereIn(ID, batch).delete();
+}
+
+/** Changes rows that are there and locked. */
+async function updateGroups(
+  trx: Knex,
+  environment: string,
+  updates: GroupChanges['updates'],
+  ids: ReadonlyMap<string, number>,
+): Promise<void> {
+  const rows = updates.map(({ id, group: { columns, parentPath } }) => {
+    const parent = parentPath === null ? null : idOf(ids, parentPath);
+    return { [ID]: id, ...groupToRow({ ...columns, parent, environment }) };
+  });
+  // No database has an UPDATE with other values for each row; an INSERT of rows whose ids are there is one.
+  for (const batch of batches(rows)) await trx(GROUPS).insert(batch).onConflict(ID).merge();
+}
+
+/** Adds groups level by level, as each needs the id of its parent, and notes their ids. */
+async function insertGroups(
+  trx: Knex,
+  environment: string,
+  groups: readonly DeclaredGroup[],
+  ids: Map<string, number>,
+): Promise<void> {
+  const levels = Map.groupBy(groups, ({ path }) => path.split('.').length);
+  for (const level of [...levels.keys()].sort((a, b) => a - b)) {
+    const ofLevel = levels.get(level) ?? [];
+    const placed = ofLevel.map((group) => ({
+      group,
+      parent: group.parentPath === null ? null : idOf(ids, group.parentPath),
+    }));
+    for (const batch of batches(placed)) {
+      await trx(GROUPS).insert(batch.map(({ group, parent }) => groupToRow({ ...group.columns, parent, environment })));
+    }
+    // Databases differ in what they say of the ids of several rows.
+    const rows: RawRow[] = await trx(GROUPS).select('*').where({ environment });
+    const byPlace = new Map(rows.map(groupFromRow).map((row) => [placeOf(row), row.resourceGroupId]));
+    for (const { group, parent } of placed) {
+      const id = byPlace.get(placeOf({ parent, name: group.columns.name }));
+      if (id === undefined) throw new TypeError(`the group ${group.path} was inserted and is not there`);
+      ids.set(group.path, id);
+    }
+  }
+}
+
+const placeOf = ({ parent, name }: Pick<ResourceGroupRow, 'parent' | 'name'>): string => `${parent ?? ''} ${name}`;
+
+async function replaceSelectors(
+  trx: Knex,
+  selectors: ReadonlyMap<string, readonly DeclaredSelector[]>,
+  ids: ReadonlyMap<string, number>,
+): Promise<void> {
+  if (selectors.size === 0) return;
+  const columns = new Set(Object.keys(await trx(SELECTORS).columnInfo()));
+  const rows: Record<string, unknown>[] = [];
+  for (const [path, ofPath] of selectors) {
+    for (const { priority, texts } of ofPath) {
+      requireSelectorColumns(texts, columns, `selector of ${path}: `);
+      rows.push(selectorToRow({ ...texts, priority, resourceGroupId: idOf(ids, path) }, columns));
+    }
+  }
+  const present = [...selectors.keys()].map((path) => idOf(ids, path));
+  for (const batch of batches(present)) await trx(SELECTORS).whereIn(ID, batch).delete();
+  for (const batch of batches(rows)) await trx(SELECTORS).insert(batch);
+}
+
+function idOf(ids: ReadonlyMap<string, number>, path: string): number {
+  const id = ids.get(path);
+  if (id === undefined) throw new TypeError(`the group ${path} has no row`);
+  return id;
+}
+
+function* batches<T>(items: readonly T[]): Generator<readonly T[]> {
+  for (let start = 0; start < items.length; start += BATCH) yield items.slice(start, start + BATCH);
+}

@@ -1,0 +1,346 @@
+import type { Knex } from 'knex';
+import { Turns } from '../model/turns.ts';
+import type { Database } from './database.ts';
+import { deleteInBatches } from './deletion.ts';
+import { queryStates, RUNNING } from './queryOutcome.ts';
+import {
+  countedQueries,
+  dimensionColumns,
+  type StatisticsDimension,
+  statisticsDimensions,
+} from './statisticsDimension.ts';
+import type { Fence } from './store.ts';
+
+export const HOUR_MS = 3_600_000;
+/**
+ * Which sums are kept, and how. Another number whenever a dimension or what is counted changes: hours are then summed again, and
+ * nobody uses the sums that programs of another number made.
+ */
+const FORMAT = 2;
+/** Values of a dimension in an hour. An hour in which one has more is counted from its queries each time. */
+const MAX_VALUES = 10_000;
+/** An hour is summed so long after its end: by then most of its queries are over. */
+const DELAY_MS = 5 * 60_000;
+/** Hours that are looked after, of a history that goes back further the latest. */
+const MAX_HOURS = 10_000;
+/** Hours that one round sums. */
+const HOURS_A_ROUND = 24;
+/** Hours that fail before a round gives up. */
+const MAX_FAILURES = 3;
+const ROWS_A_STATEMENT = 200;
+/** Stretches of summed hours that a statement names; where they are more, most were changed lately. */
+const MAX_STRETCHES = 50;
+/** Endings are keyed by the state's place times this, and one more than the bucket of the duration. */
+const PER_STATE = 1_000;
+
+/** Times in milliseconds since 1970, `to` exclusive. */
+export interface TimeRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Sums of the queries of an hour that have one value in common; drivers may give big integers as text. */
+export interface SumRow {
+  readonly value: string | null;
+  readonly queries: number | string;
+  readonly endings: string;
+  readonly queued: string;
+  readonly cpu_ms: number;
+  readonly processed_bytes: number;
+  readonly result_bytes: number;
+}
+
+/** What a round did. */
+export interface SumsRound {
+  readonly summed: number;
+  /** Hours that are left for the next round. */
+  readonly left: number;
+  /** The first failure of an hour. */
+  readonly failure: Error | null;
+}
+
+/** `eg_query_hours` and `eg_query_sums`: figures of queries by hour (docs/database.md#hourly-sums). */
+export interface HourlySums {
+  /**
+   * Sums hours that are over and are not summed, or were changed since. Any number of replicas may do so at once.
+   * @param now milliseconds since 1970
+   */
+  sum(now: number): Promise<SumsRound>;
+}
+
+const states = queryStates.map((state, place) => `when '${state}' then ${place * PER_STATE}`).join(' ');
+const endingKey = `case state ${states} end + coalesce(elapsed_bucket + 1, 0)`;
+
+/**
+ * Notes that queries that are over were written: sums of their hours hold no more. In the transaction that writes them, so that sums
+ * which were made without them are not taken for complete.
+ */
+export async function noteChanges(trx: Knex, database: Database, queryIds: readonly string[]): Promise<void> {
+  if (queryIds.length === 0) return;
+  const { name, clockMs } = database.dialect;
+  const isMysql = name === 'mysql';
+  const hours = trx('eg_query_outcomes')
+    .whereIn('query_id', queryIds)
+    .whereNot('state', RUNNING)
+    .distinct(trx.raw(isMysql ? 'created div ? as hour' : 'created / cast(? as bigint) as hour', [HOUR_MS]));
+  // In the order of hours, so that two batches never wait for each other. SQLite reads `on` as a join's without a condition before it.
+  const insert = trx
+    .from(hours.as('t'))
+    .whereRaw('true')
+    .select('t.hour', trx.raw(`${clockMs}, 0`))
+    .orderBy('t.hour')
+    .toSQL();
+  const renewed = 'changes = eg_query_hours.changes + 1, sums = 0';
+  const existing = isMysql ? `on duplicate key update ${renewed}` : `on conflict (hour) do update set ${renewed}`;
+  await trx.raw(`insert into eg_query_hours (hour, changes, sums) ${insert.sql} ${existing}`, [
+    ...(insert.bindings as Knex.RawBinding[]),
+  ]);
+}
+
+/** Notes that queries up to a time are being deleted. @param before milliseconds since 1970 */
+export async function noteDeletion(database: Database, before: number): Promise<void> {
+  await database.run((knex) =>
+    knex('eg_query_hours')
+      .where('hour', '<=', Math.floor(before / HOUR_MS))
+      .update({ changes: knex.raw('changes + 1'), sums: 0 }),
+  );
+}
+
+/** Deletes sums of hours that ended before a time, whose queries are deleted. */
+export async function deleteSumsBefore(database: Database, before: number, fence: Fence | null): Promise<void> {
+  const hour = Math.floor(before / HOUR_MS);
+  await deleteInBatches(database, 'eg_query_sums', 'hour', hour, fence);
+  await deleteInBatches(database, 'eg_query_hours', 'hour', hour, fence);
+}
+
+/** Stretches of whole hours of a range whose sums hold, in order. */
+export async function summedStretches(knex: Knex, { from, to }: TimeRange): Promise<readonly TimeRange[]> {
+  const rows: { readonly hour: number | string }[] = await knex('eg_query_hours')
+    .where('sums', FORMAT)
+    .where('hour', '>=', Math.ceil(from / HOUR_MS))
+    .where('hour', '<', Math.floor(to / HOUR_MS))
+    .orderBy('hour')
+    .select('hour');
+  const stretches: { from: number; to: number }[] = [];
+  for (const row of rows) {
+    const start = Number(row.hour) * HOUR_MS;
+    const last = stretches.at(-1);
+    if (last?.to === start) last.to += HOUR_MS;
+    else stretches.push({ from: start, to: start + HOUR_MS });
+  }
+  return stretches.length > MAX_STRETCHES ? [] : stretches;
+}
+
+/** Sums of a dimension in stretches of whole hours. */
+export function sumsWithin(
+  knex: Knex,
+  dimension: StatisticsDimension,
+  stretches: readonly TimeRange[],
+): Knex.QueryBuilder {
+  return knex('eg_query_sums')
+    .where('dimension', dimension)
+    .where((any) => {
+      for (const { from, to } of stretches) {
+        any.orWhere((one) => one.where('hour', '>=', from / HOUR_MS).where('hour', '<', to / HOUR_MS));
+      }
+    });
+}
+
+/** Reads `endings`. @param add called with a place in `queryStates`, the bucket of the duration or null, and how many queries */
+export function readEndings(text: string, add: (state: number, bucket: number | null, queries: number) => void): void {
+  readPairs(text, (key, queries) => {
+    const bucket = key % PER_STATE;
+    add(Math.floor(key / PER_STATE), bucket === 0 ? null : bucket - 1, queries);
+  });
+}
+
+/** Reads pairs of whole numbers, `key:count,key:count`. */
+export function readPairs(text: string, add: (key: number, count: number) => void): void {
+  let key = 0;
+  let number = 0;
+  for (let place = 0; place < text.length; place += 1) {
+    const code = text.charCodeAt(place);
+    if (code === 58) {
+      key = number;
+      number = 0;
+    } else if (code === 44) {
+      add(key, number);
+      number = 0;
+    } else number = number * 10 + code - 48;
+  }
+  if (text !== '') add(key, number);
+}
+
+interface HourRow {
+  readonly hour: number | string;
+  readonly changes: number | string;
+  readonly sums: number;
+}
+
+/** `eg_query_hours` and `eg_query_sums`. */
+export function hourlySums(database: Database): HourlySums {
+  return {
+    async sum(now) {
+      const outdated = (await hoursUntil(database, now))
+        .filter(({ sums }) => Math.abs(sums) !== FORMAT)
+        .sort((a, b) => Number(b.hour) - Number(a.hour));
+      let summed = 0;
+      let failures = 0;
+      let failure: Error | null = null;
+      for (const row of outdated.slice(0, HOURS_A_ROUND)) {
+        try {
+          await sumHour(database, Number(row.hour), Number(row.changes));
+          summed += 1;
+        } catch (error) {
+          failure ??= error instanceof Error ? error : new Error(String(error));
+          failures += 1;
+          if (failures === MAX_FAILURES) break;
+        }
+      }
+      return { summed, left: outdated.length - summed, failure };
+    },
+  };
+}
+
+/** Hours of the history that are over; of hours that nobody noted yet a row is made. */
+async function hoursUntil(database: Database, now: number): Promise<readonly HourRow[]> {
+  const end = Math.floor((now - DELAY_MS) / HOUR_MS);
+  const oldest: { readonly created?: number | string | null } | undefined = await database.run((knex) =>
+    knex('eg_query_outcomes').min({ created: 'created' }).first(),
+  );
+  if (oldest?.created === undefined || oldest.created === null) return [];
+  const first = Math.max(Math.floor(Number(oldest.created) / HOUR_MS), end - MAX_HOURS);
+  const read = () =>
+    database.run(
+      async (knex): Promise<HourRow[]> =>
+        await knex('eg_query_hours')
+          .whereBetween('hour', [first, end - 1])
+          .select('*'),
+    );
+  const rows = await read();
+  const present = new Set(rows.map(({ hour }) => Number(hour)));
+  const missing: number[] = [];
+  for (let hour = first; hour < end; hour += 1) if (!present.has(hour)) missing.push(hour);
+  if (missing.length === 0) return rows;
+  for (let from = 0; from < missing.length; from += ROWS_A_STATEMENT) {
+    await database.run((knex) => {
+      const added = missing.slice(from, from + ROWS_A_STATEMENT);
+      // From the clock, so that a row that was deleted meanwhile never comes back with the number that it had.
+      const changes = knex.raw(database.dialect.clockMs);
+      return knex('eg_query_hours')
+        .insert(added.map((hour) => ({ hour, changes, sums: 0 })))
+        .onConflict('hour')
+        .ignore();
+    });
+  }
+  return await read();
+}
+
+/** Sums an hour from its queries, unless one of them changes meanwhile. @param changes what the hour's row had before */
+async function sumHour(database: Database, hour: number, changes: number): Promise<void> {
+  const rows = await sumsOf(database, hour);
+  const turns = new Turns();
+  await database.transaction(async (trx) => {
+    // Locks the row: what is written from here on waits, and then says that the sums hold no more.
+    const mine = await trx('eg_query_hours')
+      .where({ hour, changes })
+      .whereNotIn('sums', [FORMAT, -FORMAT])
+      .update({ sums: rows === null ? -FORMAT : FORMAT });
+    if (mine === 0) return;
+    await trx('eg_query_sums').where('hour', hour).delete();
+    for (let from = 0; from < (rows?.length ?? 0); from += ROWS_A_STATEMENT) {
+      await trx('eg_query_sums').insert(rows?.slice(from, from + ROWS_A_STATEMENT));
+      if (turns.isOver) await turns.next();
+    }
+  });
+}
+
+interface StoredSum extends Omit<SumRow, 'queries'> {
+  readonly dimension: StatisticsDimension;
+  readonly hour: number;
+  readonly place: number;
+  readonly queries: number;
+}
+
+/** Sums of an hour by all dimensions; null where one has too many values. */
+async function sumsOf(database: Database, hour: number): Promise<readonly StoredSum[] | null> {
+  const all: StoredSum[] = [];
+  const ofHour: Narrowing = (queries) =>
+    queries.where('created', '>=', hour * HOUR_MS).where('created', '<', (hour + 1) * HOUR_MS);
+  for (const dimension of statisticsDimensions) {
+    const { endings, queued } = await database.addUp(async (knex) => ({
+      endings: await endingsOf(database, knex, dimension, MAX_VALUES + 1, ofHour),
+      queued: await queuedOf(database, knex, dimension, MAX_VALUES + 1, ofHour),
+    }));
+    // Of no query: there is nothing by the others either, which are not asked for then.
+    if (endings.length === 0) break;
+    if (endings.length > MAX_VALUES) return null;
+    const queuedByValue = new Map(queued.map((row) => [row.value, row.queued]));
+    for (const [place, row] of endings.entries()) {
+      all.push({
+        ...{ dimension, hour, place, value: row.value, queries: Number(row.queries), endings: row.endings },
+        queued: queuedByValue.get(row.value) ?? '',
+        cpu_ms: Number(row.cpu_ms ?? 0),
+        processed_bytes: Number(row.processed_bytes ?? 0),
+        result_bytes: Number(row.result_bytes ?? 0),
+      });
+    }
+  }
+  return all;
+}
+
+/** How the queries of a value ended; drivers may give big integers and sums as text. */
+export interface EndingsRow extends Pick<SumRow, 'value' | 'queries' | 'endings'> {
+  readonly cpu_ms: number | string | null;
+  readonly processed_bytes: number | string | null;
+  readonly result_bytes: number | string | null;
+}
+
+/** How long the queries of a value were queued. */
+export type QueuedRow = Pick<SumRow, 'value' | 'queued'>;
+
+/** Leaves those queries that are counted. */
+export type Narrowing = (queries: Knex.QueryBuilder) => Knex.QueryBuilder;
+
+/** Queries that are over by their value and a bucket. */
+function grouped(knex: Knex, dimension: StatisticsDimension, bucket: string, narrow: Narrowing): Knex.QueryBuilder {
+  const column = dimensionColumns[dimension];
+  return narrow(countedQueries(knex, dimension))
+    .whereNot('state', RUNNING)
+    .groupBy(column, bucket)
+    .select({ value: column })
+    .count({ queries: '*' });
+}
+
+const pairs = (database: Database, name: string) =>
+  `${database.dialect.joined("concat(place, ':', queries)")} as ${name}`;
+
+/** Endings of queries by value, as `eg_query_sums` has them: a row of each value, far fewer than of each value and bucket. */
+export async function endingsOf(
+  ...[database, knex, dimension, limit, narrow]: [Database, Knex, StatisticsDimension, number, Narrowing]
+): Promise<readonly EndingsRow[]> {
+  const inner = grouped(knex, dimension, 'elapsed_bucket', narrow)
+    .groupBy('state')
+    .select(knex.raw(`${endingKey} as place`))
+    .sum({ cpu_ms: 'cpu_ms', processed_bytes: 'processed_bytes', result_bytes: 'result_bytes' });
+  return (await knex
+    .from(inner.as('g'))
+    .groupBy('value')
+    .select('value', knex.raw(pairs(database, 'endings')))
+    .sum({ queries: 'queries', cpu_ms: 'cpu_ms', processed_bytes: 'processed_bytes', result_bytes: 'result_bytes' })
+    .limit(limit)) as unknown as readonly EndingsRow[];
+}
+
+/** Waits of queries by value, alike. Both durations in one statement would give a row for each two of them, as many as queries. */
+export async function queuedOf(
+  ...[database, knex, dimension, limit, narrow]: [Database, Knex, StatisticsDimension, number, Narrowing]
+): Promise<readonly QueuedRow[]> {
+  const inner = grouped(knex, dimension, 'queued_bucket', narrow)
+    .whereNotNull('queued_bucket')
+    .select({ place: 'queued_bucket' });
+  return (await knex
+    .from(inner.as('g'))
+    .groupBy('value')
+    .select('value', knex.raw(pairs(database, 'queued')))
+    .limit(limit)) as unknown as readonly QueuedRow[];
+}

@@ -1,0 +1,54 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { Clock } from '../model/clock.ts';
+import type { HourlySums } from './hourlySums.ts';
+
+const ROUND_MS = 5 * 60_000;
+/** After a round that left hours: those of a long history are summed one round after the other. */
+const NEXT_MS = 1_000;
+
+/** What the job works with. */
+export interface HourlySumsOptions {
+  readonly sums: HourlySums;
+  /** Whether this replica leads: one of them does the work, though all may. */
+  readonly isLeader: () => boolean;
+  readonly logger: Logger;
+  readonly clock: Clock;
+  /** Time before the first round, milliseconds: 60,000. */
+  readonly firstDelayMs?: number;
+}
+
+/** Sums hours that are over, every five minutes; answers the function that stops it and waits for a running round. */
+export function startHourlySums(options: HourlySumsOptions): () => Promise<void> {
+  const stop = new AbortController();
+  const loop = async () => {
+    let delay = options.firstDelayMs ?? 60_000;
+    for (;;) {
+      await sleep(delay, undefined, { signal: stop.signal, ref: false });
+      delay = (await round(options)) ? NEXT_MS : ROUND_MS;
+    }
+  };
+  const loopEnd = loop().catch((error: unknown) => {
+    if (!stop.signal.aborted) options.logger.error({ err: error }, 'hours of queries are not summed any more');
+  });
+  return () => {
+    stop.abort();
+    return loopEnd;
+  };
+}
+
+/** Whether there is more to do at once. */
+async function round({ sums, isLeader, logger, clock }: HourlySumsOptions): Promise<boolean> {
+  if (!isLeader()) return false;
+  try {
+    const { summed, left, failure } = await sums.sum(clock.now());
+    if (failure === null) return left > 0;
+    logger.warn({ summed, left, reason: failure.message }, 'hours of queries are not summed for now');
+  } catch (error) {
+    logger.warn(
+      { reason: error instanceof Error ? error.message : String(error) },
+      'hours of queries are not summed for now',
+    );
+  }
+  return false;
+}

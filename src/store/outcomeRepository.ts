@@ -1,0 +1,184 @@
+import type { Knex } from 'knex';
+import type { Database } from './database.ts';
+import { deleteInBatches } from './deletion.ts';
+import type { SqlDialect } from './dialect.ts';
+import { deleteSumsBefore, noteChanges, noteDeletion } from './hourlySums.ts';
+import { fenceHolds } from './leaderRepository.ts';
+import {
+  type OutcomeColumn,
+  type OutcomeRow,
+  type OutcomeValue,
+  outcomeColumns,
+  outcomeOfRow,
+} from './outcomeColumns.ts';
+import { insertGroupSets, insertQueryGroups } from './queryGroups.ts';
+import { certainty, type QueryOutcomeRecord, type QueryOutcomeRepository, RUNNING } from './queryOutcome.ts';
+import type { Dialect, Fence } from './store.ts';
+
+const TABLE = 'eg_query_outcomes';
+/** Characters of one statement's texts: on MySQL they are quoted, and a packet has a bound. */
+const STATEMENT_CHARACTERS = 250_000;
+/** Characters of a row beside its long texts, about. */
+const ROW_CHARACTERS = 500;
+/** Rows that one statement ends. */
+const ENDED_AT_ONCE = 1000;
+
+const names = outcomeColumns.map(({ name }) => name).join(', ');
+
+/** What a column becomes where there is a row already. @param fresh the value that comes, as SQL */
+function assigned({ name, keep }: OutcomeColumn, fresh: (column: string) => string): string {
+  const present = `${TABLE}.${name}`;
+  const isSurer = `${fresh('certainty')} > ${TABLE}.certainty`;
+  if (keep === 'fact') return `${name} = coalesce(${present}, ${fresh(name)})`;
+  if (keep === 'latest')
+    return `${name} = case when ${fresh(name)} > ${present} then ${fresh(name)} else ${present} end`;
+  return `${name} = case when ${isSurer} then ${fresh(name)} else ${present} end`;
+}
+
+const assignments = (fresh: (column: string) => string): string =>
+  outcomeColumns
+    .filter(({ keep }) => keep !== 'key')
+    .map((column) => assigned(column, fresh))
+    .join(', ');
+
+const excluded = (column: string) => `excluded.${column}`;
+const onConflict = `on conflict (query_id) do update set ${assignments(excluded)}`;
+const postgresqlTypes = (types: SqlDialect['types']) =>
+  outcomeColumns.map(({ name, type }) => `${name} ${type(types).replace(/ primary key| not null/g, '')}`).join(', ');
+const plainTypes = { longText: 'text' } as SqlDialect['types'];
+
+/** Statements with one binding for all rows. */
+const upsert: Readonly<Record<Dialect, string>> = {
+  postgresql: `insert into ${TABLE} (${names}) select ${names} from json_to_recordset(cast(? as json))
+    as t(${postgresqlTypes(plainTypes)}) ${onConflict}`,
+  // Rows as arrays: each `->>` reads its row's JSON again, and names make that longer.
+  sqlite: `insert into ${TABLE} (${names}) select ${outcomeColumns.map((_, index) => `value->>${index}`).join(', ')}
+    from json_each(?) where true ${onConflict}`,
+  // The driver writes out an array of rows by itself.
+  mysql: `insert into ${TABLE} (${names}) values ? on duplicate key update ${assignments((column) => `values(${column})`)}`,
+};
+
+/** The binding of such a statement. */
+function bound(dialect: Dialect, records: readonly QueryOutcomeRecord[]): Knex.RawBinding {
+  if (dialect === 'postgresql') {
+    const rows = records.map((record) => Object.fromEntries(outcomeColumns.map(({ name, of }) => [name, of(record)])));
+    return JSON.stringify(rows);
+  }
+  const rows: OutcomeValue[][] = records.map((record) => outcomeColumns.map(({ of }) => of(record)));
+  return dialect === 'mysql' ? (rows as unknown as Knex.RawBinding) : JSON.stringify(rows);
+}
+
+/** Of two records of a query what is stored: as the database does it, which takes each id once in a statement. */
+function merged(present: QueryOutcomeRecord, fresh: QueryOutcomeRecord): QueryOutcomeRecord {
+  const outcome = fresh.certainty > present.certainty ? fresh : present;
+  const groups = present.groups ?? fresh.groups;
+  return {
+    ...outcome,
+    created: present.created,
+    refused: present.refused,
+    lastSeen: Math.max(present.lastSeen, fresh.lastSeen),
+    cluster: present.cluster ?? fresh.cluster,
+    routingGroup: present.routingGroup ?? fresh.routingGroup,
+    user: present.user ?? fresh.user,
+    source: present.source ?? fresh.source,
+    rule: present.rule ?? fresh.rule,
+    gatewayQueuedMillis: present.gatewayQueuedMillis ?? fresh.gatewayQueuedMillis,
+    queryText: present.queryText ?? fresh.queryText,
+    decision: present.decision ?? fresh.decision,
+    ...(groups === undefined ? {} : { groups }),
+  };
+}
+
+/** `eg_query_outcomes`. */
+export class KnexQueryOutcomeRepository implements QueryOutcomeRepository {
+  private readonly database: Database;
+
+  constructor(database: Database) {
+    this.database = database;
+  }
+
+  async put(records: readonly QueryOutcomeRecord[]): Promise<void> {
+    const byId = new Map<string, QueryOutcomeRecord>();
+    const idOf = outcomeColumns[0] as OutcomeColumn;
+    for (const record of records) {
+      const id = String(idOf.of(record));
+      const present = byId.get(id);
+      byId.set(id, present === undefined ? record : merged(present, record));
+    }
+    const dialect = this.database.dialect.name;
+    const write = async (some: readonly QueryOutcomeRecord[]) =>
+      await this.database.transaction(async (trx) => {
+        await trx.raw(upsert[dialect], [bound(dialect, some)]);
+        await insertGroupSets(trx, dialect, some);
+        // Those of queries that clusters took come with the history.
+        const refused = some.filter((record) => record.refused);
+        await insertQueryGroups(trx, dialect, refused);
+        const ids = some.map((record) => String(idOf.of(record)));
+        await noteChanges(trx, this.database, ids);
+      });
+    for (const some of statements([...byId.values()])) await write(some);
+  }
+
+  get(queryId: string): Promise<QueryOutcomeRecord | null> {
+    return this.database.run(async (knex) => {
+      const row: OutcomeRow | undefined = await knex(TABLE).where('query_id', queryId).first();
+      return row === undefined ? null : outcomeOfRow(row);
+    });
+  }
+
+  async endForgotten(before: number, seenSince: number, fence: Fence | null = null): Promise<number> {
+    let total = 0;
+    for (;;) {
+      const ended = await this.database.transaction(async (trx) => {
+        if (fence !== null && !(await fenceHolds(trx, this.database, fence))) return 0;
+        const rows: { readonly query_id: string }[] = await trx(TABLE)
+          .leftJoin('eg_running_queries as r', (join) => {
+            join.on('r.query_id', '=', `${TABLE}.query_id`).andOn('r.last_seen', '>=', trx.raw('?', [seenSince]));
+          })
+          .where(`${TABLE}.state`, RUNNING)
+          .where(`${TABLE}.created`, '<', before)
+          .whereNull('r.query_id')
+          .limit(ENDED_AT_ONCE)
+          .select(`${TABLE}.query_id`);
+        const ids = rows.map((row) => row.query_id);
+        if (ids.length === 0) return 0;
+        const abandoned = await trx(TABLE)
+          .whereIn('query_id', ids)
+          .where('state', RUNNING)
+          .update({ state: 'ABANDONED', certainty: certainty.guessed });
+        await noteChanges(trx, this.database, ids);
+        return abandoned;
+      });
+      total += ended;
+      if (ended < ENDED_AT_ONCE) return total;
+    }
+  }
+
+  async deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
+    await noteDeletion(this.database, before);
+    const deleted = await deleteInBatches(this.database, TABLE, 'created', before, fence);
+    // Once more, as hours may have been summed meanwhile.
+    await noteDeletion(this.database, before);
+    await deleteSumsBefore(this.database, before, fence);
+    await deleteInBatches(this.database, 'eg_group_sets', 'last_used', before, fence);
+    return deleted;
+  }
+}
+
+function* statements(records: readonly QueryOutcomeRecord[]): Iterable<readonly QueryOutcomeRecord[]> {
+  let some: QueryOutcomeRecord[] = [];
+  let characters = 0;
+  for (const record of records) {
+    const { queryText, decision, errorMessage } = record;
+    const size =
+      ROW_CHARACTERS + [queryText, decision, errorMessage].reduce((sum, text) => sum + (text?.length ?? 0), 0);
+    if (some.length > 0 && characters + size > STATEMENT_CHARACTERS) {
+      yield some;
+      some = [];
+      characters = 0;
+    }
+    some.push(record);
+    characters += size;
+  }
+  if (some.length > 0) yield some;
+}

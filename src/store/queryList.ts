@@ -1,0 +1,249 @@
+import type { Knex } from 'knex';
+import type { Database } from './database.ts';
+import { filteredHistory, textMatches } from './historyRepository.ts';
+import { type OutcomeRow, outcomeColumns, outcomeOfRow } from './outcomeColumns.ts';
+import { whereBegins } from './prefix.ts';
+import { groupColumn } from './queryGroups.ts';
+import { type QueryOutcomeRecord, type QueryState, RUNNING } from './queryOutcome.ts';
+import type { HistoryFilter } from './store.ts';
+
+/** Which queries are listed; absent means any. Times in milliseconds, `from` inclusive, `to` exclusive. */
+export interface QueryListFilter
+  extends Pick<
+    HistoryFilter,
+    'visibleTo' | 'user' | 'source' | 'cluster' | 'routingGroup' | 'queryId' | 'text' | 'from' | 'to' | 'match'
+  > {
+  /** A group of the user, exactly; of the first `MOST_QUERY_GROUPS`. */
+  readonly userGroup?: string;
+  readonly states?: readonly QueryState[];
+  readonly errorName?: string;
+  readonly errorType?: string;
+  /** Inclusive bounds of the time from begin to end. */
+  readonly minElapsedMillis?: number;
+  readonly maxElapsedMillis?: number;
+}
+
+/** The last row of the page before: only rows after it are listed. */
+export interface QueryListMark {
+  readonly created: number;
+  readonly queryId: string;
+}
+
+/** A query and how it ended. */
+export interface ListedOutcome {
+  readonly queryId: string;
+  /** Start of the statement. */
+  readonly queryText: string;
+  readonly user: string | null;
+  readonly source: string | null;
+  readonly routingGroup: string | null;
+  /** Registry name; null where no cluster took it. */
+  readonly cluster: string | null;
+  /** Milliseconds since 1970. */
+  readonly created: number;
+  /** Null: it goes on, or nobody saw its end. */
+  readonly outcome: QueryOutcomeRecord | null;
+}
+
+/** How a query ended, in short. */
+export interface QueryEnd {
+  readonly state: QueryState;
+  readonly errorName: string | null;
+  readonly elapsedMillis: number | null;
+}
+
+/** Queries of the history with their outcomes, and submissions that no cluster took. */
+export interface QueryList {
+  /** Newest first. @param textLength characters of each statement */
+  find(
+    filter: QueryListFilter,
+    limit: number,
+    after: QueryListMark | null,
+    textLength: number,
+  ): Promise<readonly ListedOutcome[]>;
+  /** How queries ended, by their ids; those that go on are left out. @param ids of a page: 2,000 at most */
+  ends(ids: readonly string[]): Promise<ReadonlyMap<string, QueryEnd>>;
+}
+
+const LONG = ['query_text', 'decision'];
+/** Columns of outcomes under names of their own, but for long texts. */
+const outcomeSelection = outcomeColumns
+  .filter(({ name }) => !LONG.includes(name))
+  .map(({ name }) => `o.${name} as o_${name}`);
+
+type Row = Readonly<Record<string, string | number | null>>;
+
+/** The list over `query_history`, `eg_query_decisions`, `eg_query_outcomes` and `eg_query_groups`. */
+export function queryList(database: Database): QueryList {
+  const dialect = database.dialect.name;
+  const start = (knex: Knex, column: string, length: number, name = 'query_text') =>
+    knex.raw(`substr(${column}, 1, ?) as ${name}`, [length]);
+  const paged = (query: Knex.QueryBuilder, table: 'h' | 'o' | 'g', limit: number, after: QueryListMark | null) => {
+    query.orderBy([
+      { column: `${table}.created`, order: 'desc' },
+      { column: `${table}.query_id`, order: 'desc' },
+    ]);
+    query.limit(limit);
+    if (after === null) return query;
+    const { created, queryId } = after;
+    query.where(`${table}.created`, '<=', created);
+    return query.where((rest) =>
+      rest.where(`${table}.created`, '<', created).orWhere(`${table}.query_id`, '<', queryId),
+    );
+  };
+
+  /**
+   * Narrows to the queries of a group.
+   * @param isNarrow whether few rows are left without it: then these are read in their order, and each is looked up; else the rows of the
+   * group are, whose index has them in the order of the list
+   * @returns the table whose times order the list
+   */
+  const ofGroup = (query: Knex.QueryBuilder, table: 'h' | 'o', filter: QueryListFilter, isNarrow: boolean) => {
+    const { userGroup, from, to } = filter;
+    if (userGroup === undefined) return table;
+    const name = groupColumn(userGroup);
+    if (isNarrow) {
+      // Its rows are of the same time as those of the table: the whole key is known.
+      const row = `select 1 from eg_query_groups g where g.group_name = ? and g.created = ${table}.created`;
+      query.whereRaw(`exists (${row} and g.query_id = ${table}.query_id)`, [name]);
+      return table;
+    }
+    query.join('eg_query_groups as g', 'g.query_id', `${table}.query_id`).where('g.group_name', name);
+    if (from !== undefined) query.where('g.created', '>=', from);
+    if (to !== undefined) query.where('g.created', '<', to);
+    return 'g';
+  };
+
+  /** Queries that clusters took, as the history has them. */
+  const taken = async (
+    knex: Knex,
+    filter: QueryListFilter,
+    limit: number,
+    after: QueryListMark | null,
+    length: number,
+  ) => {
+    const filtered = filteredHistory(knex, dialect, filter).select('h.query_id');
+    const { user, visibleTo, queryId } = filter;
+    const isNarrow = [user, visibleTo, queryId].some((value) => value !== undefined);
+    const ids = paged(filtered, ofGroup(filtered, 'h', filter, isNarrow), limit, after).as('p');
+    const rows: Row[] = await knex
+      .from(ids)
+      .join('query_history as h', 'h.query_id', 'p.query_id')
+      .leftJoin('eg_query_decisions as d', 'd.query_id', 'h.query_id')
+      .leftJoin('eg_query_outcomes as o', 'o.query_id', 'h.query_id')
+      .select('h.query_id', 'h.created', 'h.user_name', 'h.source', 'h.routing_group', 'd.cluster')
+      .select(start(knex, 'h.query_text', length), ...outcomeSelection);
+    return rows.map(listed);
+  };
+
+  /** Those whose outcomes fit. @param areRefused only submissions that no cluster took */
+  const ended = async (
+    knex: Knex,
+    filter: QueryListFilter,
+    limit: number,
+    after: QueryListMark | null,
+    length: number,
+    areRefused: boolean,
+  ) => {
+    const query = knex('eg_query_outcomes as o')
+      .leftJoin('query_history as h', 'h.query_id', 'o.query_id')
+      .select({
+        query_id: 'o.query_id',
+        created: filter.userGroup === undefined || areRefused ? 'o.created' : 'g.created',
+      })
+      .select({ user_name: 'o.user_name', source: 'o.source' })
+      .select({ routing_group: 'o.routing_group', cluster: 'o.cluster' })
+      // Not coalesced: the tables may be of different character sets.
+      .select(
+        start(knex, 'h.query_text', length),
+        start(knex, 'o.query_text', length, 'refused_text'),
+        ...outcomeSelection,
+      );
+    if (areRefused) query.where('o.refused', 1);
+    if (filter.visibleTo !== undefined) query.where('o.user_name', filter.visibleTo);
+    const equal = {
+      user: 'user_name',
+      source: 'source',
+      cluster: 'cluster',
+      routingGroup: 'routing_group',
+      queryId: 'query_id',
+    } as const;
+    for (const [field, column] of Object.entries(equal) as [keyof typeof equal, string][]) {
+      const value = filter[field];
+      if (value === undefined) continue;
+      if (filter.match === 'prefix') whereBegins(query, `o.${column}`, value);
+      else query.where(`o.${column}`, value);
+    }
+    const { from, to, states, errorName, errorType, minElapsedMillis, maxElapsedMillis, text } = filter;
+    if (from !== undefined) query.where('o.created', '>=', from);
+    if (to !== undefined) query.where('o.created', '<', to);
+    if (states !== undefined) query.whereIn('o.state', [...states]);
+    else query.whereNot('o.state', RUNNING);
+    if (errorName !== undefined) query.where('o.error_name', errorName);
+    if (errorType !== undefined) query.where('o.error_type', errorType);
+    if (minElapsedMillis !== undefined) query.where('o.elapsed_ms', '>=', minElapsedMillis);
+    if (maxElapsedMillis !== undefined) query.where('o.elapsed_ms', '<=', maxElapsedMillis);
+    if (text !== undefined) {
+      query.where((either) => {
+        textMatches(either, dialect, 'h.query_text', text);
+        either.orWhere((refused) => textMatches(refused, dialect, 'o.query_text', text));
+      });
+    }
+    const rows = (await paged(query, ofGroup(query, 'o', filter, areRefused), limit, after)) as Row[];
+    return rows.map(listed);
+  };
+
+  return {
+    find: (filter, limit, after, textLength) =>
+      database.search(async (knex) => {
+        if (limit <= 0) return [];
+        if (asksForOutcomes(filter)) return await ended(knex, filter, limit, after, textLength, false);
+        const [some, others] = [
+          await taken(knex, filter, limit, after, textLength),
+          await ended(knex, filter, limit, after, textLength, true),
+        ];
+        return [...some, ...others].sort(newestFirst).slice(0, limit);
+      }),
+    ends: (ids) =>
+      database.search(async (knex) => {
+        if (ids.length === 0) return new Map();
+        const rows: { query_id: string; state: QueryState; error_name: string | null; elapsed_ms: number | null }[] =
+          await knex('eg_query_outcomes')
+            .whereIn('query_id', [...ids])
+            .whereNot('state', RUNNING)
+            .select('query_id', 'state', 'error_name', 'elapsed_ms');
+        return new Map(
+          rows.map(({ query_id, state, error_name: errorName, elapsed_ms: elapsed }) => [
+            query_id,
+            { state, errorName, elapsedMillis: elapsed === null ? null : Number(elapsed) },
+          ]),
+        );
+      }),
+  };
+}
+
+function asksForOutcomes(filter: QueryListFilter): boolean {
+  const { states, errorName, errorType, minElapsedMillis, maxElapsedMillis } = filter;
+  return [states, errorName, errorType, minElapsedMillis, maxElapsedMillis].some((value) => value !== undefined);
+}
+
+function newestFirst(a: ListedOutcome, b: ListedOutcome): number {
+  return b.created - a.created || (a.queryId < b.queryId ? 1 : -1);
+}
+
+function listed(row: Row): ListedOutcome {
+  const text = (name: string) => (row[name] === null || row[name] === undefined ? null : String(row[name]));
+  const columns = outcomeColumns.map(({ name }) => [name, row[`o_${name}`] ?? null] as const);
+  const outcome = row.o_query_id === null ? null : outcomeOfRow(Object.fromEntries(columns) as OutcomeRow);
+  const cluster = text('cluster');
+  return {
+    queryId: text('query_id') ?? '',
+    queryText: text('query_text') ?? text('refused_text') ?? '',
+    user: text('user_name'),
+    source: text('source'),
+    routingGroup: text('routing_group'),
+    cluster: cluster === '' ? null : cluster,
+    created: Number(row.created ?? 0),
+    outcome: outcome === null || outcome.state === RUNNING ? null : outcome,
+  };
+}

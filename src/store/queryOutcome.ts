@@ -1,0 +1,79 @@
+import type { Fence } from './store.ts';
+
+/** How a query ended. */
+export const queryStates = ['FINISHED', 'FAILED', 'CANCELLED', 'ABANDONED', 'REFUSED', 'DENIED', 'LOST'] as const;
+export type QueryState = (typeof queryStates)[number];
+
+/** Of a row whose query is not over, as far as its replica knows. */
+export const RUNNING = 'RUNNING';
+
+/**
+ * How sure a replica is of what it writes: of two rows of a query the surer one stays. `said`: by the engine's last answer, or by
+ * the gateway that refused it.
+ */
+export const certainty = { running: 0, guessed: 1, cancelled: 2, said: 3 } as const;
+
+/** A row of `eg_query_outcomes`. Times in milliseconds since 1970; null where nobody said. */
+export interface QueryOutcomeRecord {
+  readonly queryId: string;
+  /** When the query was submitted. */
+  readonly created: number;
+  /** When an answer for it passed last. */
+  readonly lastSeen: number;
+  readonly state: QueryState | typeof RUNNING;
+  readonly certainty: number;
+  /** Whether no cluster took it: `query_history` has no row of it then. */
+  readonly refused: boolean;
+  /** Registry name. */
+  readonly cluster: string | null;
+  readonly routingGroup: string | null;
+  readonly user: string | null;
+  readonly source: string | null;
+  /** Rule that decided the routing group, or that denied the query. */
+  readonly rule: string | null;
+  readonly errorName: string | null;
+  readonly errorType: string | null;
+  readonly errorCode: number | null;
+  readonly errorMessage: string | null;
+  /** From its creation to its end, by the engine's account; by the gateway's where that has none. */
+  readonly elapsedMillis: number | null;
+  /** In the engine's queue. */
+  readonly queuedMillis: number | null;
+  /** Before the gateway sent it on. */
+  readonly gatewayQueuedMillis: number | null;
+  readonly cpuMillis: number | null;
+  readonly processedRows: number | null;
+  readonly processedBytes: number | null;
+  readonly peakMemoryBytes: number | null;
+  /** Bytes of bodies of its answers, as they went to the client, compressed ones as such. */
+  readonly resultBytes: number | null;
+  /** Answers that passed. */
+  readonly pages: number | null;
+  /** Start of the statement, of one that no cluster took; null for all others. */
+  readonly queryText: string | null;
+  /** How it was decided, of one that no cluster took: `StoredDecision` as JSON. */
+  readonly decision: string | null;
+  /**
+   * Groups of the user to count it by, the first `MOST_QUERY_GROUPS`, and to find one by that no cluster took (`eg_query_groups`); left
+   * out for none or where nobody said, and in what is read.
+   */
+  readonly groups?: readonly string[];
+}
+
+/** `eg_query_outcomes`: how queries ended (docs/database.md#outcomes). */
+export interface QueryOutcomeRepository {
+  /**
+   * Stores a batch. Of rows of one query the surer one's outcome stays, the first of two that are as sure; facts of the submission
+   * that one of them lacks come from the other.
+   */
+  put(records: readonly QueryOutcomeRecord[]): Promise<void>;
+  get(queryId: string): Promise<QueryOutcomeRecord | null>;
+  /**
+   * Ends queries that no replica follows any more, as ABANDONED: those of replicas that ended without saying so.
+   * @param before only queries submitted before, milliseconds since 1970
+   * @param seenSince those that a client asked for at or after this go on
+   */
+  endForgotten(before: number, seenSince: number, fence?: Fence | null): Promise<number>;
+  /** Deletes rows of queries submitted before a time; answers how many. */
+  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
+}

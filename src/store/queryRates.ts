@@ -1,0 +1,302 @@
+import type { Knex } from 'knex';
+import type { Database } from './database.ts';
+import { durationPercentiles } from './durationBucket.ts';
+import type { CountedIntervals } from './queryCounts.ts';
+import { RUNNING } from './queryOutcome.ts';
+
+/** Median and 95th percentile of a duration, milliseconds; null where no query said it. */
+export interface RatePercentiles {
+  readonly p50: number | null;
+  readonly p95: number | null;
+}
+
+/** Queries that were submitted in an interval, on all replicas. */
+export interface IntervalRates {
+  /** Start of the interval, milliseconds since 1970; a whole multiple of its length. */
+  readonly start: number;
+  /** Submissions, also those that still run. */
+  readonly queries: number;
+  /** Of them those that ended, or that the gateway refused or denied. */
+  readonly ended: number;
+  /** FAILED or LOST. */
+  readonly failures: number;
+  /** Of the failures those whose error is the user's (`USER_ERROR`). */
+  readonly userErrors: number;
+  /** REFUSED by the gateway. */
+  readonly refused: number;
+  /** Of queries that a cluster took. */
+  readonly elapsedMillis: RatePercentiles;
+  /** The same, in the engine's and the gateway's queue together. */
+  readonly queuedMillis: RatePercentiles;
+}
+
+/** How often queries ended with an error. */
+export interface ErrorCount {
+  readonly state: string;
+  readonly errorName: string | null;
+  readonly errorType: string | null;
+  readonly queries: number;
+}
+
+/** Queries of a cluster in two times that follow each other: those that ended, and faults among them. */
+export interface FaultCounts {
+  /** Null: queries that no cluster took. */
+  readonly cluster: string | null;
+  readonly group: string | null;
+  readonly before: { readonly ended: number; readonly faults: number };
+  readonly recent: { readonly ended: number; readonly faults: number };
+}
+
+/** Queries of a cluster and group in one minute. */
+export interface FaultMinute extends Pick<FaultCounts, 'cluster' | 'group'> {
+  /** Milliseconds since 1970. */
+  readonly start: number;
+  readonly ended: number;
+  readonly faults: number;
+  /** Error of the queries; null: they have none. */
+  readonly errorName: string | null;
+}
+
+/** Times in milliseconds since 1970. */
+export interface FaultTimes {
+  readonly from: number;
+  /** Where the recent time begins. */
+  readonly recentFrom: number;
+}
+
+/** Rates, durations and faults by time, counted in SQL over `eg_query_outcomes`. */
+export interface QueryRates {
+  /** In order of time; intervals without queries are left out. */
+  perInterval(intervals: CountedIntervals): Promise<readonly IntervalRates[]>;
+  /** Errors of queries that failed, were lost, refused or denied, most frequent first. */
+  errors(range: { readonly from: number; readonly to: number; readonly limit: number }): Promise<readonly ErrorCount[]>;
+  /**
+   * Faults by cluster and routing group since a time: queries that failed with an error that is not the user's, that were lost, or that
+   * the gateway refused.
+   */
+  faults(times: FaultTimes): Promise<readonly FaultCounts[]>;
+  /** The same by minute, and by error. @param of clusters and groups, few */
+  faultMinutes(from: number, of: readonly Pick<FaultCounts, 'cluster' | 'group'>[]): Promise<readonly FaultMinute[]>;
+}
+
+/** A statement may take seconds at most: each counts a part of a long range. */
+const PART_MS = 12 * 3_600_000;
+/** Statements at once, of the pool's connections. */
+const STATEMENTS_AT_ONCE = 3;
+/** Pairs of cluster and group that one answer has at most. */
+const MAX_PAIRS = 2_000;
+/** Minutes and errors of the pairs that are looked at closely. */
+const MAX_MINUTES = 5_000;
+const MINUTE_MS = 60_000;
+
+const isFailure = "state in ('FAILED', 'LOST')";
+const isFault = `((${isFailure} and (error_type is null or error_type <> 'USER_ERROR')) or state = 'REFUSED')`;
+const sumOf = (condition: string) => `sum(case when ${condition} then 1 else 0 end)`;
+/** Queries that a cluster took and that ended. */
+const hasRun = `state not in ('${RUNNING}', 'REFUSED', 'DENIED')`;
+
+/** As drivers give it: sums and counts may come as text. */
+type Figure = number | string | null;
+interface ElapsedRow
+  extends Record<'slot' | 'queries' | 'ended' | 'failures' | 'user_errors' | 'refused' | 'timed', Figure> {
+  readonly bucket: Figure;
+}
+interface QueuedRow extends Record<'slot' | 'timed' | 'bucket', Figure> {}
+interface FaultRow extends Record<'before_ended' | 'before_faults' | 'recent_ended' | 'recent_faults', Figure> {
+  readonly cluster: string | null;
+  readonly routing_group: string | null;
+}
+interface MinuteRow extends Record<'slot' | 'ended' | 'faults', Figure> {
+  readonly cluster: string | null;
+  readonly routing_group: string | null;
+  readonly error_name: string | null;
+}
+
+/** Figures by time over `eg_query_outcomes`. */
+export function queryRates(database: Database): QueryRates {
+  // Whole-number division: MySQL's `/` gives a fraction.
+  const slot = database.dialect.name === 'mysql' ? 'created div ?' : 'created / cast(? as bigint)';
+  const within = (knex: Knex, from: number, to: number) =>
+    knex('eg_query_outcomes').where('created', '>=', from).where('created', '<', to);
+
+  const elapsedRows = (part: CountedIntervals): Promise<ElapsedRow[]> =>
+    database.search(
+      async (knex) =>
+        (await within(knex, part.from, part.to)
+          .select(
+            knex.raw(`${slot} as slot`, [part.length]),
+            knex.raw('elapsed_bucket as bucket'),
+            knex.raw('count(*) as queries'),
+            knex.raw(`${sumOf(`state <> '${RUNNING}'`)} as ended`),
+            knex.raw(`${sumOf(isFailure)} as failures`),
+            knex.raw(`${sumOf(`${isFailure} and error_type = 'USER_ERROR'`)} as user_errors`),
+            knex.raw(`${sumOf("state = 'REFUSED'")} as refused`),
+            knex.raw(`${sumOf(hasRun)} as timed`),
+          )
+          .groupBy('slot', 'bucket')) as unknown as ElapsedRow[],
+    );
+  const queuedRows = (part: CountedIntervals): Promise<QueuedRow[]> =>
+    database.search(
+      async (knex) =>
+        (await within(knex, part.from, part.to)
+          .whereRaw(hasRun)
+          .whereNotNull('queued_bucket')
+          .select(
+            knex.raw(`${slot} as slot`, [part.length]),
+            knex.raw('queued_bucket as bucket'),
+            knex.raw('count(*) as timed'),
+          )
+          .groupBy('slot', 'bucket')) as unknown as QueuedRow[],
+    );
+
+  return {
+    perInterval: async (intervals) => {
+      const lines = new Map<number, Line>();
+      const lineOf = (row: { readonly slot: Figure }): Line => {
+        const start = Number(row.slot) * intervals.length;
+        const line = lines.get(start) ?? new Line();
+        lines.set(start, line);
+        return line;
+      };
+      const work = partsOf(intervals).flatMap((part) => [
+        async () => {
+          for (const row of await elapsedRows(part)) lineOf(row).addElapsed(row);
+        },
+        async () => {
+          for (const row of await queuedRows(part)) lineOf(row).addQueued(row);
+        },
+      ]);
+      const worker = async () => {
+        for (let next = work.pop(); next !== undefined; next = work.pop()) await next();
+      };
+      await Promise.all(Array.from({ length: STATEMENTS_AT_ONCE }, worker));
+      return [...lines].sort(([a], [b]) => a - b).map(([start, line]) => line.rates(start));
+    },
+
+    errors: ({ from, to, limit }) =>
+      database.search(async (knex) => {
+        const rows = (await within(knex, from, to)
+          .whereIn('state', ['FAILED', 'LOST', 'REFUSED', 'DENIED'])
+          .groupBy('state', 'error_name', 'error_type')
+          .select('state', 'error_name', 'error_type', knex.raw('count(*) as queries'))
+          .orderByRaw('count(*) desc')
+          .orderBy(['error_name', 'state'])
+          .limit(limit)) as unknown as {
+          readonly state: string;
+          readonly error_name: string | null;
+          readonly error_type: string | null;
+          readonly queries: Figure;
+        }[];
+        return rows.map((row) => ({
+          state: row.state,
+          errorName: row.error_name,
+          errorType: row.error_type,
+          queries: Number(row.queries),
+        }));
+      }),
+
+    faults: ({ from, recentFrom }) =>
+      database.search(async (knex) => {
+        const sum = (condition: string, name: string, time: number) =>
+          knex.raw(`${sumOf(condition)} as ${name}`, [time]);
+        const rows = (await knex('eg_query_outcomes')
+          .where('created', '>=', from)
+          .whereNot('state', RUNNING)
+          .groupBy('cluster', 'routing_group')
+          .select(
+            'cluster',
+            'routing_group',
+            sum('created < ?', 'before_ended', recentFrom),
+            sum(`created < ? and ${isFault}`, 'before_faults', recentFrom),
+            sum('created >= ?', 'recent_ended', recentFrom),
+            sum(`created >= ? and ${isFault}`, 'recent_faults', recentFrom),
+          )
+          .orderByRaw(`${sumOf(`created >= ? and ${isFault}`)} desc`, [recentFrom])
+          .limit(MAX_PAIRS)) as unknown as FaultRow[];
+        return rows.map((row) => ({
+          cluster: row.cluster,
+          group: row.routing_group,
+          before: { ended: Number(row.before_ended), faults: Number(row.before_faults) },
+          recent: { ended: Number(row.recent_ended), faults: Number(row.recent_faults) },
+        }));
+      }),
+
+    faultMinutes: async (from, of) => {
+      if (of.length === 0) return [];
+      return await database.search(async (knex) => {
+        const rows = (await knex('eg_query_outcomes')
+          .where('created', '>=', from)
+          .whereNot('state', RUNNING)
+          .where((any) => {
+            for (const { cluster, group } of of) any.orWhere({ cluster, routing_group: group });
+          })
+          .groupBy('cluster', 'routing_group', 'slot', 'error_name')
+          .select(
+            'cluster',
+            'routing_group',
+            'error_name',
+            knex.raw(`${slot} as slot`, [MINUTE_MS]),
+            knex.raw('count(*) as ended'),
+            knex.raw(`${sumOf(isFault)} as faults`),
+          )
+          .orderBy('slot', 'desc')
+          .limit(MAX_MINUTES)) as unknown as MinuteRow[];
+        return rows.map((row) => ({
+          cluster: row.cluster,
+          group: row.routing_group,
+          start: Number(row.slot) * MINUTE_MS,
+          ended: Number(row.ended),
+          faults: Number(row.faults),
+          errorName: row.error_name,
+        }));
+      });
+    },
+  };
+}
+
+/** What an interval adds up to. */
+class Line {
+  readonly #sums = { queries: 0, ended: 0, failures: 0, userErrors: 0, refused: 0 };
+  readonly #elapsed = new Map<number, number>();
+  readonly #queued = new Map<number, number>();
+
+  addElapsed(row: ElapsedRow): void {
+    this.#sums.queries += Number(row.queries);
+    this.#sums.ended += Number(row.ended);
+    this.#sums.failures += Number(row.failures);
+    this.#sums.userErrors += Number(row.user_errors);
+    this.#sums.refused += Number(row.refused);
+    if (row.bucket !== null) add(this.#elapsed, row);
+  }
+
+  addQueued(row: QueuedRow): void {
+    add(this.#queued, row);
+  }
+
+  rates(start: number): IntervalRates {
+    const { queries, ended, failures, userErrors, refused } = this.#sums;
+    const durations = { elapsedMillis: percentiles(this.#elapsed), queuedMillis: percentiles(this.#queued) };
+    return { start, queries, ended, failures, userErrors, refused, ...durations };
+  }
+}
+
+function add(
+  buckets: Map<number, number>,
+  { bucket, timed }: { readonly bucket: Figure; readonly timed: Figure },
+): void {
+  buckets.set(Number(bucket), (buckets.get(Number(bucket)) ?? 0) + Number(timed));
+}
+
+function percentiles(buckets: ReadonlyMap<number, number>): RatePercentiles {
+  const within = durationPercentiles(buckets);
+  return { p50: within(0.5), p95: within(0.95) };
+}
+
+/** The same times in parts that a statement counts within its time limit. */
+function partsOf({ from, to, length }: CountedIntervals): CountedIntervals[] {
+  const parts: CountedIntervals[] = [];
+  for (let start = from; start < to; start += PART_MS) {
+    parts.push({ from: start, to: Math.min(start + PART_MS, to), length });
+  }
+  return parts;
+}

@@ -1,0 +1,271 @@
+import type { Knex } from 'knex';
+import { Turns } from '../model/turns.ts';
+import type { Database } from './database.ts';
+import { durationPercentiles } from './durationBucket.ts';
+import {
+  type EndingsRow,
+  endingsOf,
+  HOUR_MS,
+  type Narrowing,
+  type QueuedRow,
+  queuedOf,
+  readEndings,
+  readPairs,
+  type SumRow,
+  summedStretches,
+  sumsWithin,
+  type TimeRange,
+} from './hourlySums.ts';
+import { type QueryState, queryStates, RUNNING } from './queryOutcome.ts';
+import { countedQueries, dimensionColumns, type StatisticsDimension } from './statisticsDimension.ts';
+
+/** Percentiles of a duration, milliseconds; null where no query said it. */
+export interface Percentiles {
+  readonly p50: number | null;
+  readonly p95: number | null;
+  readonly p99: number | null;
+}
+
+/** Figures of the queries that have one value in common. */
+export interface QueryStatistics {
+  /** Null: the queries that have none. */
+  readonly value: string | null;
+  readonly queries: number;
+  /** By how they ended; those that none ended in are left out. */
+  readonly states: Readonly<Partial<Record<QueryState, number>>>;
+  readonly elapsedMillis: Percentiles;
+  readonly queuedMillis: Percentiles;
+  readonly cpuMillis: number;
+  readonly processedBytes: number;
+  readonly resultBytes: number;
+}
+
+/** Which queries are counted, and by what. Times in milliseconds, `from` inclusive, `to` exclusive. */
+export interface StatisticsRequest {
+  readonly by: StatisticsDimension;
+  readonly from: number;
+  readonly to: number;
+  /** Only this user's; left out: those of all. */
+  readonly user?: string;
+  /** Only those of a cluster, of a routing group; left out: of all. */
+  readonly cluster?: string;
+  readonly routingGroup?: string;
+  /** Values with most queries that are answered. */
+  readonly limit: number;
+}
+
+/** Figures of queries that have ended, counted in SQL (docs/rest-api.md#statistics). */
+export interface QueryStatisticsRepository {
+  /** Values with most queries first. */
+  of(request: StatisticsRequest): Promise<readonly QueryStatistics[]>;
+}
+
+const filters = ['user', 'cluster', 'routingGroup'] as const;
+/** Rows of sums that one statement reads. */
+const SUMS_A_STATEMENT = 4_000;
+
+/** As drivers give it: big integers and sums may come as text. */
+type Figure = number | string | null;
+
+/** Where the queries of a request are counted. */
+interface Sources {
+  /** Whole hours, by their sums. */
+  readonly summed: readonly TimeRange[];
+  /** The rest, query by query. */
+  readonly single: readonly TimeRange[];
+}
+
+/** Figures over `eg_query_sums`, and over `eg_query_outcomes` where an hour is not summed or counted in part. */
+export function queryStatistics(database: Database): QueryStatisticsRepository {
+  return {
+    of: (request) =>
+      database.addUp(async (knex) => {
+        const sources = await sourcesOf(knex, request);
+        const values = await valuesWithMost(knex, request, sources);
+        if (values.length === 0) return [];
+        const figures = new Map(values.map((value) => [value, new Figures(value)]));
+        const figuresOf = (value: string | null): Figures => {
+          const present = figures.get(value) ?? new Figures(value);
+          figures.set(value, present);
+          return present;
+        };
+        const turns = new Turns();
+        if (sources.single.length > 0) {
+          const narrow: Narrowing = (queries) => {
+            whereValue(narrowed(queries, request, sources), dimensionColumns[request.by], values);
+            return queries;
+          };
+          const of = [database, knex, request.by, values.length, narrow] as const;
+          for (const row of await endingsOf(...of)) {
+            figuresOf(row.value).addEndings(row);
+            if (turns.isOver) await turns.next();
+          }
+          for (const row of await queuedOf(...of)) {
+            figuresOf(row.value).addQueued(row);
+            if (turns.isOver) await turns.next();
+          }
+        }
+        for await (const rows of sums(knex, request, sources, values)) {
+          for (const row of rows) {
+            figuresOf(row.value).addSums(row);
+            if (turns.isOver) await turns.next();
+          }
+        }
+        return [...figures.values()].map((each) => each.statistics()).sort(mostFirst);
+      }),
+  };
+}
+
+/** Sums are by one dimension: a filter by another one asks for the queries. */
+async function sourcesOf(knex: Knex, request: StatisticsRequest): Promise<Sources> {
+  const { from, to, by } = request;
+  const hasSums = filters.every((filter) => filter === by || request[filter] === undefined);
+  const summed = hasSums && to - from >= HOUR_MS ? await summedStretches(knex, request) : [];
+  const single: TimeRange[] = [];
+  let start = from;
+  for (const stretch of summed) {
+    if (start < stretch.from) single.push({ from: start, to: stretch.from });
+    start = stretch.to;
+  }
+  if (start < to) single.push({ from: start, to });
+  return { summed, single };
+}
+
+/** Leaves queries that are counted one by one. */
+function narrowed(query: Knex.QueryBuilder, request: StatisticsRequest, { single }: Sources): Knex.QueryBuilder {
+  query.where((any) => {
+    for (const { from, to } of single) any.orWhere((one) => one.where('created', '>=', from).where('created', '<', to));
+  });
+  for (const filter of filters) {
+    const value = request[filter];
+    if (value !== undefined) query.where(dimensionColumns[filter], value);
+  }
+  return query;
+}
+
+function summed(knex: Knex, request: StatisticsRequest, sources: Sources): Knex.QueryBuilder {
+  const query = sumsWithin(knex, request.by, sources.summed);
+  const value = filters.map((filter) => request[filter]).find((each) => each !== undefined);
+  return value === undefined ? query : query.where('value', value);
+}
+
+async function valuesWithMost(
+  knex: Knex,
+  request: StatisticsRequest,
+  sources: Sources,
+): Promise<readonly (string | null)[]> {
+  const column = dimensionColumns[request.by];
+  const parts = [
+    ...(sources.single.length === 0
+      ? []
+      : [
+          narrowed(countedQueries(knex, request.by), request, sources)
+            .whereNot('state', RUNNING)
+            .count({ queries: '*' })
+            .select({ value: column })
+            .groupBy(column),
+        ]),
+    ...(sources.summed.length === 0
+      ? []
+      : [summed(knex, request, sources).sum({ queries: 'queries' }).select('value').groupBy('value')]),
+  ];
+  if (parts.length === 0) return [];
+  const rows = (await knex
+    .from(knex.unionAll(parts).as('t'))
+    .groupBy('value')
+    .orderByRaw('sum(queries) desc, value')
+    .limit(request.limit)
+    .select('value')) as unknown as readonly { readonly value: string | null }[];
+  return rows.map(({ value }) => value);
+}
+
+function whereValue(query: Knex.QueryBuilder, column: string, values: readonly (string | null)[]): void {
+  const named = values.filter((value) => value !== null);
+  query.where((either) => {
+    either.whereIn(column, named);
+    if (named.length < values.length) either.orWhereNull(column);
+  });
+}
+
+/** Sums of the values, in parts that are read at once. */
+async function* sums(
+  knex: Knex,
+  request: StatisticsRequest,
+  sources: Sources,
+  values: readonly (string | null)[],
+): AsyncIterable<readonly SumRow[]> {
+  const hours = sources.summed.reduce((total, { from, to }) => total + (to - from) / HOUR_MS, 0);
+  if (hours === 0) return;
+  const atOnce = Math.max(1, Math.floor(SUMS_A_STATEMENT / hours));
+  for (let start = 0; start < values.length; start += atOnce) {
+    const query = summed(knex, request, sources).select('*');
+    whereValue(query, 'value', values.slice(start, start + atOnce));
+    yield (await query) as unknown as readonly SumRow[];
+  }
+}
+
+function mostFirst(a: QueryStatistics, b: QueryStatistics): number {
+  return b.queries - a.queries || ((a.value ?? '') < (b.value ?? '') ? -1 : 1);
+}
+
+/** What the queries of a value add up to. */
+class Figures {
+  readonly #value: string | null;
+  readonly #states = new Map<QueryState | undefined, number>();
+  readonly #elapsed = new Map<number, number>();
+  readonly #queued = new Map<number, number>();
+  readonly #use = { cpuMillis: 0, processedBytes: 0, resultBytes: 0 };
+
+  constructor(value: string | null) {
+    this.#value = value;
+  }
+
+  addEndings({ endings, cpu_ms: cpu, processed_bytes: bytes, result_bytes: results }: EndingsRow): void {
+    readEndings(endings, (state, bucket, queries) => this.#addEnding(queryStates[state], bucket, queries));
+    this.#addUse(cpu, bytes, results);
+  }
+
+  addQueued({ queued }: QueuedRow): void {
+    readPairs(queued, (bucket, queries) => add(this.#queued, bucket, queries));
+  }
+
+  addSums(row: SumRow): void {
+    this.addEndings(row);
+    this.addQueued(row);
+  }
+
+  statistics(): QueryStatistics {
+    const states = queryStates.flatMap((state) => {
+      const count = this.#states.get(state) ?? 0;
+      return count > 0 ? [[state, count] as const] : [];
+    });
+    return {
+      value: this.#value,
+      queries: [...this.#states.values()].reduce((sum, count) => sum + count, 0),
+      states: Object.fromEntries(states),
+      elapsedMillis: percentiles(this.#elapsed),
+      queuedMillis: percentiles(this.#queued),
+      ...this.#use,
+    };
+  }
+
+  #addEnding(state: QueryState | undefined, bucket: number | null, queries: number): void {
+    add(this.#states, state, queries);
+    if (bucket !== null) add(this.#elapsed, bucket, queries);
+  }
+
+  #addUse(cpu: Figure, bytes: Figure, results: Figure): void {
+    this.#use.cpuMillis += Number(cpu ?? 0);
+    this.#use.processedBytes += Number(bytes ?? 0);
+    this.#use.resultBytes += Number(results ?? 0);
+  }
+}
+
+function add<Key>(counts: Map<Key, number>, key: Key, count: number): void {
+  counts.set(key, (counts.get(key) ?? 0) + count);
+}
+
+function percentiles(buckets: ReadonlyMap<number, number>): Percentiles {
+  const within = durationPercentiles(buckets);
+  return { p50: within(0.5), p95: within(0.95), p99: within(0.99) };
+}

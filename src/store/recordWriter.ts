@@ -1,0 +1,361 @@
+import type { Logger } from 'pino';
+import type { Counter, Histogram } from 'prom-client';
+import type { Clock } from '../model/clock.ts';
+import { DatabaseFailure } from './failures.ts';
+import { Spill } from './spill.ts';
+
+/** A record of a query. */
+export interface QueryKeyed {
+  readonly queryId: string;
+}
+
+/** Bounds of a writer, which may change while it runs. */
+export interface RecordWriterSettings {
+  /** Records held in memory. */
+  readonly bufferSize: number;
+  readonly flushIntervalMs: number;
+}
+
+/** What a writer counts. */
+export interface RecordWriterMetrics {
+  readonly written: Pick<Counter, 'inc'>;
+  readonly spilled: Pick<Counter, 'inc'>;
+  readonly losses: Pick<Counter<'reason'>, 'inc'>;
+  readonly batch: Pick<Histogram, 'startTimer'>;
+}
+
+/** What a writer of records works with. */
+export interface RecordWriterOptions<R extends QueryKeyed> {
+  /** What the records are, for log lines: `history`. */
+  readonly what: string;
+  readonly insert: (records: readonly R[]) => Promise<void>;
+  /** The record in ASCII, for a table whose character set lacks a character. */
+  readonly plain: (record: R) => R;
+  /** Characters that a record takes in memory, about. */
+  readonly weight: (record: R) => number;
+  /** Whether a line of a file on disk is a record. */
+  readonly isRecord: (value: unknown) => value is R;
+  /** Asked at each use, so that changes take effect. */
+  readonly settings: () => RecordWriterSettings;
+  readonly metrics: RecordWriterMetrics;
+  readonly spillDirectory: string;
+  /** Bound of this process's spill files, bytes; default 1 GB. */
+  readonly maxSpillBytes?: number | undefined;
+  readonly logger: Logger;
+  readonly clock: Clock;
+}
+
+const MAX_BATCH_RECORDS = 500;
+/** Characters of text in a batch; also what memory holds at most is bounded by them. */
+const MAX_BATCH_CHARACTERS = 1_000_000;
+const MAX_MEMORY_CHARACTERS = 64_000_000;
+const MAX_BACK_OFF_MS = 5000;
+/** A log line on losses at most this often. */
+const LOSS_LOG_MS = 10_000;
+
+/**
+ * Takes records of queries off the request path and writes them in batches; what the database cannot take waits on disk, and files
+ * that an ended process left are written first (docs/database.md#query-history).
+ */
+export class RecordWriter<R extends QueryKeyed> {
+  private readonly options: RecordWriterOptions<R>;
+  private readonly metrics: RecordWriterMetrics;
+  private readonly spill: Spill<R>;
+  private queue: R[] = [];
+  private characters = 0;
+  private readonly byId = new Map<string, R>();
+  private timer: NodeJS.Timeout | null = null;
+  private running: Promise<void> | null = null;
+  private spilling: Promise<void> | null = null;
+  private inFlight: readonly R[] = [];
+  private ended = false;
+  private closed = false;
+  private backOffMs = 0;
+  private retryAt = 0;
+  private unloggedLoss = 0;
+  private lossLoggedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: RecordWriterOptions<R>) {
+    this.options = options;
+    this.spill = new Spill(options.spillDirectory, options.maxSpillBytes ?? 1024 ** 3, options.isRecord);
+    this.metrics = options.metrics;
+    try {
+      const adopted = this.spill.adopt();
+      if (adopted > 0) {
+        options.logger.info(`${options.what} of a process that ended is written now`);
+        this.schedule(0);
+      }
+    } catch (error) {
+      options.logger.error({ err: error, directory: options.spillDirectory }, `${options.what} on disk cannot be read`);
+    }
+  }
+
+  /** Whether there is room for another record, which otherwise counts as lost. */
+  checkRoom(): boolean {
+    if (this.closed) return false;
+    const isFull = this.queue.length >= 2 * this.options.settings().bufferSize;
+    if (!isFull && this.characters <= 2 * MAX_MEMORY_CHARACTERS) return true;
+    this.lose(1, 'memory');
+    return false;
+  }
+
+  /** Never throws, never waits. */
+  add(record: R): void {
+    const settings = this.options.settings();
+    if (!this.checkRoom()) return;
+    this.queue.push(record);
+    this.characters += this.options.weight(record);
+    this.byId.set(record.queryId, record);
+    if (this.queue.length >= settings.bufferSize || this.characters > MAX_MEMORY_CHARACTERS) this.spillQueue();
+    else if (this.queue.length >= MAX_BATCH_RECORDS && this.backOffMs === 0) this.schedule(0);
+    this.schedule(settings.flushIntervalMs);
+  }
+
+  /** A record that may not be in the database yet; null when not buffered. */
+  findBuffered(queryId: string): R | null {
+    return this.byId.get(queryId) ?? null;
+  }
+
+  /** See `HistoryWriter.whenWritten`. */
+  async whenWritten(queryId: string, timeoutMs: number): Promise<void> {
+    if (!this.byId.has(queryId)) return;
+    // A turn that runs may have taken its last batch already. All who wait then share the next one.
+    const turn = (this.running ?? Promise.resolve()).then(() => (this.byId.has(queryId) ? this.turn() : undefined));
+    await within(turn, timeoutMs);
+  }
+
+  /** Records in memory and spilled to disk, not yet in the database. */
+  depth(): { readonly memory: number; readonly spilled: number } {
+    return { memory: this.byId.size, spilled: this.spill.records };
+  }
+
+  /** Writes what is there; resolves when all is written, rejects after the time (what is left is spilled). */
+  async flush(timeoutMs: number): Promise<void> {
+    const deadline = this.options.clock.monotonic() + timeoutMs;
+    if (this.running !== null) await within(this.running, timeoutMs);
+    this.retryAt = 0;
+    while (this.queue.length > 0 || this.spill.records > 0 || this.running !== null || this.spilling !== null) {
+      const left = deadline - this.options.clock.monotonic();
+      const failed = left <= 0 || !(await within(this.turn(), left)) || this.backOffMs > 0;
+      if (!failed) continue;
+      this.spillAtOnce();
+      throw new Error(`the ${this.options.what} could not be written in time; what is left is on disk`);
+    }
+  }
+
+  /** Flushes and stops. */
+  async close(timeoutMs: number): Promise<void> {
+    if (this.closed) return;
+    this.closed = true;
+    if (this.timer !== null) clearTimeout(this.timer);
+    this.timer = null;
+    try {
+      await this.flush(timeoutMs);
+    } catch (error) {
+      this.options.logger.warn(
+        { depth: this.depth(), reason: String(error) },
+        `${this.options.what} is left on disk for the next start`,
+      );
+    }
+    await within(Promise.allSettled([this.spilling, this.running]), 1000);
+    this.spillAtOnce();
+    this.ended = true;
+    this.spill.close();
+  }
+
+  private schedule(delayMs: number): void {
+    if (this.closed || (this.timer !== null && delayMs > 0) || (delayMs === 0 && this.running !== null)) return;
+    if (this.timer !== null) clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      this.timer = null;
+      void this.turn();
+    }, delayMs);
+    this.timer.unref();
+  }
+
+  /** One turn: writes what is there, or puts it on disk while the database is unavailable. Never rejects. */
+  private turn(): Promise<void> {
+    this.running ??= this.write()
+      .catch((error: unknown) => this.options.logger.error({ err: error }, `writing the ${this.options.what} failed`))
+      .finally(() => {
+        this.running = null;
+        if (this.queue.length > 0 || this.spill.records > 0) this.schedule(this.options.settings().flushIntervalMs);
+      });
+    return this.running;
+  }
+
+  private async write(): Promise<void> {
+    const { clock, logger, what } = this.options;
+    if (clock.monotonic() < this.retryAt) {
+      this.spillQueue();
+      await this.spilling;
+      return;
+    }
+    try {
+      while (this.queue.length > 0) await this.writeQueueHead();
+      await this.spilling;
+      while (this.queue.length === 0) {
+        const replayed = await this.spill.replayOne((records) => this.writeAll(records));
+        if (replayed === false) break;
+        if (replayed.torn > 0) this.lose(replayed.torn, 'torn');
+      }
+      if (this.backOffMs > 0) logger.info(`${what} is written again`);
+      this.backOffMs = 0;
+    } catch (error) {
+      if (this.backOffMs === 0) {
+        const reason = error instanceof Error ? error.message : String(error);
+        logger.warn({ reason }, `${what} cannot be written and waits on disk`);
+      }
+      this.backOffMs = Math.min(Math.max(this.backOffMs * 2, 500), MAX_BACK_OFF_MS);
+      this.retryAt = clock.monotonic() + this.backOffMs;
+      this.spillQueue();
+      await this.spilling;
+    }
+  }
+
+  private async writeQueueHead(): Promise<void> {
+    const batch = this.takeBatch(this.queue, 0);
+    // Removed before it is written, so that a spill at the same time does not take it too; put back on failure.
+    this.queue.splice(0, batch.length);
+    for (const record of batch) this.characters -= this.options.weight(record);
+    this.inFlight = batch;
+    try {
+      await this.insert(batch);
+    } catch (error) {
+      // Unless it has been put on disk in the meantime.
+      if (this.inFlight === batch) {
+        this.queue.unshift(...batch);
+        for (const record of batch) this.characters += this.options.weight(record);
+      }
+      throw error;
+    } finally {
+      if (this.inFlight === batch) this.inFlight = [];
+    }
+    this.forget(batch);
+  }
+
+  private async writeAll(records: readonly R[]): Promise<void> {
+    for (let from = 0; from < records.length; ) {
+      const batch = this.takeBatch(records, from);
+      await this.insert(batch);
+      from += batch.length;
+    }
+  }
+
+  /** Inserts; a record that the database refuses is found by halving, tried in ASCII, and given up. */
+  private async insert(batch: readonly R[]): Promise<void> {
+    const end = this.metrics.batch.startTimer();
+    try {
+      await this.options.insert(batch);
+      end();
+      this.metrics.written.inc(batch.length);
+    } catch (error) {
+      if (!(error instanceof DatabaseFailure) || error.kind !== 'data') throw error;
+      const [only] = batch;
+      if (batch.length > 1 || only === undefined) {
+        const middle = batch.length >> 1;
+        await this.insert(batch.slice(0, middle));
+        await this.insert(batch.slice(middle));
+        return;
+      }
+      try {
+        await this.options.insert([this.options.plain(only)]);
+        this.metrics.written.inc();
+      } catch (second) {
+        if (!(second instanceof DatabaseFailure) || second.kind !== 'data') throw second;
+        this.options.logger.warn(
+          { queryId: only.queryId, code: second.code },
+          `the database refuses a query of the ${this.options.what}`,
+        );
+        this.lose(1, 'refused');
+      }
+    }
+  }
+
+  private spillQueue(): void {
+    if (this.ended || this.spilling !== null || this.queue.length === 0) return;
+    const records = this.queue;
+    this.queue = [];
+    this.characters = 0;
+    this.spilling = this.spill
+      .append(records)
+      .then((losses) => {
+        this.metrics.spilled.inc(records.length - losses);
+        if (losses > 0) this.lose(losses, 'disk');
+        this.forget(records);
+      })
+      .catch((error: unknown) => {
+        // The disk refuses: memory keeps them up to its bound.
+        this.options.logger.error({ err: error }, `${this.options.what} cannot be put on disk`);
+        const room = Math.max(0, this.options.settings().bufferSize - this.queue.length);
+        this.lose(Math.max(0, records.length - room), 'disk');
+        this.forget(records.slice(room));
+        this.queue.unshift(...records.slice(0, room));
+        this.characters = this.queue.reduce((sum, record) => sum + this.options.weight(record), 0);
+      })
+      .finally(() => {
+        this.spilling = null;
+        this.schedule(this.options.settings().flushIntervalMs);
+      });
+  }
+
+  private spillAtOnce(): void {
+    // What is on its way may or may not arrive; written twice it is stored once.
+    const records = [...this.inFlight, ...this.queue];
+    this.queue = [];
+    this.characters = 0;
+    this.inFlight = [];
+    if (records.length === 0) return;
+    try {
+      const losses = this.spill.appendNow(records);
+      this.metrics.spilled.inc(records.length - losses);
+      if (losses > 0) this.lose(losses, 'disk');
+    } catch (error) {
+      this.options.logger.error({ err: error }, `${this.options.what} cannot be put on disk`);
+      this.lose(records.length, 'disk');
+    }
+    this.forget(records);
+  }
+
+  private forget(records: readonly R[]): void {
+    for (const record of records) {
+      if (this.byId.get(record.queryId) === record) this.byId.delete(record.queryId);
+    }
+  }
+
+  private lose(count: number, reason: 'memory' | 'disk' | 'refused' | 'torn'): void {
+    if (count === 0) return;
+    this.metrics.losses.inc({ reason }, count);
+    this.unloggedLoss += count;
+    const now = this.options.clock.monotonic();
+    if (now - this.lossLoggedAt < LOSS_LOG_MS) return;
+    this.lossLoggedAt = now;
+    this.options.logger.error({ lost: this.unloggedLoss, reason }, `queries are missing in the ${this.options.what}`);
+    this.unloggedLoss = 0;
+  }
+
+  private takeBatch(records: readonly R[], from: number): R[] {
+    let characters = 0;
+    let end = from;
+    while (end < records.length && end - from < MAX_BATCH_RECORDS) {
+      const record = records[end];
+      if (record !== undefined) characters += this.options.weight(record);
+      if (characters > MAX_BATCH_CHARACTERS && end > from) break;
+      end++;
+    }
+    return records.slice(from, end);
+  }
+}
+
+/** Whether the promise settled within the time. */
+async function within(promise: Promise<unknown>, milliseconds: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const timeUp = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => resolve(false), milliseconds);
+  });
+  try {
+    return await Promise.race([promise.then(() => true), timeUp]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

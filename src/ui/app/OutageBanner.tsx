@@ -1,0 +1,54 @@
+import { Alert } from '@mantine/core';
+import { IconPlugConnectedX } from '@tabler/icons-react';
+import { useState } from 'react';
+import { type Unavailable, useHealth } from '../client/health.ts';
+import { MessageText } from '../components/MessageText.tsx';
+import { Time } from '../components/time.tsx';
+import classes from './SharedOriginWarning.module.css';
+
+/** Says on every page that the gateway, or what it needs, cannot be reached, and since when what is shown is old. */
+export function OutageBanner() {
+  const { isReachable, unavailable } = useHealth();
+  const [lostAt, setLostAt] = useState<number | null>(null);
+  if (isReachable && lostAt !== null) setLostAt(null);
+  if (!isReachable && lostAt === null) setLostAt(Date.now());
+  return (
+    <div role="status">
+      {!isReachable && (
+        <Banner title="No connection to the gateway">
+          What is shown is as of <Time at={lostAt ?? Date.now()} />. It goes on by itself once the gateway is back.
+        </Banner>
+      )}
+      {isReachable &&
+        unavailable.map(({ name, message }) => (
+          <Banner key={name} title={titles[name]}>
+            {consequences[name]} The gateway says: <MessageText text={message} />
+          </Banner>
+        ))}
+    </div>
+  );
+}
+
+function Banner({ title, children }: { readonly title: string; readonly children: React.ReactNode }) {
+  return (
+    <Alert
+      role="presentation"
+      className={classes.warning}
+      color="orange"
+      title={title}
+      icon={<IconPlugConnectedX size={18} aria-hidden />}
+    >
+      {children}
+    </Alert>
+  );
+}
+
+const titles: Readonly<Record<Unavailable['name'], string>> = {
+  database: 'No connection to the database',
+  'resource source': 'No connection to where resources are declared',
+};
+
+const consequences: Readonly<Record<Unavailable['name'], string>> = {
+  database: 'Queries go on; history, queue and resource groups cannot be read meanwhile.',
+  'resource source': 'Queries go on as last declared; changes of resources have no effect meanwhile.',
+};

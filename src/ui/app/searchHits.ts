@@ -1,0 +1,109 @@
+import { useQuery } from '@tanstack/react-query';
+import { call } from '../client/call.ts';
+import { isNoQuery, isQueuedId, type WholeQuery } from '../client/queries.ts';
+import { RULES } from '../client/rules.ts';
+import type { ClusterState, RuleInventory } from '../client/types.ts';
+import { clusterAddress, groupAddress, queryAddress, ruleAddress } from '../components/links.ts';
+import { useRole, useSees } from '../session/session.ts';
+import type { Page } from './pages.ts';
+
+/** Something that a search leads to. */
+export interface Hit {
+  readonly kind: 'Queries' | 'Pages' | 'Backends' | 'Routing groups' | 'Rules' | 'History';
+  readonly name: string;
+  /** More about it; empty for nothing. */
+  readonly about: string;
+  /** Where it is shown. */
+  readonly address: string;
+}
+
+/** Hits of a kind that are listed. */
+const MAX_HITS = 8;
+/** Lists are as new as this while the search is open, in milliseconds. */
+const LIST_AGE_MS = 30_000;
+
+/**
+ * What a text leads to, of what the user may see. Nothing typed: all pages.
+ * @param settled the text as it was some time ago, by which the gateway is asked for a query
+ */
+export function useHits(pages: readonly Page[], text: string, settled: string): readonly Hit[] {
+  const seesClusters = useSees('cluster');
+  const seesGroups = useSees('limits');
+  const seesHistory = useSees('history');
+  const mayListRules = useRole('ADMIN');
+  const seesRules = useSees('routing-rules') && mayListRules;
+  const clusters = useQuery({
+    queryKey: ['search', 'clusters'],
+    queryFn: ({ signal }) => call<readonly ClusterState[]>('/api/clusters', { method: 'GET', signal }),
+    enabled: seesClusters || seesGroups,
+    staleTime: LIST_AGE_MS,
+  });
+  const rules = useQuery({
+    queryKey: ['search', ...RULES],
+    queryFn: ({ signal }) => call<RuleInventory>('/api/rules', { method: 'GET', signal }),
+    enabled: seesRules,
+    staleTime: LIST_AGE_MS,
+  });
+  const queries = useQueryHits(text, settled);
+  const wanted = text.toLowerCase();
+  const fits = (...texts: readonly string[]) => texts.some((each) => each.toLowerCase().includes(wanted));
+  const pageHits = pages
+    .filter(({ title }) => fits(title))
+    .map(({ title, path }): Hit => ({ kind: 'Pages', name: title, about: '', address: `/${path}` }));
+  if (wanted === '') return pageHits;
+  const all = clusters.data ?? [];
+  const groups = [...new Set(all.flatMap(({ routingGroup }) => (routingGroup === null ? [] : [routingGroup])))];
+  return [
+    ...queries,
+    ...pageHits,
+    ...(seesClusters ? all : [])
+      .filter(({ name, proxyTo }) => fits(name, proxyTo ?? ''))
+      .slice(0, MAX_HITS)
+      .map(({ name, routingGroup, status }): Hit => {
+        const about = [routingGroup ?? '', status.toLowerCase()].filter(Boolean).join(', ');
+        return { kind: 'Backends', name, about, address: clusterAddress(name) };
+      }),
+    ...(seesGroups ? groups : [])
+      .filter((name) => fits(name))
+      .slice(0, MAX_HITS)
+      .map((name): Hit => ({ kind: 'Routing groups', name, about: '', address: groupAddress(name) })),
+    ...(rules.data?.rules ?? [])
+      .filter(({ name, description }) => fits(name, description))
+      .slice(0, MAX_HITS)
+      .map(({ name, description }): Hit => ({ kind: 'Rules', name, about: description, address: ruleAddress(name) })),
+    ...(seesHistory && queries.length === 0
+      ? [
+          {
+            kind: 'History' as const,
+            name: `Queries whose text has “${text}”`,
+            about: '',
+            address: `/history?text=${encodeURIComponent(text)}`,
+          },
+        ]
+      : []),
+  ];
+}
+
+/** Ids of engines are like `20261123_120000_00001_abcde`; those of queries that wait end with `_queue`. */
+function isLikeId(text: string): boolean {
+  return /^\d{8}_\d{6}_\d{5}_\w{1,32}$/.test(text) || (isQueuedId(text) && !/\s/.test(text));
+}
+
+/** The query of an id, with what is known of it. */
+function useQueryHits(text: string, settled: string): readonly Hit[] {
+  const sees = useSees('history');
+  const query = useQuery({
+    queryKey: ['query', settled],
+    queryFn: ({ signal }) => call<WholeQuery>(`/api/queries/${encodeURIComponent(settled)}`, { method: 'GET', signal }),
+    enabled: sees && isLikeId(settled),
+  });
+  if (!sees || !isLikeId(text)) return [];
+  const { data, error } = text === settled ? query : { data: undefined, error: null };
+  const about =
+    data === undefined
+      ? isNoQuery(error)
+        ? 'not in the history that you may see'
+        : ''
+      : [data.user ?? 'user not known', data.cluster || 'waits for a cluster'].join(', ');
+  return [{ kind: 'Queries', name: text, about, address: queryAddress(text) }];
+}

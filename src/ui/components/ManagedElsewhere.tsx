@@ -1,0 +1,22 @@
+import { Alert, Text } from '@mantine/core';
+import { IconGitBranch } from '@tabler/icons-react';
+import { type Managers, otherManagers } from './managers.ts';
+import classes from './states.module.css';
+
+/** Says before an edit who else owns fields of the resource; nothing where nobody does. */
+export function ManagedElsewhere({ managers }: { readonly managers: Managers }) {
+  const foreign = otherManagers(managers);
+  if (foreign.length === 0) return null;
+  return (
+    <Alert role="note" color="blue" icon={<IconGitBranch aria-hidden />} title="Managed elsewhere">
+      {foreign.map(({ manager, fields }) => (
+        <Text size="sm" key={manager} className={classes.breaking ?? ''}>
+          {manager} owns {fields.join(', ')}
+        </Text>
+      ))}
+      <Text size="sm">
+        Change these there: what is saved here takes them over only when asked to, and the owner may set them again.
+      </Text>
+    </Alert>
+  );
+}

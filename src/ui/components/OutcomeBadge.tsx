@@ -1,0 +1,21 @@
+import { Badge, type BadgeProps } from '@mantine/core';
+import type { QueryOutcome } from '../client/types.ts';
+
+const colors: Readonly<Record<QueryOutcome['state'], string>> = {
+  FINISHED: 'green',
+  FAILED: 'red',
+  CANCELLED: 'yellow',
+  ABANDONED: 'yellow',
+  REFUSED: 'red',
+  DENIED: 'red',
+  LOST: 'red',
+};
+
+/** How a query ended, in a word. */
+export function OutcomeBadge({ state, size = 'sm' }: Pick<QueryOutcome, 'state'> & Pick<BadgeProps, 'size'>) {
+  return (
+    <Badge color={colors[state]} variant="light" size={size} miw="max-content">
+      {state.toLowerCase()}
+    </Badge>
+  );
+}

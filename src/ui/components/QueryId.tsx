@@ -1,0 +1,24 @@
+import { Anchor } from '@mantine/core';
+import { Fragment } from 'react';
+import { Link } from 'react-router';
+import { queryAddress } from './links.ts';
+import classes from './QueryId.module.css';
+
+/** The id of a query as a link to its page: on one line where there is room, else broken where its parts end. */
+export function QueryId({ id }: { readonly id: string }) {
+  return (
+    <Anchor component={Link} to={queryAddress(id)} size="sm" className={classes.id} aria-label={id}>
+      {id.split('_').map((part, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: parts have no identity but their place
+        <Fragment key={index}>
+          {index > 0 && (
+            <>
+              <wbr />_
+            </>
+          )}
+          {part}
+        </Fragment>
+      ))}
+    </Anchor>
+  );
+}

@@ -1,0 +1,51 @@
+import { useCallback, useEffect, useRef } from 'react';
+import { useSearchParams } from 'react-router';
+
+/** Sets a value: `push` where Back leads to the one before, `replace` (while somebody types) where it does not. */
+export type SetAddressState = (value: string, how?: 'push' | 'replace') => void;
+
+/**
+ * A value that stands in the page's address as a parameter, so that it survives reloads and can be sent to others.
+ * @param name of the parameter
+ * @param initial what it is when the address says nothing
+ */
+export function useAddressState(name: string, initial = ''): readonly [value: string, set: SetAddressState] {
+  const [parameters, setParameters] = useSearchParams();
+  const latest = useRef(setParameters);
+  useEffect(() => {
+    latest.current = setParameters;
+  });
+  // The same function each time, so that nothing is rendered again for it.
+  const set: SetAddressState = useCallback(
+    (value, how = 'replace') =>
+      latest.current(
+        (before) => {
+          const next = new URLSearchParams(before);
+          if (value === initial) next.delete(name);
+          else next.set(name, value);
+          return next;
+        },
+        { replace: how === 'replace' },
+      ),
+    [name, initial],
+  );
+  return [parameters.get(name) ?? initial, set];
+}
+
+/** What a table is sorted by. */
+export interface SortedBy {
+  readonly id: string;
+  readonly desc: boolean;
+}
+
+/** Columns that a parameter names: `name`, or `-name` for descending order. */
+export function sortingOf(text: string): SortedBy[] {
+  const id = text.replace(/^-/, '');
+  return id === '' ? [] : [{ id, desc: text !== id }];
+}
+
+/** The parameter of what a table is sorted by; empty for nothing. */
+export function sortingText([first]: readonly SortedBy[]): string {
+  if (first === undefined) return '';
+  return first.desc ? `-${first.id}` : first.id;
+}

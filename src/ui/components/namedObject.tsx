@@ -1,0 +1,38 @@
+import { Anchor } from '@mantine/core';
+import { Link, useLocation } from 'react-router';
+import { useSees } from '../session/session.ts';
+import { clusterAddress, groupAddress } from './links.ts';
+
+/**
+ * The name that ends the path of the present page, decoded: names may have slashes and percent signs, which the router's
+ * parameters do not keep apart.
+ */
+export function useNameInPath(): string {
+  const { pathname } = useLocation();
+  const last = pathname.replace(/\/+$/, '').split('/').at(-1) ?? '';
+  try {
+    return decodeURIComponent(last);
+  } catch {
+    return last;
+  }
+}
+
+/** The name of a cluster, leading to its page for users who are shown it. */
+export function ClusterName({ name }: { readonly name: string }) {
+  const isShown = useSees('cluster');
+  return isShown ? <Named name={name} address={clusterAddress(name)} /> : <span>{name}</span>;
+}
+
+/** The name of a routing group, leading to its page for users who are shown it. */
+export function GroupName({ name }: { readonly name: string }) {
+  const isShown = useSees('limits');
+  return isShown ? <Named name={name} address={groupAddress(name)} /> : <span>{name}</span>;
+}
+
+function Named({ name, address }: { readonly name: string; readonly address: string }) {
+  return (
+    <Anchor component={Link} to={address} size="sm" underline="always">
+      {name}
+    </Anchor>
+  );
+}

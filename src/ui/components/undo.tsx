@@ -1,0 +1,42 @@
+import { Button, Group, Text } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import type { Answer } from '../client/call.ts';
+import { notifyWritten } from './notify.ts';
+
+/** How long a change can be taken back by the notice about it, in milliseconds. */
+const UNDO_MS = 12_000;
+
+/**
+ * Shows that a change was made, with a button that takes it back; without one where it cannot be.
+ * @param undo makes the opposite change, and reports what becomes of it; null: it cannot be taken back
+ */
+export function notifyUndoable(
+  message: string,
+  answer: Pick<Answer<unknown>, 'pending' | 'warnings'>,
+  undo: (() => void) | null,
+): void {
+  if (undo === null || answer.pending !== null) {
+    notifyWritten(message, answer);
+    return;
+  }
+  // It has the id that the library gives it.
+  let id = '';
+  const takeBack = () => {
+    notifications.hide(id);
+    undo();
+  };
+  id = notifications.show({
+    role: 'status',
+    color: 'green',
+    autoClose: UNDO_MS,
+    closeButtonProps: { 'aria-label': 'Close' },
+    message: (
+      <Group justify="space-between" gap="xs" wrap="nowrap">
+        <Text size="sm">{message}</Text>
+        <Button size="compact-sm" variant="default" flex="none" onClick={takeBack}>
+          Undo
+        </Button>
+      </Group>
+    ),
+  });
+}

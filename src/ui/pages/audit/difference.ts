@@ -1,0 +1,34 @@
+/** A field of a state that is not the same before and after; undefined: it was, or is, not there. */
+export interface FieldDifference {
+  readonly field: string;
+  readonly before: string | undefined;
+  readonly after: string | undefined;
+}
+
+/** Fields that a page shows at most. */
+const MAX_FIELDS = 200;
+
+/** What differs between two states, field by field, in the order of the fields. */
+export function differences(before: unknown, after: unknown): readonly FieldDifference[] {
+  const old = fieldsOf(before);
+  const now = fieldsOf(after);
+  const fields = [...new Set([...old.keys(), ...now.keys()])];
+  return fields
+    .filter((field) => old.get(field) !== now.get(field))
+    .slice(0, MAX_FIELDS)
+    .map((field) => ({ field, before: old.get(field), after: now.get(field) }));
+}
+
+/** Leaves of a state by their path: texts as they are, all else as JSON. */
+function fieldsOf(state: unknown): ReadonlyMap<string, string> {
+  const fields = new Map<string, string>();
+  const add = (path: string, value: unknown): void => {
+    if (typeof value === 'object' && value !== null && Object.keys(value).length > 0) {
+      for (const [name, inner] of Object.entries(value)) {
+        add(Array.isArray(value) ? `${path}[${name}]` : path === '' ? name : `${path}.${name}`, inner);
+      }
+    } else fields.set(path, typeof value === 'string' ? value : JSON.stringify(value));
+  };
+  if (state !== null && state !== undefined) add('', state);
+  return fields;
+}

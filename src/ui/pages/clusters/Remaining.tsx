@@ -1,0 +1,60 @@
+import { Anchor, Text } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { Link } from 'react-router';
+import { drainQuery } from '../../client/clusters.ts';
+import type { ClusterDetails } from '../../client/types.ts';
+import { queryAddress } from '../../components/links.ts';
+import { Panel } from '../../components/Panel.tsx';
+import { Ago } from '../../components/time.tsx';
+import { useRole } from '../../session/session.ts';
+import classes from './clusterPage.module.css';
+import { DrainProgress } from './DrainProgress.tsx';
+
+/** Queries that are listed. */
+const MAX_QUERIES = 20;
+
+/** What a cluster that takes no new queries still runs. */
+export function Remaining({ cluster }: { readonly cluster: ClusterDetails }) {
+  const mayAsk = [useRole('ADMIN'), useRole('API')].some(Boolean);
+  const { data: drain } = useQuery({ ...drainQuery(cluster.name), enabled: mayAsk });
+  const { running } = cluster;
+  return (
+    <Panel title="Drain">
+      <div className={classes.drain}>
+        <DrainProgress cluster={cluster} />
+      </div>
+      {!mayAsk && running === null && <Text size="sm">It takes no new queries; what it runs is not counted.</Text>}
+      {drain?.complete === false && (
+        <Text size="sm">The database is unavailable: only queries of the replica that answers are counted.</Text>
+      )}
+      {drain?.settled === false && drain.complete && (
+        <Text size="sm">
+          It was switched off only seconds ago: other replicas may know of queries that are not counted yet.
+        </Text>
+      )}
+      {drain?.reported != null && (
+        <Text size="sm">
+          The engine itself counts {drain.reported.running ?? 'no'} running and {drain.reported.queued ?? 'no'} queued,{' '}
+          <Ago at={Date.parse(drain.reported.checkedAt)} />.
+        </Text>
+      )}
+      {drain !== undefined && drain.queries.length > 0 && (
+        <ul className={classes.list} aria-label="Queries that are left">
+          {drain.queries.slice(0, MAX_QUERIES).map(({ queryId, since }) => (
+            <li key={queryId} className={classes.id}>
+              <Anchor component={Link} to={queryAddress(queryId)} size="xs" underline="always">
+                {queryId}
+              </Anchor>{' '}
+              <Text span size="xs">
+                since <Ago at={Date.parse(since)} />
+              </Text>
+            </li>
+          ))}
+        </ul>
+      )}
+      {drain !== undefined && drain.runningQueries > MAX_QUERIES && (
+        <Text size="xs">These are the oldest {MAX_QUERIES}.</Text>
+      )}
+    </Panel>
+  );
+}

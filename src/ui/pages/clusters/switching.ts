@@ -1,0 +1,136 @@
+import { type QueryClient, useMutation, useQueryClient } from '@tanstack/react-query';
+import { messageOf } from '../../client/apiError.ts';
+import { type Answer, callWhole } from '../../client/call.ts';
+import { CLUSTERS, clusterQuery, drainQuery } from '../../client/clusters.ts';
+import { GROUPS } from '../../client/limits.ts';
+import type { NewQueries, SwitchedCluster } from '../../client/types.ts';
+import { confirm } from '../../components/confirm.tsx';
+import { notifyFailed } from '../../components/notify.ts';
+import { notifyUndoable } from '../../components/undo.tsx';
+import { drainText, isLastTaker, lastTakerText } from './consequences.ts';
+
+/** @param version as the cluster was switched when that was decided: refused where somebody has switched it since */
+function put(name: string, active: boolean, version?: string): Promise<Answer<SwitchedCluster>> {
+  return callWhole(`/api/clusters/${encodeURIComponent(name)}/active`, { method: 'PUT', body: { active, version } });
+}
+
+/** Reads clusters and groups again, so that a change is shown at once. */
+async function refresh(client: QueryClient): Promise<void> {
+  await Promise.all([CLUSTERS, GROUPS].map((queryKey) => client.invalidateQueries({ queryKey })));
+}
+
+function doneText(name: string, active: boolean): string {
+  return `${name} ${active ? 'takes new queries' : 'takes no new queries; running ones go on'}.`;
+}
+
+/** Queries that run on a cluster, as far as somebody may know. */
+async function queriesOn(client: QueryClient, name: string): Promise<number | null> {
+  const drain = await client.fetchQuery(drainQuery(name)).catch(() => null);
+  return drain === null ? null : Math.max(drain.runningQueries, drain.reported?.running ?? 0);
+}
+
+/**
+ * Lets a cluster take new queries, or keeps them away: asks first where it is the last one of its group, and can be taken back
+ * for some seconds, unless somebody else switches it meanwhile.
+ */
+export function useSwitch(name: string) {
+  const client = useQueryClient();
+  const failed = (error: unknown, active: boolean) =>
+    notifyFailed(`${name} could not be ${active ? 'activated' : 'deactivated'}`, error);
+  const { mutate, isPending, variables } = useMutation({
+    mutationFn: (active: boolean) => put(name, active),
+    onSuccess: async (answer, active) => {
+      await refresh(client);
+      const { version } = answer.data;
+      const undo = version === null ? null : () => void takeBack(client, [{ name, version }], active);
+      notifyUndoable(doneText(name, active), answer, undo);
+    },
+    onError: failed,
+  });
+  const switchTo = async (active: boolean) => {
+    try {
+      if (active || (await isMeant(client, name))) mutate(active);
+    } catch (error) {
+      failed(error, active);
+    }
+  };
+  return { isPending, wanted: variables, switchTo };
+}
+
+/** Asks whether the last cluster of a group shall be switched off; others are, without a question. */
+async function isMeant(client: QueryClient, name: string): Promise<boolean> {
+  const cluster = await client.fetchQuery({ ...clusterQuery(name), staleTime: 0 });
+  if (!isLastTaker(cluster)) return true;
+  const text = lastTakerText(cluster, await queriesOn(client, name));
+  return await confirm({ title: `Switch off ${name}?`, text, action: 'Switch off', dangerous: true });
+}
+
+/** A cluster that was switched, and as what. */
+interface Switched {
+  readonly name: string;
+  readonly version: string;
+}
+
+/** Switches clusters back; those that somebody else has switched since stay as they are. @param active what they were switched to */
+async function takeBack(client: QueryClient, clusters: readonly Switched[], active: boolean): Promise<void> {
+  for (const { name, version } of clusters) {
+    try {
+      const answer = await put(name, !active, version);
+      notifyUndoable(doneText(name, !active), answer, null);
+    } catch (error) {
+      notifyFailed(`${name} was not switched back`, error);
+    }
+  }
+  await refresh(client);
+}
+
+/** Asks, then switches off all clusters of a group that take new queries; can be taken back for some seconds. */
+export function useDrainAll(group: string) {
+  const client = useQueryClient();
+  const failed = (error: unknown) => notifyFailed(`${group} could not be drained`, error);
+  const { mutate, isPending } = useMutation({
+    mutationFn: switchOffAll,
+    onSuccess: async ({ switched, failures }) => {
+      await refresh(client);
+      if (failures.length > 0) notifyFailed(`Not all of ${group} is switched off`, new Error(failures.join('; ')));
+      if (switched.length === 0) return;
+      const what = switched.length === 1 ? '1 backend of' : `${switched.length} backends of`;
+      const message = `${what} ${group} ${switched.length === 1 ? 'takes' : 'take'} no new queries; running ones go on.`;
+      notifyUndoable(message, done, () => void takeBack(client, switched, false));
+    },
+    onError: failed,
+  });
+  const drain = async ({ clusters, withoutTakers }: GroupToDrain) => {
+    const counts = await Promise.all(clusters.map((name) => queriesOn(client, name)));
+    const text = drainText(clusters, counts, withoutTakers);
+    if (await confirm({ title: `Drain all of ${group}?`, text, action: 'Drain all', dangerous: true }))
+      mutate(clusters);
+  };
+  return { isPending, drain };
+}
+
+const done = { pending: null, warnings: [] };
+
+/** Switches clusters off, one after the other: each is a write of its own, and what fails is named. */
+async function switchOffAll(
+  clusters: readonly string[],
+): Promise<{ readonly switched: readonly Switched[]; readonly failures: readonly string[] }> {
+  const switched: Switched[] = [];
+  const failures: string[] = [];
+  for (const name of clusters) {
+    try {
+      const { version } = (await put(name, false)).data;
+      if (version !== null) switched.push({ name, version });
+    } catch (error) {
+      failures.push(`${name}: ${messageOf(error)}`);
+    }
+  }
+  return { switched, failures };
+}
+
+/** What is to be drained. */
+interface GroupToDrain {
+  /** Clusters that take new queries. */
+  readonly clusters: readonly string[];
+  readonly withoutTakers: NewQueries;
+}

@@ -1,0 +1,38 @@
+const choices = [
+  { minutes: 15, label: '15 min', name: 'the last 15 minutes' },
+  { minutes: 60, label: '1 h', name: 'the last hour' },
+  { minutes: 240, label: '4 h', name: 'the last 4 hours' },
+  { minutes: 1440, label: '24 h', name: 'the last 24 hours' },
+  { minutes: 10_080, label: '7 d', name: 'the last 7 days' },
+] as const;
+
+/** A choice of the range picker. */
+export interface RangeChoice {
+  readonly value: string;
+  readonly label: string;
+  readonly disabled: boolean;
+}
+
+/** What can be chosen: ranges that are longer than queries are kept cannot. @param keptHours null: not known */
+export function ranges(keptHours: number | null): RangeChoice[] {
+  return choices.map(({ minutes, label }) => ({
+    value: String(minutes),
+    label,
+    // One range is always there, however short queries are kept.
+    disabled: keptHours !== null && minutes > Math.max(1, keptHours) * 60,
+  }));
+}
+
+/** How long queries are kept, for people. */
+export function keptText(keptHours: number): string {
+  if (keptHours < 1) return 'Queries are deleted within two hours.';
+  const [days, hours] = [Math.floor(keptHours / 24), keptHours % 24];
+  const count = (number: number, unit: string) => (number === 0 ? [] : [`${number} ${unit}${number === 1 ? '' : 's'}`]);
+  return `Queries are kept for ${[...count(days, 'day'), ...count(hours, 'hour')].join(' and ')}.`;
+}
+
+/** A range for people. */
+export function rangeName({ from, to }: { readonly from: number; readonly to: number }): string {
+  const minutes = Math.round((to - from) / 60_000);
+  return choices.find((choice) => choice.minutes === minutes)?.name ?? `the last ${minutes} minutes`;
+}

@@ -1,0 +1,55 @@
+import type { GroupDetails, GroupState } from '../../client/types.ts';
+import { ofLimit } from '../limits/texts.ts';
+
+/** What a RoutingGroup declares, as far as pages show it. */
+interface GroupSpec {
+  readonly strategy?: string;
+  readonly affinity?: { readonly by?: string };
+  readonly maxRunningQueries?: number;
+  readonly fallbacks?: readonly string[];
+  readonly fallbackWhen?: 'unavailable' | 'full';
+  readonly bestEffort?: boolean;
+  readonly queue?: {
+    readonly maxQueued?: number;
+    readonly maxWait?: string;
+    readonly fairBy?: string;
+    readonly whenUnavailable?: 'refuse' | 'wait';
+  };
+}
+
+/** What is declared of a group; nothing where there is no resource. */
+export function specOf({ spec }: Pick<GroupState, 'spec'>): GroupSpec {
+  return (spec ?? {}) as GroupSpec;
+}
+
+/** Capacity, limits and queue of a group, as names and texts. */
+export function groupFacts(group: GroupDetails): readonly (readonly [name: string, value: string])[] {
+  const { clusters, running, waiting, refused, isDefault } = group;
+  const { strategy, affinity, maxRunningQueries, fallbacks, fallbackWhen, bestEffort, queue = {} } = specOf(group);
+  const takers = clusters.filter(({ active, status }) => active && status === 'HEALTHY');
+  return [
+    ['Takes new queries', `${takers.length} of ${clusters.length} ${clusters.length === 1 ? 'backend' : 'backends'}`],
+    ['Running', ofLimit(running, maxRunningQueries)],
+    ['Room of its backends', capacityText(takers.map((cluster) => cluster.maxRunningQueries))],
+    ['Waiting', ofLimit(waiting, queue.maxQueued)],
+    ['Refused', refused === null ? '–' : refused.toLocaleString('en')],
+    ['Longest wait', queue.maxWait ?? '10m, the default'],
+    ['Turns by', queue.fairBy ?? 'user, the default'],
+    ...(strategy === undefined
+      ? []
+      : [['Strategy', affinity?.by === undefined ? strategy : `${strategy} by ${affinity.by}`] as const]),
+    ...(bestEffort === true ? [['Best effort', 'an unhealthy backend is tried rather than none'] as const] : []),
+    ...(fallbacks !== undefined && fallbackWhen === 'full'
+      ? [['Fallbacks serve', 'also while none of its backends has room'] as const]
+      : []),
+    ...(isDefault ? [['Default group', 'queries that nothing else decides on go here'] as const] : []),
+  ];
+}
+
+/** Queries that backends may run at a time together. @param limits of each; null: none */
+function capacityText(limits: readonly (number | null)[]): string {
+  if (limits.length === 0) return 'none';
+  const limited = limits.filter((limit) => limit !== null);
+  if (limited.length < limits.length) return 'no limit of the gateway';
+  return limited.reduce((sum, limit) => sum + limit, 0).toLocaleString('en');
+}

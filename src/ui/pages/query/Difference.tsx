@@ -1,0 +1,91 @@
+import { Table, Text } from '@mantine/core';
+import type { WholeQuery } from '../../client/queries.ts';
+import type { Explanation, QueryDecision, RuleEffect } from '../../client/types.ts';
+import classes from './query.module.css';
+
+interface DifferenceProps {
+  readonly query: WholeQuery;
+  readonly explanation: Explanation;
+}
+
+/** What was decided then, and what would be decided now, where the two are not the same. */
+export function Difference({ query, explanation }: DifferenceProps) {
+  const rows = differences(query, explanation);
+  if (rows.length === 0) return <Text size="sm">The same as then.</Text>;
+  return (
+    <Table className={classes.difference} aria-label="What is otherwise now" withTableBorder>
+      <Table.Thead>
+        <Table.Tr>
+          <Table.Th scope="col">What</Table.Th>
+          <Table.Th scope="col">Then</Table.Th>
+          <Table.Th scope="col">Now</Table.Th>
+        </Table.Tr>
+      </Table.Thead>
+      <Table.Tbody>
+        {rows.map(({ what, before, now }) => (
+          <Table.Tr key={what}>
+            <Table.Th scope="row">{what}</Table.Th>
+            <Table.Td>{before}</Table.Td>
+            <Table.Td>{now}</Table.Td>
+          </Table.Tr>
+        ))}
+      </Table.Tbody>
+    </Table>
+  );
+}
+
+interface Row {
+  readonly what: string;
+  readonly before: string;
+  readonly now: string;
+}
+
+/** Rules that are listed, at most. */
+const MAX_RULES = 20;
+
+function differences({ decision }: WholeQuery, now: Explanation): readonly Row[] {
+  if (decision === null) return [];
+  const taken = now.clusters.filter((each) => each.taken).map(({ cluster }) => cluster);
+  const rows: Row[] = [
+    { what: 'Outcome', before: 'routed', now: now.outcome === 'noCluster' ? 'no cluster' : now.outcome },
+    { what: 'Routing group', before: decision.group, now: now.routingGroup },
+    { what: 'Decided by', before: byText(decision.decidedBy, decision.rule), now: byText(now.decidedBy, now.rule) },
+  ];
+  const others = rows.filter((row) => row.before !== row.now);
+  if (!taken.includes(decision.cluster)) {
+    others.push({ what: 'Cluster', before: decision.cluster, now: taken.join(' or ') || 'none' });
+  }
+  return [...others, ...ruleDifferences(decision, now.rules)];
+}
+
+const byText = (by: string, rule: string | null | undefined): string => (rule == null ? by : `the rule ${rule}`);
+
+function ruleDifferences({ rules: before }: QueryDecision, now: readonly RuleEffect[]): readonly Row[] {
+  if (before === undefined) return [];
+  const keyOf = ({ origin, rule }: Pick<RuleEffect, 'origin' | 'rule'>) => `${origin} ${rule}`;
+  const [earlier, later] = [before, now].map((rules) => new Map(rules.map((each) => [keyOf(each), each])));
+  const rows: Row[] = [];
+  for (const key of new Set([...(earlier?.keys() ?? []), ...(later?.keys() ?? [])])) {
+    const [one, other] = [earlier?.get(key), later?.get(key)];
+    // Of many rules those that did not match are not stored.
+    const texts = [effectText(one, other), effectText(other, one)] as const;
+    if (texts[0] === texts[1]) continue;
+    rows.push({ what: `Rule ${one?.rule ?? other?.rule}`, before: texts[0], now: texts[1] });
+  }
+  return rows.slice(0, MAX_RULES);
+}
+
+function effectText(effect: RuleEffect | undefined, other: RuleEffect | undefined): string {
+  if (effect === undefined)
+    return other?.outcome === 'not-matched' ? words['not-matched'] : 'was not there, or did not match';
+  const put = Object.entries(effect.put ?? {}).map(([key, value]) => `${key} = ${value ?? 'null'}`);
+  return [words[effect.outcome] ?? effect.outcome, ...put].join(', ');
+}
+
+const words: Readonly<Record<RuleEffect['outcome'], string>> = {
+  fired: 'fired',
+  'not-matched': 'did not match',
+  failed: 'failed',
+  denied: 'denied',
+  skipped: 'skipped',
+};

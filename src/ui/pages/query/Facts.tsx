@@ -1,0 +1,96 @@
+import { Anchor } from '@mantine/core';
+import type { ReactNode } from 'react';
+import { Link } from 'react-router';
+import type { NameMapping } from '../../../model/requestUser.ts';
+import type { StoredGroups } from '../../../routing/storedDecision.ts';
+import type { WholeQuery } from '../../client/queries.ts';
+import { type Fact, FactList } from '../../components/FactList.tsx';
+import { clusterAddress, groupAddress } from '../../components/links.ts';
+
+/** Who sent a query, from where, and where it ran. */
+export function Facts({ query }: { readonly query: WholeQuery }) {
+  const { queryId, queuedAs, user, source, routingGroup, cluster, backendUrl, externalUrl } = query;
+  const engine = externalUrl ?? backendUrl;
+  const facts: readonly Fact[] = [
+    ['Query id', queryId],
+    ...(queuedAs === null || queuedAs === queryId ? [] : [['Waited as', queuedAs] as const]),
+    ['User', user ?? 'not known'],
+    ...identityOf(query.decision),
+    ['Source', source ?? 'none was sent'],
+    [
+      'Routing group',
+      routingGroup === null ? (
+        'not known'
+      ) : (
+        <To key="group" to={groupAddress(routingGroup)}>
+          {routingGroup}
+        </To>
+      ),
+    ],
+    [
+      'Backend',
+      cluster === '' ? (
+        backendUrl || 'none yet'
+      ) : (
+        <To key="cluster" to={clusterAddress(cluster)}>
+          {cluster}
+        </To>
+      ),
+    ],
+    ...(engine === '' || queuedAs === queryId
+      ? []
+      : [
+          [
+            'At the engine',
+            <Anchor
+              key="engine"
+              href={`${engine}/ui/query.html?${encodeURIComponent(queryId)}`}
+              target="_blank"
+              rel="noreferrer"
+              size="sm"
+              underline="always"
+            >
+              the engine's page
+            </Anchor>,
+          ] as const,
+        ]),
+  ];
+  return <FactList facts={facts} />;
+}
+
+/** The name before the user mapping, and what each source of groups said of the user. */
+function identityOf(decision: WholeQuery['decision']): readonly Fact[] {
+  const { userMapping, userGroups = [] } = decision ?? {};
+  const mapping =
+    userMapping === undefined ? [] : [['Name before mapping', <Mapping key="mapping" {...userMapping} />] as const];
+  const groups = userGroups.map((said) => [`Groups: ${said.source}`, <Groups key="groups" {...said} />] as const);
+  return [...mapping, ...groups];
+}
+
+function Mapping({ from, isForwarded }: NameMapping) {
+  return isForwarded ? `${from}; its cluster got the mapped name` : from;
+}
+
+function Groups({ groups, more, note }: StoredGroups) {
+  return (
+    <>
+      {groups.length === 0 && 'none'}
+      {groups.map((group, index) => (
+        <span key={group}>
+          {index > 0 && ', '}
+          <To to={`/history?userGroup=${encodeURIComponent(group)}`}>{group}</To>
+        </span>
+      ))}
+      {more !== undefined && ` and ${more} more`}
+      {note !== undefined && ` (${note})`}
+    </>
+  );
+}
+
+function To({ to, children }: { readonly to: string; readonly children: ReactNode }) {
+  return (
+    <Anchor component={Link} to={to} size="sm" underline="always">
+      {children}
+    </Anchor>
+  );
+}

@@ -1,0 +1,76 @@
+import { Anchor } from '@mantine/core';
+import { Link, useParams } from 'react-router';
+import { isNoQuery, isQueuedId, useWholeQuery, type WholeQuery } from '../../client/queries.ts';
+import { CopyText } from '../../components/CopyText.tsx';
+import { PageFrame } from '../../components/PageFrame.tsx';
+import { Panel } from '../../components/Panel.tsx';
+import { QueryState } from '../../components/QueryState.tsx';
+import { SqlText } from '../../components/SqlText.tsx';
+import { EmptyState } from '../../components/states.tsx';
+import { Facts } from './Facts.tsx';
+import { Outcome } from './Outcome.tsx';
+import classes from './query.module.css';
+import { Reasons } from './Reasons.tsx';
+import { Timeline } from './Timeline.tsx';
+
+/** A query whole: what became of it, when, why it went where it went, and its text. */
+export default function QueryPage() {
+  const { queryId = '' } = useParams();
+  const query = useWholeQuery(queryId);
+  const isMissing = query.data === undefined && isNoQuery(query.error);
+  return (
+    <PageFrame title={`Query ${queryId}`} actions={<CopyText text={queryId} what="query id" />}>
+      {isMissing ? (
+        <NoQuery queryId={queryId} />
+      ) : (
+        <QueryState query={query} label="Loading the query">
+          {(data) => <Whole key={data.queryId} query={data} />}
+        </QueryState>
+      )}
+    </PageFrame>
+  );
+}
+
+function NoQuery({ queryId }: { readonly queryId: string }) {
+  return (
+    <EmptyState title="No query of this id is in the history that you may see. It keeps queries for a time, and has new ones after some seconds.">
+      <Anchor component={Link} to={`/history?queryId=${encodeURIComponent(queryId)}`} size="sm" underline="always">
+        To the history
+      </Anchor>
+      {isQueuedId(queryId) && (
+        <Anchor component={Link} to="/queue" size="sm" underline="always">
+          To the queries that wait for a cluster
+        </Anchor>
+      )}
+    </EmptyState>
+  );
+}
+
+function Whole({ query }: { readonly query: WholeQuery }) {
+  return (
+    <>
+      <div className={classes.columns}>
+        <Panel title="Outcome">
+          <Outcome query={query} />
+        </Panel>
+        <Panel title="Timeline">
+          <Timeline query={query} />
+        </Panel>
+      </div>
+      <Panel title="About it">
+        <Facts query={query} />
+      </Panel>
+      <Reasons query={query} />
+      <Panel title="SQL" actions={<CopyText text={query.queryText} what="SQL" />}>
+        {query.queryText === '' ? (
+          'The text is kept once a cluster has the query.'
+        ) : (
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard (WCAG 2.1.1)
+          <section className={classes.text} tabIndex={0} aria-label="Text of the query">
+            <SqlText text={query.queryText} />
+          </section>
+        )}
+      </Panel>
+    </>
+  );
+}

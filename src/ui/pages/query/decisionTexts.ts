@@ -1,0 +1,27 @@
+import type { QueryDecision } from '../../client/types.ts';
+
+/** How a query was routed, as a sentence or two. What a later version stored is shown as it is stored. */
+export function decisionText(decision: QueryDecision): string {
+  const { decidedBy, cluster, fallback = false, steps = [] } = decision;
+  const by = Object.hasOwn(choices, decidedBy)
+    ? choices[decidedBy](decision)
+    : `The routing group ${decision.group} was decided by ${JSON.stringify(decidedBy)}, which this version does not know.`;
+  if (decidedBy === 'transaction') return `${by} ${cluster} took it.`;
+  if (steps.length > 0) return `${by} ${cluster} took the query.`;
+  const then = fallback
+    ? ` No backend of it could take the query; the default group served instead, by ${cluster}.`
+    : ` ${cluster} was active and healthy, and took the query.`;
+  return by + then;
+}
+
+/** What decided about the group, in a sentence. */
+const choices: Readonly<Record<QueryDecision['decidedBy'], (decision: QueryDecision) => string>> = {
+  rule: ({ rule, pinned, group }) =>
+    `The rule ${rule ?? 'that decided'} chose ${pinned === undefined ? `the routing group ${group}` : `the backend ${pinned}`}.`,
+  header: ({ group }) => `The request's header named the routing group ${group}.`,
+  external: ({ group }) => `The external rules service chose the routing group ${group}.`,
+  default: ({ group }) => `Nothing named a routing group, so the default one, ${group}, was taken.`,
+  transaction: ({ pinned, cluster }) => `The statement belongs to a transaction that ${pinned ?? cluster} began.`,
+  cookie: ({ group }) => `The request's cookie belongs to a backend of the routing group ${group}.`,
+  prefix: ({ group }) => `The request's URL belongs to a backend of the routing group ${group}.`,
+};

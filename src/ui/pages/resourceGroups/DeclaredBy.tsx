@@ -1,0 +1,92 @@
+import { Alert, Badge, Group, List, Paper, Text, Title } from '@mantine/core';
+import { IconAlertTriangle, IconGitBranch } from '@tabler/icons-react';
+import type { DeclaredGroups } from '../../client/types.ts';
+import { AuditLink } from '../../components/AuditLink.tsx';
+import { ManagedElsewhere } from '../../components/ManagedElsewhere.tsx';
+import { MessageText } from '../../components/MessageText.tsx';
+import { type Declarations, declaredText, groupsKind, nameOf, troublesOf } from './declarations.ts';
+import classes from './resourceGroups.module.css';
+
+/** Beside a row: the resource that declares it, and whether something is wrong with that. */
+export function DeclaredBy({ declared }: { readonly declared: DeclaredGroups | null }) {
+  if (declared === null) return null;
+  return (
+    <Group gap={6}>
+      <IconGitBranch size={14} aria-hidden />
+      <Text size="xs" c="dimmed">
+        declared by {declaredText(declared)}
+      </Text>
+      {troublesOf(declared).map(({ label }) => (
+        <Badge key={label} variant="light" color="orange" size="sm">
+          {label}
+        </Badge>
+      ))}
+    </Group>
+  );
+}
+
+/** In a form, before anything is edited: the resource that declares the row, and whose its fields are. */
+export function DeclaredNote({ declared }: { readonly declared: DeclaredGroups | null }) {
+  if (declared === null) return null;
+  const { resource } = declared;
+  // In Kubernetes the place only repeats the name.
+  const place = resource?.place ?? '';
+  return (
+    <>
+      <Text size="sm" c="dimmed" className={classes.breaking ?? ''}>
+        Declared by the {groupsKind} {nameOf(declared)}
+        {place === '' || place === `${groupsKind}/${nameOf(declared)}` ? '' : `, in ${place}`}
+      </Text>
+      <ManagedElsewhere managers={resource?.managers ?? []} />
+    </>
+  );
+}
+
+/** The resources that declare rows of the tables, with what is wrong with them; nothing where there are none. */
+export function DeclaringResources({ declarations }: { readonly declarations: Declarations }) {
+  if (declarations.all.length === 0) return null;
+  return (
+    <Paper withBorder p="sm" component="section" aria-label="Declared by resources">
+      <Title order={2}>Declared by resources</Title>
+      <ul className={classes.declarations}>
+        {declarations.all.map((declared) => (
+          <li key={`${nameOf(declared)} ${declared.environment}`}>
+            <Group gap="xs">
+              <Text size="sm" className={classes.breaking ?? ''}>
+                {declaredText(declared)}: {contentText(declared)}
+              </Text>
+              <AuditLink kind={groupsKind} name={declared.name} namespace={declared.namespace} />
+            </Group>
+            <Troubles declared={declared} />
+          </li>
+        ))}
+      </ul>
+    </Paper>
+  );
+}
+
+function Troubles({ declared }: { readonly declared: DeclaredGroups }) {
+  const troubles = troublesOf(declared);
+  if (troubles.length === 0) return null;
+  return (
+    <Alert
+      role="status"
+      color="yellow"
+      icon={<IconAlertTriangle aria-hidden />}
+      title={`${declared.name} is ${troubles.map(({ label }) => label).join(', ')}`}
+    >
+      <List size="sm">
+        {troubles.map(({ label, message }) => (
+          <List.Item key={label} className={classes.breaking ?? ''}>
+            <MessageText text={message} />
+          </List.Item>
+        ))}
+      </List>
+    </Alert>
+  );
+}
+
+function contentText({ environment, resourceGroupIds, properties }: DeclaredGroups): string {
+  const groups = resourceGroupIds.length === 1 ? '1 group' : `${resourceGroupIds.length} groups`;
+  return `${[groups, ...properties].join(' and ')} of the environment ${environment}`;
+}

@@ -1,0 +1,72 @@
+import { Text, Title } from '@mantine/core';
+import { useId } from 'react';
+import type { RuleText } from '../../client/rules.ts';
+import classes from './rules.module.css';
+
+/** A field that would be another one. */
+export interface Difference {
+  readonly field: string;
+  readonly before: string;
+  readonly after: string;
+}
+
+const labels = {
+  description: 'Description',
+  priority: 'Priority',
+  condition: 'Condition',
+  actions: 'Actions',
+  routeTo: 'To',
+  deny: 'Denied with',
+  onUnavailable: 'Where no cluster can take it',
+  stop: 'No later rule is asked',
+  suspended: 'Suspended',
+} as const;
+
+/** What of a rule would be another one; nothing of a new one. */
+export function differences(before: RuleText | null, after: RuleText): readonly Difference[] {
+  if (before === null) return [];
+  return (Object.keys(labels) as (keyof typeof labels)[])
+    .map((field) => ({ field: labels[field], before: textOf(before[field]), after: textOf(after[field]) }))
+    .filter((change) => change.before !== change.after);
+}
+
+function textOf(value: RuleText[keyof typeof labels]): string {
+  if (value === null || value === '') return 'none';
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  if (typeof value !== 'object') return String(value);
+  if (Array.isArray(value)) return value.length === 0 ? 'none' : value.join('\n');
+  if ('message' in value) return value.message;
+  const { cluster, routingGroup } = value as NonNullable<RuleText['routeTo']>;
+  return cluster === undefined ? `group ${routingGroup}` : `cluster ${cluster}`;
+}
+
+/** What would change, field by field: as it is, and as it would be. */
+export function Differences({ changes }: { readonly changes: readonly Difference[] }) {
+  const heading = useId();
+  return (
+    <section aria-labelledby={heading} className={classes.changes}>
+      <Title order={2} size="h5" id={heading}>
+        What changes
+      </Title>
+      {changes.length === 0 ? (
+        <Text size="sm" c="dimmed">
+          Nothing yet.
+        </Text>
+      ) : (
+        <dl>
+          {changes.map(({ field, before, after }) => (
+            <div key={field}>
+              <dt>{field}</dt>
+              <dd>
+                <del className={classes.code}>{before}</del>
+              </dd>
+              <dd>
+                <ins className={classes.code}>{after}</ins>
+              </dd>
+            </div>
+          ))}
+        </dl>
+      )}
+    </section>
+  );
+}

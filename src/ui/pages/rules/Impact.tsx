@@ -1,0 +1,257 @@
+import {
+  Accordion,
+  Alert,
+  Button,
+  Group,
+  NativeSelect,
+  Paper,
+  Stack,
+  Table,
+  Text,
+  TextInput,
+  Title,
+} from '@mantine/core';
+import { IconAlertTriangle, IconArrowsSplit2 } from '@tabler/icons-react';
+import { useMutation } from '@tanstack/react-query';
+import { useEffect, useId, useRef, useState } from 'react';
+import { messageOf } from '../../client/apiError.ts';
+import { askImpact, type RuleChange } from '../../client/impact.ts';
+import type { RuleImpact } from '../../client/types.ts';
+import { RuleTrace } from '../../components/RuleTrace.tsx';
+import { Time } from '../../components/time.tsx';
+import classes from './Impact.module.css';
+
+interface ImpactProps {
+  /** What would change, as it stands in a form; asked when the button is pressed. */
+  readonly changes: () => readonly RuleChange[];
+}
+
+const ranges = [
+  { value: '1', label: 'Last hour' },
+  { value: '24', label: 'Last 24 hours' },
+  { value: '168', label: 'Last 7 days' },
+  { value: '720', label: 'Last 30 days' },
+];
+
+/** Shows which queries of the past a change of rules would send elsewhere. Nothing is changed. */
+export function Impact({ changes }: ImpactProps) {
+  const [hours, setHours] = useState('24');
+  const [user, setUser] = useState('');
+  const [source, setSource] = useState('');
+  const heading = useId();
+  const answer = useRef<HTMLDivElement>(null);
+  const running = useRef<AbortController | null>(null);
+  const impact = useMutation({
+    mutationFn: () => {
+      running.current = new AbortController();
+      const range = { hours: Number(hours), user: user.trim(), source: source.trim() };
+      return askImpact(changes(), range, running.current.signal);
+    },
+  });
+  const stop = () => running.current?.abort();
+  // A gateway computes one at a time: what nobody looks at any more must not keep others from it.
+  useEffect(() => () => running.current?.abort(), []);
+  // In a dialog it is below what is in sight.
+  useEffect(() => {
+    if (impact.isSuccess || impact.isError) answer.current?.scrollIntoView({ block: 'nearest' });
+  }, [impact.isSuccess, impact.isError]);
+  const isStopped = impact.isError && running.current?.signal.aborted === true;
+  return (
+    <Paper withBorder p="sm" component="section" aria-labelledby={heading}>
+      <Stack gap="sm">
+        <Title order={2} id={heading}>
+          Impact
+        </Title>
+        <Text size="sm" c="dimmed">
+          Decides the queries of the history again, by the rules in force and with this edit. Nothing is saved.
+        </Text>
+        <div className={classes.fields}>
+          <NativeSelect
+            label="Queries of"
+            data={ranges}
+            value={hours}
+            onChange={(event) => setHours(event.currentTarget.value)}
+          />
+          <TextInput
+            label="By user"
+            placeholder="all"
+            value={user}
+            onChange={(event) => setUser(event.currentTarget.value)}
+          />
+          <TextInput
+            label="From source"
+            placeholder="all"
+            value={source}
+            onChange={(event) => setSource(event.currentTarget.value)}
+          />
+        </div>
+        <Group>
+          <Button
+            variant="default"
+            loading={impact.isPending}
+            leftSection={<IconArrowsSplit2 size={16} aria-hidden />}
+            onClick={() => impact.mutate()}
+          >
+            What would move?
+          </Button>
+          {impact.isPending && (
+            <Button variant="subtle" onClick={stop}>
+              Stop
+            </Button>
+          )}
+        </Group>
+        <div aria-live="polite" ref={answer}>
+          {impact.error !== null && (
+            <Alert
+              role="alert"
+              color={isStopped ? 'gray' : 'red'}
+              title={isStopped ? 'Stopped' : 'Not computed'}
+              icon={<IconAlertTriangle aria-hidden />}
+            >
+              {isStopped ? 'Nothing was computed to its end.' : messageOf(impact.error)}
+            </Alert>
+          )}
+          {impact.error === null && impact.data !== undefined && <Report impact={impact.data} />}
+        </div>
+      </Stack>
+    </Paper>
+  );
+}
+
+const count = new Intl.NumberFormat('en').format;
+const queriesText = (number: number): string => `${count(number)} ${number === 1 ? 'query' : 'queries'}`;
+
+function Report({ impact }: { readonly impact: RuleImpact }) {
+  const { queries, moved, unknown, unmoved, cutBy, oldest, moves, users, sources, unreplayed, examples } = impact;
+  const color = moved > 0 ? 'yellow' : unknown > 0 ? 'gray' : 'green';
+  return (
+    <Stack gap="sm">
+      <Alert color={color} title={`${count(moved)} of ${queriesText(queries)} would move`}>
+        {count(unmoved)} would not; of {count(unknown)} it is unknown.
+        {cutBy !== null && (
+          <>
+            {' '}
+            {cutBy === 'time' ? 'The time was over' : 'There are more queries than are looked at'}
+            {oldest !== null && (
+              <>
+                : older ones than of <Time at={Date.parse(oldest)} /> are left out
+              </>
+            )}
+            .
+          </>
+        )}
+      </Alert>
+      {moves.length > 0 && (
+        <Table aria-label="Moves" withRowBorders={false}>
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th>From</Table.Th>
+              <Table.Th>To</Table.Th>
+              <Table.Th className={classes.number ?? ''}>Queries</Table.Th>
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {moves.map((move) => (
+              <Table.Tr key={`${targetText(move.from)} ${targetText(move.to)}`}>
+                <Table.Td className={classes.name ?? ''}>{targetText(move.from)}</Table.Td>
+                <Table.Td className={classes.name ?? ''}>{targetText(move.to)}</Table.Td>
+                <Table.Td className={classes.number ?? ''}>{count(move.queries)}</Table.Td>
+              </Table.Tr>
+            ))}
+          </Table.Tbody>
+        </Table>
+      )}
+      <Shares what="user" shares={users} />
+      <Shares what="source" shares={sources} />
+      {unreplayed.length > 0 && (
+        <section aria-label="What could not be replayed">
+          <Text size="sm" fw={500}>
+            What could not be replayed
+          </Text>
+          <ul className={classes.list}>
+            {unreplayed.map(({ rule, reads, queries: concerned, unknown: undecided }) => (
+              <li key={rule}>
+                {rule === '' ? 'no rules, the routing group header' : rule}: the history does not hold{' '}
+                {reads.join(', ')} of {queriesText(concerned)}
+                {undecided > 0 ? `; ${count(undecided)} may move` : ', which does not matter'}
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      {examples.length > 0 && <Examples examples={examples} />}
+    </Stack>
+  );
+}
+
+function Shares({ what, shares }: { readonly what: 'user' | 'source'; readonly shares: RuleImpact['users'] }) {
+  if (shares.length === 0) return null;
+  return (
+    <section aria-label={`By ${what}`}>
+      <Text size="sm" fw={500}>
+        By {what}
+      </Text>
+      <ul className={classes.list}>
+        {shares.map(({ name, queries, moved, unknown }) => (
+          <li key={name ?? ''}>
+            {name ?? `no ${what}`}: {count(moved)} of {queriesText(queries)}
+            {unknown > 0 && `, ${count(unknown)} unknown`}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Examples({ examples }: { readonly examples: RuleImpact['examples'] }) {
+  return (
+    <Accordion variant="contained" aria-label="Examples">
+      {examples.map(({ queryId, user, source, created, queryText, from, to, before, after, assumed }) => (
+        <Accordion.Item key={queryId} value={queryId}>
+          <Accordion.Control>
+            <Text size="sm" className={classes.name ?? ''}>
+              {queryId}: {targetText(from)} → {targetText(to)}
+            </Text>
+            <Text size="xs" c="dimmed">
+              {user ?? 'no user'}
+              {source !== null && ` · ${source}`} · <Time at={Date.parse(created)} />
+            </Text>
+          </Accordion.Control>
+          <Accordion.Panel>
+            <Stack gap="sm">
+              <Text size="xs" component="pre" className={classes.sql ?? ''}>
+                {queryText}
+              </Text>
+              {assumed.length > 0 && (
+                <Text size="sm">
+                  {assumed.join(', ')} could not be replayed. It moves however that comes out; one way is shown.
+                </Text>
+              )}
+              <Text size="sm" fw={500}>
+                Now
+              </Text>
+              <RuleTrace rules={before} />
+              <Text size="sm" fw={500}>
+                With this edit
+              </Text>
+              <RuleTrace rules={after} />
+            </Stack>
+          </Accordion.Panel>
+        </Accordion.Item>
+      ))}
+    </Accordion>
+  );
+}
+
+const kinds = {
+  group: 'group',
+  cluster: 'cluster',
+  denied: 'denied',
+  refused: 'refused, as a rule fails',
+  bound: 'the cluster that it belongs to',
+  uncertain: 'one of several',
+} as const;
+
+function targetText({ kind, name }: RuleImpact['moves'][number]['from']): string {
+  return name === null ? kinds[kind] : `${kinds[kind]} ${name}`;
+}

@@ -1,0 +1,33 @@
+import { useCallback } from 'react';
+import { useSearchParams } from 'react-router';
+
+/** Which dialog is open: of a rule, or of a new one. */
+export interface RuleDialogState {
+  readonly rule: string | null;
+  readonly isNew: boolean;
+}
+
+/** No dialog. */
+export const noDialog: RuleDialogState = { rule: null, isNew: false };
+
+/** The open dialog, which stands in the page's address, so that a rule can be sent to others. The setter stays the same. */
+export function useRuleDialog(): readonly [state: RuleDialogState, set: (state: RuleDialogState) => void] {
+  const [parameters, setParameters] = useSearchParams();
+  const set = useCallback(
+    ({ rule, isNew }: RuleDialogState) =>
+      setParameters(
+        (before) => {
+          const next = new URLSearchParams(before);
+          next.delete('rule');
+          next.delete('new');
+          if (rule !== null) next.set('rule', rule);
+          else if (isNew) next.set('new', '');
+          return next;
+        },
+        // Back closes what was opened.
+        { replace: rule === null && !isNew },
+      ),
+    [setParameters],
+  );
+  return [{ rule: parameters.get('rule'), isNew: parameters.has('new') }, set];
+}

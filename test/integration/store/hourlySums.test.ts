@@ -1,0 +1,266 @@
+import * as fc from 'fast-check';
+import { pino } from 'pino';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { durationPercentiles } from '../../../src/store/durationBucket.ts';
+import { startHourlySums } from '../../../src/store/hourlySumsJob.ts';
+import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
+import { certainty, type QueryOutcomeRecord, queryStates } from '../../../src/store/queryOutcome.ts';
+import type { QueryStatistics, StatisticsRequest } from '../../../src/store/queryStatistics.ts';
+import { dimensionColumns, statisticsDimensions } from '../../../src/store/statisticsDimension.ts';
+import { databases, type TestDatabase } from '../../support/databases.ts';
+
+const logger = pino({ level: 'silent' });
+const HOUR = 3_600_000;
+const START = 500_000 * HOUR;
+const HOURS = 6;
+/** By then all of them are over. */
+const END = START + (HOURS + 1) * HOUR;
+
+const value = fc.constantFrom(null, '', 'a', 'b', 'c');
+const amount = fc.option(fc.integer({ min: 0, max: 2_000_000 }), { nil: null });
+const outcome: fc.Arbitrary<QueryOutcomeRecord> = fc
+  .record({
+    id: fc.integer({ min: 0, max: 299 }),
+    // Another replica may take another time for the time of the submission.
+    late: fc.integer({ min: 0, max: HOUR }),
+    lastSeen: fc.constant(START),
+    state: fc.constantFrom('RUNNING' as const, ...queryStates),
+    surer: fc.constantFrom(certainty.guessed, certainty.cancelled, certainty.said),
+    cluster: value,
+    routingGroup: value,
+    user: value,
+    source: value,
+    rule: value,
+    elapsedMillis: amount,
+    queuedMillis: amount,
+    gatewayQueuedMillis: amount,
+    cpuMillis: amount,
+    processedBytes: amount,
+    resultBytes: amount,
+    groups: fc.constantFrom(undefined, [], ['a'], ['b', 'a'], ['c', 'a', 'b'], ['']),
+  })
+  .map(({ id, late, surer, groups, ...facts }) => ({
+    ...{ queryId: `q${id}`, created: START + ((id * 7_919 + late) % (HOURS * 3_600)) * 1_000, refused: false },
+    ...{ errorName: null, errorType: null, errorCode: null, errorMessage: null, processedRows: null },
+    ...{ peakMemoryBytes: null, pages: null, queryText: null, decision: null },
+    ...{ ...facts, certainty: facts.state === 'RUNNING' ? certainty.running : surer },
+    ...(groups === undefined ? {} : { groups }),
+  }));
+const time = fc.integer({ min: -1, max: HOURS * 4 }).map((quarter) => START + (quarter * HOUR) / 4);
+const request: fc.Arbitrary<StatisticsRequest> = fc.record(
+  {
+    by: fc.constantFrom(...statisticsDimensions),
+    from: fc.oneof(fc.constant(START), time),
+    to: fc.oneof(fc.constant(END), time),
+    limit: fc.constant(100),
+    cluster: fc.constantFrom('a', 'b'),
+    user: fc.constantFrom('a', 'b'),
+  },
+  { requiredKeys: ['by', 'from', 'to', 'limit'] },
+);
+const step = fc.oneof(
+  { weight: 4, arbitrary: fc.record({ put: fc.array(outcome, { minLength: 1, maxLength: 60 }) }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({ sumAt: fc.integer({ min: 1, max: HOURS + 1 }), replicas: fc.constantFrom(1, 2) }),
+  },
+  { weight: 3, arbitrary: fc.record({ putWhileSummed: fc.array(outcome, { minLength: 1, maxLength: 60 }) }) },
+  { weight: 1, arbitrary: fc.record({ deleteBefore: time }) },
+  { weight: 1, arbitrary: fc.record({ endForgottenBefore: time }) },
+);
+
+/** Rows of the queries of a request that are over. */
+async function rowsOf({ database }: KnexStore, { from, to, cluster, user }: StatisticsRequest) {
+  const rows: Record<string, string | number | null>[] = await database.knex('eg_query_outcomes').select('*');
+  return rows.filter(
+    (row) =>
+      Number(row.created) >= from &&
+      Number(row.created) < to &&
+      row.state !== 'RUNNING' &&
+      (cluster === undefined || row.cluster === cluster) &&
+      (user === undefined || row.user_name === user),
+  );
+}
+
+type Row = Readonly<Record<string, string | number | null>>;
+
+/** Each row with the value that it counts for; for each group of its user. */
+async function valuesOf(store: KnexStore, asked: StatisticsRequest): Promise<(readonly [string | null, Row])[]> {
+  const rows = await rowsOf(store, asked);
+  const column = dimensionColumns[asked.by];
+  if (asked.by !== 'userGroup') return rows.map((row) => [row[column] as string | null, row] as const);
+  const members: { set_id: string; group_name: string }[] = await store.database.knex('eg_group_sets').select('*');
+  const sets = Map.groupBy(members, (member) => member.set_id);
+  return rows.flatMap((row) =>
+    (sets.get(String(row.group_set)) ?? []).map((member) => [member.group_name, row] as const),
+  );
+}
+
+/** The figures, counted here. */
+async function expected(store: KnexStore, asked: StatisticsRequest): Promise<QueryStatistics[]> {
+  const byValue = Map.groupBy(await valuesOf(store, asked), ([each]) => each);
+  return [...byValue].map(([each, some]) => {
+    const rows = some.map(([, row]) => row);
+    const sum = (name: string) => rows.reduce((total, row) => total + Number(row[name] ?? 0), 0);
+    const percentiles = (name: string) => {
+      const buckets = Map.groupBy(
+        rows.filter((row) => row[name] !== null),
+        (row) => Number(row[name]),
+      );
+      const within = durationPercentiles(new Map([...buckets].map(([bucket, some]) => [bucket, some.length])));
+      return { p50: within(0.5), p95: within(0.95), p99: within(0.99) };
+    };
+    const states = queryStates.map((state) => [state, rows.filter((row) => row.state === state).length] as const);
+    return {
+      ...{ value: each, queries: rows.length, states: Object.fromEntries(states.filter(([, count]) => count > 0)) },
+      ...{ elapsedMillis: percentiles('elapsed_bucket'), queuedMillis: percentiles('queued_bucket') },
+      ...{ cpuMillis: sum('cpu_ms'), processedBytes: sum('processed_bytes'), resultBytes: sum('result_bytes') },
+    };
+  });
+}
+
+const byName = (all: readonly QueryStatistics[]) =>
+  all.toSorted((a, b) => (JSON.stringify(a.value) < JSON.stringify(b.value) ? -1 : 1));
+
+for (const family of databases) {
+  describe.skipIf(!family.available())(`figures by hour on ${family.name}`, () => {
+    let server: TestDatabase;
+    const replicas: KnexStore[] = [];
+    beforeAll(async () => {
+      server = await family.start();
+      const settings = { ...(await server.create()), runMigrations: true, logger };
+      for (let index = 0; index < 2; index += 1) replicas.push(await openStore(settings));
+    });
+    afterAll(async () => {
+      for (const store of replicas) await store.close();
+      await server?.dispose();
+    });
+    beforeEach(async () => {
+      for (const table of ['eg_query_outcomes', 'eg_query_hours', 'eg_query_sums', 'eg_group_sets']) {
+        await replicas[0]?.database.knex(table).delete();
+      }
+    });
+
+    it('are those of the queries, whatever is written late, deleted, or summed by two replicas at once', async () => {
+      const [one, other] = replicas as [KnexStore, KnexStore];
+      const history = fc.record({
+        steps: fc.array(step, { minLength: 8, maxLength: 14 }),
+        requests: fc.array(request, { minLength: 6, maxLength: 6 }),
+      });
+      await fc.assert(
+        fc.asyncProperty(history, async ({ steps, requests }) => {
+          for (const each of steps) {
+            if ('put' in each) await one.outcomes.put(each.put);
+            else if ('sumAt' in each) {
+              const now = START + each.sumAt * HOUR + HOUR / 2;
+              await Promise.all(replicas.slice(0, each.replicas).map((store) => store.hourlySums.sum(now)));
+            } else if ('putWhileSummed' in each) {
+              const half = each.putWhileSummed.length >> 1;
+              await Promise.all([
+                other.outcomes.put(each.putWhileSummed.slice(0, half)),
+                one.hourlySums.sum(END),
+                one.outcomes.put(each.putWhileSummed.slice(half)),
+                other.hourlySums.sum(END),
+              ]);
+            } else if ('deleteBefore' in each) await one.outcomes.deleteBefore(each.deleteBefore);
+            else await one.outcomes.endForgotten(each.endForgottenBefore, END);
+            for (const asked of requests.slice(0, 2)) {
+              expect(byName(await other.queryStatistics.of(asked))).toEqual(byName(await expected(one, asked)));
+            }
+          }
+          await one.hourlySums.sum(END);
+          for (const asked of requests) {
+            expect(byName(await other.queryStatistics.of(asked))).toEqual(byName(await expected(one, asked)));
+          }
+        }),
+        { numRuns: 3, endOnFailure: true },
+      );
+    });
+
+    it('come from the sums once an hour is over, and until a query of it is written', async () => {
+      const [store] = replicas as [KnexStore];
+      const [of] = fc.sample(outcome, { numRuns: 1, seed: 1 }) as [QueryOutcomeRecord];
+      const put = (queryId: string) =>
+        store.outcomes.put([
+          { ...of, queryId, created: START + 5, state: 'FINISHED', source: 'a', groups: ['a', 'b'] },
+        ]);
+      await put('one');
+      const count = async (from: number, by: 'source' | 'userGroup' = 'source') =>
+        (await store.queryStatistics.of({ by, from, to: START + HOUR, limit: 9 })).map(({ value: each, queries }) => [
+          each,
+          queries,
+        ]);
+      const summed = async () => await store.database.knex('eg_query_hours').select('hour', 'sums');
+      // Too early: many queries of the hour are not over.
+      expect(await store.hourlySums.sum(START + HOUR)).toEqual({ summed: 0, left: 0, failure: null });
+      expect(await store.hourlySums.sum(START + HOUR + 300_000)).toEqual({ summed: 1, left: 0, failure: null });
+      expect(await store.hourlySums.sum(START + HOUR + 300_000)).toEqual({ summed: 0, left: 0, failure: null });
+      expect(await summed()).toEqual([{ hour: START / HOUR, sums: 2 }]);
+      // Only the sums say so.
+      await store.database.knex('eg_query_sums').where('dimension', 'source').update({ value: 'summed' });
+      expect(await count(START)).toEqual([['summed', 1]]);
+      expect(await count(START + 1)).toEqual([['a', 1]]);
+      expect(await count(START, 'userGroup')).toEqual([
+        ['a', 1],
+        ['b', 1],
+      ]);
+      await store.database.knex('eg_query_sums').where({ dimension: 'userGroup', value: 'b' }).delete();
+      expect(await count(START, 'userGroup')).toEqual([['a', 1]]);
+      await put('late');
+      expect(await count(START)).toEqual([['a', 2]]);
+      await store.hourlySums.sum(END);
+      expect(await count(START)).toEqual([['a', 2]]);
+      await store.outcomes.deleteBefore(START + 3 * HOUR);
+      expect(await count(START)).toEqual([]);
+      for (const table of ['eg_query_hours', 'eg_query_sums']) {
+        expect(await store.database.knex(table).where('hour', START / HOUR)).toEqual([]);
+      }
+      // Sets stay for a day or two longer.
+      const sets = async () => await store.database.knex('eg_group_sets').distinct('set_id');
+      expect(await sets()).toHaveLength(1);
+      await store.outcomes.deleteBefore(START + 72 * HOUR);
+      expect(await sets()).toEqual([]);
+    });
+
+    it('are made by the leader while the gateway runs', async () => {
+      const [store] = replicas as [KnexStore];
+      const [of] = fc.sample(outcome, { numRuns: 1, seed: 1 }) as [QueryOutcomeRecord];
+      await store.outcomes.put([{ ...of, created: START, state: 'FAILED' }]);
+      const clock = { now: () => END, monotonic: () => 0 };
+      const asked: boolean[] = [];
+      const job = (isLeader: boolean) =>
+        startHourlySums({
+          ...{ sums: store.hourlySums, logger, clock, firstDelayMs: 1 },
+          isLeader: () => {
+            asked.push(isLeader);
+            return isLeader;
+          },
+        });
+      const hours = async () => (await store.database.knex('eg_query_hours').where('sums', 2)).length;
+      const stopFollower = job(false);
+      await expect.poll(() => asked).toEqual([false]);
+      await stopFollower();
+      expect(await hours()).toBe(0);
+      const stopLeader = job(true);
+      await expect.poll(hours).toBe(HOURS);
+      await stopLeader();
+    });
+
+    it('of an hour with very many values come from the queries', async () => {
+      const [store] = replicas as [KnexStore];
+      const [of] = fc.sample(outcome, { numRuns: 1, seed: 1 }) as [QueryOutcomeRecord];
+      const facts = { ...of, created: START, state: 'FINISHED' as const, user: 'u' };
+      const records = Array.from({ length: 10_001 }, (_, index) => ({
+        ...facts,
+        queryId: `m${index}`,
+        source: `s${index}`,
+      }));
+      await store.outcomes.put(records);
+      expect(await store.hourlySums.sum(END)).toMatchObject({ left: 0, failure: null });
+      expect(await store.hourlySums.sum(END)).toMatchObject({ summed: 0, left: 0 });
+      expect(await store.database.knex('eg_query_sums').where('hour', START / HOUR)).toEqual([]);
+      const asked = { by: 'user', from: START, to: START + HOUR, limit: 9 } as const;
+      expect(await store.queryStatistics.of(asked)).toMatchObject([{ value: 'u', queries: 10_001 }]);
+    });
+  });
+}
