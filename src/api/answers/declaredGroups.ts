@@ -1,12 +1,13 @@
 import { Type } from 'typebox';
+import { RESOURCE_GROUP_CONFIGURATION } from '../../kinds/resourceGroupConfiguration/spec.ts';
 import { type Answer, nullable } from './answer.ts';
 import { DeclaredResource } from './clusters.ts';
 
 /** What a resource declares in the tables of resource groups, for one environment. */
 export const DeclaredGroups = Type.Object(
   {
-    namespace: Type.String({ description: 'Of the ResourceGroupConfiguration.' }),
-    name: Type.String({ description: 'Of the ResourceGroupConfiguration.' }),
+    namespace: Type.String({ description: `Of the ${RESOURCE_GROUP_CONFIGURATION}.` }),
+    name: Type.String({ description: `Of the ${RESOURCE_GROUP_CONFIGURATION}.` }),
     environment: Type.String({ description: 'Environment of the groups.' }),
     resourceGroupIds: Type.Array(Type.Integer(), {
       description: 'Its groups that have a row. All selectors of these are its as well.',

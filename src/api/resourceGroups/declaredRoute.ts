@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
+import { RESOURCE_GROUP_CONFIGURATION } from '../../kinds/resourceGroupConfiguration/spec.ts';
 import type { GroupInventory } from '../../operator/registry/groupInventory.ts';
 import { DeclaredGroups } from '../answers/declaredGroups.ts';
 import { notModified, revalidate } from '../revalidation.ts';
@@ -18,8 +19,7 @@ export async function declaredGroupsRoute(
       schema: {
         tags: ['resource groups'],
         summary: 'Lists what resources declare of resource groups, selectors and global properties',
-        description:
-          'By ResourceGroupConfiguration and environment. Rows that are not listed were written by calls alone.',
+        description: `By ${RESOURCE_GROUP_CONFIGURATION} and environment. Rows that are not listed were written by calls alone.`,
         querystring: UseSchema,
         response: {
           200: answer('By namespace, name and environment.', Type.Array(reference(DeclaredGroups))),

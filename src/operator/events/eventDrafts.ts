@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { RESOURCE_GROUP_CONFIGURATION } from '../../kinds/resourceGroupConfiguration/spec.ts';
+import { resourceKinds } from '../../kinds/registry.ts';
 import type { Condition } from '../../model/condition.ts';
 import { API_GROUP_VERSION } from '../../model/resource.ts';
 import { type ForeignWrite, foreignWriteText } from '../reconcile/foreignWrites.ts';
@@ -19,13 +19,13 @@ export type EventDraft = Pick<KubeEvent, 'regarding' | 'action' | 'reason' | 'no
 
 /**
  * The event of a condition's transition; null for one without event: a status that is written for the first time
- * reports only whether the resource is accepted, and what is wrong; of declared resource groups each change by somebody else. Pure.
+ * reports only whether the resource is accepted, and what is wrong. Pure.
  */
 export function transitionEvent({ resource, condition, before }: Transition): EventDraft | null {
   const { type, status, reason, message } = condition;
   const isDrift = type === 'Drift';
-  // Each foreign write of a row has an event of its own.
-  if (isDrift && resource.kind !== RESOURCE_GROUP_CONFIGURATION) return null;
+  // Each foreign write of a row of `gateway_backend` has an event of its own.
+  if (isDrift && resourceKinds.find(resource.kind)?.rows !== null) return null;
   if (!(isDrift ? reason !== 'InStep' : isNews(condition, before))) return null;
   const bad = isDrift || (type === 'Stalled' ? status === 'True' : status === 'False');
   return {

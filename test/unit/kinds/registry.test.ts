@@ -9,8 +9,9 @@ import { resourceKinds } from '../../../src/kinds/registry.ts';
 const prose = [
   ...['RuleDialog', 'RuleTable'].map((name) => `src/ui/pages/rules/${name}.tsx`),
   'src/ui/pages/audit/AuditTable.tsx',
-  'src/ui/pages/clusters/ClusterDetails.tsx',
+  ...['ClusterDetails', 'Discovered'].map((name) => `src/ui/pages/clusters/${name}.tsx`),
   ...['GroupTable', 'LimitTable'].map((name) => `src/ui/pages/limits/${name}.tsx`),
+  'src/ui/pages/resourceGroups/declarations.ts',
 ];
 
 const word = new RegExp(
