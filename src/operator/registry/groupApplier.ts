@@ -148,7 +148,9 @@ export class GroupApplier implements ResourceEffects {
         // What only a change of the resource or of the database helps against is tried at each look.
         if (!(error instanceof GatewayError) || isDatabaseAway(error)) errors.push(error);
         const claim = claims.find((each) => each.database === place.database && each.environment === place.environment);
-        return [failedState(place, claim ?? null, error)];
+        const state = failedState(place, claim ?? null, error);
+        if (errors.at(-1) !== error) this.#logRefused(key, state);
+        return [state];
       }
     };
     try {
@@ -230,6 +232,18 @@ export class GroupApplier implements ResourceEffects {
     const applied = { ...present, drift, paths: [...paths, ...blocked] };
     if (!isCurrent || drift !== own.drift || own.generation !== generation) await this.#put([applied], fence);
     return stateOf(applied, blocked.length === 0 ? null : blockedFailure(blocked));
+  }
+
+  /** Logs why a database cannot have what a resource declares, once for each cause. */
+  #logRefused(resource: string, { database, environment, failure }: GroupTargetState): void {
+    const before = this.#states
+      .get(resource)
+      ?.find((each) => each.database === database && each.environment === environment);
+    if (failure === null || before?.failure?.message === failure.message) return;
+    this.#options.logger.warn(
+      { resource, database, environment, ...failure },
+      'resource groups of a resource are not applied',
+    );
   }
 
   /**
