@@ -34,6 +34,8 @@ export interface SqlDialect {
   hasIndex(knex: Knex, table: string, index: string): Promise<boolean>;
   /** Statement that widens `query_history.query_text` to unbounded text; null where no table has it narrow. */
   readonly widenQueryText: string | null;
+  /** The key that allowed each name in `resource_groups` once: its index, and what removes it. @param create statement that creates the table without it */
+  readonly uniqueGroupNames: { readonly index: string; readonly remove: (create: string) => readonly string[] };
   /** Inserts fitted records into query_history and eg_query_decisions; existing ids are left as they are. */
   insertHistory(knex: Knex, records: readonly QueryRecord[]): Promise<void>;
   /** Inserts fitted rows, each id once, into eg_running_queries; of existing ids the time of the last request is renewed. */

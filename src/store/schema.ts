@@ -27,6 +27,18 @@ export function table(
   };
 }
 
+/** Resource groups, as engines read them: below different parents they may have one name. */
+export const resourceGroups = table(
+  'resource_groups',
+  ['resource_group_id', 'name', 'parent', 'soft_memory_limit', 'max_queued', 'hard_concurrency_limit'],
+  (dialect) => `resource_group_id ${dialect.types.identity}, name varchar(250) not null, parent bigint null,
+    jmx_export boolean null, scheduling_policy varchar(128) null, scheduling_weight int null,
+    soft_memory_limit varchar(128) not null, max_queued int not null, hard_concurrency_limit int not null,
+    soft_concurrency_limit int null, soft_cpu_limit varchar(128) null, hard_cpu_limit varchar(128) null,
+    environment varchar(128) null, primary key (resource_group_id),
+    foreign key (parent) references resource_groups (resource_group_id)`,
+);
+
 /**
  * Tables (docs/compatibility.md#tables) shared with the gateway that ran before and with the engines' resource group
  * managers.
@@ -45,16 +57,7 @@ export const sharedTables: readonly TableDefinition[] = [
       backend_url varchar(256), user_name varchar(256), source varchar(256), routing_group varchar(255),
       external_url varchar(255)`,
   ),
-  table(
-    'resource_groups',
-    ['resource_group_id', 'name', 'parent', 'soft_memory_limit', 'max_queued', 'hard_concurrency_limit'],
-    (dialect) => `resource_group_id ${dialect.types.identity}, name varchar(250) not null unique, parent bigint null,
-      jmx_export boolean null, scheduling_policy varchar(128) null, scheduling_weight int null,
-      soft_memory_limit varchar(128) not null, max_queued int not null, hard_concurrency_limit int not null,
-      soft_concurrency_limit int null, soft_cpu_limit varchar(128) null, hard_cpu_limit varchar(128) null,
-      environment varchar(128) null, primary key (resource_group_id),
-      foreign key (parent) references resource_groups (resource_group_id)`,
-  ),
+  resourceGroups,
   table(
     'selectors',
     ['resource_group_id', 'priority', 'user_regex', 'source_regex', 'query_type'],

@@ -1,5 +1,5 @@
 import { outcomeColumns } from './outcomeColumns.ts';
-import { indexes, ownTables, sharedTables, table } from './schema.ts';
+import { indexes, ownTables, resourceGroups, sharedTables, table } from './schema.ts';
 import { addColumn, addIndex, addRow, addTable, changeOnce, type SchemaPart } from './schemaPart.ts';
 
 /** A numbered change of the schema (docs/extending.md#a-table-or-a-column). */
@@ -37,6 +37,20 @@ const presentGroupSets: SchemaPart = async (schema) => {
       where group_set is null and query_id in (select query_id from eg_query_groups)`,
   ]);
   return await part(schema);
+};
+
+/**
+ * Groups below different parents may have one name, such as `${USER}`, as in the tables that engines make. The gateway that ran
+ * before, and versions of this one below 11, made `resource_groups` with a unique key.
+ */
+const repeatedGroupNames: SchemaPart = async (schema) => {
+  const { index, remove } = schema.dialect.uniqueGroupNames;
+  if (schema.version >= 11 || !(await schema.hasIndex(resourceGroups.name, index))) return [];
+  return remove(resourceGroups.create(schema.dialect)).map((sql) => ({
+    adds: 'names of resource groups once below each parent',
+    sql,
+    optional: true,
+  }));
 };
 
 /** Columns of `eg_query_outcomes` as it was first. */
@@ -288,5 +302,11 @@ export const migrations: readonly Migration[] = [
       addColumn('eg_query_outcomes', 'group_set', () => 'varchar(256)'),
       presentGroupSets,
     ],
+  },
+  {
+    version: 11,
+    name: 'resource groups of one name below different parents',
+    compatibleFrom: 1,
+    parts: [repeatedGroupNames],
   },
 ];

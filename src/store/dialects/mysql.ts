@@ -107,6 +107,7 @@ export const mysqlDialect: SqlDialect = {
     return rows.length > 0;
   },
   widenQueryText: 'alter table query_history modify query_text longtext',
+  uniqueGroupNames: { index: 'name', remove: () => ['alter table resource_groups drop index name'] },
   async insertHistory(knex, records) {
     for (const part of splitByBytes(records, await packetRoom(knex))) await insertPart(knex, part);
   },

@@ -89,6 +89,10 @@ export const postgresqlDialect: SqlDialect = {
     return answer.rows.length > 0;
   },
   widenQueryText: 'alter table query_history alter column query_text type text',
+  uniqueGroupNames: {
+    index: 'resource_groups_name_key',
+    remove: () => ['alter table resource_groups drop constraint if exists resource_groups_name_key'],
+  },
   async insertHistory(knex, records) {
     await knex.raw(insertSql, [...historyParameters(records)]);
   },

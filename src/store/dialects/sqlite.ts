@@ -44,6 +44,21 @@ export const sqliteDialect: SqlDialect = {
     return rows.length > 0;
   },
   widenQueryText: null,
+  uniqueGroupNames: {
+    index: 'sqlite_autoindex_resource_groups_1',
+    // SQLite cannot drop a key of a table. Both tables have the order of columns that they had, and the transaction is one.
+    remove: (create) => [
+      'create table eg_kept_groups as select * from resource_groups',
+      'create table eg_kept_selectors as select * from selectors',
+      'delete from selectors',
+      'drop table resource_groups',
+      create,
+      'insert into resource_groups select * from eg_kept_groups',
+      'insert into selectors select * from eg_kept_selectors',
+      'drop table eg_kept_groups',
+      'drop table eg_kept_selectors',
+    ],
+  },
   insertHistory: (knex, records) =>
     knex.transaction(async (trx) => {
       const json = JSON.stringify(records);

@@ -9,7 +9,7 @@ import { type Database, defaultLimits, openDatabase } from '../../../src/store/d
 import { parseJdbcUrl } from '../../../src/store/jdbcUrl.ts';
 import { checkSchema, migrate, migrationSteps } from '../../../src/store/migrations.ts';
 import { openStore } from '../../../src/store/openStore.ts';
-import { table } from '../../../src/store/schema.ts';
+import { resourceGroups, table } from '../../../src/store/schema.ts';
 import { type Migration, migrations } from '../../../src/store/schemaMigrations.ts';
 import {
   addColumn,
@@ -118,6 +118,47 @@ for (const family of databases) {
       expect(counted.map(({ value, queries }) => [value, queries])).toEqual([
         ['etl', 1],
         ['ops', 1],
+      ]);
+    });
+
+    it('let groups below different parents have one name in tables that had it once; rows and references stay', async () => {
+      const database = open();
+      const { knex, dialect } = database;
+      const unique = resourceGroups.create(dialect).replace('name varchar(250) not null', '$& unique');
+      await knex.raw(unique);
+      await migrate(database, logger, migrations.slice(0, 10));
+      const limits = { soft_memory_limit: '80%', max_queued: 5, hard_concurrency_limit: 3, environment: 'test' };
+      const group = (name: string, parent: number | null) => ({ ...limits, name, parent });
+      const idOf = async (name: string): Promise<number> =>
+        Number(
+          (await knex('resource_groups').where({ name, parent: null }).first('resource_group_id')).resource_group_id,
+        );
+      await knex('resource_groups').insert(['a', 'b'].map((name) => group(name, null)));
+      const [a, b] = [await idOf('a'), await idOf('b')];
+      await knex('resource_groups').insert(group('user', a));
+      await knex('selectors').insert({ resource_group_id: a, priority: 2, user_regex: 'x' });
+      await expect(knex('resource_groups').insert(group('user', b))).rejects.toThrow();
+      const rows = async () => ({
+        groups: await knex('resource_groups').orderBy('resource_group_id'),
+        selectors: await knex('selectors'),
+      });
+      const before = await rows();
+      expect(before.groups).toHaveLength(3);
+      await migrate(database, logger);
+      expect(await rows()).toEqual(before);
+      expect(await migrationSteps(database)).toEqual([]);
+      await knex('resource_groups').insert(group('user', b));
+      await expect(knex('resource_groups').where('resource_group_id', a).delete()).rejects.toThrow();
+      await expect(knex('selectors').insert({ resource_group_id: 99, priority: 1 })).rejects.toThrow();
+      expect((await rows()).groups.map(({ name, parent }) => [name, parent])).toEqual([
+        ...[
+          ['a', null],
+          ['b', null],
+        ],
+        ...[
+          ['user', a],
+          ['user', b],
+        ],
       ]);
     });
 
