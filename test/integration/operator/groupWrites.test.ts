@@ -9,6 +9,7 @@ import { systemClock } from '../../../src/model/clock.ts';
 import { GatewayError } from '../../../src/model/errors.ts';
 import { declaredRows } from '../../../src/model/groupsFile/declaredGroups.ts';
 import { storedGroups } from '../../../src/model/groupsFile/storedGroups.ts';
+import type { ResourceGroupColumns } from '../../../src/model/resourceGroup.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import type { SchemaStores } from '../../../src/store/schemaStores.ts';
 import { type ApiServer, startApi } from '../../support/apiServer.ts';
@@ -319,6 +320,13 @@ const steps: readonly Step[] = [
   },
 ];
 
+/** A group that no resource declares. */
+const theirs: ResourceGroupColumns = {
+  ...{ name: 'theirs', softMemoryLimit: '10%', maxQueued: 1, softConcurrencyLimit: null, hardConcurrencyLimit: 1 },
+  ...{ schedulingPolicy: null, schedulingWeight: null, jmxExport: null, softCpuLimit: null, hardCpuLimit: null },
+  ...{ parent: null, environment: 'test' },
+};
+
 /** Calls below the product's path by those of the web application. */
 const publicCalls: Readonly<Record<string, (data: Record<string, unknown>, oldData?: object) => [string, object?]>> = {
   saveResourceGroup: (data) => ['resourcegroup/create', data],
@@ -600,6 +608,44 @@ for (const family of databases) {
       isAway = false;
       await until(async () => expect([...(await idsByPath()).keys()]).toContain('adhoc.bots'));
       expect((await rows()).groups.find(({ name }) => name === 'etl')).toMatchObject({ maxQueued: 7 });
+    });
+
+    // SQLite has no databases beside each other.
+    if (family.name === 'sqlite') return;
+    test('to one of several databases are in all of them', async () => {
+      const names: string[] = [];
+      for (let index = 0; index < 2; index += 1) {
+        const settings = await server.create();
+        await (await openStore({ ...settings, runMigrations: true, logger: pino({ enabled: false }) })).close();
+        names.push(new URL(settings.jdbcUrl.slice(5)).pathname.slice(1));
+      }
+      const [first = '', second = ''] = names;
+      // So that groups have other ids there.
+      await stores.use(second, ({ groups }) => groups.create(theirs));
+      const rig = await replica('database');
+      const api = await apiOf(rig);
+      await declare(rig, { ...spec, databases: names });
+      const groupsIn = (database: string) => stores.use(database, ({ groups }) => groups.all());
+      const etlIn = async (database: string) => (await groupsIn(database)).find(({ name }) => name === 'etl');
+      expect((await etlIn(first))?.resourceGroupId).not.toBe((await etlIn(second))?.resourceGroupId);
+      for (const [database, maxQueued] of [
+        [first, 7],
+        [second, 8],
+      ] as const) {
+        const present = await etlIn(database);
+        const change: Step = {
+          ...{ why: database, call: 'updateResourceGroup', status: 200 },
+          send: () => [row('etl', { resourceGroupId: present?.resourceGroupId, maxQueued })],
+        };
+        expect(await call(api, 'rest', change, `?useSchema=${database}`)).toMatchObject({
+          status: 200,
+          row: { maxQueued },
+        });
+        expect([await etlIn(first), await etlIn(second)]).toMatchObject([{ maxQueued }, { maxQueued }]);
+      }
+      expect(specOf(rig).rootGroups[0]).toMatchObject({ name: 'etl', maxQueued: 8 });
+      // The gateway's own database has none of it.
+      expect((await rows()).groups).toEqual([]);
     });
   });
 }
