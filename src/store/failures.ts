@@ -71,7 +71,8 @@ const mysqlData = new Set([1048, 1062, 1118, 1153, 1264, 1265, 1300, 1301, 1366,
 function postgresqlKind(state: string): FailureKind {
   if (state === '40001' || state === '40P01') return 'transient';
   if (/^(08|28|53|58|57P)/.test(state)) return 'away';
-  if (state === '57014' || state === '3D000' || state === '25006' || state === '55P03') return 'away';
+  // 55000: a database that an administrator has closed (ALLOW_CONNECTIONS false).
+  if (['57014', '3D000', '25006', '55P03', '55000'].includes(state)) return 'away';
   if (/^(22|23|54)/.test(state)) return 'data';
   return 'defect';
 }

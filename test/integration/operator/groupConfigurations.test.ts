@@ -427,6 +427,38 @@ for (const family of databases) {
       expect(await names(first)).toEqual(['etl']);
     });
 
+    if (family.name === 'postgresql') {
+      test('one of two databases that takes no connections does not hold the other one up', async () => {
+        const names: string[] = [];
+        for (let index = 0; index < 2; index += 1) {
+          const each = await server.create();
+          await (await openStore({ ...each, runMigrations: true, logger: pino({ enabled: false }) })).close();
+          names.push(new URL(each.jdbcUrl.slice(5)).pathname.slice(1));
+        }
+        const [first = '', second = ''] = names;
+        const open = (isOpen: boolean) =>
+          store.database.run((knex) =>
+            knex.raw('alter database ?? with allow_connections ?', [second, knex.raw(`${isOpen}`)]),
+          );
+        await open(false);
+        await write(manifest({ ...smaller, databases: [first, second] }));
+        const rig = await start();
+        await until(() => expect(condition(rig, 'Ready')).toBe('False DatabaseUnavailable'));
+        expect(statusOf(rig)).toMatchObject({
+          databases: [
+            { name: first, groups: 1 },
+            { name: second, groups: 0 },
+          ],
+        });
+        const groups = (database: string) =>
+          stores.use(database, async ({ groups }) => (await groups.all()).map(({ name }) => name));
+        expect(await groups(first)).toEqual(['etl']);
+        await open(true);
+        await until(() => expect(condition(rig, 'Ready')).toBe('True Ready'));
+        expect(await groups(second)).toEqual(['etl']);
+      });
+    }
+
     test('a change that comes while the database is unavailable is written when it is back', async () => {
       const { jdbcUrl, ...account } = await server.create();
       const url = new URL(jdbcUrl.slice(5));
