@@ -41,7 +41,7 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('clusters and rules that a
   const declare = (name: string, spec: object = {}) =>
     kube.apply(GITOPS, clusterManifest(name, { proxyTo: rig.engines[0]?.url, ...spec }));
   /** A resource as it is on the API server. */
-  const stored = async (kind: 'engineclusters' | 'routingrules', name: string) => {
+  const stored = async (kind: 'engineclusters' | 'routingrules' | 'resourcegroupconfigurations', name: string) => {
     const shown = await kube.kubectl(['get', kind, name, '-o', 'json', '--show-managed-fields']);
     return JSON.parse(shown) as {
       metadata: { annotations?: Record<string, string>; managedFields: { manager: string; fieldsV1: object }[] };
@@ -237,7 +237,34 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('clusters and rules that a
       .poll(() => dialog.getByRole('note').textContent())
       .toMatch(new RegExp(`${GITOPS} owns .*rootGroups.*selectors`));
     await expectSound(window);
-    expect(window.defects).toEqual([]);
+
+    const production = async () =>
+      (await stored('resourcegroupconfigurations', 'production')).spec as {
+        rootGroups: readonly object[];
+        selectors?: readonly object[];
+      };
+    await dialog.getByLabel('Queries that may wait').fill('7');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await expect
+      .poll(() => dialog.getByRole('alert').getByRole('listitem').allTextContents())
+      .toEqual([expect.stringMatching(new RegExp(`^spec\\.rootGroups.*: ${GITOPS}$`))]);
+    expect((await production()).rootGroups).toMatchObject([{ maxQueued: 100 }]);
+    await expectSound(window);
+    await dialog.getByRole('button', { name: 'Take over and save' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    expect((await production()).rootGroups).toMatchObject([{ name: 'declared', maxQueued: 7 }]);
+
+    await page.getByRole('button', { name: 'Delete selector 1 of declared' }).click();
+    const asked = page.getByRole('dialog', { name: 'Delete the selector?' });
+    await asked.getByText(/where a GitOps controller manages that, it will create it again/).waitFor();
+    await asked.getByRole('button', { name: 'Delete' }).click();
+    const takeOver = page.getByRole('dialog', { name: 'Take over and delete the selector?' });
+    await takeOver.getByText(new RegExp(`spec\\.selectors.*: ${GITOPS}`)).waitFor();
+    expect((await production()).selectors).toHaveLength(1);
+    await takeOver.getByRole('button', { name: 'Take over and delete' }).click();
+    await page.getByText('the selector is deleted.').waitFor();
+    expect((await production()).selectors ?? []).toEqual([]);
+    expect(window.defects.filter((defect) => !defect.includes('409'))).toEqual([]);
   });
 
   test('while the API server is unavailable nothing is written, and the page says when to try again; reading goes on', async () => {
