@@ -34,12 +34,10 @@ describe.skipIf(!canBrowse)('the page of resource groups', () => {
     await dialog.getByLabel('Name').fill('global');
     await dialog.getByLabel('Soft memory limit').fill('a lot');
     await dialog.getByRole('button', { name: 'Save' }).click();
-    await dialog
-      .getByText(/softMemoryLimit|percentage/i)
-      .last()
-      .waitFor();
-    expect(await dialog.getByLabel('Soft memory limit').getAttribute('aria-invalid')).toBe('true');
-    await dialog.getByLabel('Soft memory limit').fill('80%');
+    const memory = dialog.getByLabel('Soft memory limit');
+    await expect.poll(() => memory.getAttribute('aria-invalid')).toBe('true');
+    await dialog.getByText(/must be a percentage/).waitFor();
+    await memory.fill('80%');
     await dialog.getByLabel('Environment').fill('test');
     await save();
 
