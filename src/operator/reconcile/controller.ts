@@ -119,6 +119,7 @@ export class Controller {
   #confirmations: number | null = null;
   /** Kinds whose resources are held, at the last refresh. */
   #heldKinds = '';
+  #isForgiving = false;
 
   constructor(options: ControllerOptions) {
     this.#options = options;
@@ -426,24 +427,25 @@ export class Controller {
       this.#enqueueAll();
       this.#options.effects?.look();
     }
+    if (this.#resources.isSuspicious) this.#forgiveDeletions();
     const heldKinds = this.#resources.loss.map(({ kind }) => kind).join();
     if (heldKinds === this.#heldKinds) return;
     this.#heldKinds = heldKinds;
     this.#enqueueAll();
-    this.#forgiveDeletions();
   }
 
   /** Deletions by REST through another replica are no losses; the database knows of them. */
   #forgiveDeletions(): void {
-    if (this.#resources.loss.length === 0) return;
-    this.#options.store.resources.deletedByApi().then(
-      (uids) => {
-        this.#resources.forgive(new Set(uids));
-        this.scheduleRefresh();
-      },
-      // The next look at the database asks again.
-      () => undefined,
-    );
+    if (this.#isForgiving || (this.#resources.loss.length === 0 && !this.#resources.isSuspicious)) return;
+    this.#isForgiving = true;
+    const askedAt = this.#options.clock.monotonic();
+    const forgive = (uids: readonly string[]): void => {
+      this.#isForgiving = false;
+      this.#resources.forgive(new Set(uids), askedAt);
+      this.scheduleRefresh();
+    };
+    // Without an answer it is a loss; the next look at the database asks again.
+    this.#options.store.resources.deletedByApi().then(forgive, () => forgive([]));
   }
 
   #sawDatabase(view: DatabaseView): void {

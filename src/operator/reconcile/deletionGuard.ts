@@ -70,8 +70,11 @@ export class DeletionGuard {
    * for another moment, and lose it again.
    */
   readonly #deliberate = new Map<string, number>();
-  /** Monotonic and wall-clock milliseconds at which the loss was noticed; null: nothing is held. */
-  #loss: { readonly at: number; readonly since: number } | null = null;
+  /**
+   * Monotonic and wall-clock milliseconds at which the loss was noticed, and whether it is one: known once the database has said
+   * what was deleted through another replica. Null: nothing is held.
+   */
+  #loss: { readonly at: number; readonly since: number; readonly isSure: boolean } | null = null;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: DeletionGuardOptions) {
@@ -106,11 +109,21 @@ export class DeletionGuard {
     this.#deliberate.delete(key);
   }
 
-  /** Takes resources with these uids for deleted through the gateway, by another replica. */
-  forgive(uids: ReadonlySet<string>): void {
+  /**
+   * Takes resources with these uids for deleted through the gateway, by another replica. What else is missing by then is a loss.
+   * @param askedAt monotonic milliseconds at which the database was asked for them
+   */
+  forgive(uids: ReadonlySet<string>, askedAt: number): void {
     for (const [key, { resource }] of this.#missing) if (uids.has(resource.metadata.uid)) this.#missing.delete(key);
+    if (this.#loss === null) return;
     // What is left may be no more than anybody deletes.
-    if (this.#loss !== null && !this.#isMass(this.#present.size)) this.#believe();
+    if (!this.#isMass(this.#present.size)) this.#believe();
+    else if (!this.#loss.isSure && this.#loss.at <= askedAt) this.#report(this.#loss);
+  }
+
+  /** Whether most resources are missing, and the database has not said yet which were deleted through another replica. */
+  get isSuspicious(): boolean {
+    return this.#loss?.isSure === false;
   }
 
   /** Believes what is held; without effect when nothing is. */
@@ -126,7 +139,7 @@ export class DeletionGuard {
 
   /** The loss that is not believed yet; null when there is none. */
   get held(): HeldDeletions | null {
-    if (this.#loss === null) return null;
+    if (this.#loss === null || !this.#loss.isSure) return null;
     const { confirmAfter } = this.#options.settings();
     const { since } = this.#loss;
     return {
@@ -170,16 +183,24 @@ export class DeletionGuard {
     const { enabled, confirmAfter } = settings();
     if (this.#loss === null) {
       if (!enabled || !this.#isMass(left)) return;
-      this.#loss = { at: clock.monotonic(), since: clock.now() };
-      logger.error(
-        { kind, deletions: this.#missing.size, left, names: this.#names(), confirmAfterMs: confirmAfter },
-        'the resource source lost more than half of its resources at once; they stay routed until POST /api/heldDeletions/confirm',
-      );
+      this.#loss = { at: clock.monotonic(), since: clock.now(), isSure: false };
     } else if (!enabled || this.#missing.size === 0) this.#believe();
     else if (confirmAfter !== null && clock.monotonic() - this.#loss.at >= confirmAfter) {
       logger.warn({ kind, deletions: this.#missing.size }, 'most resources stayed deleted; they are removed');
       this.#believe();
     }
+  }
+
+  #report({ at, since }: { readonly at: number; readonly since: number }): void {
+    const { kind, settings, logger } = this.#options;
+    this.#loss = { at, since, isSure: true };
+    logger.error(
+      {
+        ...{ kind, deletions: this.#missing.size, left: this.#present.size },
+        ...{ names: this.#names(), confirmAfterMs: settings().confirmAfter },
+      },
+      'the resource source lost more than half of its resources at once; they stay routed until POST /api/heldDeletions/confirm',
+    );
   }
 
   #isMass(left: number): boolean {

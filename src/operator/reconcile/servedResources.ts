@@ -100,9 +100,17 @@ export class ServedResources {
     return () => guard?.unexpect(keyText(key));
   }
 
-  /** Takes resources with these uids for deleted through the gateway, by another replica. */
-  forgive(uids: ReadonlySet<string>): void {
-    for (const guard of this.#guards.values()) guard.forgive(uids);
+  /** Whether it is still to be found out which of many missing resources were deleted through another replica. */
+  get isSuspicious(): boolean {
+    return this.#guards.values().some((guard) => guard.isSuspicious);
+  }
+
+  /**
+   * Takes resources with these uids for deleted through the gateway, by another replica.
+   * @param askedAt monotonic milliseconds at which the database was asked for them
+   */
+  forgive(uids: ReadonlySet<string>, askedAt: number): void {
+    for (const guard of this.#guards.values()) guard.forgive(uids, askedAt);
   }
 
   /** Believes all losses. */

@@ -29,6 +29,31 @@ afterEach(() => {
   for (const made of guards.splice(0)) made.stop();
 });
 
+/** The database says that none of the missing resources was deleted through another replica. */
+const noneDeleted = (one: DeletionGuard): void => one.forgive(new Set(), time);
+
+test('what other replicas deleted is no loss, not for a moment; the rest is one once the database has been asked', () => {
+  const one = guard();
+  one.serve(all);
+  time = 10;
+  expect(names(one.serve([]))).toBe('abcde');
+  expect([one.isSuspicious, one.held]).toEqual([true, null]);
+  // An answer from before says nothing about what is missing since.
+  one.forgive(new Set(), 9);
+  expect([one.isSuspicious, one.held]).toEqual([true, null]);
+  one.forgive(new Set(all.slice(0, 2).map(({ metadata }) => metadata.uid)), 11);
+  expect([one.isSuspicious, one.held]).toEqual([false, null]);
+  // Three are no more than anybody deletes.
+  expect(names(one.serve([]))).toBe('');
+
+  const other = guard();
+  other.serve(all);
+  other.serve([]);
+  other.forgive(new Set([all[0]?.metadata.uid ?? '']), time);
+  expect(other.held).toMatchObject({ held: 4, left: 0 });
+  expect(names(other.serve([]))).toBe('bcde');
+});
+
 test('one that is deleted through the gateway is gone at once, also where the source shows it for another moment', () => {
   const one = guard();
   one.serve(all);
@@ -56,6 +81,7 @@ test('resources that only wait for their finalizers are lost as well', () => {
   one.serve(all);
   const going = all.map(({ metadata }) => resource(metadata.name, '2026-01-02T00:00:00Z'));
   const served = one.serve(going);
+  noneDeleted(one);
   expect(names(served)).toBe('abcde');
   expect(served.every(({ metadata }) => metadata.deletionTimestamp === undefined)).toBe(true);
   expect(one.held).toMatchObject({ held: 5, left: 0, until: 3_600_000 });
@@ -65,6 +91,7 @@ test('what returns is followed, and the loss is over with the last of them', () 
   const one = guard();
   one.serve(all);
   one.serve([]);
+  noneDeleted(one);
   expect(one.held?.held).toBe(5);
   one.serve(all.slice(0, 4));
   expect(one.held?.held).toBe(1);
