@@ -31,11 +31,12 @@ export interface RequestIssuerSettings {
   readonly believesClaims?: boolean;
 }
 
-/** How the users of one issuer's tokens are named. */
+/** How the users and groups of one issuer's tokens are named. */
 export interface RequestIssuer {
   readonly userField: string;
   readonly users: UserNamespace;
-  readonly groupPrefix: string;
+  /** Names of the groups that its tokens name; null: there are no other issuers. */
+  readonly groups: UserNamespace | null;
   /** Null: claims are believed. */
   readonly verifier: JwtVerifier | null;
 }
@@ -52,6 +53,15 @@ const WARNING_PAUSE_MS = 60_000;
 /** Longest issuer that the log repeats, in characters. */
 const LONGEST_NAME = 200;
 
+/** Makes the names of one issuer of these, by its prefix. */
+function issuerNames(
+  issuers: Readonly<Record<string, RequestTokenIssuer>>,
+  key: 'userPrefix' | 'groupPrefix',
+): (prefix: string) => UserNamespace {
+  const prefixes = Object.entries(issuers).map(([name, issuer]) => userPrefixOf(name, issuer[key]));
+  return (prefix) => new UserNamespace(prefix, prefixes);
+}
+
 /**
  * The issuers of tokens that name users (docs/request-user.md#several-issuers): the `iss` of a token says whose it is, and no
  * other issuer's keys are tried.
@@ -66,7 +76,8 @@ export class RequestIssuers {
   constructor(settings: RequestIssuerSettings, dependencies: RequestIssuersDependencies) {
     const { jwksUrl, issuer, audience, tokenUserField, tokenIssuers = {}, believesClaims = false } = settings;
     const { clock } = dependencies;
-    const prefixes = Object.entries(tokenIssuers).map(([name, { userPrefix }]) => userPrefixOf(name, userPrefix));
+    const users = issuerNames(tokenIssuers, 'userPrefix');
+    const groups = issuerNames(tokenIssuers, 'groupPrefix');
     const verifier = (name: string, tokens: TokenIssuerSettings) =>
       believesClaims ? null : new JwtVerifier({ name, issuer: new TokenIssuer(tokens, clock), ...dependencies });
     this.#dependencies = dependencies;
@@ -75,8 +86,8 @@ export class RequestIssuers {
         each.issuer,
         {
           userField: each.tokenUserField ?? tokenUserField,
-          users: new UserNamespace(userPrefixOf(name, each.userPrefix), prefixes),
-          groupPrefix: userPrefixOf(name, each.groupPrefix),
+          users: users(userPrefixOf(name, each.userPrefix)),
+          groups: groups(userPrefixOf(name, each.groupPrefix)),
           verifier: verifier(name, { ...each, mustExpire: true }),
         },
       ]),
@@ -88,8 +99,8 @@ export class RequestIssuers {
     };
     const only = {
       userField: tokenUserField,
-      users: new UserNamespace('', prefixes),
-      groupPrefix: '',
+      users: users(''),
+      groups: this.#byIssuer.size === 0 ? null : groups(''),
     };
     if (jwksUrl !== null) this.#only = { ...only, verifier: verifier('', tokens) };
     else this.#only = this.#byIssuer.size === 0 ? { ...only, verifier: null } : null;

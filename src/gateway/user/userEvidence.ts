@@ -2,6 +2,7 @@ import type { CertificateNames } from '../../model/certificateNames.ts';
 import type { NameMapping, RequestUser } from '../../model/requestUser.ts';
 import type { Claims } from './jwtClaims.ts';
 import type { UserSource } from './userExtractor.ts';
+import type { UserNamespace } from './userNamespace.ts';
 
 /** What says who the user of a request is. */
 export interface UserEvidence {
@@ -9,8 +10,8 @@ export interface UserEvidence {
   readonly source: UserSource | 'exchange' | 'tokenReview' | 'certificate' | 'login' | 'none';
   /** Claims of a JWT that the user was taken from; null for none. */
   readonly claims: Claims | null;
-  /** What stands before the groups that these claims name, of an issuer whose groups are its own; left out for nothing. */
-  readonly groupPrefix?: string;
+  /** Names of the groups that these claims name, where there are several issuers; left out for any. */
+  readonly groupNamespace?: UserNamespace;
   /** Whether more than a claim of the client says who the user is. */
   readonly isVerified: boolean;
   /** Names in the client certificate that the user was taken from; left out for none. */

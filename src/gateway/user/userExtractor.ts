@@ -172,14 +172,14 @@ export class UserExtractor {
   #userOf(
     claims: Claims | null,
     source: 'bearer' | 'cookie',
-    { userField, users, groupPrefix }: RequestIssuer,
+    { userField, users, groups }: RequestIssuer,
     isVerified: boolean,
   ): RequestUser | null {
     const named = claims === null ? null : userName(claims[userField]);
     const user = named === null ? null : userName(users.nameOf(named));
     if (user === null) return null;
     const evidence: UserEvidence = { source, claims, isVerified };
-    return new EvidentUser(user, groupPrefix === '' ? evidence : { ...evidence, groupPrefix });
+    return new EvidentUser(user, groups === null ? evidence : { ...evidence, groupNamespace: groups });
   }
 }
 

@@ -210,6 +210,13 @@ describe.skipIf(!hasOpenssl)('groups of users', () => {
     });
     const { body } = await explain({ headers: token });
     expect(body).toMatchObject({ request: { user: 'partners/airflow' } });
+    // The issuer whose groups have no prefix says that its user is one of the partners'.
+    const other = { sub: 'zed', realm_access: { roles: ['partners/etl', 'x', 'partners/x'] } };
+    const note = '2 groups are left out: the names begin with the groupPrefix of another issuer';
+    expect(await from('token', await bearer(other))).toEqual({ group: 'adhoc', groups: ['x'], note });
+    expect((await explain({ headers: await bearer(other) })).body).toMatchObject({
+      request: { groups: [{ source: 'token', groups: ['x'], note }, {}, {}, {}] },
+    });
   });
 
   test('organisational units of a client certificate count', async () => {

@@ -1,5 +1,6 @@
 import { type Claims, claimOf } from '../jwtClaims.ts';
 import { type Asker, type GroupSource, groupNames, type SourceAnswer } from './groupSource.ts';
+import { issuerGroups } from './issuerGroups.ts';
 
 /** `userGroups.token`. */
 export interface GroupClaimSettings {
@@ -18,12 +19,11 @@ export class GroupClaim implements GroupSource {
     this.#settings = settings;
   }
 
-  groupsOf({ doubt, evidence: { source, claims, groupPrefix = '' } }: Asker): SourceAnswer {
+  groupsOf({ doubt, evidence: { source, claims, groupNamespace } }: Asker): SourceAnswer {
     if (claims === null) return { groups: [], note: `the user does not come from a JWT (${source})` };
     if (doubt !== null) return { groups: [], note: doubt };
     const answer = claimedGroups(claims, this.#settings);
-    if (groupPrefix === '') return answer;
-    return { ...answer, groups: groupNames(answer.groups.map((group) => groupPrefix + group)) };
+    return groupNamespace === undefined ? answer : issuerGroups(answer, groupNamespace);
   }
 
   describedGroupsOf(asker: Asker): SourceAnswer {

@@ -4,9 +4,11 @@ import { membershipOf } from '../../../../src/gateway/analysis/membership.ts';
 import { claimedGroups } from '../../../../src/gateway/user/groups/groupClaim.ts';
 import { parseGroupFile } from '../../../../src/gateway/user/groups/groupFile.ts';
 import { type GroupSource, MOST_GROUPS, unbelieved } from '../../../../src/gateway/user/groups/groupSource.ts';
+import { issuerGroups } from '../../../../src/gateway/user/groups/issuerGroups.ts';
 import { RememberedGroups } from '../../../../src/gateway/user/groups/rememberedGroups.ts';
 import { UserGroups } from '../../../../src/gateway/user/groups/userGroups.ts';
 import { EvidentUser, type UserEvidence } from '../../../../src/gateway/user/userEvidence.ts';
+import { UserNamespace } from '../../../../src/gateway/user/userNamespace.ts';
 
 describe('group files', () => {
   test.each([
@@ -152,6 +154,20 @@ describe('sources together', () => {
     [{}, { claim: '__proto__.x' }, { groups: [], note: 'there is no claim __proto__.x' }],
   ])('a claim %j, read with %j', (claims, settings, answer) => {
     expect(claimedGroups(claims, { claim: 'groups', delimiter: ',', ...settings })).toEqual(answer);
+  });
+
+  test.each([
+    ['', ['x', 'partners/x'], ['x'], 'one group is'],
+    ['', ['a/b/x', 'a/x', 'a'], ['a'], '2 groups are'],
+    ['a/', ['x', 'b/x', 'partners/x'], ['a/x', 'a/partners/x'], 'one group is'],
+    // A longer prefix is that of another issuer, or one's own.
+    ['a/b/', ['x', 'b/x'], ['a/b/x', 'a/b/b/x'], null],
+    ['partners/', ['x', 'x'], ['partners/x'], null],
+  ])('an issuer with the prefix %j that names %j gives %j', (prefix, groups, own, left) => {
+    const names = new UserNamespace(prefix, ['partners/', 'a/', 'a/b/', '']);
+    const note =
+      left === null ? {} : { note: `${left} left out: the names begin with the groupPrefix of another issuer` };
+    expect(issuerGroups({ groups }, names)).toEqual({ groups: own, ...note });
   });
 
   test('digests are equal for equal groups alone, whatever names hold', () => {
