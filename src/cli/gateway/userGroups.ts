@@ -10,6 +10,7 @@ import { TokenReviewGroups } from '../../gateway/user/groups/tokenReviewGroups.t
 import { UserGroups } from '../../gateway/user/groups/userGroups.ts';
 import { UserInfoGroups } from '../../gateway/user/groups/userInfoGroups.ts';
 import { MappedUsers } from '../../gateway/user/mappedUsers.ts';
+import { namesWithoutPrefix } from '../../gateway/user/requestIssuers.ts';
 import { type GroupSourceName, groupSourceNames } from '../../model/membership.ts';
 import type { GatewayContext } from './context.ts';
 
@@ -38,7 +39,11 @@ export async function openUserGroups(context: GatewayContext, mapping: MappedUse
   if (settings === null) return null;
   const openings: Readonly<Record<GroupSourceName, Opening>> = {
     token: async () => (settings.token === null ? null : new GroupClaim(settings.token)),
-    userInfo: async () => (settings.userInfo === null ? null : new UserInfoGroups(settings.userInfo)),
+    async userInfo() {
+      if (settings.userInfo === null) return null;
+      const { groups } = namesWithoutPrefix(config.requestAnalyzerConfig.tokenIssuers);
+      return new UserInfoGroups(settings.userInfo, groups);
+    },
     tokenReview: async () => (settings.tokenReview === null ? null : new TokenReviewGroups()),
     certificate: async () => (settings.certificate === null ? null : new CertificateGroups(settings.certificate.field)),
     // Believing everybody's forwarded headers (http-server.process-forwarded) must not put everybody into any group.

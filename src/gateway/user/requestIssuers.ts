@@ -31,12 +31,16 @@ export interface RequestIssuerSettings {
   readonly believesClaims?: boolean;
 }
 
-/** How the users and groups of one issuer's tokens are named. */
-export interface RequestIssuer {
-  readonly userField: string;
+/** Names of users and groups that one issuer can give. */
+export interface IssuerNames {
   readonly users: UserNamespace;
-  /** Names of the groups that its tokens name; null: there are no other issuers. */
+  /** Null: any, as there are no other issuers. */
   readonly groups: UserNamespace | null;
+}
+
+/** How the users and groups of one issuer's tokens are named. */
+export interface RequestIssuer extends IssuerNames {
+  readonly userField: string;
   /** Null: claims are believed. */
   readonly verifier: JwtVerifier | null;
 }
@@ -60,6 +64,14 @@ function issuerNames(
 ): (prefix: string) => UserNamespace {
   const prefixes = Object.entries(issuers).map(([name, issuer]) => userPrefixOf(name, issuer[key]));
   return (prefix) => new UserNamespace(prefix, prefixes);
+}
+
+/** Names that a source of users beside these issuers can give. */
+export function namesWithoutPrefix(issuers: Readonly<Record<string, RequestTokenIssuer>>): IssuerNames {
+  return {
+    users: issuerNames(issuers, 'userPrefix')(''),
+    groups: Object.keys(issuers).length === 0 ? null : issuerNames(issuers, 'groupPrefix')(''),
+  };
 }
 
 /**
@@ -97,11 +109,7 @@ export class RequestIssuers {
       ...{ issuer, jwksUrl, requiredClaims: {}, mustExpire: false, algorithms: signatureAlgorithms },
       audiences: audience === null ? null : [audience],
     };
-    const only = {
-      userField: tokenUserField,
-      users: users(''),
-      groups: this.#byIssuer.size === 0 ? null : groups(''),
-    };
+    const only = { userField: tokenUserField, ...namesWithoutPrefix(tokenIssuers) };
     if (jwksUrl !== null) this.#only = { ...only, verifier: verifier('', tokens) };
     else this.#only = this.#byIssuer.size === 0 ? { ...only, verifier: null } : null;
   }

@@ -7,6 +7,7 @@ import { userAgent } from '../../model/version.ts';
 import { type Remembered, TokenMemory } from './tokenMemory.ts';
 import type { UserMetrics } from './userMetrics.ts';
 import { userName } from './userName.ts';
+import type { UserNamespace } from './userNamespace.ts';
 
 /** Time that an answer is remembered (docs/request-user.md#token-exchange). */
 export const EXCHANGE_MEMORY_MS = 10 * 60_000;
@@ -18,6 +19,9 @@ export const EXCHANGE_TIMEOUT_MS = 5_000;
 const LONGEST_ANSWER = 256 * 1024;
 const LIMITS = { entries: 10_000, inFlight: 64 } as const;
 
+const FOREIGN =
+  'the token exchange names a user whose name begins with the userPrefix of one of requestAnalyzerConfig.tokenIssuers: the user is not recognised; give that issuer another userPrefix if the names are those of the exchange';
+
 /** What the exchange needs. */
 export interface TokenExchangeOptions {
   /** `requestAnalyzerConfig.oauthTokenInfoUrl`: an OpenID Connect UserInfo endpoint. */
@@ -25,13 +29,15 @@ export interface TokenExchangeOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: UserMetrics;
+  /** Names of users that it can give. */
+  readonly users: UserNamespace;
   /** Time limit of one exchange, milliseconds. */
   readonly timeoutMs: number;
 }
 
 /**
  * Exchanges bearer tokens for user information (OpenID Connect Core 1.0 §5.3): the user is the claim `sub`. Failures mean
- * no user. Answers are remembered 10 minutes, failures 30 seconds; a token is asked about once at a time.
+ * no user, and so does the name of a user of an issuer of tokens. Answers are remembered 10 minutes, failures 30 seconds; a token is asked about once at a time.
  */
 export class TokenExchange {
   readonly #options: TokenExchangeOptions;
@@ -54,7 +60,7 @@ export class TokenExchange {
   }
 
   async #ask(token: string): Promise<Remembered<RequestUser>> {
-    const { url, logger, metrics, timeoutMs } = this.#options;
+    const { url, logger, metrics, users, timeoutMs } = this.#options;
     try {
       const late = () => Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' });
       const { statusCode, text } = await withTimeLimit(timeoutMs, late, async (signal) => {
@@ -63,7 +69,12 @@ export class TokenExchange {
         return { statusCode: response.statusCode, text: await limitedText(response, LONGEST_ANSWER) };
       });
       const user = statusCode === 200 ? userOf(text) : null;
-      if (user !== null) {
+      if (user?.user != null) {
+        if (users.nameOf(user.user) === null) {
+          metrics.token('exchange', 'refused');
+          logger.warn({ url }, FOREIGN);
+          return { answer: noUser, forMs: FAILURE_MEMORY_MS };
+        }
         metrics.token('exchange', 'accepted');
         return { answer: user, forMs: EXCHANGE_MEMORY_MS };
       }

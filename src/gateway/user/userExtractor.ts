@@ -9,7 +9,12 @@ import { EngineCookieNames } from '../pages/engineCookieName.ts';
 import { basicUser, credentialsOf } from './credentials.ts';
 import { type Claims, LONGEST_TOKEN, unverifiedClaims } from './jwtClaims.ts';
 import { type KubernetesTokenSettings, KubernetesTokens, type ReviewToken } from './kubernetesTokens.ts';
-import { type RequestIssuer, type RequestIssuerSettings, RequestIssuers } from './requestIssuers.ts';
+import {
+  namesWithoutPrefix,
+  type RequestIssuer,
+  type RequestIssuerSettings,
+  RequestIssuers,
+} from './requestIssuers.ts';
 import { TokenExchange } from './tokenExchange.ts';
 import { EvidentUser, type UserEvidence } from './userEvidence.ts';
 import { UserMetrics } from './userMetrics.ts';
@@ -81,6 +86,7 @@ export class UserExtractor {
             clock,
             logger,
             metrics,
+            users: namesWithoutPrefix(settings.tokenIssuers ?? {}).users,
             timeoutMs,
           });
     const { kubernetesTokens = null } = settings;

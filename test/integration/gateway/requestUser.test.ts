@@ -229,7 +229,7 @@ describe('with an OpenID provider', () => {
 
   test('groups that the provider has of the user of an exchanged token', async () => {
     provider = await startProvider();
-    const sources = [new UserInfoGroups({ claim: 'groups', delimiter: ',' })];
+    const sources = [new UserInfoGroups({ claim: 'groups', delimiter: ',' }, null)];
     const groups = new UserGroups(sources, { combine: 'all', claimedUsers: [] });
     const setting = await start({ oauthTokenInfoUrl: `${provider.issuer}/me` }, groups);
     const said = async (headers: Record<string, string>) => {

@@ -156,4 +156,23 @@ describe('groups of a real OpenID provider', () => {
     expect(await ask(id_token)).toMatchObject({ user: 'bob', group: 'adhoc', said: [none, {}, {}] });
     expect(await ask(access_token)).toMatchObject({ user: 'bob', group: 'adhoc', said: [{}, none, {}] });
   });
+
+  test('neither token gives a name or a group of another issuer', async () => {
+    const grace = await tokensOf('partners/grace');
+    for (const token of [grace.id_token, grace.access_token]) {
+      expect(await ask(token)).toMatchObject({ user: null, group: 'adhoc', said: [{}, {}, { groups: [] }] });
+    }
+    await gateway.logged(({ msg }) => String(msg).startsWith('the token exchange names a user whose name begins with'));
+    const eve = await tokensOf('eve');
+    const own = {
+      groups: ['x'],
+      note: 'one group is left out: the names begin with the groupPrefix of another issuer',
+    };
+    expect(await ask(eve.id_token)).toMatchObject({ user: 'eve', group: 'adhoc', said: [own, {}, {}] });
+    expect(await ask(eve.access_token)).toMatchObject({ user: 'eve', group: 'adhoc', said: [{}, own, {}] });
+    // The other issuer's own user has them.
+    const claims = { iss: 'https://partners.example', aud: 'engine', sub: 'grace', groups: ['etl'] };
+    const token = await provider.sign({ ...claims, exp: Math.floor(Date.now() / 1000) + 300 });
+    expect(await ask(token)).toMatchObject({ user: 'partners/grace', group: 'partners-etl' });
+  });
 });
