@@ -29,8 +29,13 @@ export interface LdapTestServer {
  * Starts slapd on a free port with a database of its own below dc=example,dc=com.
  * @param ldif entries below that
  * @param tls PEM files of a certificate and its key: then StartTLS is offered, and ldaps on a port of its own
+ * @param sizeLimit of the entries that a search gives, as slapd.conf has it
  */
-export async function startLdapServer(ldif: string, tls?: { cert: string; key: string }): Promise<LdapTestServer> {
+export async function startLdapServer(
+  ldif: string,
+  tls?: { cert: string; key: string },
+  sizeLimit?: string,
+): Promise<LdapTestServer> {
   const folder = mkdtempSync(join(tmpdir(), 'slapd-'));
   const data = join(folder, 'data');
   mkdirSync(data);
@@ -48,6 +53,7 @@ export async function startLdapServer(ldif: string, tls?: { cert: string; key: s
       `modulepath ${modules}`,
       'moduleload back_mdb',
       ...(tls === undefined ? [] : [`TLSCertificateFile ${tls.cert}`, `TLSCertificateKeyFile ${tls.key}`]),
+      ...(sizeLimit === undefined ? [] : [`sizelimit ${sizeLimit}`]),
       'database mdb',
       'suffix "dc=example,dc=com"',
       `rootdn "${adminDn}"`,
@@ -63,7 +69,7 @@ export async function startLdapServer(ldif: string, tls?: { cert: string; key: s
     entries,
     `dn: dc=example,dc=com\nobjectClass: domain\ndc: example\n\ndn: cn=reader,dc=example,dc=com\nobjectClass: person\ncn: reader\nsn: reader\nuserPassword: reader-secret\n\n${ldif}`,
   );
-  execFileSync(slapd ?? '', ['-T', 'add', '-f', config, '-l', entries]);
+  execFileSync(slapd ?? '', ['-T', 'add', '-q', '-f', config, '-l', entries]);
   const port = await freePort();
   const tlsPort = tls === undefined ? null : await freePort();
   const listeners = [`ldap://127.0.0.1:${port}`, ...(tlsPort === null ? [] : [`ldaps://127.0.0.1:${tlsPort}`])];

@@ -15,14 +15,15 @@ import { type LdapSettings, USER_MARK } from '../../config/ldapFile.ts';
 import { MOST_GROUPS } from '../../gateway/user/groups/groupSource.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { isJavaKeyStore, readJavaKeyStore } from '../../model/javaKeyStore.ts';
+import { type ConnectionBounds, ConnectionPlaces } from './connectionPlaces.ts';
 import type { PasswordDirectory } from './formLogin.ts';
 import type { PrivilegesDirectory } from './privileges.ts';
 
 /** Time to connect, and for each answer, in milliseconds. */
 const TIMEOUT_MS = 5_000;
 
-/** Most connections at once. */
-const MAX_CONNECTIONS = 16;
+/** Connections at once, and what waits for one: more than users whose groups are looked up at a time, so that logins find room. */
+const CONNECTIONS: ConnectionBounds = { places: 16, waiting: 256, timeout: TIMEOUT_MS };
 
 /** Levels of groups of groups that are searched. */
 const MOST_LEVELS = 10;
@@ -51,7 +52,7 @@ export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
   readonly #settings: LdapSettings;
   readonly #options: ClientOptions;
   readonly #tls: ConnectionOptions;
-  #open = 0;
+  readonly #places = new ConnectionPlaces(CONNECTIONS);
 
   private constructor(settings: LdapSettings, options: ClientOptions, tls: ConnectionOptions) {
     this.#settings = settings;
@@ -193,8 +194,9 @@ export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
   }
 
   async #connected<T>(use: (client: Client) => Promise<T>): Promise<T> {
-    if (this.#open >= MAX_CONNECTIONS) throw away(new Error('too many connections are open'));
-    this.#open++;
+    await this.#places.take().catch((error: unknown) => {
+      throw away(error);
+    });
     const client = new Client(this.#options);
     try {
       // Options of its own: the client writes the socket into them.
@@ -203,7 +205,7 @@ export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
     } catch (error) {
       throw away(error);
     } finally {
-      this.#open--;
+      this.#places.give();
       await client.unbind().catch(() => undefined);
     }
   }
