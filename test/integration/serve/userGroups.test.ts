@@ -424,6 +424,7 @@ describe.skipIf(!hasOpenssl || !ldapAvailable)('groups of a real LDAP server, ov
       `ldapUserBaseDn: ou=people,dc=example,dc=com\nldapUserSearch: (uid=\${USER})\nldapGroupMemberAttribute: employeeType\n`,
     ];
     await writeFile(join(folder, 'ldap.yaml'), lines.join('\n'));
+    await writeFile(join(folder, 'refused.yaml'), lines.join('\n').replace('reader-secret', 'wrong-secret'));
     userFile = join(folder, 'users.json');
     const rules = [{ pattern: '(.*)@example\\.com', case: 'lower' }, { pattern: '(dag|eve.*)' }];
     await writeFile(userFile, JSON.stringify({ rules: rules.map((rule) => ({ user: '$1', ...rule })) }));
@@ -533,6 +534,15 @@ describe.skipIf(!hasOpenssl || !ldapAvailable)('groups of a real LDAP server, ov
     expect(await explain('eve(*)', { groups: ['etl'] })).toEqual([403, 'groups']);
     expect(await explain('eve(*)', { headers: { 'x-groups': 'etl' } })).toEqual([403, 'headers.x-groups']);
     expect(await explain('dag', { groups: ['etl'], headers: { 'x-groups': 'etl' } })).toEqual([200, undefined]);
+  });
+
+  test('the log says why the server cannot be used, and the trace that it cannot', async () => {
+    await start({ configPath: join(folder, 'refused.yaml') });
+    const reason = 'The LDAP server does not answer properly; try again soon.';
+    expect(await groupsOf('dag')).toEqual({ source: 'ldap', groups: [], note: reason });
+    const line = await gateway?.logged(({ source }) => source === 'ldap');
+    expect(line).toMatchObject({ reason, cause: 'the server refuses ldapAdminBindDn' });
+    expect(JSON.stringify(gateway?.log)).not.toContain('wrong-secret');
   });
 
   test('by a search, with groups of groups, and the last known ones while the server is unavailable', async () => {

@@ -31,6 +31,8 @@ const MOST_LOOKUPS = 64;
 const RETRY_MS = 5_000;
 /** Least time between two log lines about failures, milliseconds. */
 const QUIET_MS = 30_000;
+/** Characters of a cause that the log repeats. */
+const LONGEST_CAUSE = 500;
 
 interface Entry {
   /** Null: the source never answered. */
@@ -94,7 +96,7 @@ export class RememberedGroups {
         },
         (error: unknown): SourceAnswer => {
           const why = error instanceof Error ? error.message : String(error);
-          this.#logFailure(why);
+          this.#logFailure(why, causeOf(error));
           const { groups = null, at = 0 } = this.#entries.get(key) ?? {};
           this.#entries.set(key, { groups, at, failed: { until: clock.monotonic() + RETRY_MS, why } });
           return this.#lastKnown(key, why);
@@ -117,11 +119,20 @@ export class RememberedGroups {
     return isUsable ? { groups: entry.groups ?? [], note: `last known: ${why}` } : { groups: [], note: why };
   }
 
-  #logFailure(reason: string): void {
+  #logFailure(reason: string, cause: string | null): void {
     const { clock, logger, source } = this.#dependencies;
     const now = clock.monotonic();
     if (now < this.#quietUntil) return;
     this.#quietUntil = now + QUIET_MS;
-    logger.warn({ source, reason }, 'groups of users cannot be looked up; the last known ones count');
+    const why = cause === null ? { reason } : { reason, cause };
+    logger.warn({ source, ...why }, 'groups of users cannot be looked up; the last known ones count');
   }
+}
+
+/** What is behind an error, for the log: traces have the sentence for people alone. */
+function causeOf(error: unknown): string | null {
+  const cause = error instanceof Error ? error.cause : undefined;
+  if (!(cause instanceof Error)) return null;
+  const { code } = cause as NodeJS.ErrnoException;
+  return (cause.message || String(code ?? cause.name)).slice(0, LONGEST_CAUSE);
 }
