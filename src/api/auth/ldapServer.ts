@@ -10,9 +10,11 @@ import {
   InvalidCredentialsError,
   NoSuchObjectError,
   ResultCodeError,
+  type SearchOptions,
+  SizeLimitExceededError,
 } from 'ldapts';
 import { type LdapSettings, USER_MARK } from '../../config/ldapFile.ts';
-import { MOST_GROUPS } from '../../gateway/user/groups/groupSource.ts';
+import { MOST_GROUPS, type SourceAnswer } from '../../gateway/user/groups/groupSource.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { isJavaKeyStore, readJavaKeyStore } from '../../model/javaKeyStore.ts';
 import { type ConnectionBounds, ConnectionPlaces } from './connectionPlaces.ts';
@@ -27,6 +29,9 @@ const CONNECTIONS: ConnectionBounds = { places: 16, waiting: 256, timeout: TIMEO
 
 /** Levels of groups of groups that are searched. */
 const MOST_LEVELS = 10;
+/** Groups that one answer of the server holds. */
+const PAGE_SIZE = 500;
+const CUT = 'not all groups: the LDAP server limits the entries of a search (size limit)';
 /** Members that one search asks about. */
 const MEMBERS_A_SEARCH = 50;
 
@@ -114,40 +119,43 @@ export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
   }
 
   /**
-   * Names of the groups of a user, by a search or by the attribute of the user's entry; empty for an unknown user.
+   * Names of the groups of a user, by a search or by the attribute of the user's entry, with a note where these are not all of
+   * them; empty for an unknown user.
    * @throws GatewayError EG_IDENTITY_UNAVAILABLE when it is unavailable
    */
-  async groupsOf(name: string, search: GroupSearch): Promise<readonly string[]> {
+  async groupsOf(name: string, search: GroupSearch): Promise<SourceAnswer> {
     return this.#connected(async (client) => {
       const entry = await this.#findBy(client, name);
-      if (entry === null) return [];
+      if (entry === null) return { groups: [] };
       if (search.groupBaseDn === null) {
-        return valuesOf(entry, this.#settings.ldapGroupMemberAttribute).map(firstName);
+        return { groups: valuesOf(entry, this.#settings.ldapGroupMemberAttribute).map(firstName) };
       }
       return this.#searchGroups(client, entry.dn, search.groupBaseDn, search);
     });
   }
 
-  async #searchGroups(client: Client, userDn: string, base: string, search: GroupSearch): Promise<readonly string[]> {
+  async #searchGroups(client: Client, userDn: string, base: string, search: GroupSearch): Promise<SourceAnswer> {
     const { groupFilter, memberAttribute, nameAttribute, nested } = search;
     const names: string[] = [];
     const visited = new Set<string>();
+    let note: string | null = null;
     let members: readonly string[] = [userDn];
     for (let level = 0; level < MOST_LEVELS && members.length > 0; level += 1) {
       const next: string[] = [];
-      for (let from = 0; from < members.length; from += MEMBERS_A_SEARCH) {
+      for (let from = 0; from < members.length && visited.size < MOST_GROUPS; from += MEMBERS_A_SEARCH) {
         const ofMembers = members
           .slice(from, from + MEMBERS_A_SEARCH)
           .map((dn) => `(${memberAttribute}=${Filter.escape(dn)})`);
-        const { searchEntries } = await client.search(base, {
+        const { entries, isCut } = await entriesOf(client, base, {
           scope: 'sub',
           filter: `(&${groupFilter}(|${ofMembers.join('')}))`,
           attributes: ['dn', nameAttribute],
-          sizeLimit: MOST_GROUPS,
           timeLimit: TIMEOUT_MS / 1000,
         });
-        for (const group of searchEntries) {
-          if (visited.has(group.dn) || visited.size >= MOST_GROUPS) continue;
+        if (isCut) note ??= CUT;
+        for (const group of entries) {
+          if (visited.has(group.dn)) continue;
+          if (visited.size >= MOST_GROUPS) break;
           visited.add(group.dn);
           next.push(group.dn);
           names.push(...valuesOf(group, nameAttribute).slice(0, 1));
@@ -155,7 +163,8 @@ export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
       }
       members = nested ? next : [];
     }
-    return names;
+    if (visited.size >= MOST_GROUPS) note ??= `not all groups: ${MOST_GROUPS} of one user count`;
+    return note === null ? { groups: names } : { groups: names, note };
   }
 
   /** The one entry of a user; null when there is none, or more than one. */
@@ -208,6 +217,27 @@ export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
       this.#places.give();
       await client.unbind().catch(() => undefined);
     }
+  }
+}
+
+/** The entries that a search finds, `MOST_GROUPS` and a page at most, and whether the server has more and does not give them. */
+async function entriesOf(
+  client: Client,
+  base: string,
+  options: SearchOptions,
+): Promise<{ readonly entries: readonly Entry[]; readonly isCut: boolean }> {
+  const entries: Entry[] = [];
+  try {
+    for await (const page of client.searchPaginated(base, { ...options, paged: { pageSize: PAGE_SIZE } })) {
+      entries.push(...page.searchEntries);
+      if (entries.length >= MOST_GROUPS) break;
+    }
+    return { entries, isCut: false };
+  } catch (error) {
+    if (!(error instanceof SizeLimitExceededError)) throw error;
+    // What came with this error is lost; with a limit in the question it is an answer.
+    const { searchEntries } = await client.search(base, { ...options, sizeLimit: MOST_GROUPS });
+    return { entries: searchEntries, isCut: true };
   }
 }
 

@@ -4,10 +4,10 @@ import { RememberedGroups, type RememberedGroupsDependencies } from './remembere
 /** A directory that knows the groups of users. */
 export interface GroupDirectory {
   /**
-   * Names of the groups of a user; empty for an unknown one.
+   * Names of the groups of a user, with a note where these are not all of them; empty for an unknown one.
    * @throws where the directory is unavailable, with a sentence for people
    */
-  groupsOf(user: string): Promise<readonly string[]>;
+  groupsOf(user: string): Promise<SourceAnswer>;
 }
 
 /** Groups that an LDAP server knows. */

@@ -27,6 +27,8 @@ export interface RememberedGroupsDependencies {
 
 /** Look-ups at a time. */
 const MOST_LOOKUPS = 64;
+/** Users of whom nothing but a failure is remembered; apart from the others, whom they must not push out. */
+const MOST_FAILURES = 1_000;
 /** Time after a failure in which the source is not asked about the same user again, milliseconds. */
 const RETRY_MS = 5_000;
 /** Least time between two log lines about failures, milliseconds. */
@@ -34,13 +36,18 @@ const QUIET_MS = 30_000;
 /** Characters of a cause that the log repeats. */
 const LONGEST_CAUSE = 500;
 
+/** Why the source is not asked again before a time. */
+interface Failure {
+  readonly until: number;
+  readonly why: string;
+}
+
 interface Entry {
-  /** Null: the source never answered. */
-  readonly groups: readonly string[] | null;
+  readonly answer: SourceAnswer;
   /** Monotonic time of the answer. */
   readonly at: number;
-  /** Before this time the source is not asked again, for this reason. */
-  readonly failed: { readonly until: number; readonly why: string } | null;
+  /** Null: the source has answered since. */
+  readonly failed: Failure | null;
 }
 
 /**
@@ -50,24 +57,29 @@ interface Entry {
 export class RememberedGroups {
   readonly #dependencies: RememberedGroupsDependencies;
   readonly #entries: LRUCache<string, Entry>;
+  /** Of users without an entry. */
+  readonly #failures: LRUCache<string, Failure>;
   readonly #pending = new Map<string, Promise<SourceAnswer>>();
   #quietUntil = Number.NEGATIVE_INFINITY;
 
   constructor(dependencies: RememberedGroupsDependencies) {
     this.#dependencies = dependencies;
-    this.#entries = new LRUCache({ max: dependencies.settings.maxCachedUsers });
+    const { maxCachedUsers } = dependencies.settings;
+    this.#entries = new LRUCache({ max: maxCachedUsers });
+    this.#failures = new LRUCache({ max: Math.min(MOST_FAILURES, maxCachedUsers) });
   }
 
   /**
    * Groups under a key; at once where they are remembered. Never rejects.
    * @param ask asks the source; its own time limit bounds it. A rejection means that the source is unavailable
    */
-  of(key: string, ask: () => Promise<readonly string[]>): SourceAnswer | Promise<SourceAnswer> {
+  of(key: string, ask: () => Promise<SourceAnswer>): SourceAnswer | Promise<SourceAnswer> {
     const { clock, settings } = this.#dependencies;
     const now = clock.monotonic();
     const entry = this.#entries.get(key);
-    if (entry?.groups != null && now < entry.at + settings.cacheDuration) return { groups: entry.groups };
-    if (entry?.failed != null && now < entry.failed.until) return this.#lastKnown(key, entry.failed.why);
+    if (entry !== undefined && now < entry.at + settings.cacheDuration) return entry.answer;
+    const failed = entry === undefined ? this.#failures.get(key) : entry.failed;
+    if (failed != null && now < failed.until) return this.#lastKnown(key, failed.why);
     const pending = this.#pending.get(key);
     if (pending === undefined && this.#pending.size >= MOST_LOOKUPS) {
       return this.#lastKnown(key, `${MOST_LOOKUPS} users are looked up already`);
@@ -79,32 +91,36 @@ export class RememberedGroups {
   remembered(key: string): SourceAnswer {
     const { clock, settings } = this.#dependencies;
     const entry = this.#entries.peek(key);
-    const isCurrent = entry?.groups != null && clock.monotonic() < entry.at + settings.cacheDuration;
-    return isCurrent
-      ? { groups: entry.groups ?? [] }
-      : this.#lastKnown(key, 'the source is not asked for explanations');
+    const isCurrent = entry !== undefined && clock.monotonic() < entry.at + settings.cacheDuration;
+    return isCurrent ? entry.answer : this.#lastKnown(key, 'the source is not asked for explanations');
   }
 
-  #lookUp(key: string, ask: () => Promise<readonly string[]>): Promise<SourceAnswer> {
+  #lookUp(key: string, ask: () => Promise<SourceAnswer>): Promise<SourceAnswer> {
     const { clock } = this.#dependencies;
     const lookup = ask()
       .then(
-        (values): SourceAnswer => {
-          const groups = groupNames(values);
-          this.#entries.set(key, { groups, at: clock.monotonic(), failed: null });
-          return { groups };
+        (said): SourceAnswer => {
+          const answer = { ...said, groups: groupNames(said.groups) };
+          this.#entries.set(key, { answer, at: clock.monotonic(), failed: null });
+          this.#failures.delete(key);
+          return answer;
         },
         (error: unknown): SourceAnswer => {
           const why = error instanceof Error ? error.message : String(error);
           this.#logFailure(why, causeOf(error));
-          const { groups = null, at = 0 } = this.#entries.get(key) ?? {};
-          this.#entries.set(key, { groups, at, failed: { until: clock.monotonic() + RETRY_MS, why } });
+          this.#remember(key, { until: clock.monotonic() + RETRY_MS, why });
           return this.#lastKnown(key, why);
         },
       )
       .finally(() => this.#pending.delete(key));
     this.#pending.set(key, lookup);
     return lookup;
+  }
+
+  #remember(key: string, failed: Failure): void {
+    const entry = this.#entries.peek(key);
+    if (entry === undefined) this.#failures.set(key, failed);
+    else this.#entries.set(key, { ...entry, failed });
   }
 
   async #inTime(key: string, lookup: Promise<SourceAnswer>): Promise<SourceAnswer> {
@@ -115,8 +131,8 @@ export class RememberedGroups {
   #lastKnown(key: string, why: string): SourceAnswer {
     const { clock, settings } = this.#dependencies;
     const entry = this.#entries.peek(key);
-    const isUsable = entry?.groups != null && clock.monotonic() < entry.at + settings.keepLastKnown;
-    return isUsable ? { groups: entry.groups ?? [], note: `last known: ${why}` } : { groups: [], note: why };
+    const isUsable = entry !== undefined && clock.monotonic() < entry.at + settings.keepLastKnown;
+    return isUsable ? { groups: entry.answer.groups, note: `last known: ${why}` } : { groups: [], note: why };
   }
 
   #logFailure(reason: string, cause: string | null): void {

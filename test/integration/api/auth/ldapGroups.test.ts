@@ -1,4 +1,4 @@
-/** Groups of a real LDAP server: many users at once. */
+/** Groups of a real LDAP server: many users at once, and more groups than one answer holds. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -66,6 +66,19 @@ describe.skipIf(!ldapAvailable)('groups of a real LDAP server', () => {
 
   test('as many users as are looked up at a time find a connection', async () => {
     const asked = await Promise.all(uids.map((uid) => paged.groupsOf(uid, { ...search, groupBaseDn: null })));
-    expect(asked).toEqual(uids.map((uid) => [`team-${uid}`]));
+    expect(asked).toEqual(uids.map((uid) => ({ groups: [`team-${uid}`] })));
+  });
+
+  test('more groups than one answer holds are asked for in pages', async () => {
+    const { groups, note } = await paged.groupsOf('ann', search);
+    expect([groups.toSorted(), note]).toEqual([many.toSorted(), undefined]);
+  });
+
+  test('where the server gives no more, the groups that it gives count, with a note', async () => {
+    const server = await directory('100');
+    const { groups, note } = await server.groupsOf('ann', search);
+    expect(groups).toHaveLength(100);
+    expect(note).toBe('not all groups: the LDAP server limits the entries of a search (size limit)');
+    expect(await server.groupsOf('user-0', search)).toEqual({ groups: ['only'] });
   });
 });

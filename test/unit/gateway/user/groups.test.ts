@@ -46,9 +46,9 @@ describe('groups that are looked up', () => {
     const logger = pino({ level: 'silent' });
     const groups = new RememberedGroups({ settings, source: 'ldap', clock, logger });
     let questions = 0;
-    const answering = (answer: () => Promise<readonly string[]>) => () => {
+    const answering = (answer: () => Promise<readonly string[]>) => async () => {
       questions += 1;
-      return answer();
+      return { groups: await answer() };
     };
     const up = answering(async () => ['a']);
     const down = answering(async () => Promise.reject(new Error('it is down')));
@@ -86,6 +86,30 @@ describe('groups that are looked up', () => {
     expect(await groups.of('ann', slow)).toEqual({ groups: [], note: 'no answer within 20 ms' });
     resolve(['b']);
     expect(await groups.of('ann', slow)).toEqual({ groups: ['b'] });
+  });
+
+  test('users who were never known do not push out those who are, while the source is unavailable', async () => {
+    const { clock, groups, up, down, questions } = remembering();
+    for (const user of ['ann', 'bob']) await groups.of(user, up);
+    clock.time = settings.cacheDuration;
+    for (let user = 0; user < 20; user += 1) {
+      expect(await groups.of(`user-${user}`, down)).toEqual({ groups: [], note: 'it is down' });
+    }
+    expect(questions()).toBe(22);
+    // The failure is remembered of the last ones.
+    expect(groups.of('user-19', down)).toEqual({ groups: [], note: 'it is down' });
+    for (const user of ['ann', 'bob']) {
+      expect(await groups.of(user, down)).toEqual({ groups: ['a'], note: 'last known: it is down' });
+    }
+    expect(questions()).toBe(24);
+  });
+
+  test('a note of the source stays with its answer', async () => {
+    const { groups } = remembering();
+    const partial = { groups: ['a'], note: 'not all groups' };
+    expect(await groups.of('ann', async () => partial)).toEqual(partial);
+    expect(groups.of('ann', async () => partial)).toEqual(partial);
+    expect(groups.remembered('ann')).toEqual(partial);
   });
 
   test('neither what is remembered nor what is asked grows without bounds', async () => {
