@@ -60,7 +60,8 @@ export async function openUserGroups(context: GatewayContext, mapping: MappedUse
     },
     async file() {
       if (settings.file === null) return null;
-      const file = await GroupFile.open(settings.file, logger);
+      const { keepLastKnown } = settings;
+      const file = await GroupFile.open({ ...settings.file, keepLastKnown }, { clock, logger });
       onClose(() => file.stop());
       return file;
     },

@@ -12,6 +12,7 @@ import { closeAll, startServer, until } from '../../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
 import { type LdapTestServer, ldapAvailable, startLdapServer } from '../../support/ldapServer.ts';
 import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
+import { startTcpProxy, type TcpProxy } from '../../support/tcpProxy.ts';
 
 type Headers = Readonly<Record<string, string>>;
 
@@ -395,6 +396,7 @@ const unit = (ou: string) => `dn: ou=${ou},dc=example,dc=com\nobjectClass: organ
 describe.skipIf(!hasOpenssl || !ldapAvailable)('groups of a real LDAP server, over TLS', () => {
   let folder: string;
   let ldap: LdapTestServer;
+  let proxy: TcpProxy;
   let certificates: ReturnType<typeof certificateFolder>;
   let engine: string;
   let userFile: string;
@@ -424,6 +426,9 @@ describe.skipIf(!hasOpenssl || !ldapAvailable)('groups of a real LDAP server, ov
       `ldapUserBaseDn: ou=people,dc=example,dc=com\nldapUserSearch: (uid=\${USER})\nldapGroupMemberAttribute: employeeType\n`,
     ];
     await writeFile(join(folder, 'ldap.yaml'), lines.join('\n'));
+    proxy = await startTcpProxy(ldap.port);
+    const replaced = lines.join('\n').replace(`${ldap.port}`, `${proxy.port}`);
+    await writeFile(join(folder, 'proxied.yaml'), replaced);
     await writeFile(join(folder, 'refused.yaml'), lines.join('\n').replace('reader-secret', 'wrong-secret'));
     userFile = join(folder, 'users.json');
     const rules = [{ pattern: '(.*)@example\\.com', case: 'lower' }, { pattern: '(dag|eve.*)' }];
@@ -440,6 +445,7 @@ describe.skipIf(!hasOpenssl || !ldapAvailable)('groups of a real LDAP server, ov
   afterAll(async () => {
     await gateway?.stop();
     await closeAll();
+    await proxy?.close();
     await ldap?.stop();
     certificates?.dispose();
     await rm(folder, { recursive: true, force: true });
@@ -467,13 +473,15 @@ describe.skipIf(!hasOpenssl || !ldapAvailable)('groups of a real LDAP server, ov
     const state = async () => (await fetch(`${gateway?.url}/api/public/backends/a/state`)).text();
     await until(async () => (await state()).includes('"HEALTHY"'), 'the cluster to be healthy');
   };
-  const groupsOf = async (user: string) => {
+  const groupsOf = async (user: string) => (await allOf(user))?.[0];
+  /** What each source said. */
+  const allOf = async (user: string) => {
     const headers = { 'x-engine-user': user };
     const answer = await fetch(`${gateway?.url}/v1/statement`, { method: 'POST', headers, body: 'SELECT 1' });
     const { id } = (await answer.json()) as { readonly id: string };
     const query = await fetch(`${gateway?.url}/api/queries/${id}`);
     const { decision } = (await query.json()) as { readonly decision: Decision };
-    return decision.userGroups?.[0];
+    return decision.userGroups;
   };
 
   test('by the attribute of an entry', async () => {
@@ -534,6 +542,32 @@ describe.skipIf(!hasOpenssl || !ldapAvailable)('groups of a real LDAP server, ov
     expect(await explain('eve(*)', { groups: ['etl'] })).toEqual([403, 'groups']);
     expect(await explain('eve(*)', { headers: { 'x-groups': 'etl' } })).toEqual([403, 'headers.x-groups']);
     expect(await explain('dag', { groups: ['etl'], headers: { 'x-groups': 'etl' } })).toEqual([200, undefined]);
+  });
+
+  test('the last known groups count for their time, then none until the source is available', async () => {
+    const path = join(folder, 'lost.txt');
+    await writeFile(path, 'filed:dag\n');
+    await start({ configPath: join(folder, 'proxied.yaml') }, undefined, {
+      keepLastKnown: '3s',
+      file: { path, refreshPeriod: '100ms' },
+    });
+    const known = ['by,attribute', 'plain'];
+    expect(await allOf('dag')).toEqual([
+      { source: 'ldap', groups: known },
+      { source: 'file', groups: ['filed'] },
+    ]);
+    proxy.refuse(true);
+    await rm(path);
+    const hasNone = async () => (await allOf('dag'))?.every(({ groups }) => groups.length === 0) === true;
+    await until(hasNone, 'the last known groups to run out');
+    expect(await allOf('dag')).toEqual([
+      { source: 'ldap', groups: [], note: 'The LDAP server does not answer properly; try again soon.' },
+      { source: 'file', groups: [], note: `userGroups.file.path: ${path}: cannot be read (ENOENT).` },
+    ]);
+    proxy.refuse(false);
+    await writeFile(path, 'filed:dag\nagain:dag\n');
+    const isBack = async () => (await allOf('dag'))?.map(({ groups }) => groups.length).join() === '2,2';
+    await until(isBack, 'the groups once more');
   });
 
   test('the log says why the server cannot be used, and the trace that it cannot', async () => {

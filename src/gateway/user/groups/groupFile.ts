@@ -1,5 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import type { Logger } from 'pino';
+import type { Clock } from '../../../model/clock.ts';
 import { GatewayError } from '../../../model/errors.ts';
 import { type Asker, type GroupSource, groupName, MOST_GROUPS, type SourceAnswer, unbelieved } from './groupSource.ts';
 
@@ -16,6 +17,14 @@ export interface GroupFileSettings {
   readonly path: string;
   /** Milliseconds between two looks at the file. */
   readonly refreshPeriod: number;
+  /** Milliseconds for which the last good groups count while the file cannot be used (`userGroups.keepLastKnown`). */
+  readonly keepLastKnown: number;
+}
+
+/** What following the file works with. */
+export interface GroupFileDependencies {
+  readonly clock: Pick<Clock, 'monotonic'>;
+  readonly logger: Logger;
 }
 
 /**
@@ -57,30 +66,37 @@ async function textOf(path: string): Promise<string> {
   return read.text;
 }
 
-/** The group file: a changed one is taken; one that cannot be used is reported once and leaves the last good one in force. */
+/**
+ * The group file: a changed one is taken; one that cannot be used is reported once, and the groups of the last good one count for
+ * their time, then none.
+ */
 export class GroupFile implements GroupSource {
   readonly name = 'file';
-  readonly #path: string;
-  readonly #logger: Logger;
+  readonly #settings: GroupFileSettings;
+  readonly #dependencies: GroupFileDependencies;
   readonly #timer: NodeJS.Timeout;
   #groups: GroupsByUser;
   /** What was looked at last, usable or not. */
   #looked: string;
   /** Why the file cannot be used now; null where it can. */
   #problem: string | null = null;
+  /** Monotonic time of the last look at which it could be used. */
+  #usableAt: number;
   #isLooking = false;
 
-  private constructor({ path, refreshPeriod }: GroupFileSettings, text: string, logger: Logger) {
-    this.#path = path;
-    this.#logger = logger;
+  private constructor(settings: GroupFileSettings, text: string, dependencies: GroupFileDependencies) {
+    const { path, refreshPeriod } = settings;
+    this.#settings = settings;
+    this.#dependencies = dependencies;
     this.#groups = parsed(path, text);
     this.#looked = text;
+    this.#usableAt = dependencies.clock.monotonic();
     this.#timer = setInterval(() => void this.#look(), refreshPeriod).unref();
   }
 
   /** @throws GatewayError EG_IMPOSSIBLE naming the key and the fix, where the file cannot be used at the start */
-  static async open(settings: GroupFileSettings, logger: Logger): Promise<GroupFile> {
-    return new GroupFile(settings, await textOf(settings.path), logger);
+  static async open(settings: GroupFileSettings, dependencies: GroupFileDependencies): Promise<GroupFile> {
+    return new GroupFile(settings, await textOf(settings.path), dependencies);
   }
 
   stop(): void {
@@ -90,6 +106,7 @@ export class GroupFile implements GroupSource {
   groupsOf(asker: Asker): SourceAnswer {
     const answer = unbelieved(asker);
     if (answer !== null) return answer;
+    if (this.#problem !== null && !this.#isKnown()) return { groups: [], note: this.#problem };
     const groups = this.#groups.get(asker.user ?? '');
     if (this.#problem !== null) return { groups: groups ?? [], note: `last known: ${this.#problem}` };
     return groups === undefined ? NONE : { groups };
@@ -99,24 +116,34 @@ export class GroupFile implements GroupSource {
     return this.groupsOf(asker);
   }
 
+  /** Whether the last good groups count still. */
+  #isKnown(): boolean {
+    return this.#dependencies.clock.monotonic() < this.#usableAt + this.#settings.keepLastKnown;
+  }
+
   /** Never rejects. */
   async #look(): Promise<void> {
     if (this.#isLooking) return;
     this.#isLooking = true;
-    const file = this.#path;
+    const { path: file } = this.#settings;
+    const { clock, logger } = this.#dependencies;
     try {
       const read = await contentOf(file);
       const looked = 'why' in read ? `\0${read.why}` : read.text;
-      if (looked === this.#looked) return;
+      if (looked === this.#looked) {
+        if (this.#problem === null) this.#usableAt = clock.monotonic();
+        return;
+      }
       this.#looked = looked;
       if ('why' in read) throw unusable(file, read.why);
       this.#groups = parsed(file, read.text);
       this.#problem = null;
-      this.#logger.info({ file, users: this.#groups.size }, 'changed group file taken');
+      this.#usableAt = clock.monotonic();
+      logger.info({ file, users: this.#groups.size }, 'changed group file taken');
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       this.#problem = reason;
-      this.#logger.error({ file, reason }, 'changed group file refused; the last good groups stay in force');
+      logger.error({ file, reason }, 'group file refused; the last good groups count for userGroups.keepLastKnown');
     } finally {
       this.#isLooking = false;
     }
