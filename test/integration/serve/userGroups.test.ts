@@ -544,6 +544,26 @@ describe.skipIf(!hasOpenssl || !ldapAvailable)('groups of a real LDAP server, ov
     expect(await explain('dag', { groups: ['etl'], headers: { 'x-groups': 'etl' } })).toEqual([200, undefined]);
   });
 
+  test('by a search without groups of groups', async () => {
+    await start({ groupBaseDn: 'ou=groups,dc=example,dc=com', nested: false });
+    expect(await groupsOf('dag')).toEqual({ source: 'ldap', groups: ['pipelines'] });
+  });
+
+  test('sources in the configured order, of which the first that has groups decides', async () => {
+    const path = join(folder, 'first.txt');
+    await writeFile(path, 'filed:dag\n');
+    const file = { source: 'file', groups: ['filed'] };
+    const none = { source: 'file', groups: [] };
+    await start({}, undefined, { combine: 'first', sources: ['file', 'ldap'], file: { path } });
+    expect(await allOf('dag')).toEqual([file]);
+    expect(await allOf('eve(*)')).toEqual([none, { source: 'ldap', groups: ['by,attribute', 'plain'] }]);
+    expect(await allOf('nobody')).toEqual([none, { source: 'ldap', groups: [] }]);
+    await start({}, undefined, { combine: 'first', sources: ['ldap', 'file'], file: { path } });
+    expect(await allOf('dag')).toEqual([{ source: 'ldap', groups: ['by,attribute', 'plain'] }]);
+    await start({}, undefined, { sources: ['file', 'ldap'], file: { path } });
+    expect(await allOf('dag')).toEqual([file, { source: 'ldap', groups: ['by,attribute', 'plain'] }]);
+  });
+
   test('the last known groups count for their time, then none until the source is available', async () => {
     const path = join(folder, 'lost.txt');
     await writeFile(path, 'filed:dag\n');
