@@ -11,6 +11,8 @@ export interface TcpProxy {
   stall(): void;
   /** Ends stalling for connections made afterwards; stalled ones stay silent. */
   resume(): void;
+  /** Connections made afterwards go to another port of this machine, as a load balancer does when a server is gone. */
+  forwardTo(port: number): void;
   /** Refuses (by resetting) or accepts new connections. */
   refuse(refusing: boolean): void;
   close(): Promise<void>;
@@ -19,6 +21,7 @@ export interface TcpProxy {
 /** Starts a proxy before a port of this machine. */
 export async function startTcpProxy(target: number): Promise<TcpProxy> {
   const pairs = new Set<readonly [Socket, Socket]>();
+  let port = target;
   let stalled = false;
   let refusing = false;
   let accepted = 0;
@@ -29,7 +32,7 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
       client.resetAndDestroy();
       return;
     }
-    const upstream = connect(target, '127.0.0.1');
+    const upstream = connect(port, '127.0.0.1');
     upstream.on('error', () => client.destroy());
     const pair = [client, upstream] as const;
     pairs.add(pair);
@@ -64,6 +67,9 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
     },
     resume: () => {
       stalled = false;
+    },
+    forwardTo: (other) => {
+      port = other;
     },
     refuse: (value) => {
       refusing = value;

@@ -11,6 +11,13 @@ import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
 /** Keys of a gateway's configuration. */
 export type Configuration = Readonly<Record<string, unknown>>;
 
+/** One more process of a rig's gateway. */
+export interface Replica {
+  readonly gateway: GatewayProcess;
+  /** Address of its user interface, without a slash at its end. */
+  readonly pages: string;
+}
+
 /** A gateway as a process of its own, before simulated engines that it knows from a directory of manifests. */
 export interface Rig extends AsyncDisposable {
   /** The process that runs, or ran last. */
@@ -30,6 +37,11 @@ export interface Rig extends AsyncDisposable {
   stopGateway(): Promise<void>;
   /** Starts it again, on the same address and database. */
   startGateway(): Promise<void>;
+  /**
+   * Starts another process beside the first, a second replica: with the configuration of now but for the port, and with the same
+   * manifests and database, which must not be SQLite's. The rig ends it.
+   */
+  startReplica(): Promise<Replica>;
 }
 
 /** Clusters of every rig: name and routing group. */
@@ -81,12 +93,22 @@ export async function startRig(
     let gateway = await startGatewayWithFile(file, environment);
     parts.defer(async () => void (await gateway.stop()));
     await untilReady(gateway.url);
+    const startReplica = async (): Promise<Replica> => {
+      const port = await freePort();
+      const own = join(folder, `replica-${port}.yaml`);
+      const serverConfig = { 'http-server.http.port': port };
+      await writeFile(own, stringify({ ...configured, serverConfig }));
+      const replica = await startGatewayWithFile(own, environment);
+      owned.defer(async () => void (await replica.stop()));
+      await untilReady(replica.url);
+      return { gateway: replica, pages: pagesOf(replica) };
+    };
     const owned = parts.move();
     return {
       get gateway() {
         return gateway;
       },
-      pages: `${gateway.url}/engine-gateway`,
+      pages: pagesOf(gateway),
       engines,
       manifests,
       rulesFile,
@@ -97,6 +119,7 @@ export async function startRig(
         gateway = await startGatewayWithFile(file, environment);
         await untilReady(gateway.url);
       },
+      startReplica,
       [Symbol.asyncDispose]: () => owned.disposeAsync(),
     };
   } catch (error) {
@@ -104,6 +127,8 @@ export async function startRig(
     throw error;
   }
 }
+
+const pagesOf = ({ url }: GatewayProcess): string => `${url}/engine-gateway`;
 
 async function untilReady(url: string): Promise<void> {
   const deadline = performance.now() + 20_000;
