@@ -6,7 +6,8 @@ import { openStore } from '../../src/store/openStore.ts';
 import { hasPostgresql, startPostgresql } from '../support/postgresql.ts';
 import type { TestServer } from '../support/serverProcess.ts';
 import { canBrowse, openWindow } from './support/browser.ts';
-import { type Rig, startRig } from './support/rig.ts';
+import { logIn } from './support/login.ts';
+import { formAccess, type Rig, startRig } from './support/rig.ts';
 import { expectSound } from './support/soundness.ts';
 
 describe.skipIf(!canBrowse)('while the gateway is unavailable', () => {
@@ -47,6 +48,74 @@ describe.skipIf(!canBrowse)('while the gateway is unavailable', () => {
     await page.getByText('adhoc-1 takes no new queries; running ones go on.').waitFor();
     // The code of the page could not be loaded, which browsers report.
     expect(window.defects.filter((defect) => !defect.includes('Unable to preload'))).toEqual([]);
+  });
+});
+
+describe.skipIf(!canBrowse)('while the gateway is unavailable to somebody who has not logged in', () => {
+  let rig: Rig;
+  beforeAll(async () => {
+    rig = await startRig(formAccess());
+  });
+  afterAll(async () => await rig?.[Symbol.asyncDispose]());
+
+  test('the login page says so within seconds, and goes on by itself', async () => {
+    await using window = await openWindow(rig.pages, { colorScheme: 'dark', width: 420 });
+    const { page } = window;
+    await page.getByRole('textbox', { name: 'Name' }).waitFor();
+    await rig.stopGateway();
+    const stopped = Date.now();
+    await page.getByText('No connection to the gateway').waitFor();
+    expect(Date.now() - stopped).toBeLessThan(5_000);
+    await expectSound(window);
+    await logIn(window, 'ada');
+    await page.getByRole('alert').getByText('The gateway cannot be reached.').waitFor();
+    await expectSound(window);
+    await rig.startGateway();
+    await page.getByText('No connection to the gateway').waitFor({ state: 'detached' });
+    await logIn(window, 'ada');
+    await page.getByRole('heading', { level: 1, name: 'Dashboard' }).waitFor();
+    expect(window.defects).toEqual([]);
+  });
+
+  test.each(['/api/logins', '/userinfo'])(
+    'a page that lost it before %s was answered comes by itself',
+    async (path) => {
+      await using window = await openWindow('about:blank');
+      const { page } = window;
+      // The moment at which the process ends: the page is there, and asks who its user is.
+      let ended: Promise<void> | null = null;
+      await page.route(`**${path}`, async (route) => {
+        ended ??= rig.stopGateway();
+        await ended;
+        await route.continue();
+      });
+      await page.goto(`${rig.pages}/clusters`, { waitUntil: 'commit' });
+      const failure = page.getByRole('alert').filter({ hasText: 'Unavailable at the moment' });
+      await failure.getByText('The gateway cannot be reached.').waitFor();
+      await page.getByText('No connection to the gateway').waitFor();
+      await expectSound(window);
+      await rig.startGateway();
+      await page.getByRole('textbox', { name: 'Name' }).waitFor();
+      await page.getByText('No connection to the gateway').waitFor({ state: 'detached' });
+      await logIn(window, 'ada');
+      await page.getByRole('switch', { name: 'adhoc-1 takes new queries' }).waitFor();
+      expect(window.defects).toEqual([]);
+    },
+  );
+
+  test.each(['/api/logins', '/userinfo'])('a connection that breaks for %s alone is made again', async (path) => {
+    await using window = await openWindow('about:blank');
+    const { page } = window;
+    let isBroken = true;
+    await page.route(`**${path}`, (route) => (isBroken ? route.abort('connectionreset') : route.continue()));
+    await page.goto(`${rig.pages}/clusters`, { waitUntil: 'commit' });
+    await page.getByRole('alert').getByText('The gateway cannot be reached.').waitFor();
+    // It can be, for all else.
+    expect(await page.getByText('No connection to the gateway').count()).toBe(0);
+    await expectSound(window);
+    isBroken = false;
+    await page.getByRole('textbox', { name: 'Name' }).waitFor();
+    expect(window.defects).toEqual([]);
   });
 });
 

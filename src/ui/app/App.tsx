@@ -13,6 +13,7 @@ import { TimeZoneProvider } from '../components/time.tsx';
 import { LoginPage } from '../pages/login/LoginPage.tsx';
 import { isShown, type Session, SessionProvider, type SessionState, useSessionState } from '../session/session.ts';
 import { basePath } from './gateway.ts';
+import { Outside } from './Outside.tsx';
 import { type DetailPage, pages } from './pages.ts';
 import { Shell } from './Shell.tsx';
 import { theme } from './theme.ts';
@@ -63,11 +64,23 @@ function Gate() {
 function Gated({ state }: { readonly state: SessionState }) {
   switch (state.kind) {
     case 'loading':
-      return <Loading label="Loading" full />;
+      return (
+        <Outside hasTitle={false}>
+          <Loading label="Loading" />
+        </Outside>
+      );
     case 'failed':
-      return <ErrorState error={state.error} onRetry={state.retry} full />;
+      return (
+        <Outside>
+          <ErrorState error={state.error} onRetry={state.retry} />
+        </Outside>
+      );
     case 'anonymous':
-      return <LoginPage methods={state.loginMethods} expired={state.expired} />;
+      return (
+        <Outside>
+          <LoginPage methods={state.loginMethods} expired={state.expired} />
+        </Outside>
+      );
     case 'known':
       return (
         <SessionProvider value={state.session}>

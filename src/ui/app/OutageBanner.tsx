@@ -6,8 +6,13 @@ import { MessageText } from '../components/MessageText.tsx';
 import { Time } from '../components/time.tsx';
 import classes from './SharedOriginWarning.module.css';
 
+interface OutageBannerProps {
+  /** Whether there is something below that gets old meanwhile. */
+  readonly showsData?: boolean;
+}
+
 /** Says on every page that the gateway, or what it needs, cannot be reached, and since when what is shown is old. */
-export function OutageBanner() {
+export function OutageBanner({ showsData = true }: OutageBannerProps) {
   const { isReachable, unavailable } = useHealth();
   const [lostAt, setLostAt] = useState<number | null>(null);
   if (isReachable && lostAt !== null) setLostAt(null);
@@ -16,7 +21,8 @@ export function OutageBanner() {
     <div role="status">
       {!isReachable && (
         <Banner title="No connection to the gateway">
-          What is shown is as of <Time at={lostAt ?? Date.now()} />. It goes on by itself once the gateway is back.
+          {showsData ? 'What is shown is as of ' : 'It was lost at '}
+          <Time at={lostAt ?? Date.now()} />. It goes on by itself once the gateway is back.
         </Banner>
       )}
       {isReachable &&

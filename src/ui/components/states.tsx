@@ -5,9 +5,9 @@ import { ApiError, messageOf } from '../client/apiError.ts';
 import classes from './states.module.css';
 
 /** Something is on its way. */
-export function Loading({ label, full = false }: { readonly label: string; readonly full?: boolean }) {
+export function Loading({ label }: { readonly label: string }) {
   return (
-    <Center className={full ? classes.full : classes.state} role="status" aria-label={label}>
+    <Center className={classes.state} role="status" aria-label={label}>
       <Loader />
     </Center>
   );
@@ -17,32 +17,28 @@ interface ErrorStateProps {
   readonly error: unknown;
   readonly onRetry?: () => void;
   readonly retryLabel?: string;
-  /** Alone on the screen. */
-  readonly full?: boolean;
 }
 
 /** Something failed: what, and what can be done about it. */
-export function ErrorState({ error, onRetry, retryLabel = 'Try again', full = false }: ErrorStateProps) {
+export function ErrorState({ error, onRetry, retryLabel = 'Try again' }: ErrorStateProps) {
   const forbidden = error instanceof ApiError && error.status === 403;
   const title = forbidden ? 'Not for you' : isAway(error) ? 'Unavailable at the moment' : 'This did not work';
   return (
-    <div className={full ? classes.full : undefined}>
-      <Alert
-        role="alert"
-        color={forbidden ? 'yellow' : 'red'}
-        icon={forbidden ? <IconLock aria-hidden /> : <IconAlertTriangle aria-hidden />}
-        title={title}
-      >
-        <Stack gap="sm" align="flex-start">
-          <Text size="sm">{messageOf(error)}</Text>
-          {onRetry !== undefined && !forbidden && (
-            <Button size="xs" variant="default" onClick={onRetry}>
-              {retryLabel}
-            </Button>
-          )}
-        </Stack>
-      </Alert>
-    </div>
+    <Alert
+      role="alert"
+      color={forbidden ? 'yellow' : 'red'}
+      icon={forbidden ? <IconLock aria-hidden /> : <IconAlertTriangle aria-hidden />}
+      title={title}
+    >
+      <Stack gap="sm" align="flex-start">
+        <Text size="sm">{messageOf(error)}</Text>
+        {onRetry !== undefined && !forbidden && (
+          <Button size="xs" variant="default" onClick={onRetry}>
+            {retryLabel}
+          </Button>
+        )}
+      </Stack>
+    </Alert>
   );
 }
 

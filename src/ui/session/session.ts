@@ -1,5 +1,5 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { createContext, useContext, useEffect } from 'react';
+import { createContext, useContext, useEffect, useState } from 'react';
 import { ApiError } from '../client/apiError.ts';
 import { call, onSessionEnded } from '../client/call.ts';
 import { USER } from '../client/queryClient.ts';
@@ -36,6 +36,10 @@ export type SessionState =
   | { readonly kind: 'anonymous'; readonly loginMethods: readonly LoginMethod[]; readonly expired: boolean }
   | { readonly kind: 'known'; readonly session: Session };
 
+/** Between two looks at the caller, and between two attempts while there is no answer at all; milliseconds. */
+const USER_MS = 30_000;
+const RETRY_MS = 3_000;
+
 const SessionContext = createContext<Session | null>(null);
 export const SessionProvider = SessionContext.Provider;
 
@@ -57,13 +61,15 @@ export function useSessionState(): SessionState {
   const logins = useQuery({
     queryKey: ['session', 'logins'],
     queryFn: ({ signal }) => call<LoginMethods>('/api/logins', { method: 'GET', signal }),
+    // Nothing is shown without an answer: what was lost for a moment only comes by itself.
+    refetchInterval: ({ state: { data } }) => (data === undefined ? RETRY_MS : false),
     staleTime: 60_000,
   });
   const user = useQuery({
     queryKey: USER,
     queryFn: ({ signal }) => userInfo(signal),
     // Roles that are taken away, or a session ended elsewhere, show without reload.
-    refetchInterval: 30_000,
+    refetchInterval: ({ state: { data } }) => (data === undefined ? RETRY_MS : USER_MS),
     staleTime: 10_000,
   });
   const configuration = useQuery({
@@ -90,12 +96,16 @@ export function useSessionState(): SessionState {
     [client],
   );
 
-  const error = logins.error ?? user.error;
-  if (error !== null && (logins.data === undefined || user.data === undefined)) {
+  const isAnswered = logins.data !== undefined && user.data !== undefined;
+  const error = isAnswered ? null : (logins.error ?? user.error);
+  // It stays while they are asked for once more.
+  const [failure, setFailure] = useState<Error | null>(null);
+  if (failure !== error && (isAnswered || error !== null)) setFailure(error);
+  if (logins.data === undefined || user.data === undefined) {
+    if (failure === null) return { kind: 'loading' };
     const retry = () => void client.invalidateQueries({ queryKey: ['session'] });
-    return { kind: 'failed', error, retry };
+    return { kind: 'failed', error: failure, retry };
   }
-  if (logins.data === undefined || user.data === undefined) return { kind: 'loading' };
   if (user.data === null) {
     return { kind: 'anonymous', loginMethods: logins.data.methods, expired: sessionStorage.getItem(EXPIRED) !== null };
   }

@@ -1,4 +1,4 @@
-import { Alert, Button, Card, Divider, PasswordInput, Stack, Text, Textarea, TextInput, Title } from '@mantine/core';
+import { Alert, Button, Card, Divider, PasswordInput, Stack, Text, Textarea, TextInput } from '@mantine/core';
 import { useForm } from '@mantine/form';
 import { IconAlertTriangle, IconInfoCircle } from '@tabler/icons-react';
 import { type ReactNode, useEffect, useState } from 'react';
@@ -21,21 +21,16 @@ export function LoginPage({ methods, expired }: LoginPageProps) {
     document.title = `Log in · ${product} Gateway`;
   }, []);
   return (
-    <main className={classes.page}>
-      <Card withBorder padding="lg" className={classes.card}>
-        <Stack>
-          <Title order={1} ta="center">
-            {product} Gateway
-          </Title>
-          {expired && (
-            <Alert role="status" color="blue" icon={<IconInfoCircle aria-hidden />}>
-              Your session has ended. Log in again to go on where you were.
-            </Alert>
-          )}
-          <Methods methods={methods} />
-        </Stack>
-      </Card>
-    </main>
+    <Card withBorder padding="lg" className={classes.card}>
+      <Stack>
+        {expired && (
+          <Alert role="status" color="blue" icon={<IconInfoCircle aria-hidden />}>
+            Your session has ended. Log in again to go on where you were.
+          </Alert>
+        )}
+        <Methods methods={methods} />
+      </Stack>
+    </Card>
   );
 }
 

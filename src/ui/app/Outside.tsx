@@ -1,0 +1,28 @@
+import { Title } from '@mantine/core';
+import type { ReactNode } from 'react';
+import { product } from './gateway.ts';
+import { OutageBanner } from './OutageBanner.tsx';
+import classes from './Outside.module.css';
+
+interface OutsideProps {
+  /** Whether there is a heading: not where a page follows within a moment. */
+  readonly hasTitle?: boolean;
+  readonly children: ReactNode;
+}
+
+/** The frame of what is shown where there is no page yet: before it is known who asks, and to somebody who is not known. */
+export function Outside({ hasTitle = true, children }: OutsideProps) {
+  return (
+    <div className={classes.frame}>
+      <OutageBanner showsData={false} />
+      <main className={classes.place}>
+        {hasTitle && (
+          <Title order={1} ta="center">
+            {product} Gateway
+          </Title>
+        )}
+        {children}
+      </main>
+    </div>
+  );
+}
