@@ -17,14 +17,22 @@ import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts'
 import { openChecks } from '../support/healthChecks.ts';
 import { hasPostgresql, startPostgresql } from '../support/postgresql.ts';
 import type { TestServer } from '../support/serverProcess.ts';
-import { follow, type QueryResults, runQuery, submit } from '../support/statementClient.ts';
+import { cancel, follow, type QueryResults, runQuery, submit } from '../support/statementClient.ts';
 import { fetchAll, peakMegabytes } from './bigResult.ts';
 import { type ClientOutcome, type EngineClient, engineClients } from './clients.ts';
 import { type Distribution, installDistribution, missingTools } from './distribution.ts';
 import { type Front, startFront } from './front.ts';
 import { type ObjectStore, startObjectStore } from './objectStore.ts';
 import { BIG_ROWS, createIdleTables, idleCatalog, longQuery, queries, slowQuery } from './queries.ts';
-import { engineFigures, type ListedQuery, listQueries, suffixOf } from './trinoQueries.ts';
+import {
+  type EngineRecord,
+  engineRecord,
+  type ListedQuery,
+  listQueries,
+  suffixOf,
+  writtenBytes,
+  writtenTime,
+} from './trinoQueries.ts';
 import { startTrino, type TrinoServer } from './trinoServer.ts';
 
 /** The metrics that METRICS asks for with `protocol.productName: Trino`. */
@@ -33,6 +41,63 @@ const trinoMetrics = {
   queuedQueriesMetric: 'trino_execution_name_QueryManager_QueuedQueries',
   metricMinimums: { trino_metadata_name_DiscoveryNodeManager_ActiveNodeCount: 1 },
 };
+
+/** Runs a query whose results are spooled, and gives its segments back. */
+async function runSpooled(base: string, sql: string): Promise<{ readonly id: string; readonly segments: number }> {
+  const client = { productName: 'Trino', user: 'suite', headers: { 'X-Trino-Query-Data-Encoding': 'json' } };
+  let page = await submit(base, sql, client);
+  let segments = 0;
+  while (page.nextUri !== undefined) {
+    page = await follow(page.nextUri, client);
+    const data = page.data as unknown as { readonly segments?: readonly { readonly ackUri?: string }[] } | undefined;
+    for (const { ackUri } of data?.segments ?? []) {
+      if (ackUri === undefined) continue;
+      segments += 1;
+      await (await fetch(ackUri)).arrayBuffer();
+    }
+  }
+  return { id: page.id, segments };
+}
+
+/**
+ * What a gateway has otherwise than the server that ran a query. Both round times: the server to three or four digits, so that
+ * half of the last one, and a millisecond, may lie between them. Of a query that failed the server may count what tasks reported
+ * after the last answer: at least as much. Of one that its client cancelled no answer had figures, and its end is when the
+ * gateway had the server's word for it.
+ */
+function differences(outcome: QueryOutcome, { errorCode, queryStats }: EngineRecord): readonly string[] {
+  const found: string[] = [];
+  const expectThat = (holds: boolean, name: string, ours: unknown, theirs: unknown) => {
+    if (!holds) found.push(`${name} is ${ours} at the gateway, ${theirs} at the server`);
+  };
+  const { state, elapsedMillis, queuedMillis, cpuMillis, processedRows, processedBytes, peakMemoryBytes } = outcome;
+  if (state === 'CANCELLED') {
+    const { value, roundedBy } = writtenTime(queryStats.elapsedTime);
+    const isLater = (elapsedMillis ?? 0) >= value - roundedBy - 1;
+    expectThat(isLater, 'elapsed', elapsedMillis, queryStats.elapsedTime);
+    return found;
+  }
+  const code = errorCode?.code ?? null;
+  expectThat(outcome.errorCode === code, 'error code', outcome.errorCode, code);
+  const mayMiss = state === 'FAILED';
+  for (const [name, ours, theirs, isFinal] of [
+    ['elapsed', elapsedMillis, queryStats.elapsedTime, true],
+    ['queued', queuedMillis, queryStats.queuedTime, true],
+    ['CPU', cpuMillis, queryStats.totalCpuTime, !mayMiss],
+  ] as const) {
+    const { value, roundedBy } = writtenTime(theirs);
+    const less = value - (ours ?? Number.NaN);
+    expectThat(less >= -roundedBy - 1 && (!isFinal || less <= roundedBy + 1), name, ours, theirs);
+  }
+  for (const [name, ours, theirs] of [
+    ['processed rows', processedRows, queryStats.processedInputPositions],
+    ['processed bytes', processedBytes, writtenBytes(queryStats.rawInputDataSize)],
+    ['peak memory', peakMemoryBytes, writtenBytes(queryStats.peakUserMemoryReservation)],
+  ] as const) {
+    expectThat(mayMiss ? ours !== null && ours <= theirs : ours === theirs, name, ours, theirs);
+  }
+  return found;
+}
 
 /** A query as `GET /api/queries` lists it. */
 interface KeptQuery {
@@ -266,21 +331,49 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
 
   test('how 200 queries ended is as the servers themselves have it', async () => {
     const client = { productName: 'Trino', user: 'suite' };
-    const more = Array.from({ length: 150 }, (_, i) =>
+    const plain = Array.from({ length: 165 }, (_, i) =>
       i % 6 === 0 ? `SELECT ${i} / 0` : `SELECT ${i}, * FROM tpch.tiny.region`,
     );
-    for (let at = 0; at < more.length; at += 6) {
-      await Promise.all(more.slice(at, at + 6).map((sql) => runQuery(front.url, sql, client)));
+    const spooled = Array.from({ length: 5 }, (_, i) => `SELECT ${i}, * FROM tpch.tiny.lineitem`);
+    const ran: string[] = [];
+    for (let at = 0; at < plain.length; at += 5) {
+      const ended = await Promise.all(plain.slice(at, at + 5).map((sql) => runQuery(front.url, sql, client)));
+      ran.push(...ended.map(({ id }) => id));
     }
-    // Beside them are those of the tests before: spooled, cancelled by their clients, killed.
-    const kept = async (): Promise<readonly KeptQuery[]> => {
+    const ofSpooled = await Promise.all(spooled.map((sql) => runSpooled(front.url, sql)));
+    for (const { segments } of ofSpooled) expect(segments).toBeGreaterThan(0);
+    const untilRunning = async (page: QueryResults): Promise<QueryResults> =>
+      page.stats.state === 'RUNNING' ? page : untilRunning(await follow(page.nextUri ?? '', client));
+    const cancelled = await Promise.all(
+      Array.from({ length: 10 }, async () => {
+        const { id, nextUri = '' } = await untilRunning(await submit(front.url, slowQuery, client));
+        expect(await cancel(nextUri, client)).toBe(204);
+        return id;
+      }),
+    );
+    const rest = async (page: QueryResults): Promise<QueryResults> =>
+      page.nextUri === undefined ? page : rest(await follow(page.nextUri, client));
+    const killed = await Promise.all(
+      Array.from({ length: 10 }, async () => {
+        const victim = await untilRunning(await submit(front.url, slowQuery, client));
+        const sql = `CALL system.runtime.kill_query('${victim.id}', 'enough')`;
+        const [last, killer] = await Promise.all([rest(victim), runQuery(front.url, sql, client)]);
+        expect(last.error?.errorName).toBe('ADMINISTRATIVELY_KILLED');
+        return [victim.id, killer.id];
+      }),
+    );
+    ran.push(...ofSpooled.map(({ id }) => id), ...cancelled, ...killed.flat());
+    expect(ran.length).toBeGreaterThanOrEqual(200);
+
+    // Beside them are those of the tests before.
+    const kept = async (): Promise<ReadonlyMap<string, QueryOutcome | null>> => {
       const response = await fetch(`${gateways[1]?.url}/api/queries?limit=1000`);
       const { queries: listed } = (await response.json()) as { queries: readonly KeptQuery[] };
-      return listed.filter(({ cluster }) => cluster !== null);
+      return new Map(listed.flatMap(({ queryId, cluster, outcome }) => (cluster === null ? [] : [[queryId, outcome]])));
     };
     const states = async () => {
       const servers = await allQueries();
-      return (await kept()).map(({ queryId, outcome }) => {
+      return [...(await kept())].map(([queryId, outcome]) => {
         const server = servers.get(queryId);
         const { name, type } = server?.errorCode ?? { name: null, type: null };
         const state = name === 'USER_CANCELED' ? 'CANCELLED' : server?.state;
@@ -291,28 +384,33 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
         };
       });
     };
-    const all = await states();
-    expect(all.length).toBeGreaterThanOrEqual(200);
+    const isKept = async () => {
+      const ids = await kept();
+      return ran.filter((id) => !ids.has(id));
+    };
+    await expect.poll(isKept, { timeout: 20_000 }).toEqual([]);
     await expect
       .poll(async () => (await states()).filter(({ gateway, server }) => gateway.join() !== server.join()), {
         timeout: 20_000,
       })
       .toEqual([]);
-    const counted = Object.groupBy(await states(), ({ gateway: [, state] }) => String(state));
-    expect(Object.keys(counted).sort()).toEqual(['CANCELLED', 'FAILED', 'FINISHED']);
+
+    const outcomes = await kept();
+    const statesOf = (ids: readonly string[]) => [...new Set(ids.map((id) => outcomes.get(id)?.state))];
+    expect(statesOf(ofSpooled.map(({ id }) => id))).toEqual(['FINISHED']);
+    expect(statesOf(cancelled)).toEqual(['CANCELLED']);
+    const victims = killed.map(([id = '']) => id);
+    expect(new Set(victims.map((id) => outcomes.get(id)?.errorName))).toEqual(new Set(['ADMINISTRATIVELY_KILLED']));
 
     const servers = await allQueries();
-    const finished = (await kept()).filter(({ outcome }) => outcome?.state === 'FINISHED').slice(0, 100);
-    const rows = await Promise.all(
-      finished.map(async ({ queryId, outcome }) => ({
-        gateway: [queryId, outcome?.processedRows],
-        server: [
-          queryId,
-          (await engineFigures(servers.get(queryId)?.server as TrinoServer, queryId)).processedInputPositions,
-        ],
-      })),
-    );
-    expect(rows.map(({ gateway }) => gateway)).toEqual(rows.map(({ server }) => server));
+    const compared = ran.map(async (id) => {
+      const outcome = outcomes.get(id);
+      if (outcome == null) throw new Error(`there is no outcome of ${id}`);
+      return differences(outcome, await engineRecord(servers.get(id)?.server as TrinoServer, id)).map(
+        (difference) => `${id}: ${difference}`,
+      );
+    });
+    expect((await Promise.all(compared)).flat()).toEqual([]);
   });
 
   test('by the URL alone: results, spooled ones too, through replicas that know nothing of each other', async () => {
