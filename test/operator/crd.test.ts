@@ -53,6 +53,27 @@ const limit = (spec: Record<string, unknown>, name = 'limit-a'): Document => ({
   spec: { per: 'user', maxRunning: 10, ...spec },
 });
 
+const resourceGroups = (spec: Record<string, unknown>, name = 'groups-a'): Document => ({
+  apiVersion: 'enginegateway.dev/v1',
+  kind: 'ResourceGroupConfiguration',
+  metadata: { name, namespace: 'default' },
+  spec: {
+    environment: 'production',
+    rootGroups: [{ name: 'global', hardConcurrencyLimit: 10 }],
+    selectors: [{ group: 'global' }],
+    ...spec,
+  },
+});
+/** With one root group of these fields. */
+const rootGroup = (fields: Record<string, unknown>): Document =>
+  resourceGroups({ rootGroups: [{ name: 'global', hardConcurrencyLimit: 10, ...fields }] });
+/** Fields of a group and of those below it. @param levels of groups below it */
+const nested = (levels: number): Record<string, unknown> => ({
+  name: 'global',
+  hardConcurrencyLimit: 10,
+  ...(levels === 0 ? {} : { subGroups: [nested(levels - 1)] }),
+});
+
 const healthCheck = {
   type: 'INFO_API',
   path: '/v1/info',
@@ -98,6 +119,9 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     expect(names).toMatch(/^engineclusterdiscoveries +ecd +enginegateway.dev\/v1 +true +EngineClusterDiscovery$/m);
     expect(names).toMatch(/^routinggroups +rtg +enginegateway.dev\/v1 +true +RoutingGroup$/m);
     expect(names).toMatch(/^querylimits +ql +enginegateway.dev\/v1 +true +QueryLimit$/m);
+    expect(names).toMatch(
+      /^resourcegroupconfigurations +rgc +enginegateway.dev\/v1 +true +ResourceGroupConfiguration$/m,
+    );
     expect(names).toMatch(/^routingrules +rr +enginegateway.dev\/v1 +true +RoutingRule$/m);
     expect(await kubectl(['get', 'engine-gateway'])).toBe('');
   });
@@ -122,6 +146,9 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       'routinggroups.spec.queue.whenUnavailable',
       'querylimits.spec.rate.burst',
       'engineclusterdiscoveries.spec.selector.matchLabels',
+      'resourcegroupconfigurations.spec.rootGroups.subGroups.hardConcurrencyLimit',
+      'resourcegroupconfigurations.spec.selectors.selectorResourceEstimate.cpuTime.max',
+      'resourcegroupconfigurations.status.databases.drift.differences',
     ]) {
       // The OpenAPI document follows the CRD a moment later.
       await expect.poll(() => kubectl(['explain', path]).catch(String)).toMatch(/DESCRIPTION:\n {4}\S/);
@@ -476,6 +503,105 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       'template.name may hold lower-case letters',
     ],
     ['a long name of a discovery', discovery({}, 'x'.repeat(64)), 'metadata.name must have at most 63 characters'],
+    ['resource groups', resourceGroups({}), 'ok'],
+    [
+      'resource groups with everything',
+      resourceGroups({
+        databases: Array.from({ length: 32 }, (_, index) => `trino_eu-$${index}`),
+        prune: true,
+        onDrift: 'report',
+        firstPriority: 2_147_483_647,
+        cpuQuotaPeriod: '1h',
+        rootGroups: [
+          {
+            name: 'global',
+            softMemoryLimit: '80%',
+            maxQueued: 2_147_483_647,
+            softConcurrencyLimit: 10,
+            hardConcurrencyLimit: 10,
+            maxRunning: 10,
+            schedulingPolicy: 'weighted',
+            schedulingWeight: 1,
+            jmxExport: true,
+            softCpuLimit: '30m',
+            hardCpuLimit: '1h',
+            subGroups: [{ name: '${USER}', hardConcurrencyLimit: 0, subGroups: [] }],
+          },
+        ],
+        selectors: [
+          {
+            user: 'x'.repeat(512),
+            userGroup: 'x'.repeat(2_048),
+            originalUser: 'a|b',
+            authenticatedUser: '.*',
+            source: '(?<tool>[^.]+)[.].*',
+            queryType: 'DATA_DEFINITION',
+            clientTags: Array(256).fill('x'),
+            selectorResourceEstimate: {
+              executionTime: { min: '1s', max: '1h' },
+              cpuTime: { max: '1h' },
+              peakMemory: { min: '1GB' },
+            },
+            group: 'global.${USER}',
+          },
+        ],
+        gatewayClassName: 'blue',
+      }),
+      'ok',
+    ],
+    ['a configuration of no groups', resourceGroups({ rootGroups: [], selectors: [] }), 'ok'],
+    ['the former name of the limit', resourceGroups({ rootGroups: [{ name: 'a', maxRunning: 10 }] }), 'ok'],
+    ['groups of no environment', without(resourceGroups({}), 'environment'), 'spec.environment: Required'],
+    ['an empty environment', resourceGroups({ environment: '' }), 'spec.environment'],
+    ['a line break in the environment', resourceGroups({ environment: 'a\nb' }), 'spec.environment'],
+    ['no root groups', without(resourceGroups({}), 'rootGroups'), 'spec.rootGroups: Required'],
+    ['no selectors', without(resourceGroups({}), 'selectors'), 'spec.selectors: Required'],
+    ['no database', resourceGroups({ databases: [] }), 'should have at least 1 items'],
+    ['a database twice', resourceGroups({ databases: ['a', 'b', 'a'] }), 'databases must not hold a name twice'],
+    ['too many databases', resourceGroups({ databases: Array(33).fill('a') }), 'must have at most 32 items'],
+    ['a name that no database has', resourceGroups({ databases: ['a;b'] }), 'spec.databases[0]'],
+    ['another answer to drift', resourceGroups({ onDrift: 'ignore' }), 'Unsupported value: "ignore"'],
+    ['a text as prune', resourceGroups({ prune: 'yes' }), 'spec.prune'],
+    ['priority 0', resourceGroups({ firstPriority: 0 }), 'spec.firstPriority'],
+    [
+      'as many priorities as selectors',
+      resourceGroups({ firstPriority: 2, selectors: [{ user: 'a', group: 'global' }, { group: 'global' }] }),
+      'ok',
+    ],
+    [
+      'more selectors than priorities',
+      resourceGroups({ firstPriority: 1, selectors: [{ user: 'a', group: 'global' }, { group: 'global' }] }),
+      'firstPriority must be at least the number of selectors',
+    ],
+    ['a group without a name', resourceGroups({ rootGroups: [{ hardConcurrencyLimit: 1 }] }), 'name: Required'],
+    ['an empty name of a resource group', rootGroup({ name: '' }), 'spec.rootGroups[0].name'],
+    ['a path as name', rootGroup({ name: 'a.b' }), 'name must not hold a dot, which separates a group from its parent'],
+    [
+      'no limit of running queries',
+      resourceGroups({ rootGroups: [{ name: 'a' }] }),
+      'hardConcurrencyLimit is required',
+    ],
+    [
+      'a soft limit above the hard one',
+      rootGroup({ softConcurrencyLimit: 11 }),
+      'softConcurrencyLimit must be at most hardConcurrencyLimit',
+    ],
+    ['a soft limit of the hard one', rootGroup({ softConcurrencyLimit: 10 }), 'ok'],
+    [
+      'a soft CPU limit alone',
+      rootGroup({ softCpuLimit: '1h' }),
+      'hardCpuLimit is required where softCpuLimit is given',
+    ],
+    ['a hard CPU limit alone', rootGroup({ hardCpuLimit: '1h' }), 'ok'],
+    ['a negative limit', rootGroup({ maxQueued: -1 }), 'greater than or equal to 0'],
+    ['a limit above int', rootGroup({ maxQueued: 2_147_483_648 }), 'spec.rootGroups[0].maxQueued'],
+    ['a weight of 0', rootGroup({ schedulingWeight: 0 }), 'greater than or equal to 1'],
+    ['a limit without a column', rootGroup({ hardPhysicalDataScanLimit: '1TB' }), 'field not declared in schema'],
+    ['groups eight deep', resourceGroups({ rootGroups: [nested(7)] }), 'ok'],
+    ['groups nine deep', resourceGroups({ rootGroups: [nested(8)] }), 'must have at most 0 items'],
+    ['a selector to nowhere', resourceGroups({ selectors: [{ user: 'a' }] }), 'spec.selectors[0].group: Required'],
+    ['a long expression', resourceGroups({ selectors: [{ user: 'x'.repeat(513), group: 'a' }] }), 'more than 512'],
+    ['an unknown condition', resourceGroups({ selectors: [{ catalog: 'a', group: 'a' }] }), 'field not declared'],
   ])('%s', async (_name, document, expected) => {
     expect(await dryRun(document)).toContain(expected);
   });
@@ -516,6 +642,12 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     expect((await kubectl(['get', 'rr', 'shown'])).split('\n')[0]).toMatch(
       /^NAME +CLASS +PRIORITY +ROUTES TO +ACCEPTED +RESOLVEDREFS +AGE$/,
     );
+    await kubectl(['apply', '--server-side', '-f', '-'], resourceGroups({}, 'shown'));
+    const groups = JSON.parse(await kubectl(['get', 'rgc', 'shown', '-o', 'json'])) as { spec: unknown };
+    expect(groups.spec).toEqual({ ...resourceGroups({}).spec, prune: false, onDrift: 'repair' });
+    expect((await kubectl(['get', 'rgc', 'shown'])).split('\n')[0]).toMatch(
+      /^NAME +CLASS +ENVIRONMENT +APPLIED +DRIFT +READY +AGE$/,
+    );
     expect(await kubectl(['get', 'ec', '--field-selector=spec.routingGroup=etl', '-o', 'name'])).toBe(
       'enginecluster.enginegateway.dev/defaults\n',
     );
@@ -524,6 +656,8 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       ['ec', 'spec.active=false', ''],
       ['rr', 'spec.priority=2147483647,spec.suspended=false', 'routingrule.enginegateway.dev/shown\n'],
       ['rr', 'spec.suspended=true', ''],
+      ['rgc', 'spec.environment=production', 'resourcegroupconfiguration.enginegateway.dev/shown\n'],
+      ['rgc', 'spec.environment=staging', ''],
     ] as const) {
       const found = await kubectl(['get', kind, `--field-selector=${field}`, '-o', 'name']);
       expect(found.split('\n').filter((line) => line === name.trim() && line !== '')).toHaveLength(name === '' ? 0 : 1);
