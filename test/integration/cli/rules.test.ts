@@ -175,6 +175,82 @@ spec:
     expect((await run(['validate', '--strict', warned])).code).toBe(1);
   });
 
+  test('resources of resource groups, with the place of each mistake', async () => {
+    const resource = (name: string, spec: string) =>
+      `apiVersion: enginegateway.dev/v1\nkind: ResourceGroupConfiguration\nmetadata: {name: ${name}}\nspec:\n${spec}`;
+    const documents = [
+      resource(
+        'wrong',
+        `  environment: production
+  firstPriority: 1
+  databases: [trino_eu, trino_eu]
+  rootGroups:
+    - name: global
+      hardConcurrencyLimit: 10
+      maxQueued: 100
+      softMemoryLimit: '80'
+      subGroups:
+        - {name: a.b, hardConcurrencyLimit: 1, maxQueued: 1}
+  selectors:
+    - {user: '(', group: global.a}
+    - {queryType: QUERY, group: adhoc}
+`,
+      ),
+      resource(
+        'form',
+        `  rootGroups:
+    - {name: global, hardConcurrencyLimit: ten, hardPhysicalDataScanLimit: 1TB}
+  selectors: []
+  onDrift: ignore
+`,
+      ),
+      resource(
+        'warned',
+        `  environment: production
+  rootGroups:
+    - {name: global, hardConcurrencyLimit: 10, maxQueued: 100}
+    - {name: idle, hardConcurrencyLimit: 10}
+  selectors:
+    - {group: global}
+    - user: bob
+      group: global
+`,
+      ),
+      resource(
+        'good',
+        `  environment: staging
+  rootGroups: [{name: global, hardConcurrencyLimit: 10, maxQueued: 100}]
+  selectors: [{group: global}]
+`,
+      ),
+    ];
+    const manifests = file('groups.manifest.yaml', documents.join('---\n'));
+    const { code, stdout } = await run(['validate', manifests]);
+    expect(code).toBe(1);
+    expect(stdout.replaceAll(`${folder}/`, '').split('\n')).toEqual([
+      'groups.manifest.yaml:6:3: error: wrong: spec.firstPriority must be at least 2, the number of selectors',
+      'groups.manifest.yaml:7:3: error: wrong: spec.databases must not hold a name twice',
+      'groups.manifest.yaml:12:7: error: wrong: spec.rootGroups[0].softMemoryLimit must be a percentage such as 80% or a size such as 5GB (B, kB, MB, GB, TB, PB)',
+      'groups.manifest.yaml:14:12: error: wrong: spec.rootGroups[0].subGroups[0].name must not hold a dot, which separates a group from its parent',
+      "groups.manifest.yaml:16:8: error: wrong: spec.selectors[0].user has a '(' without its ')'",
+      'groups.manifest.yaml:16:19: error: wrong: spec.selectors[0].group leads nowhere: there is no group "global.a"',
+      'groups.manifest.yaml:17:8: error: wrong: spec.selectors[1].queryType must be one of SELECT, EXPLAIN, DESCRIBE, INSERT, UPDATE, DELETE, MERGE, ANALYZE, ALTER_TABLE_EXECUTE, DATA_DEFINITION',
+      'groups.manifest.yaml:17:26: error: wrong: spec.selectors[1].group leads nowhere: there is no group "adhoc"',
+      'groups.manifest.yaml:22:1: error: form: spec.environment is required',
+      'groups.manifest.yaml:24:22: error: form: spec.rootGroups[0].hardConcurrencyLimit must be a whole number, not a text',
+      "groups.manifest.yaml:24:49: error: form: spec.rootGroups[0].hardPhysicalDataScanLimit has no column in the tables that engines read; the engine's file alone has it",
+      'groups.manifest.yaml:26:3: error: form: spec.onDrift must be one of "repair", "report"',
+      'groups.manifest.yaml:35:7: warning: warned: spec.rootGroups[1].maxQueued is missing: 0, so that a query that cannot run at once is refused',
+      'groups.manifest.yaml:35:7: warning: warned: spec.rootGroups[1] has no selector that leads to "idle", or below it: no query runs in it',
+      'groups.manifest.yaml:38:7: warning: warned: spec.selectors[1] is never reached: selectors[0] takes all that it would match',
+      '1 files, 4 resources, 0 rules: 12 mistakes',
+      '',
+    ]);
+    const warned = file('groups.warned.yaml', documents[2] ?? '');
+    expect((await run(['validate', warned])).code).toBe(0);
+    expect((await run(['validate', '--strict', warned])).code).toBe(1);
+  });
+
   test('names that are there twice, over files and manifests', async () => {
     const cluster = (metadata: string, spec = '') =>
       `apiVersion: enginegateway.dev/v1\nkind: EngineCluster\nmetadata: ${metadata}\nspec: {${spec}routingGroup: a, proxyTo: "http://e:8080"}\n`;
