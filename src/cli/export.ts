@@ -19,6 +19,7 @@ interface ExportOptions {
   readonly namespace?: string;
   readonly all?: boolean;
   readonly resourceGroups?: string;
+  readonly schema?: string;
   readonly manifest?: boolean;
 }
 
@@ -34,10 +35,20 @@ export const exportCommand: CommandFactory = (io, finish) =>
       '--resource-groups <environment>',
       "in place of manifests: the resource groups of an environment as a file of the engine's file-based manager",
     )
+    .option(
+      '--schema <name>',
+      "with --resource-groups: another database of the gateway's database server, as useSchema names it",
+    )
     .option('--manifest', 'with --resource-groups: as a resource, which takes the rows over when it is applied')
-    .action(async (options: ExportOptions) =>
-      finish(await (options.resourceGroups === undefined ? printManifests(options, io) : printGroups(options, io))),
-    );
+    .action(async (options: ExportOptions) => {
+      if (options.resourceGroups !== undefined) return finish(await printGroups(options, io));
+      if (options.schema !== undefined || options.manifest === true) {
+        const alone = options.schema === undefined ? '--manifest' : '--schema';
+        io.stderr.write(`error: ${alone} is for --resource-groups ENVIRONMENT\n`);
+        return finish(exitCodes.usage);
+      }
+      finish(await printManifests(options, io));
+    });
 
 /**
  * Prints the resource groups of an environment as JSON, and what is wrong with them to standard error.
@@ -46,9 +57,11 @@ export const exportCommand: CommandFactory = (io, finish) =>
 async function printGroups(options: ExportOptions, io: CliIo): Promise<number> {
   const loaded = await readConfigFiles(options.config, io);
   if (loaded === null) return exitCodes.failure;
-  const { resourceGroups: environment = '' } = options;
+  const { resourceGroups: environment = '', schema: database = null } = options;
+  const { resources, resourceGroups } = loaded.config;
   try {
-    const rows = await readResourceGroups({ ...databaseSettings(loaded.config), logger: warnings(io) });
+    const from = { ...databaseSettings(loaded.config), logger: warnings(io) };
+    const rows = await readResourceGroups(from, database, resourceGroups.allowedSchemas);
     const present = environmentsOf(rows.groups);
     if (!present.includes(environment)) {
       const others =
@@ -63,13 +76,13 @@ async function printGroups(options: ExportOptions, io: CliIo): Promise<number> {
     }
     if (options.manifest !== true) io.stdout.write(`${JSON.stringify(file, null, 2)}\n`);
     else {
-      const exported = { clusters: [], rules: [], resourceGroups: [{ environment, file }] };
-      const gatewayClass = loaded.config.resources.class;
-      io.stdout.write(exportManifests({ ...exported, namespace: options.namespace ?? null, gatewayClass }).yaml);
+      const exported = { clusters: [], rules: [], resourceGroups: [{ environment, database, file }] };
+      const namespace = options.namespace ?? null;
+      io.stdout.write(exportManifests({ ...exported, namespace, gatewayClass: resources.class }).yaml);
     }
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
-    io.stderr.write(`error: ${error.message}\n`);
+    io.stderr.write(`error: ${error.message.replace(/^useSchema\b/, '--schema')}\n`);
     return exitCodes.failure;
   }
   return exitCodes.success;

@@ -17,7 +17,12 @@ export interface Exportable {
   /** Rules of a rules file, in its order. */
   readonly rules: readonly ExportedRule[];
   /** Resource groups by environment; left out, there are none. */
-  readonly resourceGroups?: readonly { readonly environment: string; readonly file: GroupsFile }[];
+  readonly resourceGroups?: readonly {
+    readonly environment: string;
+    /** Where they are, as `useSchema` names it; null: the gateway's own. */
+    readonly database: string | null;
+    readonly file: GroupsFile;
+  }[];
 }
 
 /** What becomes a resource. */

@@ -31,7 +31,7 @@ import { KnexQueuedQueryRepository } from './queuedQueryRepository.ts';
 import { KnexResourceRepository } from './resourceRepository.ts';
 import { type RuleHits, ruleHits } from './ruleHits.ts';
 import { KnexRunningQueryRepository } from './runningQueryRepository.ts';
-import { type SchemaRules, type SchemaStores, schemaStores } from './schemaStores.ts';
+import { noOtherDatabase, requireAllowed, type SchemaRules, type SchemaStores, schemaStores } from './schemaStores.ts';
 import { KnexSlotQueryRepository } from './slotQueryRepository.ts';
 import { KnexSlotRepository } from './slotRepository.ts';
 import type { Dialect, QueryRecord, Store, StoredResource } from './store.ts';
@@ -207,13 +207,21 @@ export function readResources(options: ReadOptions, kinds: readonly Kind[]): Pro
 
 /**
  * The resource groups, selectors and global properties of a database as it is: reads only.
- * @throws GatewayError as `openStore`, and EG_NOT_FOUND where it does not have the tables
+ * @param name another database of the server, as `useSchema` names it; null: that of the settings
+ * @param allowed the only databases that `name` may be; null allows all but system databases
+ * @throws GatewayError as `openStore`, as `SchemaStores.use`, and EG_NOT_FOUND where it does not have the tables
  */
-export function readResourceGroups(options: ReadOptions): Promise<GroupRows> {
-  return readAsItIs(options, async (database) => {
-    const { groups, selectors, properties } = openResourceGroups(database, null);
+export function readResourceGroups(
+  options: ReadOptions,
+  name: string | null,
+  allowed: readonly string[] | null,
+): Promise<GroupRows> {
+  if (name !== null) requireAllowed(name, allowed);
+  const read = async (database: Database): Promise<GroupRows> => {
+    const { groups, selectors, properties } = openResourceGroups(database, name);
     return { groups: await groups.all(), selectors: await selectors.all(null), properties: await properties.all() };
-  });
+  };
+  return readAsItIs(options, read, name);
 }
 
 /** A query of the history, as far as every release has kept it. */
@@ -259,8 +267,15 @@ export function readHistory<T>(
 /** The database, and where its driver's messages go. */
 export type ReadOptions = JdbcSettings & { readonly logger: Logger };
 
-async function readAsItIs<T>(options: ReadOptions, work: (database: Database) => Promise<T>): Promise<T> {
-  const { target } = targetOf(options);
+/** @param name another database of the server; null: that of the settings */
+async function readAsItIs<T>(
+  options: ReadOptions,
+  work: (database: Database) => Promise<T>,
+  name: string | null = null,
+): Promise<T> {
+  const { target: own } = targetOf(options);
+  if (name !== null && own.dialect === 'sqlite') throw noOtherDatabase();
+  const target = own.dialect === 'sqlite' || name === null ? own : { ...own, database: name };
   const isNewFile = target.dialect === 'sqlite' && !existsSync(target.file);
   const database = openDatabase(isNewFile ? { ...target, file: ':memory:' } : target, defaultLimits, options.logger);
   try {

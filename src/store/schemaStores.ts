@@ -63,12 +63,8 @@ export function schemaStores(
   return {
     use: async (database, work) => {
       if (database === null) return work(own);
-      requireAllowed(database, rules);
-      if (open === null) {
-        throw new GatewayError('EG_MALFORMED', 'useSchema needs a database server; SQLite has one database only.', {
-          field: 'useSchema',
-        });
-      }
+      requireAllowed(database, rules.allowed);
+      if (open === null) throw noOtherDatabase();
       const entry: Entry = entries.get(database) ?? { ...open(database), users: 0, evicted: false };
       entries.set(database, entry);
       entry.users++;
@@ -86,7 +82,12 @@ export function schemaStores(
   };
 }
 
-function requireAllowed(database: string, { allowed }: SchemaRules): void {
+/**
+ * Checks that `useSchema` may name a database.
+ * @param allowed the only databases it may name; null allows all but system databases
+ * @throws GatewayError EG_MALFORMED (no name), EG_IMPOSSIBLE (a system database, or one not allowed)
+ */
+export function requireAllowed(database: string, allowed: readonly string[] | null): void {
   const refuse = (code: 'EG_MALFORMED' | 'EG_IMPOSSIBLE', message: string) =>
     new GatewayError(code, message, { field: 'useSchema' });
   if (!/^[A-Za-z0-9_$-]{1,64}$/.test(database)) {
@@ -98,4 +99,10 @@ function requireAllowed(database: string, { allowed }: SchemaRules): void {
   if (allowed !== null && !allowed.includes(database)) {
     throw refuse('EG_IMPOSSIBLE', `resourceGroups.allowedSchemas does not list ${database}.`);
   }
+}
+
+/** Why another database than the gateway's own cannot be opened where it is a file. */
+export function noOtherDatabase(): GatewayError {
+  const message = 'useSchema needs a database server; SQLite has one database only.';
+  return new GatewayError('EG_MALFORMED', message, { field: 'useSchema' });
 }

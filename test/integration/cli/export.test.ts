@@ -4,14 +4,31 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
-import { afterEach, beforeEach, expect, test } from 'vitest';
-import { parseAllDocuments, stringify } from 'yaml';
+import { pino } from 'pino';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { parse, parseAllDocuments, stringify } from 'yaml';
+import type { ResourceGroupColumns } from '../../../src/model/resourceGroup.ts';
+import type { NewSelector } from '../../../src/model/selector.ts';
+import { openStore } from '../../../src/store/openStore.ts';
+import { mariadb, postgresql } from '../../support/databases.ts';
 import { startGateway } from '../../support/gatewayProcess.ts';
 import { programArguments } from '../../support/program.ts';
 
 const run = promisify(execFile);
 let folder: string;
 let config: string;
+let dataStore: { readonly jdbcUrl: string };
+let allowedSchemas: readonly string[] | null;
+
+const group: ResourceGroupColumns = {
+  ...{ name: 'global', environment: 'prod', parent: null, softMemoryLimit: '80%', maxQueued: 10 },
+  ...{ softConcurrencyLimit: null, hardConcurrencyLimit: 1, schedulingPolicy: null, schedulingWeight: null },
+  ...{ jmxExport: null, softCpuLimit: null, hardCpuLimit: null },
+};
+const selector: Omit<NewSelector, 'resourceGroupId'> = {
+  ...{ priority: 1, userRegex: null, sourceRegex: 'cli', queryType: null, clientTags: null },
+  ...{ selectorResourceEstimate: null, userGroupRegex: null, originalUserRegex: null, authenticatedUserRegex: null },
+};
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'export-'));
@@ -22,11 +39,14 @@ beforeEach(async () => {
   );
   database.exec("INSERT INTO gateway_backend VALUES ('Old One', 'etl', 'http://127.0.0.1:9', 'http://127.0.0.1:9', 1)");
   database.close();
+  dataStore = { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` };
+  allowedSchemas = null;
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 const settings = () => ({
-  dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
+  dataStore,
+  resourceGroups: { allowedSchemas },
   queryHistory: { spillDirectory: join(folder, 'spill') },
 });
 const exported = async (...args: readonly string[]) => {
@@ -119,6 +139,74 @@ test('resource groups of an environment become a file that validate takes', asyn
     code: 1,
     stderr: 'error: there is no resource group of the environment dev; there are groups of prod, test\n',
   });
+});
+
+describe.each([mariadb, postgresql])('resource groups of another database of $name', ({ name, available, start }) => {
+  test.skipIf(!available())('become a file, or a resource that goes back there', async () => {
+    const server = await start();
+    const own = await server.create();
+    const there = await server.create();
+    for (const [settings, hardConcurrencyLimit] of [
+      [own, 1],
+      [there, 2],
+    ] as const) {
+      const store = await openStore({ ...settings, runMigrations: true, logger: pino({ level: 'silent' }) });
+      const tables = store.resourceGroups({ allowed: null, maxOpen: 1 });
+      const { row } = await tables.use(null, ({ groups }) => groups.create({ ...group, hardConcurrencyLimit }));
+      await tables.use(null, ({ selectors }) =>
+        selectors.create({ ...selector, resourceGroupId: row.resourceGroupId }),
+      );
+      await tables.close();
+      await store.close();
+    }
+    try {
+      const database = there.jdbcUrl.split('/').at(-1) ?? '';
+      dataStore = own;
+      const groups = async (...args: readonly string[]) => exported('--resource-groups', 'prod', ...args);
+      const expected = (hardConcurrencyLimit: number) => ({
+        rootGroups: [{ name: 'global', softMemoryLimit: '80%', maxQueued: 10, hardConcurrencyLimit }],
+        selectors: [{ source: 'cli', group: 'global' }],
+      });
+      expect(JSON.parse((await groups()).stdout)).toEqual(expected(1));
+      expect(JSON.parse((await groups('--schema', database)).stdout)).toEqual(expected(2));
+      const { stdout } = await groups('--schema', database, '--manifest', '--namespace', 'queries');
+      expect(parse(stdout)).toMatchObject({
+        metadata: { name: expect.stringMatching(/^prod-/), namespace: 'queries' },
+        spec: { environment: 'prod', databases: [database], ...expected(2) },
+      });
+      expect(parse((await groups('--manifest')).stdout).spec).toEqual({ environment: 'prod', ...expected(1) });
+      const manifest = join(folder, 'elsewhere.yaml');
+      await writeFile(manifest, stdout);
+      const validated = await run(process.execPath, [...(await programArguments()), 'validate', '--strict', manifest]);
+      expect(validated.stdout).toBe('1 files, 1 resources, 0 rules: no mistakes\n');
+
+      const failure = async (...args: readonly string[]) =>
+        ((await groups(...args).catch((error: unknown) => error)) as { stderr: string }).stderr;
+      const system = name === 'mysql' ? 'mysql' : 'template1';
+      expect(await failure('--schema', 'a;b')).toMatch(/^error: --schema must be the name of a database: /);
+      expect(await failure('--schema', system)).toBe(`error: ${system} is a database of the server itself.\n`);
+      expect(await failure('--schema', 'absent')).toBe(
+        'error: There is no database absent that the gateway may use.\n',
+      );
+      allowedSchemas = ['other'];
+      expect(await failure('--schema', database)).toBe(
+        `error: resourceGroups.allowedSchemas does not list ${database}.\n`,
+      );
+    } finally {
+      await server.dispose();
+    }
+  });
+});
+
+test('options that only go with resource groups, and other databases where there are none', async () => {
+  for (const option of [['--schema', 'x'], ['--manifest']]) {
+    const failed = (await exported(...option).catch((error: unknown) => error)) as { code: number; stderr: string };
+    expect(failed).toMatchObject({ code: 2, stderr: `error: ${option[0]} is for --resource-groups ENVIRONMENT\n` });
+  }
+  const failed = (await exported('--resource-groups', 'prod', '--schema', 'x').catch((error: unknown) => error)) as {
+    stderr: string;
+  };
+  expect(failed.stderr).toBe('error: --schema needs a database server; SQLite has one database only.\n');
 });
 
 test('mistakes of a rules file are reported with file and line, and nothing is printed', async () => {
