@@ -3,7 +3,7 @@ import { useEffect, useRef, useSyncExternalStore } from 'react';
 import type { TopicName } from '../../api/events/topics.ts';
 
 /** Between two looks while the stream says what changed: for what it may have missed. */
-const RARELY_MS = 60_000;
+export const RARELY_MS = 120_000;
 /** Between two looks while there is no stream. */
 const POLL_MS = 5_000;
 /** A stream that broke is back by then, or the gateway cannot be reached. Streams end each minute by themselves. */
@@ -169,7 +169,7 @@ class LiveTopics {
 const live = new LiveTopics();
 
 /**
- * Has a query read again whenever a topic of the gateway's event stream changes. Returns its `refetchInterval`: a minute
+ * Has a query read again whenever a topic of the gateway's event stream changes. Returns its `refetchInterval`: two minutes
  * while the stream is open, else the time between two looks.
  */
 export function useLive(topic: TopicName, queryKey: QueryKey): number {

@@ -4,8 +4,11 @@ import { ApiError } from './apiError.ts';
 import { call } from './call.ts';
 import type { Explanation, QueryOutcome, RoutedQuery } from './types.ts';
 
-/** Between two looks at a query that may still run. */
+/** Between two looks at a query that may still run, and where it has run for a while. */
 const RUNNING_MS = 5_000;
+const LONG_RUN_MS = 10_000;
+/** Age from which a query has run for a while. */
+const WHILE_MS = 60_000;
 /** Age after which a query without an outcome is not looked at again by itself. */
 const LONGEST_RUN_MS = 24 * 3_600_000;
 
@@ -19,8 +22,9 @@ export function useWholeQuery(queryId: string) {
     queryFn: ({ signal }) => call<WholeQuery>(`/api/queries/${encodeURIComponent(queryId)}`, { method: 'GET', signal }),
     refetchInterval: ({ state: { data } }) => {
       if (data === undefined) return RUNNING_MS;
-      const isOld = Date.now() - Date.parse(data.created) > LONGEST_RUN_MS;
-      return data.outcome == null && !isOld ? RUNNING_MS : false;
+      const age = Date.now() - Date.parse(data.created);
+      if (data.outcome != null || age > LONGEST_RUN_MS) return false;
+      return age > WHILE_MS ? LONG_RUN_MS : RUNNING_MS;
     },
   });
 }

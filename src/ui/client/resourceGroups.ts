@@ -1,5 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { call, callWhole } from './call.ts';
+import { SLOW_MS } from './queryClient.ts';
 import type { DeclaredGroups, GlobalProperty, ResourceGroup, Selector } from './types.ts';
 
 /** Everything that a database holds of them. */
@@ -10,9 +11,6 @@ export interface ResourceGroups {
   /** Which of these rows resources declare. */
   readonly declared: readonly DeclaredGroups[];
 }
-
-/** Between two looks at the database, of four calls each. */
-const REREAD_MS = 15_000;
 
 /** Resource groups of a database of the server; empty: the gateway's own. */
 export function useResourceGroups(useSchema: string) {
@@ -29,7 +27,8 @@ export function useResourceGroups(useSchema: string) {
       ]);
       return { groups, selectors, properties, declared };
     },
-    refetchInterval: REREAD_MS,
+    // Four calls each time.
+    refetchInterval: SLOW_MS,
   });
 }
 

@@ -2,11 +2,14 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { confirm } from '../components/confirm.tsx';
 import { notifyFailed, notifyWritten } from '../components/notify.ts';
 import { call, callWhole } from './call.ts';
-import { FIGURES_MS } from './queryClient.ts';
+import { SLOW_MS } from './queryClient.ts';
 import type { RunningQuery, RunningQueryList } from './types.ts';
 
+/** Between two looks at all queries that run, where nothing else is looked at as often. */
+const ALL_MS = 10_000;
+
 /** Key of running queries among the queries. */
-const RUNNING = ['running'];
+export const RUNNING = ['running'];
 
 /** Which queries that run; left out, all. */
 export interface RunningFilter {
@@ -14,14 +17,17 @@ export interface RunningFilter {
   readonly routingGroup?: string;
 }
 
-/** Queries that run: all of them for administrators, their own for others. */
-export function useRunning(of: RunningFilter = {}) {
+/**
+ * Queries that run: all of them for administrators, their own for others.
+ * @param interval between two looks, milliseconds; left out, twenty seconds, or ten where all are asked for
+ */
+export function useRunning(of: RunningFilter = {}, interval?: number) {
   const parameters = new URLSearchParams({ ...of }).toString();
   const path = parameters === '' ? '/api/queries/running' : `/api/queries/running?${parameters}`;
   return useQuery({
     queryKey: [...RUNNING, parameters],
     queryFn: ({ signal }) => call<RunningQueryList>(path, { method: 'GET', signal }),
-    refetchInterval: FIGURES_MS,
+    refetchInterval: interval ?? (parameters === '' ? ALL_MS : SLOW_MS),
   });
 }
 

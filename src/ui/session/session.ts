@@ -1,4 +1,4 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query';
 import { createContext, useContext, useEffect, useState } from 'react';
 import { ApiError } from '../client/apiError.ts';
 import { call, onSessionEnded } from '../client/call.ts';
@@ -55,6 +55,9 @@ export function useRole(role: Role): boolean {
   return useSession().user.roles.includes(role);
 }
 
+/** Between two looks at what the gateway's configuration says of pages, in milliseconds. */
+const CONFIGURATION_MS = 120_000;
+
 /** Asks the gateway who calls, and notices when the session ends. */
 export function useSessionState(): SessionState {
   const client = useQueryClient();
@@ -76,15 +79,17 @@ export function useSessionState(): SessionState {
     queryKey: ['session', 'configuration', user.data?.userId],
     queryFn: ({ signal }) => uiConfiguration(signal),
     enabled: user.data != null,
-    refetchInterval: 60_000,
+    refetchInterval: CONFIGURATION_MS,
     staleTime: 10_000,
   });
   const usable = useQuery({
-    queryKey: ['session', 'pages', user.data?.userId],
+    // Other roles, other pages: read again as soon as they are known.
+    queryKey: ['session', 'pages', user.data?.userId, user.data?.roles],
     queryFn: ({ signal }) => usablePages(signal),
     enabled: user.data != null,
-    refetchInterval: 60_000,
+    refetchInterval: CONFIGURATION_MS,
     staleTime: 10_000,
+    placeholderData: keepPreviousData,
   });
   useEffect(
     () =>

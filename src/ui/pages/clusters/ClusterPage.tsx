@@ -4,6 +4,7 @@ import { useState } from 'react';
 import { Link } from 'react-router';
 import { ApiError } from '../../client/apiError.ts';
 import { useCluster } from '../../client/clusters.ts';
+import { RARELY_MS } from '../../client/live.ts';
 import type { ClusterDetails } from '../../client/types.ts';
 import { Columns } from '../../components/Columns.tsx';
 import { FactList } from '../../components/FactList.tsx';
@@ -98,6 +99,8 @@ export default function ClusterPage() {
 function Whole({ cluster, mayWrite }: { readonly cluster: ClusterDetails; readonly mayWrite: boolean }) {
   const { name, group, routed, active, resource } = cluster;
   const seesQueue = useSees('queue');
+  // Where what is left is looked at, these are read again after it.
+  const isDrained = [useRole('ADMIN'), useRole('API')].some(Boolean) && routed && !active;
   return (
     <>
       {group !== null && group.others.length === 0 && (!active || cluster.status !== 'HEALTHY') && (
@@ -133,7 +136,7 @@ function Whole({ cluster, mayWrite }: { readonly cluster: ClusterDetails; readon
       {seesQueue && routed && (
         <>
           <Panel title="Running queries">
-            <RunningQueries of={{ cluster: name }} />
+            <RunningQueries of={{ cluster: name }} interval={isDrained ? RARELY_MS : undefined} />
           </Panel>
           {group !== null && (
             <Panel title={`Queries that wait for ${group.name}`}>

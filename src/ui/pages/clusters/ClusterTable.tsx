@@ -163,7 +163,7 @@ function Status({
           </Badge>
         )}
       </Group>
-      {routed && !active && <DrainProgress cluster={cluster} />}
+      {routed && !active && <DrainProgress cluster={cluster} beside="all" />}
       {status !== 'HEALTHY' && (
         <UnstyledButton className={classes.reason} onClick={() => onDetails(name)}>
           {reason}

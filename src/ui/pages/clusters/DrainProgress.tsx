@@ -1,6 +1,5 @@
 import { Badge, Text } from '@mantine/core';
-import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { CLUSTERS, drainQuery } from '../../client/clusters.ts';
+import { type Beside, isCheckedSinceOff, useDrain } from '../../client/clusters.ts';
 import type { ClusterState } from '../../client/types.ts';
 import { Ago } from '../../components/time.tsx';
 import { useRole } from '../../session/session.ts';
@@ -8,20 +7,22 @@ import { useRole } from '../../session/session.ts';
 /** Badges of whole sentences break their lines where a column is narrow. */
 const wrapping = { root: { height: 'auto' }, label: { whiteSpace: 'normal' } } as const;
 
+interface DrainProgressProps {
+  readonly cluster: ClusterState;
+  /** Which others the page shows. */
+  readonly beside: Beside;
+}
+
 /** What a cluster that takes no new queries still runs: those that clients follow here, or as many as it counts itself. */
-export function DrainProgress({ cluster: { name, running, override } }: { readonly cluster: ClusterState }) {
+export function DrainProgress({ cluster, beside }: DrainProgressProps) {
+  const { running, override } = cluster;
   const [isAdmin, isApi] = [useRole('ADMIN'), useRole('API')];
-  const drained = useQueryClient()
-    .getQueryData<readonly ClusterState[]>(CLUSTERS)
-    ?.filter(({ active }) => !active).length;
-  const { data: drain, isFetchedAfterMount } = useQuery({ ...drainQuery(name, drained), enabled: isAdmin || isApi });
+  const { data: drain, isFetchedAfterMount } = useDrain(cluster, isAdmin || isApi, beside);
   const left = Math.max(running ?? 0, drain?.runningQueries ?? 0);
   if (drain === undefined && left === 0) return null;
   if (left === 0 && drain !== undefined) {
     // An answer of before, or a health check of before, does not know the queries that came last.
-    const offSince = override?.at == null ? Number.NEGATIVE_INFINITY : Date.parse(override.at);
-    const isChecked = drain.reported === null || Date.parse(drain.reported.checkedAt) > offSince;
-    if (drain.drained && isFetchedAfterMount && isChecked)
+    if (drain.drained && isFetchedAfterMount && isCheckedSinceOff(drain, override))
       return (
         <Badge variant="default" styles={wrapping}>
           No query left

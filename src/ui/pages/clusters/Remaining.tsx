@@ -1,7 +1,9 @@
 import { Anchor, Text } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
+import { useQueryClient } from '@tanstack/react-query';
+import { useEffect, useRef } from 'react';
 import { Link } from 'react-router';
-import { drainQuery } from '../../client/clusters.ts';
+import { useDrain } from '../../client/clusters.ts';
+import { RUNNING } from '../../client/running.ts';
 import type { ClusterDetails } from '../../client/types.ts';
 import { queryAddress } from '../../components/links.ts';
 import { Panel } from '../../components/Panel.tsx';
@@ -16,12 +18,13 @@ const MAX_QUERIES = 20;
 /** What a cluster that takes no new queries still runs. */
 export function Remaining({ cluster }: { readonly cluster: ClusterDetails }) {
   const mayAsk = [useRole('ADMIN'), useRole('API')].some(Boolean);
-  const { data: drain } = useQuery({ ...drainQuery(cluster.name), enabled: mayAsk });
+  const { data: drain } = useDrain(cluster, mayAsk, 'none');
+  useRunningAfter(drain?.queries.map(({ queryId }) => queryId).join());
   const { running } = cluster;
   return (
     <Panel title="Drain">
       <div className={classes.drain}>
-        <DrainProgress cluster={cluster} />
+        <DrainProgress cluster={cluster} beside="none" />
       </div>
       {!mayAsk && running === null && <Text size="sm">It takes no new queries; what it runs is not counted.</Text>}
       {drain?.complete === false && (
@@ -57,4 +60,14 @@ export function Remaining({ cluster }: { readonly cluster: ClusterDetails }) {
       )}
     </Panel>
   );
+}
+
+/** Has the queries that run read again whenever others are left: they are not looked at by themselves meanwhile. */
+function useRunningAfter(left: string | undefined): void {
+  const client = useQueryClient();
+  const before = useRef(left);
+  useEffect(() => {
+    if (before.current !== undefined && before.current !== left) void client.refetchQueries({ queryKey: RUNNING });
+    before.current = left;
+  }, [client, left]);
 }

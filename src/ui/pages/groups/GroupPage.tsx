@@ -193,7 +193,7 @@ function columnsOf(mayWrite: boolean): readonly Column<ClusterState>[] {
       cell: ({ row: { original } }) => (
         <Stack gap={2} align="flex-start">
           {original.routed ? <StatusBadge status={original.status} /> : <Badge color="red">Not routed</Badge>}
-          {original.routed && !original.active && <DrainProgress cluster={original} />}
+          {original.routed && !original.active && <DrainProgress cluster={original} beside="its group" />}
           {original.status !== 'HEALTHY' && <Text size="xs">{original.reason}</Text>}
         </Stack>
       ),

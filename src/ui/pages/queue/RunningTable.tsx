@@ -35,11 +35,13 @@ interface RunningQueriesProps {
   /** Of which cluster or routing group; left out, all. */
   readonly of?: RunningFilter;
   readonly filter?: string;
+  /** Between two looks, milliseconds; left out, as often as such a list is. */
+  readonly interval?: number | undefined;
 }
 
 /** Queries that run, the oldest first, each with a button that ends it. */
-export function RunningQueries({ of = everywhere, filter = '' }: RunningQueriesProps) {
-  const running = useRunning(of);
+export function RunningQueries({ of = everywhere, filter = '', interval }: RunningQueriesProps) {
+  const running = useRunning(of, interval);
   const end = useEnd();
   const latest = useRef(end);
   useEffect(() => {
