@@ -82,6 +82,12 @@ describe.skipIf(!canBrowse)('the dashboard', () => {
     await page.getByText('averaged over 6 minutes').waitFor();
     expect([await color(), new URL(page.url()).searchParams.get('minutes')]).toEqual([before, '1440']);
     await expectSound(window);
+    // As long as queries are kept.
+    await page.getByRole('radiogroup', { name: 'Range' }).getByText('30 d').click();
+    await page.getByText('averaged over 3 hours').waitFor();
+    await page.getByText('in the last 30 days').first().waitFor();
+    expect([await color(), new URL(page.url()).searchParams.get('minutes')]).toEqual([before, '43200']);
+    await expectSound(window);
     await page.getByRole('table', { name: 'Distribution of the queries' }).getByRole('link', { name: 'etl-1' }).click();
     await page.getByText('1 query', { exact: true }).waitFor();
     expect(window.defects).toEqual([]);
@@ -103,6 +109,7 @@ describe.skipIf(!canBrowse)('the dashboard', () => {
         )
         .toBe(true);
       await page.getByText('Queries are kept for 4 hours.').waitFor();
+      expect(await page.getByRole('radio', { name: '30 d' }).isDisabled()).toBe(true);
       expect(await page.getByRole('radio', { name: '4 h', exact: true }).isDisabled()).toBe(false);
     } finally {
       await rig.configure({ dataStore: { jdbcUrl: `jdbc:sqlite:${rig.database}` } });

@@ -131,5 +131,8 @@ export default function DashboardPage() {
 }
 
 function averaged(intervalMs: number): string {
-  return intervalMs > 60_000 ? `, averaged over ${intervalMs / 60_000} minutes` : '';
+  const minutes = intervalMs / 60_000;
+  if (minutes <= 1) return '';
+  const isHours = minutes > 60 && minutes % 60 === 0;
+  return `, averaged over ${isHours ? `${minutes / 60} hours` : `${minutes} minutes`}`;
 }

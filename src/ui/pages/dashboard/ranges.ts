@@ -4,6 +4,7 @@ const choices = [
   { minutes: 240, label: '4 h', name: 'the last 4 hours' },
   { minutes: 1440, label: '24 h', name: 'the last 24 hours' },
   { minutes: 10_080, label: '7 d', name: 'the last 7 days' },
+  { minutes: 43_200, label: '30 d', name: 'the last 30 days' },
 ] as const;
 
 /** A choice of the range picker. */
