@@ -193,6 +193,80 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
     expect(await readFile(rig.rulesFile, 'utf8')).toContain('Mine');
   });
 
+  test('an edit, a suspension and a deletion can be taken back, unless somebody changed the rule meanwhile', async () => {
+    const file = join(rig.manifests, 'undo.yaml');
+    const spec = {
+      priority: 8,
+      description: 'Reports',
+      condition: 'request.getHeader("X-Engine-Source") == "report"',
+      routeTo: { routingGroup: 'etl' },
+    };
+    await writeFile(file, resource('report', spec));
+    await using window = await open('ada');
+    const { page } = window;
+    const row = page.getByRole('row').filter({ hasText: 'report' });
+    const dialog = page.getByRole('dialog');
+    const notice = (text: string) => page.getByRole('status').filter({ hasText: text });
+    const alert = (title: string) => page.getByRole('alert').filter({ hasText: title });
+    const listed = async () => {
+      const answer = await fetch(`${rig.gateway.url}/api/rules`, { headers });
+      const { rules } = (await answer.json()) as { rules: Record<string, unknown>[] };
+      const { description, priority, condition, routeTo, suspended } =
+        rules.find((rule) => rule.name === 'report') ?? {};
+      return { description, priority, condition, routeTo, suspended };
+    };
+    const edit = async (change: () => Promise<unknown>) => {
+      await page.getByRole('button', { name: 'Edit report' }).click();
+      await change();
+      await dialog.getByRole('button', { name: 'Save' }).click();
+      await dialog.waitFor({ state: 'detached' });
+    };
+    await row.getByText('in force').waitFor();
+    const before = await listed();
+
+    await edit(() => dialog.getByLabel('Suspended').check());
+    await row.getByText('suspended', { exact: true }).waitFor();
+    await expectSound(window);
+    await notice('The rule report is suspended.').getByRole('button', { name: 'Undo' }).click();
+    await notice('The rule report is as it was before.').waitFor();
+    await row.getByText('in force').waitFor();
+    expect(await listed()).toEqual(before);
+
+    await edit(() => dialog.getByRole('textbox', { name: 'Routing group' }).fill('adhoc'));
+    await row.getByText('→ group adhoc').waitFor();
+    const changed = notice('The rule report is changed.').getByRole('button', { name: 'Undo' });
+    await changed.waitFor();
+    expect(await put('report', { ...spec, description: 'Theirs' })).toBe(200);
+    await changed.click();
+    const refused = alert('The rule report was not changed back');
+    await refused.getByText('the rule report was changed meanwhile; look at it again').waitFor();
+    expect(await listed()).toEqual({ ...before, description: 'Theirs' });
+    await refused.getByRole('button', { name: 'Close' }).click();
+
+    const remove = async () => {
+      await page.getByRole('button', { name: 'Delete report' }).click();
+      await dialog.getByRole('button', { name: 'Delete' }).click();
+      await row.waitFor({ state: 'detached' });
+    };
+    await remove();
+    await notice('The rule report is deleted.').getByRole('button', { name: 'Undo' }).click();
+    await notice('The rule report is there again.').waitFor();
+    await row.getByText('in force').waitFor();
+    expect(await listed()).toEqual({ ...before, description: 'Theirs' });
+
+    await remove();
+    const deleted = notice('The rule report is deleted.').getByRole('button', { name: 'Undo' });
+    await deleted.waitFor();
+    const body = JSON.stringify({ name: 'report', ...spec, description: 'Another one' });
+    expect((await fetch(`${rig.gateway.url}/api/rules`, { method: 'POST', headers, body })).status).toBe(200);
+    await deleted.click();
+    await alert('The rule report was not added again').getByText('a rule named report already exists').waitFor();
+    expect(await listed()).toEqual({ ...before, description: 'Another one' });
+    const gone = await fetch(`${rig.gateway.url}/api/rules/report`, { method: 'DELETE', headers });
+    expect(gone.ok).toBe(true);
+    expect(window.defects).toEqual([]);
+  });
+
   test('a rule is added, changed after a look at what changes, and deleted; edits are not lost unasked', async () => {
     await using window = await open('ada');
     const { page } = window;

@@ -309,6 +309,8 @@ export class RoutingRules {
   async #updateResource(rule: RuleChange, context: WriteContext): Promise<RuleWrite> {
     const { source } = this.#options;
     for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+      // Somebody else's change came in between.
+      if (attempt > 0) this.#mustBeUnchanged(rule);
       const resource = this.#resourceOf(rule.name);
       if (resource === null)
         throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${rule.name}`, { field: 'name' });

@@ -20,6 +20,11 @@ export function notifyWritten(
   notifyDone(
     pending === null ? message : `${message} It is safe, but the ${pending} is unavailable: it follows by itself.`,
   );
+  notifyWarnings(warnings);
+}
+
+/** Shows what the gateway warns of, beside a change that was made. */
+export function notifyWarnings(warnings: readonly string[]): void {
   for (const warning of warnings) {
     notifications.show({ title: 'Mind', message: warning, color: 'yellow', autoClose: 12_000, closeButtonProps });
   }

@@ -1,7 +1,7 @@
 import { Button, Group, Text } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import type { Answer } from '../client/call.ts';
-import { notifyWritten } from './notify.ts';
+import { notifyWarnings, notifyWritten } from './notify.ts';
 
 /** How long a change can be taken back by the notice about it, in milliseconds. */
 const UNDO_MS = 12_000;
@@ -39,4 +39,5 @@ export function notifyUndoable(
       </Group>
     ),
   });
+  notifyWarnings(answer.warnings);
 }

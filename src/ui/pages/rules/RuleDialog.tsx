@@ -20,7 +20,7 @@ import { ApiError } from '../../client/apiError.ts';
 import { callWhole } from '../../client/call.ts';
 import { changeOf } from '../../client/impact.ts';
 import { mistakesOf, offsetOf } from '../../client/mistakes.ts';
-import { NO_PRIORITY, RULES, type RuleText } from '../../client/rules.ts';
+import { RULES, type RuleText } from '../../client/rules.ts';
 import type { RuleState } from '../../client/types.ts';
 import { AuditLink } from '../../components/AuditLink.tsx';
 import { FormButtons } from '../../components/FormButtons.tsx';
@@ -30,10 +30,10 @@ import { WriteFailure } from '../../components/WriteFailure.tsx';
 import { Differences, differences } from './Differences.tsx';
 import { Impact } from './Impact.tsx';
 import { Ownership } from './Ownership.tsx';
+import { type Fields, fieldsOf, newFields, ruleOf, type Way } from './ruleFields.ts';
 import classes from './rules.module.css';
 import { TryPanel } from './TryPanel.tsx';
-
-type Way = 'actions' | 'group' | 'cluster' | 'deny';
+import { notifyChanged } from './undoRule.ts';
 
 const ways = [
   { value: 'actions', label: 'Actions' },
@@ -83,7 +83,8 @@ export function RuleDialog({ rule, onDirty, onLeave, onSaved }: RuleDialogProps)
     },
     onSuccess: async (answer) => {
       await client.invalidateQueries({ queryKey: RULES });
-      notifyWritten(`The rule ${name} is ${original === null ? 'added' : 'changed'}.`, answer);
+      if (original === null) notifyWritten(`The rule ${name} is added.`, answer);
+      else notifyChanged(client, original, answer);
       onSaved();
     },
     onError: (error) => showPlace(form.current, error),
@@ -261,74 +262,6 @@ function Actions({ actions, mistakes, onChange }: ActionsProps) {
 
 /** Name of a new rule, where it is tried before it has one. */
 const NAMELESS = 'new rule';
-
-/** What the form holds: every way at once, so that switching between them loses nothing. */
-interface Fields {
-  readonly description: string;
-  readonly priority: number | string;
-  readonly condition: string;
-  readonly way: Way;
-  readonly actions: readonly string[];
-  /** Group or cluster. */
-  readonly target: string;
-  readonly message: string;
-  readonly denyOnError: 'deny' | 'skip' | undefined;
-  readonly onUnavailable: 'fallback' | 'reject';
-  readonly stop: boolean;
-  readonly suspended: boolean;
-}
-
-/** A rule that is to be written. */
-const newFields: Fields = {
-  description: '',
-  priority: '',
-  condition: '',
-  way: 'group',
-  actions: [''],
-  target: '',
-  message: '',
-  denyOnError: undefined,
-  onUnavailable: 'fallback',
-  stop: false,
-  suspended: false,
-};
-
-function fieldsOf(rule: RuleState): Fields {
-  const { description, priority, condition, actions, routeTo, deny, onUnavailable, stop, suspended } = rule;
-  const way =
-    deny !== null ? 'deny' : routeTo === null ? 'actions' : routeTo.cluster === undefined ? 'group' : 'cluster';
-  return {
-    description,
-    priority: priority === NO_PRIORITY ? '' : priority,
-    condition,
-    way,
-    actions: actions.length === 0 ? [''] : actions,
-    target: routeTo?.cluster ?? routeTo?.routingGroup ?? '',
-    message: deny?.message ?? '',
-    denyOnError: deny?.onError,
-    onUnavailable,
-    stop,
-    suspended,
-  };
-}
-
-function ruleOf(name: string, fields: Fields): RuleText {
-  const { description, priority, condition, way, actions, target, message, denyOnError } = fields;
-  const { onUnavailable, stop, suspended } = fields;
-  const routes = way === 'group' ? { routingGroup: target.trim() } : { cluster: target.trim() };
-  return {
-    name,
-    description,
-    priority: typeof priority === 'number' ? priority : null,
-    condition,
-    actions: way === 'actions' ? actions : [],
-    routeTo: way === 'group' || way === 'cluster' ? routes : null,
-    deny: way === 'deny' ? { message, ...(denyOnError === undefined ? {} : { onError: denyOnError }) } : null,
-    onUnavailable,
-    stop,
-    suspended,
-  };
-}
 
 /** Fields whose mistakes are shown at the field; owners of fields and conflicts of versions are shown above the form. */
 const isField = (field: string): boolean =>

@@ -4,7 +4,8 @@ import { callWhole } from '../../client/call.ts';
 import { RULES } from '../../client/rules.ts';
 import type { RuleState } from '../../client/types.ts';
 import { confirm } from '../../components/confirm.tsx';
-import { notifyFailed, notifyWritten } from '../../components/notify.ts';
+import { notifyFailed } from '../../components/notify.ts';
+import { notifyDeleted } from './undoRule.ts';
 
 /** Asks, then deletes a rule where it lives. */
 export function useDeleteRule(): (rule: RuleState) => void {
@@ -12,9 +13,9 @@ export function useDeleteRule(): (rule: RuleState) => void {
   const { mutate } = useMutation({
     mutationFn: ({ name, version }: RuleState) =>
       callWhole(`/api/rules/${encodeURIComponent(name)}?version=${encodeURIComponent(version)}`, { method: 'DELETE' }),
-    onSuccess: async (answer, { name }) => {
+    onSuccess: async (answer, rule) => {
       await client.invalidateQueries({ queryKey: RULES });
-      notifyWritten(`The rule ${name} is deleted.`, answer);
+      notifyDeleted(client, rule, answer);
     },
     onError: (error, { name }) => notifyFailed(`The rule ${name} could not be deleted`, error),
   });

@@ -1,0 +1,80 @@
+import { NO_PRIORITY, type RuleText } from '../../client/rules.ts';
+import type { RuleState } from '../../client/types.ts';
+
+/** What a rule does. */
+export type Way = 'actions' | 'group' | 'cluster' | 'deny';
+
+/** What the form holds: every way at once, so that switching between them loses nothing. */
+export interface Fields {
+  readonly description: string;
+  readonly priority: number | string;
+  readonly condition: string;
+  readonly way: Way;
+  readonly actions: readonly string[];
+  /** Group or cluster. */
+  readonly target: string;
+  readonly message: string;
+  readonly denyOnError: 'deny' | 'skip' | undefined;
+  readonly onUnavailable: 'fallback' | 'reject';
+  readonly stop: boolean;
+  readonly suspended: boolean;
+}
+
+/** A rule that is to be written. */
+export const newFields: Fields = {
+  description: '',
+  priority: '',
+  condition: '',
+  way: 'group',
+  actions: [''],
+  target: '',
+  message: '',
+  denyOnError: undefined,
+  onUnavailable: 'fallback',
+  stop: false,
+  suspended: false,
+};
+
+/** A rule as the form holds it. */
+export function fieldsOf(rule: RuleState): Fields {
+  const { description, priority, condition, actions, routeTo, deny, onUnavailable, stop, suspended } = rule;
+  const way =
+    deny !== null ? 'deny' : routeTo === null ? 'actions' : routeTo.cluster === undefined ? 'group' : 'cluster';
+  return {
+    description,
+    priority: priority === NO_PRIORITY ? '' : priority,
+    condition,
+    way,
+    actions: actions.length === 0 ? [''] : actions,
+    target: routeTo?.cluster ?? routeTo?.routingGroup ?? '',
+    message: deny?.message ?? '',
+    denyOnError: deny?.onError,
+    onUnavailable,
+    stop,
+    suspended,
+  };
+}
+
+/** The rule that a form says, as it is sent. */
+export function ruleOf(name: string, fields: Fields): RuleText {
+  const { description, priority, condition, way, actions, target, message, denyOnError } = fields;
+  const { onUnavailable, stop, suspended } = fields;
+  const routes = way === 'group' ? { routingGroup: target.trim() } : { cluster: target.trim() };
+  return {
+    name,
+    description,
+    priority: typeof priority === 'number' ? priority : null,
+    condition,
+    actions: way === 'actions' ? actions : [],
+    routeTo: way === 'group' || way === 'cluster' ? routes : null,
+    deny: way === 'deny' ? { message, ...(denyOnError === undefined ? {} : { onError: denyOnError }) } : null,
+    onUnavailable,
+    stop,
+    suspended,
+  };
+}
+
+/** What a rule says that is listed, as it is sent. */
+export function textOf(rule: RuleState): RuleText {
+  return ruleOf(rule.name, fieldsOf(rule));
+}

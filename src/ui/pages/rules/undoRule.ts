@@ -1,0 +1,52 @@
+import type { QueryClient } from '@tanstack/react-query';
+import { type Answer, callWhole } from '../../client/call.ts';
+import { RULES } from '../../client/rules.ts';
+import type { RuleState } from '../../client/types.ts';
+import { notifyFailed, notifyWritten } from '../../components/notify.ts';
+import { notifyUndoable } from '../../components/undo.tsx';
+import { textOf } from './ruleFields.ts';
+
+/**
+ * Says that a rule was changed, which can be taken back for some seconds unless somebody changes it meanwhile.
+ * @param before as it was; what does not compile cannot be written again
+ */
+export function notifyChanged(client: QueryClient, before: RuleState, answer: Answer<RuleState>): void {
+  const { name } = before;
+  const after = answer.data;
+  const isSwitched = before.suspended !== after.suspended;
+  const what = isSwitched ? (after.suspended ? 'suspended' : 'no longer suspended') : 'changed';
+  const undo = before.problems.length > 0 ? null : () => void changeBack(client, before, after.version);
+  notifyUndoable(`The rule ${name} is ${what}.`, answer, undo);
+}
+
+/** @param version of the rule as it was changed to */
+async function changeBack(client: QueryClient, before: RuleState, version: string): Promise<void> {
+  const { name, ...said } = textOf(before);
+  const body = { ...said, version };
+  try {
+    const answer = await callWhole(`/api/rules/${encodeURIComponent(name)}`, { method: 'PUT', body });
+    notifyWritten(`The rule ${name} is as it was before.`, answer);
+  } catch (error) {
+    notifyFailed(`The rule ${name} was not changed back`, error);
+  }
+  await client.invalidateQueries({ queryKey: RULES });
+}
+
+/** Says that a rule was deleted; it can be added again for some seconds, unless another one of its name is there. */
+export function notifyDeleted(client: QueryClient, rule: RuleState, answer: Answer<unknown>): void {
+  const undo = rule.problems.length > 0 ? null : () => void addAgain(client, rule);
+  notifyUndoable(`The rule ${rule.name} is deleted.`, answer, undo);
+}
+
+async function addAgain(client: QueryClient, rule: RuleState): Promise<void> {
+  const { name, resource } = rule;
+  try {
+    const answer = await callWhole<RuleState>('/api/rules', { method: 'POST', body: textOf(rule) });
+    const { resource: now } = answer.data;
+    const place = now === resource ? '' : `, as RoutingRule ${now}, not in the place where it was`;
+    notifyWritten(`The rule ${name} is there again${place}.`, answer);
+  } catch (error) {
+    notifyFailed(`The rule ${name} was not added again`, error);
+  }
+  await client.invalidateQueries({ queryKey: RULES });
+}
