@@ -238,7 +238,10 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   if (dependencies.heldDeletions !== null) {
     await app.register(heldDeletionRoutes, { controller: dependencies.heldDeletions });
   }
-  const clusters = { inventory, inventoryVersion, registry, table, changes, replica, defaultGroup, names };
+  const clusters = {
+    ...{ inventory, inventoryVersion, registry, table, changes, replica, defaultGroup, names },
+    inventoryStateVersion: dependencies.inventoryStateVersion,
+  };
   await app.register(clusterRoutes, clusters);
   if (dependencies.limits !== null) {
     await app.register(groupRoutes, { limits: dependencies.limits, table, defaultGroup, names });

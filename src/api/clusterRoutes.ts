@@ -10,7 +10,7 @@ import { ClusterInPath, clusterInPath } from './clusterInPath.ts';
 import { clusterState } from './clusterState.ts';
 import { malformed } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
-import { notModified, revalidate, VersionedAnswer } from './revalidation.ts';
+import { notModified, revalidate, VersionedAnswer, VersionedAnswers } from './revalidation.ts';
 import { answer, errorAnswers, Force, reference, writeAnswers } from './schemas.ts';
 import { AuditedRegistry } from './writes/auditedRegistry.ts';
 import { apiFamily } from './writes/writeFamily.ts';
@@ -19,11 +19,15 @@ import { apiFamily } from './writes/writeFamily.ts';
 export interface ClusterRoutes extends ClusterDetailsOptions {
   /** Grows whenever `inventory`, or the health of its clusters, is another one. */
   readonly inventoryVersion: () => number;
+  /** The same, whatever clusters run and queue. */
+  readonly inventoryStateVersion: () => number;
   readonly registry: ClusterRegistry;
   readonly names: ProductNames;
 }
 
 const tags = ['clusters'];
+/** Clusters whose details are kept: those that pages show. */
+const MAX_DETAILS = 64;
 
 const Activation = Type.Object({
   active: Type.Boolean({ description: 'Whether it takes new queries.' }),
@@ -41,13 +45,24 @@ const checkActivation = compileCheck(Activation);
  * (docs/rest-api.md#clusters-and-their-resources).
  */
 export async function clusterRoutes(app: FastifyInstance, options: ClusterRoutes): Promise<void> {
-  const { inventory, inventoryVersion, registry, table, names } = options;
+  const { inventory, inventoryVersion, inventoryStateVersion, registry, table, names, changes, defaultGroup } = options;
   const audited = new AuditedRegistry(registry, names, apiFamily);
   revalidate(app);
   const clusters = new VersionedAnswer(
     inventoryVersion,
     () => inventory().map((cluster) => clusterState(cluster, table)) satisfies readonly ClusterState[],
   );
+  const details = new VersionedAnswers(MAX_DETAILS);
+  const detailsParts = (name: string): readonly unknown[] => {
+    const { clusters: entries, admission } = table.current;
+    // Its own entry is another one after each health check.
+    return [inventoryStateVersion(), entries.get(name), admission, changes.of(name), defaultGroup()];
+  };
+  const detailsOf = (name: string): ClusterDetails => {
+    const present = clusterDetails(name, options);
+    if (present !== null) return present;
+    throw new GatewayError('EG_NOT_FOUND', `There is no cluster named ${JSON.stringify(name)}.`, { field: 'name' });
+  };
 
   app.get(
     '/api/clusters',
@@ -68,18 +83,14 @@ export async function clusterRoutes(app: FastifyInstance, options: ClusterRoutes
       schema: {
         tags,
         summary: 'A cluster with its last changes, its group, and what its resource declares against what is in force',
-        description: 'Health and changes as the replica that answers saw them.',
+        description: 'Health and changes as the replica that answers saw them. Carries an ETag.',
         params: ClusterInPath,
         response: { 200: answer('The cluster.', reference(ClusterDetails)), ...notModified, ...errorAnswers(400, 404) },
       },
     },
     (request, reply) => {
       const name = clusterInPath(request);
-      const details = clusterDetails(name, options);
-      if (details === null) {
-        throw new GatewayError('EG_NOT_FOUND', `There is no cluster named ${JSON.stringify(name)}.`, { field: 'name' });
-      }
-      return reply.send(details);
+      return details.send(reply, name, detailsParts(name), () => detailsOf(name));
     },
   );
 

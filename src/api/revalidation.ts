@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type TSchema, Type } from 'typebox';
+import { ChangeCount } from '../model/changeCount.ts';
 import type { Clock } from '../model/clock.ts';
 
 /**
@@ -77,10 +78,70 @@ export class VersionedAnswer {
   }
 }
 
-/** An answer that is made, and until when all callers get it. */
+/** An answer about one of many objects, and what it was made of. */
+interface ObjectAnswer {
+  readonly versions: ChangeCount;
+  version: number;
+  body: Pick<Body, 'text' | 'tag'>;
+}
+
+/**
+ * Answers about one of many objects each: made again only when something that one is made of changed. Those that were asked for last are
+ * kept, as many as a bound. The routes' instance must {@link revalidate}.
+ */
+export class VersionedAnswers {
+  readonly #most: number;
+  readonly #answers = new Map<string, ObjectAnswer>();
+
+  /** @param most answers that are kept at a time */
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /**
+   * Answers about an object as it is now.
+   * @param parts what it is made of: one of them is another object or value whenever `make` may answer something else
+   * @param make the body; where it throws, nothing is kept
+   */
+  send(reply: FastifyReply, name: string, parts: readonly unknown[], make: () => unknown): FastifyReply {
+    const { text, tag } = this.#present(name, parts, make);
+    return reply.header('ETag', tag).type('application/json; charset=utf-8').send(text);
+  }
+
+  #present(name: string, parts: readonly unknown[], make: () => unknown): Pick<Body, 'text' | 'tag'> {
+    const present = this.#answers.get(name);
+    this.#answers.delete(name);
+    const versions = present?.versions ?? new ChangeCount();
+    const version = versions.of(parts);
+    if (present?.version === version) {
+      this.#answers.set(name, present);
+      return present.body;
+    }
+    const text = JSON.stringify(make());
+    const body = { text, tag: tagOf(text) };
+    const [oldest] = this.#answers.size >= this.#most ? this.#answers.keys() : [];
+    if (oldest !== undefined) this.#answers.delete(oldest);
+    this.#answers.set(name, { versions, version, body });
+    return body;
+  }
+}
+
+/** An answer that is made, and when that began. */
 interface KeptAnswer {
-  readonly until: number;
+  readonly at: number;
   readonly body: Promise<Body>;
+}
+
+/** Longest answer that is kept, in characters. */
+const MAX_KEPT_TEXT = 1_000_000;
+
+/**
+ * How old an answer may be by `Cache-Control: max-age` of a request, milliseconds (RFC 9111 §5.2.1.1); 0 where it says nothing.
+ * @param mostMs older ones are not given in any case
+ */
+export function acceptedAge({ headers }: FastifyRequest, mostMs: number): number {
+  const [, seconds] = /(?:^|[\s,])max-age=(\d{1,9})(?:$|[\s,])/i.exec(headers['cache-control'] ?? '') ?? [];
+  return seconds === undefined ? 0 : Math.min(Number(seconds) * 1_000, mostMs);
 }
 
 /**
@@ -100,7 +161,7 @@ export class KeptAnswers {
 
   /**
    * Answers with what is kept under a key, or makes it.
-   * @param keepMs how long it is kept, milliseconds
+   * @param keepMs how old what is kept may be, milliseconds; 0: it is made now, and not kept
    * @param make the body; where it rejects, nothing is kept
    */
   async send(reply: FastifyReply, key: string, keepMs: number, make: () => Promise<unknown>): Promise<FastifyReply> {
@@ -111,19 +172,23 @@ export class KeptAnswers {
   #present(key: string, keepMs: number, make: () => Promise<unknown>): Promise<Body> {
     const now = this.#clock.monotonic();
     const present = this.#answers.get(key);
-    if (present !== undefined && now < present.until) return present.body;
+    if (present !== undefined && now - present.at < keepMs) return present.body;
     const body = make().then((answer) => {
       const text = JSON.stringify(answer);
       return { version: 0, text, tag: tagOf(text) };
     });
-    const mine = { until: now + keepMs, body };
+    if (keepMs === 0) return body;
+    const mine = { at: now, body };
     this.#answers.delete(key);
     const [oldest] = this.#answers.size >= this.#most ? this.#answers.keys() : [];
     if (oldest !== undefined) this.#answers.delete(oldest);
     this.#answers.set(key, mine);
-    body.catch(() => {
+    const drop = () => {
       if (this.#answers.get(key) === mine) this.#answers.delete(key);
-    });
+    };
+    body.then(({ text }) => {
+      if (text.length > MAX_KEPT_TEXT) drop();
+    }, drop);
     return body;
   }
 }

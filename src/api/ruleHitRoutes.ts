@@ -1,8 +1,8 @@
 import type { FastifyInstance } from 'fastify';
 import type { Clock } from '../model/clock.ts';
-import type { RuleHit, RuleHits } from '../store/ruleHits.ts';
+import type { RuleHits } from '../store/ruleHits.ts';
 import { RuleHitList } from './answers/rules.ts';
-import { notModified, revalidate } from './revalidation.ts';
+import { KeptAnswers, notModified, revalidate } from './revalidation.ts';
 import { answer, errorAnswers } from './schemas.ts';
 
 /** Dependencies of the route. */
@@ -14,27 +14,10 @@ export interface RuleHitRoutes {
 /** So long all callers get the same counts, in milliseconds: counting a million queries costs the database something. */
 const KEPT_MS = 30_000;
 
-interface Counted {
-  readonly asOf: number;
-  readonly hits: readonly RuleHit[];
-}
-
 /** How many queries each rule decided (docs/rest-api.md#routing-rules). */
 export async function ruleHitRoutes(app: FastifyInstance, { hits, clock }: RuleHitRoutes): Promise<void> {
   revalidate(app);
-  let latest: { readonly at: number; readonly counts: Promise<Counted> } | null = null;
-  const present = (): Promise<Counted> => {
-    const at = clock.monotonic();
-    if (latest !== null && at - latest.at < KEPT_MS) return latest.counts;
-    const asOf = clock.now();
-    const counts = hits.before(asOf).then((counted) => ({ asOf, hits: counted }));
-    const mine = { at, counts };
-    latest = mine;
-    counts.catch(() => {
-      if (latest === mine) latest = null;
-    });
-    return counts;
-  };
+  const answers = new KeptAnswers(clock, 1);
 
   app.get(
     '/api/ruleHits',
@@ -46,9 +29,10 @@ export async function ruleHitRoutes(app: FastifyInstance, { hits, clock }: RuleH
         response: { 200: answer('The counts.', RuleHitList), ...notModified, ...errorAnswers(503) },
       },
     },
-    async (_request, reply) => {
-      const { asOf, hits: counted } = await present();
-      return reply.send({ asOf: new Date(asOf).toISOString(), hits: counted } satisfies RuleHitList);
-    },
+    (_request, reply) =>
+      answers.send(reply, 'all', KEPT_MS, async () => {
+        const asOf = clock.now();
+        return { asOf: new Date(asOf).toISOString(), hits: await hits.before(asOf) } satisfies RuleHitList;
+      }),
   );
 }

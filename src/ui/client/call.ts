@@ -6,6 +6,8 @@ export interface CallOptions {
   /** POST where there is a body or nothing is said, as the calls under /webapp want. */
   readonly method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly body?: unknown;
+  /** How old an answer may be that the gateway has kept, in seconds: 0. */
+  readonly maxAge?: number;
   /** Ends the call when its result is not used any more; TanStack Query gives one. */
   readonly signal?: AbortSignal;
 }
@@ -42,14 +44,17 @@ export async function call<T>(path: string, options: CallOptions = {}): Promise<
 
 /** As {@link call}, with what the headers say. */
 export async function callWhole<T>(path: string, options: CallOptions = {}): Promise<Answer<T>> {
-  const { method = 'POST', body, signal } = options;
+  const { method = 'POST', body, signal, maxAge } = options;
   const deadline = AbortSignal.timeout(TIMEOUT_MS);
   let response: Response;
   let text: string;
   try {
     response = await fetch(path, {
       method,
-      headers: headersOf(method, body),
+      headers: {
+        ...headersOf(method, body),
+        ...(maxAge === undefined ? {} : { 'Cache-Control': `max-age=${maxAge}` }),
+      },
       body: body === undefined ? null : JSON.stringify(body),
       credentials: 'same-origin',
       redirect: 'error',

@@ -4,7 +4,11 @@ import type { RunningFilter } from './running.ts';
 import type { QueryPage, Statistics } from './types.ts';
 
 /** Between two looks at figures of a range: the database counts them. */
-const FIGURES_OF_RANGE_MS = 30_000;
+const FIGURES_OF_RANGE_MS = 60_000;
+/** Ranges begin at whole minutes, so that all who look at the same figures at about the same time get one answer. */
+const MINUTE_MS = 60_000;
+/** How old that answer may be, seconds; what is shown first is new. */
+const MAX_AGE = 30;
 /** Failures that are listed. */
 const MAX_FAILURES = 10;
 
@@ -14,16 +18,22 @@ export type Range = keyof typeof ranges;
 
 /** Figures of the queries of a cluster or group that were submitted within a range and have ended, and the failures that came last. */
 export function useFigures(of: RunningFilter, range: Range) {
+  const queryKey = ['figures', of, range];
   return useQuery({
-    queryKey: ['figures', of, range],
-    queryFn: async ({ signal }) => {
-      const from = String(Date.now() - ranges[range]);
+    queryKey,
+    queryFn: async ({ signal, client }) => {
+      const options = {
+        method: 'GET',
+        signal,
+        ...(client.getQueryData(queryKey) === undefined ? {} : { maxAge: MAX_AGE }),
+      } as const;
+      const from = String(Math.floor((Date.now() - ranges[range]) / MINUTE_MS) * MINUTE_MS);
       const by = of.cluster === undefined ? 'routingGroup' : 'cluster';
       const statistics = new URLSearchParams({ by, from, limit: '1', ...of });
       const failures = new URLSearchParams({ state: 'FAILED,LOST', from, limit: String(MAX_FAILURES), ...of });
       const [figures, failed] = await Promise.all([
-        call<Statistics>(`/api/statistics?${statistics}`, { method: 'GET', signal }),
-        call<QueryPage>(`/api/queries?${failures}`, { method: 'GET', signal }),
+        call<Statistics>(`/api/statistics?${statistics}`, options),
+        call<QueryPage>(`/api/queries?${failures}`, options),
       ]);
       return { figures: figures.values[0] ?? null, failures: failed.queries, keptHours: figures.keptHours };
     },
