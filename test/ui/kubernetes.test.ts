@@ -267,6 +267,48 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('clusters and rules that a
     expect(window.defects.filter((defect) => !defect.includes('409'))).toEqual([]);
   });
 
+  test('the audit names the field manager of changes by kubectl and by a GitOps controller', async () => {
+    await using window = await open('/audit?kind=EngineCluster&name=audited', { colorScheme: 'dark' });
+    const { page } = window;
+    await page.getByText('No change matches.').waitFor();
+    const changes = page.getByRole('table', { name: 'Changes' }).getByRole('row').filter({ hasText: 'audited' });
+    const untilShown = (texts: readonly RegExp[]) =>
+      expect
+        .poll(
+          async () => {
+            await page.reload();
+            await page.getByText('There are no earlier changes.').waitFor();
+            return await changes.allTextContents();
+          },
+          { timeout: 60_000, interval: 1_000 },
+        )
+        .toEqual(texts.map((text) => expect.stringMatching(text)));
+    const created = new RegExp(`${GITOPS}Kubernetes *created`);
+    await declare('audited');
+    await untilShown([created]);
+    const moved = JSON.stringify({ spec: { routingGroup: 'etl' } });
+    await kube.kubectl(['patch', 'enginecluster', 'audited', '--type=merge', `--patch=${moved}`]);
+    const patched = /kubectl-patchKubernetes *changed.*routingGroup/;
+    await untilShown([patched, created]);
+    await changes
+      .first()
+      .getByRole('button', { name: /: difference of EngineCluster audited/ })
+      .click();
+    const dialog = page.getByRole('dialog');
+    const field = dialog.getByRole('row').filter({ hasText: 'routingGroup' });
+    expect(await field.textContent()).toBe('routingGroupadhocetl');
+    await expectSound(window);
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+    await kube.kubectl(['delete', 'enginecluster', 'audited']);
+    // Who deleted it is not in the resource.
+    await untilShown([/not knownKubernetes *deleted/, patched, created]);
+    await page.getByRole('combobox', { name: 'Source' }).selectOption('rest');
+    await page.getByRole('button', { name: 'Filter' }).click();
+    await page.getByText('No change matches.').waitFor();
+    expect(window.defects).toEqual([]);
+  });
+
   test('while the API server is unavailable nothing is written, and the page says when to try again; reading goes on', async () => {
     await declare('steady');
     await using window = await open('/clusters');
@@ -302,7 +344,16 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('clusters and rules that a
       await page.getByRole('link', { name: 'Dashboard' }).click();
       const state = page.getByRole('region', { name: 'This gateway' });
       await expect.poll(() => state.textContent(), { timeout: 30_000 }).toMatch(/resource source: .*cannot be reached/);
+      const lost = 'The place where resources are declared is unavailable';
+      const problem = page.getByRole('region', { name: 'Problems' }).getByRole('listitem').filter({ hasText: lost });
+      await expect.poll(() => problem.textContent()).toMatch(/since \d{4}-.*cannot be reached/);
+      await page
+        .getByRole('region', { name: 'Verdict' })
+        .getByText(new RegExp(`^${lost}`))
+        .waitFor();
       await expectSound(window);
+      await problem.getByRole('link', { name: lost }).click();
+      await page.waitForURL(/#this-gateway$/);
     } finally {
       await kube.startApiServer();
     }
