@@ -407,6 +407,68 @@ describe.skipIf(!canBrowse)('Active Backends', () => {
     await write('deleteBackend', { name });
   });
 
+  test.each([
+    ['the list', '/clusters?filter=adhoc', 'Edit adhoc-1', '/clusters?filter=adhoc&edit=adhoc-1'],
+    ['its page', '/clusters/adhoc-1', 'Edit', '/clusters/adhoc-1?edit='],
+  ])(
+    'the form that %s opens stands in the address: a link opens it, Back closes it and asks before edits are lost',
+    async (_of, path, button, address) => {
+      await using window = await openWindow(`${rig.pages}${path}`);
+      const { page } = window;
+      const form = page.getByRole('dialog', { name: 'Edit adhoc-1' });
+      const url = form.getByRole('textbox', { name: 'External URL' });
+      const discard = page.getByRole('dialog', { name: 'Discard the edits?' });
+      await page.getByRole('button', { name: button, exact: true }).click();
+      await form.waitFor();
+      expect(page.url()).toBe(`${rig.pages}${address}`);
+      await page.goBack();
+      await form.waitFor({ state: 'detached' });
+      expect(page.url()).toBe(`${rig.pages}${path}`);
+      await expect
+        .poll(() =>
+          page.evaluate('document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent'),
+        )
+        .toBe(button);
+
+      await page.goForward();
+      await url.fill('https://elsewhere.example');
+      await page.goBack();
+      await discard.getByRole('button', { name: 'Cancel' }).click();
+      await discard.waitFor({ state: 'detached' });
+      expect(await url.inputValue()).toBe('https://elsewhere.example');
+      expect(page.url()).toBe(`${rig.pages}${address}`);
+      await page.goBack();
+      await discard.getByRole('button', { name: 'Discard' }).click();
+      await form.waitFor({ state: 'detached' });
+      expect(page.url()).toBe(`${rig.pages}${path}`);
+
+      await using other = await openWindow(`${rig.pages}${address}`, { colorScheme: 'dark', width: 420 });
+      await other.page
+        .getByRole('dialog', { name: 'Edit adhoc-1' })
+        .getByRole('textbox', { name: 'URL', exact: true })
+        .waitFor();
+      await expectSound(other);
+      await other.page.keyboard.press('Escape');
+      await other.page.getByRole('dialog').waitFor({ state: 'detached' });
+      expect(other.page.url()).toBe(`${rig.pages}${path}`);
+      expect(window.defects).toEqual([]);
+    },
+  );
+
+  test('an address of the form of a backend that is not there says so; that of a new one opens it', async () => {
+    await using window = await openWindow(`${rig.pages}/clusters?edit=gone`);
+    const { page } = window;
+    await page.getByText('Backend gone is not there').waitFor();
+    await expectSound(window);
+    await page.getByRole('main').getByRole('button', { name: 'Close' }).click();
+    await page.getByText('Backend gone is not there').waitFor({ state: 'detached' });
+    expect(page.url()).toBe(`${rig.pages}/clusters`);
+    await page.goto(`${rig.pages}/clusters?new=`);
+    await page.getByRole('dialog', { name: 'Add a backend' }).getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    expect(page.url()).toBe(`${rig.pages}/clusters`);
+  });
+
   test('at 420 pixels nothing has to be scrolled sideways, and the menu opens and closes', async () => {
     await using window = await openWindow(`${rig.pages}/clusters`, { width: 420 });
     const { page } = window;

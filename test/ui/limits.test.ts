@@ -68,5 +68,10 @@ describe.skipIf(!canBrowse)('the page of limits', () => {
     expect((await buttons()).filter((text) => /Edit|Drain|Delete|End/.test(text))).toEqual([]);
     expect(await page.getByRole('region', { name: 'Rules that lead here' }).count()).toBe(0);
     await expectSound(window);
+    // The form that an administrator sent the address of.
+    await page.goto(`${rig.pages}/clusters/etl-1?edit=`);
+    await page.getByText('Backend etl-1 cannot be changed here').waitFor();
+    expect(await page.getByRole('dialog').count()).toBe(0);
+    await expectSound(window);
   });
 });

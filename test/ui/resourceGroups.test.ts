@@ -109,6 +109,66 @@ describe.skipIf(!canBrowse)('the page of resource groups', () => {
     expect([...window.defects, ...other.defects]).toEqual([]);
   });
 
+  test('the form that is open stands in the address: a link opens it, Back closes it and asks before edits are lost', async () => {
+    await using window = await open();
+    const { page } = window;
+    const dialog = page.getByRole('dialog');
+    const discard = page.getByRole('dialog', { name: 'Discard the edits?' });
+    const isAt = async (search: string) => await expect.poll(() => new URL(page.url()).search).toBe(search);
+    const addSelector = page.getByRole('button', { name: 'Add a selector of global' });
+    await addSelector.click();
+    await dialog.getByLabel('User', { exact: true }).fill('ann');
+    await page.goBack();
+    await discard.getByRole('button', { name: 'Cancel' }).click();
+    await discard.waitFor({ state: 'detached' });
+    expect(await dialog.getByLabel('User', { exact: true }).inputValue()).toBe('ann');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await isAt('');
+
+    for (const [button, title] of [
+      ['Edit global', 'Edit global'],
+      ['Add a group below global', 'Add a resource group'],
+      ['Add a selector of global', 'Add a selector'],
+      ['Edit selector 1 of global', 'Edit the selector'],
+      ['Edit cpu_quota_period', 'Edit cpu_quota_period'],
+      ['Add a resource group', 'Add a resource group'],
+    ] as const) {
+      await page.getByRole('button', { name: button, exact: true }).click();
+      const form = page.getByRole('dialog', { name: title });
+      await form.waitFor();
+      const shared = page.url();
+      await page.goBack();
+      await form.waitFor({ state: 'detached' });
+      await isAt('');
+      await page.goto(shared);
+      await form.waitFor();
+      if (button === 'Add a group below global') await form.getByRole('combobox', { name: 'Parent' }).waitFor();
+      if (button === 'Edit selector 1 of global') {
+        expect(await form.getByLabel('User', { exact: true }).inputValue()).toBe('ann');
+      }
+      await page.keyboard.press('Escape');
+      await form.waitFor({ state: 'detached' });
+      await isAt('');
+    }
+    for (const [search, title] of [
+      ['?group=4711', 'Resource group 4711 is not there'],
+      ['?newSelector=4711', 'Resource group 4711 is not there'],
+      ['?selector=4711', 'Selector 4711 is not there'],
+      ['?property=nothing', 'Global property nothing is not there'],
+    ] as const) {
+      await page.goto(`${rig.pages}/resource-groups${search}`);
+      await page.getByText(title).waitFor();
+    }
+    await expectSound(window);
+    await page.getByRole('main').getByRole('button', { name: 'Close' }).click();
+    await isAt('');
+    await page.getByRole('button', { name: 'Delete selector 1 of global' }).click();
+    await dialog.getByRole('button', { name: 'Delete' }).click();
+    await page.getByText('priority 1: user ann').waitFor({ state: 'detached' });
+    expect(window.defects).toEqual([]);
+  });
+
   test.each(['light', 'dark'] as const)('can be used by everybody, %s', async (colorScheme) => {
     await using window = await open({ colorScheme });
     const { page } = window;

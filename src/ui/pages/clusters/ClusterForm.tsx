@@ -98,6 +98,8 @@ export function ClusterForm({ cluster, isDeleted: isGone, groups, onClose }: Clu
             label="Routing group"
             required
             data={[...groups]}
+            // The cursor is here as the form opens: the options would cover what is below.
+            openOnFocus={false}
             data-autofocus={!isNew || undefined}
             key={form.key('routingGroup')}
             {...form.getInputProps('routingGroup')}

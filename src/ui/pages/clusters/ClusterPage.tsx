@@ -1,11 +1,11 @@
 import { Alert, Anchor, Button, Group, Text } from '@mantine/core';
 import { IconAlertTriangle, IconExternalLink, IconPencil } from '@tabler/icons-react';
-import { useState } from 'react';
 import { Link } from 'react-router';
 import { ApiError } from '../../client/apiError.ts';
 import { useCluster } from '../../client/clusters.ts';
 import { RARELY_MS } from '../../client/live.ts';
 import type { ClusterDetails } from '../../client/types.ts';
+import { useOpenInAddress } from '../../components/addressState.ts';
 import { Columns } from '../../components/Columns.tsx';
 import { FactList } from '../../components/FactList.tsx';
 import { clusterHistoryAddress } from '../../components/links.ts';
@@ -22,23 +22,25 @@ import { RunningQueries } from '../queue/RunningTable.tsx';
 import { WaitingQueries } from '../queue/WaitingQueries.tsx';
 import { ActiveSwitch } from './ActiveSwitch.tsx';
 import { Conditions } from './ClusterDetails.tsx';
-import { ClusterForm } from './ClusterForm.tsx';
 import { newQueriesText } from './consequences.ts';
 import { Declared } from './Declared.tsx';
 import { DiscoveredNote } from './Discovered.tsx';
 import { HealthTimeline } from './HealthTimeline.tsx';
 import { Leads } from './Leads.tsx';
+import { OpenedForm } from './OpenedForm.tsx';
 import { QueryFigures } from './QueryFigures.tsx';
 import { Remaining } from './Remaining.tsx';
 import { sourceOf } from './source.ts';
+
+/** The form is open where the address has this parameter. */
+const forms = ['edit'] as const;
 
 /** A backend whole: its state and how it came to it, what it runs, what leads there, and what its resource declares. */
 export default function ClusterPage() {
   const name = useNameInPath();
   const cluster = useCluster(name);
   const mayWrite = useRole('ADMIN');
-  // As it was when the form was opened: it may be deleted meanwhile.
-  const [edited, setEdited] = useState<ClusterDetails | null>(null);
+  const [opened, setOpened] = useOpenInAddress(forms);
   const isMissing = cluster.error instanceof ApiError && cluster.error.status === 404;
   const engine = cluster.data?.externalUrl ?? cluster.data?.proxyTo;
   const actions = isMissing ? undefined : (
@@ -61,7 +63,7 @@ export default function ClusterPage() {
           size="xs"
           variant="default"
           leftSection={<IconPencil size={16} aria-hidden />}
-          onClick={() => setEdited(cluster.data ?? null)}
+          onClick={() => setOpened({ kind: 'edit', key: '' })}
         >
           Edit
         </Button>
@@ -84,12 +86,13 @@ export default function ClusterPage() {
           {(data) => <Whole key={name} cluster={data} mayWrite={mayWrite} />}
         </QueryState>
       )}
-      {edited?.name === name && (
-        <ClusterForm
-          cluster={edited}
-          isDeleted={isMissing}
-          groups={edited.routingGroup === null ? [] : [edited.routingGroup]}
-          onClose={() => setEdited(null)}
+      {opened !== null && cluster.data?.name === name && (
+        <OpenedForm
+          key={name}
+          name={name}
+          cluster={isMissing ? undefined : cluster.data}
+          groups={cluster.data.routingGroup === null ? [] : [cluster.data.routingGroup]}
+          onClose={() => setOpened(null)}
         />
       )}
     </PageFrame>

@@ -1,18 +1,19 @@
 import { Button, Paper, TextInput } from '@mantine/core';
 import { IconPlus, IconSearch } from '@tabler/icons-react';
-import { useCallback, useState } from 'react';
+import { useCallback } from 'react';
 import { useClusters } from '../../client/clusters.ts';
 import type { ClusterState } from '../../client/types.ts';
-import { useAddressState } from '../../components/addressState.ts';
+import { useAddressState, useOpenInAddress } from '../../components/addressState.ts';
 import { PageFrame } from '../../components/PageFrame.tsx';
 import { QueryState } from '../../components/QueryState.tsx';
 import { useRole } from '../../session/session.ts';
 import { ClusterDetails } from './ClusterDetails.tsx';
 import { ClusterForm } from './ClusterForm.tsx';
 import { ClusterTable } from './ClusterTable.tsx';
+import { OpenedForm } from './OpenedForm.tsx';
 
-/** The form that is open beside the table. */
-type Opened = { readonly kind: 'create' } | { readonly kind: 'edit'; readonly cluster: ClusterState } | null;
+/** Forms beside the table, as parameters of the address: of a cluster by its name, and of a new one. */
+const forms = ['edit', 'new'] as const;
 
 /** Active Backends: the clusters, their state, and what can be done with them. */
 export default function ClustersPage() {
@@ -20,17 +21,21 @@ export default function ClustersPage() {
   const mayWrite = useRole('ADMIN');
   const [filter, setFilter] = useAddressState('filter');
   const [details, setDetails] = useAddressState('details');
-  const [opened, setOpened] = useState<Opened>(null);
+  const [opened, setOpened] = useOpenInAddress(forms);
   const close = () => setOpened(null);
   // The same functions each time, so that no row is rendered again for them.
-  const edit = useCallback((cluster: ClusterState) => setOpened({ kind: 'edit', cluster }), []);
+  const edit = useCallback(({ name }: ClusterState) => setOpened({ kind: 'edit', key: name }), [setOpened]);
   const showDetails = useCallback((name: string) => setDetails(name, 'push'), [setDetails]);
   const find = (name: string): ClusterState | undefined => clusters.data?.find((cluster) => cluster.name === name);
   const groups = [...new Set(clusters.data?.map(({ routingGroup }) => routingGroup ?? '') ?? [])]
     .filter(Boolean)
     .sort();
   const create = (
-    <Button size="sm" leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setOpened({ kind: 'create' })}>
+    <Button
+      size="sm"
+      leftSection={<IconPlus size={16} aria-hidden />}
+      onClick={() => setOpened({ kind: 'new', key: '' })}
+    >
       Add a backend
     </Button>
   );
@@ -52,14 +57,11 @@ export default function ClustersPage() {
           </>
         )}
       </QueryState>
-      {opened?.kind === 'create' && <ClusterForm groups={groups} cluster={null} isDeleted={false} onClose={close} />}
-      {opened?.kind === 'edit' && (
-        <ClusterForm
-          groups={groups}
-          cluster={opened.cluster}
-          isDeleted={clusters.data !== undefined && find(opened.cluster.name) === undefined}
-          onClose={close}
-        />
+      {opened?.kind === 'new' && mayWrite && (
+        <ClusterForm groups={groups} cluster={null} isDeleted={false} onClose={close} />
+      )}
+      {opened?.kind === 'edit' && clusters.data !== undefined && (
+        <OpenedForm key={opened.key} name={opened.key} cluster={find(opened.key)} groups={groups} onClose={close} />
       )}
       {details !== '' && clusters.data !== undefined && (
         <ClusterDetails key={details} name={details} cluster={find(details)} onClose={() => setDetails('')} />

@@ -4,8 +4,10 @@ import { type FormEvent, useCallback, useMemo, useState } from 'react';
 import { useSearchParams } from 'react-router';
 import { ApiError } from '../../client/apiError.ts';
 import { type Change, type ResourceGroups, useChange, useResourceGroups } from '../../client/resourceGroups.ts';
-import type { DeclaredGroups, GlobalProperty, ResourceGroup, Selector } from '../../client/types.ts';
+import type { DeclaredGroups, GlobalProperty, Selector } from '../../client/types.ts';
+import { type OpenInAddress, useOpenInAddress } from '../../components/addressState.ts';
 import { confirm } from '../../components/confirm.tsx';
+import { NotOpened, onlyAdministrators } from '../../components/NotOpened.tsx';
 import { notifyFailed, notifyWritten } from '../../components/notify.ts';
 import { PageFrame } from '../../components/PageFrame.tsx';
 import { QueryState } from '../../components/QueryState.tsx';
@@ -25,17 +27,9 @@ import {
   selectorValues,
 } from './forms.ts';
 import { GroupTree, type TreeActions } from './GroupTree.tsx';
+import { type Edits, editsOf, type FormName, forms, formTitle, selectorKey } from './openedForm.ts';
 import { RecordForm, type Values } from './RecordForm.tsx';
 import classes from './resourceGroups.module.css';
-
-/** What is open beside the tree. Of a new record there are the values that it begins with. */
-type Opened =
-  | { readonly kind: 'group'; readonly edited: ResourceGroup | null; readonly begin: Partial<ResourceGroup> }
-  | { readonly kind: 'selector'; readonly edited: Selector | null; readonly begin: Partial<Selector> }
-  | { readonly kind: 'property'; readonly edited: GlobalProperty | null }
-  | null;
-
-const newGroup = { maxQueued: 100, hardConcurrencyLimit: 10, softMemoryLimit: '80%' };
 
 /** Resource Groups: the tree with its selectors, global properties, and the database that they are in. */
 export default function ResourceGroupsPage() {
@@ -43,7 +37,7 @@ export default function ResourceGroupsPage() {
   const database = parameters.get('useSchema') ?? '';
   const query = useResourceGroups(database);
   const mayWrite = useRole('ADMIN');
-  const [opened, setOpened] = useState<Opened>(null);
+  const [opened, setOpened] = useOpenInAddress(forms);
   const { mutateAsync } = useChange(database);
   const store = useCallback(
     async (what: string, made: Change) => {
@@ -54,12 +48,16 @@ export default function ResourceGroupsPage() {
   // The same objects while nothing changed, so that the tree is not rendered again for them.
   const declared = query.data?.declared;
   const declarations = useMemo(() => declarationsOf(declared ?? []), [declared]);
-  const actions = useMemo(() => actionsOf(store, declarations, setOpened), [store, declarations]);
+  const selectors = query.data?.selectors;
+  const actions = useMemo(
+    () => actionsOf({ store, declarations, selectors: selectors ?? [], open: setOpened }),
+    [store, declarations, selectors, setOpened],
+  );
   const addRoot = (
     <Button
       size="sm"
       leftSection={<IconPlus size={16} aria-hidden />}
-      onClick={() => setOpened({ kind: 'group', edited: null, begin: newGroup })}
+      onClick={() => setOpened({ kind: 'newGroup', key: '' })}
     >
       Add a resource group
     </Button>
@@ -104,7 +102,9 @@ export default function ResourceGroupsPage() {
                 properties={data.properties}
                 declarations={declarations}
                 mayWrite={mayWrite}
-                onEdit={(edited) => setOpened({ kind: 'property', edited })}
+                onEdit={(edited) =>
+                  setOpened(edited === null ? { kind: 'newProperty', key: '' } : { kind: 'property', key: edited.name })
+                }
                 onDelete={({ name }) =>
                   void remove(store, {
                     what: name,
@@ -114,7 +114,13 @@ export default function ResourceGroupsPage() {
                   })
                 }
               />
-              {opened !== null && <Form {...{ opened, data, declarations, store }} onClose={() => setOpened(null)} />}
+              {opened !== null && (
+                <OpenedForm
+                  key={`${database} ${opened.kind} ${opened.key}`}
+                  {...{ opened, data, declarations, store, mayWrite }}
+                  onClose={() => setOpened(null)}
+                />
+              )}
             </>
           )}
         </QueryState>
@@ -201,8 +207,23 @@ function Properties({ properties, declarations, mayWrite, onEdit, onDelete }: Pr
   );
 }
 
+interface OpenedFormProps extends Omit<FormProps, 'edits'> {
+  readonly opened: OpenInAddress<FormName>;
+  readonly mayWrite: boolean;
+}
+
+/** The form that the address names. */
+function OpenedForm({ opened, mayWrite, ...rest }: OpenedFormProps) {
+  // As it was when the form was opened: others may change or delete it meanwhile.
+  const [edits] = useState(() => editsOf(opened, rest.data));
+  const what = formTitle(opened, edits);
+  if (!mayWrite) return <NotOpened what={what} why={onlyAdministrators} onClose={rest.onClose} />;
+  if (edits === null) return <NotOpened what={what} onClose={rest.onClose} />;
+  return <Form edits={edits} {...rest} />;
+}
+
 interface FormProps {
-  readonly opened: NonNullable<Opened>;
+  readonly edits: Edits;
   readonly data: ResourceGroups;
   readonly declarations: Declarations;
   readonly store: Store;
@@ -210,10 +231,10 @@ interface FormProps {
 }
 
 /** The dialog of what is open. */
-function Form({ opened, data: { groups, selectors }, declarations, store, onClose }: FormProps) {
-  switch (opened.kind) {
+function Form({ edits, data: { groups, selectors }, declarations, store, onClose }: FormProps) {
+  switch (edits.kind) {
     case 'group': {
-      const { edited, begin } = opened;
+      const { edited, begin } = edits;
       const save = (values: Values, force: boolean) =>
         edited === null
           ? store(`${values.name} is created`, { path: 'saveResourceGroup', data: groupData(values), force })
@@ -229,7 +250,7 @@ function Form({ opened, data: { groups, selectors }, declarations, store, onClos
       return <RecordForm values={groupValues(begin)} onSave={save} {...{ title, fields, note, onClose }} />;
     }
     case 'selector': {
-      const { edited, begin } = opened;
+      const { edited, begin } = edits;
       const save = (values: Values, force: boolean) => {
         const data = selectorData(values);
         return edited === null
@@ -243,7 +264,7 @@ function Form({ opened, data: { groups, selectors }, declarations, store, onClos
       return <RecordForm values={selectorValues(begin)} onSave={save} {...{ title, fields, note, onClose }} />;
     }
     case 'property': {
-      const { edited } = opened;
+      const { edited } = edits;
       const path = edited === null ? 'saveGlobalProperty' : 'updateGlobalProperty';
       const save = (values: Values, force: boolean) => store(`${values.name} is set`, { path, data: values, force });
       const title = edited === null ? 'Set a global property' : `Edit ${edited.name}`;
@@ -298,16 +319,18 @@ async function remove(store: Store, { what, effect, declared, change }: Removal)
   }
 }
 
+interface ActionParts {
+  readonly store: Store;
+  readonly declarations: Declarations;
+  readonly selectors: readonly Selector[];
+  readonly open: (opened: OpenInAddress<FormName>) => void;
+}
+
 /** What can be done with groups and selectors of the tree. */
-function actionsOf(store: Store, declarations: Declarations, setOpened: (opened: Opened) => void): TreeActions {
+function actionsOf({ store, declarations, selectors, open }: ActionParts): TreeActions {
   return {
-    addGroup: ({ resourceGroupId, environment }) =>
-      setOpened({
-        kind: 'group',
-        edited: null,
-        begin: { ...newGroup, parent: resourceGroupId, ...(environment === undefined ? {} : { environment }) },
-      }),
-    editGroup: (edited) => setOpened({ kind: 'group', edited, begin: edited }),
+    addGroup: ({ resourceGroupId }) => open({ kind: 'newGroup', key: String(resourceGroupId) }),
+    editGroup: ({ resourceGroupId }) => open({ kind: 'group', key: String(resourceGroupId) }),
     deleteGroup: ({ resourceGroupId, name }) =>
       void remove(store, {
         what: name,
@@ -315,9 +338,8 @@ function actionsOf(store: Store, declarations: Declarations, setOpened: (opened:
         declared: declarations.ofGroup(resourceGroupId),
         change: { path: 'deleteResourceGroup', data: { resourceGroupId } },
       }),
-    addSelector: ({ resourceGroupId }) =>
-      setOpened({ kind: 'selector', edited: null, begin: { resourceGroupId, priority: 1 } }),
-    editSelector: (edited) => setOpened({ kind: 'selector', edited, begin: edited }),
+    addSelector: ({ resourceGroupId }) => open({ kind: 'newSelector', key: String(resourceGroupId) }),
+    editSelector: (selector) => open({ kind: 'selector', key: selectorKey(selectors, selector) }),
     deleteSelector: (selector) =>
       void remove(store, {
         what: 'the selector',

@@ -1,0 +1,75 @@
+import type { ResourceGroups } from '../../client/resourceGroups.ts';
+import type { GlobalProperty, ResourceGroup, Selector } from '../../client/types.ts';
+import type { OpenInAddress } from '../../components/addressState.ts';
+
+/**
+ * Forms as parameters of the address: `group` has the group's id, `newGroup` that of its parent or nothing, `selector` its key, `newSelector`
+ * the id of its group, `property` its name.
+ */
+export const forms = ['group', 'newGroup', 'selector', 'newSelector', 'property', 'newProperty'] as const;
+export type FormName = (typeof forms)[number];
+
+/** What a form edits. Of a new record there are the values that it begins with. */
+export type Edits =
+  | { readonly kind: 'group'; readonly edited: ResourceGroup | null; readonly begin: Partial<ResourceGroup> }
+  | { readonly kind: 'selector'; readonly edited: Selector | null; readonly begin: Partial<Selector> }
+  | { readonly kind: 'property'; readonly edited: GlobalProperty | null };
+
+const newGroup = { maxQueued: 100, hardConcurrencyLimit: 10, softMemoryLimit: '80%' };
+
+/** What the form that an address names edits; null: it is not there. */
+export function editsOf(
+  { kind, key }: OpenInAddress<FormName>,
+  { groups, selectors, properties }: Pick<ResourceGroups, 'groups' | 'selectors' | 'properties'>,
+): Edits | null {
+  const group = groups.find(({ resourceGroupId }) => String(resourceGroupId) === key);
+  switch (kind) {
+    case 'group':
+      return group === undefined ? null : { kind, edited: group, begin: group };
+    case 'newGroup': {
+      if (key === '') return { kind: 'group', edited: null, begin: newGroup };
+      if (group === undefined) return null;
+      const { resourceGroupId: parent, environment } = group;
+      const begin = { ...newGroup, parent, ...(environment === undefined ? {} : { environment }) };
+      return { kind: 'group', edited: null, begin };
+    }
+    case 'selector': {
+      const selector = selectors.find((each) => selectorKey(selectors, each) === key);
+      return selector === undefined ? null : { kind, edited: selector, begin: selector };
+    }
+    case 'newSelector': {
+      if (group === undefined) return null;
+      return { kind: 'selector', edited: null, begin: { resourceGroupId: group.resourceGroupId, priority: 1 } };
+    }
+    case 'property': {
+      const property = properties.find(({ name }) => name === key);
+      return property === undefined ? null : { kind, edited: property };
+    }
+    case 'newProperty':
+      return { kind: 'property', edited: null };
+  }
+}
+
+/** Key of a selector: its id where the table has ids, else the id of its group and which of that group's selectors it is. */
+export function selectorKey(selectors: readonly Selector[], selector: Selector): string {
+  const { id, resourceGroupId } = selector;
+  if (id !== undefined) return String(id);
+  const own = selectors.filter((each) => each.resourceGroupId === resourceGroupId);
+  return `${resourceGroupId}.${own.indexOf(selector) + 1}`;
+}
+
+/** What the form of an address is of, as the start of a sentence. */
+export function formTitle({ kind, key }: OpenInAddress<FormName>, edits: Edits | null): string {
+  switch (kind) {
+    case 'group':
+      return edits?.kind === 'group' && edits.edited !== null ? edits.edited.name : `Resource group ${key}`;
+    case 'newGroup':
+    case 'newSelector':
+      return key === '' ? 'A new resource group' : `Resource group ${key}`;
+    case 'selector':
+      return `Selector ${key}`;
+    case 'property':
+    case 'newProperty':
+      return key === '' ? 'A global property' : `Global property ${key}`;
+  }
+}
