@@ -37,7 +37,10 @@ export const evaluateCommand: CommandFactory = (io, finish) =>
   new Command('evaluate')
     .description('show what rules decide for a request, or which resource group takes it, without sending anything')
     .option('--rules <path>', 'the rules: a rules file, manifests, or a directory of manifests')
-    .option('--resource-groups <file>', "in place of rules: a file of the engine's resource groups")
+    .option(
+      '--resource-groups <file>',
+      "in place of rules: a file of the engine's resource groups, or a manifest of them",
+    )
     .option('--groups <names>', 'groups of the user, with commas; for --resource-groups')
     .option(
       '--request <file>',

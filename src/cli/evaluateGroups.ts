@@ -6,7 +6,7 @@ import { type ProductNames, productNames } from '../model/names.ts';
 import { firstHeader, headerValues } from '../model/rawHeaders.ts';
 import type { RuleRequest } from '../rules/decision.ts';
 import { type GroupCriteria, type GroupSelection, selectGroup } from '../rules/groupSelection.ts';
-import { checkGroupsFileText } from './groupsFileCheck.ts';
+import { groupsOfText } from './groupsFileCheck.ts';
 import { type CliIo, exitCodes } from './io.ts';
 import { offlineRequests } from './offlineRequests.ts';
 
@@ -19,7 +19,8 @@ export interface GroupEvaluation {
 }
 
 /**
- * Prints which resource group an engine with a file of the file-based manager chooses for a request (docs/resource-groups.md).
+ * Prints which resource group an engine chooses for a request (docs/resource-groups.md#which-group-takes-a-query).
+ * @param path a file of the engine's file-based manager, or a manifest of resource groups
  * @param description the request, from JSON
  * @returns exit code
  */
@@ -34,16 +35,15 @@ export async function evaluateGroups(
     io.stderr.write(`${path}: error: ${text.message}\n`);
     return exitCodes.failure;
   }
-  const { problems } = checkGroupsFileText(path, text);
-  for (const { line, column, message } of problems) {
-    io.stderr.write(`${path}:${line}:${column}: error: ${message}\n`);
+  const { file, problems } = groupsOfText(path, text);
+  for (const { line, column, rule, message } of problems) {
+    io.stderr.write(`${path}:${line}:${column}: error: ${rule === null ? '' : `${rule}: `}${message}\n`);
   }
   const checked = parseDescribedRequest(description);
   if (!checked.ok) {
     for (const { field, message } of checked.problems) io.stderr.write(`${requestPath}: error: ${field} ${message}\n`);
   }
-  if (problems.length > 0 || !checked.ok) return exitCodes.failure;
-  const file = JSON.parse(text) as GroupsFile;
+  if (file === null || !checked.ok) return exitCodes.failure;
   const names = productNames(options.product ?? productNamedIn(JSON.stringify(description)) ?? 'Engine');
   const request = offlineRequests(names, true)(checked.value);
   const user = request.user?.user ?? null;

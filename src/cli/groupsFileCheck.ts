@@ -1,5 +1,10 @@
+import { resourceKinds } from '../kinds/registry.ts';
+import { RESOURCE_GROUP_CONFIGURATION } from '../kinds/resourceGroupConfiguration/spec.ts';
 import { checkGroupsFile } from '../model/groupsFile/groupsFile.ts';
+import type { GroupsFile } from '../model/groupsFile/storedGroups.ts';
+import { type ManifestDocument, readManifests } from '../operator/sources/directory/manifestDocuments.ts';
 import type { Finding } from './manifestCheck.ts';
+import { holdsManifests } from './offlineRules.ts';
 import { SourceDocument } from './sourceDocument.ts';
 
 /** Whether a text is a file of the engine's file-based resource group manager, also one with mistakes. */
@@ -32,4 +37,47 @@ export function checkGroupsFileText(
     message: `${field} ${message}`,
   });
   return { problems: problems.map(placed), warnings: warnings.map(placed) };
+}
+
+/** Resource groups of a text; null: it has none, or mistakes. */
+export interface GroupsOfText {
+  readonly file: GroupsFile | null;
+  readonly problems: readonly Finding[];
+}
+
+/**
+ * Reads resource groups: a file of the engine's file-based manager, or manifests of which one is such a resource
+ * (docs/resource-groups.md#as-a-resource).
+ */
+export function groupsOfText(path: string, text: string): GroupsOfText {
+  if (!holdsManifests(text)) {
+    const { problems } = checkGroupsFileText(path, text);
+    return { file: problems.length === 0 ? (JSON.parse(text) as GroupsFile) : null, problems };
+  }
+  const documents = readManifests(text, 'default');
+  const ours = documents.filter(isOfGroups);
+  const [first, second] = ours;
+  const refused = (line: number, message: string): GroupsOfText => ({
+    file: null,
+    problems: [{ path, document: 1, rule: null, line, column: 1, message }],
+  });
+  // One that cannot be read may have been it.
+  const broken = first ?? documents.find(({ kind }) => kind === 'broken');
+  if (broken?.kind === 'broken') return refused(broken.problemLine, broken.message);
+  if (first === undefined) return refused(1, `none of the manifests is a ${RESOURCE_GROUP_CONFIGURATION}`);
+  if (second !== undefined) {
+    const message = `there are ${ours.length} resources of the kind ${RESOURCE_GROUP_CONFIGURATION}; give a file with the one that is meant`;
+    return refused(second.line, message);
+  }
+  const { key, spec } = first.manifest;
+  const source = new SourceDocument(text.slice(first.start, first.end), first.line);
+  const problems = resourceKinds.specProblems(key.kind, spec).map(({ field, message }) => ({
+    ...{ path, document: first.number, rule: key.name, ...source.placeOf(field) },
+    message: field === '' ? message : `${field} ${message}`,
+  }));
+  return { file: problems.length === 0 ? (spec as unknown as GroupsFile) : null, problems };
+}
+
+function isOfGroups(document: ManifestDocument): document is Extract<ManifestDocument, { readonly kind: 'resource' }> {
+  return document.kind === 'resource' && document.manifest.key.kind === RESOURCE_GROUP_CONFIGURATION;
 }

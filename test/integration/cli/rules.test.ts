@@ -421,6 +421,41 @@ describe('evaluate', () => {
       stderr: expect.stringContaining('selectors[0].group leads nowhere: there is no group "a"'),
     });
     expect((await run(['evaluate', '--request', request])).code).toBe(2);
+
+    // What is kept in Git: a resource, among others, as YAML or JSON.
+    const resource = (name: string, spec: object = groups) => ({
+      apiVersion: 'enginegateway.dev/v1',
+      kind: 'ResourceGroupConfiguration',
+      metadata: { name },
+      spec: { environment: 'production', ...spec },
+    });
+    const cluster = { apiVersion: 'v1', kind: 'Service', metadata: { name: 'a' } };
+    const yaml = file('groups.manifest.yaml', [cluster, resource('a')].map((each) => stringify(each)).join('---\n'));
+    const json = file('groups.manifest.json', JSON.stringify(resource('a')));
+    for (const manifest of [yaml, json]) {
+      expect(await run(['evaluate', '--resource-groups', manifest, '--request', insert])).toMatchObject({
+        code: 0,
+        stdout: expect.stringMatching(/^resource group etl \(selectors\[0] is the first that matches\)/),
+      });
+    }
+    const errors = async (name: string, ...documents: readonly object[]) => {
+      const manifest = file(name, documents.map((each) => stringify(each)).join('---\n'));
+      const { code, stdout, stderr } = await run(['evaluate', '--resource-groups', manifest, '--request', insert]);
+      expect([code, stdout]).toEqual([1, '']);
+      return stderr.replaceAll(`${folder}/`, '');
+    };
+    expect(await errors('two.yaml', resource('a'), resource('b'))).toMatch(
+      /^two\.yaml:\d+:1: error: there are 2 resources of the kind ResourceGroupConfiguration; give a file with the one that is meant\n$/,
+    );
+    expect(await errors('none.yaml', { ...resource('a'), kind: 'EngineCluster' })).toBe(
+      'none.yaml:1:1: error: none of the manifests is a ResourceGroupConfiguration\n',
+    );
+    expect(await errors('mistake.yaml', cluster, resource('a', { ...groups, selectors: [{ group: 'x' }] }))).toMatch(
+      /^mistake\.yaml:\d+:7: error: a: spec\.selectors\[0]\.group leads nowhere: there is no group "x"\n$/,
+    );
+    expect(await errors('unnamed.yaml', { ...resource('a'), metadata: { name: 'A b' } })).toMatch(
+      /^unnamed\.yaml:4:1: error: metadata\.name must be a Kubernetes name/,
+    );
   });
 
   test('shows the decision for a described request', async () => {
