@@ -1,7 +1,8 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { parse } from 'yaml';
 import { startSimulatedEngine } from '../../demo/simulatedEngine.ts';
 import { openPolicy } from '../../src/kinds/engineCluster/clusterPolicy.ts';
 import { GroupBindings } from '../../src/model/groupBindings.ts';
@@ -36,6 +37,51 @@ const discovery = (name: string, spec: object = {}): object => ({
     ...spec,
   },
 });
+
+/** A Service as the official Trino chart makes it for a release (trinodb/charts: service-coordinator.yaml, service-worker.yaml). */
+const ofChart = (release: string, component: 'coordinator' | 'worker', labels: object = {}, ports: object[] = []) => ({
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: {
+    name: component === 'worker' ? `${release}-trino-worker` : `${release}-trino`,
+    labels: {
+      'helm.sh/chart': 'trino-1.42.0',
+      'app.kubernetes.io/name': 'trino',
+      'app.kubernetes.io/instance': release,
+      'app.kubernetes.io/version': '480',
+      'app.kubernetes.io/managed-by': 'Helm',
+      ...labels,
+      'app.kubernetes.io/component': component,
+    },
+  },
+  spec: {
+    ...(component === 'worker' ? { clusterIP: 'None' } : {}),
+    ports: [{ name: 'http', port: 8080, targetPort: 'http', protocol: 'TCP' }, ...ports],
+  },
+});
+/**
+ * A Service of the Stackable operator for Trino, or of its operator for Listeners (stackabletech/trino-operator: service.rs,
+ * listener.rs; stackabletech/listener-operator: listener_controller.rs).
+ */
+const ofStackable = (name: string, port: object, labels: object) => ({
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: {
+    name,
+    labels: {
+      'app.kubernetes.io/name': 'trino',
+      'app.kubernetes.io/instance': name.split('-')[0],
+      'app.kubernetes.io/managed-by': 'trino.stackable.tech_trinocluster',
+      'app.kubernetes.io/version': '480-stackable0.0.0-dev',
+      'app.kubernetes.io/component': 'coordinator',
+      'stackable.tech/vendor': 'Stackable',
+      ...labels,
+    },
+  },
+  spec: { clusterIP: 'None', ports: [{ protocol: 'TCP', ...port }] },
+});
+const roleGroup = (name: string) => ({ 'app.kubernetes.io/role-group': name });
+const scraped = { 'prometheus.io/scrape': 'true' };
 
 describe.skipIf(!controlPlaneAvailable)('clusters that are made of Services, on a real API server', () => {
   let plane: ControlPlane;
@@ -113,6 +159,57 @@ describe.skipIf(!controlPlaneAvailable)('clusters that are made of Services, on 
     await remove('ecd', 'engines');
     await until(async () => expect(await rig.kubectl(['get', 'ec', '-o', 'name'])).toBe(''));
     await until(() => expect(routed(operator)).toEqual({}));
+  });
+
+  test('the samples make one cluster of each Trino of the chart and of Stackable, whatever Services it has', async () => {
+    const operator = await rig.startOperator();
+    for (const name of ['trino-chart', 'stackable']) {
+      await rig.apply('kubectl', parse(await readFile(`manifests/samples/discovery/${name}.yaml`, 'utf8')));
+    }
+    const https = { name: 'https', port: 8443 };
+    await rig.apply(
+      'kubectl',
+      ofChart('plain', 'coordinator'),
+      ofChart('plain', 'worker'),
+      ofChart('etl', 'coordinator', { 'routing-group': 'etl' }, [https, { name: 'jmx-exporter', port: 5556 }]),
+      ofChart('etl', 'worker', { 'routing-group': 'etl' }, [{ name: 'jmx-exporter', port: 5556 }]),
+      // As they are now: the Service of the Listener has the labels of its own operator on top.
+      ofStackable('now-coordinator-default-headless', https, roleGroup('default')),
+      ofStackable(
+        'now-coordinator-default-metrics',
+        { name: 'metrics', port: 8081 },
+        { ...roleGroup('default'), ...scraped },
+      ),
+      ofStackable('now-coordinator', https, { 'app.kubernetes.io/name': 'listener-operator' }),
+      ofStackable('now-worker-default-headless', https, {
+        ...{ ...roleGroup('default'), 'app.kubernetes.io/component': 'worker' },
+      }),
+      // As they were: that Service has the labels of the Listener alone, with a role group or without one.
+      ofStackable('before-coordinator-default-headless', { name: 'http', port: 8080 }, roleGroup('default')),
+      ofStackable('before-coordinator', { name: 'http', port: 8080 }, roleGroup('none')),
+      ofStackable('between-coordinator-default-headless', { name: 'http', port: 8080 }, roleGroup('default')),
+      ofStackable('between-coordinator', { name: 'http', port: 8080 }, {}),
+    );
+    const url = (service: string) => `http://${service}.${rig.namespace}.svc:8080`;
+    const named = (service: string) => `${rig.namespace}-${service}`;
+    await until(() =>
+      expect(routed(operator)).toEqual({
+        [named('plain-trino')]: url('plain-trino'),
+        [named('etl-trino')]: url('etl-trino'),
+        [named('now-coordinator-default-headless')]:
+          `https://now-coordinator-default-headless.${rig.namespace}.svc:8443`,
+        [named('before-coordinator-default-headless')]: url('before-coordinator-default-headless'),
+        [named('between-coordinator-default-headless')]: url('between-coordinator-default-headless'),
+      }),
+    );
+    expect(operator.table.current.clusters.get(named('etl-trino'))).toMatchObject({ routingGroup: 'etl' });
+    expect(operator.table.current.clusters.get(named('plain-trino'))).toMatchObject({ routingGroup: 'adhoc' });
+    await until(async () =>
+      expect([await condition('Discovered', 'trino-chart'), await condition('Discovered', 'stackable')]).toEqual([
+        'True Discovered 2 Services, 2 clusters',
+        'True Discovered 3 Services, 3 clusters',
+      ]),
+    );
   });
 
   test('what is not the discovery’s stays as it is, and what a Service must not do it does not', async () => {
