@@ -1,4 +1,5 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
@@ -46,16 +47,26 @@ const resource = (name: string, spec: object) =>
 
 describe.skipIf(!canBrowse)('the page of routing rules', () => {
   let rig: Rig;
+  let folder: string;
   beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'ui-rules-'));
+    const groupFile = join(folder, 'groups.txt');
+    await writeFile(groupFile, 'analysts:zoe\nstaff:zoe,ursula\n');
     rig = await startRig(
       {
         ...formAccess(),
         requestAnalyzerConfig: { analyzeRequest: true },
         queryHistory: { writeBeforeAnswer: true },
+        userGroups: { claimedUsers: ['header'], file: { path: groupFile } },
       },
       rules,
     );
     const resources = [
+      resource('no-contractors', {
+        priority: 4,
+        condition: 'engineRequestUser.isInGroup("contractors")',
+        deny: { message: 'not for contractors' },
+      }),
       resource('no-root', {
         priority: 5,
         condition: 'request.getHeader("X-Engine-User") == "root"',
@@ -65,7 +76,10 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
     ];
     await writeFile(join(rig.manifests, 'rules.yaml'), resources.join('---\n'));
   });
-  afterAll(async () => await rig?.[Symbol.asyncDispose]());
+  afterAll(async () => {
+    await rig?.[Symbol.asyncDispose]();
+    await rm(folder, { recursive: true });
+  });
 
   const open = async (user: string, colorScheme: 'light' | 'dark' = 'light') => {
     const window = await openWindow(`${rig.pages}/routing-rules`, { colorScheme });
@@ -104,7 +118,7 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
     await using window = await open('ada', scheme);
     const { page } = window;
     const row = (name: string) => page.getByRole('row').filter({ hasText: name });
-    await expect.poll(() => page.getByRole('row').count()).toBe(5);
+    await expect.poll(() => page.getByRole('row').count()).toBe(6);
     const names = await page.getByRole('row').evaluateAll((rows) => rows.map((each) => each.textContent ?? ''));
     expect(names.findIndex((text) => text.includes('etl'))).toBeLessThan(
       names.findIndex((text) => text.includes('no-root')),
@@ -161,6 +175,31 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
     await page.getByRole('button', { name: 'Where would it go?' }).click();
     await page.getByText('no-root: not as root').waitFor();
     expect(window.defects).toEqual([]);
+  });
+
+  test('groups of a user are shown with where they come from, and others are tried in their place', async () => {
+    await using window = await open('ada');
+    const { page } = window;
+    const ask = () => page.getByRole('button', { name: 'Where would it go?' }).click();
+    const said = page.getByText(/^Groups: /);
+    await page.getByLabel('User', { exact: true }).fill('zoe');
+    await ask();
+    await page.getByText('Groups: analysts, staff (file)').waitFor();
+    await expectSound(window);
+    await page.getByLabel('Groups of the user').fill('staff, contractors');
+    await ask();
+    await page.getByText('Groups: staff, contractors (as given)').waitFor();
+    await page.getByText('no-contractors: not for contractors').waitFor();
+    await page.getByLabel('Groups of the user').fill('');
+    await page.getByLabel('User', { exact: true }).fill('ann');
+    await ask();
+    await expect.poll(() => said.textContent()).toBe('Groups: none (file)');
+    expect(window.defects).toEqual([]);
+
+    await using other = await open('ursula');
+    expect(await other.page.getByLabel('Groups of the user').count()).toBe(0);
+    await other.page.getByRole('button', { name: 'Where would it go?' }).click();
+    await other.page.getByText('Groups: staff (file)').waitFor();
   });
 
   test('a rule of a resource is suspended; one that changed meanwhile is not overwritten', async () => {

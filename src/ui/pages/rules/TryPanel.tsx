@@ -23,6 +23,7 @@ export function TryPanel({ draft }: TryPanelProps) {
   // Others than administrators have requests of their own explained.
   const isAdmin = session.user.roles.includes('ADMIN');
   const [user, setUser] = useState(isAdmin ? '' : session.user.userName);
+  const [groups, setGroups] = useState('');
   const [headers, setHeaders] = useState('');
   const [sql, setSql] = useState('SELECT 1');
   const heading = useId();
@@ -30,7 +31,7 @@ export function TryPanel({ draft }: TryPanelProps) {
     mutationFn: () => {
       const rule = draft === undefined ? {} : { rule: draft() };
       return call<Explanation>('/api/explain', {
-        body: { ...describedRequest({ method, path, user, headers, sql }), ...rule },
+        body: { ...describedRequest({ method, path, user, groups, headers, sql }), ...rule },
       });
     },
   });
@@ -59,6 +60,14 @@ export function TryPanel({ draft }: TryPanelProps) {
               readOnly={!isAdmin}
               onChange={(event) => setUser(event.currentTarget.value)}
             />
+            {isAdmin && (
+              <TextInput
+                label="Groups of the user"
+                placeholder="with commas; as the sources say"
+                value={groups}
+                onChange={(event) => setGroups(event.currentTarget.value)}
+              />
+            )}
           </div>
           <Textarea
             label="Headers"
@@ -98,6 +107,11 @@ function Answer({ explanation }: { readonly explanation: Explanation }) {
         {request.query !== null && ` · ${request.query.queryType}`}
         {tables.length > 0 && ` of ${tables.join(', ')}`}
       </Text>
+      {request.groups !== null && (
+        <Text size="sm" className={classes.what ?? ''}>
+          Groups: {request.groups.length === 0 ? 'none' : request.groups.map(saidOf).join('; ')}
+        </Text>
+      )}
       {rules.length > 0 && <RuleTrace rules={rules} />}
       <ul className={classes.clusters} aria-label="Clusters considered">
         {clusters.map(({ cluster, taken, reason }) => (
@@ -109,4 +123,12 @@ function Answer({ explanation }: { readonly explanation: Explanation }) {
       </ul>
     </Stack>
   );
+}
+
+type SaidOfGroups = NonNullable<Explanation['request']['groups']>[number];
+
+/** What a source of groups says, in words. */
+function saidOf({ source, groups, note }: SaidOfGroups): string {
+  const said = `${groups.length === 0 ? 'none' : groups.join(', ')} (${source === 'described' ? 'as given' : source})`;
+  return note === undefined ? said : `${said}: ${note}`;
 }

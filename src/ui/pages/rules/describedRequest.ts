@@ -1,26 +1,32 @@
+import { listed } from '../../components/listed.ts';
+
 /** A request as it stands in the fields of the panel. */
 export interface RequestFields {
   readonly method: string;
   readonly path: string;
   readonly user: string;
+  /** Names with commas; none: those that the sources of groups know. */
+  readonly groups: string;
   /** `Name: value` lines. */
   readonly headers: string;
   readonly sql: string;
 }
 
 /** The body of `POST /api/explain`; lines without a colon are headers without a value. */
-export function describedRequest({ method, path, user, headers, sql }: RequestFields): Record<string, unknown> {
+export function describedRequest({ method, path, user, groups, headers, sql }: RequestFields): Record<string, unknown> {
   const lines = new Map<string, string[]>();
   for (const line of headers.split('\n')) {
     const [name = '', ...value] = line.split(':');
     if (name.trim() === '') continue;
     lines.set(name.trim(), [...(lines.get(name.trim()) ?? []), value.join(':').trim()]);
   }
+  const named = listed(groups);
   return {
     method: method.trim(),
     path: path.trim(),
     headers: Object.fromEntries(lines),
     ...(user.trim() === '' ? {} : { user: user.trim(), mapUser: true }),
+    ...(named.length === 0 ? {} : { groups: named }),
     ...(sql === '' ? {} : { body: sql }),
   };
 }

@@ -1,0 +1,7 @@
+/** Names that a field holds, with commas between them. */
+export function listed(text: string): readonly string[] {
+  return text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '');
+}
