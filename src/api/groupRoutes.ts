@@ -10,7 +10,7 @@ import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { GroupDetails, GroupState } from './answers/limits.ts';
 import { countsOf, declaredState } from './limitAnswers.ts';
 import { DeletedVersion, sentSpec, sentVersion, Version } from './limitBodies.ts';
-import { notModified, revalidate, VersionedAnswer, VersionedAnswers } from './revalidation.ts';
+import { notModified, revalidate, VersionedAnswer } from './revalidation.ts';
 import { answer, emptyWriteAnswers, errorAnswers, Force, reference, writeAnswers } from './schemas.ts';
 import { auditedLimitChange } from './writes/auditedLimits.ts';
 import { apiFamily, writeContext } from './writes/writeFamily.ts';
@@ -25,8 +25,6 @@ export interface GroupRoutes {
 }
 
 const tags = ['routing groups'];
-/** Groups whose details are kept: those that pages show. */
-const MAX_DETAILS = 64;
 const { name: _name, gatewayClassName: _class, ...fields } = RoutingGroupSpec.properties;
 const GroupUpdate = Type.Object(
   { ...fields, ...Version },
@@ -53,13 +51,6 @@ export async function groupRoutes(app: FastifyInstance, options: GroupRoutes): P
     const group = limits.group(name);
     return group === null ? null : groupState(group);
   };
-  const details = new VersionedAnswers(MAX_DETAILS);
-  const detailsOf = (name: string): GroupDetails => {
-    const group = state(name);
-    if (group === null) throw noGroup(name);
-    const withoutTakers = newQueriesWithout(table.current, name, defaultGroup());
-    return { ...group, isDefault: name === defaultGroup(), withoutTakers };
-  };
 
   app.get(
     '/api/groups',
@@ -81,15 +72,16 @@ export async function groupRoutes(app: FastifyInstance, options: GroupRoutes): P
       schema: {
         tags,
         summary: 'A routing group with its clusters, limits and queue',
-        description: 'Carries an ETag.',
         params: GroupInPath,
         response: { 200: answer('The group.', reference(GroupDetails)), ...notModified, ...errorAnswers(400, 404) },
       },
     },
     (request, reply) => {
       const name = groupInPath(request);
-      const parts = [limits.version(), table.current.admission, defaultGroup()];
-      return details.send(reply, name, parts, () => detailsOf(name));
+      const group = state(name);
+      if (group === null) throw noGroup(name);
+      const withoutTakers = newQueriesWithout(table.current, name, defaultGroup());
+      return reply.send({ ...group, isDefault: name === defaultGroup(), withoutTakers } satisfies GroupDetails);
     },
   );
 

@@ -140,8 +140,11 @@ const MAX_KEPT_TEXT = 1_000_000;
  * @param mostMs older ones are not given in any case
  */
 export function acceptedAge({ headers }: FastifyRequest, mostMs: number): number {
-  const [, seconds] = /(?:^|[\s,])max-age=(\d{1,9})(?:$|[\s,])/i.exec(headers['cache-control'] ?? '') ?? [];
-  return seconds === undefined ? 0 : Math.min(Number(seconds) * 1_000, mostMs);
+  const directives = headers['cache-control'] ?? '';
+  const [, seconds] = /(?:^|[\s,])max-age=(\d{1,9})(?:$|[\s,])/i.exec(directives) ?? [];
+  return seconds === undefined || /no-(?:cache|store)/i.test(directives)
+    ? 0
+    : Math.min(Number(seconds) * 1_000, mostMs);
 }
 
 /**
