@@ -95,7 +95,7 @@ test('figures and lists are kept for callers who take older ones, and for nobody
   expect((await ask('ada', '/api/queries?after=x', old)).status).toBe(400);
 });
 
-test('what a cluster and a routing group are is answered from what is kept until it changes', async () => {
+test('details of a cluster and a routing group have one version until something of them changes', async () => {
   const paths = ['/api/clusters/one', '/api/clusters/two', '/api/groups/adhoc'];
   const versions = () => Promise.all(paths.map(async (path) => (await ask('ada', path)).etag ?? ''));
   const before = await versions();
