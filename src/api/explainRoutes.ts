@@ -118,7 +118,11 @@ export async function explainRoutes(
         : null;
       if (record === null || !(await maySee(request.caller, record)))
         throw new GatewayError('EG_NOT_FOUND', `There is no query ${queryId.slice(0, 100)} in the history.`);
-      return reply.send(await routedQuery(record, row, queued, outcome));
+      const query = await routedQuery(record, row, queued, outcome);
+      // What rules say is for those who may list them.
+      const maySeeConditions =
+        query.decision?.conditions === undefined || (await callerOf(request).permits(explainAll));
+      return reply.send(maySeeConditions ? query : withoutConditions(query));
     },
   );
 }
@@ -167,8 +171,15 @@ async function routedQuery(
     created: new Date(created).toISOString(),
     queuedAs,
     decision,
+    rule: decision?.rule ?? outcome?.rule ?? null,
     outcome: outcomeAnswer(outcome),
   };
+}
+
+function withoutConditions({ decision, ...query }: RoutedQuery): RoutedQuery {
+  if (decision === null) return { ...query, decision };
+  const { conditions: _conditions, ...rest } = decision;
+  return { ...query, decision: rest };
 }
 
 /**
@@ -220,6 +231,7 @@ const identityHeaders: ReadonlySet<string> = new Set([
 ]);
 
 function readDecision(text: string): QueryDecision {
-  const { rules, ...decision } = JSON.parse(text) as StoredDecision;
+  // Pages and programs know further values of `decidedBy` as texts.
+  const { rules, ...decision } = JSON.parse(text) as StoredDecision & Pick<QueryDecision, 'decidedBy'>;
   return rules === undefined ? decision : { ...decision, rules: readTrace(rules) };
 }

@@ -45,7 +45,7 @@ async function* json(list: QueryList, filter: QueryListFilter): AsyncGenerator<s
   yield separator === '[' ? '[]\n' : ']\n';
 }
 
-const ofQuery = ['queryId', 'created', 'user', 'source', 'routingGroup', 'cluster'] as const;
+const ofQuery = ['queryId', 'created', 'user', 'source', 'routingGroup', 'cluster', 'rule'] as const;
 const ofOutcome = [
   ...(['state', 'errorName', 'errorType', 'errorCode', 'errorMessage', 'elapsedMillis', 'queuedMillis'] as const),
   ...(['gatewayQueuedMillis', 'cpuMillis', 'processedRows', 'processedBytes', 'peakMemoryBytes'] as const),

@@ -1,7 +1,8 @@
 import type { NameMapping } from '../model/requestUser.ts';
-import type { RuleTrace } from '../rules/decision.ts';
+import type { ReadCondition, RuleTrace } from '../rules/decision.ts';
 import type { StoredTrace } from '../rules/storedTrace.ts';
 import type { ExternalAnswer, GroupDecision } from './groupDecision.ts';
+import type { RefusalReason } from './refusal.ts';
 
 /** A cluster that was tried before the one that took the query. */
 export interface FailedAttempt {
@@ -44,13 +45,20 @@ export interface StoredGroups {
 
 /** How a query was routed. */
 export interface QueryDecision {
+  /** Empty where the query was refused before one was decided. */
   readonly group: string;
+  /** Of a query that was refused before its group was decided: what refused it. */
   readonly decidedBy: GroupDecision['decidedBy'];
+  /** Rule that decided; of a query that was refused before its group was decided: the rule that refused it. */
   readonly rule?: string;
+  /** Why the gateway refused it; absent where it did not. */
+  readonly refused?: RefusalReason;
+  /** Of a query that a rule refused: the rule's condition, with what it read as far as it is no secret. */
+  readonly conditions?: readonly ReadCondition[];
   readonly external?: StoredExternalAnswer;
   /** Cluster that a rule chose. */
   readonly pinned?: string;
-  /** Cluster that took it. */
+  /** Cluster that took it; empty where none did. */
   readonly cluster: string;
   /** Another group served in place of the chosen one: one of its fallbacks, or the default group. */
   readonly fallback?: boolean;
@@ -72,6 +80,8 @@ export interface QueryDecision {
 }
 
 /** The same as it is kept with the query in the history. */
-export interface StoredDecision extends Omit<QueryDecision, 'rules'> {
+export interface StoredDecision extends Omit<QueryDecision, 'rules' | 'decidedBy'> {
+  /** `userMapping`: it refused the query, and no router was asked. */
+  readonly decidedBy: QueryDecision['decidedBy'] | 'userMapping';
   readonly rules?: StoredTrace;
 }

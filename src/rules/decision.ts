@@ -90,3 +90,18 @@ export interface RuleSet {
 export interface RuleCondition extends Pick<RuleTrace, 'rule' | 'origin'> {
   readonly condition: string;
 }
+
+/** Something that a condition reads of a request, with its value. */
+export interface ReadValue {
+  /** As in the condition, e.g. `request.getHeader("X-Engine-Source")`. */
+  readonly expression: string;
+  /** Text in quotes, `null`, a number, true or false, a list; cut at 200 characters. */
+  readonly value: string;
+  /** Where the value is from, e.g. `header:x-engine-source`, `user`, `queryType`; null where that is not known. */
+  readonly source: string | null;
+}
+
+/** A rule's condition with what it read of a request. */
+export interface ReadCondition extends RuleCondition {
+  readonly values: readonly ReadValue[];
+}

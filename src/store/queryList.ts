@@ -39,6 +39,8 @@ export interface ListedOutcome {
   readonly routingGroup: string | null;
   /** Registry name; null where no cluster took it. */
   readonly cluster: string | null;
+  /** Rule that decided its group or refused it; null for none, and while it has no row of an outcome. */
+  readonly rule: string | null;
   /** Milliseconds since 1970. */
   readonly created: number;
   /** Null: it goes on, or nobody saw its end. */
@@ -243,6 +245,7 @@ function listed(row: Row): ListedOutcome {
     source: text('source'),
     routingGroup: text('routing_group'),
     cluster: cluster === '' ? null : cluster,
+    rule: outcome?.rule ?? null,
     created: Number(row.created ?? 0),
     outcome: outcome === null || outcome.state === RUNNING ? null : outcome,
   };

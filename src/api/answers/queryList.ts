@@ -14,6 +14,10 @@ export const ListedQuery = Type.Object({
   source: nullable(Type.String()),
   routingGroup: nullable(Type.String()),
   cluster: nullable(Type.String(), 'Null: no cluster took it.'),
+  rule: nullable(
+    Type.String(),
+    'Rule that decided its routing group, or that denied or refused it. Null: none did, or the query began within the last seconds.',
+  ),
   queryText: Type.String({ description: `Start of the statement, up to ${LISTED_TEXT} characters.` }),
   outcome: nullable(reference(QueryOutcome), 'Null: it runs, or nobody saw its end.'),
 });

@@ -118,7 +118,11 @@ export const RoutedQuery = Type.Object({
   ),
   decision: nullable(
     Type.Unsafe<QueryDecision>(Type.Record(Type.String(), Type.Unknown())),
-    'How it was routed: group, rule, what rules did. Null for queries of a gateway that ran before, and until a cluster has the query.',
+    'How it was routed: group, rule, what rules did (docs/rest-api.md#decisions). Of a query that was refused before its group was decided `group` is empty, `refused` says why, `conditions` (for callers who may list rules) what the rule read. Null for queries of a gateway that ran before, and until a cluster has the query.',
+  ),
+  rule: nullable(
+    Type.String(),
+    'Rule that decided its routing group, or that denied or refused it. Null: none did, or no cluster has it yet.',
   ),
   outcome: nullable(reference(QueryOutcome), 'How it ended; null while it runs, and where nobody saw its end.'),
 });

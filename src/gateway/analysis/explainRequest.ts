@@ -16,8 +16,8 @@ import type { HasRoom } from '../../routing/takers.ts';
 import { transactionIdOf } from '../../routing/transactionId.ts';
 import { userRefusal } from '../../routing/userRefusal.ts';
 import { placedText, type RuleDraft } from '../../rules/compile/ruleDraft.ts';
-import { type ReadValue, readValues } from '../../rules/decide/readValues.ts';
-import type { RuleCondition, RuleRequest, RuleSet, RuleTrace } from '../../rules/decision.ts';
+import { readValues } from '../../rules/decide/readValues.ts';
+import type { ReadCondition, RuleRequest, RuleSet, RuleTrace } from '../../rules/decision.ts';
 import type { RuleCompiler, TriedRule } from '../../rules/ruleCompiler.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import {
@@ -28,11 +28,6 @@ import {
   describedUser,
   isDescribedSubmission,
 } from './describedRequest.ts';
-
-/** A rule's condition with what it read of a request. */
-export interface ReadCondition extends RuleCondition {
-  readonly values: readonly ReadValue[];
-}
 
 /** What a request would come to, and what was seen of it. */
 export interface ExplainedRequest extends RoutingExplanation {

@@ -2,6 +2,7 @@ import type { Membership } from '../../model/membership.ts';
 import type { NameMapping } from '../../model/requestUser.ts';
 import type { ChoiceStep } from '../../routing/choiceSteps.ts';
 import type { ExternalAnswer, GroupDecision } from '../../routing/groupDecision.ts';
+import type { RefusalReason } from '../../routing/refusal.ts';
 import type {
   FailedAttempt,
   StoredDecision,
@@ -9,6 +10,7 @@ import type {
   StoredGroups,
   StoredRequest,
 } from '../../routing/storedDecision.ts';
+import type { ReadCondition } from '../../rules/decision.ts';
 
 /** How a query got to its cluster, beside the decision. */
 export interface WayToCluster {
@@ -23,6 +25,10 @@ export interface WayToCluster {
   readonly admission?: string | null;
   /** The gateway's own id under which it waited; left out where it did not. */
   readonly queuedAs?: string;
+  /** Why the gateway refused it; left out where it did not. */
+  readonly refused?: RefusalReason;
+  /** The condition of a rule that refused it; left out where none did. */
+  readonly conditions?: readonly ReadCondition[];
   /** What is kept of its request. */
   readonly request?: StoredRequest;
   /** Groups of its user; left out where no source of groups is configured. */
@@ -31,6 +37,11 @@ export interface WayToCluster {
   readonly mapping?: NameMapping | undefined;
 }
 
+/** A decision, or what is known of a query that was refused before there was one. */
+export type KeptDecision =
+  | GroupDecision
+  | (Omit<GroupDecision, 'decidedBy' | 'onUnavailable'> & Pick<StoredDecision, 'decidedBy'>);
+
 /** Groups of one source that are kept. */
 const MOST_KEPT_GROUPS = 64;
 
@@ -38,13 +49,16 @@ const MOST_KEPT_GROUPS = 64;
  * A decision as it is kept with the query: `StoredDecision` as JSON. What the rules did is put in as a text that decisions by
  * the same values share.
  */
-export function decisionText(decision: GroupDecision, way: WayToCluster): string {
+export function decisionText(decision: KeptDecision, way: WayToCluster): string {
   const { cluster, fallback, steps, attempts, admission = null, queuedAs, request, membership, mapping } = way;
+  const { refused, conditions = [] } = way;
   const { stored } = decision.trace;
   const rest = JSON.stringify({
     group: decision.group,
     decidedBy: decision.decidedBy,
     ...(decision.rule === null ? {} : { rule: decision.rule }),
+    ...(refused === undefined ? {} : { refused }),
+    ...(conditions.length === 0 ? {} : { conditions }),
     ...(decision.external === undefined ? {} : { external: storedAnswer(decision.external) }),
     ...(decision.cluster === null ? {} : { pinned: decision.cluster }),
     cluster,

@@ -6,8 +6,10 @@ import type { RequestUser } from '../../model/requestUser.ts';
 import { type ChoiceStep, stepsText } from '../../routing/choiceSteps.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import { type Refusal, refusalError } from '../../routing/refusal.ts';
+import type { UndecidedRouting } from '../../routing/routers/routerChain.ts';
 import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
 import type { FailedAttempt, StoredRequest } from '../../routing/storedDecision.ts';
+import { noTrace, type ReadCondition } from '../../rules/decision.ts';
 import type { HistoryWriter } from '../../store/store.ts';
 import { queryGroups } from '../analysis/membership.ts';
 import type { BodyStart } from '../bodies/body.ts';
@@ -15,7 +17,7 @@ import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
 import type { QueryFacts, QueryOutcomes } from '../outcomes/queryOutcomes.ts';
 import type { RefusalIds } from '../outcomes/refusalIds.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
-import { decisionText } from './decisionText.ts';
+import { decisionText, type KeptDecision } from './decisionText.ts';
 import { RequestFacts } from './requestFacts.ts';
 import { type Submission, waitNote } from './submission.ts';
 
@@ -42,6 +44,18 @@ export interface SubmissionEnd {
   readonly queued: boolean;
   /** Of the client's answer; 0 when the client went away. */
   readonly status: number;
+}
+
+/** A submission that was refused before its routing group was decided. */
+export interface UndecidedSubmission {
+  readonly user: RequestUser;
+  readonly body: BodyStart;
+  /** Rule that refused it; null for none. */
+  readonly rule: string | null;
+  /** What its routers found; null where none was asked, as the user mapping refused it. */
+  readonly undecided: UndecidedRouting | null;
+  /** The condition of that rule with what it read; empty for none. Asked only where it is kept. */
+  readonly conditions: () => readonly ReadCondition[];
 }
 
 /** What history and log lines of queries are written with. */
@@ -138,6 +152,7 @@ export class QueryRecorder {
     const { decision, cluster, fallback, steps, attempts } = route;
     const way = {
       ...{ cluster: cluster?.name ?? '', fallback, steps, attempts, admission: waitNote(submission) },
+      refused: refusal.reason,
       request: this.#factsOf(proxied, submission),
       membership: submission.user.membership,
       mapping: submission.user.mapping,
@@ -155,21 +170,32 @@ export class QueryRecorder {
 
   /**
    * Keeps and logs a submission that the routers refused: by a rule that denies it, or as they could not decide.
-   * @param rule that denied it; null for none
    * @returns the refusal, with the id under which it is kept
    */
   recordUndecided(
     refusal: Refusal,
     proxied: ProxiedRequest,
-    { user, body, rule }: { readonly user: RequestUser; readonly body: BodyStart; readonly rule: string | null },
+    { user, body, rule, undecided, conditions }: UndecidedSubmission,
   ): Refusal {
     const isDenied = refusal.reason === 'denied';
     if (isDenied) this.#logDenied(proxied, user, rule);
     const error = refusalError(refusal.reason);
     if (error === null) return refusal;
-    const { refusalIds, outcomes } = this.#dependencies;
+    const { refusalIds, outcomes, settings } = this.#dependencies;
     const queryId = refusalIds.next();
     const source = this.#sourceOf(proxied) ?? null;
+    const decision: KeptDecision = {
+      ...{ group: '', cluster: null, rule, decidedBy: 'userMapping', trace: noTrace },
+      ...undecided,
+    };
+    const way = {
+      ...{ cluster: '', fallback: false, steps: null, attempts: null },
+      refused: refusal.reason,
+      conditions: settings().historyEnabled ? conditions() : [],
+      request: this.#factsOf(proxied, { body }),
+      membership: user.membership,
+      mapping: user.mapping,
+    };
     outcomes.refuse({
       queryId,
       state: isDenied ? 'DENIED' : 'REFUSED',
@@ -178,7 +204,7 @@ export class QueryRecorder {
         ...queryGroups(user),
       },
       queryText: body.text,
-      decision: null,
+      decision: decisionText(decision, way),
       error: { ...error, message: refusal.message },
     });
     return { ...refusal, queryId };
@@ -232,7 +258,7 @@ export class QueryRecorder {
     );
   }
 
-  #factsOf({ request, target }: ProxiedRequest, { body }: Submission): StoredRequest {
+  #factsOf({ request, target }: ProxiedRequest, { body }: Pick<Submission, 'body'>): StoredRequest {
     const { path, query } = target;
     return this.#facts.of({ headers: request.rawHeaders, path, query, body }, this.#dependencies.table.current.rules);
   }

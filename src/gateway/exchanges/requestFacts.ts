@@ -29,6 +29,11 @@ const keysByNames = new WeakMap<ProductNames, readonly string[]>();
 const SECRET =
   /auth|cookie|credential|passw|secret|token|signature|assertion|api-?key|private|jwt|session-?id|ssl|client-cert|prepared-statement/;
 
+/** Whether a header may hold a secret. @param name in lower case */
+export function isSecretHeader(name: string): boolean {
+  return SECRET.test(name);
+}
+
 /** What is looked at of a request. */
 export interface SeenRequest {
   readonly headers: RawHeaders;
@@ -85,7 +90,7 @@ export class RequestFacts {
     let names = this.#ofRules.get(rules);
     if (names === undefined) {
       names = (rules.headers ?? [])
-        .filter((name) => name.length <= LONGEST_VALUE && !SECRET.test(name) && !this.#ofProtocol.includes(name))
+        .filter((name) => name.length <= LONGEST_VALUE && !isSecretHeader(name) && !this.#ofProtocol.includes(name))
         .slice(0, MOST_OF_RULES);
       this.#ofRules.set(rules, names);
     }

@@ -64,6 +64,7 @@ export class QueuedEnds {
       queryText: body.toString('utf8'),
       decision: decisionText(decision, {
         ...{ cluster: '', fallback: false, steps: null, attempts: null, queuedAs: id },
+        ...(typeof end === 'string' ? {} : { refused: end.reason }),
         membership: user.membership,
         mapping: user.mapping,
       }),

@@ -80,8 +80,14 @@ class QueryReplay {
     if (rules?.rejected != null) return { kind: 'refused', name: null };
     const { decision, row } = query;
     if (decision?.decidedBy === 'transaction' || isKill(query)) return { kind: 'bound', name: null };
-    // The service's answer does not depend on rules.
-    if (this.#isExternal) return { kind: 'group', name: decision?.group ?? row.routingGroup };
+    // The user mapping and the service refuse whatever rules say.
+    if (decision?.refused === 'user_mapping' || decision?.refused === 'external_errors')
+      return { kind: 'refused', name: null };
+    // The service's answer does not depend on rules; where they denied the query, it was not asked.
+    if (this.#isExternal) {
+      const name = decision?.group || row.routingGroup;
+      return name === null || name === '' ? uncertain : { kind: 'group', name };
+    }
     if (rules?.cluster != null) return { kind: 'cluster', name: rules.cluster };
     const { defaultGroup } = this.#context.settings;
     if (rules?.routingGroup != null && rules.routingGroup !== '') return { kind: 'group', name: rules.routingGroup };

@@ -1,10 +1,13 @@
 import type { ProductNames } from '../../model/names.ts';
-import type { Routed, RouterChain } from '../../routing/routers/routerChain.ts';
+import type { Refusal } from '../../routing/refusal.ts';
+import type { Routed, RouterChain, UndecidedRouting } from '../../routing/routers/routerChain.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import { userRefusal } from '../../routing/userRefusal.ts';
+import type { ReadCondition } from '../../rules/decision.ts';
 import { mayKillQuery } from '../analysis/killQuery.ts';
 import type { Analysis, RequestAnalyzer } from '../analysis/requestAnalyzer.ts';
 import type { BodyStart } from '../bodies/body.ts';
+import { conditionsOf } from '../exchanges/refusingRule.ts';
 import type { RequestHeaders } from '../headers/requestHeaders.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { noteUser } from './mappedRequests.ts';
@@ -12,9 +15,18 @@ import { ProxiedRuleRequest } from './proxiedRuleRequest.ts';
 import type { RequestSteps } from './requestSteps.ts';
 
 /** What became of a submission: a decision, or the refusal of the routers or of the user mapping. */
-export type RoutedSubmission =
-  | Extract<Routed, { readonly refusal: null }>
-  | Pick<Exclude<Routed, { readonly refusal: null }>, 'refusal' | 'rule'>;
+export type RoutedSubmission = Extract<Routed, { readonly refusal: null }> | RefusedRouting;
+
+/** A submission that was refused before its group was decided. */
+interface RefusedRouting {
+  readonly refusal: Refusal;
+  /** Rule that refuses; null where it is no rule. */
+  readonly rule: string | null;
+  /** Null: no router was asked, as the user mapping refused it. */
+  readonly undecided: UndecidedRouting | null;
+  /** The condition of that rule with what it read; empty for none. */
+  readonly conditions: () => readonly ReadCondition[];
+}
 
 /** Takes a submission that was routed, with what is known of it. */
 type TakeSubmission = (routed: RoutedSubmission, analysis: Analysis) => void;
@@ -51,14 +63,18 @@ export class RequestRouting {
     if (this.#needsAnalysis(proxied, whole, current)) {
       steps.settle(proxied, analyzer.analyze(proxied.request, whole, true), (analysis) =>
         this.#admit(proxied, analysis, next, () =>
-          this.#decide(proxied, current, analysis, body, (routed) => next(routed, analysis)),
+          this.#decide(proxied, current, analysis, body, (routed, request) =>
+            next(this.#withCondition(routed, request, current), analysis),
+          ),
         ),
       );
     } else {
       steps.settle(proxied, analyzer.user(proxied.request), (user) => {
         const analysis = { user, queryProperties: null };
         this.#admit(proxied, analysis, next, () =>
-          this.#decide(proxied, current, null, body, (routed) => next(routed, analysis)),
+          this.#decide(proxied, current, null, body, (routed, request) =>
+            next(this.#withCondition(routed, request, current), analysis),
+          ),
         );
       });
     }
@@ -68,7 +84,7 @@ export class RequestRouting {
   #admit(proxied: ProxiedRequest, analysis: Analysis, refuse: TakeSubmission, goOn: () => void): void {
     const refusal = userRefusal(analysis.user);
     if (refusal !== null) {
-      refuse({ refusal, rule: null }, analysis);
+      refuse({ refusal, rule: null, undecided: null, conditions: () => [] }, analysis);
       return;
     }
     noteUser(proxied, analysis.user);
@@ -89,16 +105,23 @@ export class RequestRouting {
     return whole !== null && mayKillQuery(whole.text, request, this.#preparedHeader);
   }
 
+  #withCondition(routed: Routed, request: ProxiedRuleRequest, { rules }: RoutingTable): RoutedSubmission {
+    if (routed.refusal === null) return routed;
+    const { refusal, rule, undecided } = routed;
+    const { names } = this.#dependencies;
+    return { refusal, rule, undecided, conditions: () => conditionsOf(rule, rules, request, names) };
+  }
+
   /** @param analysis null where the request was not analysed */
   #decide(
     proxied: ProxiedRequest,
     table: RoutingTable,
     analysis: Analysis | null,
     body: BodyStart | null,
-    next: (routed: Routed) => void,
+    next: (routed: Routed, request: ProxiedRuleRequest) => void,
   ): void {
     const { clients, routers, steps } = this.#dependencies;
     const request = new ProxiedRuleRequest(proxied, analysis, body, clients);
-    steps.settle(proxied, routers.decide(request, table, proxied.trace), next);
+    steps.settle(proxied, routers.decide(request, table, proxied.trace), (routed) => next(routed, request));
   }
 }

@@ -92,9 +92,9 @@ export class Submissions {
   /** The routers have decided: refuses the query, or binds it to a cluster where only one can take it. */
   #take(proxied: ProxiedRequest, body: BodyStart, routed: RoutedSubmission, { user, queryProperties }: Analysis): void {
     if (routed.refusal !== null) {
-      const { refusal, rule } = routed;
+      const { refusal, rule, undecided, conditions } = routed;
       const { answers, recorder } = this.#dependencies;
-      answers.refuse(proxied, recorder.recordUndecided(refusal, proxied, { user, body, rule }));
+      answers.refuse(proxied, recorder.recordUndecided(refusal, proxied, { user, body, rule, undecided, conditions }));
       return;
     }
     const submission = { body, user, decision: routed.decision, about: null, transaction: null, slots: null };

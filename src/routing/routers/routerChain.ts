@@ -1,5 +1,5 @@
-import { noTrace, type RuleRequest } from '../../rules/decision.ts';
-import type { GroupDecision } from '../groupDecision.ts';
+import { type DecisionTrace, noTrace, type RuleRequest } from '../../rules/decision.ts';
+import type { ExternalAnswer, GroupDecision } from '../groupDecision.ts';
 import type { Refusal } from '../refusal.ts';
 import type { RoutingTable } from '../routingTable.ts';
 import type { GroupAnswer, Router, RouterAnswer, RouterFindings } from './router.ts';
@@ -10,6 +10,14 @@ export interface RoutedDecision extends GroupDecision {
   readonly decidedBy: RouterName;
 }
 
+/** What is known of a request that a router refused: no group was decided. */
+export interface UndecidedRouting {
+  /** The router that refused it. */
+  readonly decidedBy: RouterName;
+  readonly trace: DecisionTrace;
+  readonly external?: ExternalAnswer;
+}
+
 /** What the chain made of a request. */
 export type Routed =
   | { readonly refusal: null; readonly decision: RoutedDecision }
@@ -17,6 +25,7 @@ export type Routed =
       readonly refusal: Refusal;
       /** Rule that refuses; null where it is no rule. */
       readonly rule: string | null;
+      readonly undecided: UndecidedRouting;
       /** Where it would go without the refusal: asks the routers that are left, for explanations. */
       readonly otherwise: () => Routed | Promise<Routed>;
     };
@@ -84,7 +93,9 @@ export class RouterChain {
   ): Routed | Promise<Routed> {
     if (answer.says === 'refusal') {
       const { refusal, rule, instead } = answer;
-      return { refusal, rule, otherwise: () => this.#take(index, name, instead, question, before) };
+      const { trace = noTrace, external } = join(before, instead.findings) ?? {};
+      const undecided = { decidedBy: name, trace, ...(external === undefined ? {} : { external }) };
+      return { refusal, rule, undecided, otherwise: () => this.#take(index, name, instead, question, before) };
     }
     const findings = join(before, answer.findings);
     if (answer.says === 'group') return decidedBy(name, answer, findings);

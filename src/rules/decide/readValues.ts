@@ -1,6 +1,6 @@
 import { literalText } from '../compile/requestExpressions.ts';
 import { headerSource } from '../compile/requestValues.ts';
-import type { RuleRequest } from '../decision.ts';
+import type { ReadValue, RuleRequest } from '../decision.ts';
 import { Evaluation, EvaluationError, systemSources } from '../evaluation.ts';
 import type { Expression, Statement } from '../language/ast.ts';
 import { childrenOf, partsOf } from '../language/children.ts';
@@ -16,16 +16,6 @@ import { RequestObject, requestMethods } from '../objects/request.ts';
 import { UserObject, userMethods } from '../objects/user.ts';
 import { JavaMap } from '../values/collections.ts';
 import { javaText } from '../values/text.ts';
-
-/** Something that a condition reads of a request, with its value. */
-export interface ReadValue {
-  /** As in the condition, e.g. `request.getHeader("X-Engine-Source")`. */
-  readonly expression: string;
-  /** Text in quotes, `null`, a number, true or false, a list; cut at 200 characters. */
-  readonly value: string;
-  /** Where the value is from, e.g. `header:x-engine-source`, `user`, `queryType`; null where that is not known. */
-  readonly source: string | null;
-}
 
 /** Values of one condition, at most. */
 const MAX_VALUES = 20;

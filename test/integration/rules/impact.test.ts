@@ -50,7 +50,7 @@ const earlier = [
   before('20200101_000000_00002_aaaaa', { queryText: 'select * from events' }),
   before('20200101_000000_00003_aaaaa', { queryText: 'select * from hive.web.events' }),
 ];
-/** Queries that a cluster took, and one that a rule denied: of that one user, source and text are kept. */
+/** Queries that a cluster took, and one that a rule denied, of which the same is kept. */
 const taken = submissions.length + earlier.length;
 const all = taken + 1;
 
@@ -127,13 +127,13 @@ const edits: readonly (readonly [what: string, changes: readonly Change[], expec
   [
     'a header that rules read',
     [changed('teams', to('c'))],
-    { moved: 1, unknown: 2, unreplayed: { teams: [4, 2, 'header x-team'] } },
+    { moved: 1, unknown: 2, unreplayed: { teams: [3, 2, 'header x-team'] } },
   ],
   // How the same condition came out is in the traces of the others.
   [
     'a header that is never kept',
     [changed('keys', to('c'))],
-    { moved: 1, unknown: 3, unreplayed: { keys: [4, 3, 'header x-api-key'] } },
+    { moved: 1, unknown: 3, unreplayed: { keys: [3, 3, 'header x-api-key'] } },
   ],
   ['the same header in a condition of its own', [added(`${byKey} && true`, to('c'))], { moved: 0, unknown: taken }],
   [
@@ -155,9 +155,18 @@ const edits: readonly (readonly [what: string, changes: readonly Change[], expec
     { moved: 1, unknown: 1 },
   ],
   ['the time', [added('new Date().getTime() > 0', to('c'))], { moved: taken }],
-  ['a rule that denied', [{ name: 'forbidden', rule: null }], { moved: 1, moves: { 'denied -> uncertain': 1 } }],
+  ['a rule that denied', [{ name: 'forbidden', rule: null }], { moved: 1, moves: { 'denied -> group b': 1 } }],
+  [
+    'a rule that denied, by a header that rules read',
+    [
+      changed('forbidden', {
+        condition: `engineRequestUser.userExistsAndEquals("mallory") && ${byTeam.replace('red', 'blue')}`,
+      }),
+    ],
+    { moved: 1, moves: { 'denied -> group b': 1 } },
+  ],
   // Without rules the routing group header decides, which is not known of the earlier queries.
-  ['all at once', Object.keys(present).map((name) => ({ name, rule: null })), { moved: 7, unknown: 4 }],
+  ['all at once', Object.keys(present).map((name) => ({ name, rule: null })), { moved: 8, unknown: 3 }],
 ];
 
 const target = ({ kind, name }: { readonly kind: string; readonly name: string | null }) =>
@@ -212,7 +221,7 @@ for (const { name, available, start } of databases) {
         expect(answer.status).toBe(200);
       }
       const store = await openStore({ ...settings, runMigrations: false, logger: pino({ level: 'silent' }) });
-      const headers = { 'X-Engine-User': 'mallory' };
+      const headers = { 'X-Engine-User': 'mallory', 'X-Team': 'red' };
       await fetch(`${gateway.url}/v1/statement`, { method: 'POST', body: 'select 8', headers });
       await vi.waitFor(
         async () => expect(await store.database.knex('eg_query_outcomes').where('refused', 1)).toHaveLength(1),

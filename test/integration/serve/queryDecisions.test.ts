@@ -1,0 +1,135 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { stringify } from 'yaml';
+import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import type { QueryPage } from '../../../src/api/answers/queryList.ts';
+import type { RoutedQuery } from '../../../src/api/answers/routing.ts';
+import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
+import { submit } from '../../support/statementClient.ts';
+
+const rules: Readonly<Record<string, object>> = {
+  early: { condition: 'request.getHeader("X-Team") == "blue"', priority: 10, routeTo: { routingGroup: 'etl' } },
+  forbidden: {
+    condition: [
+      'engineRequestUser.userExistsAndEquals("mallory")',
+      'request.getHeader("X-Team") == "red"',
+      'request.getHeader("X-Api-Key") == "sesame"',
+    ].join(' && '),
+    priority: 20,
+    deny: { message: 'red is closed' },
+  },
+  broken: {
+    condition: 'Integer.parseInt(request.getHeader("X-Size")) > 5 && engineRequestUser.userExistsAndEquals("sue")',
+    priority: 30,
+    routeTo: { routingGroup: 'etl' },
+  },
+};
+
+let folder: string;
+let engine: SimulatedEngine;
+let gateway: GatewayProcess;
+
+const as = (user: string) => ({ authorization: `Basic ${Buffer.from(`${user}:x`).toString('base64')}` });
+const read = async <T>(path: string, user = 'boss'): Promise<T> => {
+  const answer = await fetch(`${gateway.url}${path}`, { headers: as(user) });
+  const text = await answer.text();
+  expect(answer.status, text).toBe(200);
+  return JSON.parse(text) as T;
+};
+/** A query once its outcome or its decision is stored. */
+const stored = async (id: string, user = 'boss'): Promise<RoutedQuery> => {
+  await expect
+    .poll(async () => (await fetch(`${gateway.url}/api/queries/${id}`, { headers: as(user) })).status)
+    .toBe(200);
+  return await read<RoutedQuery>(`/api/queries/${id}`, user);
+};
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'decisions-'));
+  engine = await startSimulatedEngine({ name: 'engine' });
+  const document = (kind: string, name: string, spec: object) =>
+    stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec });
+  const cluster = (name: string, routingGroup: string, more: object = {}) =>
+    document('EngineCluster', name, { proxyTo: engine.url, routingGroup, ...more });
+  const documents = [
+    cluster('first', 'adhoc'),
+    cluster('second', 'adhoc'),
+    cluster('resting', 'adhoc', { active: false }),
+    cluster('only', 'etl'),
+    ...Object.entries(rules).map(([name, spec]) => document('RoutingRule', name, spec)),
+  ];
+  await writeFile(join(folder, 'resources.yaml'), documents.join('---\n'));
+  const { privateKeyRsa, publicKeyRsa } = sessionKeyPair();
+  gateway = await startGateway({
+    resources: { source: 'directory', directory: folder },
+    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
+    queryHistory: { spillDirectory: join(folder, 'spill') },
+    monitor: { taskDelay: '500ms' },
+    requestAnalyzerConfig: { analyzeRequest: true },
+    routingRules: { onRuleError: 'reject' },
+    authentication: { form: { selfSignKeyPair: { privateKeyRsa, publicKeyRsa } } },
+    presetUsers: {
+      boss: { password: 'x', privileges: 'ADMIN_USER_API' },
+      mallory: { password: 'x', privileges: 'USER' },
+    },
+    authorization: { admin: '.*ADMIN.*', user: '.*USER.*', api: '.*API.*' },
+  });
+  await vi.waitFor(async () => expect((await fetch(`${gateway.url}/readyz`)).status).toBe(200), { timeout: 30_000 });
+});
+afterAll(async () => {
+  await gateway?.stop();
+  await engine?.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+test('a denied query names the rule that denied it, and what its condition read, without secrets', async () => {
+  const headers = { 'X-Team': 'red', 'X-Api-Key': 'sesame', 'X-Engine-Source': 'cli' };
+  const denied = await submit(gateway.url, 'SELECT 1', { user: 'mallory', headers });
+  const query = await stored(denied.id);
+  expect(query).toMatchObject({
+    ...{ rule: 'forbidden', routingGroup: null, cluster: '', outcome: { state: 'DENIED' } },
+    decision: {
+      ...{ group: '', cluster: '', decidedBy: 'rule', rule: 'forbidden', refused: 'denied' },
+      request: { headers: { 'x-engine-user': 'mallory', 'x-team': 'red' } },
+      rules: [
+        { rule: 'early', outcome: 'not-matched' },
+        { rule: 'forbidden', outcome: 'denied' },
+        { rule: 'broken', outcome: 'skipped' },
+      ],
+    },
+  });
+  expect(query.decision?.conditions).toEqual([
+    {
+      ...{ rule: 'forbidden', origin: 'resource', condition: (rules.forbidden as { condition: string }).condition },
+      values: [
+        { expression: 'engineRequestUser.userExistsAndEquals("mallory")', value: 'true', source: 'user' },
+        { expression: 'request.getHeader("X-Team")', value: '"red"', source: 'header:x-team' },
+      ],
+    },
+  ]);
+  expect(JSON.stringify(query.decision?.request)).not.toContain('sesame');
+
+  // Conditions are for those who may list rules.
+  const own = await stored(denied.id, 'mallory');
+  expect([own.rule, own.decision?.conditions]).toEqual(['forbidden', undefined]);
+
+  const { queries } = await read<QueryPage>('/api/queries?state=DENIED');
+  expect(queries).toMatchObject([{ queryId: denied.id, rule: 'forbidden' }]);
+  const csv = await fetch(`${gateway.url}/api/queries/export?state=DENIED`, { headers: as('boss') });
+  expect(await csv.text()).toMatch(/^queryId,.*,cluster,rule,state,.*\r\n.*,forbidden,DENIED,/);
+});
+
+test('a query that is refused as a rule fails has the same', async () => {
+  const headers = { 'X-Size': 'many' };
+  const refused = await submit(gateway.url, 'SELECT 1', { user: 'sue', headers });
+  expect(await stored(refused.id)).toMatchObject({
+    ...{ rule: 'broken', outcome: { state: 'REFUSED' } },
+    decision: {
+      ...{ refused: 'rule_failed', rule: 'broken', request: { headers: { 'x-size': 'many' } } },
+      conditions: [{ rule: 'broken', values: [{ source: 'header:x-size', value: '"many"' }, { source: 'user' }] }],
+    },
+  });
+});
