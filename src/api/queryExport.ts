@@ -47,8 +47,15 @@ async function* json(list: QueryList, filter: QueryListFilter): AsyncGenerator<s
 
 const ofQuery = ['queryId', 'created', 'user', 'source', 'routingGroup', 'cluster', 'rule'] as const;
 const ofOutcome = [
-  ...(['state', 'errorName', 'errorType', 'errorCode', 'errorMessage', 'elapsedMillis', 'queuedMillis'] as const),
-  ...(['gatewayQueuedMillis', 'cpuMillis', 'processedRows', 'processedBytes', 'peakMemoryBytes'] as const),
+  ...(['state', 'errorName', 'errorType', 'errorCode', 'errorMessage', 'elapsedMillis', 'firstRowMillis'] as const),
+  ...([
+    'queuedMillis',
+    'gatewayQueuedMillis',
+    'cpuMillis',
+    'processedRows',
+    'processedBytes',
+    'peakMemoryBytes',
+  ] as const),
   ...(['resultBytes', 'pages', 'lastSeen'] as const),
 ];
 

@@ -87,7 +87,7 @@ export interface DataPlaneDependencies {
   /** Notes which queries clients follow. */
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
   /** Notes how they end. */
-  readonly outcomes: Pick<QueryOutcomes, 'begin' | 'page' | 'end' | 'cancel' | 'lose' | 'refuse'>;
+  readonly outcomes: Pick<QueryOutcomes, 'begin' | 'page' | 'end' | 'cancel' | 'lose' | 'refuse' | 'awaitsRows'>;
   readonly analyzer: RequestAnalyzer;
   /** What maps the names of users; null or absent: they stay as they are. */
   readonly mapping?: UserMappingSteps | null;
@@ -211,7 +211,7 @@ export function composeDataPlane(
     external: service === null ? null : new ExternalRouter(service, () => settings().propagateErrors),
   });
   const { analyzer, admission } = dependencies;
-  const routing = new RequestRouting({ names, steps, table, analyzer, clients, routers: chain });
+  const routing = new RequestRouting({ names, steps, table, analyzer, clients, routers: chain, clock });
   const recorder = new QueryRecorder({
     ...{ names, history: dependencies.history, outcomes: dependencies.outcomes, refusalIds, logger, clock, settings },
     table,

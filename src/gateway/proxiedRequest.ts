@@ -23,6 +23,10 @@ export interface ProxiedRequest {
   forwardedUser?: string;
   /** Monotonic milliseconds. */
   readonly startedAt: number;
+  /** Monotonic milliseconds at which it was analysed; left out before. */
+  analysedAt?: number;
+  /** Monotonic milliseconds at which its routers had decided; left out before. */
+  decidedAt?: number;
   /** Null: traces are off. */
   readonly trace: RequestTrace | null;
   /** Whether its end is noted already. */

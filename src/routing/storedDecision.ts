@@ -43,6 +43,18 @@ export interface StoredGroups {
   readonly note?: string;
 }
 
+/** When the steps of a submission were over at the replica that took it. */
+export interface DecisionTimes {
+  /** When the head of its request had arrived, milliseconds since 1970. */
+  readonly receivedAt: number;
+  /** When user and statement were known, milliseconds after `receivedAt`; absent where it waited in the queue. */
+  readonly analysed?: number;
+  /** When its routing group was decided, milliseconds after `receivedAt`; absent where it was refused before, or waited in the queue. */
+  readonly decided?: number;
+  /** When its cluster had answered, milliseconds after `receivedAt`; absent where none did. */
+  readonly submitted?: number;
+}
+
 /** How a query was routed. */
 export interface QueryDecision {
   /** Empty where the query was refused before one was decided. */
@@ -69,6 +81,8 @@ export interface QueryDecision {
   readonly admission?: string;
   /** The gateway's own id under which it waited; absent where it did not wait for long. */
   readonly queuedAs?: string;
+  /** Absent for queries of earlier versions, and for those that ended in the queue. */
+  readonly times?: DecisionTimes;
   /** What the user mapping did; absent where the user's name is not mapped. */
   readonly userMapping?: NameMapping;
   /** Groups of its user, by source; absent where no source of groups is configured. */

@@ -18,12 +18,12 @@ export type OutcomeValue = string | number | null;
 
 /**
  * A column of `eg_query_outcomes`. `keep` says which value stays where there is a row: `outcome` that of the surer row, `fact` that
- * which is known, `latest` the higher one.
+ * which is known, `latest` the higher one, `earliest` the lower one that is known.
  */
 export interface OutcomeColumn {
   readonly name: string;
   readonly type: (types: SqlDialect['types']) => string;
-  readonly keep: 'key' | 'outcome' | 'fact' | 'latest';
+  readonly keep: 'key' | 'outcome' | 'fact' | 'latest' | 'earliest';
   readonly of: (record: QueryOutcomeRecord) => OutcomeValue;
 }
 
@@ -87,6 +87,7 @@ export const outcomeColumns: readonly OutcomeColumn[] = [
   column('rule_name', varchar(WIDTH), 'fact', (o) => text(o.rule, WIDTH)),
   column('group_set', varchar(WIDTH), 'fact', (o) => groupSet(o.groups)),
   column('gateway_queued_ms', bigint, 'fact', (o) => whole(o.gatewayQueuedMillis)),
+  column('first_row_ms', bigint, 'earliest', (o) => whole(o.firstRowMillis ?? null)),
   column('query_text', longText, 'fact', (o) => text(o.queryText, TEXT)),
   column('decision', longText, 'fact', (o) => ((o.decision?.length ?? 0) > TEXT ? null : text(o.decision, TEXT))),
   column(
@@ -135,6 +136,7 @@ export function outcomeOfRow(row: OutcomeRow): QueryOutcomeRecord {
     source: string('source'),
     rule: string('rule_name'),
     gatewayQueuedMillis: number('gateway_queued_ms'),
+    firstRowMillis: number('first_row_ms'),
     queryText: string('query_text'),
     decision: string('decision'),
     state: string('state') as QueryState,

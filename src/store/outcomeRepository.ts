@@ -30,6 +30,10 @@ function assigned({ name, keep }: OutcomeColumn, fresh: (column: string) => stri
   const present = `${TABLE}.${name}`;
   const isSurer = `${fresh('certainty')} > ${TABLE}.certainty`;
   if (keep === 'fact') return `${name} = coalesce(${present}, ${fresh(name)})`;
+  if (keep === 'earliest') {
+    const isEarlier = `${present} is null or ${fresh(name)} < ${present}`;
+    return `${name} = case when ${isEarlier} then ${fresh(name)} else ${present} end`;
+  }
   if (keep === 'latest')
     return `${name} = case when ${fresh(name)} > ${present} then ${fresh(name)} else ${present} end`;
   return `${name} = case when ${isSurer} then ${fresh(name)} else ${present} end`;
@@ -83,10 +87,15 @@ function merged(present: QueryOutcomeRecord, fresh: QueryOutcomeRecord): QueryOu
     source: present.source ?? fresh.source,
     rule: present.rule ?? fresh.rule,
     gatewayQueuedMillis: present.gatewayQueuedMillis ?? fresh.gatewayQueuedMillis,
+    firstRowMillis: earlier(present.firstRowMillis, fresh.firstRowMillis),
     queryText: present.queryText ?? fresh.queryText,
     decision: present.decision ?? fresh.decision,
     ...(groups === undefined ? {} : { groups }),
   };
+}
+
+function earlier(one: number | null = null, other: number | null = null): number | null {
+  return one === null || other === null ? (one ?? other) : Math.min(one, other);
 }
 
 /** `eg_query_outcomes`. */

@@ -37,6 +37,8 @@ export interface QueryOutcomeRecord {
   readonly errorMessage: string | null;
   /** From its creation to its end, by the engine's account; by the gateway's where that has none. */
   readonly elapsedMillis: number | null;
+  /** From its creation to the first answer with rows, by the replica that passed it on first; null or left out where none was seen. */
+  readonly firstRowMillis?: number | null;
   /** In the engine's queue. */
   readonly queuedMillis: number | null;
   /** Before the gateway sent it on. */

@@ -54,7 +54,7 @@ const repeatedGroupNames: SchemaPart = async (schema) => {
 };
 
 /** Columns of `eg_query_outcomes` as it was first. */
-const firstOutcomeColumns = outcomeColumns.filter(({ name }) => name !== 'group_set');
+const firstOutcomeColumns = outcomeColumns.filter(({ name }) => name !== 'group_set' && name !== 'first_row_ms');
 
 /**
  * All migrations. Those that a release has stay as they are: what they add is looked for at every start, and made again where it
@@ -308,5 +308,11 @@ export const migrations: readonly Migration[] = [
     name: 'resource groups of one name below different parents',
     compatibleFrom: 1,
     parts: [repeatedGroupNames],
+  },
+  {
+    version: 12,
+    name: 'when the first rows of queries came',
+    compatibleFrom: 1,
+    parts: [addColumn('eg_query_outcomes', 'first_row_ms', () => 'bigint')],
   },
 ];

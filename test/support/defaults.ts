@@ -96,6 +96,7 @@ export const unwatchedQueries: DataPlaneDependencies['runningQueries'] = {
 export const unwatchedOutcomes: DataPlaneDependencies['outcomes'] = {
   begin: () => undefined,
   page: () => undefined,
+  awaitsRows: () => false,
   end: () => undefined,
   cancel: () => undefined,
   lose: () => undefined,

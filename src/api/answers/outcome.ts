@@ -20,6 +20,9 @@ export const QueryOutcome = Type.Object(
     elapsedMillis: figure(
       'From its creation to its end: by the engine, or by the gateway where the engine did not say.',
     ),
+    firstRowMillis: figure(
+      'From its creation to the first answer with rows, as it passed the gateway; null where it had none, or none was seen.',
+    ),
     queuedMillis: figure("In the engine's queue."),
     gatewayQueuedMillis: figure('Before the gateway sent it on; null where it did not wait.'),
     cpuMillis: figure('Processor time of the engine.'),
@@ -44,6 +47,7 @@ export function outcomeAnswer(record: QueryOutcomeRecord | null): QueryOutcome |
     errorCode: record.errorCode,
     errorMessage: record.errorMessage,
     elapsedMillis: record.elapsedMillis,
+    firstRowMillis: record.firstRowMillis ?? null,
     queuedMillis: record.queuedMillis,
     gatewayQueuedMillis: record.gatewayQueuedMillis,
     cpuMillis: record.cpuMillis,

@@ -15,6 +15,15 @@ const MAX_COMPRESSED_BYTES = 16_384;
 /** Of a compressed answer longer than its head, so much is decoded to see whether it is the last one. */
 const PEEKED_BYTES = 1024;
 
+/** Bytes of an answer that are looked into for rows: they follow on the columns. */
+const MAX_SOUGHT_BYTES = 32_768;
+/** Rows, or segments of spooled ones. Within strings quotes are escaped, so that a name never looks like it. */
+const ROWS = /^"data"\s{0,8}:\s{0,8}(?:\[\s{0,8}\[|\{)/;
+/** Bytes that it takes at most. */
+const ROWS_BYTES = 32;
+/** Columns named `data` that are passed over. */
+const MAX_TRIES = 16;
+
 /** Whether the head of an answer says that its client will ask again. */
 export function namesNext(head: string): boolean {
   return head.includes(NEXT) || PRETTY_NEXT.test(head);
@@ -23,7 +32,7 @@ export function namesNext(head: string): boolean {
 /** What learns from answers how queries go on and end. */
 export interface AnswerNotes {
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
-  readonly outcomes: Pick<QueryOutcomes, 'page' | 'end' | 'cancel'>;
+  readonly outcomes: Pick<QueryOutcomes, 'page' | 'end' | 'cancel' | 'awaitsRows'>;
 }
 
 /** Looks at an answer about a query as it passes, to learn whether the query goes on, and how it ended. */
@@ -38,6 +47,9 @@ export class AnswerWatch {
   /** Bytes of the answer so far. */
   #size = 0;
   #state: 'undecided' | 'goesOn' | 'last' | 'silent' = 'undecided';
+  /** Whether rows are looked for: nobody saw some of the query before. */
+  #seeksRows = false;
+  #hasRows = false;
   /** Reads the last page; null for all others. */
   #reader: FinalPageReader | null = null;
 
@@ -60,10 +72,13 @@ export class AnswerWatch {
     this.#size = 0;
     this.#reader = null;
     this.#state = 'undecided';
+    this.#hasRows = false;
+    this.#seeksRows = status === 200 && this.#notes.outcomes.awaitsRows(this.#queryId);
     if (status !== 200 || (this.#method !== 'GET' && this.#method !== 'POST')) this.#decideByStatus(status);
   }
 
   data(chunk: Buffer): void {
+    if (this.#seeksRows && this.#encoding === '') this.#seekRows(chunk);
     this.#size += chunk.length;
     if (this.#state === 'undecided') this.#look(chunk);
     else this.#reader?.push(chunk);
@@ -72,9 +87,9 @@ export class AnswerWatch {
   end(): void {
     if (this.#state === 'undecided') this.#decide();
     const { outcomes } = this.#notes;
-    if (this.#state === 'goesOn') outcomes.page(this.#queryId, this.#cluster, this.#size);
+    if (this.#state === 'goesOn') outcomes.page(this.#queryId, this.#cluster, this.#size, this.#hasRows);
     else if (this.#state === 'last') {
-      outcomes.end(this.#queryId, this.#cluster, this.#size, this.#reader?.end() ?? null);
+      outcomes.end(this.#queryId, this.#cluster, this.#size, this.#reader?.end() ?? null, this.#hasRows);
     }
   }
 
@@ -90,7 +105,16 @@ export class AnswerWatch {
     } else if (this.#size > MAX_COMPRESSED_BYTES) {
       // A compressed answer of this size has rows, and the last one has none.
       this.#head = [];
+      this.#hasRows = true;
       this.#goOn();
+    }
+  }
+
+  #seekRows(chunk: Buffer): void {
+    if (this.#size >= MAX_SOUGHT_BYTES) this.#seeksRows = false;
+    else if (rowsBeginIn(chunk.subarray(0, MAX_SOUGHT_BYTES))) {
+      this.#hasRows = true;
+      this.#seeksRows = false;
     }
   }
 
@@ -105,7 +129,8 @@ export class AnswerWatch {
   #decide(): void {
     const bytes = this.#head.length === 1 ? (this.#head[0] as Buffer) : Buffer.concat(this.#head);
     this.#head = [];
-    const page = this.#encoding === '' ? bytes : lastOfCompressed(bytes, this.#encoding);
+    const page = this.#encoding === '' ? bytes : decodedPage(bytes, this.#encoding);
+    if (this.#seeksRows && this.#encoding !== '' && page !== null) this.#hasRows = rowsBeginIn(page);
     if (page === null || standsIn(page)) {
       this.#goOn();
       return;
@@ -122,13 +147,23 @@ export class AnswerWatch {
   }
 }
 
-/** A whole compressed answer decoded; null where its client asks again, or it cannot be decoded within bounds. */
-function lastOfCompressed(bytes: Buffer, encoding: string): Buffer | null {
+/** A whole compressed answer decoded; only its start where its client asks again; null where it cannot be decoded within bounds. */
+function decodedPage(bytes: Buffer, encoding: string): Buffer | null {
   if (bytes.length > HEAD_BYTES) {
     const start = decodeStart(bytes.subarray(0, PEEKED_BYTES), encoding);
-    if (start === null || standsIn(start)) return null;
+    if (start === null || standsIn(start)) return start;
   }
   return decodeStart(bytes, encoding);
+}
+
+/** Whether rows begin in a part of an answer. */
+function rowsBeginIn(page: Buffer): boolean {
+  let at = page.indexOf('"data"', 0, 'latin1');
+  for (let tries = 0; at >= 0 && tries < MAX_TRIES; tries++) {
+    if (ROWS.test(page.toString('latin1', at, at + ROWS_BYTES))) return true;
+    at = page.indexOf('"data"', at + 1, 'latin1');
+  }
+  return false;
 }
 
 function standsIn(page: Buffer): boolean {

@@ -4,6 +4,7 @@ import type { ChoiceStep } from '../../routing/choiceSteps.ts';
 import type { ExternalAnswer, GroupDecision } from '../../routing/groupDecision.ts';
 import type { RefusalReason } from '../../routing/refusal.ts';
 import type {
+  DecisionTimes,
   FailedAttempt,
   StoredDecision,
   StoredExternalAnswer,
@@ -29,6 +30,8 @@ export interface WayToCluster {
   readonly refused?: RefusalReason;
   /** The condition of a rule that refused it; left out where none did. */
   readonly conditions?: readonly ReadCondition[];
+  /** When its steps were over. */
+  readonly times?: DecisionTimes;
   /** What is kept of its request. */
   readonly request?: StoredRequest;
   /** Groups of its user; left out where no source of groups is configured. */
@@ -51,7 +54,7 @@ const MOST_KEPT_GROUPS = 64;
  */
 export function decisionText(decision: KeptDecision, way: WayToCluster): string {
   const { cluster, fallback, steps, attempts, admission = null, queuedAs, request, membership, mapping } = way;
-  const { refused, conditions = [] } = way;
+  const { refused, conditions = [], times } = way;
   const { stored } = decision.trace;
   const rest = JSON.stringify({
     group: decision.group,
@@ -67,6 +70,7 @@ export function decisionText(decision: KeptDecision, way: WayToCluster): string 
     ...(attempts === null ? {} : { attempts }),
     ...(admission === null ? {} : { admission }),
     ...(queuedAs === undefined ? {} : { queuedAs }),
+    ...(times === undefined ? {} : { times }),
     ...(mapping === undefined ? {} : { userMapping: mapping }),
     ...(membership === undefined ? {} : { userGroups: membership.sources.map(storedGroups) }),
     ...(request === undefined ? {} : { request }),

@@ -28,7 +28,7 @@ export interface OwnedQueriesDependencies {
   readonly stickiness: Pick<Stickiness, 'findStored' | 'isSuperseded' | 'learn'>;
   readonly transactions: Pick<Transactions, 'noteAnswer'>;
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
-  readonly outcomes: Pick<QueryOutcomes, 'page' | 'end' | 'cancel' | 'lose'>;
+  readonly outcomes: Pick<QueryOutcomes, 'page' | 'end' | 'cancel' | 'lose' | 'awaitsRows'>;
   readonly settings: () => Pick<DataPlaneSettings, 'statementErrors' | 'ownerGoneAfter' | 'cancelQueryOnDisconnect'>;
   readonly logger: Logger;
 }

@@ -8,7 +8,7 @@ import type { GroupDecision } from '../../routing/groupDecision.ts';
 import { type Refusal, refusalError } from '../../routing/refusal.ts';
 import type { UndecidedRouting } from '../../routing/routers/routerChain.ts';
 import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
-import type { FailedAttempt, StoredRequest } from '../../routing/storedDecision.ts';
+import type { DecisionTimes, FailedAttempt, StoredRequest } from '../../routing/storedDecision.ts';
 import { noTrace, type ReadCondition } from '../../rules/decision.ts';
 import type { HistoryWriter } from '../../store/store.ts';
 import { queryGroups } from '../analysis/membership.ts';
@@ -113,6 +113,7 @@ export class QueryRecorder {
         attempts,
         admission: waitNote(submission),
         ...(queuedAs === undefined ? {} : { queuedAs }),
+        times: this.#timesOf(proxied, true),
         request: this.#factsOf(proxied, submission),
         membership: user.membership,
         mapping: user.mapping,
@@ -153,6 +154,7 @@ export class QueryRecorder {
     const way = {
       ...{ cluster: cluster?.name ?? '', fallback, steps, attempts, admission: waitNote(submission) },
       refused: refusal.reason,
+      times: this.#timesOf(proxied, false),
       request: this.#factsOf(proxied, submission),
       membership: submission.user.membership,
       mapping: submission.user.mapping,
@@ -191,6 +193,7 @@ export class QueryRecorder {
     const way = {
       ...{ cluster: '', fallback: false, steps: null, attempts: null },
       refused: refusal.reason,
+      times: this.#timesOf(proxied, false),
       conditions: settings().historyEnabled ? conditions() : [],
       request: this.#factsOf(proxied, { body }),
       membership: user.membership,
@@ -265,6 +268,19 @@ export class QueryRecorder {
 
   #sourceOf({ request }: ProxiedRequest): string | undefined {
     return firstHeader(request.rawHeaders, this.#dependencies.names.headerKey('Source'));
+  }
+
+  /** @param isSubmitted whether its cluster has answered now */
+  #timesOf(proxied: ProxiedRequest, isSubmitted: boolean): DecisionTimes {
+    const { startedAt, analysedAt, decidedAt } = proxied;
+    const { clock } = this.#dependencies;
+    const now = this.#durationOf(proxied);
+    return {
+      receivedAt: clock.now() - now,
+      ...(analysedAt === undefined ? {} : { analysed: Math.round(analysedAt - startedAt) }),
+      ...(decidedAt === undefined ? {} : { decided: Math.round(decidedAt - startedAt) }),
+      ...(isSubmitted ? { submitted: now } : {}),
+    };
   }
 
   #durationOf({ startedAt }: ProxiedRequest): number {

@@ -49,7 +49,7 @@ export interface SubmittedQueriesDependencies {
   /** Reports clusters that answer with query ids of others. */
   readonly ownership: OwnershipReport;
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
-  readonly outcomes: Pick<QueryOutcomes, 'begin' | 'page' | 'end' | 'cancel'>;
+  readonly outcomes: Pick<QueryOutcomes, 'begin' | 'page' | 'end' | 'cancel' | 'awaitsRows'>;
   readonly forwardedCheck: ForwardedCheck;
   readonly clients: Pick<RequestHeaders, 'clientOf'>;
   readonly recorder: Pick<QueryRecorder, 'record' | 'whenWritten' | 'factsOf'>;

@@ -72,6 +72,8 @@ interface OpenQuery {
   lastSeen: number;
   pages: number;
   bytes: number;
+  /** Milliseconds from `created` to the first answer with rows; null before. */
+  firstRow: number | null;
   isWritten: boolean;
   isLost: boolean;
 }
@@ -127,10 +129,16 @@ export class QueryOutcomes {
     else this.#follow(queryId, facts, this.#dependencies.clock.now());
   }
 
-  /** An answer passed after which the query goes on. */
-  page(queryId: string, cluster: string, bytes: number): void {
+  /** Whether no answer with rows of a query has passed yet. */
+  awaitsRows(queryId: string): boolean {
+    return (this.#open.get(queryId)?.firstRow ?? null) === null;
+  }
+
+  /** An answer passed after which the query goes on. @param hasRows whether rows were seen in it */
+  page(queryId: string, cluster: string, bytes: number, hasRows = false): void {
     const query = this.#open.get(queryId) ?? this.#follow(queryId, factsOf(cluster), null);
     query.lastSeen = this.#dependencies.clock.now();
+    if (hasRows) noteRows(query);
     query.isLost = false;
     query.pages += 1;
     query.bytes += bytes;
@@ -139,13 +147,15 @@ export class QueryOutcomes {
   /**
    * The last answer passed.
    * @param page what it said; null where that could not be read
+   * @param hasRows whether rows were seen in it
    */
-  end(queryId: string, cluster: string, bytes: number, page: FinalPage | null): void {
+  end(queryId: string, cluster: string, bytes: number, page: FinalPage | null, hasRows = false): void {
     if (this.#ended.has(queryId)) return;
     const query = this.#open.get(queryId) ?? this.#unfollowed(queryId, cluster);
     query.lastSeen = this.#dependencies.clock.now();
     query.pages += 1;
     query.bytes += bytes;
+    if (hasRows) noteRows(query);
     const name = page?.error?.name ?? null;
     const failed = page?.error == null ? 'FINISHED' : 'FAILED';
     const state = (name === null ? undefined : statesOfErrors.get(name)) ?? failed;
@@ -247,6 +257,7 @@ export class QueryOutcomes {
       lastSeen: now,
       pages: 0,
       bytes: 0,
+      firstRow: null,
       isWritten: false,
       isLost: false,
     };
@@ -296,7 +307,7 @@ export class QueryOutcomes {
 
   #write(
     queryId: string,
-    { facts, created, lastSeen, pages, bytes }: OpenQuery,
+    { facts, created, lastSeen, pages, bytes, firstRow }: OpenQuery,
     state: QueryOutcomeRecord['state'],
     sureness: number,
     page: FinalPage | null,
@@ -313,6 +324,7 @@ export class QueryOutcomes {
       ...facts,
       ...figures,
       elapsedMillis,
+      firstRowMillis: firstRow,
       errorName: error?.name ?? null,
       errorType: error?.type ?? null,
       errorCode: error?.code ?? null,
@@ -323,6 +335,11 @@ export class QueryOutcomes {
       decision: null,
     });
   }
+}
+
+/** An answer with rows passed just now. */
+function noteRows(query: OpenQuery): void {
+  query.firstRow ??= Math.max(0, query.lastSeen - query.created);
 }
 
 /** Whether the time that the database has is that of this replica's own requests. */

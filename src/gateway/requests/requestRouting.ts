@@ -1,3 +1,4 @@
+import type { Clock } from '../../model/clock.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { Routed, RouterChain, UndecidedRouting } from '../../routing/routers/routerChain.ts';
@@ -39,6 +40,7 @@ export interface RequestRoutingDependencies {
   readonly analyzer: RequestAnalyzer;
   readonly clients: RequestHeaders;
   readonly routers: RouterChain;
+  readonly clock: Pick<Clock, 'monotonic'>;
 }
 
 /** Finds out what routers need to know of a request, and lets them decide; at once where nothing has to be waited for. */
@@ -56,25 +58,27 @@ export class RequestRouting {
    * @param next gets the decision; the query properties are null where the statement did not have to be analysed
    */
   submission(proxied: ProxiedRequest, body: BodyStart, next: TakeSubmission): void {
-    const { analyzer, table, steps } = this.#dependencies;
+    const { analyzer, table, steps, clock } = this.#dependencies;
     const { current } = table;
     proxied.trace?.step('analysis');
     const whole = body.complete ? body : null;
     if (this.#needsAnalysis(proxied, whole, current)) {
       steps.settle(proxied, analyzer.analyze(proxied.request, whole, true), (analysis) =>
         this.#admit(proxied, analysis, next, () =>
-          this.#decide(proxied, current, analysis, body, (routed, request) =>
-            next(this.#withCondition(routed, request, current), analysis),
-          ),
+          this.#decide(proxied, current, analysis, body, (routed, request) => {
+            proxied.decidedAt = clock.monotonic();
+            next(this.#withCondition(routed, request, current), analysis);
+          }),
         ),
       );
     } else {
       steps.settle(proxied, analyzer.user(proxied.request), (user) => {
         const analysis = { user, queryProperties: null };
         this.#admit(proxied, analysis, next, () =>
-          this.#decide(proxied, current, null, body, (routed, request) =>
-            next(this.#withCondition(routed, request, current), analysis),
-          ),
+          this.#decide(proxied, current, null, body, (routed, request) => {
+            proxied.decidedAt = clock.monotonic();
+            next(this.#withCondition(routed, request, current), analysis);
+          }),
         );
       });
     }
@@ -82,6 +86,7 @@ export class RequestRouting {
 
   /** Goes on with a submission, unless the user mapping refuses its user. */
   #admit(proxied: ProxiedRequest, analysis: Analysis, refuse: TakeSubmission, goOn: () => void): void {
+    proxied.analysedAt = this.#dependencies.clock.monotonic();
     const refusal = userRefusal(analysis.user);
     if (refusal !== null) {
       refuse({ refusal, rule: null, undecided: null, conditions: () => [] }, analysis);

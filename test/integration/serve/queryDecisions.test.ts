@@ -8,7 +8,7 @@ import type { QueryPage } from '../../../src/api/answers/queryList.ts';
 import type { RoutedQuery } from '../../../src/api/answers/routing.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
 import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
-import { submit } from '../../support/statementClient.ts';
+import { runQuery, submit } from '../../support/statementClient.ts';
 
 const rules: Readonly<Record<string, object>> = {
   early: { condition: 'request.getHeader("X-Team") == "blue"', priority: 10, routeTo: { routingGroup: 'etl' } },
@@ -22,7 +22,7 @@ const rules: Readonly<Record<string, object>> = {
     deny: { message: 'red is closed' },
   },
   broken: {
-    condition: 'Integer.parseInt(request.getHeader("X-Size")) > 5 && engineRequestUser.userExistsAndEquals("sue")',
+    condition: 'engineRequestUser.userExistsAndEquals("sue") && Integer.parseInt(request.getHeader("X-Size")) > 5',
     priority: 30,
     routeTo: { routingGroup: 'etl' },
   },
@@ -129,7 +129,31 @@ test('a query that is refused as a rule fails has the same', async () => {
     ...{ rule: 'broken', outcome: { state: 'REFUSED' } },
     decision: {
       ...{ refused: 'rule_failed', rule: 'broken', request: { headers: { 'x-size': 'many' } } },
-      conditions: [{ rule: 'broken', values: [{ source: 'header:x-size', value: '"many"' }, { source: 'user' }] }],
+      conditions: [{ rule: 'broken', values: [{ source: 'user' }, { source: 'header:x-size', value: '"many"' }] }],
     },
   });
+});
+
+test('a query has the times of its steps, and when its first rows came', async () => {
+  const before = Date.now();
+  const { id } = await runQuery(gateway.url, 'SELECT 1', { user: 'ann' });
+  await expect.poll(async () => (await stored(id)).outcome?.state).toBe('FINISHED');
+  const { decision, outcome, rule } = await stored(id);
+  expect([rule, decision?.decidedBy]).toEqual([null, 'default']);
+  const { receivedAt = 0, analysed = -1, decided = -1, submitted = -1 } = decision?.times ?? {};
+  expect(receivedAt).toBeGreaterThanOrEqual(before - 1);
+  expect(receivedAt).toBeLessThanOrEqual(Date.now());
+  const steps = [0, analysed, decided, submitted];
+  expect(steps).toEqual([...steps].sort((a, b) => a - b));
+  const firstRow = outcome?.firstRowMillis ?? -1;
+  expect(firstRow).toBeGreaterThanOrEqual(0);
+  expect(receivedAt + submitted + firstRow).toBeLessThanOrEqual(Date.now());
+
+  const denied = await submit(gateway.url, 'SELECT 1', {
+    user: 'mallory',
+    headers: { 'X-Team': 'red', 'X-Api-Key': 'sesame' },
+  });
+  const refused = await stored(denied.id);
+  expect(Object.keys(refused.decision?.times ?? {})).toEqual(['receivedAt', 'analysed', 'decided']);
+  expect(refused.outcome?.firstRowMillis).toBeNull();
 });

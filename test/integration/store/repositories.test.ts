@@ -61,7 +61,7 @@ const outcome = (queryId: string, extra: Partial<QueryOutcomeRecord> = {}): Quer
   ...{ refused: false, cluster: 'a', routingGroup: 'adhoc', user: 'alice', source: 'cli', rule: 'team' },
   ...{ errorName: null, errorType: null, errorCode: null, errorMessage: null, elapsedMillis: 500, queuedMillis: 20 },
   ...{ gatewayQueuedMillis: null, cpuMillis: 100, processedRows: 9, processedBytes: 900, peakMemoryBytes: 1 << 20 },
-  ...{ resultBytes: 4000, pages: 3, queryText: null, decision: null },
+  ...{ resultBytes: 4000, pages: 3, queryText: null, decision: null, firstRowMillis: null },
   ...extra,
 });
 const unknown = { cluster: null, routingGroup: null, user: null, source: null, rule: null } as const;
@@ -142,6 +142,17 @@ for (const database of databases) {
             { state: 'RUNNING', certainty: certainty.running, elapsedMillis: null },
             { state: 'FAILED', ...error },
           ],
+        ],
+      ],
+      [
+        'first rows that several replicas saw: the earliest',
+        [
+          [
+            { ...unknown, firstRowMillis: 400 },
+            { ...unknown, firstRowMillis: 400 },
+          ],
+          [{ state: 'RUNNING', certainty: certainty.running, firstRowMillis: 120 }, { firstRowMillis: 120 }],
+          [{ state: 'RUNNING', certainty: certainty.running, firstRowMillis: null }, { firstRowMillis: 120 }],
         ],
       ],
       [

@@ -45,6 +45,7 @@ test.each<[string, { method?: string; status?: number; encoding?: string; chunks
   running.noteActivity(id, 'a');
   const ends: string[] = [];
   const outcomes = {
+    awaitsRows: () => true,
     page: () => ends.push('goes on'),
     end: () => ends.push('ends'),
     cancel: () => ends.push('ends'),
@@ -58,4 +59,42 @@ test.each<[string, { method?: string; status?: number; encoding?: string; chunks
   const { queries, complete } = await running.ofCluster('a');
   expect(complete).toBe(true);
   expect(queries.map((query) => query.started)).toEqual(goesOn ? [Date.UTC(2026, 10, 21, 1, 57, 45)] : []);
+});
+
+const columns = (count: number, name: string) =>
+  `,"columns":[${Array.from({ length: count }, () => `{"name":"${name}","type":"bigint"}`).join(',')}]`;
+const head = next.slice(0, -1);
+const noRows = `${head}${columns(5, 'data')}}`;
+const spooled = `${head}${columns(2, 'x')},"data":{"encoding":"json","segments":[{}]}}`;
+
+/** Answers with whether rows are seen in them. */
+test.each<[string, { encoding?: string; isAwaited?: boolean; chunks: Buffer[] }, boolean]>([
+  ['rows', { chunks: [Buffer.from(more)] }, true],
+  ['rows after many columns', { chunks: [Buffer.from(`${head}${columns(150, 'x')}${rows}`)] }, true],
+  ['rows in a later chunk', { chunks: [Buffer.from(`${head}${columns(1, 'x')}`), Buffer.from(rows)] }, true],
+  ['rows of an answer with spaces', { chunks: [Buffer.from(`${head}, "data" : [ [ 1 ] ] }`)] }, true],
+  ['segments of spooled rows', { chunks: [Buffer.from(spooled)] }, true],
+  ['rows of the last answer', { chunks: halves(last) }, true],
+  ['no rows', { chunks: [Buffer.from(next)] }, false],
+  ['columns that are called data', { chunks: [Buffer.from(noRows)] }, false],
+  ['an empty list of rows', { chunks: [Buffer.from(`${head},"data":[]}`)] }, false],
+  ['a text that looks like rows', { chunks: [Buffer.from(`${head},"x":"\\"data\\":[[1]]"}`)] }, false],
+  ['compressed rows', { encoding: 'gzip', chunks: [gzipSync(more)] }, true],
+  ['a compressed answer without rows', { encoding: 'gzip', chunks: [gzipSync(noRows)] }, false],
+  ['a long compressed answer', { encoding: 'gzip', chunks: [Buffer.alloc(20_000)] }, true],
+  ['rows that are not the first', { isAwaited: false, chunks: [Buffer.from(more)] }, false],
+])('%s', (_name, { encoding, isAwaited = true, chunks }, expected) => {
+  const seen: (boolean | undefined)[] = [];
+  const outcomes = {
+    awaitsRows: () => isAwaited,
+    page: (_id: string, _cluster: string, _bytes: number, hasRows?: boolean) => void seen.push(hasRows),
+    end: (...[, , , , hasRows]: readonly unknown[]) => void seen.push(hasRows as boolean),
+    cancel: () => undefined,
+  };
+  const runningQueries = { noteActivity: () => undefined, noteEnd: () => undefined };
+  const watch = new AnswerWatch({ runningQueries, outcomes }, id, 'a', 'GET');
+  watch.begin(200, encoding === undefined ? {} : { 'content-encoding': encoding });
+  for (const chunk of chunks) watch.data(chunk);
+  watch.end();
+  expect(seen).toEqual([expected]);
 });

@@ -191,6 +191,7 @@ test.each(
     {
       runningQueries: { noteActivity: () => undefined, noteEnd: () => undefined },
       outcomes: {
+        awaitsRows: () => true,
         page: (_id, _cluster, size) => seen.push(['goes on', size]),
         end: (_id, _cluster, size, final) => seen.push([final, size]),
         cancel: () => undefined,

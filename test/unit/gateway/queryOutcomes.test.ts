@@ -69,6 +69,21 @@ test('an end that another replica says is kept without what was submitted', () =
   expect(rows).toMatchObject([{ queryId: id, created: start, cluster: 'a', user: null, state: 'FINISHED', pages: 1 }]);
 });
 
+test('the first answer with rows is timed, and others are not looked into', () => {
+  const { outcomes, rows, after } = replica();
+  outcomes.begin(id, facts);
+  after(300);
+  outcomes.page(id, 'a', 100);
+  expect(outcomes.awaitsRows(id)).toBe(true);
+  after(400);
+  outcomes.page(id, 'a', 100, true);
+  expect(outcomes.awaitsRows(id)).toBe(false);
+  after(400);
+  outcomes.page(id, 'a', 100, true);
+  outcomes.end(id, 'a', 50, page, true);
+  expect(rows).toMatchObject([{ firstRowMillis: 700 }]);
+});
+
 test('its cancellation ends a query, and what its engine says of it later is not lost', () => {
   const { outcomes, rows, after } = replica();
   outcomes.begin(id, facts);
