@@ -5,6 +5,7 @@ import type { ExplainRequest } from '../gateway/analysis/explainRequest.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
 import { compileCheck } from '../model/validation.ts';
+import { readCandidates } from '../routing/candidates.ts';
 import { isQueuedId } from '../routing/queryId.ts';
 import type { QueryDecision, StoredDecision } from '../routing/storedDecision.ts';
 import { readTrace } from '../rules/storedTrace.ts';
@@ -232,6 +233,7 @@ const identityHeaders: ReadonlySet<string> = new Set([
 
 function readDecision(text: string): QueryDecision {
   // Pages and programs know further values of `decidedBy` as texts.
-  const { rules, ...decision } = JSON.parse(text) as StoredDecision & Pick<QueryDecision, 'decidedBy'>;
+  const { rules, candidates, ...rest } = JSON.parse(text) as StoredDecision & Pick<QueryDecision, 'decidedBy'>;
+  const decision = candidates === undefined ? rest : { ...rest, candidates: readCandidates(candidates, rest) };
   return rules === undefined ? decision : { ...decision, rules: readTrace(rules) };
 }

@@ -45,28 +45,22 @@ async function* json(list: QueryList, filter: QueryListFilter): AsyncGenerator<s
   yield separator === '[' ? '[]\n' : ']\n';
 }
 
-const ofQuery = ['queryId', 'created', 'user', 'source', 'routingGroup', 'cluster', 'rule'] as const;
+const ofQuery = ['queryId', 'created', 'user', 'source', 'routingGroup', 'cluster'] as const;
 const ofOutcome = [
-  ...(['state', 'errorName', 'errorType', 'errorCode', 'errorMessage', 'elapsedMillis', 'firstRowMillis'] as const),
-  ...([
-    'queuedMillis',
-    'gatewayQueuedMillis',
-    'cpuMillis',
-    'processedRows',
-    'processedBytes',
-    'peakMemoryBytes',
-  ] as const),
-  ...(['resultBytes', 'pages', 'lastSeen'] as const),
+  ...(['state', 'errorName', 'errorType', 'errorCode', 'errorMessage', 'elapsedMillis', 'queuedMillis'] as const),
+  ...(['gatewayQueuedMillis', 'cpuMillis', 'processedRows', 'processedBytes', 'peakMemoryBytes'] as const),
+  ...(['resultBytes', 'pages', 'lastSeen', 'firstRowMillis'] as const),
 ];
 
 async function* csv(list: QueryList, filter: QueryListFilter): AsyncGenerator<string> {
-  yield `${[...ofQuery, ...ofOutcome, 'queryText'].join(',')}\r\n`;
+  yield `${[...ofQuery, ...ofOutcome, 'rule', 'queryText'].join(',')}\r\n`;
   for await (const rows of chunks(list, filter)) {
     const lines = rows.map((row) => {
       const query = queryRow(row);
       const values = [
         ...ofQuery.map((name) => query[name]),
         ...ofOutcome.map((name) => query.outcome?.[name] ?? null),
+        query.rule,
         query.queryText,
       ];
       return `${values.map(cell).join(',')}\r\n`;

@@ -20,6 +20,7 @@ export interface NoCluster {
   readonly notTaken: readonly NotTaken[];
   /** Routing groups that were looked at, in this order. */
   readonly passed: readonly PassedGroup[];
+  readonly takers: Takers;
   /** True when an active cluster of these groups has not been checked yet: a retry soon makes sense. */
   readonly pending: boolean;
 }
@@ -32,6 +33,7 @@ export type ClusterChoice =
       readonly fallback: boolean;
       /** How it came to this cluster; null where it is one of the group that was decided on, as nearly always. */
       readonly steps: readonly ChoiceStep[] | null;
+      readonly takers: Takers;
     }
   | NoCluster;
 
@@ -55,12 +57,14 @@ export function chooseCluster(
   const cluster = as === 'pinned' ? (candidates[0] as ClusterEntry) : pick(candidates, takers.group);
   return {
     cluster,
+    takers,
     fallback: as === 'fallback' || as === 'default',
     steps: takers.passed.length === 0 ? null : stepsTo(takers, [cluster], excluded),
   };
 }
 
-function noCluster({ passed }: Takers, excluded: ReadonlyMap<string, string> | null): NoCluster {
+function noCluster(takers: Takers, excluded: ReadonlyMap<string, string> | null): NoCluster {
+  const { passed } = takers;
   const notTaken = new Map<string, NotTaken>();
   for (const { as, group, members } of passed) {
     if (as === 'pinned' && members.length === 0)
@@ -74,7 +78,7 @@ function noCluster({ passed }: Takers, excluded: ReadonlyMap<string, string> | n
   const pending = passed.some(({ members }) =>
     members.some(({ active, health }) => active && health.status === 'PENDING'),
   );
-  return { cluster: null, notTaken: [...notTaken.values()], passed, pending };
+  return { cluster: null, takers, notTaken: [...notTaken.values()], passed, pending };
 }
 
 /** The sentence of a refusal: the group, and why each cluster was not taken. */

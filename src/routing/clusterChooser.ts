@@ -61,6 +61,12 @@ export class ClusterChooser {
     return chooseCluster(table, decision, this.#settings().defaultRoutingGroup, excluded, pick, this.#hasRoom);
   }
 
+  /** Name of the strategy of a group: of its `RoutingGroup`, else as the configuration says. */
+  strategyOf({ admission }: RoutingTable, group: string): StrategyName {
+    const { strategy, groupStrategies } = this.#settings();
+    return admission.groups.get(group)?.strategy ?? groupStrategies.get(group) ?? strategy;
+  }
+
   /** Counts a query that is sent to a cluster; null where its group's strategy does not look at load. */
   countSubmission(table: RoutingTable, cluster: ClusterEntry, request: PickRequest): CountedSubmission | null {
     return this.#strategyOf(table, cluster.routingGroup).countSubmission?.(cluster, request) ?? null;
@@ -71,10 +77,8 @@ export class ClusterChooser {
     for (const strategy of Object.values(this.#strategies)) strategy.retain?.(table.clusters);
   }
 
-  /** The strategy of a group: of its `RoutingGroup`, else as the configuration says. */
-  #strategyOf({ admission }: RoutingTable, group: string): Strategy {
-    const { strategy, groupStrategies } = this.#settings();
-    return this.#strategies[admission.groups.get(group)?.strategy ?? groupStrategies.get(group) ?? strategy];
+  #strategyOf(table: RoutingTable, group: string): Strategy {
+    return this.#strategies[this.strategyOf(table, group)];
   }
 
   /** What keeps requests of a group together: said where its strategy is. */

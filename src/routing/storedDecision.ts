@@ -1,6 +1,8 @@
 import type { NameMapping } from '../model/requestUser.ts';
 import type { ReadCondition, RuleTrace } from '../rules/decision.ts';
 import type { StoredTrace } from '../rules/storedTrace.ts';
+import type { ClusterPicker } from './candidates.ts';
+import type { ConsideredCluster } from './explanation.ts';
 import type { ExternalAnswer, GroupDecision } from './groupDecision.ts';
 import type { RefusalReason } from './refusal.ts';
 
@@ -55,6 +57,25 @@ export interface DecisionTimes {
   readonly submitted?: number;
 }
 
+/** A cluster that was considered for a query when it was routed. */
+export interface DecisionCandidate extends ConsideredCluster {
+  /** Queued and running queries by its last check; absent where that counted none. */
+  readonly queued?: number;
+  readonly running?: number;
+  /** The one that took the query; absent for others. */
+  readonly chosen?: true;
+}
+
+/** The same as it is kept. */
+export interface StoredCandidate extends Pick<DecisionCandidate, 'cluster' | 'queued' | 'running'> {
+  /** Absent where it is that of the decision. */
+  readonly routingGroup?: string;
+  /** Absent: true. */
+  readonly taken?: boolean;
+  /** Absent: it is active and healthy. */
+  readonly reason?: string;
+}
+
 /** How a query was routed. */
 export interface QueryDecision {
   /** Empty where the query was refused before one was decided. */
@@ -72,6 +93,10 @@ export interface QueryDecision {
   readonly pinned?: string;
   /** Cluster that took it; empty where none did. */
   readonly cluster: string;
+  /** What picked it among those that could take the query; absent where only one could by its transaction or the query that it ends. */
+  readonly strategy?: ClusterPicker;
+  /** Clusters of the groups that were looked at, as they were then, the first 16; absent as `strategy`. */
+  readonly candidates?: readonly DecisionCandidate[];
   /** Another group served in place of the chosen one: one of its fallbacks, or the default group. */
   readonly fallback?: boolean;
   /** How it came to the cluster, a sentence each; absent where the cluster is one of the chosen group. */
@@ -94,8 +119,9 @@ export interface QueryDecision {
 }
 
 /** The same as it is kept with the query in the history. */
-export interface StoredDecision extends Omit<QueryDecision, 'rules' | 'decidedBy'> {
+export interface StoredDecision extends Omit<QueryDecision, 'rules' | 'decidedBy' | 'candidates'> {
   /** `userMapping`: it refused the query, and no router was asked. */
   readonly decidedBy: QueryDecision['decidedBy'] | 'userMapping';
   readonly rules?: StoredTrace;
+  readonly candidates?: readonly StoredCandidate[];
 }

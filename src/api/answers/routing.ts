@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { groupSourceNames } from '../../model/membership.ts';
+import { strategyNames } from '../../model/strategies.ts';
 import { routerNames } from '../../routing/routers/routerNames.ts';
 import type { QueryDecision } from '../../routing/storedDecision.ts';
 import { reference } from '../schemas.ts';
@@ -22,6 +23,30 @@ export const RuleEffect = Type.Object({
 });
 export type RuleEffect = Answer<typeof RuleEffect>;
 
+/** A cluster that was considered. */
+const considered = {
+  cluster: Type.String(),
+  routingGroup: Type.String(),
+  taken: Type.Boolean({ description: 'One of those that the request may be sent to.' }),
+  reason: Type.String({ description: 'Why, or why not.' }),
+};
+
+/** A rule's condition with what it read. */
+const ReadConditions = Type.Array(
+  Type.Object({
+    rule: Type.String(),
+    origin: oneOf('file', 'resource'),
+    condition: Type.String(),
+    values: Type.Array(
+      Type.Object({
+        expression: Type.String({ description: 'e.g. request.getHeader("X-Engine-Source")' }),
+        value: Type.String({ description: 'Texts in quotes; cut at 200 characters.' }),
+        source: nullable(Type.String(), 'header:NAME, user, queryType, …; null where that is not known.'),
+      }),
+    ),
+  }),
+);
+
 /** What would become of a request. */
 export const Explanation = Type.Object({
   outcome: oneOf('routed', 'denied', 'rejected', 'noCluster'),
@@ -37,34 +62,13 @@ export const Explanation = Type.Object({
   steps: Type.Array(Type.String(), {
     description: 'How it comes to these clusters, a sentence each; empty where the group asked for has them.',
   }),
-  clusters: Type.Array(
-    Type.Object({
-      cluster: Type.String(),
-      routingGroup: Type.String(),
-      taken: Type.Boolean({ description: 'One of those that the request may be sent to.' }),
-      reason: Type.String({ description: 'Why, or why not.' }),
-    }),
-  ),
+  clusters: Type.Array(Type.Object(considered)),
   waitsFor: nullable(Type.String(), 'What it would wait for now: the limits that are full. Null: nothing.'),
   rules: Type.Array(RuleEffect, { description: 'Every rule in order, and what became of it.' }),
-  conditions: Type.Array(
-    Type.Object({
-      rule: Type.String(),
-      origin: oneOf('file', 'resource'),
-      condition: Type.String(),
-      values: Type.Array(
-        Type.Object({
-          expression: Type.String({ description: 'e.g. request.getHeader("X-Engine-Source")' }),
-          value: Type.String({ description: 'Texts in quotes; cut at 200 characters.' }),
-          source: nullable(Type.String(), 'header:NAME, user, queryType, …; null where that is not known.'),
-        }),
-      ),
-    }),
-    {
-      description:
-        'What the conditions of rules read: of those that did something first, 50 at most. Empty for callers who may not list rules.',
-    },
-  ),
+  conditions: Type.Array(ReadConditions.items, {
+    description:
+      'What the conditions of rules read: of those that did something first, 50 at most. Empty for callers who may not list rules.',
+  }),
   request: Type.Object({
     isSubmission: Type.Boolean(),
     user: Type.Union([Type.String(), Type.Null()]),
@@ -97,6 +101,45 @@ export const Explanation = Type.Object({
 });
 export type Explanation = Answer<typeof Explanation>;
 
+const millis = (description: string) => Type.Optional(Type.Integer({ description }));
+
+/** What is stored of how a query was routed; further fields as docs/rest-api.md#decisions says. */
+const Decision = Type.Unsafe<QueryDecision>(
+  Type.Object(
+    {
+      refused: Type.Optional(
+        Type.String({ description: 'Why the gateway refused it: denied, rule_failed, no_cluster, …' }),
+      ),
+      times: Type.Optional(
+        Type.Object({
+          receivedAt: Type.Integer({
+            description: 'When the head of its request had arrived, milliseconds since 1970.',
+          }),
+          analysed: millis('When user and statement were known, milliseconds after `receivedAt`.'),
+          decided: millis('When its routing group was decided, milliseconds after `receivedAt`.'),
+          submitted: millis('When its cluster had answered, milliseconds after `receivedAt`.'),
+        }),
+      ),
+      strategy: Type.Optional(
+        Type.String({ description: `What picked the cluster: ${strategyNames.join(', ')}, rule or only.` }),
+      ),
+      candidates: Type.Optional(
+        Type.Array(
+          Type.Object({
+            ...considered,
+            queued: Type.Optional(Type.Number({ description: 'Queued queries by its last check.' })),
+            running: Type.Optional(Type.Number({ description: 'Running queries by its last check.' })),
+            chosen: Type.Optional(Type.Literal(true, { description: 'It took the query.' })),
+          }),
+          { description: 'Clusters of the groups that were looked at, as they were then; 16 at most.' },
+        ),
+      ),
+      conditions: Type.Optional(ReadConditions),
+    },
+    { additionalProperties: true },
+  ),
+);
+
 /** A query and how it was routed. */
 export const RoutedQuery = Type.Object({
   queryId: Type.String(),
@@ -117,7 +160,7 @@ export const RoutedQuery = Type.Object({
     'Id of the gateway under which it waits, or waited; the same as `queryId` while no cluster has it. Null: it did not wait for long.',
   ),
   decision: nullable(
-    Type.Unsafe<QueryDecision>(Type.Record(Type.String(), Type.Unknown())),
+    Decision,
     'How it was routed: group, rule, what rules did (docs/rest-api.md#decisions). Of a query that was refused before its group was decided `group` is empty, `refused` says why, `conditions` (for callers who may list rules) what the rule read. Null for queries of a gateway that ran before, and until a cluster has the query.',
   ),
   rule: nullable(

@@ -1,3 +1,4 @@
+import { type KeptChoice, keptChoice } from '../../routing/candidates.ts';
 import type { ChoiceStep } from '../../routing/choiceSteps.ts';
 import { explainNoCluster } from '../../routing/clusterChoice.ts';
 import type { ClusterChooser } from '../../routing/clusterChooser.ts';
@@ -17,6 +18,8 @@ export interface Target {
   readonly fallback: boolean;
   /** How it came to this cluster; null where it is one of the group that was decided on. */
   readonly steps: readonly ChoiceStep[] | null;
+  /** The clusters that were there; null where only one could take it. */
+  readonly choice: KeptChoice | null;
 }
 
 /** No cluster can take a request. */
@@ -25,12 +28,14 @@ export interface NoTarget {
   /** Whether a retry soon makes sense: an active cluster has not been checked yet. */
   readonly pending: boolean;
   readonly refusal: Refusal;
+  /** The clusters that were there. */
+  readonly choice: KeptChoice;
 }
 
 /** What targets are chosen with. */
 export interface ClusterTargetsDependencies {
   readonly table: { readonly current: RoutingTable };
-  readonly chooser: Pick<ClusterChooser, 'choose' | 'countSubmission'>;
+  readonly chooser: Pick<ClusterChooser, 'choose' | 'countSubmission' | 'strategyOf'>;
   readonly upstreams: Pick<Upstreams, 'get'>;
 }
 
@@ -50,19 +55,25 @@ export class ClusterTargets {
     login: string | null = null,
   ): Target | NoTarget {
     const { table, chooser, upstreams } = this.#dependencies;
-    const choice = chooser.choose(table.current, decision, request, excluded, login);
+    const { current } = table;
+    const choice = chooser.choose(current, decision, request, excluded, login);
+    const candidates = keptChoice(current, choice.takers, choice.cluster, excluded, (group) =>
+      chooser.strategyOf(current, group),
+    );
     if (choice.cluster !== null) {
       const { cluster, fallback, steps } = choice;
-      return { cluster, upstream: upstreams.get(cluster.proxyTo), fallback, steps };
+      return { cluster, upstream: upstreams.get(cluster.proxyTo), fallback, steps, choice: candidates };
     }
     const { pending } = choice;
     const message = explainNoCluster(decision, choice);
-    return { cluster: null, pending, refusal: { reason: pending ? 'pending' : 'no_cluster', message, queryId: null } };
+    const refusal = { reason: pending ? ('pending' as const) : ('no_cluster' as const), message, queryId: null };
+    return { cluster: null, pending, refusal, choice: candidates };
   }
 
   /** The target of a request that only one cluster can take. */
   only(cluster: ClusterEntry): Target {
-    return { cluster, upstream: this.#dependencies.upstreams.get(cluster.proxyTo), fallback: false, steps: null };
+    const upstream = this.#dependencies.upstreams.get(cluster.proxyTo);
+    return { cluster, upstream, fallback: false, steps: null, choice: null };
   }
 
   /** Counts a query that is sent to a cluster; see `ClusterChooser.countSubmission`. */

@@ -1,5 +1,6 @@
 import type { Membership } from '../../model/membership.ts';
 import type { NameMapping } from '../../model/requestUser.ts';
+import type { KeptChoice } from '../../routing/candidates.ts';
 import type { ChoiceStep } from '../../routing/choiceSteps.ts';
 import type { ExternalAnswer, GroupDecision } from '../../routing/groupDecision.ts';
 import type { RefusalReason } from '../../routing/refusal.ts';
@@ -22,6 +23,8 @@ export interface WayToCluster {
   readonly steps: readonly ChoiceStep[] | null;
   /** Clusters tried before; null for none. */
   readonly attempts: readonly FailedAttempt[] | null;
+  /** The clusters that were there for it; left out or null where none was chosen among several. */
+  readonly choice?: KeptChoice | null;
   /** What it waited for, and how long; null where it did not wait. */
   readonly admission?: string | null;
   /** The gateway's own id under which it waited; left out where it did not. */
@@ -54,7 +57,7 @@ const MOST_KEPT_GROUPS = 64;
  */
 export function decisionText(decision: KeptDecision, way: WayToCluster): string {
   const { cluster, fallback, steps, attempts, admission = null, queuedAs, request, membership, mapping } = way;
-  const { refused, conditions = [], times } = way;
+  const { refused, conditions = [], times, choice = null } = way;
   const { stored } = decision.trace;
   const rest = JSON.stringify({
     group: decision.group,
@@ -65,6 +68,7 @@ export function decisionText(decision: KeptDecision, way: WayToCluster): string 
     ...(decision.external === undefined ? {} : { external: storedAnswer(decision.external) }),
     ...(decision.cluster === null ? {} : { pinned: decision.cluster }),
     cluster,
+    ...(choice === null || choice.strategy === null ? {} : { strategy: choice.strategy }),
     ...(fallback ? { fallback: true } : {}),
     ...(steps === null ? {} : { steps: steps.map(({ text }) => text) }),
     ...(attempts === null ? {} : { attempts }),
@@ -75,7 +79,9 @@ export function decisionText(decision: KeptDecision, way: WayToCluster): string 
     ...(membership === undefined ? {} : { userGroups: membership.sources.map(storedGroups) }),
     ...(request === undefined ? {} : { request }),
   } satisfies StoredDecision);
-  return stored === null ? rest : `${rest.slice(0, -1)},"rules":${stored}}`;
+  const candidates = choice === null ? '' : `,"candidates":${choice.candidates}`;
+  const rules = stored === null ? '' : `,"rules":${stored}`;
+  return `${rest.slice(0, -1)}${candidates}${rules}}`;
 }
 
 function storedGroups({ source, groups, note }: Membership['sources'][number]): StoredGroups {

@@ -3,6 +3,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { firstHeader } from '../../model/rawHeaders.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
+import type { KeptChoice } from '../../routing/candidates.ts';
 import { type ChoiceStep, stepsText } from '../../routing/choiceSteps.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import { type Refusal, refusalError } from '../../routing/refusal.ts';
@@ -32,6 +33,8 @@ export interface SubmissionRoute {
   readonly steps: readonly ChoiceStep[] | null;
   /** Clusters tried before; null for none. */
   readonly attempts: readonly FailedAttempt[] | null;
+  /** The clusters that were there; null where none was chosen among several. */
+  readonly choice: KeptChoice | null;
 }
 
 /** How a submission ended. */
@@ -90,7 +93,7 @@ export class QueryRecorder {
     cluster: ClusterEntry,
     proxied: ProxiedRequest,
     submission: Submission,
-    { decision, fallback, steps, attempts }: SubmissionRoute,
+    { decision, fallback, steps, attempts, choice }: SubmissionRoute,
   ): void {
     const { body, user, queuedAs } = submission;
     const { history, clock, settings } = this.#dependencies;
@@ -111,6 +114,7 @@ export class QueryRecorder {
         fallback,
         steps,
         attempts,
+        choice,
         admission: waitNote(submission),
         ...(queuedAs === undefined ? {} : { queuedAs }),
         times: this.#timesOf(proxied, true),
@@ -150,9 +154,9 @@ export class QueryRecorder {
     if (error === null || submission.queuedAs !== undefined) return refusal;
     const { refusalIds, outcomes } = this.#dependencies;
     const queryId = refusalIds.next();
-    const { decision, cluster, fallback, steps, attempts } = route;
+    const { decision, cluster, fallback, steps, attempts, choice } = route;
     const way = {
-      ...{ cluster: cluster?.name ?? '', fallback, steps, attempts, admission: waitNote(submission) },
+      ...{ cluster: cluster?.name ?? '', fallback, steps, attempts, choice, admission: waitNote(submission) },
       refused: refusal.reason,
       times: this.#timesOf(proxied, false),
       request: this.#factsOf(proxied, submission),

@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
+import type { KeptChoice } from '../../routing/candidates.ts';
 import { type GroupDecision, ofTransaction } from '../../routing/groupDecision.ts';
 import type { CountedSubmission } from '../../routing/localLoad.ts';
 import { isPlausible } from '../../routing/queryId.ts';
@@ -51,6 +52,8 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   /** The one cluster that can take it; null for any that the decision allows. */
   #bound: ClusterEntry | null;
   #target: Target | null = null;
+  /** The clusters that were there at the last choice; null where there was none. */
+  #choice: KeptChoice | null = null;
   /** Null until an attempt fails. */
   #retry: SubmissionRetry | null = null;
   /** Clusters that failed it; null for none. */
@@ -112,6 +115,7 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
     this.proxied.trace?.step('choice');
     this.#submission.slots?.beginChoice();
     const target = this.dependencies.targets.choose(this.#decision, this.#sender(), this.#excluded);
+    this.#choice = target.choice;
     if (target.cluster === null) this.#refuseWithoutTarget(target);
     else this.#sendTo(target);
   }
@@ -123,6 +127,7 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   #sendTo(target: Target): void {
     const { cluster, upstream } = target;
     this.#target = target;
+    this.#choice = target.choice;
     const full = this.#submission.slots?.takeCluster(cluster) ?? null;
     if (full !== null) this.#endFull(full);
     else if (upstream === null)
@@ -311,7 +316,8 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
 
   #route(): SubmissionRoute {
     const { cluster, fallback, steps } = this.#target ?? { cluster: null, fallback: false, steps: null };
-    return { decision: this.#decision, cluster, fallback, steps, attempts: this.#retry?.attempts ?? null };
+    const attempts = this.#retry?.attempts ?? null;
+    return { decision: this.#decision, cluster, fallback, steps, attempts, choice: this.#choice };
   }
 
   #textOf({ chunks, headers }: Readonly<HeldAnswer>): string | null {

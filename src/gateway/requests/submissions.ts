@@ -128,7 +128,14 @@ export class Submissions {
     this.#steps.settle(proxied, binding, (bound) => {
       if (bound.refusal !== null) {
         const { answers, recorder } = this.#dependencies;
-        const route = { decision: submission.decision, cluster: null, fallback: false, steps: null, attempts: null };
+        const route = {
+          decision: submission.decision,
+          cluster: null,
+          fallback: false,
+          steps: null,
+          attempts: null,
+          choice: null,
+        };
         answers.refuse(proxied, recorder.recordRefused(bound.refusal, proxied, submission, route));
       } else {
         const { about, transaction } = bound;

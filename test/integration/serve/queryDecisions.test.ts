@@ -119,7 +119,7 @@ test('a denied query names the rule that denied it, and what its condition read,
   const { queries } = await read<QueryPage>('/api/queries?state=DENIED');
   expect(queries).toMatchObject([{ queryId: denied.id, rule: 'forbidden' }]);
   const csv = await fetch(`${gateway.url}/api/queries/export?state=DENIED`, { headers: as('boss') });
-  expect(await csv.text()).toMatch(/^queryId,.*,cluster,rule,state,.*\r\n.*,forbidden,DENIED,/);
+  expect(await csv.text()).toMatch(/^queryId,.*,firstRowMillis,rule,queryText\r\n.*,DENIED,.*,forbidden,SELECT 1\r\n/);
 });
 
 test('a query that is refused as a rule fails has the same', async () => {
@@ -156,4 +156,26 @@ test('a query has the times of its steps, and when its first rows came', async (
   const refused = await stored(denied.id);
   expect(Object.keys(refused.decision?.times ?? {})).toEqual(['receivedAt', 'analysed', 'decided']);
   expect(refused.outcome?.firstRowMillis).toBeNull();
+});
+
+test('a query has the clusters that were there for it, and why one was picked', async () => {
+  const { id } = await submit(gateway.url, 'SELECT 1', { user: 'ann' });
+  const { decision, cluster } = await stored(id);
+  const other = cluster === 'first' ? 'second' : 'first';
+  expect(decision?.strategy).toBe('weightedRandom');
+  const candidates = new Map(decision?.candidates?.map((each) => [each.cluster, each]));
+  expect(candidates.get(cluster)).toMatchObject({
+    ...{ taken: true, chosen: true, routingGroup: 'adhoc', reason: 'active and healthy; picked: at random by weight' },
+  });
+  expect(candidates.get(other)).toMatchObject({ taken: true, reason: 'active and healthy' });
+  expect(candidates.get('resting')).toMatchObject({ taken: false, reason: 'is inactive' });
+  expect(candidates.size).toBe(3);
+
+  const blue = await submit(gateway.url, 'SELECT 1', { user: 'ann', headers: { 'X-Team': 'blue' } });
+  expect((await stored(blue.id)).decision).toMatchObject({
+    strategy: 'only',
+    candidates: [
+      { cluster: 'only', chosen: true, reason: 'active and healthy; picked: the only one that could take it' },
+    ],
+  });
 });

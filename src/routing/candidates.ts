@@ -1,0 +1,125 @@
+import { type StrategyName, strategies } from '../model/strategies.ts';
+import { reasonOf } from './choiceSteps.ts';
+import type { ClusterEntry, RoutingTable } from './routingTable.ts';
+import type { DecisionCandidate, StoredCandidate } from './storedDecision.ts';
+import type { Takers } from './takers.ts';
+
+/** Clusters that are kept with a query. */
+export const MOST_CANDIDATES = 16;
+/** Characters that are kept of why a cluster cannot take a query. */
+const LONGEST_REASON = 256;
+
+/** What picked the cluster: the strategy of its group, a rule by its name, or that there was only one. */
+export type ClusterPicker = StrategyName | 'rule' | 'only';
+
+/** The clusters that were there for a query, and what picked among them. */
+export interface KeptChoice {
+  /** Null: none could take it. */
+  readonly strategy: ClusterPicker | null;
+  /** `StoredCandidate`s as JSON. */
+  readonly candidates: string;
+}
+
+const healthy = 'active and healthy';
+const reasonsOfChoice: Readonly<Record<ClusterPicker, string>> = {
+  ...strategies,
+  rule: 'the one that the rule chose',
+  only: 'the only one that could take it',
+};
+
+/** Texts of groups whose clusters all queries find alike, by table: the same for thousands of queries. */
+const textsByTable = new WeakMap<RoutingTable, Map<string, string>>();
+
+/**
+ * What is kept of the clusters that were there for a query, as they are now.
+ * @param picked null where none could take it
+ * @param excluded clusters that failed it already; null for none
+ */
+export function keptChoice(
+  table: RoutingTable,
+  takers: Takers,
+  picked: ClusterEntry | null,
+  excluded: ReadonlyMap<string, string> | null,
+  strategyOf: (group: string) => StrategyName,
+): KeptChoice {
+  const { as, group } = takers;
+  const members = as === 'group' ? (table.groups.get(group) ?? []) : [];
+  // Which clusters are full is another matter for each query.
+  const isCommon =
+    picked !== null &&
+    as === 'group' &&
+    takers.passed.length === 0 &&
+    excluded === null &&
+    members.length <= MOST_CANDIDATES &&
+    members.every(({ maxRunningQueries }) => maxRunningQueries === undefined);
+  const strategy = picked === null ? null : pickerOf(takers, strategyOf);
+  if (!isCommon) return { strategy, candidates: JSON.stringify(storedCandidates(table, takers, picked, excluded)) };
+  let texts = textsByTable.get(table);
+  if (texts === undefined) {
+    texts = new Map();
+    textsByTable.set(table, texts);
+  }
+  let text = texts.get(group);
+  if (text === undefined) {
+    text = JSON.stringify(storedCandidates(table, takers, picked, excluded));
+    texts.set(group, text);
+  }
+  return { strategy, candidates: text };
+}
+
+/** What was kept of candidates, in full. @param chosen cluster that took the query; empty for none */
+export function readCandidates(
+  stored: readonly StoredCandidate[],
+  {
+    group,
+    cluster: chosen,
+    strategy,
+  }: { readonly group: string; readonly cluster: string; readonly strategy?: ClusterPicker },
+): readonly DecisionCandidate[] {
+  return stored.map(
+    ({ cluster, routingGroup = group, taken = true, reason = healthy, ...counts }): DecisionCandidate => {
+      const isChosen = cluster === chosen;
+      const why =
+        strategy === undefined || !Object.hasOwn(reasonsOfChoice, strategy) ? strategy : reasonsOfChoice[strategy];
+      const because = isChosen && why !== undefined ? `${reason}; picked: ${why}` : reason;
+      return { cluster, routingGroup, taken, reason: because, ...counts, ...(isChosen ? { chosen: true } : {}) };
+    },
+  );
+}
+
+function pickerOf({ as, group, candidates }: Takers, strategyOf: (group: string) => StrategyName): ClusterPicker {
+  if (as === 'pinned') return 'rule';
+  return candidates.length === 1 ? 'only' : strategyOf(group);
+}
+
+/** The one that was picked, those that could have been, then the others of the groups that were looked at. */
+function storedCandidates(
+  table: RoutingTable,
+  { as, group, candidates, passed }: Takers,
+  picked: ClusterEntry | null,
+  excluded: ReadonlyMap<string, string> | null,
+): readonly StoredCandidate[] {
+  const takers = new Set(candidates);
+  const isLarge = candidates.length > MOST_CANDIDATES;
+  const own = as === 'pinned' ? [] : (table.groups.get(group) ?? []);
+  const all = new Set([
+    ...(isLarge && picked !== null ? [picked] : []),
+    ...candidates,
+    ...own,
+    ...passed.flatMap(({ members }) => members.slice(0, MOST_CANDIDATES)),
+  ]);
+  return [...all].slice(0, MOST_CANDIDATES).map((entry): StoredCandidate => {
+    const { name, routingGroup, health } = entry;
+    const isHealthy = entry.active && health.status === 'HEALTHY';
+    const taken = takers.has(entry);
+    const reason = taken && isHealthy ? null : reasonOf(entry, excluded).slice(0, LONGEST_REASON);
+    return {
+      cluster: name,
+      ...(routingGroup === group ? {} : { routingGroup }),
+      ...(taken ? {} : { taken }),
+      ...(reason === null ? {} : { reason: taken ? `best effort: ${reason}` : reason }),
+      ...(taken && health.queued !== null ? { queued: health.queued } : {}),
+      ...(taken && health.running !== null ? { running: health.running } : {}),
+    };
+  });
+}
