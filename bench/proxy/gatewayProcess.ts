@@ -60,7 +60,14 @@ class NoOutcomes extends QueryOutcomes {
   override refuse(): void {}
 }
 const outcomes = new (notesOutcomes === 'true' ? QueryOutcomes : NoOutcomes)({
-  ...{ writer, running: store.runningQueries, counts: new OutcomeMetrics(registry), clock, logger },
+  ...{
+    writer,
+    running: store.runningQueries,
+    stored: store.outcomes,
+    counts: new OutcomeMetrics(registry),
+    clock,
+    logger,
+  },
 });
 outcomes.start();
 const table = new RoutingTableHolder();

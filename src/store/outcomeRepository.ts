@@ -12,7 +12,13 @@ import {
   outcomeOfRow,
 } from './outcomeColumns.ts';
 import { insertGroupSets, insertQueryGroups } from './queryGroups.ts';
-import { certainty, type QueryOutcomeRecord, type QueryOutcomeRepository, RUNNING } from './queryOutcome.ts';
+import {
+  certainty,
+  type QueryOutcomeRecord,
+  type QueryOutcomeRepository,
+  RUNNING,
+  type UnendedQuery,
+} from './queryOutcome.ts';
 import type { Dialect, Fence } from './store.ts';
 
 const TABLE = 'eg_query_outcomes';
@@ -94,6 +100,11 @@ function merged(present: QueryOutcomeRecord, fresh: QueryOutcomeRecord): QueryOu
   };
 }
 
+function unendedOf(record: QueryOutcomeRecord): UnendedQuery {
+  const { created, cluster, routingGroup, user, source, rule, gatewayQueuedMillis } = record;
+  return { created, cluster, routingGroup, user, source, rule, gatewayQueuedMillis };
+}
+
 function earlier(one: number | null = null, other: number | null = null): number | null {
   return one === null || other === null ? (one ?? other) : Math.min(one, other);
 }
@@ -161,6 +172,22 @@ export class KnexQueryOutcomeRepository implements QueryOutcomeRepository {
       total += ended;
       if (ended < ENDED_AT_ONCE) return total;
     }
+  }
+
+  unended(queryIds: readonly string[]): Promise<ReadonlyMap<string, UnendedQuery>> {
+    if (queryIds.length === 0) return Promise.resolve(new Map());
+    return this.database.run(async (knex) => {
+      const rows: OutcomeRow[] = await knex(TABLE).whereIn('query_id', queryIds).where('state', RUNNING);
+      const unended = new Map(rows.map((row) => [String(row.query_id), unendedOf(outcomeOfRow(row))]));
+      const others: OutcomeRow[] = await knex('query_history as h')
+        .leftJoin(`${TABLE} as o`, 'o.query_id', 'h.query_id')
+        .leftJoin('eg_query_decisions as d', 'd.query_id', 'h.query_id')
+        .whereIn('h.query_id', queryIds)
+        .whereNull('o.query_id')
+        .select('h.query_id', 'h.created', 'h.user_name', 'h.source', 'h.routing_group', 'd.cluster');
+      for (const row of others) unended.set(String(row.query_id), unendedOf(outcomeOfRow(row)));
+      return unended;
+    });
   }
 
   async deleteBefore(before: number, fence: Fence | null = null): Promise<number> {

@@ -62,6 +62,12 @@ export interface QueryOutcomeRecord {
   readonly groups?: readonly string[];
 }
 
+/** What is stored of a query that goes on, as far as is known. */
+export type UnendedQuery = Pick<
+  QueryOutcomeRecord,
+  'created' | 'cluster' | 'routingGroup' | 'user' | 'source' | 'rule' | 'gatewayQueuedMillis'
+>;
+
 /** `eg_query_outcomes`: how queries ended (docs/database.md#outcomes). */
 export interface QueryOutcomeRepository {
   /**
@@ -70,6 +76,11 @@ export interface QueryOutcomeRepository {
    */
   put(records: readonly QueryOutcomeRecord[]): Promise<void>;
   get(queryId: string): Promise<QueryOutcomeRecord | null>;
+  /**
+   * Those of some queries that are not known to be over, with what was submitted: rows in the state `RUNNING`, and queries of the history
+   * without a row. @param queryIds 2,000 at most
+   */
+  unended(queryIds: readonly string[]): Promise<ReadonlyMap<string, UnendedQuery>>;
   /**
    * Ends queries that no replica follows any more, as ABANDONED: those of replicas that ended without saying so.
    * @param before only queries submitted before, milliseconds since 1970

@@ -65,7 +65,14 @@ export async function openStorage(context: GatewayContext): Promise<Storage> {
   onClose(() => runningQueries.stop());
   runningQueries.start();
   const queryOutcomes = new QueryOutcomes({
-    ...{ writer: outcomes, running: store.runningQueries, counts: new OutcomeMetrics(metrics), clock, logger },
+    ...{
+      writer: outcomes,
+      running: store.runningQueries,
+      stored: store.outcomes,
+      counts: new OutcomeMetrics(metrics),
+      clock,
+      logger,
+    },
   });
   onClose(() => queryOutcomes.stop());
   queryOutcomes.start();

@@ -96,7 +96,7 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
   /** The owner does not know the query, and nobody else has it. */
   #answerUnknown(): void {
     if (!this.isAwaited) return;
-    if (this.proxied.statementPath) this.dependencies.queries.noteLost(this.#queryId);
+    if (this.proxied.statementPath) this.dependencies.queries.noteLost(this.#queryId, this.#owner);
     const why = this.dependencies.queries.lossReason(this.proxied, this.#queryId, this.status);
     if (why === null) this.release();
     else {
@@ -120,7 +120,7 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
   /** The owner failed, and nobody else has the query. */
   #answerFailed(failure: FailedForward, isGone: boolean): void {
     if (isGone && this.proxied.statementPath) {
-      this.dependencies.queries.noteLost(this.#queryId);
+      this.dependencies.queries.noteLost(this.#queryId, this.#owner);
       this.refuse(ownerGone(this.#queryId, this.#owner.cluster, failure.reason));
     } else this.giveUp(failure);
   }

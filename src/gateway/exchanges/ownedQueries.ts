@@ -52,8 +52,8 @@ export class OwnedQueries {
   }
 
   /** Notes that a query is lost, as its owner does not know it or is gone, unless an answer of it comes soon. */
-  noteLost(queryId: string): void {
-    this.#dependencies.outcomes.lose(queryId);
+  noteLost(queryId: string, { cluster }: QueryOwner): void {
+    this.#dependencies.outcomes.lose(queryId, cluster);
   }
 
   /** Notes a transaction that an answer begins or ends; see `Transactions.noteAnswer`. */

@@ -1,7 +1,13 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import type { OutcomeWriter } from '../../store/outcomeWriter.ts';
-import { certainty, type QueryOutcomeRecord, type QueryState, RUNNING } from '../../store/queryOutcome.ts';
+import {
+  certainty,
+  type QueryOutcomeRecord,
+  type QueryOutcomeRepository,
+  type QueryState,
+  RUNNING,
+} from '../../store/queryOutcome.ts';
 import type { RunningQueryRepository } from '../../store/store.ts';
 import type { FinalPage } from './finalPage.ts';
 
@@ -43,6 +49,8 @@ export interface QueryOutcomesDependencies {
   readonly writer: Pick<OutcomeWriter, 'add'>;
   /** What the replicas share of queries that clients follow. */
   readonly running: Pick<RunningQueryRepository, 'lastSeen'>;
+  /** What is stored of queries. */
+  readonly stored: Pick<QueryOutcomeRepository, 'unended'>;
   readonly counts: OutcomeCounts;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -59,6 +67,8 @@ const ABANDONED_AFTER_MS = 300_000;
 const LATE_RENEWAL_MS = 70_000;
 /** A cluster that said that it does not know a query is believed after so long without another answer. */
 const LOST_AFTER_MS = 30_000;
+/** Queries that this replica does not follow and that their clusters do not know; beyond, further ones are not looked at. */
+const MAX_MISSED = 10_000;
 /** Queries that are followed at a time; beyond, the oldest are left to other replicas and to the row that they get. */
 const MAX_OPEN = 100_000;
 const FORGOTTEN_AT_ONCE = 1_000;
@@ -76,6 +86,13 @@ interface OpenQuery {
   firstRow: number | null;
   isWritten: boolean;
   isLost: boolean;
+}
+
+/** A query whose owner does not know it, or is gone. */
+interface MissedQuery {
+  readonly cluster: string;
+  /** Milliseconds since 1970. */
+  readonly since: number;
 }
 
 const noPage: Omit<FinalPage, 'error'> = {
@@ -102,6 +119,8 @@ export class QueryOutcomes {
   readonly #dependencies: QueryOutcomesDependencies;
   readonly #open = new Map<string, OpenQuery>();
   readonly #ended = new Set<string>();
+  /** Queries that another replica follows, or followed, and that their clusters do not know. */
+  readonly #missed = new Map<string, MissedQuery>();
   #timer: NodeJS.Timeout | null = null;
   #sweeping: Promise<void> | null = null;
 
@@ -138,6 +157,7 @@ export class QueryOutcomes {
   page(queryId: string, cluster: string, bytes: number, hasRows = false): void {
     const query = this.#open.get(queryId) ?? this.#follow(queryId, factsOf(cluster), null);
     query.lastSeen = this.#dependencies.clock.now();
+    this.#missed.delete(queryId);
     if (hasRows) noteRows(query);
     query.isLost = false;
     query.pages += 1;
@@ -170,12 +190,20 @@ export class QueryOutcomes {
     this.#close(queryId, query, 'CANCELLED', certainty.cancelled, null);
   }
 
-  /** The cluster does not know the query, or is gone: it is lost unless another answer says otherwise soon. */
-  lose(queryId: string): void {
+  /**
+   * The cluster does not know the query, or is gone: it is lost unless another answer says otherwise soon. One that this replica does not
+   * follow is looked up first: anybody may ask for an id.
+   */
+  lose(queryId: string, cluster: string): void {
+    const now = this.#dependencies.clock.now();
     const query = this.#open.get(queryId);
-    if (query === undefined || query.isLost) return;
-    query.isLost = true;
-    query.lastSeen = this.#dependencies.clock.now();
+    if (query === undefined) {
+      const isNew = !this.#ended.has(queryId) && !this.#missed.has(queryId);
+      if (isNew && this.#missed.size < MAX_MISSED) this.#missed.set(queryId, { cluster, since: now });
+    } else if (!query.isLost) {
+      query.isLost = true;
+      query.lastSeen = now;
+    }
   }
 
   /** The gateway refused a submission for good. */
@@ -226,6 +254,7 @@ export class QueryOutcomes {
         this.#writeOpen(queryId, query);
       }
     }
+    await this.#endMissed(now);
     if (silent.length === 0) return;
     const elsewhere = await running.lastSeen(silent);
     for (const queryId of silent) {
@@ -238,6 +267,22 @@ export class QueryOutcomes {
       ) {
         this.#leave(queryId, query);
       } else this.#close(queryId, query, 'ABANDONED', certainty.guessed, null);
+    }
+  }
+
+  /** Ends those that are lost of the queries that this replica did not follow. */
+  async #endMissed(now: number): Promise<void> {
+    const due = [...this.#missed].filter(([, { since }]) => since < now - LOST_AFTER_MS).slice(0, MAX_ROWS);
+    if (due.length === 0) return;
+    const unended = await this.#dependencies.stored.unended(due.map(([queryId]) => queryId));
+    for (const [queryId, { cluster, since }] of due) {
+      const present = unended.get(queryId);
+      // Another answer came meanwhile.
+      if (!this.#missed.delete(queryId) || present === undefined || this.#open.has(queryId)) continue;
+      const { created, ...facts } = present;
+      const query = { ...this.#unfollowed(queryId, cluster, created), lastSeen: since };
+      query.facts = { ...facts, cluster: facts.cluster || cluster };
+      this.#close(queryId, query, 'LOST', certainty.guessed, null);
     }
   }
 
@@ -284,6 +329,7 @@ export class QueryOutcomes {
 
   #close(queryId: string, query: OpenQuery, state: QueryState, sureness: number, page: FinalPage | null): void {
     this.#open.delete(queryId);
+    this.#missed.delete(queryId);
     if (this.#ended.size >= MAX_ENDED) {
       let left = FORGOTTEN_AT_ONCE;
       for (const id of this.#ended) {

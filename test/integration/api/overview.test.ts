@@ -191,6 +191,8 @@ test('how queries end is kept with them, listed, counted and exported', async ()
   }
   const text = await (await fetch(`${gateway.url}/metrics`)).text();
   expect(text).toMatch(/engine_gateway_queries_ended_total\{state="cancelled"\} 1/);
+  expect(text).toMatch(/engine_gateway_query_failures_total\{type="user_error"\} 1\n/);
+  expect(text).toMatch(/engine_gateway_query_failures_total\{type="internal_error"\} 0\n/);
   expect(text).toMatch(/engine_gateway_query_duration_seconds_count\{group="etl",state="failed"\} 1/);
 });
 

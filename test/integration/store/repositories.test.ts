@@ -195,6 +195,20 @@ for (const database of databases) {
       expect(await store.outcomes.get('many 499')).toEqual(outcome('many 499'));
     });
 
+    it('knows which queries are not over', async () => {
+      const running = { state: 'RUNNING', certainty: certainty.running } as const;
+      await store.outcomes.put([outcome('open running', running), outcome('open ended')]);
+      const ids = ['open running', 'open ended', 'open history', 'open nobody'];
+      await store.history.insert(['open running', 'open ended', 'open history'].map((queryId) => record(queryId)));
+      const unended = await store.outcomes.unended(ids);
+      expect([...unended.keys()].sort()).toEqual(['open history', 'open running']);
+      expect(unended.get('open running')).toMatchObject({ user: 'alice', rule: 'team', cluster: 'a' });
+      expect(unended.get('open history')).toMatchObject({ routingGroup: 'adhoc', cluster: 'a', rule: null });
+      expect(await store.outcomes.unended([])).toEqual(new Map());
+      for (const table of ['query_history', 'eg_query_decisions'])
+        await store.database.knex(table).whereIn('query_id', ids).delete();
+    });
+
     it('ends queries that no replica follows, and deletes old outcomes', async () => {
       const running = { state: 'RUNNING', certainty: certainty.running } as const;
       const [created, seen] = [1_700_000_000_000, 1_700_000_900_000];

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { FinalPage } from '../../../src/gateway/outcomes/finalPage.ts';
 import { OutcomeMetrics } from '../../../src/gateway/outcomes/outcomeMetrics.ts';
 import { QueryOutcomes } from '../../../src/gateway/outcomes/queryOutcomes.ts';
-import type { QueryOutcomeRecord } from '../../../src/store/queryOutcome.ts';
+import type { QueryOutcomeRecord, UnendedQuery } from '../../../src/store/queryOutcome.ts';
 
 const id = '20261121_015745_00007_kvhrm';
 const start = Date.UTC(2026, 10, 21, 1, 57, 45);
@@ -23,13 +23,17 @@ const page: FinalPage = {
 };
 const failed = (name: string): FinalPage => ({ ...page, error: { name, type: 'USER_ERROR', code: 3, message: 'why' } });
 
-function replica(seenElsewhere: ReadonlyMap<string, number> = new Map()) {
+function replica(
+  seenElsewhere: ReadonlyMap<string, number> = new Map(),
+  unended: ReadonlyMap<string, UnendedQuery> = new Map(),
+) {
   let now = start;
   const rows: QueryOutcomeRecord[] = [];
   const registry = new Registry();
   const outcomes = new QueryOutcomes({
     writer: { add: (record) => void rows.push(record) },
     running: { lastSeen: async () => seenElsewhere },
+    stored: { unended: async () => unended },
     counts: new OutcomeMetrics(registry),
     clock: { now: () => now, monotonic: () => now },
     logger: pino({ level: 'silent' }),
@@ -122,13 +126,31 @@ test('one that another replica follows is left to that', async () => {
 test.each([true, false])('one that its cluster does not know is lost, unless it answers again: %s', async (answers) => {
   const { outcomes, rows, after } = replica();
   outcomes.begin(id, facts);
-  outcomes.lose(id);
-  outcomes.lose('20261121_015745_00008_kvhrm');
+  outcomes.lose(id, 'a');
+  outcomes.lose('20261121_015745_00008_kvhrm', 'a');
   after(10_000);
   if (answers) outcomes.page(id, 'a', 1);
   after(25_000);
   await outcomes.sweep();
   expect(rows.map(({ state }) => state)).toEqual([answers ? 'RUNNING' : 'LOST']);
+});
+
+test('one that another replica followed is lost where its end is not stored, and an id that nobody knows is nothing', async () => {
+  const { outcomes, rows, registry, after } = replica(
+    new Map(),
+    new Map([[id, { created: start - MINUTE, ...facts }]]),
+  );
+  for (const each of [id, id, 'nobody', 'answers']) outcomes.lose(each, 'a');
+  after(10_000);
+  outcomes.page('answers', 'a', 1);
+  await outcomes.sweep();
+  expect(rows).toEqual([]);
+  after(25_000);
+  await outcomes.sweep();
+  await outcomes.sweep();
+  const lost = rows.filter(({ state }) => state === 'LOST');
+  expect(lost).toEqual([expect.objectContaining({ queryId: id, ...facts, created: start - MINUTE, lastSeen: start })]);
+  expect(await registry.metrics()).toContain('engine_gateway_queries_ended_total{state="lost"} 1');
 });
 
 test('those that go on when it stops have rows', async () => {
