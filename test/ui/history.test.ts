@@ -10,7 +10,7 @@ import { expectSound } from './support/soundness.ts';
 const rules = `name: airflow
 description: Scheduled jobs go to the etl clusters
 priority: 10
-condition: request.getHeader("X-Engine-Source") == "airflow" && request.getHeader("X-Engine-Client-Tags") != "now"
+condition: request.getHeader("X-Engine-Source") == "airflow" && request.getHeader("X-Engine-Client-Tags") != "now" && request.getRemoteAddr() != null
 actions:
   - result.put("routingGroup", "etl")
 ---
@@ -41,7 +41,7 @@ describe.skipIf(!canBrowse)('Query History', () => {
     );
     for (let i = 0; i < 30; i += 1)
       await runQuery(rig.gateway.url, `SELECT ${i}`, { user: i % 2 === 0 ? 'ada' : 'grace' });
-    const headers = { 'X-Engine-Source': 'airflow' };
+    const headers = { 'X-Engine-Source': 'airflow', 'X-Engine-Client-Tags': 'nightly' };
     special = (await runQuery(rig.gateway.url, statement, { user: 'katherine@example.com', headers })).id;
   });
   afterAll(async () => {
@@ -211,7 +211,10 @@ describe.skipIf(!canBrowse)('Query History', () => {
       const trace = page.getByRole('list', { name: 'Rules in firing order' }).getByRole('listitem');
       const values = page.getByRole('list', { name: 'Values' });
       await values.getByText('request.getHeader("X-Engine-Source"): "airflow"').waitFor();
-      expect(await values.getByText('request.getHeader("X-Engine-Client-Tags"): not stored').count()).toBe(1);
+      // Stored with the query: what the condition saw.
+      expect(await values.getByText('request.getHeader("X-Engine-Client-Tags"): "nightly"').count()).toBe(1);
+      expect(await values.getByText('request.getRemoteAddr(): not stored').count()).toBe(1);
+      await page.getByText(/^Decided by what is stored of the request: .* x-engine-client-tags/).waitFor();
       expect(await trace.first().textContent()).toMatch(
         /^airflowfiredrules file, priority 10routingGroup = etlrequest/,
       );

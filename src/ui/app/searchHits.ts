@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { call } from '../client/call.ts';
-import { isNoQuery, isQueuedId, type WholeQuery } from '../client/queries.ts';
+import { isNoQuery, isQueuedId } from '../client/queries.ts';
 import { RULES } from '../client/rules.ts';
-import type { ClusterState, RuleInventory } from '../client/types.ts';
+import type { ClusterState, RuleInventory, WholeQuery } from '../client/types.ts';
 import { clusterAddress, groupAddress, queryAddress, ruleAddress } from '../components/links.ts';
 import { useRole, useSees } from '../session/session.ts';
 import type { Page } from './pages.ts';

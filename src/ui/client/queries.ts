@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
-import { product } from '../app/gateway.ts';
 import { ApiError } from './apiError.ts';
 import { call } from './call.ts';
-import type { Explanation, QueryOutcome, RoutedQuery } from './types.ts';
+import { type StoredDescription, storedDescription, withoutField } from './storedRequest.ts';
+import type { Explanation, WholeQuery } from './types.ts';
 
 /** Between two looks at a query that may still run, and where it has run for a while. */
 const RUNNING_MS = 5_000;
@@ -11,9 +11,6 @@ const LONG_RUN_MS = 10_000;
 const WHILE_MS = 60_000;
 /** Age after which a query without an outcome is not looked at again by itself. */
 const LONGEST_RUN_MS = 24 * 3_600_000;
-
-/** A query with what became of it; the outcome is null where it is not known. */
-export type WholeQuery = Omit<RoutedQuery, 'outcome'> & { readonly outcome?: QueryOutcome | null };
 
 /** A query by its id, or by the id that it waited under; looked at again until it has ended. */
 export function useWholeQuery(queryId: string) {
@@ -39,17 +36,23 @@ export function isNoQuery(error: unknown): boolean {
   return error instanceof ApiError && error.status === 404;
 }
 
-/** Headers of a request that are stored with its query, in lower case: what is read of others is not known later. */
-export const storedHeaders: readonly string[] = ['User', 'Source'].map((suffix) =>
-  `X-${product}-${suffix}`.toLowerCase(),
-);
-
-/** What would become of a query now, by what is stored of its request: user, source and text. */
-export function explainAgain({ user, source, queryText }: WholeQuery, signal?: AbortSignal): Promise<Explanation> {
-  const headers = {
-    ...(user === null ? {} : { [`X-${product}-User`]: user }),
-    ...(source === null ? {} : { [`X-${product}-Source`]: source }),
-  };
-  const body = { method: 'POST', path: '/v1/statement', headers, body: queryText, ...(user === null ? {} : { user }) };
-  return call<Explanation>('/api/explain', { body, ...(signal === undefined ? {} : { signal }) });
+/**
+ * What would become of a query now, by what is stored of its request.
+ * @param isOwn whether the caller may have requests of their own explained only
+ */
+export async function explainAgain(query: WholeQuery, isOwn: boolean, signal?: AbortSignal): Promise<Explanation> {
+  let description: StoredDescription | null = storedDescription(query, isOwn);
+  for (;;) {
+    try {
+      return await call<Explanation>('/api/explain', {
+        body: description,
+        ...(signal === undefined ? {} : { signal }),
+      });
+    } catch (error) {
+      // Which other headers say who somebody is, and who may name them, is configured: the refusal names the field.
+      const field: string | undefined = error instanceof ApiError && error.status === 403 ? error.field : undefined;
+      description = field === undefined ? null : withoutField(description, field);
+      if (description === null) throw error;
+    }
+  }
 }

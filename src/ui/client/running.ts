@@ -15,11 +15,15 @@ export const RUNNING = ['running'];
 export interface RunningFilter {
   readonly cluster?: string;
   readonly routingGroup?: string;
+  readonly user?: string;
 }
+
+/** Between two looks at whether one query runs, whose page reads the query itself more often. */
+const ONE_MS = 20_000;
 
 /**
  * Queries that run: all of them for administrators, their own for others.
- * @param interval between two looks, milliseconds; left out, twenty seconds, or ten where all are asked for
+ * @param interval between two looks, milliseconds; left out, fifteen seconds, or ten where all are asked for
  */
 export function useRunning(of: RunningFilter = {}, interval?: number) {
   const parameters = new URLSearchParams({ ...of }).toString();
@@ -31,6 +35,34 @@ export function useRunning(of: RunningFilter = {}, interval?: number) {
   });
 }
 
+/**
+ * Looks for a query among those that run.
+ * @param query its id, cluster and user; null: it is known not to run
+ * @returns the query; null where it is not among them; undefined where that is not known
+ */
+export function useRunningQuery(query: SoughtQuery | null): RunningQuery | null | undefined {
+  const parameters = new URLSearchParams({
+    ...(query === null ? {} : { cluster: query.cluster }),
+    ...(query?.user == null ? {} : { user: query.user }),
+  }).toString();
+  const { data } = useQuery({
+    queryKey: [...RUNNING, parameters],
+    queryFn: ({ signal }) => call<RunningQueryList>(`/api/queries/running?${parameters}`, { method: 'GET', signal }),
+    refetchInterval: ONE_MS,
+    enabled: query !== null,
+  });
+  if (query === null) return null;
+  const found = data?.queries.find(({ queryId }) => queryId === query.queryId);
+  return found ?? (data?.complete === true ? null : undefined);
+}
+
+/** What a query is looked for by among those that run. */
+export interface SoughtQuery {
+  readonly queryId: string;
+  readonly cluster: string;
+  readonly user: string | null;
+}
+
 /** Asks, then ends a running query at its cluster. */
 export function useEnd(): (query: RunningQuery) => Promise<void> {
   const client = useQueryClient();
@@ -39,6 +71,7 @@ export function useEnd(): (query: RunningQuery) => Promise<void> {
       callWhole(`/api/queries/running/${encodeURIComponent(queryId)}`, { method: 'DELETE' }),
     onSuccess: async (answer, { queryId }) => {
       await client.invalidateQueries({ queryKey: RUNNING });
+      void client.invalidateQueries({ queryKey: ['query', queryId], exact: true });
       notifyWritten(`${queryId} is ended.`, answer);
     },
     onError: (error, { queryId }) => notifyFailed(`${queryId} could not be ended`, error),

@@ -3,12 +3,14 @@ import type { Static } from 'typebox';
 import type { AnswerWithoutNulls } from '../../api/answers/answer.ts';
 import type { ClusterState } from '../../api/answers/clusters.ts';
 import type { QueueList } from '../../api/answers/queue.ts';
+import type { Explanation, RoutedQuery } from '../../api/answers/routing.ts';
 import type { RunningQueryList } from '../../api/answers/runningQueries.ts';
 import type { UserInfo } from '../../api/answers/session.ts';
 import type * as globalProperty from '../../model/globalProperty.ts';
 import type * as registryCluster from '../../model/registryCluster.ts';
 import type * as resourceGroup from '../../model/resourceGroup.ts';
 import type * as selector from '../../model/selector.ts';
+import type { QueryDecision as Decided } from '../../routing/storedDecision.ts';
 
 export type { AuditedChange, AuditPage } from '../../api/answers/audit.ts';
 export type { ClusterDetails, ClusterState, NewQueries, SwitchedCluster } from '../../api/answers/clusters.ts';
@@ -27,7 +29,6 @@ export type { RunningQueryList } from '../../api/answers/runningQueries.ts';
 export type { LoginMethod, LoginMethods, UiConfiguration, UsablePages, UserInfo } from '../../api/answers/session.ts';
 export type { Statistics } from '../../api/answers/statistics.ts';
 export type { ErrorFacts, FieldOwner, PlacedProblem } from '../../model/errors.ts';
-export type { QueryDecision } from '../../routing/storedDecision.ts';
 
 export type Role = UserInfo['roles'][number];
 export type HealthStatus = ClusterState['status'];
@@ -37,6 +38,9 @@ export type RunningQuery = RunningQueryList['queries'][number];
 export type QueuedQuery = QueueList['queries'][number];
 /** A condition of a resource's status. */
 export type Condition = NonNullable<ClusterState['resource']>['conditions'][number];
+
+/** Until merged. */
+export type QueryDecision = Decided & { readonly conditions?: Explanation['conditions'] };
 
 /** How a query ended; absent where it is not known. */
 export interface QueryOutcome {
@@ -53,9 +57,21 @@ export interface QueryOutcome {
   readonly processedBytes?: number | null;
   readonly peakMemoryBytes?: number | null;
   readonly resultBytes?: number | null;
+  /** Answers that went to the client through the replica that saw the end. */
+  readonly pages?: number | null;
+  /** From its begin to the first row that went to the client; null where none did. */
+  readonly firstRowMillis?: number | null;
   /** When an answer for it passed last, RFC 3339. */
   readonly lastSeen?: string | null;
 }
+
+/** A query with what became of it; the outcome is null where it is not known. */
+export type WholeQuery = Omit<RoutedQuery, 'outcome' | 'decision'> & {
+  readonly decision: QueryDecision | null;
+  readonly outcome?: QueryOutcome | null;
+  /** Rule that chose its routing group or denied it; null for none. */
+  readonly rule?: string | null;
+};
 
 /** A cluster as the registry's calls take it. */
 export type RegistryClusterInput = Static<typeof registryCluster.RegistryClusterInput>;

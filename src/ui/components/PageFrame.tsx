@@ -19,7 +19,9 @@ export function PageFrame({ title, actions, children }: PageFrameProps) {
   return (
     <div className={classes.page}>
       <Group justify="space-between" gap="sm">
-        <Title order={1}>{title}</Title>
+        <Title order={1} className={classes.title}>
+          {title}
+        </Title>
         {actions !== undefined && <Group gap="xs">{actions}</Group>}
       </Group>
       {children}

@@ -4,10 +4,19 @@ import { Link } from 'react-router';
 import { queryAddress } from './links.ts';
 import classes from './QueryId.module.css';
 
+/** Ids of clusters are no longer; those of the gateway are, and would make tables wider than the window. */
+const LONGEST_OF_CLUSTERS = 32;
+
 /** The id of a query as a link to its page: on one line where there is room, else broken where its parts end. */
 export function QueryId({ id }: { readonly id: string }) {
   return (
-    <Anchor component={Link} to={queryAddress(id)} size="sm" className={classes.id} aria-label={id}>
+    <Anchor
+      component={Link}
+      to={queryAddress(id)}
+      size="sm"
+      className={id.length > LONGEST_OF_CLUSTERS ? classes.long : classes.id}
+      aria-label={id}
+    >
       {id.split('_').map((part, index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: parts have no identity but their place
         <Fragment key={index}>

@@ -1,7 +1,7 @@
 import { Anchor } from '@mantine/core';
 import { Link, useLocation } from 'react-router';
 import { useSees } from '../session/session.ts';
-import { clusterAddress, groupAddress } from './links.ts';
+import { clusterAddress, groupAddress, ruleAddress } from './links.ts';
 
 /**
  * The name that ends the path of the present page, decoded: names may have slashes and percent signs, which the router's
@@ -27,6 +27,12 @@ export function ClusterName({ name }: { readonly name: string }) {
 export function GroupName({ name }: { readonly name: string }) {
   const isShown = useSees('limits');
   return isShown ? <Named name={name} address={groupAddress(name)} /> : <span>{name}</span>;
+}
+
+/** The name of a rule, leading to it for users who are shown the rules. */
+export function RuleName({ name }: { readonly name: string }) {
+  const isShown = useSees('routing-rules');
+  return isShown ? <Named name={name} address={ruleAddress(name)} /> : <span>{name}</span>;
 }
 
 function Named({ name, address }: { readonly name: string; readonly address: string }) {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { QueryDecision } from '../../../src/ui/client/types.ts';
+import type { QueryDecision, QueryOutcome, WholeQuery } from '../../../src/ui/client/types.ts';
 import { decisionText } from '../../../src/ui/pages/query/decisionTexts.ts';
 
 test.each([
@@ -14,5 +14,24 @@ test.each([
   ],
 ])('a decision by %s as text', (decidedBy, text) => {
   const decision = { decidedBy, group: 'etl', cluster: 'engine-1', rule: 'nightly' } as unknown as QueryDecision;
-  expect(decisionText(decision)).toBe(text);
+  expect(decisionText(decision, { cluster: 'engine-1', backendUrl: 'http://one' } as WholeQuery)).toBe(text);
+});
+
+const by = 'The rule nightly chose the routing group etl.';
+
+test.each([
+  ['REFUSED', '', 'No room.', `${by} No backend took the query, as the gateway refused it: No room.`],
+  ['REFUSED', '', null, `${by} No backend took the query, as the gateway refused it.`],
+  [
+    'REFUSED',
+    'engine-1',
+    'Its headers are too large',
+    `${by} engine-1 was chosen, but the gateway refused the query, or the backend's answer to it: Its headers are too large.`,
+  ],
+  ['CANCELLED', '', 'Dropped', `${by} No backend took the query, as it ended while it waited: Dropped.`],
+  ['ABANDONED', '', null, `${by} No backend took the query, as it ended while it waited.`],
+] as const)('a decision of a query that no cluster took: %s, %s, %s', (state, cluster, errorMessage, text) => {
+  const decision: QueryDecision = { decidedBy: 'rule', group: 'etl', cluster, rule: 'nightly' };
+  const outcome: QueryOutcome = { state, errorMessage };
+  expect(decisionText(decision, { cluster, backendUrl: '', outcome } as WholeQuery)).toBe(text);
 });

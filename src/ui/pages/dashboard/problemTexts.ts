@@ -32,7 +32,10 @@ export const GATEWAY_ANCHOR = 'this-gateway';
 /** Where more about a problem stands. */
 export function problemAddress({ kind, object: { kind: of, name } }: OverviewProblem): string {
   const value = encodeURIComponent(name);
-  if (kind === 'ErrorRate') return of === 'cluster' ? `/history?cluster=${value}` : `/history?routingGroup=${value}`;
+  if (kind === 'ErrorRate')
+    return of === 'cluster'
+      ? `/history?cluster=${value}&state=FAILED,LOST,REFUSED,DENIED`
+      : `/history?routingGroup=${value}&state=REFUSED`;
   switch (of) {
     case 'cluster':
       return clusterAddress(name);

@@ -4,7 +4,7 @@ import { useEffect, useRef } from 'react';
 import { isSame } from '../../components/leaveGuard.ts';
 import { useTimeZone } from '../../components/time.tsx';
 import { timeOfWall, wallOfTime } from '../../components/zonedTime.ts';
-import { type Filters, noFilters } from './filters.ts';
+import { type Filters, isCount, noFilters } from './filters.ts';
 import classes from './history.module.css';
 
 interface FilterBarProps {
@@ -24,9 +24,36 @@ const outcomes = [
   { value: 'REFUSED', label: 'refused by the gateway' },
   { value: 'DENIED', label: 'denied by a rule' },
   { value: 'LOST', label: 'lost with its cluster' },
+  { value: 'REFUSED,DENIED', label: 'refused or denied' },
   { value: 'FAILED,LOST,REFUSED,DENIED', label: 'any but well' },
   { value: 'FINISHED', label: 'finished' },
 ];
+
+/** The choices, with one that an address alone has. */
+function withChosen<T extends { readonly value: string; readonly label: string }>(
+  choices: readonly T[],
+  chosen: string,
+) {
+  if (choices.some(({ value }) => value === chosen)) return [...choices];
+  return [...choices, { value: chosen, label: chosen.toLowerCase().replaceAll(',', ', ') }];
+}
+
+/** Types of the engines' errors. */
+const errorTypes = [
+  { value: '', label: 'any' },
+  { value: 'USER_ERROR', label: "the user's" },
+  { value: 'INTERNAL_ERROR', label: 'internal' },
+  { value: 'INSUFFICIENT_RESOURCES', label: 'insufficient resources' },
+  { value: 'EXTERNAL', label: 'external' },
+];
+
+/** A bound of the duration as it stands in the form, in seconds. */
+const secondsText = (millis: string): string => (isCount(millis) ? String(Number(millis) / 1000) : '');
+const millisText = (seconds: string): string => (seconds === '' ? '' : String(Math.round(Number(seconds) * 1000)));
+/** Seconds, to the millisecond. */
+const isSeconds = (text: string): boolean => /^\d{1,9}(\.\d{1,3})?$/.test(text.trim());
+const wrongSeconds = (text: string): string | null =>
+  text.trim() === '' || isSeconds(text) ? null : 'Must be seconds, e.g. 90 or 0.5.';
 
 const trimmed = (values: Filters): Filters =>
   Object.fromEntries(Object.entries(values).map(([name, text]) => [name, text.trim()])) as Filters;
@@ -34,16 +61,38 @@ const trimmed = (values: Filters): Filters =>
 /** What the history is narrowed to. Applied by the button or the enter key, as each look costs the database something. */
 export function FilterBar({ filters, clusters, onlyUser, onChange }: FilterBarProps) {
   const { timeZone } = useTimeZone();
-  const wall = (time: string) => (/^\d{1,15}$/.test(time) ? wallOfTime(Number(time), timeZone) : '');
-  const applied = { ...filters, from: wall(filters.from), to: wall(filters.to) };
+  const wall = (time: string) => (isCount(time) ? wallOfTime(Number(time), timeZone) : '');
+  const applied = {
+    ...filters,
+    from: wall(filters.from),
+    to: wall(filters.to),
+    minElapsedMillis: secondsText(filters.minElapsedMillis),
+    maxElapsedMillis: secondsText(filters.maxElapsedMillis),
+  };
   const form = useForm({
     mode: 'uncontrolled',
     initialValues: applied,
-    validate: { to: (to, { from }) => (from !== '' && to !== '' && to <= from ? 'Must be later than "From".' : null) },
+    validate: {
+      to: (to, { from }) => (from !== '' && to !== '' && to <= from ? 'Must be later than "From".' : null),
+      minElapsedMillis: wrongSeconds,
+      maxElapsedMillis: (most, { minElapsedMillis: least }) =>
+        wrongSeconds(most) ??
+        (isSeconds(most) && isSeconds(least) && Number(most) < Number(least)
+          ? 'Must not be below "Ran at least".'
+          : null),
+    },
   });
   const submit = form.onSubmit((values) => {
     const time = (text: string) => String(timeOfWall(text, timeZone) ?? '');
-    onChange({ ...trimmed(values), from: time(values.from), to: time(values.to) });
+    const texts = trimmed(values);
+    onChange({
+      ...texts,
+      errorName: texts.errorName.toUpperCase(),
+      minElapsedMillis: millisText(texts.minElapsedMillis),
+      maxElapsedMillis: millisText(texts.maxElapsedMillis),
+      from: time(values.from),
+      to: time(values.to),
+    });
   });
   // Filters of another address, as by Back; those that were submitted here stand here already.
   const latest = useRef(form);
@@ -71,7 +120,11 @@ export function FilterBar({ filters, clusters, onlyUser, onChange }: FilterBarPr
           <TextInput label="Routing group" {...input('routingGroup')} />
           <TextInput label="Query id" {...input('queryId')} />
           <TextInput label="Text of the query" {...input('text')} />
-          <NativeSelect label="Outcome" data={outcomes} {...input('state')} />
+          <NativeSelect label="Outcome" data={withChosen(outcomes, filters.state)} {...input('state')} />
+          <TextInput label="Error name, whole" placeholder="SYNTAX_ERROR" {...input('errorName')} />
+          <NativeSelect label="Error type" data={withChosen(errorTypes, filters.errorType)} {...input('errorType')} />
+          <TextInput label="Ran at least (s)" inputMode="decimal" {...input('minElapsedMillis')} />
+          <TextInput label="Ran at most (s)" inputMode="decimal" {...input('maxElapsedMillis')} />
           <TextInput label={`From (${timeZone})`} type="datetime-local" {...input('from')} />
           <TextInput label={`To (${timeZone})`} type="datetime-local" {...input('to')} />
         </div>

@@ -1,16 +1,16 @@
-import { ActionIcon, Button, Group, Pagination, Paper, Text, Tooltip } from '@mantine/core';
+import { ActionIcon, Anchor, Button, Group, Pagination, Paper, Text, Tooltip } from '@mantine/core';
 import { IconDownload, IconRefresh } from '@tabler/icons-react';
 import { keepPreviousData, useInfiniteQuery, useIsFetching, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useMemo } from 'react';
-import { useSearchParams } from 'react-router';
+import { Link, useSearchParams } from 'react-router';
 import { call } from '../../client/call.ts';
 import { useClusters } from '../../client/clusters.ts';
 import { SLOW_MS } from '../../client/queryClient.ts';
-import type { ClusterState, QueryPage, SearchRow } from '../../client/types.ts';
+import type { ClusterState, ListedQuery, QueryPage, SearchRow } from '../../client/types.ts';
 import { PageFrame } from '../../components/PageFrame.tsx';
 import { QueryState } from '../../components/QueryState.tsx';
 import { useSession } from '../../session/session.ts';
-import { entryOfListed, entryOfRow } from './clusterOfRow.ts';
+import { entryOfListed, entryOfRow, type HistoryEntry } from './clusterOfRow.ts';
 import { FilterBar } from './FilterBar.tsx';
 import { type Filters, filtersOf, isListed, listParametersOf, pageOf, parametersOf, requestOf } from './filters.ts';
 import { HistoryTable } from './HistoryTable.tsx';
@@ -19,9 +19,35 @@ const PAGE_SIZE = 25;
 /** Key of what is shown among the queries. */
 const HISTORY = ['history'];
 
+/** A page of what clusters took, and on the first page what no cluster took since its last row. */
 interface HistoryPageData {
   readonly total: number;
   readonly rows: readonly SearchRow[];
+  readonly untaken: readonly ListedQuery[];
+  /** Whether there is more that no cluster took than is listed. */
+  readonly isCut: boolean;
+}
+
+/** Queries in which the first page looks for those that no cluster took. */
+const UNTAKEN_AMONG = 100;
+
+async function readPage(filters: Filters, page: number, signal: AbortSignal): Promise<HistoryPageData> {
+  const { total, rows } = await call<Pick<HistoryPageData, 'total' | 'rows'>>('/api/history/search', {
+    body: requestOf(filters, page, PAGE_SIZE),
+    signal,
+  });
+  if (page > 1) return { total, rows, untaken: [], isCut: false };
+  const parameters = listParametersOf(filters);
+  const last = rows.length < PAGE_SIZE ? undefined : rows.at(-1);
+  if (last !== undefined) parameters.set('from', String(last.captureTime));
+  parameters.set('limit', String(UNTAKEN_AMONG));
+  const { queries, next } = await call<QueryPage>(`/api/queries?${parameters}`, { method: 'GET', signal });
+  const taken = new Set(rows.map(({ queryId }) => queryId));
+  const untaken = queries.filter(({ queryId, cluster, outcome }) => {
+    const isUntaken = cluster === null || outcome?.state === 'REFUSED';
+    return isUntaken && !taken.has(queryId);
+  });
+  return { total, rows, untaken, isCut: next !== null && untaken.length > 0 };
 }
 
 /** Query History: what ran where, and why there. */
@@ -108,19 +134,18 @@ interface SearchedProps extends ShownProps {
   readonly onShow: (filters: Filters, page: number) => void;
 }
 
-/** A page of all queries that clusters took. */
+/** A page of all queries that clusters took, among them on the first page those that no cluster took. */
 function Searched({ filters, page, clusters, onShow }: SearchedProps) {
   const [, setParameters] = useSearchParams();
   const history = useQuery({
     queryKey: [...HISTORY, filters, page],
-    queryFn: ({ signal }) =>
-      call<HistoryPageData>('/api/history/search', { body: requestOf(filters, page, PAGE_SIZE), signal }),
+    queryFn: ({ signal }) => readPage(filters, page, signal),
     placeholderData: keepPreviousData,
     // New queries come in at the first page; the others are left where they are while they are read.
     refetchInterval: page === 1 ? SLOW_MS : false,
   });
-  const read = history.data?.rows;
-  const entries = useMemo(() => read?.map((row) => entryOfRow(row, clusters)) ?? [], [read, clusters]);
+  const read = history.data;
+  const entries = useMemo(() => entriesOf(read, clusters), [read, clusters]);
   const last = history.data === undefined ? null : Math.max(1, Math.ceil(history.data.total / PAGE_SIZE));
   const isBeyond = last !== null && page > last && !history.isPlaceholderData;
   useEffect(() => {
@@ -129,19 +154,22 @@ function Searched({ filters, page, clusters, onShow }: SearchedProps) {
   });
   return (
     <QueryState query={history} label="Loading the history">
-      {({ total, rows }) => (
+      {({ total, untaken, isCut }) => (
         <>
           <Paper withBorder p="xs">
             <HistoryTable
               rows={entries}
-              filtered={rows.length === 0 && parametersOf(filters, 1).size > 0}
-              queryId={rows.length === 0 ? filters.queryId : ''}
+              filtered={entries.length === 0 && parametersOf(filters, 1).size > 0}
+              queryId={entries.length === 0 ? filters.queryId : ''}
             />
           </Paper>
           <Group justify="space-between" gap="sm">
-            <Text size="sm" role="status">
-              {totalText(total)}
-            </Text>
+            <Group gap="sm">
+              <Text size="sm" role="status">
+                {totalText(total)}
+              </Text>
+              <Untaken count={untaken.length} isCut={isCut} page={page} filters={filters} />
+            </Group>
             <Pagination
               total={Math.max(1, Math.ceil(total / PAGE_SIZE))}
               value={page}
@@ -155,6 +183,42 @@ function Searched({ filters, page, clusters, onShow }: SearchedProps) {
         </>
       )}
     </QueryState>
+  );
+}
+
+/** Rows of a page, newest first. */
+function entriesOf(data: HistoryPageData | undefined, clusters: readonly ClusterState[]): readonly HistoryEntry[] {
+  const rows = data?.rows.map((row) => entryOfRow(row, clusters)) ?? [];
+  const untaken = data?.untaken ?? [];
+  if (untaken.length === 0) return rows;
+  return [...rows, ...untaken.map((query) => entryOfListed(query, clusters))].sort((a, b) => b.at - a.at);
+}
+
+interface UntakenProps {
+  readonly count: number;
+  readonly isCut: boolean;
+  readonly page: number;
+  readonly filters: Filters;
+}
+
+/** How many of the rows no cluster took, and where all of those are. */
+function Untaken({ count, isCut, page, filters }: UntakenProps) {
+  const all = (
+    <Anchor
+      component={Link}
+      to={`/history?${parametersOf({ ...filters, state: 'REFUSED,DENIED' }, 1)}`}
+      size="sm"
+      underline="always"
+    >
+      {page === 1 ? 'All that were refused or denied' : 'Those that were refused or denied'}
+    </Anchor>
+  );
+  if (page === 1 && count === 0) return null;
+  return (
+    <Text size="sm" c="dimmed" component="div">
+      {count > 0 && `and ${isCut ? 'the newest ' : ''}${count} that no backend took. `}
+      {all}
+    </Text>
   );
 }
 

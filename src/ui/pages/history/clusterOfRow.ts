@@ -35,7 +35,8 @@ export function entryOfRow(row: SearchRow, clusters: readonly NamedUrl[]): Histo
 /** A query of the list as the table shows it. */
 export function entryOfListed(query: ListedQuery, clusters: readonly NamedUrl[]): HistoryEntry {
   const { queryId, queryText, user, source, routingGroup, cluster, created, outcome } = query;
-  const present = clusters.find(({ name }) => name === cluster);
+  // A cluster that was chosen for what the gateway refused does not know it.
+  const present = outcome?.state === 'REFUSED' ? undefined : clusters.find(({ name }) => name === cluster);
   const engine = present?.externalUrl ?? present?.proxyTo ?? null;
   return {
     ...{ queryId, queryText, user, source, routingGroup, outcome, at: Date.parse(created) },

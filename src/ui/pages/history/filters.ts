@@ -8,13 +8,20 @@ const filterNames = [
   'queryId',
   'text',
   'state',
+  'errorName',
+  'errorType',
+  'minElapsedMillis',
+  'maxElapsedMillis',
   'from',
   'to',
 ] as const;
 
 type FilterName = (typeof filterNames)[number];
 
-/** What is filtered by; empty: not by this. `from` and `to` are milliseconds since 1970 as text. */
+/**
+ * What is filtered by; empty: not by this. `from` and `to` are milliseconds since 1970 as text, bounds of the duration
+ * milliseconds.
+ */
 export type Filters = Readonly<Record<FilterName, string>>;
 
 export const noFilters: Filters = {
@@ -26,6 +33,10 @@ export const noFilters: Filters = {
   queryId: '',
   text: '',
   state: '',
+  errorName: '',
+  errorType: '',
+  minElapsedMillis: '',
+  maxElapsedMillis: '',
   from: '',
   to: '',
 };
@@ -52,22 +63,43 @@ export function pageOf(parameters: URLSearchParams): number {
   return Number.isSafeInteger(page) && page >= 1 ? Math.min(page, LAST_PAGE) : 1;
 }
 
-/** Whether `/api/history/search` does not have these filters, but `/api/queries` does. */
-export function isListed({ state, userGroup }: Filters): boolean {
-  return state !== '' || userGroup !== '';
+/** Filters that `/api/queries` alone has. */
+const listedBy = [
+  'state',
+  'userGroup',
+  'errorName',
+  'errorType',
+  'minElapsedMillis',
+  'maxElapsedMillis',
+] as const satisfies readonly FilterName[];
+
+/** Whether `/api/history/search`, which has only what clusters took, cannot answer for these filters, but `/api/queries` can. */
+export function isListed(filters: Filters): boolean {
+  return listedBy.some((name) => filters[name] !== '') || filters.queryId.includes(REFUSED);
 }
 
-/** The parameters of `/api/queries` for filters that it alone has. */
+/** In the ids of submissions that the gateway refused (docs/protocol.md#outcomes). */
+const REFUSED = '_refused_';
+
+const numbers = ['from', 'to', 'minElapsedMillis', 'maxElapsedMillis'] as const satisfies readonly FilterName[];
+
+/** The parameters of `/api/queries` for filters; what is no number in an address is left out. */
 export function listParametersOf(filters: Filters): URLSearchParams {
   const parameters = parametersOf(filters, 1);
+  for (const name of numbers) if (!isCount(filters[name])) parameters.delete(name);
   parameters.set('match', 'prefix');
   return parameters;
 }
 
+/** Whether a text is a number of milliseconds as the gateway takes it. */
+export function isCount(text: string): boolean {
+  return /^\d{1,15}$/.test(text);
+}
+
 /** The body of `/api/history/search` for filters and a page. */
 export function requestOf(filters: Filters, page: number, size: number): Record<string, unknown> {
-  const time = (text: string) => (/^\d{1,15}$/.test(text) ? Number(text) : null);
-  const { from, to, state: _, userGroup: __, ...texts } = filters;
-  const used = Object.entries(texts).filter(([, text]) => text !== '');
+  const time = (text: string) => (isCount(text) ? Number(text) : null);
+  const { cluster, user, source, routingGroup, queryId, text, from, to } = filters;
+  const used = Object.entries({ cluster, user, source, routingGroup, queryId, text }).filter(([, each]) => each !== '');
   return { ...Object.fromEntries(used), from: time(from), to: time(to), match: 'prefix', page, size };
 }

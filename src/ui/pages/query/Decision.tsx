@@ -1,33 +1,90 @@
 import { Alert, List, Stack, Text } from '@mantine/core';
-import { storedHeaders } from '../../client/queries.ts';
-import type { Explanation, QueryDecision, RuleEffect } from '../../client/types.ts';
+import type { ReactNode } from 'react';
+import { isStored } from '../../client/storedRequest.ts';
+import type { Explanation, QueryDecision, WholeQuery } from '../../client/types.ts';
+import { RuleName } from '../../components/namedObject.tsx';
 import { RuleTrace } from '../../components/RuleTrace.tsx';
 import { decisionText } from './decisionTexts.ts';
 import classes from './query.module.css';
+import { endText, type Reach, reachOf } from './reach.ts';
 
 type Condition = Explanation['conditions'][number];
 
 interface DecisionProps {
-  readonly decision: QueryDecision | null;
+  readonly query: WholeQuery;
   /** What conditions of rules read, as the rules are now. */
   readonly conditions: readonly Condition[];
 }
 
 /** How a query was routed: in a sentence, then rule by rule. */
-export function Decision({ decision, conditions }: DecisionProps) {
-  if (decision === null) {
-    return (
-      <Alert role="status">
-        No decision is stored with this query: no cluster has it yet, or it was routed by a gateway that ran before.
-      </Alert>
-    );
-  }
-  const conditionOf = ({ rule, origin }: RuleEffect) =>
-    conditions.find((each) => each.rule === rule && each.origin === origin);
-  const { cluster, attempts = [], steps = [], external, admission, queuedAs, rules } = decision;
+export function Decision({ query, conditions: conditionsNow }: DecisionProps) {
+  const { decision, rule = null } = query;
+  const { rules, conditions: conditionsThen = [] } = decision ?? {};
+  const conditionOf = (name: string, origin?: Condition['origin']): ReactNode => {
+    const isIts = (each: Condition) => each.rule === name && (origin === undefined || each.origin === origin);
+    const then = conditionsThen.find(isIts);
+    if (then !== undefined) return <ConditionRead condition={then} isKnown={() => true} />;
+    const now = conditionsNow.find(isIts);
+    return now === undefined ? null : <ConditionRead condition={now} isKnown={(source) => isStored(query, source)} />;
+  };
+  const isDecided = decision !== null && decision.group !== '';
   return (
     <Stack gap="sm">
-      <Text>{decisionText(decision)}</Text>
+      {isDecided ? (
+        <Text className={classes.message}>{decisionText(decision, query)}</Text>
+      ) : (
+        <Undecided query={query} />
+      )}
+      {decision !== null && <Way decision={decision} />}
+      {rules !== undefined ? (
+        <RuleTrace rules={rules} linked about={(effect) => conditionOf(effect.rule, effect.origin)} />
+      ) : (
+        <>
+          {isDecided && rule === null && <Text size="sm">There were no rules.</Text>}
+          {rule !== null && conditionOf(rule)}
+        </>
+      )}
+      {conditionsNow.length > 0 && (
+        <Text size="xs" c="dimmed">
+          Conditions are shown as they are now, with the values that they read of what is stored of the request
+          {conditionsThen.length > 0 && '; that of the rule which refused it as it was then'}.
+        </Text>
+      )}
+    </Stack>
+  );
+}
+
+/** What ended a query before its routing group was decided, or why its decision is not stored. */
+function Undecided({ query }: { readonly query: WholeQuery }) {
+  const { rule, outcome } = query;
+  const reach = reachOf(query);
+  if (reach === 'denied' || reach === 'refused') {
+    return (
+      <Text component="div" className={classes.message}>
+        {rule != null ? (
+          <>
+            The rule <RuleName name={rule} /> {reach === 'denied' ? 'denied it' : 'could not be decided'}.{' '}
+          </>
+        ) : (
+          reach === 'denied' && 'It was denied. '
+        )}
+        {endText(query)}
+      </Text>
+    );
+  }
+  const why: Readonly<Record<Exclude<Reach, 'refused' | 'denied'>, string>> = {
+    taken: 'No decision is stored with this query: it was routed by a gateway that ran before.',
+    waiting: 'No decision is stored yet: the query waits for a cluster.',
+    dropped: `No decision is stored with this query: it ended (${outcome?.state.toLowerCase()}) while it waited for a cluster.`,
+  };
+  return <Alert role="status">{why[reach]}</Alert>;
+}
+
+/** How a query came to its cluster: who was asked, what it waited for, and what was tried. */
+function Way({ decision }: { readonly decision: QueryDecision }) {
+  const { cluster, attempts = [], steps = [], external, admission, queuedAs } = decision;
+  return (
+    <>
       {external !== undefined && <Text size="sm">{answered(external)}</Text>}
       {admission !== undefined && <Text size="sm">It waited: {admission}.</Text>}
       {queuedAs !== undefined && <Text size="sm">While it waited its id was {queuedAs}.</Text>}
@@ -41,7 +98,7 @@ export function Decision({ decision, conditions }: DecisionProps) {
       {attempts.length > 0 && (
         <div>
           <Text size="sm" fw={500}>
-            Tried before {cluster}
+            {cluster === '' ? 'Tried' : `Tried before ${cluster}`}
           </Text>
           <List size="sm">
             {attempts.map((attempt) => (
@@ -52,29 +109,18 @@ export function Decision({ decision, conditions }: DecisionProps) {
           </List>
         </div>
       )}
-      {rules === undefined ? (
-        <Text size="sm">There were no rules.</Text>
-      ) : (
-        <RuleTrace
-          rules={rules}
-          linked
-          about={(effect) => {
-            const condition = conditionOf(effect);
-            return condition === undefined ? null : <ConditionRead condition={condition} />;
-          }}
-        />
-      )}
-      {conditions.length > 0 && (
-        <Text size="xs" c="dimmed">
-          Conditions are shown as they are now, with the values that they read of what is stored of the request.
-        </Text>
-      )}
-    </Stack>
+    </>
   );
 }
 
+interface ConditionReadProps {
+  readonly condition: Condition;
+  /** Whether a value is the one that the condition read then, by where it is from. */
+  readonly isKnown: (source: string | null) => boolean;
+}
+
 /** A condition with the values that it read. */
-function ConditionRead({ condition: { condition, values } }: { readonly condition: Condition }) {
+function ConditionRead({ condition: { condition, values }, isKnown }: ConditionReadProps) {
   return (
     <>
       <pre className={classes.condition}>{condition}</pre>
@@ -82,20 +128,13 @@ function ConditionRead({ condition: { condition, values } }: { readonly conditio
         <ul className={classes.values} aria-label="Values">
           {values.map(({ expression, value, source }) => (
             <li key={expression}>
-              <code>{expression}</code>: {isStored(source) ? <code>{value}</code> : 'not stored'}
+              <code>{expression}</code>: {isKnown(source) ? <code>{value}</code> : 'not stored'}
             </li>
           ))}
         </ul>
       )}
     </>
   );
-}
-
-/** Whether a value follows from what is stored with a query: its user, source and text. */
-function isStored(source: string | null): boolean {
-  if (source === null) return false;
-  const header = /^header:(.*)$/.exec(source)?.[1];
-  return header === undefined || storedHeaders.includes(header);
 }
 
 /** What the external rules service said. */

@@ -1,7 +1,7 @@
 import { Table, Text } from '@mantine/core';
-import type { WholeQuery } from '../../client/queries.ts';
-import type { Explanation, QueryDecision, RuleEffect } from '../../client/types.ts';
+import type { Explanation, QueryDecision, RuleEffect, WholeQuery } from '../../client/types.ts';
 import classes from './query.module.css';
+import { reachOf } from './reach.ts';
 
 interface DifferenceProps {
   readonly query: WholeQuery;
@@ -43,20 +43,59 @@ interface Row {
 /** Rules that are listed, at most. */
 const MAX_RULES = 20;
 
-function differences({ decision }: WholeQuery, now: Explanation): readonly Row[] {
-  if (decision === null) return [];
-  const taken = now.clusters.filter((each) => each.taken).map(({ cluster }) => cluster);
-  const rows: Row[] = [
-    { what: 'Outcome', before: 'routed', now: now.outcome === 'noCluster' ? 'no cluster' : now.outcome },
-    { what: 'Routing group', before: decision.group, now: now.routingGroup },
-    { what: 'Decided by', before: byText(decision.decidedBy, decision.rule), now: byText(now.decidedBy, now.rule) },
-  ];
-  const others = rows.filter((row) => row.before !== row.now);
-  if (!taken.includes(decision.cluster)) {
-    others.push({ what: 'Cluster', before: decision.cluster, now: taken.join(' or ') || 'none' });
-  }
-  return [...others, ...ruleDifferences(decision, now.rules)];
+/** Whether enough is known of what was decided then. */
+export function isComparable(query: WholeQuery): boolean {
+  return query.decision !== null || reachOf(query) === 'denied';
 }
+
+function differences(query: WholeQuery, now: Explanation): readonly Row[] {
+  const { decision, rule } = query;
+  const reach = reachOf(query);
+  const taken = now.clusters.filter((each) => each.taken).map(({ cluster }) => cluster);
+  const outcome = { what: 'Outcome', before: outcomeThen(query), now: outcomesNow[now.outcome] ?? now.outcome };
+  const isDenied = reach === 'denied';
+  // What denies decides nothing else.
+  const decided = isDenied
+    ? [
+        {
+          what: 'Denied by',
+          before: byText('no rule', rule),
+          now: now.outcome === 'denied' ? byText('no rule', now.rule) : 'nothing',
+        },
+      ]
+    : [
+        { what: 'Routing group', before: decision?.group || 'none', now: now.routingGroup },
+        {
+          what: 'Decided by',
+          before: byText(decision?.decidedBy ?? 'nothing', decision?.rule),
+          now: byText(now.decidedBy, now.rule),
+        },
+      ];
+  const others: Row[] = [outcome, ...decided].filter((row) => row.before !== row.now);
+  const before = reach === 'taken' ? (decision?.cluster ?? '') : '';
+  // What waited might have come to any of them.
+  const isOther = reach === 'dropped' ? false : before === '' ? taken.length > 0 : !taken.includes(before);
+  if (isOther) others.push({ what: 'Cluster', before: before || 'none', now: taken.join(' or ') || 'none' });
+  return decision === null ? others : [...others, ...ruleDifferences(decision, now.rules)];
+}
+
+/** What became of a query when it came, in the words of the explanation. */
+function outcomeThen(query: WholeQuery): string {
+  const reach = reachOf(query);
+  if (reach === 'denied') return 'denied';
+  if (reach !== 'refused') return 'routed';
+  return query.outcome?.errorName === NO_CLUSTER ? outcomesNow.noCluster : 'refused';
+}
+
+/** Error of a submission that no cluster could take (docs/protocol.md#refusals). */
+const NO_CLUSTER = 'NO_NODES_AVAILABLE';
+
+const outcomesNow: Readonly<Record<Explanation['outcome'], string>> = {
+  routed: 'routed',
+  denied: 'denied',
+  rejected: 'refused',
+  noCluster: 'no cluster',
+};
 
 const byText = (by: string, rule: string | null | undefined): string => (rule == null ? by : `the rule ${rule}`);
 

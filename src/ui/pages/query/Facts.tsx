@@ -3,13 +3,17 @@ import type { ReactNode } from 'react';
 import { Link } from 'react-router';
 import type { NameMapping } from '../../../model/requestUser.ts';
 import type { StoredGroups } from '../../../routing/storedDecision.ts';
-import type { WholeQuery } from '../../client/queries.ts';
+import type { WholeQuery } from '../../client/types.ts';
 import { type Fact, FactList } from '../../components/FactList.tsx';
 import { clusterAddress, groupAddress } from '../../components/links.ts';
+import { RuleName } from '../../components/namedObject.tsx';
+import { reachOf } from './reach.ts';
 
 /** Who sent a query, from where, and where it ran. */
 export function Facts({ query }: { readonly query: WholeQuery }) {
-  const { queryId, queuedAs, user, source, routingGroup, cluster, backendUrl, externalUrl } = query;
+  const { queryId, queuedAs, user, source, routingGroup, cluster, backendUrl, externalUrl, rule } = query;
+  const reach = reachOf(query);
+  const isTurnedDown = reach === 'refused' || reach === 'denied';
   const engine = externalUrl ?? backendUrl;
   const facts: readonly Fact[] = [
     ['Query id', queryId],
@@ -20,7 +24,11 @@ export function Facts({ query }: { readonly query: WholeQuery }) {
     [
       'Routing group',
       routingGroup === null ? (
-        'not known'
+        isTurnedDown ? (
+          'none was decided'
+        ) : (
+          'not known'
+        )
       ) : (
         <To key="group" to={groupAddress(routingGroup)}>
           {routingGroup}
@@ -30,13 +38,15 @@ export function Facts({ query }: { readonly query: WholeQuery }) {
     [
       'Backend',
       cluster === '' ? (
-        backendUrl || 'none yet'
+        backendUrl || (reach === 'waiting' ? 'none yet' : 'none')
       ) : (
-        <To key="cluster" to={clusterAddress(cluster)}>
-          {cluster}
-        </To>
+        <span key="cluster">
+          <To to={clusterAddress(cluster)}>{cluster}</To>
+          {isTurnedDown && ' was chosen'}
+        </span>
       ),
     ],
+    ...(rule == null ? [] : [['Rule', <RuleName key="rule" name={rule} />] as const]),
     ...(engine === '' || queuedAs === queryId
       ? []
       : [

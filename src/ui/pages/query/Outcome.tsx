@@ -1,38 +1,48 @@
 import { Alert, Stack, Text } from '@mantine/core';
 import { IconAlertTriangle } from '@tabler/icons-react';
-import type { WholeQuery } from '../../client/queries.ts';
-import type { QueryOutcome } from '../../client/types.ts';
+import { useEnd, useRunningQuery } from '../../client/running.ts';
+import type { QueryOutcome, WholeQuery } from '../../client/types.ts';
 import { bytesText, durationText } from '../../components/amounts.ts';
+import { EndQuery } from '../../components/EndQuery.tsx';
 import { FactList } from '../../components/FactList.tsx';
 import { OutcomeBadge } from '../../components/OutcomeBadge.tsx';
+import { Ago } from '../../components/time.tsx';
 import classes from './query.module.css';
+import { reachOf } from './reach.ts';
 
-/** What a state means. */
-const meanings: Readonly<Record<QueryOutcome['state'], string>> = {
-  FINISHED: 'It finished, and its client has got the last page.',
-  FAILED: 'It failed.',
-  CANCELLED: 'It was cancelled.',
-  ABANDONED: 'Its client stopped asking for results before the last page.',
-  REFUSED: 'The gateway refused it: no cluster has got it.',
-  DENIED: 'A rule denied it: no cluster has got it.',
-  LOST: 'It was lost with its cluster.',
-};
+/** What the state of a query that ended means. */
+function meaningOf(query: WholeQuery, state: QueryOutcome['state']): string {
+  const isDropped = reachOf(query) === 'dropped';
+  switch (state) {
+    case 'FINISHED':
+      return 'It finished, and its client has got the last page.';
+    case 'FAILED':
+      return 'It failed.';
+    case 'CANCELLED':
+      return isDropped ? 'It was cancelled while it waited: no cluster has got it.' : 'It was cancelled.';
+    case 'ABANDONED':
+      return isDropped
+        ? 'Its client stopped asking for it while it waited: no cluster has got it.'
+        : 'Its client stopped asking for results before the last page.';
+    case 'REFUSED':
+      return query.cluster === ''
+        ? 'The gateway refused it: no cluster has got it.'
+        : `The gateway refused it, or the answer of ${query.cluster} to it.`;
+    case 'DENIED':
+      return 'A rule denied it: no cluster has got it.';
+    case 'LOST':
+      return isDropped ? 'It was lost while it waited.' : 'It was lost with its cluster.';
+  }
+}
 
 /** How a query ended, and what it took. */
 export function Outcome({ query }: { readonly query: WholeQuery }) {
-  const { outcome, queryText, queuedAs, queryId } = query;
-  if (outcome == null) {
-    const waits = queuedAs === queryId && queryText === '';
-    return (
-      <Text size="sm">
-        {waits ? 'It waits for a cluster.' : 'Not known: it still runs, or nobody has followed it to its end here.'}
-      </Text>
-    );
-  }
+  const { outcome } = query;
+  if (outcome == null) return <Unended query={query} />;
   return (
     <Stack gap="xs" align="flex-start">
       <OutcomeBadge state={outcome.state} size="lg" />
-      <Text size="sm">{meanings[outcome.state]}</Text>
+      <Text size="sm">{meaningOf(query, outcome.state)}</Text>
       {(outcome.errorName != null || outcome.errorMessage != null) && (
         <Alert role="note" color="red" icon={<IconAlertTriangle aria-hidden />} title={errorTitle(outcome)}>
           <Text size="sm" className={classes.message}>
@@ -41,6 +51,33 @@ export function Outcome({ query }: { readonly query: WholeQuery }) {
         </Alert>
       )}
       <FactList facts={figures.map(([name, of]) => [name, of(outcome) ?? 'not known'])} />
+    </Stack>
+  );
+}
+
+/** What is known of a query that has not ended, as far as it is known: where it runs there is a button that ends it. */
+function Unended({ query }: { readonly query: WholeQuery }) {
+  const isWaiting = reachOf(query) === 'waiting';
+  const isSought = query.cluster !== '' && !isWaiting;
+  const running = useRunningQuery(isSought ? query : null);
+  const end = useEnd();
+  if (isWaiting) return <Text size="sm">It waits for a cluster.</Text>;
+  if (running == null) {
+    return (
+      <Text size="sm">
+        {running === undefined
+          ? 'Not known: it still runs, or nobody has followed it to its end here.'
+          : 'Not known: it began only seconds ago, or nobody has followed it to its end here.'}
+      </Text>
+    );
+  }
+  return (
+    <Stack gap="xs" align="flex-start">
+      <Text size="sm">
+        It runs, since <Ago at={Date.parse(running.since)} />; its client asked for results{' '}
+        <Ago at={Date.parse(running.lastRequest)} />.
+      </Text>
+      <EndQuery query={running} onEnd={(each) => void end(each)} />
     </Stack>
   );
 }
@@ -67,6 +104,13 @@ const figures: readonly (readonly [name: string, of: (outcome: QueryOutcome) => 
   ['Data processed', shown(({ processedBytes }) => processedBytes, bytesText)],
   ['Peak memory', shown(({ peakMemoryBytes }) => peakMemoryBytes, bytesText)],
   ['Result', shown(({ resultBytes }) => resultBytes, bytesText)],
+  [
+    'Pages of the result',
+    shown(
+      ({ pages }) => pages,
+      (pages) => pages.toLocaleString('en'),
+    ),
+  ],
 ];
 
 function errorTitle({ errorName, errorType, errorCode }: QueryOutcome): string {

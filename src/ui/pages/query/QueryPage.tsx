@@ -1,6 +1,7 @@
 import { Anchor } from '@mantine/core';
 import { Link, useParams } from 'react-router';
-import { isNoQuery, isQueuedId, useWholeQuery, type WholeQuery } from '../../client/queries.ts';
+import { isNoQuery, isQueuedId, useWholeQuery } from '../../client/queries.ts';
+import type { WholeQuery } from '../../client/types.ts';
 import { CopyText } from '../../components/CopyText.tsx';
 import { PageFrame } from '../../components/PageFrame.tsx';
 import { Panel } from '../../components/Panel.tsx';
@@ -11,6 +12,7 @@ import { Facts } from './Facts.tsx';
 import { Outcome } from './Outcome.tsx';
 import classes from './query.module.css';
 import { Reasons } from './Reasons.tsx';
+import { noText } from './reach.ts';
 import { Timeline } from './Timeline.tsx';
 
 /** A query whole: what became of it, when, why it went where it went, and its text. */
@@ -63,7 +65,7 @@ function Whole({ query }: { readonly query: WholeQuery }) {
       <Reasons query={query} />
       <Panel title="SQL" actions={<CopyText text={query.queryText} what="SQL" />}>
         {query.queryText === '' ? (
-          'The text is kept once a cluster has the query.'
+          noText(query)
         ) : (
           // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard (WCAG 2.1.1)
           <section className={classes.text} tabIndex={0} aria-label="Text of the query">

@@ -3,20 +3,25 @@ import { IconAlertTriangle, IconRefresh } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'react-router';
 import { messageOf } from '../../client/apiError.ts';
-import { explainAgain, type WholeQuery } from '../../client/queries.ts';
-import type { Explanation } from '../../client/types.ts';
+import { explainAgain } from '../../client/queries.ts';
+import { storedHeaders } from '../../client/storedRequest.ts';
+import type { Explanation, WholeQuery } from '../../client/types.ts';
 import { clusterAddress } from '../../components/links.ts';
 import { Panel } from '../../components/Panel.tsx';
+import { useRole } from '../../session/session.ts';
 import { Decision } from './Decision.tsx';
-import { Difference } from './Difference.tsx';
+import { Difference, isComparable } from './Difference.tsx';
 import classes from './query.module.css';
+import { noText, reachOf } from './reach.ts';
 
 /** Why a query went where it went, with what conditions read; and what would be decided now. */
 export function Reasons({ query }: { readonly query: WholeQuery }) {
-  const { queryId, queryText, decision } = query;
+  const { queryId, queryText } = query;
+  const isOwn = !useRole('ADMIN');
+  const reach = reachOf(query);
   const now = useQuery({
-    queryKey: ['query', queryId, 'explanation'],
-    queryFn: ({ signal }) => explainAgain(query, signal),
+    queryKey: ['query', queryId, 'explanation', isOwn],
+    queryFn: ({ signal }) => explainAgain(query, isOwn, signal),
     enabled: queryText !== '',
     staleTime: Number.POSITIVE_INFINITY,
     refetchOnWindowFocus: false,
@@ -35,12 +40,12 @@ export function Reasons({ query }: { readonly query: WholeQuery }) {
   );
   return (
     <>
-      <Panel title="Why it went there">
-        <Decision decision={decision} conditions={now.data?.conditions ?? []} />
+      <Panel title={reach === 'taken' || reach === 'waiting' ? 'Why it went there' : 'Why it went nowhere'}>
+        <Decision query={query} conditions={now.data?.conditions ?? []} />
       </Panel>
       <Panel title="As it would be decided now" actions={again}>
         <div aria-live="polite">
-          {queryText === '' && <Text size="sm">Its text is not stored yet.</Text>}
+          {queryText === '' && <Text size="sm">{noText(query)}</Text>}
           {now.error !== null && (
             <Alert role="alert" color="red" title="Not decided" icon={<IconAlertTriangle aria-hidden />}>
               {messageOf(now.error)}
@@ -58,7 +63,7 @@ function Now({ query, explanation }: { readonly query: WholeQuery; readonly expl
   return (
     <Stack gap="sm">
       <Text size="sm">{message}</Text>
-      {query.decision !== null && <Difference query={query} explanation={explanation} />}
+      {isComparable(query) && <Difference query={query} explanation={explanation} />}
       {clusters.length > 0 && (
         <div>
           <Text size="sm" fw={500}>
@@ -78,9 +83,20 @@ function Now({ query, explanation }: { readonly query: WholeQuery; readonly expl
         </div>
       )}
       <Text size="xs" c="dimmed">
-        Decided by what is stored of the request: user, source and text. Its other headers and its address are not
-        stored.
+        {basisText(query)}
       </Text>
     </Stack>
   );
+}
+
+/** What the request that is decided again is made of, and what is not known of it. */
+function basisText(query: WholeQuery): string {
+  const facts = query.decision?.request;
+  const start = 'Decided by what is stored of the request: user, source, ';
+  if (facts === undefined) return `${start}and text. Its other headers and its address are not stored.`;
+  const names = Object.keys(storedHeaders(query));
+  const headers =
+    names.length === 0 ? 'and text' : `text, and the header${names.length === 1 ? '' : 's'} ${names.join(', ')}`;
+  const unkept = facts.unkept === undefined ? '' : ` It had more that is not stored: ${facts.unkept.join(', ')}.`;
+  return `${start}${headers}.${unkept} Its address, and headers that no rule read, are not stored.`;
 }

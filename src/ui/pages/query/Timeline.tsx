@@ -1,60 +1,109 @@
+import { Text } from '@mantine/core';
 import type { ReactNode } from 'react';
-import type { WholeQuery } from '../../client/queries.ts';
+import type { WholeQuery } from '../../client/types.ts';
 import { durationText } from '../../components/amounts.ts';
 import { Time } from '../../components/time.tsx';
 import classes from './query.module.css';
+import { reachOf } from './reach.ts';
 
 interface Event {
   /** Milliseconds since 1970; null where only the order is known. */
   readonly at: number | null;
   readonly text: ReactNode;
+  /** Milliseconds since the gateway received it, where that is known to the millisecond. */
+  readonly after?: number | undefined;
 }
 
 /** What happened to a query, in order, as far as it is stored. */
 export function Timeline({ query }: { readonly query: WholeQuery }) {
+  const events = [...beforeCluster(query), ...atCluster(query), ...endOf(query)];
   return (
     <ol className={classes.timeline} aria-label="Timeline">
-      {eventsOf(query).map(({ at, text }, index) => (
+      {events.map(({ at, text, after }, index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: events have no other identity than their place
         <li key={index}>
           {at === null ? <span>–</span> : <Time at={at} />}
-          <span>{text}</span>
+          <span>
+            {text}
+            {after !== undefined && (
+              <Text span size="xs" c="dimmed">
+                {' '}
+                {durationText(after)} after it was received
+              </Text>
+            )}
+          </span>
         </li>
       ))}
     </ol>
   );
 }
 
-function eventsOf({ received, created, cluster, decision, queuedAs, queryId, outcome }: WholeQuery): readonly Event[] {
+/** Until a cluster had it. */
+function beforeCluster(query: WholeQuery): readonly Event[] {
+  const { received, decision, queuedAs, queryId, outcome } = query;
+  const { receivedAt, analysed, decided } = decision?.times ?? {};
   const events: Event[] = [];
-  const waits = cluster === '' && outcome == null;
+  const since = (after: number | undefined) => ({
+    at: after === undefined || receivedAt === undefined ? null : receivedAt + after,
+    after,
+  });
+  if (received !== null) {
+    const text = `The gateway had it, and put it into the queue as ${queuedAs ?? queryId}.`;
+    events.push({ at: Date.parse(received), text });
+    if (reachOf(query) === 'waiting') events.push({ at: null, text: 'It waits for a cluster.' });
+  } else if (receivedAt !== undefined) events.push({ at: receivedAt, text: 'The gateway received it.' });
+  if (analysed !== undefined) events.push({ ...since(analysed), text: 'Its user and its text were analysed.' });
+  if (decision !== null && decision.group !== '') {
+    const by = decision.rule === undefined ? `by ${decision.decidedBy}` : `by the rule ${decision.rule}`;
+    events.push({ ...since(decided), text: `Its routing group was decided: ${decision.group}, ${by}.` });
+  }
+  const waited = outcome?.gatewayQueuedMillis ?? 0;
+  if (waited > 0) events.push({ at: null, text: `It waited ${durationText(waited)} at the gateway.` });
+  for (const { cluster: tried, error } of decision?.attempts ?? [])
+    events.push({ at: null, text: `${tried} was tried, and did not take it: ${error}` });
+  return events;
+}
+
+/** From then on, in the order of the times: the engine's own account and the gateway's need not agree. */
+function atCluster(query: WholeQuery): readonly Event[] {
+  if (reachOf(query) !== 'taken') return [];
+  const { received, created, cluster, backendUrl, decision, outcome } = query;
   const submitted = Date.parse(created);
   const came = received === null ? null : Date.parse(received);
-  if (came !== null) {
-    events.push({ at: came, text: `The gateway had it, and put it into the queue as ${queuedAs ?? queryId}.` });
-    if (waits) events.push({ at: null, text: 'It waits for a cluster.' });
+  const waited = came === null || submitted < came ? '' : `, after ${durationText(submitted - came)}`;
+  const had: Event = {
+    at: submitted,
+    text: `${cluster || backendUrl} had it${waited}.`,
+    after: came === null ? decision?.times?.submitted : undefined,
+  };
+  if (outcome == null) return [had];
+  const { elapsedMillis, lastSeen, state, queuedMillis, firstRowMillis } = outcome;
+  const later: { at: number; text: string }[] = [];
+  if (queuedMillis != null && queuedMillis > 0)
+    later.push({ at: submitted + queuedMillis, text: `It left the engine's queue, after ${durationText(queuedMillis)}.` });
+  if (firstRowMillis != null)
+    later.push({ at: submitted + firstRowMillis, text: `Its client had the first row, after ${durationText(firstRowMillis)}.` });
+  if (elapsedMillis != null) {
+    const text = `It ended after ${durationText(elapsedMillis)}: ${state.toLowerCase()}.`;
+    later.push({ at: submitted + elapsedMillis, text });
+    if (lastSeen != null)
+      later.push({ at: Math.max(Date.parse(lastSeen), submitted), text: 'Its client had the last answer.' });
   }
-  if (decision !== null) {
-    const by = decision.rule === undefined ? `by ${decision.decidedBy}` : `by the rule ${decision.rule}`;
-    events.push({ at: null, text: `Its routing group was decided: ${decision.group}, ${by}.` });
-    for (const { cluster: tried, error } of decision.attempts ?? [])
-      events.push({ at: null, text: `${tried} was tried, and did not take it: ${error}` });
-  }
-  if (cluster !== '') {
-    const waited = came === null || submitted < came ? '' : `, after ${durationText(submitted - came)}`;
-    events.push({ at: submitted, text: `${cluster} had it${waited}.` });
-  }
-  if (outcome != null) {
-    const { elapsedMillis, lastSeen, state } = outcome;
-    const isAtCluster = cluster !== '' && elapsedMillis != null;
-    const after = isAtCluster ? ` after ${durationText(elapsedMillis)}` : '';
-    const lastAt = lastSeen == null ? null : Date.parse(lastSeen);
-    events.push({
-      at: isAtCluster ? submitted + elapsedMillis : lastAt,
-      text: `It ended${after}: ${state.toLowerCase()}.`,
-    });
-    if (isAtCluster && lastAt !== null)
-      events.push({ at: Math.max(lastAt, submitted), text: 'Its client had the last answer.' });
-  }
-  return events;
+  return [had, ...later.sort((one, other) => one.at - other.at)];
+}
+
+/** The end of a query that no cluster took, or of whose end only the time of its last answer is known. */
+function endOf(query: WholeQuery): readonly Event[] {
+  const { outcome } = query;
+  if (outcome == null) return [];
+  const { elapsedMillis, lastSeen, state } = outcome;
+  const reach = reachOf(query);
+  if (reach === 'taken' && elapsedMillis != null) return [];
+  const text = reach === 'taken' || reach === 'dropped' ? `It ended: ${state.toLowerCase()}.` : turnedDown(query);
+  return [{ at: lastSeen == null ? null : Date.parse(lastSeen), text }];
+}
+
+function turnedDown({ cluster, rule, outcome }: WholeQuery): string {
+  if (outcome?.state === 'DENIED') return rule == null ? 'It was denied.' : `The rule ${rule} denied it.`;
+  return cluster === '' ? 'The gateway refused it.' : `${cluster} was chosen, and the gateway refused it.`;
 }

@@ -1,11 +1,13 @@
-import type { QueryDecision } from '../../client/types.ts';
+import type { QueryDecision, WholeQuery } from '../../client/types.ts';
+import { endText, reachOf } from './reach.ts';
 
 /** How a query was routed, as a sentence or two. What a later version stored is shown as it is stored. */
-export function decisionText(decision: QueryDecision): string {
+export function decisionText(decision: QueryDecision, query: WholeQuery): string {
   const { decidedBy, cluster, fallback = false, steps = [] } = decision;
   const by = Object.hasOwn(choices, decidedBy)
     ? choices[decidedBy](decision)
     : `The routing group ${decision.group} was decided by ${JSON.stringify(decidedBy)}, which this version does not know.`;
+  if (reachOf(query) !== 'taken') return `${by} ${endText(query)}`.trim();
   if (decidedBy === 'transaction') return `${by} ${cluster} took it.`;
   if (steps.length > 0) return `${by} ${cluster} took the query.`;
   const then = fallback
@@ -21,7 +23,8 @@ const choices: Readonly<Record<QueryDecision['decidedBy'], (decision: QueryDecis
   header: ({ group }) => `The request's header named the routing group ${group}.`,
   external: ({ group }) => `The external rules service chose the routing group ${group}.`,
   default: ({ group }) => `Nothing named a routing group, so the default one, ${group}, was taken.`,
-  transaction: ({ pinned, cluster }) => `The statement belongs to a transaction that ${pinned ?? cluster} began.`,
+  transaction: ({ pinned, cluster }) =>
+    `The statement belongs to a transaction that ${(pinned ?? cluster) || 'another backend'} began.`,
   cookie: ({ group }) => `The request's cookie belongs to a backend of the routing group ${group}.`,
   prefix: ({ group }) => `The request's URL belongs to a backend of the routing group ${group}.`,
 };

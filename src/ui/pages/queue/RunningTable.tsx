@@ -1,10 +1,10 @@
-import { Button, Paper, Stack, Text, TextInput, Title } from '@mantine/core';
-import { IconPlayerStop } from '@tabler/icons-react';
+import { Paper, Stack, Text, TextInput, Title } from '@mantine/core';
 import { useEffect, useMemo, useRef } from 'react';
 import { type RunningFilter, useEnd, useRunning } from '../../client/running.ts';
 import type { RunningQuery } from '../../client/types.ts';
 import { useAddressState } from '../../components/addressState.ts';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
+import { EndQuery } from '../../components/EndQuery.tsx';
 import { ClusterName, GroupName } from '../../components/namedObject.tsx';
 import { QueryId } from '../../components/QueryId.tsx';
 import { QueryState } from '../../components/QueryState.tsx';
@@ -122,17 +122,7 @@ function columnsOf(onEnd: (query: RunningQuery) => void): readonly Column<Runnin
       id: 'end',
       header: 'Actions',
       enableSorting: false,
-      cell: ({ row: { original } }) => (
-        <Button
-          size="compact-sm"
-          variant="default"
-          leftSection={<IconPlayerStop size={14} aria-hidden />}
-          aria-label={`End ${original.queryId}`}
-          onClick={() => onEnd(original)}
-        >
-          End
-        </Button>
-      ),
+      cell: ({ row: { original } }) => <EndQuery query={original} onEnd={onEnd} />,
     },
   ];
 }

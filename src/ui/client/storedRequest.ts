@@ -1,0 +1,114 @@
+import type { QueryDecision } from '../../routing/storedDecision.ts';
+import { product } from '../app/gateway.ts';
+
+/** A query with what is stored of its request. */
+export interface StoredQuery {
+  readonly user: string | null;
+  readonly source: string | null;
+  readonly queryText: string;
+  readonly decision: QueryDecision | null;
+}
+
+/** The body of `POST /api/explain` for a query that has been. */
+export interface StoredDescription {
+  readonly method: 'POST';
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  readonly user?: string;
+  readonly groups?: readonly string[];
+}
+
+const STATEMENT_PATH = '/v1/statement';
+/** Columns of the history cut longer sources. */
+const COLUMN_WIDTH = 256;
+
+const header = (suffix: string) => `X-${product}-${suffix}`.toLowerCase();
+const [userHeader, sourceHeader] = [header('User'), header('Source')];
+/** Headers of the protocol of which a value is stored wherever a request has one (docs/rules.md#impact). */
+const keptHeaders: readonly string[] = ['User', 'Catalog', 'Schema', 'Client-Tags', 'Client-Info', 'Routing-Group'].map(
+  header,
+);
+
+/** Headers that say who somebody is: callers without ADMIN may not name them (docs/rest-api.md#routing-explained). */
+const identityHeaders: ReadonlySet<string> = new Set([
+  ...[userHeader, header('Original-User'), header('Role')],
+  ...['authorization', 'cookie', 'proxy-authorization', 'forwarded'],
+  ...['x-forwarded-for', 'x-forwarded-user', 'x-forwarded-client-cert'],
+]);
+
+/**
+ * A query's request, as far as it is stored.
+ * @param isOwn whether the caller may have requests of their own explained only: what says who somebody is stays out
+ */
+export function storedDescription(query: StoredQuery, isOwn: boolean): StoredDescription {
+  const { user, source, queryText, decision } = query;
+  const headers = Object.entries(storedHeaders(query)).filter(([name]) => !isOwn || !identityHeaders.has(name));
+  const groups = isOwn ? null : storedGroups(query);
+  return {
+    method: 'POST',
+    path: decision?.request?.path ?? STATEMENT_PATH,
+    headers: { ...Object.fromEntries(headers), ...(source === null ? {} : { [sourceHeader]: source }) },
+    body: queryText,
+    ...(user === null ? {} : { user }),
+    ...(groups === null ? {} : { groups }),
+  };
+}
+
+/** Its description without a field that a refusal names; null where it does not have the field. */
+export function withoutField(description: StoredDescription, field: string): StoredDescription | null {
+  const { groups, ...rest } = description;
+  if (field === 'groups' && groups !== undefined) return rest;
+  const name = field.replace(/^headers\./, '');
+  if (name === field || !Object.hasOwn(description.headers, name)) return null;
+  const { [name]: _, ...headers } = description.headers;
+  return { ...description, headers };
+}
+
+/** Header lines that are stored, beside the source, by name in lower case. */
+export function storedHeaders({ user, decision }: StoredQuery): Readonly<Record<string, string>> {
+  const facts = decision?.request;
+  // Of queries of earlier versions the user is known, wherever it came from.
+  if (facts === undefined) return user === null ? {} : { [userHeader]: user };
+  const present = Object.entries(facts.headers).flatMap(([name, value]) => (value === null ? [] : [[name, value]]));
+  return Object.fromEntries(present);
+}
+
+/** The groups of its user then; null where they are not, or not all, stored. */
+function storedGroups({ decision }: StoredQuery): readonly string[] | null {
+  const { userGroups } = decision ?? {};
+  if (userGroups === undefined || userGroups.some(({ more }) => more !== undefined)) return null;
+  return [...new Set(userGroups.flatMap(({ groups }) => groups))];
+}
+
+/**
+ * Whether a value that a condition reads follows from what is stored, so that it is the one that the condition read then.
+ * @param source where the value is from, as the explanation names it, e.g. `header:x-engine-source`; null: not known
+ */
+export function isStored(query: StoredQuery, source: string | null): boolean {
+  if (source === null) return false;
+  const name = /^header:(.*)$/s.exec(source)?.[1];
+  if (name !== undefined) return isStoredHeader(query, name);
+  if (source === 'method' || source === 'user') return true;
+  if (source === 'group') return storedGroups(query) !== null;
+  if (source === 'path') return query.decision?.request !== undefined;
+  if (source === 'defaultCatalog') return isStoredHeader(query, header('Catalog'));
+  if (source === 'defaultSchema') return isStoredHeader(query, header('Schema'));
+  return isTextStored(query);
+}
+
+function isStoredHeader({ source, decision }: StoredQuery, name: string): boolean {
+  if (name === sourceHeader) return source === null || source.length < COLUMN_WIDTH;
+  const facts = decision?.request;
+  if (facts === undefined) return name === userHeader;
+  return Object.hasOwn(facts.headers, name) || (keptHeaders.includes(name) && facts.unkept?.includes(name) !== true);
+}
+
+/** Whether the text is the one that rules saw, with all that its analysis reads. */
+function isTextStored({ queryText, decision }: StoredQuery): boolean {
+  const facts = decision?.request;
+  if (facts === undefined) return true;
+  const { text, unkept = [] } = facts;
+  if (text !== queryText.length || unkept.includes('text')) return false;
+  return !unkept.includes(header('Prepared-Statement')) || !/\bexecute\b/i.test(queryText);
+}
