@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { until } from '../support/gateway.ts';
-import { cancel, follow, type QueryResults, runQuery, submit } from '../support/statementClient.ts';
+import { follow, runQuery, submit } from '../support/statementClient.ts';
 import { canBrowse, openWindow, type Window } from './support/browser.ts';
 import { logIn } from './support/login.ts';
 import { formAccess, type Rig, startRig } from './support/rig.ts';
@@ -29,12 +29,6 @@ const declared = [
     condition: 'request.getHeader("X-Engine-Client-Tags") == "tagged" && request.getHeader("X-Team") == "finance"',
     routeTo: { routingGroup: 'etl' },
   }),
-  resource('RoutingRule', 'batch', {
-    priority: 4,
-    condition: 'request.getHeader("X-Engine-Client-Tags") == "batch"',
-    routeTo: { routingGroup: 'queued' },
-  }),
-  resource('RoutingGroup', 'queued', { maxRunningQueries: 1, queue: { hold: '10ms', maxWait: '10m' } }),
 ];
 
 describe.skipIf(!canBrowse)('the page of a query', () => {
@@ -42,19 +36,12 @@ describe.skipIf(!canBrowse)('the page of a query', () => {
   beforeAll(async () => {
     rig = await startRig({ ...formAccess(), queryHistory: { writeBeforeAnswer: true } });
     await writeFile(join(rig.manifests, 'declared.yaml'), declared.join('---\n'));
-    const cluster = { proxyTo: rig.engines[2]?.url, routingGroup: 'queued' };
-    await writeFile(join(rig.manifests, 'queued-1.yaml'), resource('EngineCluster', 'queued-1', cluster));
-    const isInForce = async () => {
-      const { url } = rig.gateway;
-      const [group, rules] = await Promise.all(
-        [`${url}/api/groups/queued`, `${url}/api/rules`].map(async (address) => {
-          const answer = await fetch(address, { headers: authorization });
-          return (await answer.json()) as { inForce?: boolean; rules?: readonly object[] };
-        }),
-      );
-      return group?.inForce === true && rules?.rules?.length === 4;
+    const areInForce = async () => {
+      const answer = await fetch(`${rig.gateway.url}/api/rules`, { headers: authorization });
+      const { rules } = (await answer.json()) as { rules: readonly object[] };
+      return rules.length === 3;
     };
-    await until(isInForce, 'what is declared to be in force');
+    await until(areInForce, 'the rules to be in force');
   });
   afterAll(async () => await rig?.[Symbol.asyncDispose]());
 
@@ -162,35 +149,22 @@ describe.skipIf(!canBrowse)('the page of a query', () => {
     await expect.poll(() => rows().then(({ length }) => length), { timeout: 20_000, interval: 500 }).toBe(0);
   });
 
-  test('a query that was cancelled while it waited says that it waited, and that no backend took it', async () => {
-    const toQueued = (user: string) => ({ user, ...tagged('batch') });
-    let runs = await submit(rig.gateway.url, 'SELECT 4', toQueued('zoe'));
-    while (runs.nextUri?.includes('/queued/')) runs = await follow(runs.nextUri, toQueued('zoe'));
-    const waits: QueryResults = await submit(rig.gateway.url, 'SELECT 5', toQueued('carol'));
-    expect(waits.id).toMatch(/_queue$/);
-    expect(await cancel(waits.nextUri ?? '', toQueued('carol'))).toBe(204);
-    await using window = await open(`queries/${waits.id}`, 'ada', 'dark');
+  test('a query that runs says since when, and is ended on its page after a question', async () => {
+    let runs = await submit(rig.gateway.url, 'SELECT 4', { user: 'zoe' });
+    while (runs.nextUri?.includes('/queued/')) runs = await follow(runs.nextUri, { user: 'zoe' });
+    await using window = await open(`queries/${runs.id}`, 'ada', 'dark');
     const { page } = window;
-    const why = page.getByRole('region', { name: 'Why it went nowhere' });
-    await why
-      .getByText(
-        /^The rule batch chose the routing group queued\. No backend took the query, as it ended while it waited: /,
-      )
-      .waitFor();
-    await page.getByText('It was cancelled while it waited: no cluster has got it.').waitFor();
-    expect(await page.getByText(/and took the query|had it\./).count()).toBe(0);
-    expect(await timeline(window)).toMatch(/put it into the queue as .*It ended.*cancelled\./);
-    expect(await fact(window, 'Backend').textContent()).toBe('none');
-    await page.getByText('The same as then.').waitFor();
+    await page.getByText(/^It runs, since .*; its client asked for results /).waitFor({ timeout: 60_000 });
     await expectSoundEverywhere(window);
-
-    // What has its slot runs: since when is said, and it can be ended.
-    await page.goto(`${rig.pages}/queries/${runs.id}`);
-    await page.getByText(/^It runs, since .*; its client asked for results /).waitFor({ timeout: 40_000 });
-    await expectSound(window);
     await page.getByRole('button', { name: `End ${runs.id}` }).click();
-    await page.getByRole('dialog').getByRole('button', { name: 'End' }).click();
+    const question = page.getByRole('dialog');
+    await question.getByText(/^The query of zoe on .* ends/).waitFor();
+    await question.getByRole('button', { name: 'End' }).click();
     await page.getByText(`${runs.id} is ended.`).waitFor();
+    await page.getByRole('button', { name: `End ${runs.id}` }).waitFor({ state: 'detached' });
+    // Others see neither the query nor the button.
+    await using others = await open(`queries/${runs.id}`, 'ursula');
+    await others.page.getByText('No query of this id is in the history that you may see.').waitFor();
   });
 
   test('the number of pages of a result stands with its figures', async () => {

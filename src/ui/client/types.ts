@@ -3,7 +3,7 @@ import type { Static } from 'typebox';
 import type { AnswerWithoutNulls } from '../../api/answers/answer.ts';
 import type { ClusterState } from '../../api/answers/clusters.ts';
 import type { QueueList } from '../../api/answers/queue.ts';
-import type { Explanation, RoutedQuery } from '../../api/answers/routing.ts';
+import type { RoutedQuery } from '../../api/answers/routing.ts';
 import type { RunningQueryList } from '../../api/answers/runningQueries.ts';
 import type { UserInfo } from '../../api/answers/session.ts';
 import type * as globalProperty from '../../model/globalProperty.ts';
@@ -39,8 +39,16 @@ export type QueuedQuery = QueueList['queries'][number];
 /** A condition of a resource's status. */
 export type Condition = NonNullable<ClusterState['resource']>['conditions'][number];
 
-/** Until merged. */
-export type QueryDecision = Decided & { readonly conditions?: Explanation['conditions'] };
+/** How a query was routed. */
+export type QueryDecision = Decided & {
+  /** When its steps were over: milliseconds after `receivedAt`, which is milliseconds since 1970. */
+  readonly times?: {
+    readonly receivedAt: number;
+    readonly analysed?: number;
+    readonly decided?: number;
+    readonly submitted?: number;
+  };
+};
 
 /** How a query ended; absent where it is not known. */
 export interface QueryOutcome {

@@ -58,7 +58,9 @@ function beforeCluster(query: WholeQuery): readonly Event[] {
     events.push({ ...since(decided), text: `Its routing group was decided: ${decision.group}, ${by}.` });
   }
   const waited = outcome?.gatewayQueuedMillis ?? 0;
-  if (waited > 0) events.push({ at: null, text: `It waited ${durationText(waited)} at the gateway.` });
+  const isDropped = reachOf(query) === 'dropped';
+  const as = isDropped ? `, in the queue as ${queuedAs ?? queryId}` : '';
+  if (waited > 0 || isDropped) events.push({ at: null, text: `It waited ${durationText(waited)} at the gateway${as}.` });
   for (const { cluster: tried, error } of decision?.attempts ?? [])
     events.push({ at: null, text: `${tried} was tried, and did not take it: ${error}` });
   return events;
