@@ -222,6 +222,13 @@ describe.skipIf(!canBrowse)('Query History', () => {
       expect((await times.allTextContents()).join('; ')).toMatch(
         /decided: etl, by the rule airflow\..*\d{4}-\d\d-\d\d \d\d:\d\d:\d\detl-1 had it\./,
       );
+      // Each step with its time, to the millisecond until its cluster had it.
+      expect((await times.allTextContents()).join('; ')).toMatch(
+        /The gateway received it\.; .*analysed\. \d.* after it was received; .*airflow\. \d.* after it was received; .*had it\. \d.* after it was received; /,
+      );
+      await expect
+        .poll(async () => (await times.allTextContents()).join('; '), { timeout: 15_000 })
+        .toMatch(/^(?=.*Its client had the first row, after \d)(?=.*It ended after .*: finished\.)/);
       await expectSound(window);
       await page.goBack();
       await expect.poll(() => filter(window, 'Query id').inputValue()).toBe(special);

@@ -229,12 +229,14 @@ describe.skipIf(!canBrowse)('the page of the queue', () => {
         const why = page.getByRole('region', { name: 'Why it went nowhere' });
         const text =
           "The request's header named the routing group etl. No backend took the query, as it ended while it waited:";
-        await expect.poll(() => why.textContent(), { timeout: 15_000 }).toContain(text);
+        await why.getByText(text).waitFor({ timeout: 45_000 });
         expect(await why.textContent()).toContain(reason);
         await page.getByText('It was cancelled while it waited: no cluster has got it.').waitFor();
         expect(await page.getByText(/took the query\.|had it\./).count()).toBe(0);
         const times = await page.getByRole('list', { name: 'Timeline' }).getByRole('listitem').allTextContents();
-        expect(times.join('; ')).toMatch(/It waited .* at the gateway, in the queue as .*_queue\..*It ended: cancelled\./);
+        expect(times.join('; ')).toMatch(
+          /It waited .* at the gateway, in the queue as .*_queue\..*It ended: cancelled\./,
+        );
         await page.getByText('The same as then.').waitFor();
         for (const width of [1440, 1280, 420]) {
           await page.setViewportSize({ width, height: 900 });

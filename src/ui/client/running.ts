@@ -52,8 +52,8 @@ export function useRunningQuery(query: SoughtQuery | null): RunningQuery | null 
     enabled: query !== null,
   });
   if (query === null) return null;
-  const found = data?.queries.find(({ queryId }) => queryId === query.queryId);
-  return found ?? (data?.complete === true ? null : undefined);
+  const running = data?.queries.find(({ queryId }) => queryId === query.queryId);
+  return running ?? (data?.complete === true ? null : undefined);
 }
 
 /** What a query is looked for by among those that run. */

@@ -24,7 +24,7 @@ const STATEMENT_PATH = '/v1/statement';
 const COLUMN_WIDTH = 256;
 
 const header = (suffix: string) => `X-${product}-${suffix}`.toLowerCase();
-const [userHeader, sourceHeader] = [header('User'), header('Source')];
+const [userHeader, sourceHeader, groupHeader] = [header('User'), header('Source'), header('Routing-Group')];
 /** Headers of the protocol of which a value is stored wherever a request has one (docs/rules.md#impact). */
 const keptHeaders: readonly string[] = ['User', 'Catalog', 'Schema', 'Client-Tags', 'Client-Info', 'Routing-Group'].map(
   header,
@@ -68,8 +68,12 @@ export function withoutField(description: StoredDescription, field: string): Sto
 /** Header lines that are stored, beside the source, by name in lower case. */
 export function storedHeaders({ user, decision }: StoredQuery): Readonly<Record<string, string>> {
   const facts = decision?.request;
-  // Of queries of earlier versions the user is known, wherever it came from.
-  if (facts === undefined) return user === null ? {} : { [userHeader]: user };
+  if (facts === undefined) {
+    // Of queries of earlier versions, and of those that ended in the queue, the user is known, wherever it came from, and the
+    // header that named the group.
+    const isNamed = decision?.decidedBy === 'header';
+    return { ...(user === null ? {} : { [userHeader]: user }), ...(isNamed ? { [groupHeader]: decision.group } : {}) };
+  }
   const present = Object.entries(facts.headers).flatMap(([name, value]) => (value === null ? [] : [[name, value]]));
   return Object.fromEntries(present);
 }
@@ -100,7 +104,7 @@ export function isStored(query: StoredQuery, source: string | null): boolean {
 function isStoredHeader({ source, decision }: StoredQuery, name: string): boolean {
   if (name === sourceHeader) return source === null || source.length < COLUMN_WIDTH;
   const facts = decision?.request;
-  if (facts === undefined) return name === userHeader;
+  if (facts === undefined) return name === userHeader || (name === groupHeader && decision?.decidedBy === 'header');
   return Object.hasOwn(facts.headers, name) || (keptHeaders.includes(name) && facts.unkept?.includes(name) !== true);
 }
 

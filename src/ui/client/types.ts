@@ -41,13 +41,18 @@ export type Condition = NonNullable<ClusterState['resource']>['conditions'][numb
 
 /** How a query was routed. */
 export type QueryDecision = Decided & {
-  /** When its steps were over: milliseconds after `receivedAt`, which is milliseconds since 1970. */
-  readonly times?: {
-    readonly receivedAt: number;
-    readonly analysed?: number;
-    readonly decided?: number;
-    readonly submitted?: number;
-  };
+  /** Clusters that were considered, as they were then; absent for queries of earlier versions. */
+  readonly candidates?: readonly {
+    readonly cluster: string;
+    readonly routingGroup: string;
+    /** It could have been picked. */
+    readonly taken: boolean;
+    readonly reason: string;
+    readonly queued?: number;
+    readonly running?: number;
+    /** The one that took the query. */
+    readonly chosen?: boolean;
+  }[];
 };
 
 /** How a query ended; absent where it is not known. */

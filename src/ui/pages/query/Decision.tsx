@@ -4,6 +4,7 @@ import { isStored } from '../../client/storedRequest.ts';
 import type { Explanation, QueryDecision, WholeQuery } from '../../client/types.ts';
 import { RuleName } from '../../components/namedObject.tsx';
 import { RuleTrace } from '../../components/RuleTrace.tsx';
+import { Candidates } from './Candidates.tsx';
 import { decisionText } from './decisionTexts.ts';
 import classes from './query.module.css';
 import { endText, type Reach, reachOf } from './reach.ts';
@@ -82,7 +83,7 @@ function Undecided({ query }: { readonly query: WholeQuery }) {
 
 /** How a query came to its cluster: who was asked, what it waited for, and what was tried. */
 function Way({ decision }: { readonly decision: QueryDecision }) {
-  const { cluster, attempts = [], steps = [], external, admission, queuedAs } = decision;
+  const { group, cluster, attempts = [], steps = [], candidates = [], external, admission, queuedAs } = decision;
   return (
     <>
       {external !== undefined && <Text size="sm">{answered(external)}</Text>}
@@ -109,6 +110,7 @@ function Way({ decision }: { readonly decision: QueryDecision }) {
           </List>
         </div>
       )}
+      {candidates.length > 0 && <Candidates candidates={candidates} group={group} />}
     </>
   );
 }

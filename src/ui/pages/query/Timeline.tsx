@@ -60,7 +60,8 @@ function beforeCluster(query: WholeQuery): readonly Event[] {
   const waited = outcome?.gatewayQueuedMillis ?? 0;
   const isDropped = reachOf(query) === 'dropped';
   const as = isDropped ? `, in the queue as ${queuedAs ?? queryId}` : '';
-  if (waited > 0 || isDropped) events.push({ at: null, text: `It waited ${durationText(waited)} at the gateway${as}.` });
+  if (waited > 0 || isDropped)
+    events.push({ at: null, text: `It waited ${durationText(waited)} at the gateway${as}.` });
   for (const { cluster: tried, error } of decision?.attempts ?? [])
     events.push({ at: null, text: `${tried} was tried, and did not take it: ${error}` });
   return events;
@@ -82,9 +83,15 @@ function atCluster(query: WholeQuery): readonly Event[] {
   const { elapsedMillis, lastSeen, state, queuedMillis, firstRowMillis } = outcome;
   const later: { at: number; text: string }[] = [];
   if (queuedMillis != null && queuedMillis > 0)
-    later.push({ at: submitted + queuedMillis, text: `It left the engine's queue, after ${durationText(queuedMillis)}.` });
+    later.push({
+      at: submitted + queuedMillis,
+      text: `It left the engine's queue, after ${durationText(queuedMillis)}.`,
+    });
   if (firstRowMillis != null)
-    later.push({ at: submitted + firstRowMillis, text: `Its client had the first row, after ${durationText(firstRowMillis)}.` });
+    later.push({
+      at: submitted + firstRowMillis,
+      text: `Its client had the first row, after ${durationText(firstRowMillis)}.`,
+    });
   if (elapsedMillis != null) {
     const text = `It ended after ${durationText(elapsedMillis)}: ${state.toLowerCase()}.`;
     later.push({ at: submitted + elapsedMillis, text });

@@ -1,0 +1,42 @@
+import { Text } from '@mantine/core';
+import type { QueryDecision } from '../../client/types.ts';
+import { ClusterName } from '../../components/namedObject.tsx';
+import classes from './query.module.css';
+
+type Candidate = NonNullable<QueryDecision['candidates']>[number];
+
+/** Clusters that were there for a query when it was routed, and why it went to the one that took it. */
+export function Candidates({
+  candidates,
+  group,
+}: {
+  readonly candidates: readonly Candidate[];
+  readonly group: string;
+}) {
+  return (
+    <div>
+      <Text size="sm" fw={500}>
+        Clusters considered then
+      </Text>
+      <ul className={classes.clusters} aria-label="Clusters considered then">
+        {candidates.map((candidate) => (
+          <li key={candidate.cluster}>
+            <ClusterName name={candidate.cluster} />: {candidateText(candidate, group)}
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function candidateText(
+  { routingGroup, taken, chosen = false, reason, queued, running }: Candidate,
+  group: string,
+): string {
+  const part = chosen ? 'chosen' : taken ? 'could have taken it' : 'could not take it';
+  const counts = [
+    ...(queued === undefined ? [] : [`${queued} queued`]),
+    ...(running === undefined ? [] : [`${running} running by its last check`]),
+  ];
+  return [part, ...(routingGroup === group ? [] : [`of ${routingGroup}`]), reason, ...counts].join(', ');
+}
