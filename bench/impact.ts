@@ -129,4 +129,4 @@ async function measure(rules: number, dataStore: object, folder: string): Promis
 }
 
 const text = ({ cpuMs, wallMs }: { readonly cpuMs: number; readonly wallMs: number }): string =>
-  `${cpuMs.toFixed(1)} ms of processor time (${wallMs.toFixed(1)} ms by the clock) at most`;
+  `${cpuMs.toFixed(1)} ms of processor time (${wallMs.toFixed(1)} ms elapsed) at most`;

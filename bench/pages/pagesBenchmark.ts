@@ -12,10 +12,17 @@ const MAY_OPEN = 1_000;
 const MAY_REACT = 200;
 /** Milliseconds of the gateway for an answer that is as before. */
 const MAY_ANSWER = 2;
+/** The same for figures that are counted again once a minute. */
+const MAY_MAKE = 10;
 /** Requests of a page that nobody touches, in a minute. */
-const MAY_REQUEST = 20;
-/** Milliseconds by the clock for figures of all queries. */
+const MAY_REQUEST = 18;
+/** Browsers at once: more of them take each other's processor time. */
+const IDLE_AT_ONCE = 5;
+/** Elapsed milliseconds for figures of all queries. */
 const MAY_COUNT = 300;
+/** The same for the dashboard's longest range, which is counted again every ten minutes at most. */
+const MAY_DRAW = 3_000;
+const LONG_RANGE_MINUTES = 30 * 24 * 60;
 /** What words after the name choose. */
 const partNames = ['answers', 'statistics', 'use', 'idle'] as const;
 const STATISTICS_CALLS = 7;
@@ -193,18 +200,58 @@ const pages: readonly MeasuredPage[] = [
   { path: 'queue', shown: (page) => page.getByText('No query waits').first().waitFor(), actions: [] },
 ];
 
-const polled = [
-  '/api/rules',
-  '/api/clusters',
-  '/api/groups',
-  '/api/limits',
-  '/api/overview',
-  '/api/overview/problems',
-  '/api/overview/queries?lines=7',
-  '/api/overview/rates',
-  '/api/queue',
-  '/userinfo',
-];
+/** A call that pages make by themselves. */
+interface PolledCall {
+  /** As it is printed; the path where it is left out. */
+  readonly name?: string;
+  readonly path: string;
+  /** POST where there is one. */
+  readonly body?: object;
+  /** How old the answer may be, seconds: pages take one that was made for somebody else. */
+  readonly maxAge?: number;
+  /** Milliseconds that it may take; {@link MAY_ANSWER} where it is left out. */
+  readonly may?: number;
+}
+
+const HOUR_MS = 3_600_000;
+
+/** Every call that a page makes while nobody touches it, as it makes it. */
+function polled(to: number): readonly PolledCall[] {
+  const from = to - HOUR_MS;
+  const figures = `/api/statistics?by=cluster&from=${from}&limit=1&cluster=c0`;
+  const failures = `/api/queries?state=FAILED%2CLOST&from=${from}&limit=10&cluster=c0`;
+  return [
+    { path: '/api/rules' },
+    { path: '/api/ruleHits' },
+    { path: '/api/clusters' },
+    { path: '/api/clusters/c0' },
+    { path: '/api/clusters/c1/drain' },
+    { path: '/api/groups' },
+    { path: '/api/groups/g0' },
+    { path: '/api/limits' },
+    { path: '/api/overview' },
+    { path: '/api/overview/problems' },
+    { path: '/api/overview/queries?lines=7' },
+    { path: '/api/overview/rates' },
+    { path: '/api/queue' },
+    { path: '/api/queries/running' },
+    { path: '/api/queries/running?cluster=c0' },
+    { name: '/api/statistics of a cluster, kept', path: figures, maxAge: 30 },
+    { name: '/api/statistics of a cluster, made', path: figures, may: MAY_MAKE },
+    { name: '/api/queries, the last failures of a cluster, kept', path: failures, maxAge: 30 },
+    { name: '/api/queries, the last failures of a cluster, made', path: failures },
+    { path: '/api/history/search', body: { page: 1, size: 25, match: 'prefix' } },
+    { path: '/api/audit?match=prefix&limit=50' },
+    { path: '/api/resourcegroups/declared' },
+    { path: '/webapp/findResourceGroup', body: { useSchema: '' } },
+    { path: '/webapp/findSelector', body: { useSchema: '' } },
+    { path: '/webapp/findGlobalProperty', body: { useSchema: '' } },
+    { path: '/userinfo', body: {} },
+    { path: '/webapp/getUIConfiguration' },
+    { path: '/api/pages' },
+    { path: '/readyz?verbose' },
+  ];
+}
 
 /** As `--page` has it: the start of the path. */
 function nameOf({ path }: MeasuredPage): string {
@@ -247,49 +294,72 @@ function report(what: string, value: number, unit: string, may: number): void {
 }
 
 /** Figures of all queries of the history, by each of what they can be counted by. */
-async function statistics({ gateway, databasePid, from, to }: LargeGateway): Promise<void> {
+async function statistics(large: LargeGateway): Promise<void> {
+  const { from, to } = large;
   console.log('/api/statistics over a million queries:');
-  for (const by of statisticsDimensions) {
-    const times: number[] = [];
-    const ofDatabase: number[] = [];
-    const ofGateway: number[] = [];
-    for (let call = 0; call < STATISTICS_CALLS; call += 1) {
-      const [database, own, began] = [
-        cpuMicrosecondsOfPastFamily(databasePid),
-        cpuMicroseconds(gateway.pid),
-        performance.now(),
-      ];
-      const answer = await fetch(`${gateway.url}/api/statistics?by=${by}&from=${from}&to=${to}`);
-      const body = await answer.text();
-      if (!answer.ok) throw new Error(`${answer.status} ${body}`);
-      times.push(performance.now() - began);
-      ofDatabase.push((cpuMicrosecondsOfPastFamily(databasePid) - database) / 1_000);
-      ofGateway.push((cpuMicroseconds(gateway.pid) - own) / 1_000);
-    }
-    report(`by ${by}`, median(times), 'ms by the clock', MAY_COUNT);
-    console.log(
-      `    processor time: ${median(ofDatabase).toFixed(0)} ms of the database, ${median(ofGateway).toFixed(0)} ms of the gateway`,
-    );
+  for (const by of statisticsDimensions)
+    await counted(large, `by ${by}`, () => `/api/statistics?by=${by}&from=${from}&to=${to}`);
+  const longFrom = to - LONG_RANGE_MINUTES * 60_000;
+  await counted(large, '30 days by cluster', () => `/api/statistics?by=cluster&from=${longFrom}&to=${to}`);
+  console.log('the dashboard over 30 days, once in ten minutes:');
+  // Answers are kept by their minutes: each of these is made.
+  const minutes = (call: number) => LONG_RANGE_MINUTES - call;
+  await counted(large, 'queries', (call) => `/api/overview/queries?lines=7&minutes=${minutes(call)}`, MAY_DRAW);
+  await counted(large, 'rates', (call) => `/api/overview/rates?minutes=${minutes(call)}`, MAY_DRAW);
+}
+
+/** What a call costs whose answer is counted in the database. @param pathOf the path of a call by its number */
+async function counted(
+  { gateway, databasePid }: LargeGateway,
+  what: string,
+  pathOf: (call: number) => string,
+  may = MAY_COUNT,
+): Promise<void> {
+  const times: number[] = [];
+  const ofDatabase: number[] = [];
+  const ofGateway: number[] = [];
+  for (let call = 0; call < STATISTICS_CALLS; call += 1) {
+    const [database, own, began] = [
+      cpuMicrosecondsOfPastFamily(databasePid),
+      cpuMicroseconds(gateway.pid),
+      performance.now(),
+    ];
+    const answer = await fetch(`${gateway.url}${pathOf(call)}`);
+    const body = await answer.text();
+    if (!answer.ok) throw new Error(`${answer.status} ${body}`);
+    times.push(performance.now() - began);
+    ofDatabase.push((cpuMicrosecondsOfPastFamily(databasePid) - database) / 1_000);
+    ofGateway.push((cpuMicroseconds(gateway.pid) - own) / 1_000);
   }
+  report(what, median(times), 'ms elapsed', may);
+  console.log(
+    `    processor time: ${median(ofDatabase).toFixed(0)} ms of the database, ${median(ofGateway).toFixed(0)} ms of the gateway`,
+  );
 }
 
 /** Processor time of the gateway for answers to somebody who has the present version. */
-async function answers({ gateway }: LargeGateway): Promise<void> {
+async function answers({ gateway, to }: LargeGateway): Promise<void> {
   console.log('gateway, an answer when nothing changed:');
-  for (const path of polled) {
+  for (const { path, name = path, body, maxAge, may = MAY_ANSWER } of polled(to)) {
     let etag: string | null = null;
     const ask = async () => {
       const answer: Response = await fetch(`${gateway.url}${path}`, {
-        method: path === '/userinfo' ? 'POST' : 'GET',
-        headers: etag === null ? {} : { 'If-None-Match': etag },
+        method: body === undefined ? 'GET' : 'POST',
+        headers: {
+          ...(etag === null ? {} : { 'If-None-Match': etag }),
+          ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+          ...(maxAge === undefined ? {} : { 'Cache-Control': `max-age=${maxAge}` }),
+        },
+        body: body === undefined ? null : JSON.stringify(body),
       });
-      await answer.arrayBuffer();
+      const text = await answer.text();
+      if (!answer.ok && answer.status !== 304) throw new Error(`${path}: ${answer.status} ${text}`);
       etag = answer.headers.get('etag');
     };
     for (let call = 0; call < WARM_UP; call += 1) await ask();
     const before = cpuMicroseconds(gateway.pid);
     for (let call = 0; call < CALLS; call += 1) await ask();
-    report(path, (cpuMicroseconds(gateway.pid) - before) / CALLS / 1_000, 'ms', MAY_ANSWER);
+    report(name, (cpuMicroseconds(gateway.pid) - before) / CALLS / 1_000, 'ms', may);
   }
 }
 
@@ -321,24 +391,50 @@ async function measure(
   }
 }
 
-/** All pages open at once, which nobody touches. */
+/** Pages that are only looked at while nobody touches them, beside those that are used. */
+const idlePages: readonly Pick<MeasuredPage, 'path' | 'shown'>[] = [
+  ...['clusters/c0', 'clusters/c1', 'groups/g0', 'groups/g1'].map((path) => ({
+    path,
+    shown: (page: Window['page']) =>
+      page.getByRole('region', { name: 'Rates and errors' }).getByText('Duration').waitFor(),
+  })),
+  { path: 'clusters?details=c0', shown: (page) => page.getByRole('dialog').getByText('Last check').waitFor() },
+];
+
+/** Pages open, which nobody touches, a few at a time; one of the clusters and of its group's is switched off. */
 async function idle({ gateway }: LargeGateway, seconds: number): Promise<void> {
-  console.log(`${pages.length} pages that nobody touches, ${seconds} s:`);
-  const windows = await Promise.all(pages.map(({ path }) => openWindow(`${gateway.url}/engine-gateway/${path}`)));
+  const looked = [...pages, ...idlePages];
+  await fetch(`${gateway.url}/gateway/backend/deactivate/c1`, { method: 'POST' });
+  console.log(`pages that nobody touches, ${IDLE_AT_ONCE} at once, ${seconds} s; c1 of the group g1 is switched off:`);
+  for (let first = 0; first < looked.length; first += IDLE_AT_ONCE) {
+    await idleAtOnce(gateway, looked.slice(first, first + IDLE_AT_ONCE), seconds);
+  }
+}
+
+async function idleAtOnce(
+  gateway: LargeGateway['gateway'],
+  looked: readonly Pick<MeasuredPage, 'path' | 'shown'>[],
+  seconds: number,
+): Promise<void> {
+  const windows = await Promise.all(looked.map(({ path }) => openWindow(`${gateway.url}/engine-gateway/${path}`)));
   try {
-    await Promise.all(windows.map(({ page }, index) => pages[index]?.shown(page)));
+    await Promise.all(windows.map(({ page }, index) => looked[index]?.shown(page)));
     const counts = windows.map(({ page }) => {
-      let requests = 0;
-      page.on('request', () => {
-        requests += 1;
+      const of = { requests: 0, streams: 0 };
+      page.on('request', (request) => {
+        of.requests += 1;
+        if (request.resourceType() === 'eventsource') of.streams += 1;
       });
-      return () => requests;
+      return of;
     });
     const before = cpuMicroseconds(gateway.pid);
     await new Promise((resolve) => setTimeout(resolve, seconds * 1_000));
     const cpu = (cpuMicroseconds(gateway.pid) - before) / 1_000 / seconds;
-    for (const [index, { path }] of pages.entries()) {
-      report(`/${path}`, ((counts[index]?.() ?? 0) * 60) / seconds, 'requests a minute', MAY_REQUEST);
+    for (const [index, { path }] of looked.entries()) {
+      const { requests = 0, streams = 0 } = counts[index] ?? {};
+      report(`/${path}`, (requests * 60) / seconds, 'requests a minute', MAY_REQUEST);
+      // Each lives for a minute. A browser that gets no processor time takes its stream for lost, and reads all again.
+      if (streams > Math.ceil(seconds / 60)) console.log(`    of them ${streams} streams: the browser lost some`);
     }
     console.log(`  gateway: ${cpu.toFixed(1)} ms of processor time a second`);
   } finally {
