@@ -6,7 +6,7 @@ import { runQuery } from '../support/statementClient.ts';
 import { canBrowse, openWindow } from './support/browser.ts';
 import { logIn, logInByToken } from './support/login.ts';
 import { formAccess, type Rig, startRig } from './support/rig.ts';
-import { expectSound } from './support/soundness.ts';
+import { expectReadable, expectSound } from './support/soundness.ts';
 
 const GITOPS = 'argocd-controller';
 
@@ -420,7 +420,7 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('users that Kubernetes kno
     expect(await switchOf(page, 'a').isDisabled()).toBe(true);
     await page.getByRole('button', { name: `User system:serviceaccount:${kube.namespace}:viewer` }).click();
     await page.getByText(/Roles: USER$/).waitFor();
-    await expectSound(window);
+    await expectReadable(window);
     await page.getByRole('button', { name: 'Log out' }).click();
     await logInByToken(window, await tokenOf('owner'));
     await row(page, 'a').waitFor();

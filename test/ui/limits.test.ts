@@ -5,7 +5,7 @@ import { stringify } from 'yaml';
 import { canBrowse, openWindow } from './support/browser.ts';
 import { logIn } from './support/login.ts';
 import { formAccess, type Rig, startRig } from './support/rig.ts';
-import { expectSound } from './support/soundness.ts';
+import { expectReadable, expectSound } from './support/soundness.ts';
 
 const resource = (kind: string, name: string, spec: object) =>
   stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec });
@@ -67,7 +67,7 @@ describe.skipIf(!canBrowse)('the page of limits', () => {
     const buttons = () => page.getByRole('main').getByRole('button').allTextContents();
     expect((await buttons()).filter((text) => /Edit|Drain|Delete|End/.test(text))).toEqual([]);
     expect(await page.getByRole('region', { name: 'Rules that lead here' }).count()).toBe(0);
-    await expectSound(window);
+    await expectReadable(window);
     // The form that an administrator sent the address of.
     await page.goto(`${rig.pages}/clusters/etl-1?edit=`);
     await page.getByText('Backend etl-1 cannot be changed here').waitFor();

@@ -25,7 +25,9 @@ export function HeadMenu({ value, about, icon, width, children }: HeadMenuProps)
           leftSection={icon}
           aria-label={`${about} ${value}`}
         >
-          <span className={classes.wide}>{value}</span>
+          <span className={classes.wide} title={value}>
+            {value}
+          </span>
         </Button>
       </Popover.Target>
       <Popover.Dropdown>

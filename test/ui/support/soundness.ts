@@ -33,6 +33,60 @@ async function overflow(page: Page): Promise<number> {
 }
 
 /**
+ * Texts that are cut off where nothing says the rest: neither their `title` nor one of what is around them. Controls that a text is
+ * typed into show the rest themselves.
+ */
+const clippedTexts = `[...document.querySelectorAll('body *')].flatMap((element) => {
+  const { overflowX, clipPath } = getComputedStyle(element);
+  const isClipping = (overflowX === 'hidden' || overflowX === 'clip') && clipPath === 'none';
+  if (!isClipping || element.clientWidth < 2 || element.scrollWidth <= element.clientWidth + 1) return [];
+  const text = element.innerText?.trim() ?? '';
+  const isSaid = element.closest('[title], [aria-hidden="true"], svg') !== null || element.matches('input, textarea, html, body');
+  return text === '' || isSaid ? [] : [text.slice(0, 100) + ' in ' + element.outerHTML.slice(0, 200)];
+})`;
+
+/**
+ * Switches that cannot be moved and do not stand out from what is around them, or do not show on which side they are: axe leaves
+ * out what is disabled, but anyone who may only look has to read it (WCAG 2.2, 1.4.11).
+ */
+const faintSwitches = `(() => {
+  const canvas = document.createElement('canvas');
+  canvas.width = canvas.height = 1;
+  const context = canvas.getContext('2d', { willReadFrequently: true });
+  /** Red, green and blue of colours that lie over each other, the last one on top. */
+  const painted = (colors) => {
+    context.fillStyle = getComputedStyle(document.documentElement).colorScheme.includes('dark') ? 'black' : 'white';
+    context.fillRect(0, 0, 1, 1);
+    for (const color of colors) {
+      context.fillStyle = color;
+      context.fillRect(0, 0, 1, 1);
+    }
+    return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const luminance = (rgb) => {
+    const [red, green, blue] = rgb.map((value) => value / 255).map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const contrast = (one, other) => {
+    const [darker, lighter] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+    return (lighter + 0.05) / (darker + 0.05);
+  };
+  const around = (element) => (element === null ? [] : [...around(element.parentElement), getComputedStyle(element).backgroundColor]);
+  return [...document.querySelectorAll('input[role="switch"]:disabled')].flatMap((input) => {
+    const track = input.parentElement.querySelector('.mantine-Switch-track');
+    const thumb = input.parentElement.querySelector('.mantine-Switch-thumb');
+    if (track === null || thumb === null || track.getClientRects().length === 0) return [];
+    const outside = painted(around(track.parentElement));
+    const edges = [getComputedStyle(track).backgroundColor, getComputedStyle(track).borderTopColor];
+    const stands = Math.max(...edges.map((color) => contrast(painted([...around(track.parentElement), color]), outside)));
+    const inside = painted(around(track));
+    const marks = [getComputedStyle(thumb).backgroundColor, getComputedStyle(thumb).borderTopColor];
+    const shows = Math.max(...marks.map((color) => contrast(painted([...around(track), color]), inside)));
+    return stands >= 3 && shows >= 3 ? [] : [input.getAttribute('aria-label') + ': ' + stands.toFixed(1) + ' and ' + shows.toFixed(1) + ' to 1'];
+  });
+})()`;
+
+/**
  * Nothing went wrong in the page, and it can be used by everybody once what just opened has been painted.
  * @param place what a failure names
  */
@@ -40,4 +94,15 @@ export async function expectSound({ page, defects }: Window, place = 'the page')
   await expect.poll(() => accessibilityProblems(page), { interval: 200, message: place }).toEqual([]);
   await expect.poll(() => overflow(page), { message: place }).toBe(0);
   expect(defects, place).toEqual([]);
+}
+
+/**
+ * As `expectSound`; and no text is cut off where nothing says the rest, and switches that cannot be moved show where they stand.
+ * @param place what a failure names
+ */
+export async function expectReadable(window: Window, place = 'the page'): Promise<void> {
+  const { page } = window;
+  await expectSound(window, place);
+  expect(await page.evaluate(clippedTexts), `${place}: texts that are cut off`).toEqual([]);
+  expect(await page.evaluate(faintSwitches), `${place}: contrast of switches`).toEqual([]);
 }
