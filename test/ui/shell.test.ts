@@ -8,7 +8,7 @@ import { until } from '../support/gateway.ts';
 import { cancel, runQuery, submit } from '../support/statementClient.ts';
 import { canBrowse, openWindow } from './support/browser.ts';
 import { type Rig, startRig } from './support/rig.ts';
-import { expectSound } from './support/soundness.ts';
+import { expectReadable, expectSound } from './support/soundness.ts';
 
 /**
  * Streams of events by the clock of the page, which runs faster than the gateway's: one says the versions at first, and beats every
@@ -62,6 +62,11 @@ const places: readonly (readonly [
   ['Active Backends', 'clusters', null, (page) => page.getByRole('switch', { name: /^etl-1/ }).waitFor()],
   ['details of a backend', 'clusters?details=adhoc-2', null, dialogOf],
   ['adding a backend', 'clusters', press('Add a backend'), dialogOf],
+  ['changing a backend', 'clusters?edit=adhoc-1', null, dialogOf],
+  ['a backend', 'clusters/etl-1', null, (page) => page.getByText('All that is declared is in force.').waitFor()],
+  ['a backend that is off', 'clusters/adhoc-2', null, (page) => page.getByText('No query left').waitFor()],
+  ['no such backend', 'clusters/gone', null, (page) => page.getByRole('link', { name: 'To all backends' }).waitFor()],
+  ['a routing group', 'groups/adhoc', null, (page) => page.getByRole('switch', { name: /^adhoc-2/ }).waitFor()],
   ['deleting a backend', 'clusters', press('Delete adhoc-1'), dialogOf],
   ['Query History', 'history', null, (page) => page.getByRole('cell', { name: 'airflow' }).waitFor()],
   ['no query', 'history?user=nobody', null, (page) => page.getByText('No query matches the filters.').waitFor()],
@@ -101,12 +106,8 @@ const places: readonly (readonly [
   ['no page', 'nowhere', null, (page) => page.getByRole('link', { name: 'To the first page' }).waitFor()],
 ];
 
-/** How a window may be. */
-const looks = [
-  { width: 1440, colorScheme: 'light' },
-  { width: 1280, colorScheme: 'dark' },
-  { width: 420, colorScheme: 'light' },
-] as const;
+/** How wide a window may be. Of two places that follow each other one is light, the other dark: the other way round at the next width. */
+const widths = [1440, 1280, 420] as const;
 
 describe.skipIf(!canBrowse)('the shell of the pages', () => {
   let rig: Rig;
@@ -143,15 +144,17 @@ describe.skipIf(!canBrowse)('the shell of the pages', () => {
     expect(window.defects).toEqual([]);
   });
 
-  test.each(looks)('every page and dialog can be used by everybody, %o', async ({ width, colorScheme }) => {
-    await using window = await openWindow(rig.pages, { width, colorScheme });
+  test.each(widths)('every page and dialog can be used by everybody, light and dark, %i pixels wide', async (width) => {
+    await using window = await openWindow(rig.pages, { width });
     const { page } = window;
-    for (const [name, address, act, isThere] of places) {
+    for (const [index, [name, address, act, isThere]] of places.entries()) {
+      const isDark = (index + widths.indexOf(width)) % 2 === 1;
+      await page.emulateMedia({ colorScheme: isDark ? 'dark' : 'light', reducedMotion: 'reduce' });
       await page.goto(`${rig.pages}/${address.replace('QUERY', query)}`);
       await page.getByRole('heading', { level: 1 }).waitFor();
       await act?.(page);
       await isThere(page);
-      await expectSound(window, name);
+      await expectReadable(window, name);
     }
   });
 
