@@ -34,6 +34,12 @@ const GroupQuestion = Type.Object(
     groups: texts('Groups of the user, as the engine knows them.'),
     source: text(512, 'Source of the query.'),
     clientTags: texts('Client tags of the query.'),
+    session: Type.Optional(
+      Type.Record(Type.String(), Type.String({ maxLength: 4_096 }), {
+        maxProperties: 256,
+        description: 'Session properties of the query. They do not count: engines choose without them.',
+      }),
+    ),
     queryType: text(64, `Resource group query type: ${queryTypes.join(', ')}, or another; unknown when absent.`),
     resourceEstimates: Type.Optional(
       Type.Object(

@@ -182,6 +182,18 @@ for (const family of databases) {
         samePriority: [],
         problems: [],
       });
+      // Session properties are taken and do not count, as with the engine.
+      const question = { user: 'etl_bob', clientTags: ['hi'], queryType: 'SELECT' };
+      const session = { query_priority: '9', 'hive.insert_existing_partitions_behavior': 'APPEND' };
+      expect(await ask({ ...question, session })).toEqual(await ask(question));
+      for (const wrong of [{ query_priority: 9 }, { a: 'x'.repeat(4_097) }, ['a=b'], 'a=b']) {
+        expect(await ask({ ...question, session: wrong })).toMatchObject({
+          status: 400,
+          error: { field: expect.stringMatching(/^session/) },
+        });
+      }
+      const many = Object.fromEntries(Array.from({ length: 257 }, (_, index) => [`p${index}`, '1']));
+      expect(await ask({ ...question, session: many })).toMatchObject({ status: 400, error: { field: 'session' } });
       expect(await ask({ user: 'bob' })).toMatchObject({
         ...{ outcome: 'rejected', selector: null, group: null, path: [] },
         message: 'no selector matches: the engine refuses the query (QUERY_REJECTED)',
