@@ -1,5 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { canBrowse, openWindow, type Window } from './support/browser.ts';
@@ -10,6 +11,12 @@ describe.skipIf(!canBrowse)('the page of resource groups', () => {
   let rig: Rig;
   beforeAll(async () => {
     rig = await startRig();
+    // As the engine's own migrations have them.
+    const database = new DatabaseSync(rig.database);
+    for (const column of ['user_group_regex', 'original_user_regex', 'authenticated_user_regex']) {
+      database.exec(`ALTER TABLE selectors ADD COLUMN ${column} varchar(2048)`);
+    }
+    database.close();
   });
   afterAll(async () => await rig?.[Symbol.asyncDispose]());
 
@@ -70,15 +77,51 @@ describe.skipIf(!canBrowse)('the page of resource groups', () => {
     await page.getByText('priority 7: user loader.*').waitFor();
 
     const panel = page.getByRole('region', { name: 'Which group takes a query' });
-    await panel.getByLabel('User').fill('loader-1');
+    const user = panel.getByRole('textbox', { name: 'User', exact: true });
+    await user.fill('loader-1');
     await panel.getByRole('button', { name: 'Which group takes it?' }).click();
     await panel.getByText('global.etl', { exact: true }).waitFor();
     await panel.getByText('✓ priority 7, global.etl: all its conditions hold').waitFor();
     await expectSound(window);
-    await panel.getByLabel('User').fill('bob');
+    await user.fill('bob');
     await panel.getByRole('button', { name: 'Which group takes it?' }).click();
     await panel.getByText('no selector matches: the engine refuses the query (QUERY_REJECTED)').waitFor();
     await panel.getByText('priority 7, global.etl: "loader.*" does not match "bob"').waitFor();
+
+    // The user who sent the query, and what the client expects of it, count as well.
+    const rest = async <T>(path: string, body?: object): Promise<T> => {
+      const init = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) };
+      const answer = await fetch(`${rig.gateway.url}/engine/${path}`, init);
+      return (await answer.json()) as T;
+    };
+    const [root] = await rest<{ resourceGroupId: number }[]>('resourcegroup/read');
+    const selector = await rest<object>('selector/create', {
+      ...{
+        resourceGroupId: root?.resourceGroupId,
+        priority: 9,
+        originalUserRegex: 'ann',
+        authenticatedUserRegex: 'svc',
+      },
+      selectorResourceEstimate: '{"cpuTime": {"max": "1h"}}',
+    });
+    const ask = () => panel.getByRole('button', { name: 'Which group takes it?' }).click();
+    await ask();
+    await panel.getByText('priority 9, global: "ann" does not match "bob"').waitFor();
+    await panel.getByLabel('Original user').fill('ann');
+    await ask();
+    await panel.getByText('priority 9, global: "svc" does not match "ann"').waitFor();
+    await panel.getByLabel('Authenticated user').fill('svc');
+    await panel.getByLabel('Estimated CPU time').fill('2 hours');
+    await ask();
+    await panel.getByText(/resourceEstimates\.cpuTime must be/).waitFor();
+    await panel.getByLabel('Estimated CPU time').fill('2h');
+    await ask();
+    await panel.getByText(/^priority 9, global: .*cpuTime/).waitFor();
+    await panel.getByLabel('Estimated CPU time').fill('30m');
+    await ask();
+    await panel.getByText('✓ priority 9, global: all its conditions hold').waitFor();
+    await expectSound(window);
+    await fetch(`${rig.gateway.url}/engine/selector/delete`, { method: 'POST', body: JSON.stringify(selector) });
 
     await page.getByRole('button', { name: 'Set cpu_quota_period' }).click();
     await dialog.getByLabel('Value').fill('soon');

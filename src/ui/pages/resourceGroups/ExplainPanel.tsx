@@ -5,6 +5,7 @@ import { type FormEvent, useState } from 'react';
 import { call } from '../../client/call.ts';
 import type { GroupExplanation } from '../../client/types.ts';
 import { Explained } from '../../components/Explained.tsx';
+import { listed } from '../../components/listed.ts';
 import { Panel } from '../../components/Panel.tsx';
 import { queryTypes } from './forms.ts';
 import classes from './resourceGroups.module.css';
@@ -15,11 +16,21 @@ interface ExplainPanelProps {
   readonly environments: readonly string[];
 }
 
+const estimates = [
+  ['executionTime', 'Estimated run time', 'such as 5m'],
+  ['cpuTime', 'Estimated CPU time', 'such as 1h'],
+  ['peakMemory', 'Estimated memory', 'such as 5GB'],
+] as const;
+type Estimates = Readonly<Record<(typeof estimates)[number][0], string>>;
+
 /** Explains which group engines choose for a query, selector by selector. No query is sent. */
 export function ExplainPanel({ database, environments }: ExplainPanelProps) {
   const [only = null, ...more] = environments;
   const [environment, setEnvironment] = useState(more.length === 0 ? only : null);
   const [user, setUser] = useState('');
+  const [originalUser, setOriginalUser] = useState('');
+  const [authenticatedUser, setAuthenticatedUser] = useState('');
+  const [estimated, setEstimated] = useState<Estimates>({ executionTime: '', cpuTime: '', peakMemory: '' });
   const [groups, setGroups] = useState('');
   const [source, setSource] = useState('');
   const [tags, setTags] = useState('');
@@ -29,7 +40,8 @@ export function ExplainPanel({ database, environments }: ExplainPanelProps) {
       call<GroupExplanation>('/api/resourcegroups/explain', {
         body: {
           ...{ useSchema: database, environment, user, queryType },
-          source: source === '' ? null : source,
+          ...{ originalUser: given(originalUser), authenticatedUser: given(authenticatedUser), source: given(source) },
+          resourceEstimates: Object.fromEntries(estimates.map(([name]) => [name, given(estimated[name].trim())])),
           groups: listed(groups),
           clientTags: listed(tags),
         },
@@ -46,6 +58,18 @@ export function ExplainPanel({ database, environments }: ExplainPanelProps) {
           <div className={classes.fields}>
             <TextInput label="User" required value={user} onChange={(event) => setUser(event.currentTarget.value)} />
             <TextInput
+              label="Original user"
+              placeholder="the same"
+              value={originalUser}
+              onChange={(event) => setOriginalUser(event.currentTarget.value)}
+            />
+            <TextInput
+              label="Authenticated user"
+              placeholder="the original one"
+              value={authenticatedUser}
+              onChange={(event) => setAuthenticatedUser(event.currentTarget.value)}
+            />
+            <TextInput
               label="Groups"
               placeholder="with commas"
               value={groups}
@@ -58,6 +82,17 @@ export function ExplainPanel({ database, environments }: ExplainPanelProps) {
               value={tags}
               onChange={(event) => setTags(event.currentTarget.value)}
             />
+            {estimates.map(([name, label, placeholder]) => (
+              <TextInput
+                key={name}
+                {...{ label, placeholder }}
+                value={estimated[name]}
+                onChange={(event) => {
+                  const { value } = event.currentTarget;
+                  setEstimated((before) => ({ ...before, [name]: value }));
+                }}
+              />
+            ))}
             <Select label="Query type" clearable data={[...queryTypes]} value={queryType} onChange={setQueryType} />
             {environments.length > 1 && (
               <Select
@@ -121,9 +156,7 @@ function Answer({ explanation }: { readonly explanation: GroupExplanation }) {
   );
 }
 
-function listed(text: string): readonly string[] {
-  return text
-    .split(',')
-    .map((part) => part.trim())
-    .filter((part) => part !== '');
+/** What a field says; null: nothing. */
+function given(text: string): string | null {
+  return text === '' ? null : text;
 }
