@@ -222,6 +222,10 @@ describe.skipIf(!canBrowse)('Query History', () => {
       expect((await times.allTextContents()).join('; ')).toMatch(
         /decided: etl, by the rule airflow\..*\d{4}-\d\d-\d\d \d\d:\d\d:\d\detl-1 had it\./,
       );
+      const then = page.getByRole('list', { name: 'Clusters considered then' }).getByRole('listitem');
+      expect(await then.allTextContents()).toEqual([
+        expect.stringMatching(/^etl-1: chosen, active and healthy; picked: the only one/),
+      ]);
       // Each step with its time, to the millisecond until its cluster had it.
       expect((await times.allTextContents()).join('; ')).toMatch(
         /The gateway received it\.; .*analysed\. \d.* after it was received; .*airflow\. \d.* after it was received; .*had it\. \d.* after it was received; /,

@@ -222,7 +222,7 @@ describe.skipIf(!canBrowse)('the page of the queue', () => {
       const { page } = window;
       const reasons: readonly (readonly [QueryResults, string])[] = [
         [cancelled, 'Query was canceled'],
-        [dropped, 'ropped'],
+        [dropped, 'An administrator of the gateway took the query out of the queue.'],
       ];
       for (const [{ id }, reason] of reasons) {
         await page.goto(`${rig.pages}/queries/${id}`);

@@ -4,7 +4,7 @@ import { useEnd, useRunningQuery } from '../../client/running.ts';
 import type { QueryOutcome, WholeQuery } from '../../client/types.ts';
 import { bytesText, durationText } from '../../components/amounts.ts';
 import { EndQuery } from '../../components/EndQuery.tsx';
-import { FactList } from '../../components/FactList.tsx';
+import { type Fact, FactList } from '../../components/FactList.tsx';
 import { OutcomeBadge } from '../../components/OutcomeBadge.tsx';
 import { Ago } from '../../components/time.tsx';
 import classes from './query.module.css';
@@ -50,7 +50,7 @@ export function Outcome({ query }: { readonly query: WholeQuery }) {
           </Text>
         </Alert>
       )}
-      <FactList facts={figures.map(([name, of]) => [name, of(outcome) ?? 'not known'])} />
+      <FactList facts={factsOf(query, outcome)} />
     </Stack>
   );
 }
@@ -112,6 +112,15 @@ const figures: readonly (readonly [name: string, of: (outcome: QueryOutcome) => 
     ),
   ],
 ];
+
+/** Its figures; of a query that no cluster took those that there are. */
+function factsOf(query: WholeQuery, outcome: QueryOutcome): readonly Fact[] {
+  const isTaken = reachOf(query) === 'taken';
+  return figures.flatMap(([name, of]) => {
+    const text = of(outcome);
+    return text === null && !isTaken ? [] : [[name, text ?? 'not known'] as const];
+  });
+}
 
 function errorTitle({ errorName, errorType, errorCode }: QueryOutcome): string {
   const kind = [errorType, errorCode].filter((part) => part != null).join(', ');
