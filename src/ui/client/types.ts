@@ -10,7 +10,6 @@ import type * as globalProperty from '../../model/globalProperty.ts';
 import type * as registryCluster from '../../model/registryCluster.ts';
 import type * as resourceGroup from '../../model/resourceGroup.ts';
 import type * as selector from '../../model/selector.ts';
-import type { QueryDecision as Decided } from '../../routing/storedDecision.ts';
 
 export type { AuditedChange, AuditPage } from '../../api/answers/audit.ts';
 export type { ClusterDetails, ClusterState, NewQueries, SwitchedCluster } from '../../api/answers/clusters.ts';
@@ -29,6 +28,7 @@ export type { RunningQueryList } from '../../api/answers/runningQueries.ts';
 export type { LoginMethod, LoginMethods, UiConfiguration, UsablePages, UserInfo } from '../../api/answers/session.ts';
 export type { Statistics } from '../../api/answers/statistics.ts';
 export type { ErrorFacts, FieldOwner, PlacedProblem } from '../../model/errors.ts';
+export type { QueryDecision } from '../../routing/storedDecision.ts';
 
 export type Role = UserInfo['roles'][number];
 export type HealthStatus = ClusterState['status'];
@@ -38,22 +38,6 @@ export type RunningQuery = RunningQueryList['queries'][number];
 export type QueuedQuery = QueueList['queries'][number];
 /** A condition of a resource's status. */
 export type Condition = NonNullable<ClusterState['resource']>['conditions'][number];
-
-/** How a query was routed. */
-export type QueryDecision = Decided & {
-  /** Clusters that were considered, as they were then; absent for queries of earlier versions. */
-  readonly candidates?: readonly {
-    readonly cluster: string;
-    readonly routingGroup: string;
-    /** It could have been picked. */
-    readonly taken: boolean;
-    readonly reason: string;
-    readonly queued?: number;
-    readonly running?: number;
-    /** The one that took the query. */
-    readonly chosen?: boolean;
-  }[];
-};
 
 /** How a query ended; absent where it is not known. */
 export interface QueryOutcome {
@@ -79,12 +63,7 @@ export interface QueryOutcome {
 }
 
 /** A query with what became of it; the outcome is null where it is not known. */
-export type WholeQuery = Omit<RoutedQuery, 'outcome' | 'decision'> & {
-  readonly decision: QueryDecision | null;
-  readonly outcome?: QueryOutcome | null;
-  /** Rule that chose its routing group or denied it; null for none. */
-  readonly rule?: string | null;
-};
+export type WholeQuery = Omit<RoutedQuery, 'outcome'> & { readonly outcome?: QueryOutcome | null };
 
 /** A cluster as the registry's calls take it. */
 export type RegistryClusterInput = Static<typeof registryCluster.RegistryClusterInput>;

@@ -30,7 +30,7 @@ export function Candidates({
 }
 
 function candidateText({ routingGroup, taken, chosen, reason, queued, running }: Candidate, group: string): string {
-  const part = chosen === true ? 'chosen' : taken ? 'could have taken it' : 'could not take it';
+  const part = chosen ? 'chosen' : taken ? 'could have taken it' : 'could not take it';
   const counts = [
     ...(queued === undefined ? [] : [`${queued} queued`]),
     ...(running === undefined ? [] : [`${running} running by its last check`]),
