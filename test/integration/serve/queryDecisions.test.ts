@@ -116,8 +116,9 @@ test('a denied query names the rule that denied it, and what its condition read,
   const own = await stored(denied.id, 'mallory');
   expect([own.rule, own.decision?.conditions]).toEqual(['forbidden', undefined]);
 
-  const { queries } = await read<QueryPage>('/api/queries?state=DENIED');
-  expect(queries).toMatchObject([{ queryId: denied.id, rule: 'forbidden' }]);
+  // The list has what is in the database already.
+  const listed = async () => (await read<QueryPage>('/api/queries?state=DENIED')).queries;
+  await expect.poll(listed).toMatchObject([{ queryId: denied.id, rule: 'forbidden' }]);
   const csv = await fetch(`${gateway.url}/api/queries/export?state=DENIED`, { headers: as('boss') });
   expect(await csv.text()).toMatch(/^queryId,.*,firstRowMillis,rule,queryText\r\n.*,DENIED,.*,forbidden,SELECT 1\r\n/);
 });
@@ -147,7 +148,7 @@ test('a query has the times of its steps, and when its first rows came', async (
   expect(steps).toEqual([...steps].sort((a, b) => a - b));
   const firstRow = outcome?.firstRowMillis ?? -1;
   expect(firstRow).toBeGreaterThanOrEqual(0);
-  expect(receivedAt + submitted + firstRow).toBeLessThanOrEqual(Date.now());
+  expect(firstRow).toBeLessThanOrEqual(Date.now() - receivedAt);
 
   const denied = await submit(gateway.url, 'SELECT 1', {
     user: 'mallory',
