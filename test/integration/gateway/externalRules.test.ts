@@ -83,6 +83,8 @@ test('its group counts, not the header; log line and history say that it decided
   expect(await servedBy({ 'X-Engine-Routing-Group': 'adhoc' })).toBe('etl');
   expect(gateway.log.find((line) => line.msg === 'query')).toMatchObject({ group: 'etl', decidedBy: 'external' });
   expect(JSON.parse(gateway.records[0]?.decision ?? '')).toEqual({
+    times: expect.objectContaining({ receivedAt: expect.any(Number), submitted: expect.any(Number) }),
+    ...{ strategy: 'only', candidates: [{ cluster: 'etl' }] },
     group: 'etl',
     decidedBy: 'external',
     external: { outcome: 'answered', routingGroup: 'etl' },

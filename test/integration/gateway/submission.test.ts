@@ -98,8 +98,9 @@ describe('where a query goes', () => {
         routingGroup: 'etl',
         externalUrl: 'http://b.example',
         cluster: 'b',
-        decision:
-          '{"group":"etl","decidedBy":"header","cluster":"b","request":{"text":8,"headers":{"x-engine-user":"alice","x-engine-routing-group":"etl"}}}',
+        decision: expect.stringMatching(
+          /^\{"group":"etl","decidedBy":"header","cluster":"b","strategy":"only","times":\{"receivedAt":\d+,"analysed":\d+,"decided":\d+,"submitted":\d+\},"request":\{"text":8,"headers":\{"x-engine-user":"alice","x-engine-routing-group":"etl"\}\},"candidates":\[\{"cluster":"b"\}\]\}$/,
+        ),
       },
     ]);
     const lines = gateway.log.filter((line) => line.msg === 'query');
