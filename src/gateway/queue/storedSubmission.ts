@@ -4,6 +4,7 @@ import { isHeader } from '../../model/rawHeaders.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import { splitTarget, targetText } from '../../routing/proxiedPaths.ts';
+import type { DecisionTrace } from '../../rules/decision.ts';
 import type { QuerySlots } from '../admission/admission.ts';
 import type { Submission } from '../exchanges/submission.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
@@ -26,6 +27,7 @@ export interface StoredSubmission {
   readonly httpVersion: readonly [number, number];
   readonly certificateUser: string | null;
   readonly user: RequestUser;
+  /** Of its trace, what is kept with the query. */
   readonly decision: GroupDecision;
   readonly body: Buffer;
 }
@@ -55,7 +57,7 @@ export function storedSubmission(
     httpVersion: [request.httpVersionMajor, request.httpVersionMinor],
     certificateUser,
     user,
-    decision,
+    decision: { ...decision, trace: keptTrace(decision.trace) },
     body: body.bytes,
   };
 }
@@ -69,7 +71,13 @@ export function encodeSubmission({ body, ...rest }: StoredSubmission): Buffer {
 export function decodeSubmission(bytes: Buffer): StoredSubmission {
   const end = bytes.indexOf(NEWLINE);
   const rest = JSON.parse(bytes.toString('utf8', 0, end)) as Omit<StoredSubmission, 'body'>;
-  return { ...rest, body: bytes.subarray(end + 1) };
+  const decision = { ...rest.decision, trace: keptTrace(rest.decision.trace) };
+  return { ...rest, decision, body: bytes.subarray(end + 1) };
+}
+
+/** The trace without its entries: with thousands of rules these are far longer than the query. A replica of an earlier version keeps nothing of it. */
+function keptTrace({ stored }: Partial<DecisionTrace>): DecisionTrace {
+  return { rules: [], stored: stored ?? null };
 }
 
 /**

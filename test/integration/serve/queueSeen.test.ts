@@ -86,6 +86,10 @@ describe.skipIf(!postgresql.available())('what is seen of queries that wait at o
       join(folder, 'resources.yaml'),
       [
         resource('EngineCluster', 'one', { proxyTo: cluster.url, routingGroup: 'adhoc' }),
+        resource('RoutingRule', 'dbt', {
+          condition: 'request.getHeader("X-Engine-Source") == "dbt"',
+          routeTo: { routingGroup: 'adhoc' },
+        }),
         resource('RoutingGroup', 'adhoc', { maxRunningQueries: 1, queue: { hold: '50ms', maxWait: '5m' } }),
       ].join('---\n'),
     );
@@ -201,7 +205,7 @@ describe.skipIf(!postgresql.available())('what is seen of queries that wait at o
     };
     await expect
       .poll(() => positionOf(second))
-      .toBe(`group=adhoc; by=default; queued=true; position=1; waiting=3; admission="${why}"`);
+      .toBe(`group=adhoc; by=rule; rule=dbt; queued=true; position=1; waiting=3; admission="${why}"`);
     expect(await positionOf(first)).toContain('position=2; waiting=3');
     await ask(`/api/queue/${third.id}`, 'DELETE');
     const dropped = await follow(third.nextUri ?? '', { user: 'bob' });
@@ -221,7 +225,7 @@ describe.skipIf(!postgresql.available())('what is seen of queries that wait at o
       `^${why.replace(/[()]/g, '\\$&')}; waited \\d+\\.\\d s as 2nd of 2 \\(fair by user, weight 1\\), moved first by an administrator; admitted to one$`,
     );
     expect(/admission="([^"]*)"/.exec(header ?? '')?.[1]).toMatch(wait);
-    expect(header).toContain('cluster=one; group=adhoc; by=default');
+    expect(header).toContain('cluster=one; group=adhoc; by=rule; rule=dbt');
     // The history is written in batches.
     const decisionOf = async (id: string) =>
       (await ask<RoutedQuery>(`/api/queries/${id}`).catch(() => null))?.decision ?? null;
@@ -279,7 +283,10 @@ describe.skipIf(!postgresql.available())('what is seen of queries that wait at o
     for (const id of bothIds) {
       await expect
         .poll(() => ask<RoutedQuery>(`/api/queries/${id}`).catch(() => null))
-        .toMatchObject({ queryId: sent.id, queuedAs: first.id, cluster: 'one' });
+        .toMatchObject({
+          ...{ queryId: sent.id, queuedAs: first.id, cluster: 'one', rule: 'dbt' },
+          decision: { decidedBy: 'rule', rules: [expect.objectContaining({ rule: 'dbt', outcome: 'fired' })] },
+        });
       await expect
         .poll(() => ask('/webapp/findQueryHistory', 'POST', { queryId: id }))
         .toMatchObject({ data: { total: 1, rows: [{ queryId: sent.id, user: 'alice' }] } });
@@ -310,7 +317,10 @@ describe.skipIf(!postgresql.available())('what is seen of queries that wait at o
     await expect.poll(async () => (await ask<QueueList>('/api/queue')).total).toBe(0);
     await expect
       .poll(() => ask<RoutedQuery>(`/api/queries/${first.id}`).catch(() => null))
-      .toMatchObject({ user: 'alice', outcome: { state: 'CANCELLED', errorName: 'USER_CANCELED' } });
+      .toMatchObject({
+        ...{ user: 'alice', rule: 'dbt', outcome: { state: 'CANCELLED', errorName: 'USER_CANCELED' } },
+        decision: { rules: [expect.objectContaining({ rule: 'dbt', outcome: 'fired' })] },
+      });
     expect((await follow(first.nextUri ?? '', { user: 'alice' })).error).toMatchObject({ errorName: 'NOT_FOUND' });
     expect((await fetch(`${other}/ui/query.html?${first.id}`)).status).toBe(404);
   });
