@@ -7,7 +7,7 @@ import { resourceKinds } from '../../../src/kinds/registry.ts';
 
 /** Texts for people: pages of the user interface. */
 const prose = [
-  ...['RuleDialog', 'RuleTable'].map((name) => `src/ui/pages/rules/${name}.tsx`),
+  ...['RuleDialog.tsx', 'RuleTable.tsx', 'undoRule.ts'].map((name) => `src/ui/pages/rules/${name}`),
   'src/ui/pages/audit/AuditTable.tsx',
   ...['ClusterDetails', 'Discovered'].map((name) => `src/ui/pages/clusters/${name}.tsx`),
   ...['GroupTable', 'LimitTable'].map((name) => `src/ui/pages/limits/${name}.tsx`),

@@ -105,7 +105,9 @@ describe('ranges', () => {
   test('those that are longer than queries are kept cannot be chosen', () => {
     const open = (keptHours: number | null) =>
       ranges(keptHours).flatMap(({ label, disabled }) => (disabled ? [] : [label]));
-    expect(open(null)).toEqual(['15 min', '1 h', '4 h', '24 h', '7 d']);
+    expect(open(null)).toEqual(['15 min', '1 h', '4 h', '24 h', '7 d', '30 d']);
+    expect(open(720)).toEqual(open(null));
+    expect(open(719)).toEqual(['15 min', '1 h', '4 h', '24 h', '7 d']);
     expect(open(4)).toEqual(['15 min', '1 h', '4 h']);
     expect(open(0)).toEqual(['15 min', '1 h']);
   });
