@@ -32,8 +32,8 @@ export class DiscoveryScan {
   #isFirst = true;
   #report: DiscoveryReport | null = null;
 
-  constructor(options: Omit<DeletionGuardOptions, 'kind' | 'isOfAnother'>) {
-    this.#guard = new DeletionGuard({ ...options, kind: SERVICE, isOfAnother: () => false });
+  constructor(options: Omit<DeletionGuardOptions, 'kind' | 'isOfAnother' | 'isForgiving'>) {
+    this.#guard = new DeletionGuard({ ...options, kind: SERVICE, isOfAnother: () => false, isForgiving: false });
   }
 
   /** What became of it at the last look; null before the first. */

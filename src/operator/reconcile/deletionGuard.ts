@@ -45,6 +45,8 @@ export interface DeletionGuardOptions {
   readonly settings: () => DeletionGuardSettings;
   /** Whether a resource is still there and another gateway's: it is not lost. */
   readonly isOfAnother: (key: ResourceKey) => boolean;
+  /** Whether resources are deleted through other replicas as well, of which `forgive` hears: a loss is reported only then. */
+  readonly isForgiving: boolean;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Called when resources are to be served again, as a time is over. Must not throw. */
@@ -184,6 +186,7 @@ export class DeletionGuard {
     if (this.#loss === null) {
       if (!enabled || !this.#isMass(left)) return;
       this.#loss = { at: clock.monotonic(), since: clock.now(), isSure: false };
+      if (!this.#options.isForgiving) this.#report(this.#loss);
     } else if (!enabled || this.#missing.size === 0) this.#believe();
     else if (confirmAfter !== null && clock.monotonic() - this.#loss.at >= confirmAfter) {
       logger.warn({ kind, deletions: this.#missing.size }, 'most resources stayed deleted; they are removed');

@@ -38,7 +38,10 @@ export class ServedResources {
     const { kinds, source, deletionGuard: settings, clock, logger, onDue } = options;
     const isOfAnother = (key: ResourceKey): boolean => source.isOfAnother(key);
     this.#guards = new Map(
-      kinds.names.map((kind) => [kind, new DeletionGuard({ kind, settings, isOfAnother, clock, logger, onDue })]),
+      kinds.names.map((kind) => [
+        kind,
+        new DeletionGuard({ kind, settings, isOfAnother, isForgiving: true, clock, logger, onDue }),
+      ]),
     );
   }
 

@@ -15,6 +15,7 @@ const guard = (isOfAnother: (key: ResourceKey) => boolean = () => false): Deleti
     kind: 'EngineCluster',
     settings: () => defaultDeletionGuard,
     isOfAnother,
+    isForgiving: true,
     clock: { now: () => time, monotonic: () => time },
     logger: pino({ enabled: false }),
     onDue: vi.fn(),
