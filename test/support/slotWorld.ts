@@ -310,7 +310,8 @@ export class SlotWorld {
       return;
     }
     if (beat.stage === 'sent') {
-      const isReached = this.#isReached(replica);
+      // As in `SlotBeats`: after a pause, queries are to be noted first.
+      const isReached = this.#isReached(replica) && !this.#isLate(replica);
       // One that gets nowhere may have decided already.
       if (isReached || this.#random(2) === 0) this.#transaction(replica, beat.beat, isReached);
       beat.stage = isReached && !replica.losesAnswer ? 'done' : 'failed';
@@ -353,10 +354,15 @@ export class SlotWorld {
     return this.#noteLate(replica);
   }
 
+  /** As `RunningSlots.isLate`. */
+  #isLate(replica: Replica): boolean {
+    const late = this.#time - LATE_NOTE_MS;
+    return [...replica.held.values()].some(({ isNoted, since }) => !isNoted && since <= late);
+  }
+
   /** As `RunningSlots.noteLate`. */
   #noteLate(replica: Replica): boolean {
-    const late = this.#time - LATE_NOTE_MS;
-    if (![...replica.held.values()].some(({ isNoted, since }) => !isNoted && since <= late)) return true;
+    if (!this.#isLate(replica)) return true;
     if (!this.#isReached(replica)) return false;
     this.#noteHeld(replica, NOTE_AFTER_MS);
     return true;

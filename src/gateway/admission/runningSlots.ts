@@ -208,11 +208,16 @@ export class RunningSlots {
 
   /** Notes queries that should have been noted by now; before leases are renewed. Rejects while the database is unavailable. */
   async noteLate(): Promise<void> {
+    // Each turn notes some of them, the oldest first, or rejects.
+    while (this.isLate) await this.#note(NOTE_AFTER_MS, NOTE_OTHERS_AFTER_MS);
+  }
+
+  /** Whether a query should have been noted by now. */
+  get isLate(): boolean {
     const [oldest] = this.#fresh;
-    if (oldest === undefined) return;
+    if (oldest === undefined) return false;
     const since = this.#running.get(oldest)?.since ?? 0;
-    if (since <= this.#dependencies.clock.monotonic() - LATE_NOTE_MS)
-      await this.#note(NOTE_AFTER_MS, NOTE_OTHERS_AFTER_MS);
+    return since <= this.#dependencies.clock.monotonic() - LATE_NOTE_MS;
   }
 
   /** Notes all that runs, before this replica ends. Rejects while the database is unavailable. */

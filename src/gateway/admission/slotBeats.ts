@@ -11,7 +11,7 @@ export interface SlotBeatsDependencies {
   readonly ledger: LeasedSlots;
   readonly running: Pick<
     RunningSlots,
-    'isWatching' | 'exchange' | 'noteLate' | 'say' | 'handOver' | 'reconcile' | 'onGone' | 'onForeignEnd'
+    'isWatching' | 'exchange' | 'noteLate' | 'isLate' | 'say' | 'handOver' | 'reconcile' | 'onGone' | 'onForeignEnd'
   >;
   readonly deadReplicas: DeadReplicas;
   readonly repository: Pick<SlotRepository, 'exchange' | 'waitingElsewhere'>;
@@ -150,7 +150,11 @@ export class SlotBeats {
       for (let beat = ledger.begin(); beat !== null; beat = ledger.begin()) {
         const { keys, decide, commit, fail } = beat;
         try {
-          await repository.exchange(replica, keys, decide);
+          await repository.exchange(replica, keys, (...rows) => {
+            // A pause of the process since they were noted: the lease must not be renewed before they are.
+            if (running.isLate) throw new Error('queries that use slots are to be noted first');
+            return decide(...rows);
+          });
         } catch (error) {
           fail();
           throw error;

@@ -79,6 +79,10 @@ describe('slots of several replicas', () => {
         commands: [22829, 958, 22476, 5517, 794, 19176, 9126, 27158, 1373, 19408, 11834, 23744, 16896, 854, 8758],
       },
     ],
+    [
+      'a replica is paused between noting its queries and renewing its lease, and is lost',
+      { seed: 0, replicas: 2, commands: [0, 8, 840, 930, 13, 13, 943, 870, 0, 0, 0, 0, 0, 0, 780, 0] },
+    ],
   ])('%s', (_, one) => {
     run(one);
   });

@@ -46,7 +46,7 @@ function startReplica(replica: string, repository: SlotRepository, running: Part
     ...{ replica, ledger, repository, clock, logger: pino({ level: 'silent' }) },
     running: {
       ...{ isWatching: false, exchange: nothing, say: nothing, handOver: nothing, reconcile: nothing },
-      ...{ noteLate: nothing, onGone: () => {}, onForeignEnd: () => {}, ...running },
+      ...{ isLate: false, noteLate: nothing, onGone: () => {}, onForeignEnd: () => {}, ...running },
     },
     deadReplicas: {
       ...{ dueIn: Number.POSITIVE_INFINITY, wasPaused: false, look: nothing, noteFailure: () => {} },
