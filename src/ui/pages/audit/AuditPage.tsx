@@ -2,6 +2,7 @@ import { Button, Group, NativeSelect, Paper, Text, TextInput } from '@mantine/co
 import { useForm } from '@mantine/form';
 import { useSearchParams } from 'react-router';
 import { type AuditFilters, auditFilters, useAudit } from '../../client/audit.ts';
+import { FilterForm, wrongEnd } from '../../components/FilterForm.tsx';
 import { PageFrame } from '../../components/PageFrame.tsx';
 import { QueryState } from '../../components/QueryState.tsx';
 import { useTimeZone } from '../../components/time.tsx';
@@ -58,14 +59,13 @@ interface FiltersProps {
   readonly onChange: (filters: AuditFilters) => void;
 }
 
-/** Applied by the button or the enter key, as each look costs the database something. */
 function Filters({ filters, onChange }: FiltersProps) {
   const { timeZone } = useTimeZone();
   const wall = (time: string) => (/^\d{1,15}$/.test(time) ? wallOfTime(Number(time), timeZone) : '');
   const form = useForm({
     mode: 'uncontrolled',
     initialValues: { ...filters, from: wall(filters.from), to: wall(filters.to) },
-    validate: { to: (to, { from }) => (from !== '' && to !== '' && to <= from ? 'Must be later than "From".' : null) },
+    validate: { to: wrongEnd },
   });
   const submit = form.onSubmit((values) => {
     const time = (text: string) => String(timeOfWall(text, timeZone) ?? '');
@@ -79,34 +79,22 @@ function Filters({ filters, onChange }: FiltersProps) {
   });
   const none = Object.fromEntries(auditFilters.map((name) => [name, ''])) as AuditFilters;
   return (
-    <Paper withBorder p="sm" component="search">
-      <form onSubmit={submit} aria-label="Filters">
-        <div className={classes.filters}>
-          <TextInput label="Kind" {...input('kind')} />
-          <TextInput label="Name" {...input('name')} />
-          <TextInput label="Namespace" {...input('namespace')} />
-          <TextInput label="User" {...input('user')} />
-          <TextInput label="Field manager" {...input('manager')} />
-          <NativeSelect label="Source" data={sources} {...input('source')} />
-          <TextInput label={`From (${timeZone})`} type="datetime-local" {...input('from')} />
-          <TextInput label={`To (${timeZone})`} type="datetime-local" {...input('to')} />
-        </div>
-        <Group justify="flex-end" mt="sm" gap="xs">
-          <Button
-            size="xs"
-            variant="default"
-            onClick={() => {
-              form.setValues(none);
-              onChange(none);
-            }}
-          >
-            Clear
-          </Button>
-          <Button size="xs" type="submit">
-            Filter
-          </Button>
-        </Group>
-      </form>
-    </Paper>
+    <FilterForm
+      className={classes.filters}
+      onSubmit={submit}
+      onClear={() => {
+        form.setValues(none);
+        onChange(none);
+      }}
+    >
+      <TextInput label="Kind" {...input('kind')} />
+      <TextInput label="Name" {...input('name')} />
+      <TextInput label="Namespace" {...input('namespace')} />
+      <TextInput label="User" {...input('user')} />
+      <TextInput label="Field manager" {...input('manager')} />
+      <NativeSelect label="Source" data={sources} {...input('source')} />
+      <TextInput label={`From (${timeZone})`} type="datetime-local" {...input('from')} />
+      <TextInput label={`To (${timeZone})`} type="datetime-local" {...input('to')} />
+    </FilterForm>
   );
 }

@@ -1,6 +1,7 @@
-import { Autocomplete, Button, Group, NativeSelect, Paper, TextInput } from '@mantine/core';
+import { Autocomplete, NativeSelect, TextInput } from '@mantine/core';
 import { useForm } from '@mantine/form';
 import { useEffect, useRef } from 'react';
+import { FilterForm, wrongEnd } from '../../components/FilterForm.tsx';
 import { isSame } from '../../components/leaveGuard.ts';
 import { useTimeZone } from '../../components/time.tsx';
 import { timeOfWall, wallOfTime } from '../../components/zonedTime.ts';
@@ -58,7 +59,7 @@ const wrongSeconds = (text: string): string | null =>
 const trimmed = (values: Filters): Filters =>
   Object.fromEntries(Object.entries(values).map(([name, text]) => [name, text.trim()])) as Filters;
 
-/** What the history is narrowed to. Applied by the button or the enter key, as each look costs the database something. */
+/** What the history is narrowed to. */
 export function FilterBar({ filters, clusters, onlyUser, onChange }: FilterBarProps) {
   const { timeZone } = useTimeZone();
   const wall = (time: string) => (isCount(time) ? wallOfTime(Number(time), timeZone) : '');
@@ -73,7 +74,7 @@ export function FilterBar({ filters, clusters, onlyUser, onChange }: FilterBarPr
     mode: 'uncontrolled',
     initialValues: applied,
     validate: {
-      to: (to, { from }) => (from !== '' && to !== '' && to <= from ? 'Must be later than "From".' : null),
+      to: wrongEnd,
       minElapsedMillis: wrongSeconds,
       maxElapsedMillis: (most, { minElapsedMillis: least }) =>
         wrongSeconds(most) ??
@@ -106,44 +107,32 @@ export function FilterBar({ filters, clusters, onlyUser, onChange }: FilterBarPr
   }, [key]);
   const input = (name: keyof Filters) => ({ key: form.key(name), ...form.getInputProps(name), size: 'xs' as const });
   return (
-    <Paper withBorder p="sm" component="search">
-      <form onSubmit={submit} aria-label="Filters">
-        <div className={classes.filters}>
-          <Autocomplete label="Backend" data={[...clusters]} {...input('cluster')} />
-          {onlyUser === null ? (
-            <TextInput label="User" {...input('user')} />
-          ) : (
-            <TextInput label="User" size="xs" value={onlyUser} readOnly />
-          )}
-          <TextInput label="Member of" {...input('userGroup')} />
-          <TextInput label="Source" {...input('source')} />
-          <TextInput label="Routing group" {...input('routingGroup')} />
-          <TextInput label="Query id" {...input('queryId')} />
-          <TextInput label="Text of the query" {...input('text')} />
-          <NativeSelect label="Outcome" data={withChosen(outcomes, filters.state)} {...input('state')} />
-          <TextInput label="Error name, whole" placeholder="SYNTAX_ERROR" {...input('errorName')} />
-          <NativeSelect label="Error type" data={withChosen(errorTypes, filters.errorType)} {...input('errorType')} />
-          <TextInput label="Ran at least (s)" inputMode="decimal" {...input('minElapsedMillis')} />
-          <TextInput label="Ran at most (s)" inputMode="decimal" {...input('maxElapsedMillis')} />
-          <TextInput label={`From (${timeZone})`} type="datetime-local" {...input('from')} />
-          <TextInput label={`To (${timeZone})`} type="datetime-local" {...input('to')} />
-        </div>
-        <Group justify="flex-end" mt="sm" gap="xs">
-          <Button
-            size="xs"
-            variant="default"
-            onClick={() => {
-              form.setValues(noFilters);
-              onChange(noFilters);
-            }}
-          >
-            Clear
-          </Button>
-          <Button size="xs" type="submit">
-            Filter
-          </Button>
-        </Group>
-      </form>
-    </Paper>
+    <FilterForm
+      className={classes.filters}
+      onSubmit={submit}
+      onClear={() => {
+        form.setValues(noFilters);
+        onChange(noFilters);
+      }}
+    >
+      <Autocomplete label="Backend" data={[...clusters]} {...input('cluster')} />
+      {onlyUser === null ? (
+        <TextInput label="User" {...input('user')} />
+      ) : (
+        <TextInput label="User" size="xs" value={onlyUser} readOnly />
+      )}
+      <TextInput label="Member of" {...input('userGroup')} />
+      <TextInput label="Source" {...input('source')} />
+      <TextInput label="Routing group" {...input('routingGroup')} />
+      <TextInput label="Query id" {...input('queryId')} />
+      <TextInput label="Text of the query" {...input('text')} />
+      <NativeSelect label="Outcome" data={withChosen(outcomes, filters.state)} {...input('state')} />
+      <TextInput label="Error name, whole" placeholder="SYNTAX_ERROR" {...input('errorName')} />
+      <NativeSelect label="Error type" data={withChosen(errorTypes, filters.errorType)} {...input('errorType')} />
+      <TextInput label="Ran at least (s)" inputMode="decimal" {...input('minElapsedMillis')} />
+      <TextInput label="Ran at most (s)" inputMode="decimal" {...input('maxElapsedMillis')} />
+      <TextInput label={`From (${timeZone})`} type="datetime-local" {...input('from')} />
+      <TextInput label={`To (${timeZone})`} type="datetime-local" {...input('to')} />
+    </FilterForm>
   );
 }
