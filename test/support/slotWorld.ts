@@ -57,7 +57,7 @@ interface Replica {
   hasRows: boolean;
   isUncertain: boolean;
   contactSince: number | null;
-  lastContact: number;
+  lastContact: number | null;
   nextExchange: number;
   nextSweep: number;
   nextLook: number;
@@ -342,8 +342,7 @@ export class SlotWorld {
 
   /** What comes before a beat, as `SlotBeats` does it; false where the database fails. */
   #prepare(replica: Replica): boolean {
-    const wasPaused = replica.lastContact > 0 && this.#time - replica.lastContact > PAUSE_MS;
-    if ((replica.isUncertain || wasPaused) && !this.#reconcile(replica)) return false;
+    if ((replica.isUncertain || this.#wasPaused(replica)) && !this.#reconcile(replica)) return false;
     replica.isUncertain = false;
     if (isWatching(replica) && replica.nextExchange <= this.#time) this.#exchange(replica);
     this.#askWhoWaits(replica);
@@ -426,11 +425,16 @@ export class SlotWorld {
     }
   }
 
+  /** As `DeadReplicas.wasPaused`. */
+  #wasPaused({ lastContact }: Replica): boolean {
+    return lastContact !== null && this.#time - lastContact > PAUSE_MS;
+  }
+
   /** As `DeadReplicas.look`. */
   #look(replica: Replica): boolean {
     replica.nextLook = this.#time + LOOK_MS;
     if (!this.#isReached(replica)) return false;
-    if (replica.contactSince === null || this.#time - replica.lastContact > PAUSE_MS) replica.contactSince = this.#time;
+    if (replica.contactSince === null || this.#wasPaused(replica)) replica.contactSince = this.#time;
     replica.lastContact = this.#time;
     if (this.#time - replica.contactSince < CONTACT_MS) return true;
     for (const dead of this.#deadNames(replica.name)) {
@@ -817,7 +821,7 @@ export class SlotWorld {
       hasRows: false,
       isUncertain: false,
       contactSince: null,
-      lastContact: 0,
+      lastContact: null,
       nextExchange: 0,
       nextSweep: 0,
       nextLook: this.#time,

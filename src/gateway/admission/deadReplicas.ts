@@ -36,7 +36,8 @@ export class DeadReplicas {
   readonly #dependencies: DeadReplicasDependencies;
   #next = 0;
   #contactSince: number | null = null;
-  #lastContact = 0;
+  /** Monotonic time; null: none yet. */
+  #lastContact: number | null = null;
 
   constructor(dependencies: DeadReplicasDependencies) {
     this.#dependencies = dependencies;
@@ -50,7 +51,7 @@ export class DeadReplicas {
 
   /** Whether this replica was paused: others may have taken its queries over. */
   get wasPaused(): boolean {
-    return this.#lastContact > 0 && this.#dependencies.clock.monotonic() - this.#lastContact > PAUSE_MS;
+    return this.#lastContact !== null && this.#dependencies.clock.monotonic() - this.#lastContact > PAUSE_MS;
   }
 
   /** The database failed. */
@@ -88,7 +89,7 @@ export class DeadReplicas {
 
   #hasContact(): boolean {
     const now = this.#dependencies.clock.monotonic();
-    if (this.#contactSince === null || now - this.#lastContact > PAUSE_MS) this.#contactSince = now;
+    if (this.#contactSince === null || this.wasPaused) this.#contactSince = now;
     this.#lastContact = now;
     return now - this.#contactSince >= CONTACT_MS;
   }

@@ -83,6 +83,10 @@ describe('slots of several replicas', () => {
       'a replica is paused between noting its queries and renewing its lease, and is lost',
       { seed: 0, replicas: 2, commands: [0, 8, 840, 930, 13, 13, 943, 870, 0, 0, 0, 0, 0, 0, 780, 0] },
     ],
+    [
+      'a replica whose first look was at time 0 is paused, and another one takes its query over',
+      { seed: 0, replicas: 3, commands: [30, 6855, 1210, 1287, 0, 0, 14, 0, 0, 0, 32490, 12] },
+    ],
   ])('%s', (_, one) => {
     run(one);
   });
