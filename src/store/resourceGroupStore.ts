@@ -14,8 +14,17 @@ export interface Changed<Row> extends Written<Row> {
   readonly before: Row | null;
 }
 
+/** A table that is read whole again and again. */
+export interface VersionedTable {
+  /**
+   * Another text whenever a row of the table is another one, whichever program wrote it; null where nothing can be said.
+   * Costs much less here than all rows.
+   */
+  version(): Promise<string | null>;
+}
+
 /** `resource_groups` (docs/compatibility.md#tables). */
-export interface ResourceGroupRepository {
+export interface ResourceGroupRepository extends VersionedTable {
   /** All groups by id. */
   all(): Promise<readonly ResourceGroupRow[]>;
   get(id: number): Promise<ResourceGroupRow | null>;
@@ -28,7 +37,7 @@ export interface ResourceGroupRepository {
 }
 
 /** `selectors` (docs/compatibility.md#tables), with the engine's own additional columns where the table has them. */
-export interface SelectorRepository {
+export interface SelectorRepository extends VersionedTable {
   /** All selectors, those of one group where an id is given, highest priority first. */
   all(resourceGroupId: number | null): Promise<readonly SelectorRow[]>;
   /** Rejects with EG_CONFLICT where there is no group at all, EG_IMPOSSIBLE for an unknown one or a column that the table does not have. */
@@ -45,7 +54,7 @@ export interface SelectorRepository {
 }
 
 /** `resource_groups_global_properties` (docs/compatibility.md#tables). */
-export interface GlobalPropertyRepository {
+export interface GlobalPropertyRepository extends VersionedTable {
   all(): Promise<readonly GlobalPropertyRow[]>;
   get(name: string): Promise<GlobalPropertyRow | null>;
   /** Rejects with EG_CONFLICT where it exists. */

@@ -58,6 +58,7 @@ function auditedGroups(
   return {
     declared,
     groups: {
+      version: () => groups.version(),
       all: () => groups.all(),
       get: (id) => groups.get(id),
       create: async (columns) => {
@@ -74,6 +75,7 @@ function auditedGroups(
       },
     },
     selectors: {
+      version: () => selectors.version(),
       all: (id) => selectors.all(id),
       create: async (selector) => {
         const written = await selectors.create(selector);
@@ -93,6 +95,7 @@ function auditedGroups(
       },
     },
     properties: {
+      version: () => properties.version(),
       all: () => properties.all(),
       get: (name) => properties.get(name),
       create: async (property) => {

@@ -65,6 +65,7 @@ function writableRows(store: ResourceGroupStore, claims: Claims, change: Change)
     throw new GatewayError('EG_CONFLICT', `The group ${path} was deleted meanwhile; look at the groups again.`);
   };
   return {
+    version: () => groups.version(),
     all: () => groups.all(),
     get: (id) => groups.get(id),
     create: async (columns) => {
@@ -192,6 +193,7 @@ function writableSelectors(store: ResourceGroupStore, claims: Claims, change: Ch
       return withOtherSelector(spec.selectors, from, wanted, selector.priority, highest);
     });
   return {
+    version: () => selectors.version(),
     all: (id) => selectors.all(id),
     create: async (selector) => {
       const owners = await ownersOf(store, claims);
@@ -291,6 +293,7 @@ function writableProperties(store: ResourceGroupStore, claims: Claims, change: C
     return await change({ claim, title, field: 'name', edit });
   };
   return {
+    version: () => properties.version(),
     all: () => properties.all(),
     get: (name) => properties.get(name),
     create: async (property) => {

@@ -1,6 +1,8 @@
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, describe, expect, it, test } from 'vitest';
 import { neverChecked } from '../../../src/routing/routingTable.ts';
+import { type Database, defaultLimits, openDatabase } from '../../../src/store/database.ts';
+import { parseJdbcUrl } from '../../../src/store/jdbcUrl.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import type { SchemaStores } from '../../../src/store/schemaStores.ts';
 import type { QueryRecord } from '../../../src/store/store.ts';
@@ -42,11 +44,17 @@ for (const family of databases) {
     let store: KnexStore;
     let stores: SchemaStores;
     let api: ApiServer;
+    /** Connections of another program. */
+    let other: Database;
     let pages: string[] = [];
 
     beforeAll(async () => {
       server = await family.start();
-      store = await openStore({ ...(await server.create()), runMigrations: true, logger });
+      const settings = await server.create();
+      store = await openStore({ ...settings, runMigrations: true, logger });
+      const parsed = parseJdbcUrl(settings);
+      if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
+      other = openDatabase(parsed.target, defaultLimits, logger);
       stores = store.resourceGroups({ allowed: null, maxOpen: 2 });
       const { history, queryCounts, exactMatchSelectors } = store;
       const clock = { now: () => now, monotonic: () => 0 };
@@ -64,6 +72,7 @@ for (const family of databases) {
     });
     afterAll(async () => {
       await api?.close();
+      await other?.close();
       await stores?.close();
       await store?.close();
       await server?.dispose();
@@ -96,6 +105,36 @@ for (const family of databases) {
       expect([code, msg, rest]).toEqual([answer.status, error.message, {}]);
       return [answer.status, error.code, error.field];
     };
+
+    it('lists what other programs write to the tables of resource groups', async () => {
+      const columns = { max_queued: 10, hard_concurrency_limit: 5, soft_memory_limit: '80%' };
+      const names = async () => ((await data('findResourceGroup')) as { name: string }[]).map(({ name }) => name);
+      const users = async () => ((await data('findSelector')) as { userRegex?: string }[]).map((row) => row.userRegex);
+      expect([await names(), await users(), await data('findGlobalProperty')]).toEqual([[], [], []]);
+      await other.knex('resource_groups').insert({ name: 'a', ...columns });
+      expect(await names()).toEqual(['a']);
+      await other.knex('resource_groups').update({ name: 'b' });
+      expect(await names()).toEqual(['b']);
+      const [group] = (await data('findResourceGroup')) as { resourceGroupId: number }[];
+      const selector = { resource_group_id: group?.resourceGroupId, priority: 1 };
+      await other.knex('selectors').insert([
+        { ...selector, user_regex: 'x' },
+        { ...selector, user_regex: null },
+      ]);
+      expect((await users()).toSorted()).toEqual(['x', undefined]);
+      expect((await users()).toSorted()).toEqual(['x', undefined]);
+      await other.knex('selectors').where({ user_regex: 'x' }).update({ user_regex: 'y' });
+      expect((await users()).toSorted()).toEqual(['y', undefined]);
+      await other.knex('selectors').whereNull('user_regex').delete();
+      expect(await users()).toEqual(['y']);
+      await other.knex('selectors').delete();
+      await other.knex('resource_groups').delete();
+      await other.knex('resource_groups_global_properties').insert({ name: 'cpu_quota_period', value: '1h' });
+      expect([await names(), await users()]).toEqual([[], []]);
+      expect(await data('findGlobalProperty')).toEqual([{ name: 'cpu_quota_period', value: '1h' }]);
+      await other.knex('resource_groups_global_properties').update({ value: '2h' });
+      expect(await data('findGlobalProperty')).toEqual([{ name: 'cpu_quota_period', value: '2h' }]);
+    });
 
     it('lists, saves, updates and deletes clusters the way the registry does', async () => {
       expect(await data('getAllBackends')).toEqual([]);
