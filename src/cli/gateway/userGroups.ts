@@ -2,7 +2,7 @@ import { ldapServers } from '../../api/auth/openAuthentication.ts';
 import { trustPeers } from '../../gateway/headers/trustedProxies.ts';
 import { CertificateGroups } from '../../gateway/user/groups/certificateGroups.ts';
 import { GroupClaim } from '../../gateway/user/groups/groupClaim.ts';
-import { GroupFile } from '../../gateway/user/groups/groupFile.ts';
+import { GroupFile, READ_TIMEOUT_MS } from '../../gateway/user/groups/groupFile.ts';
 import { GroupHeader } from '../../gateway/user/groups/groupHeader.ts';
 import type { GroupSource } from '../../gateway/user/groups/groupSource.ts';
 import { LdapGroups } from '../../gateway/user/groups/ldapGroups.ts';
@@ -61,7 +61,10 @@ export async function openUserGroups(context: GatewayContext, mapping: MappedUse
     async file() {
       if (settings.file === null) return null;
       const { keepLastKnown } = settings;
-      const file = await GroupFile.open({ ...settings.file, keepLastKnown }, { clock, logger });
+      const file = await GroupFile.open(
+        { ...settings.file, keepLastKnown, readTimeout: READ_TIMEOUT_MS },
+        { clock, logger },
+      );
       onClose(() => file.stop());
       return file;
     },

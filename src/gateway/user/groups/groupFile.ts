@@ -6,6 +6,8 @@ import { type Asker, type GroupSource, groupName, MOST_GROUPS, type SourceAnswer
 
 /** Largest file that is read, bytes. */
 const LARGEST_FILE = 16 * 1_048_576;
+/** Longest time that reading it may take, milliseconds: a network file system may never answer. */
+export const READ_TIMEOUT_MS = 10_000;
 
 /** Groups by the names of their users. */
 type GroupsByUser = ReadonlyMap<string, readonly string[]>;
@@ -19,6 +21,8 @@ export interface GroupFileSettings {
   readonly refreshPeriod: number;
   /** Milliseconds for which the last good groups count while the file cannot be used (`userGroups.keepLastKnown`). */
   readonly keepLastKnown: number;
+  /** Milliseconds that one reading may take. */
+  readonly readTimeout: number;
 }
 
 /** What following the file works with. */
@@ -56,12 +60,12 @@ export function parseGroupFile(text: string): GroupsByUser {
  * @throws GatewayError EG_IMPOSSIBLE naming the key and the fix
  */
 export async function readGroupFile(path: string): Promise<GroupsByUser> {
-  return parsed(path, await textOf(path));
+  return parsed(path, await textOf(path, READ_TIMEOUT_MS));
 }
 
 /** @throws GatewayError EG_IMPOSSIBLE naming the key and the fix */
-async function textOf(path: string): Promise<string> {
-  const read = await contentOf(path);
+async function textOf(path: string, readTimeout: number): Promise<string> {
+  const read = await inTime(contentOf(path), readTimeout);
   if ('why' in read) throw unusable(path, read.why);
   return read.text;
 }
@@ -96,7 +100,7 @@ export class GroupFile implements GroupSource {
 
   /** @throws GatewayError EG_IMPOSSIBLE naming the key and the fix, where the file cannot be used at the start */
   static async open(settings: GroupFileSettings, dependencies: GroupFileDependencies): Promise<GroupFile> {
-    return new GroupFile(settings, await textOf(settings.path), dependencies);
+    return new GroupFile(settings, await textOf(settings.path, settings.readTimeout), dependencies);
   }
 
   stop(): void {
@@ -125,10 +129,15 @@ export class GroupFile implements GroupSource {
   async #look(): Promise<void> {
     if (this.#isLooking) return;
     this.#isLooking = true;
-    const { path: file } = this.#settings;
+    const { path: file, readTimeout } = this.#settings;
     const { clock, logger } = this.#dependencies;
+    const reading = contentOf(file);
+    // One that takes too long goes on, in a thread of which there are few: no other one begins before it ends.
+    void reading.then(() => {
+      this.#isLooking = false;
+    });
     try {
-      const read = await contentOf(file);
+      const read = await inTime(reading, readTimeout);
       const looked = 'why' in read ? `\0${read.why}` : read.text;
       if (looked === this.#looked) {
         if (this.#problem === null) this.#usableAt = clock.monotonic();
@@ -144,13 +153,23 @@ export class GroupFile implements GroupSource {
       const reason = error instanceof Error ? error.message : String(error);
       this.#problem = reason;
       logger.error({ file, reason }, 'group file refused; the last good groups count for userGroups.keepLastKnown');
-    } finally {
-      this.#isLooking = false;
     }
   }
 }
 
-async function contentOf(path: string): Promise<{ readonly text: string } | { readonly why: string }> {
+type Content = { readonly text: string } | { readonly why: string };
+
+/** What a reading answers, or that it takes too long. */
+async function inTime(reading: Promise<Content>, timeout: number): Promise<Content> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<Content>((resolve) => {
+    timer = setTimeout(() => resolve({ why: `was not read within ${timeout / 1_000} seconds` }), timeout);
+  });
+  return await Promise.race([reading, late]).finally(() => clearTimeout(timer));
+}
+
+/** Never rejects. */
+async function contentOf(path: string): Promise<Content> {
   try {
     const { size } = await stat(path);
     if (size > LARGEST_FILE) return { why: `is longer than ${LARGEST_FILE / 1_048_576} MB` };
