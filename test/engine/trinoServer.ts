@@ -60,6 +60,8 @@ export async function startTrino(
     'http-server.http.port': port,
     'discovery.uri': `http://127.0.0.1:${port}`,
     'http-server.process-forwarded': 'true',
+    // On a busy machine a server misses its own heartbeats, and then has no node to run queries on.
+    'failure-detector.enabled': 'false',
     'query.max-history': 1000,
     'query.max-memory': '400MB',
     'query.max-memory-per-node': '300MB',
