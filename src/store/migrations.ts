@@ -57,9 +57,8 @@ async function runSteps(
 ): Promise<readonly string[]> {
   // Planned again, now that no other process migrates.
   const { steps } = await plan(connection, dialect, all);
-  for (const { adds, sql } of steps) {
-    if (adds.startsWith('index'))
-      logger.info({ index: adds }, 'making an index: on millions of rows this takes minutes');
+  for (const { adds, sql, isSlow } of steps) {
+    if (isSlow === true) logger.info({ step: adds }, 'creating an index: on millions of rows this takes minutes');
     await connection.raw(sql);
   }
   return steps.map(({ adds }) => adds);

@@ -9,6 +9,8 @@ export interface MigrationStep {
   readonly sql: string;
   /** The program works without it, more slowly or within narrower bounds. */
   readonly optional?: true;
+  /** Reads a table that may have many rows. */
+  readonly isSlow?: true;
 }
 
 /** Part of a migration: plans the statements that the database needs for it, none where it is there. Only reads. */
@@ -34,6 +36,11 @@ export class PlannedSchema {
   /** Columns of a table with their types in lower case, those of planned tables without types; null: there is no such table. */
   async columns(table: string): Promise<ReadonlyMap<string, string> | null> {
     return await this.#read(table);
+  }
+
+  /** True if a statement that is planned creates the table. */
+  isPlanned(table: string): boolean {
+    return this.#newTables.has(table);
   }
 
   /** Whether a table has an index of that name; a planned table has none. */
@@ -109,7 +116,12 @@ export function addColumn(table: string, column: string, type: (dialect: SqlDial
 export function addIndex({ table, name, columns }: IndexDefinition): SchemaPart {
   return async (schema) => {
     if (await schema.hasIndex(table, name)) return [];
-    return [{ adds: `index ${name}`, sql: `create index ${name} on ${table} (${columns})`, optional: true }];
+    const step: MigrationStep = {
+      adds: `index ${name}`,
+      sql: `create index ${name} on ${table} (${columns})`,
+      optional: true,
+    };
+    return [schema.isPlanned(table) ? step : { ...step, isSlow: true }];
   };
 }
 

@@ -98,6 +98,23 @@ for (const family of databases) {
       await checkSchema(database);
     });
 
+    it('log one line for a fresh database, and one for each index of a table that may have rows', async () => {
+      const lines: Record<string, unknown>[] = [];
+      const recording = pino({ base: null, timestamp: false }, { write: (line) => lines.push(JSON.parse(line)) });
+      const database = open();
+      await migrate(database, recording);
+      const steps = expect.arrayContaining(['table query_history', 'index eg_query_history_user_idx']);
+      expect(lines).toEqual([{ level: 30, steps, msg: 'database migrated' }]);
+      lines.length = 0;
+      await migrate(database, recording, later([ownVersion, laterTable], [ownVersion, ...alterations]).slice(0, -1));
+      expect(lines.map(({ msg }) => msg)).toEqual(['database migrated']);
+      await migrate(database, recording, later([ownVersion, laterTable], [ownVersion, ...alterations]));
+      expect(lines.slice(1).map(({ msg, step }) => [msg, step])).toEqual([
+        ['creating an index: on millions of rows this takes minutes', 'index eg_later_weight_idx'],
+        ['database migrated', undefined],
+      ]);
+    });
+
     it('keep groups of queries as sets, those of queries that are there too', async () => {
       const database = open();
       await migrate(database, logger, migrations.slice(0, 9));
