@@ -13,7 +13,7 @@ const SENDERS = 600;
 /** What an answer that its client does not read may take, MB: buffers of both connections and of the stream. */
 const MB_PER_ANSWER = 0.3;
 
-describe('bodies of many clients at once', () => {
+describe('bodies of many clients at once', { retry: 2 }, () => {
   let target: Target;
   let other: OtherClient;
   let before: number;
@@ -131,7 +131,7 @@ describe('bodies of many clients at once', () => {
   });
 });
 
-describe('uploads in chunks of one byte to a cluster that does not read them', () => {
+describe('uploads in chunks of one byte to a cluster that does not read them', { retry: 2 }, () => {
   // Enough that what they add outweighs what a collection of garbage leaves for later, which differs by 25 MB from run to run.
   const UPLOADS = 200;
   /** What one may add, MB: what is charged for an upload (192 KiB), what the connections take, and 20 %. */
@@ -177,7 +177,7 @@ describe('uploads in chunks of one byte to a cluster that does not read them', (
   });
 });
 
-describe.skipIf(!hasOpenssl)('one HTTP/2 connection', () => {
+describe.skipIf(!hasOpenssl)('one HTTP/2 connection', { retry: 2 }, () => {
   const STREAMS = 250;
   let target: Target;
   let folder: ReturnType<typeof certificateFolder>;

@@ -20,7 +20,7 @@ const ATTACK_MS = 15_000;
 /** The connection preface, with empty settings. */
 const PREFACE = Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(4, 0, 0, Buffer.alloc(0))]);
 
-describe.skipIf(!hasOpenssl)('large heads on many connections', () => {
+describe.skipIf(!hasOpenssl)('large heads on many connections', { retry: 2 }, () => {
   let target: Target;
   let folder: ReturnType<typeof certificateFolder>;
   let authority: ReturnType<typeof folder.authority>;

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { requireComponent } from '../support/components.ts';
 import { OtherClient, RawConnection, startTarget, type Target } from './target.ts';
 
@@ -17,15 +17,15 @@ const enough = requireComponent(
   'raise the hard limit of open files (ulimit -Hn)',
 );
 
-describe.skipIf(!enough)(`${IDLE} idle connections`, () => {
+describe.skipIf(!enough)(`${IDLE} idle connections`, { retry: 2 }, () => {
   let target: Target;
   const connections: RawConnection[] = [];
-  beforeAll(async () => {
+  beforeEach(async () => {
     // Half of them never send a head; opening all must not take longer than a gateway waits for one.
     target = await startTarget({ server: { headersTimeout: '10m', requestTimeout: '10m' } });
   });
-  afterAll(async () => {
-    for (const { socket } of connections) socket.destroy();
+  afterEach(async () => {
+    for (const { socket } of connections.splice(0)) socket.destroy();
     await target?.close();
   });
 

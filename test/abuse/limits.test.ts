@@ -5,7 +5,7 @@ const MAX_BODY = 4 * 1024 ** 2;
 /** What answers and requests on their way may add to the gateway's memory. */
 const MAX_GROWTH_MB = 150;
 
-describe('requests over the limits', () => {
+describe('requests over the limits', { retry: 2 }, () => {
   let target: Target;
   let other: OtherClient;
   let memory: number;

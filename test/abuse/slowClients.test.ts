@@ -12,7 +12,7 @@ const MB_PER_SENDER = 0.1;
 /** What the gateway's memory moves by itself. */
 const MB_ASIDE = 80;
 
-describe('slow clients', () => {
+describe('slow clients', { retry: 2 }, () => {
   let target: Target;
   let other: OtherClient;
   let memory: number;

@@ -4,7 +4,9 @@ import { AttemptLimit } from '../../../src/api/auth/attemptLimit.ts';
 const now = { ahead: 0 };
 const clock = { now: () => now.ahead, monotonic: () => now.ahead };
 
-test('a flood of names from many addresses makes no name that is guessed at forgotten, and takes bounded memory', async () => {
+test('a flood of names from many addresses makes no name that is guessed at forgotten, and takes bounded memory', {
+  retry: 2,
+}, async () => {
   const limit = new AttemptLimit({ maxAttempts: 5, window: 900_000 }, clock, () => undefined);
   const attempt = (name: string, address: string) =>
     limit.guard(

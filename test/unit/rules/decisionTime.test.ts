@@ -139,7 +139,7 @@ describe('what a decision leaves behind', () => {
     expect(decision.trace.rules[1]?.error).toContain('longer than 1024 characters');
   });
 
-  test('traces of large values take no more memory than what they show', () => {
+  test('traces of large values take no more memory than what they show', { retry: 2 }, () => {
     const puts = rule('puts', { actions: ['result.put("body", engineQueryProperties.getBody())'] });
     const { ruleSet } = createRuleCompiler(options).compile([puts], null);
     const properties = sampleRequest.queryProperties;
