@@ -59,7 +59,22 @@ const files: readonly GeneratedFile[] = [
   { path: 'docs/migration.md', content: migrationPage },
   { path: 'docs/rules-library.md', content: rulesLibraryPage },
   { path: 'docs/native-dependencies.md', content: nativeDependenciesPage },
+  { path: 'package-lock.json', content: lockWithoutEngines },
 ];
+
+/**
+ * package-lock.json without the `engines` of packages: they run on the Node.js of the development dependency `node`, so that
+ * npm compares the Node.js of the user with the project's own `engines` only.
+ */
+async function lockWithoutEngines(): Promise<string> {
+  const lock = JSON.parse(await readFile('package-lock.json', 'utf8')) as {
+    readonly packages: Record<string, { engines?: unknown }>;
+  };
+  for (const [path, locked] of Object.entries(lock.packages)) {
+    if (path !== '') delete locked.engines;
+  }
+  return `${JSON.stringify(lock, null, 2)}\n`;
+}
 
 /** A file with all rules that are derived in it. */
 function withRules(path: string, text: string): string {
