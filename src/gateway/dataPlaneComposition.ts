@@ -409,6 +409,7 @@ function exchangesOf(
       heldAudiences: options.heldAudiences ?? null,
     }),
     answerHeaders: new ResponseHeaders({
+      names,
       ownCookies: ownCookieNames([...options.ownCookies, names.clusterHostCookie], [names.stickyCookiePrefix]),
       engineCookies,
       sandboxed: options.enginePages !== 'proxy',

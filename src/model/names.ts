@@ -11,6 +11,8 @@ export interface ProductNames {
   header(suffix: string): string;
   /** The same in lower case, as Node gives incoming header names. */
   headerKey(suffix: string): string;
+  /** True if a header belongs to the protocol of engines, under any name that the gateway reads. @param key name in lower case */
+  isProtocolHeader(key: string): boolean;
   /** First path segment of the resource group API: `engine`. */
   readonly pathSegment: string;
   /** Path of the gateway's own pages and probes: `/engine-gateway`. */
@@ -42,6 +44,8 @@ export interface ProductNames {
 
 /** Product name of installations of the reference gateway, which knows no other. */
 export const REFERENCE_PRODUCT = 'Trino';
+/** Product names under which the gateway reads the headers of clients, in addition to the configured one. */
+const PROTOCOL_PRODUCTS = ['Engine', REFERENCE_PRODUCT] as const;
 /** What its cookies begin with, before a dot. */
 const REFERENCE_INITIALS = 'TG';
 
@@ -55,11 +59,13 @@ export function productNames(productName: string): ProductNames {
   const headerKeyPrefix = headerPrefix.toLowerCase();
   const camel = productName.charAt(0).toLowerCase() + productName.slice(1);
   const initials = `${productName.charAt(0).toUpperCase()}G`;
+  const protocolPrefixes = [productName, ...PROTOCOL_PRODUCTS].map((product) => `x-${product.toLowerCase()}-`);
   const stickyCookiePrefix = initials === REFERENCE_INITIALS ? 'EG.' : `${initials}.`;
   return {
     product: productName,
     header: (suffix) => headerPrefix + suffix,
     headerKey: (suffix) => headerKeyPrefix + suffix.toLowerCase(),
+    isProtocolHeader: (key) => protocolPrefixes.some((prefix) => key.startsWith(prefix)),
     pathSegment: lower,
     gatewayPath: `/${lower}-gateway`,
     statusField: `${camel}Status`,

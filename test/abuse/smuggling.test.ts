@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { headerValues } from '../../src/model/rawHeaders.ts';
 import { RawConnection, startTarget, type Target } from './target.ts';
 
 /** What a smuggler wants to reach the cluster as a request of its own. */
@@ -120,6 +121,26 @@ describe('requests that two parsers might read differently', () => {
     await expect.poll(() => upgrade.statuses).toEqual([200]);
     upgrade.socket.destroy();
   });
+
+  /** Headers that the gateway reads. */
+  const read = [
+    ...['User', 'Original-User', 'Routing-Group', 'Transaction-Id', 'Source', 'Catalog', 'Schema', 'Client-Tags'],
+    ...['Prepared-Statement', 'Session', 'Resource-Estimate', 'Extra-Credential'],
+  ].map((suffix) => `X-Engine-${suffix}`);
+  test.each([...read, 'Cookie', 'Authorization'])(
+    'Connection that names %s: the cluster gets the value that the gateway decided by',
+    async (name) => {
+      const before = target.reached.length;
+      const connection = await new RawConnection(target.port).open();
+      const lines = [`${name}: a=b`, `Connection: keep-alive, ${name.toLowerCase()}, X-Other`, 'X-Other: c'];
+      connection.send(`${post(...lines, 'Content-Length: 8')}SELECT 1`);
+      await expect.poll(() => connection.statuses).toEqual([200]);
+      connection.socket.destroy();
+      const [request] = target.reached.slice(before);
+      expect(headerValues(request?.headers ?? [], name.toLowerCase())).toEqual(['a=b']);
+      expect(headerValues(request?.headers ?? [], 'x-other')).toEqual([]);
+    },
+  );
 
   test('what is right passes: pipelined requests one by one, chunks and their extensions, 100-continue', async () => {
     const before = target.reached.length;

@@ -12,13 +12,22 @@ import { loopFigures, withLoopProbe } from '../support/loopFigures.ts';
 import type { LoopFigures } from '../support/loopProbe.ts';
 import { limitMemory, manifestMemoryLimit } from './memoryLimit.ts';
 
+/** A request that reached the cluster. */
+interface Reached {
+  /** Method and path. */
+  readonly request: string;
+  /** Names and values in turn. */
+  readonly headers: readonly string[];
+  readonly body: string;
+}
+
 /** A gateway as a process of its own under the manifests' memory limit, before one cluster, which counts what reaches it. */
 export interface Target {
   readonly url: string;
   readonly port: number;
   readonly gateway: GatewayProcess;
-  /** Requests that reached the cluster whole, other than health checks: `POST /v1/statement`, with their bodies. */
-  readonly reached: readonly { readonly request: string; readonly body: string }[];
+  /** Requests that reached the cluster whole, other than health checks: `POST /v1/statement`, with headers and bodies. */
+  readonly reached: readonly Reached[];
   /** Resident memory of the gateway now, MB. */
   memory(): number;
   /** For how long its event loop was blocked at most, since this was last asked. */
@@ -41,7 +50,7 @@ export async function startTarget(
   config: Readonly<Record<string, unknown>> = {},
   { prepare }: TargetSetup = {},
 ): Promise<Target> {
-  const reached: { request: string; body: string }[] = [];
+  const reached: Reached[] = [];
   const cluster = await startCluster(reached);
   const folder = await mkdtemp(join(tmpdir(), 'abuse-'));
   const proxyTo = `http://127.0.0.1:${(cluster.address() as AddressInfo).port}`;
@@ -181,7 +190,7 @@ export class RawConnection {
  * A cluster that answers statements at once, `/ui/endless` with as many bytes as are taken, and never reads what goes to
  * `/ui/stuck`.
  */
-async function startCluster(reached: { request: string; body: string }[]): Promise<Server> {
+async function startCluster(reached: Reached[]): Promise<Server> {
   const server = createServer({ maxHeaderSize: 2 * 1024 ** 2, keepAliveTimeout: 600_000 }, (request, response) => {
     const { method = '', url = '' } = request;
     if (url === '/v1/info') {
@@ -206,7 +215,7 @@ async function startCluster(reached: { request: string; body: string }[]): Promi
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
       const body = Buffer.concat(chunks).toString('latin1');
-      reached.push({ request: `${method} ${url}`, body: body.slice(0, 1000) });
+      reached.push({ request: `${method} ${url}`, headers: request.rawHeaders, body: body.slice(0, 1000) });
       if (reached.length > 1000) reached.shift();
       const id = '20260101_000000_00000_abuse';
       response.setHeader('content-type', 'application/json');

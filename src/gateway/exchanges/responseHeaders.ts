@@ -1,10 +1,12 @@
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
+import type { ProductNames } from '../../model/names.ts';
 import { type OwnCookieNames, setsOwnCookie } from '../headers/ownCookies.ts';
 import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
 import type { EngineCookies } from '../pages/engineCookies.ts';
 
 /** What clusters' answers may not do at the gateway's address. */
 export interface ResponseHeaderOptions {
+  readonly names: ProductNames;
   /** Cookies of the gateway itself: no cluster sets them. */
   readonly ownCookies: OwnCookieNames;
   /** Keeps the cookies of clusters apart; null where they pass as they are. */
@@ -33,7 +35,9 @@ export class ResponseHeaders {
     const lines: string[] = [];
     const connection = headers.connection;
     const named =
-      connection === undefined || connection === 'keep-alive' || connection === 'close' ? null : namesIn(connection);
+      connection === undefined || connection === 'keep-alive' || connection === 'close'
+        ? null
+        : namesIn(connection, this.#options.names);
     for (const name in headers) {
       switch (name) {
         case 'connection':
@@ -51,7 +55,7 @@ export class ResponseHeaders {
         case 'report-to':
           continue;
         case 'set-cookie':
-          if (named?.has(name) !== true) this.#pushCookies(lines, headers[name], cluster);
+          this.#pushCookies(lines, headers[name], cluster);
           continue;
         default: {
           if (named?.has(name) === true) continue;
@@ -114,10 +118,13 @@ const notInTrailers: ReadonlySet<string> = new Set([
   'www-authenticate',
 ]);
 
-function namesIn(connection: string | readonly string[]): Set<string> | null {
+function namesIn(connection: string | readonly string[], { isProtocolHeader }: ProductNames): Set<string> | null {
   const names = new Set<string>();
   for (const line of typeof connection === 'string' ? [connection] : connection) {
-    for (const token of line.toLowerCase().split(',')) names.add(token.trim());
+    for (const token of line.toLowerCase().split(',')) {
+      const name = token.trim();
+      if (!isProtocolHeader(name)) names.add(name);
+    }
   }
   for (const name of ['keep-alive', 'close', 'content-length', 'content-type', '']) names.delete(name);
   return names.size === 0 ? null : names;

@@ -134,7 +134,7 @@ export class RequestHeaders {
           lines.push(name, value);
           break;
         case Action.connection:
-          named = namedByConnection(value, named);
+          named = namedByConnection(value, named, this.#options.names);
           break;
         case Action.cookie: {
           const rest = withoutCookies(value, this.#ownCookies);
@@ -274,15 +274,20 @@ function forwardedOf({ rawHeaders }: IncomingMessage): IncomingForwarded | null 
   return incoming;
 }
 
+/** Headers that stay although `Connection` names them: the message needs them, or the gateway decides on them. */
+const endToEnd: ReadonlySet<string> = new Set(['content-length', 'content-type', 'authorization', 'cookie']);
+
 /** Names that `Connection` makes hop-by-hop, lower-case; null where it names none. */
-function namedByConnection(value: string, before: Set<string> | null): Set<string> | null {
+function namedByConnection(
+  value: string,
+  before: Set<string> | null,
+  { isProtocolHeader }: ProductNames,
+): Set<string> | null {
   if (value === 'keep-alive' || value === 'Keep-Alive' || value === 'close') return before;
   const names = before ?? new Set<string>();
   for (const token of value.toLowerCase().split(',')) {
     const name = token.trim();
-    // What a message cannot do without is not hop-by-hop, whatever a client says.
-    if (name !== '' && name !== 'content-length' && name !== 'content-type' && name !== 'authorization')
-      names.add(name);
+    if (name !== '' && !endToEnd.has(name) && !isProtocolHeader(name)) names.add(name);
   }
   return names;
 }

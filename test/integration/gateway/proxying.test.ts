@@ -5,6 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { RE2JS } from 're2js';
 import { afterEach, describe, expect, test } from 'vitest';
+import { headerValues } from '../../../src/model/rawHeaders.ts';
 import { startFloodingServer } from '../../support/floodingServer.ts';
 import {
   closeAll,
@@ -152,6 +153,32 @@ describe('headers', () => {
     expect(answer.headers.location).toBe('http://else/');
     expect(answer.headers['x-hop']).toBeUndefined();
     expect(answer.headers['proxy-connection']).toBeUndefined();
+  });
+
+  test.each(['X-Engine-', 'X-Trino-'])('%s headers and cookies stay although Connection names them', async (prefix) => {
+    const engine = await startServer((request, response) => {
+      response.writeHead(200, [
+        ...[
+          'Connection',
+          `${prefix}set-session, set-cookie, x-hop`,
+          `${prefix}Set-Session`,
+          'a=1',
+          'Set-Cookie',
+          'a=1',
+        ],
+        ...['X-Hop', '1', 'X-Got', `${headerValues(request.rawHeaders, 'cookie')}`],
+        ...['X-Got', `${headerValues(request.rawHeaders, `${prefix}user`.toLowerCase())}`],
+      ]);
+      response.end('ok');
+    });
+    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)] });
+    const { headers } = await send(gateway.url, '/v1/info', {
+      headers: ['Connection', `${prefix}USER, Cookie`, `${prefix}User`, 'eve', 'Cookie', 'z=1'],
+    });
+    expect(headers['x-got']).toBe('z=1, eve');
+    expect(headers[`${prefix}set-session`.toLowerCase()]).toBe('a=1');
+    expect(headers['set-cookie']).toEqual(['a=1']);
+    expect(headers['x-hop']).toBeUndefined();
   });
 
   const trusted: Partial<TestGatewayOptions> = { dataPlane: { trustPeer: () => true } };
