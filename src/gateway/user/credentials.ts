@@ -16,7 +16,10 @@ export function credentialsOf(authorization: string, scheme: string): string | n
   return credentials === '' ? null : credentials;
 }
 
-/** User of Basic credentials (RFC 7617): base64 of UTF-8 text, the user is before the first colon. Null when malformed. */
+/**
+ * User of Basic credentials: base64 of UTF-8 text, the user is before the first colon. Without one, which RFC 7617 does not
+ * allow, the whole text is the user, as for an engine. Null when malformed.
+ */
 export function basicUser(credentials: string): string | null {
   if (!/^[A-Za-z0-9+/]+={0,2}$/.test(credentials) || credentials.length % 4 === 1) return null;
   let text: string;
@@ -26,5 +29,5 @@ export function basicUser(credentials: string): string | null {
     return null;
   }
   const colon = text.indexOf(':');
-  return colon < 0 ? null : userName(text.slice(0, colon));
+  return userName(colon < 0 ? text : text.slice(0, colon));
 }

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Clock } from '../../model/clock.ts';
 import type { ProductNames } from '../../model/names.ts';
-import { headerValues, type RawHeaders } from '../../model/rawHeaders.ts';
+import { firstHeader, headerValues, type RawHeaders } from '../../model/rawHeaders.ts';
 import { noUser, type RequestUser } from '../../model/requestUser.ts';
 import { cookieValue } from '../headers/cookies.ts';
 import { EngineCookieNames } from '../pages/engineCookieName.ts';
@@ -65,6 +65,7 @@ export class UserExtractor {
   readonly #trusted: ReadonlySet<UserSource>;
   readonly #names: ProductNames;
   readonly #userKey: string;
+  readonly #originalUserKey: string;
   readonly #cookieNames: EngineCookieNames;
   readonly #exchange: TokenExchange | null;
   readonly #issuers: RequestIssuers;
@@ -75,6 +76,7 @@ export class UserExtractor {
     this.#trusted = new Set(settings.trustedUserSources);
     this.#names = names;
     this.#userKey = names.headerKey('User');
+    this.#originalUserKey = names.headerKey('Original-User');
     this.#cookieNames = new EngineCookieNames(names.engineCookiePrefix);
     const metrics = new UserMetrics(registry);
     const { oauthTokenInfoUrl } = settings;
@@ -114,16 +116,31 @@ export class UserExtractor {
       if (this.#trusted.has('bearer')) {
         const token = credentialsOf(authorization, 'bearer');
         const step = token === null ? null : this.#bearer(token);
-        if (step instanceof Promise) return step.then((user) => user ?? this.#cookie(headers));
+        if (step instanceof Promise) return step.then((user) => user ?? this.#withoutLogin(headers, authorization));
         if (step !== null) return step;
       }
     }
-    return this.#cookie(headers);
+    return this.#withoutLogin(headers, authorization);
   }
 
   /** Ends the connections of exchanges. */
   async close(): Promise<void> {
     await this.#exchange?.close();
+  }
+
+  /**
+   * The user of a request of which neither the user header nor `Authorization` names one. An engine without authentication takes
+   * the original user then, but only if there are no Basic credentials.
+   */
+  #withoutLogin(headers: RawHeaders, authorization: string | undefined): RequestUser | Promise<RequestUser> {
+    if (
+      this.#trusted.has('header') &&
+      (authorization === undefined || credentialsOf(authorization, 'basic') === null)
+    ) {
+      const user = userName(firstHeader(headers, this.#originalUserKey));
+      if (user !== null) return new EvidentUser(user, byHeader);
+    }
+    return this.#cookie(headers);
   }
 
   #bearer(token: string): Step {
