@@ -45,7 +45,12 @@ const history = createHistoryWriter({
   registry,
   clock,
 });
-const runningQueries = new RunningQueries({ repository: store.runningQueries, clock, logger });
+const runningQueries = new RunningQueries({
+  repository: store.runningQueries,
+  outcomes: store.outcomes,
+  clock,
+  logger,
+});
 runningQueries.start();
 const writer = createOutcomeWriter({
   ...{ repository: store.outcomes, settings: () => defaultHistorySettings, spillDirectory, logger, registry, clock },

@@ -15,10 +15,10 @@ export interface DrainRoutes {
 }
 
 /**
- * After a cluster was switched off, every replica has stopped giving it queries, and the others know of those that it gave last:
- * replicas exchange queries that are five seconds old every five seconds.
+ * After a cluster was switched off for this long, every replica has stopped giving it queries, and the others know of the last ones:
+ * replicas share queries that are two seconds old every second.
  */
-const SETTLED_AFTER_MS = 10_000;
+const SETTLED_AFTER_MS = 5_000;
 
 /** Queries that clients follow on a cluster, on all replicas; `complete` is false while the database is unavailable. */
 export type ClusterQueriesLookup = (

@@ -2,6 +2,7 @@ import type { Knex } from 'knex';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import type { SqlDialect } from './dialect.ts';
+import { cutToWidth } from './historyText.ts';
 import { deleteSumsBefore, noteChanges, noteDeletion } from './hourlySums.ts';
 import { fenceHolds } from './leaderRepository.ts';
 import {
@@ -16,6 +17,7 @@ import {
   certainty,
   type QueryOutcomeRecord,
   type QueryOutcomeRepository,
+  type QueryState,
   RUNNING,
   type UnendedQuery,
 } from './queryOutcome.ts';
@@ -28,6 +30,11 @@ const STATEMENT_CHARACTERS = 250_000;
 const ROW_CHARACTERS = 500;
 /** Rows that one statement ends. */
 const ENDED_AT_ONCE = 1000;
+
+/** Ids of one statement. */
+const READ_BATCH = 1000;
+/** Width of the id in characters. */
+const ID_WIDTH = 256;
 
 const names = outcomeColumns.map(({ name }) => name).join(', ');
 
@@ -188,6 +195,21 @@ export class KnexQueryOutcomeRepository implements QueryOutcomeRepository {
       for (const row of others) unended.set(String(row.query_id), unendedOf(outcomeOfRow(row)));
       return unended;
     });
+  }
+
+  async ends(queryIds: readonly string[]): Promise<ReadonlyMap<string, QueryState>> {
+    const ends = new Map<string, QueryState>();
+    for (let start = 0; start < queryIds.length; start += READ_BATCH) {
+      const some = new Map(queryIds.slice(start, start + READ_BATCH).map((id) => [cutToWidth(id, ID_WIDTH), id]));
+      const rows: { readonly query_id: string; readonly state: QueryState }[] = await this.database.run((knex) =>
+        knex(TABLE)
+          .whereIn('query_id', [...some.keys()])
+          .whereNot('state', RUNNING)
+          .select('query_id', 'state'),
+      );
+      for (const { query_id, state } of rows) ends.set(some.get(query_id) ?? query_id, state);
+    }
+    return ends;
   }
 
   async deleteBefore(before: number, fence: Fence | null = null): Promise<number> {

@@ -4,6 +4,9 @@ import type { Fence } from './store.ts';
 export const queryStates = ['FINISHED', 'FAILED', 'CANCELLED', 'ABANDONED', 'REFUSED', 'DENIED', 'LOST'] as const;
 export type QueryState = (typeof queryStates)[number];
 
+/** States that a replica concludes from silence: the query may still run. */
+export const guessedStates: readonly QueryState[] = ['ABANDONED', 'LOST'];
+
 /** Of a row whose query is not over, as far as its replica knows. */
 export const RUNNING = 'RUNNING';
 
@@ -81,6 +84,8 @@ export interface QueryOutcomeRepository {
    * without a row. @param queryIds 2,000 at most
    */
   unended(queryIds: readonly string[]): Promise<ReadonlyMap<string, UnendedQuery>>;
+  /** Returns the states of the queries that are over, by id. */
+  ends(queryIds: readonly string[]): Promise<ReadonlyMap<string, QueryState>>;
   /**
    * Ends queries that no replica follows any more, as ABANDONED: those of replicas that ended without saying so.
    * @param before only queries submitted before, milliseconds since 1970

@@ -1,6 +1,8 @@
+import type { Knex } from 'knex';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { cutToWidth } from './historyText.ts';
+import { guessedStates, RUNNING } from './queryOutcome.ts';
 import type {
   Fence,
   ListedRunningQuery,
@@ -60,10 +62,11 @@ export class KnexRunningQueryRepository implements RunningQueryRepository {
 
   ofCluster(cluster: string, seenSince: number): Promise<readonly RunningQueryRow[]> {
     return this.database.run(async (knex) => {
-      const rows = (await knex('eg_running_queries')
-        .where('cluster', cutToWidth(cluster, WIDTH))
-        .where('last_seen', '>=', seenSince)
-        .orderBy(['started', 'query_id'])) as Row[];
+      const rows = (await knex('eg_running_queries as r')
+        .where('r.cluster', cutToWidth(cluster, WIDTH))
+        .where('r.last_seen', '>=', seenSince)
+        .whereNotExists(outcomeOfEnd(knex))
+        .orderBy(['r.started', 'r.query_id'])) as Row[];
       return rows.map((row) => ({
         queryId: row.query_id,
         cluster: row.cluster,
@@ -78,7 +81,8 @@ export class KnexRunningQueryRepository implements RunningQueryRepository {
     return this.database.run(async (knex) => {
       const query = knex('eg_running_queries as r')
         .leftJoin('query_history as h', 'h.query_id', 'r.query_id')
-        .where('r.last_seen', '>=', seenSince);
+        .where('r.last_seen', '>=', seenSince)
+        .whereNotExists(outcomeOfEnd(knex));
       if (cluster !== undefined) query.where('r.cluster', cutToWidth(cluster, WIDTH));
       if (routingGroup !== undefined) query.where('h.routing_group', cutToWidth(routingGroup, WIDTH));
       if (user !== undefined) query.where('h.user_name', cutToWidth(user, WIDTH));
@@ -116,6 +120,14 @@ export class KnexRunningQueryRepository implements RunningQueryRepository {
   deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
     return deleteInBatches(this.database, 'eg_running_queries', 'last_seen', before, fence);
   }
+}
+
+/** The outcome of a row `r` whose query is over: a replica may write the row after another one saw the end. */
+function outcomeOfEnd(knex: Knex): Knex.QueryBuilder {
+  return knex('eg_query_outcomes as o')
+    .whereRaw('o.query_id = r.query_id')
+    .whereNotIn('o.state', [RUNNING, ...guessedStates])
+    .select(knex.raw('1'));
 }
 
 function* batches<T>(all: readonly T[]): Iterable<T[]> {

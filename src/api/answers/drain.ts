@@ -14,7 +14,7 @@ export const Drain = Type.Object({
     description: 'Not active and settled, no query left, and all replicas could be asked: the cluster may be deleted.',
   }),
   settled: Type.Boolean({
-    description: 'It has taken no new queries for 10 seconds: no replica can have begun one that others do not know.',
+    description: 'It has taken no new queries for 5 seconds: no replica can have begun one that others do not know.',
   }),
   complete: Type.Boolean({
     description: "False while the database is unavailable: then only this replica's own queries are counted.",

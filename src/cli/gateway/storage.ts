@@ -61,7 +61,12 @@ export async function openStorage(context: GatewayContext): Promise<Storage> {
     logger,
   });
   onClose(() => auditWriter.close(FLUSH_TIMEOUT_MS));
-  const runningQueries = new RunningQueries({ repository: store.runningQueries, clock, logger });
+  const runningQueries = new RunningQueries({
+    repository: store.runningQueries,
+    outcomes: store.outcomes,
+    clock,
+    logger,
+  });
   onClose(() => runningQueries.stop());
   runningQueries.start();
   const queryOutcomes = new QueryOutcomes({

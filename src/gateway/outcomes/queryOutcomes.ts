@@ -50,7 +50,7 @@ export interface QueryOutcomesDependencies {
   /** What the replicas share of queries that clients follow. */
   readonly running: Pick<RunningQueryRepository, 'lastSeen'>;
   /** What is stored of queries. */
-  readonly stored: Pick<QueryOutcomeRepository, 'unended'>;
+  readonly stored: Pick<QueryOutcomeRepository, 'unended' | 'ends'>;
   readonly counts: OutcomeCounts;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -242,7 +242,7 @@ export class QueryOutcomes {
   }
 
   async #sweep(): Promise<void> {
-    const { clock, running } = this.#dependencies;
+    const { clock, running, stored } = this.#dependencies;
     const now = clock.now();
     const silent: string[] = [];
     let rows = 0;
@@ -256,12 +256,15 @@ export class QueryOutcomes {
     }
     await this.#endMissed(now);
     if (silent.length === 0) return;
+    const ends = await stored.ends(silent);
     const elsewhere = await running.lastSeen(silent);
     for (const queryId of silent) {
       const query = this.#open.get(queryId);
       if (query === undefined || query.lastSeen >= now - ABANDONED_AFTER_MS) continue;
+      // Another replica saw its end and counted it.
+      if (ends.has(queryId)) this.#open.delete(queryId);
       // Another replica follows it, and says how it ends.
-      if (
+      else if (
         (elsewhere.get(queryId) ?? 0) >= now - ABANDONED_AFTER_MS - LATE_RENEWAL_MS &&
         !isOwn(query, elsewhere.get(queryId))
       ) {

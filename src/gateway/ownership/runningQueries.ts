@@ -1,10 +1,13 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
+import { guessedStates, type QueryOutcomeRepository } from '../../store/queryOutcome.ts';
 import type { RunningQueryRepository, RunningQueryRow } from '../../store/store.ts';
 
-/** What the running queries are shared and kept with. */
+/** Dependencies of RunningQueries. */
 export interface RunningQueryDependencies {
   readonly repository: Omit<RunningQueryRepository, 'list'>;
+  /** Ends of queries that any replica saw. */
+  readonly outcomes: Pick<QueryOutcomeRepository, 'ends'>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -22,8 +25,13 @@ export interface ClusterQueries {
  * default); the gateway is not notified of it.
  */
 const ABANDONED_AFTER_MS = 300_000;
-/** Time between two writes; a query that is over by then never costs one. */
-const WRITE_INTERVAL_MS = 5_000;
+const WRITE_INTERVAL_MS = 1_000;
+/** Age at which a query gets a row. A shorter query costs no statement. */
+const WRITE_AFTER_MS = 2_000;
+/** A query without a request here for this long may have ended at another replica. */
+const CHECK_AFTER_MS = 2_000;
+/** Queries that one check takes at most; the others come with the next one. */
+const MAX_CHECKED = 10_000;
 /** Rows that one write takes at most; the others come with the next one. */
 const MAX_ROWS = 2_000;
 /** How old the time of the last request in the database may be. */
@@ -42,6 +50,8 @@ interface Running {
   lastSeen: number;
   /** `lastSeen` as the database has it; null: it has no row of ours. */
   stored: number | null;
+  /** Time from which on the outcome is checked. */
+  checkAt: number;
 }
 
 /**
@@ -88,7 +98,9 @@ export class RunningQueries {
     const now = this.#dependencies.clock.now();
     const query = this.#running.get(queryId);
     if (query !== undefined) {
-      if (this.#isSame(query.cluster, cluster)) query.lastSeen = now;
+      if (!this.#isSame(query.cluster, cluster)) return;
+      query.lastSeen = now;
+      query.checkAt = now + CHECK_AFTER_MS;
       return;
     }
     if (this.#running.size >= MAX_QUERIES) this.#forgetOldest();
@@ -98,6 +110,7 @@ export class RunningQueries {
       started: isNew ? now : (startOf(queryId) ?? now),
       lastSeen: now,
       stored: null,
+      checkAt: now + CHECK_AFTER_MS,
     });
   }
 
@@ -106,7 +119,7 @@ export class RunningQueries {
     const query = this.#running.get(queryId);
     if (query !== undefined && !this.#isSame(query.cluster, cluster)) return;
     this.#running.delete(queryId);
-    // One that this replica saw from begin to end within an interval was never written; others may have been written by another.
+    // A query that was seen here and was too young for a row has none. Any other one may have a row of another replica.
     if (query === undefined || query.stored !== null || this.#isOld(query)) this.#ended.add(queryId);
   }
 
@@ -115,16 +128,18 @@ export class RunningQueries {
     const { repository, clock } = this.#dependencies;
     const since = clock.now() - ABANDONED_AFTER_MS;
     const rows = new Map<string, RunningQueryRow>();
+    let over: ReadonlySet<string> = new Set();
     let complete = true;
     try {
       for (const row of await repository.ofCluster(cluster, since)) {
         if (!this.#ended.has(row.queryId)) rows.set(row.queryId, row);
       }
+      over = await this.#endsOf([...this.#running].filter(([, query]) => query.cluster === cluster).map(([id]) => id));
     } catch {
       complete = false;
     }
     for (const [queryId, { cluster: on, started, lastSeen }] of this.#running) {
-      if (on !== cluster || lastSeen < since) continue;
+      if (on !== cluster || lastSeen < since || over.has(queryId)) continue;
       const other = rows.get(queryId);
       rows.set(queryId, { queryId, cluster, started, lastSeen: Math.max(lastSeen, other?.lastSeen ?? 0) });
     }
@@ -145,7 +160,13 @@ export class RunningQueries {
   }
 
   #isOld({ started }: Running): boolean {
-    return this.#dependencies.clock.now() - started >= WRITE_INTERVAL_MS;
+    return this.#dependencies.clock.now() - started >= WRITE_AFTER_MS;
+  }
+
+  /** Returns the queries whose end any replica saw. */
+  async #endsOf(queryIds: readonly string[]): Promise<ReadonlySet<string>> {
+    const ends = await this.#dependencies.outcomes.ends(queryIds);
+    return new Set([...ends].filter(([, state]) => !guessedStates.includes(state)).map(([queryId]) => queryId));
   }
 
   /** @param all also those that began just now */
@@ -159,21 +180,31 @@ export class RunningQueries {
   async #writeNow(all: boolean): Promise<void> {
     const { repository, clock, logger } = this.#dependencies;
     const now = clock.now();
-    const rows: RunningQueryRow[] = [];
+    const due = new Map<string, RunningQueryRow>();
+    const checked: string[] = [];
     for (const [queryId, running] of this.#running) {
       const { cluster, started, lastSeen, stored } = running;
+      const isUnwritten = stored === null ? all || this.#isOld(running) : lastSeen - stored >= RENEW_AFTER_MS;
       if (lastSeen < now - ABANDONED_AFTER_MS) {
         // Its row stays: clients may ask other replicas, and who reads it looks at its time.
         this.#running.delete(queryId);
-      } else if (rows.length >= MAX_ROWS && !all) break;
-      else if (stored === null ? all || this.#isOld(running) : lastSeen - stored >= RENEW_AFTER_MS) {
-        rows.push({ queryId, cluster, started, lastSeen });
+      } else if (isUnwritten && (all || due.size < MAX_ROWS)) due.set(queryId, { queryId, cluster, started, lastSeen });
+      else if (running.checkAt <= now && checked.length < MAX_CHECKED) {
+        checked.push(queryId);
+        running.checkAt = now + (now - lastSeen) / 4;
       }
     }
-    const noteEnd = this.#ended;
-    if (rows.length === 0 && noteEnd.size === 0) return;
-    this.#ended = new Set();
+    if (due.size + checked.length + this.#ended.size === 0) return;
+    let noteEnd: ReadonlySet<string> = new Set();
     try {
+      for (const queryId of await this.#endsOf([...due.keys(), ...checked])) {
+        if ((this.#running.get(queryId)?.stored ?? null) !== null) this.#ended.add(queryId);
+        this.#running.delete(queryId);
+        due.delete(queryId);
+      }
+      noteEnd = this.#ended;
+      this.#ended = new Set();
+      const rows = [...due.values()];
       if (rows.length > 0) await repository.put(rows);
       for (const { queryId, lastSeen } of rows) {
         const running = this.#running.get(queryId);

@@ -205,6 +205,8 @@ for (const database of databases) {
       expect(unended.get('open running')).toMatchObject({ user: 'alice', rule: 'team', cluster: 'a' });
       expect(unended.get('open history')).toMatchObject({ routingGroup: 'adhoc', cluster: 'a', rule: null });
       expect(await store.outcomes.unended([])).toEqual(new Map());
+      expect(await store.outcomes.ends(ids)).toEqual(new Map([['open ended', 'FINISHED']]));
+      expect(await store.outcomes.ends([])).toEqual(new Map());
       for (const table of ['query_history', 'eg_query_decisions'])
         await store.database.knex(table).whereIn('query_id', ids).delete();
     });

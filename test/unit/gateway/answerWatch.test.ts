@@ -39,6 +39,7 @@ test.each<[string, { method?: string; status?: number; encoding?: string; chunks
       lastSeen: async () => new Map(),
       deleteBefore: async () => 0,
     },
+    outcomes: { ends: async () => new Map() },
     clock: { now: () => Date.UTC(2026, 10, 21, 1, 58, 0), monotonic: () => 0 },
     logger: pino({ level: 'silent' }),
   });

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { FinalPage } from '../../../src/gateway/outcomes/finalPage.ts';
 import { OutcomeMetrics } from '../../../src/gateway/outcomes/outcomeMetrics.ts';
 import { QueryOutcomes } from '../../../src/gateway/outcomes/queryOutcomes.ts';
-import type { QueryOutcomeRecord, UnendedQuery } from '../../../src/store/queryOutcome.ts';
+import type { QueryOutcomeRecord, QueryState, UnendedQuery } from '../../../src/store/queryOutcome.ts';
 
 const id = '20261121_015745_00007_kvhrm';
 const start = Date.UTC(2026, 10, 21, 1, 57, 45);
@@ -26,6 +26,7 @@ const failed = (name: string): FinalPage => ({ ...page, error: { name, type: 'US
 function replica(
   seenElsewhere: ReadonlyMap<string, number> = new Map(),
   unended: ReadonlyMap<string, UnendedQuery> = new Map(),
+  ends: ReadonlyMap<string, QueryState> = new Map(),
 ) {
   let now = start;
   const rows: QueryOutcomeRecord[] = [];
@@ -33,7 +34,7 @@ function replica(
   const outcomes = new QueryOutcomes({
     writer: { add: (record) => void rows.push(record) },
     running: { lastSeen: async () => seenElsewhere },
-    stored: { unended: async () => unended },
+    stored: { unended: async () => unended, ends: async () => ends },
     counts: new OutcomeMetrics(registry),
     clock: { now: () => now, monotonic: () => now },
     logger: pino({ level: 'silent' }),
@@ -113,6 +114,16 @@ test('one that goes on for seconds has a row, and one that nobody asks for is ab
   after(2 * MINUTE);
   await outcomes.sweep();
   expect(rows.slice(1)).toMatchObject([{ state: 'ABANDONED', pages: 1, elapsedMillis: null }]);
+});
+
+test('one that ended at another replica is neither written nor counted again', async () => {
+  const { outcomes, rows, registry, after } = replica(new Map(), new Map(), new Map([[id, 'FINISHED']]));
+  outcomes.begin(id, facts);
+  after(6 * MINUTE);
+  await outcomes.sweep();
+  await outcomes.sweep();
+  expect(rows).toEqual([]);
+  expect(await registry.metrics()).not.toContain('state="ABANDONED"');
 });
 
 test('one that another replica follows is left to that', async () => {

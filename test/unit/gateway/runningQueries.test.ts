@@ -13,6 +13,7 @@ function runningQueries(): RunningQueries {
       lastSeen: async () => new Map(),
       deleteBefore: async () => 0,
     },
+    outcomes: { ends: async () => new Map() },
     clock: { now: () => Date.UTC(2026, 10, 21, 1, 58, 0), monotonic: () => 0 },
     logger: pino({ level: 'silent' }),
   });

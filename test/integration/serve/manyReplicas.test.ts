@@ -1,0 +1,109 @@
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { stringify } from 'yaml';
+import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import type { Drain } from '../../../src/api/answers/drain.ts';
+import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
+import { postgresql, type TestDatabase } from '../../support/databases.ts';
+import { until } from '../../support/gateway.ts';
+import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { cancel, follow, pathOf, type QueryResults, submit } from '../../support/statementClient.ts';
+
+/** Queries of each kind: those that end within a moment, and those that go on until they have rows of their own. */
+const QUERIES = 300;
+
+describe.skipIf(!postgresql.available())('four replicas, each request of a query at another one', () => {
+  let folder: string;
+  let database: TestDatabase;
+  let store: KnexStore;
+  let engine: SimulatedEngine;
+  let replicas: readonly GatewayProcess[] = [];
+  let requests = 0;
+
+  const next = (): string => replicas[requests++ % replicas.length]?.url ?? '';
+  const declare = async (active: boolean) => {
+    const resources = ['a', 'b'].map((name) =>
+      stringify({
+        apiVersion: 'enginegateway.dev/v1',
+        kind: 'EngineCluster',
+        metadata: { name },
+        spec: { proxyTo: engine.url, routingGroup: name, ...(name === 'a' ? { active } : {}) },
+      }),
+    );
+    await writeFile(join(folder, 'next'), resources.join('---\n'));
+    await rename(join(folder, 'next'), join(folder, 'clusters.yaml'));
+  };
+  const begin = () => submit(next(), 'SELECT 1', { headers: { 'X-Engine-Routing-Group': 'a' } });
+  const finish = async (page: QueryResults) => {
+    let { nextUri } = page;
+    while (nextUri !== undefined) ({ nextUri } = await follow(next() + pathOf(nextUri)));
+  };
+  const beginAll = async (): Promise<QueryResults[]> => {
+    const pages: QueryResults[] = [];
+    while (pages.length < QUERIES) pages.push(...(await Promise.all(Array.from({ length: 20 }, begin))));
+    return pages;
+  };
+  const rows = async (): Promise<string[]> =>
+    (await store.database.knex('eg_running_queries').select('query_id')).map(({ query_id }) => query_id);
+  const drains = () =>
+    Promise.all(replicas.map(async ({ url }) => (await (await fetch(`${url}/api/clusters/a/drain`)).json()) as Drain));
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'replicas-'));
+    database = await postgresql.start();
+    const dataStore = await database.create();
+    engine = await startSimulatedEngine({ name: 'engine' });
+    await declare(true);
+    replicas = await Promise.all(
+      [0, 1, 2, 3].map((number) =>
+        startGateway({
+          resources: { source: 'directory', directory: folder },
+          dataStore,
+          queryHistory: { spillDirectory: join(folder, `spill-${number}`) },
+        }),
+      ),
+    );
+    for (const { url } of replicas) {
+      await until(async () => (await fetch(`${url}/readyz`)).status === 200, 'readiness');
+    }
+    store = await openStore({ ...dataStore, runMigrations: false, logger: pino({ level: 'silent' }) });
+  });
+  afterAll(async () => {
+    await Promise.all(replicas.map((replica) => replica.stop('SIGKILL')));
+    await store?.close();
+    await engine?.close();
+    await database?.dispose();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  test('a query that ended is not running anywhere, and a drain settles within five seconds', async () => {
+    const long = await beginAll();
+    const ids = new Set(long.map(({ id }) => id));
+    await until(async () => (await rows()).filter((id) => ids.has(id)).length === QUERIES, 'rows of all long queries');
+    await Promise.all((await beginAll()).map(finish));
+    await declare(false);
+    // Only those that run are left, at all replicas, before any of them ends.
+    await until(async () => {
+      const all = await drains();
+      return all.every(({ settled, runningQueries }) => settled && runningQueries === QUERIES);
+    }, 'the long queries at all replicas');
+    await Promise.all(long.slice(1).map(finish));
+    expect(await cancel(next() + pathOf(long[0]?.nextUri ?? ''))).toBe(204);
+    const ended = performance.now();
+    await until(async () => (await drains()).every(({ drained }) => drained), 'all replicas to be drained');
+    expect(performance.now() - ended).toBeLessThan(5_000);
+    await until(async () => (await rows()).length === 0, 'no row to be left');
+    expect(performance.now() - ended).toBeLessThan(5_000);
+
+    // Rows that each replica writes show that it has written all that it had before.
+    const marks = await Promise.all(
+      replicas.map(({ url }) => submit(url, 'SELECT 2', { headers: { 'X-Engine-Routing-Group': 'b' } })),
+    );
+    await until(async () => (await rows()).length === marks.length, 'rows of the last queries');
+    expect((await rows()).sort()).toEqual(marks.map(({ id }) => id).sort());
+    expect(await drains()).toMatchObject(replicas.map(() => ({ drained: true, runningQueries: 0 })));
+  }, 120_000);
+});
