@@ -1,4 +1,5 @@
 import type { InventoryCluster } from '../operator/registry/clusterInventory.ts';
+import { takesNewQueries } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { ClusterState } from './answers/clusters.ts';
 
@@ -7,7 +8,8 @@ export function clusterState(
   { name, origin, routable, resource }: InventoryCluster,
   table: RoutingTableHolder,
 ): ClusterState {
-  const health = routable === null ? undefined : table.current.clusters.get(name)?.health;
+  const entry = routable === null ? undefined : table.current.clusters.get(name);
+  const health = entry?.health;
   const { specActive = null, override = null } = resource ?? {};
   return {
     name,
@@ -16,6 +18,7 @@ export function clusterState(
     externalUrl: routable?.externalUrl ?? null,
     routingGroup: routable?.routingGroup ?? null,
     active: routable?.active ?? false,
+    takesNewQueries: entry !== undefined && takesNewQueries(entry),
     specActive,
     override: override === null ? null : { active: override.active, by: override.by, at: override.at },
     differs: override !== null && override.active !== specActive,

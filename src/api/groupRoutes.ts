@@ -6,6 +6,7 @@ import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
 import type { InventoryGroup, LimitRegistry } from '../operator/registry/limitRegistry.ts';
 import { newQueriesWithout } from '../routing/newQueries.ts';
+import { takesNewQueries } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { GroupDetails, GroupState } from './answers/limits.ts';
 import { countsOf, declaredState } from './limitAnswers.ts';
@@ -163,6 +164,7 @@ function groupState({ name, clusters, declared, count }: InventoryGroup): GroupS
       name: cluster.name,
       active: cluster.active,
       status: cluster.health.status,
+      takesNewQueries: takesNewQueries(cluster),
       maxRunningQueries: cluster.maxRunningQueries ?? null,
     })),
     spec: declared?.spec ?? null,

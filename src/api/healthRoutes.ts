@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import type { ProductNames } from '../model/names.ts';
-import type { RoutingTable } from '../routing/routingTable.ts';
+import { type RoutingTable, takesNewQueries } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { ComponentState, Readiness } from './processReadiness.ts';
 import { textAnswer } from './schemas.ts';
@@ -65,7 +65,7 @@ function line({ name, ok, message }: ComponentState): string {
 /** How many active clusters are healthy, and why the others are not. */
 function clusterState(table: RoutingTable): ComponentState {
   const active = [...table.clusters.values()].filter((cluster) => cluster.active);
-  const away = active.filter((cluster) => cluster.health.status !== 'HEALTHY');
+  const away = active.filter((cluster) => !takesNewQueries(cluster));
   const reasons = away.map(({ name, health }) => `; ${name} is ${health.status} (${health.reason})`);
   return {
     name: 'clusters',

@@ -173,7 +173,7 @@ export function registerMetrics({ metrics, table, version }: MetricsRoutes): voi
   });
   new Gauge({
     name: 'engine_gateway_cluster_active',
-    help: '1 when the cluster takes new queries, 0 when it is deactivated.',
+    help: '1 when the cluster is active, 0 when it is deactivated.',
     labelNames: ['cluster', 'routing_group'],
     registers: [metrics],
     collect() {

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { GatewayError } from '../model/errors.ts';
-import type { ClusterEntry, RoutingTable } from '../routing/routingTable.ts';
+import { type ClusterEntry, type RoutingTable, takesNewQueries } from '../routing/routingTable.ts';
 import { Scaling } from './answers/scaling.ts';
 import type { ClusterQueriesLookup } from './drainRoutes.ts';
 import { answer, errorAnswers } from './schemas.ts';
@@ -66,7 +66,7 @@ async function scalingOf(
   }
   const queued = waiting.count;
   const active = members.filter((member) => member.active);
-  const healthy = active.filter(({ health }) => health.status === 'HEALTHY');
+  const healthy = members.filter(takesNewQueries);
   const maxRunning = table.current.admission.groups.get(group)?.maxRunning ?? null;
   return {
     group,

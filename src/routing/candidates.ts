@@ -1,6 +1,6 @@
 import { type StrategyName, strategies } from '../model/strategies.ts';
 import { reasonOf } from './choiceSteps.ts';
-import type { ClusterEntry, RoutingTable } from './routingTable.ts';
+import { type ClusterEntry, type RoutingTable, takesNewQueries } from './routingTable.ts';
 import type { DecisionCandidate, StoredCandidate } from './storedDecision.ts';
 import type { Takers } from './takers.ts';
 
@@ -110,9 +110,8 @@ function storedCandidates(
   ]);
   return [...all].slice(0, MOST_CANDIDATES).map((entry): StoredCandidate => {
     const { name, routingGroup, health } = entry;
-    const isHealthy = entry.active && health.status === 'HEALTHY';
     const taken = takers.has(entry);
-    const reason = taken && isHealthy ? null : reasonOf(entry, excluded).slice(0, LONGEST_REASON);
+    const reason = taken && takesNewQueries(entry) ? null : reasonOf(entry, excluded).slice(0, LONGEST_REASON);
     return {
       cluster: name,
       ...(routingGroup === group ? {} : { routingGroup }),

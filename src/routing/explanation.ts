@@ -4,7 +4,7 @@ import type { GroupDecision } from './groupDecision.ts';
 import type { Refusal } from './refusal.ts';
 import type { RoutedDecision, RouterChain } from './routers/routerChain.ts';
 import type { RouterName } from './routers/routerNames.ts';
-import type { ClusterEntry, RoutingTable } from './routingTable.ts';
+import { type ClusterEntry, type RoutingTable, takesNewQueries } from './routingTable.ts';
 import { alwaysRoom, findTakers, type HasRoom, type TakerRole } from './takers.ts';
 
 /** A cluster that was considered. */
@@ -136,7 +136,7 @@ export function explainRouting(
  * @param isFull whether it is one that the decision allows, and has no room
  */
 function reasonFor(entry: ClusterEntry, taken: boolean, pinned: string | null, isFull: boolean): string {
-  const isHealthy = entry.active && entry.health.status === 'HEALTHY';
+  const isHealthy = takesNewQueries(entry);
   if (taken && isHealthy) return isFull ? `active and healthy, ${fullText(entry)}` : 'active and healthy';
   if (taken) return `best effort: ${reasonOf(entry, null)}`;
   if (!isHealthy) return reasonOf(entry, null);

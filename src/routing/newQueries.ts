@@ -36,7 +36,7 @@ export function newQueriesWithout(table: RoutingTable, group: string, defaultGro
   return { outcome: 'refused' };
 }
 
-/** Clusters of a routing group that take new queries now, by name: active and HEALTHY. */
+/** Clusters of a routing group that take new queries now, by name. */
 export function takersOf(table: RoutingTable, group: string): readonly string[] {
   return routable(table.groups.get(group), null).map(({ name }) => name);
 }

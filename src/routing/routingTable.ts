@@ -92,6 +92,17 @@ export const emptyTable: RoutingTable = {
   admission: noPolicy,
 };
 
+/** True if a cluster takes new queries: it is active and HEALTHY (docs/health.md). Limits are another matter. */
+export function takesNewQueries({
+  active,
+  health,
+}: {
+  readonly active: boolean;
+  readonly health: Pick<HealthVerdict, 'status'>;
+}): boolean {
+  return active && health.status === 'HEALTHY';
+}
+
 /**
  * Whether two names mean the same engine: clusters may be registered with one URL, and what answers there says nothing of
  * which of them was chosen.

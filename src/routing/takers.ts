@@ -1,6 +1,6 @@
 import type { GroupPolicy } from './admissionPolicy.ts';
 import type { GroupDecision } from './groupDecision.ts';
-import type { ClusterEntry, RoutingTable } from './routingTable.ts';
+import { type ClusterEntry, type RoutingTable, takesNewQueries } from './routingTable.ts';
 
 /** Whether a cluster that has a limit (`maxRunningQueries`) may run one more query. */
 export type HasRoom = (cluster: string) => boolean;
@@ -147,10 +147,10 @@ function spillsOver(policy: GroupPolicy | undefined, { onUnavailable }: GroupDec
 }
 
 function isRoutable(cluster: ClusterEntry, excluded: ReadonlyMap<string, string> | null): boolean {
-  return cluster.active && cluster.health.status === 'HEALTHY' && excluded?.has(cluster.name) !== true;
+  return takesNewQueries(cluster) && excluded?.has(cluster.name) !== true;
 }
 
-/** Those of some clusters that take new queries: active and HEALTHY. @param excluded names of clusters that do not count */
+/** Those of some clusters that take new queries. @param excluded names of clusters that do not count */
 export function routable(
   members: readonly ClusterEntry[] | undefined,
   excluded: ReadonlyMap<string, string> | null,

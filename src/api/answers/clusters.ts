@@ -33,7 +33,8 @@ export const ClusterState = Type.Object(
     proxyTo: nullable(Type.String(), 'Null while it is not routed.'),
     externalUrl: nullable(Type.String()),
     routingGroup: nullable(Type.String()),
-    active: Type.Boolean({ description: 'Whether it takes new queries.' }),
+    active: Type.Boolean({ description: 'False: it is switched off.' }),
+    takesNewQueries: Type.Boolean({ description: 'It is active and HEALTHY.' }),
     specActive: nullable(Type.Boolean(), 'What its resource declares; null for a row.'),
     override: nullable(
       Type.Object({
@@ -123,7 +124,7 @@ export const ClusterDetails = Type.Object(
         since: Type.String({ description: 'RFC 3339.' }),
         status: ClusterState.properties.status,
         reason: Type.String({ description: 'Why, when it began.' }),
-        active: Type.Boolean({ description: 'Whether it took new queries.' }),
+        active: Type.Boolean({ description: 'False: it was switched off.' }),
       }),
       { description: 'Its last states, the newest first, since the process started: at most 50.' },
     ),

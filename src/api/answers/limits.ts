@@ -31,6 +31,7 @@ export const GroupState = Type.Object(
         name: Type.String(),
         active: Type.Boolean(),
         status: Type.Union([Type.Literal('PENDING'), Type.Literal('HEALTHY'), Type.Literal('UNHEALTHY')]),
+        takesNewQueries: Type.Boolean({ description: 'It is active and HEALTHY.' }),
         maxRunningQueries: nullable(Type.Integer(), 'Null: no limit.'),
       }),
       { description: 'Clusters that belong to it, by name.' },

@@ -10,7 +10,7 @@ export interface ClusterChange {
   readonly status: ClusterHealth;
   /** Why it has that status, cut after 300 characters. */
   readonly reason: string;
-  /** Whether it takes new queries. */
+  /** False: it is switched off. */
   readonly active: boolean;
 }
 
@@ -46,7 +46,7 @@ export class ClusterChanges {
     return this.#clusters.get(cluster)?.changes ?? [];
   }
 
-  /** For how long a cluster has taken no new queries here, in milliseconds; null where it takes some, or is not registered. */
+  /** For how long a cluster is known here as switched off, in milliseconds; null where it is active, or not registered. */
   offFor(cluster: string): number | null {
     const offSince = this.#clusters.get(cluster)?.offSince ?? null;
     return offSince === null ? null : this.#clock.monotonic() - offSince;

@@ -55,7 +55,8 @@ describe('health and load of clusters, through a gateway as users run it', () =>
     );
     await writeFile(join(folder, 'clusters.yaml'), manifests.join('---\n'));
     const resources = { source: 'directory', directory: folder };
-    const started = await startGateway({ resources, monitor: { taskDelay: '1h' }, ...config });
+    const dataStore = { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` };
+    const started = await startGateway({ resources, dataStore, monitor: { taskDelay: '1h' }, ...config });
     gateway = started;
     await expect
       .poll(async () => (await list(started)).map(({ health }) => health.checkedAt !== null))
@@ -141,6 +142,54 @@ describe('health and load of clusters, through a gateway as users run it', () =>
     bad.setState({ failingStatements: 500 });
     while ((await ask()) !== 500);
     expect(await status()).toBe('HEALTHY');
+  });
+
+  test('routing, explanation, lists, scaling, readiness and problems agree on the clusters that take new queries', async () => {
+    for (const name of ['off', 'on']) await engine(name);
+    await engine('ill', { state: { failing: 500 } });
+    await engine('new', { state: { starting: true } });
+    const { url } = await start({ monitor: { taskDelay: '1h' } });
+    const read = async <T>(path: string) => (await (await fetch(`${url}${path}`)).json()) as T;
+    const switchOff = async (name: string) => {
+      const body = JSON.stringify({ active: false });
+      const headers = { 'Content-Type': 'application/json' };
+      expect((await fetch(`${url}/api/clusters/${name}/active`, { method: 'PUT', headers, body })).status).toBe(200);
+    };
+    type Listed = readonly { readonly name: string; readonly takesNewQueries: boolean }[];
+    const takers = (clusters: Listed) => clusters.filter((one) => one.takesNewQueries).map(({ name }) => name);
+    /** Names, or their number, of the clusters that take new queries, as each place states them. */
+    const stated = async () => {
+      const headers = { 'Content-Type': 'application/json', 'X-Engine-User': 'u' };
+      const body = JSON.stringify({ body: minute });
+      const explained = await fetch(`${url}/api/explain`, { method: 'POST', headers, body });
+      const { clusters } = (await explained.json()) as {
+        readonly clusters: readonly { readonly cluster: string; readonly taken: boolean }[];
+      };
+      const group = await read<{ readonly clusters: Listed }>('/api/groups/adhoc');
+      const page = await read<{ readonly group: { readonly others: readonly string[] } }>('/api/clusters/ill');
+      const scaling = await read<{ readonly clusters: { readonly healthy: number } }>('/api/scaling/adhoc');
+      const ready = await (await fetch(`${url}/readyz?verbose`)).text();
+      const { problems } = await read<{ readonly problems: readonly { readonly kind: string }[] }>(
+        '/api/overview/problems',
+      );
+      return {
+        explained: clusters.filter(({ taken }) => taken).map(({ cluster }) => cluster),
+        listed: takers(await read<Listed>('/api/clusters')),
+        group: takers(group.clusters),
+        page: page.group.others,
+        scaling: scaling.clusters.healthy,
+        ready: /(\d+ of \d+) active clusters healthy/.exec(ready)?.[1],
+        isUnavailable: problems.some(({ kind }) => kind === 'GroupUnavailable'),
+      };
+    };
+    const asOne = (names: readonly string[]) => ({ explained: names, listed: names, group: names, page: names });
+    await switchOff('off');
+    await expect.poll(stated).toEqual({ ...asOne(['on']), scaling: 1, ready: '1 of 3', isUnavailable: false });
+    await Promise.all(Array.from({ length: 8 }, () => submit(url, minute)));
+    expect(shares()).toEqual([0, 8, 0, 0]);
+    await switchOff('on');
+    await expect.poll(stated).toEqual({ ...asOne([]), scaling: 0, ready: '0 of 2', isUnavailable: true });
+    await expect(submit(url, minute)).rejects.toThrow('HTTP 503');
   });
 
   test('the configured password goes to listed hosts only; the cluster says so in its condition', async () => {

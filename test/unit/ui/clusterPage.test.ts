@@ -37,13 +37,12 @@ describe('what switching off leads to', () => {
     );
   });
 
-  const taker = { routed: true, active: true, status: 'HEALTHY', group: { others: [] } };
+  const taker = { takesNewQueries: true, group: { others: [] } };
   test.each([
     ['alone', {}, true],
     ['with another one', { group: { others: ['b'] } }, false],
-    ['off already', { active: false }, false],
-    ['unhealthy', { status: 'UNHEALTHY' }, false],
-    ['not routed', { routed: false, group: null }, false],
+    ['off already', { takesNewQueries: false }, false],
+    ['not routed', { takesNewQueries: false, group: null }, false],
   ])('the last one that takes queries: %s', (_what, more, isLast) => {
     expect(isLastTaker({ ...taker, ...more } as unknown as ClusterDetails)).toBe(isLast);
   });
@@ -110,12 +109,12 @@ test('capacity of a group: what of its backends is available, and the sum of the
       spec: { maxRunningQueries: 10 },
     }) as unknown as GroupDetails;
   const facts = (clusters: readonly object[]) => Object.fromEntries(groupFacts(group(clusters)));
-  const ok = { active: true, status: 'HEALTHY' };
+  const ok = { takesNewQueries: true };
   expect(
     facts([
       { ...ok, maxRunningQueries: 5 },
       { ...ok, maxRunningQueries: 7 },
-      { ...ok, active: false },
+      { takesNewQueries: false, maxRunningQueries: null },
     ]),
   ).toMatchObject({
     'Takes new queries': '2 of 3 backends',

@@ -1,4 +1,5 @@
 import type { ClusterHealth } from '../../../model/registryCluster.ts';
+import { takesNewQueries } from '../../../routing/routingTable.ts';
 import type { OverviewProblem } from '../../answers/overview.ts';
 import { affected, timeText } from './problem.ts';
 import type { RuleTargetsIndex } from './ruleProblems.ts';
@@ -52,7 +53,7 @@ export function clusterProblems(
 
 function takesQueries({ active, status, isChecked }: ClusterFact): boolean {
   // Before its first check nothing is known of a cluster that could be a problem.
-  return active && (status === 'HEALTHY' || !isChecked);
+  return takesNewQueries({ active, health: { status } }) || (active && !isChecked);
 }
 
 function clusterProblem(cluster: ClusterFact, targets: RuleTargetsIndex): OverviewProblem[] {

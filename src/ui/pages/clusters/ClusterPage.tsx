@@ -106,7 +106,7 @@ function Whole({ cluster, mayWrite }: { readonly cluster: ClusterDetails; readon
   const isDrained = [useRole('ADMIN'), useRole('API')].some(Boolean) && routed && !active;
   return (
     <>
-      {group !== null && group.others.length === 0 && (!active || cluster.status !== 'HEALTHY') && (
+      {group !== null && group.others.length === 0 && !cluster.takesNewQueries && (
         <Alert
           role="status"
           color="yellow"

@@ -34,9 +34,9 @@ export function goOnText(queries: number | null): string {
   return queries === 1 ? '1 query runs, and goes on to its end.' : `${queries} queries run, and go on to their end.`;
 }
 
-/** Whether nobody else of its group takes new queries, while this cluster does. */
-export function isLastTaker({ routed, active, status, group }: ClusterDetails): boolean {
-  return routed && active && status === 'HEALTHY' && group !== null && group.others.length === 0;
+/** True if this cluster takes new queries, and no other one of its group does. */
+export function isLastTaker({ takesNewQueries, group }: Pick<ClusterDetails, 'takesNewQueries' | 'group'>): boolean {
+  return takesNewQueries && group !== null && group.others.length === 0;
 }
 
 /** What happens when the last cluster of a group that takes queries is switched off. @param queries that run on it; null: not known */

@@ -80,10 +80,9 @@ function DrainAll({ group: { name, clusters, withoutTakers } }: { readonly group
 function Whole({ group, mayWrite }: { readonly group: GroupDetails; readonly mayWrite: boolean }) {
   const { name, isDefault, resource, clusters, withoutTakers } = group;
   const seesQueue = useSees('queue');
-  const takers = clusters.filter(({ active, status }) => active && status === 'HEALTHY');
   return (
     <>
-      {takers.length === 0 && (
+      {!clusters.some(({ takesNewQueries }) => takesNewQueries) && (
         <Alert
           role="status"
           color="yellow"

@@ -26,7 +26,7 @@ export function specOf({ spec }: Pick<GroupState, 'spec'>): GroupSpec {
 export function groupFacts(group: GroupDetails): readonly (readonly [name: string, value: string])[] {
   const { clusters, running, waiting, refused, isDefault } = group;
   const { strategy, affinity, maxRunningQueries, fallbacks, fallbackWhen, bestEffort, queue = {} } = specOf(group);
-  const takers = clusters.filter(({ active, status }) => active && status === 'HEALTHY');
+  const takers = clusters.filter(({ takesNewQueries }) => takesNewQueries);
   return [
     ['Takes new queries', `${takers.length} of ${clusters.length} ${clusters.length === 1 ? 'backend' : 'backends'}`],
     ['Running', ofLimit(running, maxRunningQueries)],
