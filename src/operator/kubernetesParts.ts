@@ -40,6 +40,7 @@ export function kubernetesParts(options: OperatorOptions, row: DatabaseLeadershi
   });
   return {
     source,
+    namespace: own,
     leadership,
     ...(leaseName === classLease
       ? {}

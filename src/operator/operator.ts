@@ -1,5 +1,7 @@
 import { noServices } from '../kinds/serviceLookup.ts';
 import { parseLabelSelector } from '../model/labelSelector.ts';
+import { NamespaceTrust } from '../model/namespaceTrust.ts';
+import { keyTextOf } from '../model/resource.ts';
 import { noCounts } from '../routing/admissionCounts.ts';
 import { OperatorAudit } from './audit/operatorAudit.ts';
 import { Discoveries } from './discovery/discoveries.ts';
@@ -51,6 +53,17 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
   const { leadership, statusLeadership, services, events, credentials } = parts;
   const source = new SelectedSource(parts.source, selectionOf(options.resources));
   const { kinds, store, table, clock, random, logger } = options;
+  const { namespace, namespaces, trustedNamespaces } = options.resources;
+  const areSeveral = namespaces.length === 0 ? namespace === '*' : new Set(namespaces).size > 1;
+  const trust = areSeveral ? new NamespaceTrust([parts.namespace, ...trustedNamespaces]) : undefined;
+  type Policy = ReturnType<OperatorOptions['policy']>;
+  const policies = new WeakMap<Policy, Policy>();
+  const policy = (): Policy => {
+    const configured = options.policy();
+    const existing = policies.get(configured) ?? { ...configured, trust };
+    policies.set(configured, existing);
+    return existing;
+  };
   const discoveries =
     services === undefined || parts.writer === undefined
       ? null
@@ -63,7 +76,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
           ownLeadership: leadership,
           table,
           allowed: options.discoveryNamespaces ?? (() => []),
-          groups: () => options.policy().groups,
+          groups: () => policy().groups,
           deletionGuard: options.deletionGuard,
           clock,
           logger,
@@ -90,7 +103,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     defaultRoutingGroup: options.defaultRoutingGroup,
     ...(options.ownDatabase === undefined ? {} : { ownDatabase: options.ownDatabase }),
     effects,
-    policy: options.policy,
+    policy,
     deletionGuard: options.deletionGuard,
     adopter: () => registry,
     foreignWrites: options.foreignWrites,
@@ -102,7 +115,12 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     metrics: operatorMetrics(options.metrics, kinds),
     services: services ?? noServices,
     ...(discoveries === null ? {} : { discoveries, otherLosses: discoveries }),
-    onTransition: (transition) => events?.recordTransition(transition),
+    onTransition: (transition) => {
+      events?.recordTransition(transition);
+      const { resource, condition } = transition;
+      if (condition.type !== 'Accepted' || condition.status !== 'False') return;
+      logger.warn({ resource: keyTextOf(resource), reason: condition.reason }, `not accepted: ${condition.message}`);
+    },
     onForeignWrite: (write) => {
       events?.recordForeignWrite(write);
       audit?.recordForeignWrite(write);
@@ -133,7 +151,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     table,
     apiWrites: options.apiWrites,
     clock,
-    policy: options.policy,
+    policy,
   });
   const limits = new LimitRegistry({
     source,
@@ -141,7 +159,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     table,
     counts: options.admissionCounts ?? noCounts,
     apiWrites: options.apiWrites,
-    policy: options.policy,
+    policy,
   });
   const groups =
     options.resourceGroups == null
@@ -200,11 +218,11 @@ async function sourceParts(options: OperatorOptions): Promise<SourceComponents> 
   const namespace = named === null || named === '*' ? 'default' : named;
   if (resources.source === 'database') {
     const source = new DatabaseSource({ kinds, store, namespace, clock, logger });
-    return { source, leadership: row };
+    return { source, namespace, leadership: row };
   }
   // The configuration's schema asks for a directory with this source.
   const directory = resources.directory ?? '.';
-  return { source: new DirectorySource({ kinds, directory, namespace, clock, logger }), leadership: row };
+  return { source: new DirectorySource({ kinds, directory, namespace, clock, logger }), namespace, leadership: row };
 }
 
 /** Which resources are the gateway's own. */

@@ -25,6 +25,8 @@ export interface ResourceSettings {
   readonly namespace: string | null;
   /** In place of `namespace`, unless empty. */
   readonly namespaces: readonly string[];
+  /** In addition to the gateway's own, where several are read. */
+  readonly trustedNamespaces: readonly string[];
   /** Class of the gateway; null: resources that name none are its own. */
   readonly class: string | null;
   /** As `parseLabelSelector` reads it; null: any labels. */
@@ -67,6 +69,8 @@ export interface OperatorOptions extends Omit<ProgramSettings, 'services' | 'dis
 /** Components that depend on the resource source. */
 export interface SourceComponents {
   readonly source: ResourceSource;
+  /** The gateway's own. */
+  readonly namespace: string;
   readonly leadership: Leadership;
   /** Who writes statuses; left out, who leads. */
   readonly statusLeadership?: Leadership;

@@ -648,7 +648,8 @@ function acceptedMessage(rule: CompiledRule): string {
   return ['the rule compiles', ...warnings].join('; ').slice(0, 4096);
 }
 
-function notInForce(rule: string, acceptedReason: RuleReport['acceptedReason'], message: string): RuleReport {
+/** The report of a rule that is not accepted. */
+export function notInForce(rule: string, acceptedReason: RuleReport['acceptedReason'], message: string): RuleReport {
   return {
     rule,
     accepted: false,

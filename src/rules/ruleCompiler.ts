@@ -55,7 +55,8 @@ export interface RuleReport {
     | 'CompileError'
     | 'AnalysisDisabled'
     | 'NameConflict'
-    | 'GroupNotAllowed';
+    | 'GroupNotAllowed'
+    | 'NamespaceNotTrusted';
   /** Sentence for people; for a compile error with field, line and column. */
   readonly message: string;
   /** Version that decides requests: `previous` is the last one that compiled, `none` nothing. */

@@ -1,3 +1,4 @@
+import { DatabaseSync } from 'node:sqlite';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
@@ -7,6 +8,7 @@ import { openPolicy } from '../../src/kinds/engineCluster/clusterPolicy.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { ClusterAddresses } from '../../src/model/clusterAddresses.ts';
 import { GroupBindings } from '../../src/model/groupBindings.ts';
+import { type KnexStore, openStore } from '../../src/store/openStore.ts';
 import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
 import { defaultMonitorSettings, openChecks } from '../support/healthChecks.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest, startPlane } from '../support/kubeRig.ts';
@@ -298,6 +300,154 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
     await until(() =>
       expect(table.current.rules?.decide(sampleRequest)).toMatchObject({ denied: { rule: 'of-south' } }),
     );
+  });
+
+  describe('namespaces that are not trusted', () => {
+    const conditionOf = async (namespace: string, resource: string): Promise<{ reason: string; message: string }> => {
+      const path = 'jsonpath={.status.conditions[?(@.type=="Accepted")]}';
+      const text = await rig.kubectl(['-n', namespace, 'get', resource, '-o', path]);
+      return JSON.parse(text === '' ? '{}' : text) as { reason: string; message: string };
+    };
+    const logged = () => {
+      const lines: string[] = [];
+      return { lines, logger: pino({ level: 'warn' }, { write: (line: string) => lines.push(line) }) };
+    };
+
+    test('a rule for every query that leads to a cluster of its author is not asked', async () => {
+      const { lines, logger } = logged();
+      const { table, stop } = await rig.startOperator({ trustedNamespaces: [south], logger });
+      await applyIn(rig.namespace, clusterManifest('adhoc-1'));
+      await applyIn(north, clusterManifest(`${north}-listener`));
+      const steal = ruleManifest('a-steal', { priority: 5, stop: true, routeTo: { cluster: `${north}-listener` } });
+      await applyIn(north, steal);
+      // With the same name, and older than the platform's.
+      await applyIn(north, ruleManifest('platform', { routeTo: { cluster: `${north}-listener` } }));
+      await applyIn(north, ruleManifest('denies', { routeTo: undefined, deny: { message: 'no' } }));
+      await applyIn(rig.namespace, ruleManifest('platform', { priority: 1, routeTo: { routingGroup: 'adhoc' } }));
+      await applyIn(south, ruleManifest('of-south', { condition: 'false' }));
+      await rig.kubectl(['wait', '--for=condition=Ready', 'rr/platform', '--timeout=60s']);
+      await rig.kubectl(['-n', south, 'wait', '--for=condition=Ready', 'rr/of-south', '--timeout=60s']);
+      const fix = `declare it in ${rig.namespace} or ${south}, or have ${north} added to resources.trustedNamespaces`;
+      for (const name of ['a-steal', 'platform', 'denies']) {
+        await until(async () =>
+          expect(await conditionOf(north, `rr/${name}`)).toMatchObject({
+            ...{ status: 'False', reason: 'NamespaceNotTrusted' },
+            message: expect.stringContaining(fix),
+          }),
+        );
+      }
+      await rig.kubectl(['-n', north, 'wait', '--for=condition=Ready', `ec/${north}-listener`, '--timeout=60s']);
+      await until(() => expect(table.current.clusters.has(`${north}-listener`)).toBe(true));
+      expect(table.current.rules?.decide(sampleRequest)).toMatchObject({
+        ...{ rule: 'platform', routingGroup: 'adhoc', cluster: null, denied: null },
+      });
+      expect(lines.join('')).toContain(fix);
+      // As soon as the namespace is trusted, the same rule counts.
+      await stop();
+      const trusting = await rig.startOperator({ trustedNamespaces: [north, south] });
+      await until(async () => expect(await conditionOf(north, 'rr/a-steal')).toMatchObject({ reason: 'Accepted' }));
+      expect(trusting.table.current.rules?.decide(sampleRequest)).toMatchObject({ cluster: `${north}-listener` });
+    });
+
+    test('resource groups of an environment with prune leave the rows of the platform in the tables', async () => {
+      const { store } = await rig.startOperator({ trustedNamespaces: [south] });
+      try {
+        const groups = (group: string, more: object) => ({
+          ...{ apiVersion: 'enginegateway.dev/v1', kind: 'ResourceGroupConfiguration', metadata: { name: 'groups' } },
+          spec: {
+            ...{ environment: 'prod', ...more },
+            rootGroups: [{ name: group, softMemoryLimit: '50%', hardConcurrencyLimit: 5, maxQueued: 1 }],
+            selectors: [{ group }],
+          },
+        });
+        const tables = (store as KnexStore).resourceGroups({ allowed: null, maxOpen: 1 });
+        const rows = async () => (await tables.use(null, ({ groups: all }) => all.all())).map(({ name }) => name);
+        await applyIn(north, groups('attack', { prune: true }));
+        await until(async () =>
+          expect(await conditionOf(north, 'rgc/groups')).toMatchObject({
+            ...{ status: 'False', reason: 'NamespaceNotTrusted' },
+            message: expect.stringContaining('resources.trustedNamespaces'),
+          }),
+        );
+        await applyIn(south, groups('platform', {}));
+        await rig.kubectl(['-n', south, 'wait', '--for=condition=Ready', 'rgc/groups', '--timeout=60s']);
+        expect(await rows()).toEqual(['platform']);
+        // A later version is not accepted either, and its deletion takes nothing away.
+        await applyIn(north, groups('platform', { prune: true }));
+        const generation = 'jsonpath={.status.observedGeneration}=2';
+        await rig.kubectl(['-n', north, 'wait', `--for=${generation}`, 'rgc/groups', '--timeout=60s']);
+        await rig.kubectl(['-n', north, 'delete', 'rgc', 'groups']);
+        await until(async () =>
+          expect((await store.resources.all()).filter(({ namespace }) => namespace === north)).toEqual([]),
+        );
+        expect(await rows()).toEqual(['platform']);
+      } finally {
+        await rig.kubectl(['-n', south, 'delete', 'rgc', '--all']);
+      }
+    });
+
+    test('a cluster does not get a name of another namespace, neither of a cluster nor of a row', async () => {
+      const { lines, logger } = logged();
+      await (await openStore({ jdbcUrl: rig.jdbcUrl, runMigrations: true, logger })).close();
+      const database = new DatabaseSync(rig.jdbcUrl.replace('jdbc:sqlite:', ''));
+      database.exec(
+        "insert into gateway_backend (name, routing_group, backend_url, external_url, active) values ('old-one', 'etl', 'http://old:1', 'http://old:1', true)",
+      );
+      database.close();
+      const { table, stop } = await rig.startOperator({ trustedNamespaces: [], logger });
+      const squat = (name: string, more: object): Promise<string> =>
+        applyIn(north, clusterManifest(name, { proxyTo: 'http://squatter:1', ...more }));
+      await squat('squat', { name: `${south}-9` });
+      await squat('old-one', {});
+      await squat('adhoc-1', {});
+      const refusal = (name: string) => ({
+        ...{ status: 'False', reason: 'NameNotAllowed' },
+        message: expect.stringMatching(
+          new RegExp(`^spec\\.name: ${name} does not begin with ${north}-, .*resources\\.trustedNamespaces`),
+        ),
+      });
+      await until(async () => expect(await conditionOf(north, 'ec/squat')).toMatchObject(refusal(`${south}-9`)));
+      await until(async () => expect(await conditionOf(north, 'ec/old-one')).toMatchObject(refusal('old-one')));
+      await until(async () => expect(await conditionOf(north, 'ec/adhoc-1')).toMatchObject(refusal('adhoc-1')));
+      // They are younger.
+      await applyIn(south, clusterManifest(`${south}-9`));
+      await applyIn(rig.namespace, clusterManifest('adhoc-1'));
+      await squat(`${north}-1`, {});
+      await rig.kubectl(['-n', south, 'wait', '--for=condition=Ready', `ec/${south}-9`, '--timeout=60s']);
+      await rig.kubectl(['wait', '--for=condition=Ready', 'ec/adhoc-1', '--timeout=60s']);
+      await rig.kubectl(['-n', north, 'wait', '--for=condition=Ready', `ec/${north}-1`, '--timeout=60s']);
+      const routed = table.current.clusters.values().map(({ name, proxyTo }) => `${name} ${proxyTo}`);
+      expect([...routed].sort()).toEqual(
+        [
+          `${south}-9 http://${south}-9:8080`,
+          `${north}-1 http://squatter:1`,
+          'adhoc-1 http://adhoc-1:8080',
+          'old-one http://old:1',
+        ].sort(),
+      );
+      expect(lines.join('')).toContain(`old-one does not begin with ${north}-`);
+      await stop();
+      // REST refuses such a name before anything is written.
+      const teams = await rig.startOperator({
+        resources: {
+          ...{ source: 'kubernetes', directory: null, namespace: '*', unmanagedRows: 'serve' },
+          ...{ ...allResources, kubeconfig: rig.kubeconfig, writeNamespace: north },
+        },
+      });
+      const sent = { name: 'x', proxyTo: 'http://x:1', externalUrl: 'http://x:1', active: true, routingGroup: 'adhoc' };
+      await expect(teams.registry.add(sent, by)).rejects.toMatchObject({
+        ...{ code: 'EG_IMPOSSIBLE', field: 'name', message: expect.stringContaining(`begin with ${north}-`) },
+      });
+      expect((await teams.registry.add({ ...sent, name: `${north}-x` }, by)).resource).toMatchObject({
+        namespace: north,
+      });
+      // The row stays, with and without a resource that asks for its name.
+      await rig.kubectl(['-n', north, 'delete', 'ec', 'old-one', 'squat']);
+      await until(async () =>
+        expect(await rig.kubectl(['-n', north, 'get', 'ec', '-o', 'name'])).not.toMatch(/old-one/),
+      );
+      expect(teams.table.current.clusters.get('old-one')?.origin).toBe('row');
+    });
   });
 
   test('a cluster at an address of the gateway itself or of a metadata service is not accepted', async () => {

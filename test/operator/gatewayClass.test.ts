@@ -234,7 +234,7 @@ describe.skipIf(!controlPlaneAvailable)('several gateways', () => {
         subjects: [subject],
       });
     }
-    const operator = await gateway('list', { namespaces: [rig.namespace, north] });
+    const operator = await gateway('list', { namespaces: [rig.namespace, north], trustedNamespaces: [north] });
     const applyIn = (namespace: string, document: object): Promise<string> =>
       rig.kubectl(['-n', namespace, 'apply', '--server-side', '-f', '-'], document);
     await applyIn(rig.namespace, clusterManifest('own'));

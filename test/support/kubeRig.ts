@@ -44,7 +44,12 @@ export interface KubeRig {
   installAccount(overlay: string, account: string): Promise<string>;
   /** @param options with a database of its own (`jdbcUrl`, or `database` on a server) where it is another gateway, not a replica */
   startOperator(
-    options?: Partial<OperatorOptions> & { readonly jdbcUrl?: string; readonly database?: JdbcSettings },
+    options?: Partial<OperatorOptions> & {
+      readonly jdbcUrl?: string;
+      readonly database?: JdbcSettings;
+      /** While all namespaces are watched; left out, all. */
+      readonly trustedNamespaces?: readonly string[];
+    },
   ): Promise<KubeOperator>;
   /** Stops and starts the API server alone; etcd and everything in it stays. @throws where other files share it */
   stopApiServer(): Promise<void>;
@@ -100,7 +105,12 @@ export async function kubeRig(plane: ControlPlane, { allNamespaces = false }: Ku
         documents.map((document) => stringify(document)).join('---\n'),
       ),
     installAccount,
-    startOperator: async ({ jdbcUrl: ownUrl = jdbcUrl, database = { jdbcUrl: ownUrl }, ...options } = {}) => {
+    startOperator: async ({
+      jdbcUrl: ownUrl = jdbcUrl,
+      database = { jdbcUrl: ownUrl },
+      trustedNamespaces,
+      ...options
+    } = {}) => {
       const logger = pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' });
       const store = await openStore({ ...database, runMigrations: true, logger });
       const table = new RoutingTableHolder();
@@ -108,6 +118,7 @@ export async function kubeRig(plane: ControlPlane, { allNamespaces = false }: Ku
         ...kubernetesOperatorOptions({
           kubeconfig,
           allNamespacesFrom: allNamespaces ? namespace : null,
+          ...(trustedNamespaces === undefined ? {} : { trustedNamespaces }),
           store,
           table,
           instance: `test-${randomUUID()}`,

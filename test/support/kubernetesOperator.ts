@@ -10,13 +10,21 @@ import { defaultDeletionGuard } from './defaults.ts';
 import { defaultRuleCompiler } from './resourceRules.ts';
 
 /** Resources of one namespace that name no class, as the configuration has it by default. */
-export const allResources = { namespaces: [], class: null, labelSelector: null, leaseName: null } as const;
+export const allResources = {
+  namespaces: [],
+  trustedNamespaces: [],
+  class: null,
+  labelSelector: null,
+  leaseName: null,
+} as const;
 
 /** Options of an operator that watches the API server, all else as configured by default. */
 export function kubernetesOperatorOptions(parts: {
   readonly kubeconfig: string;
   /** Watch all namespaces, and create resources in this one; null: the kubeconfig's namespace. */
   readonly allNamespacesFrom: string | null;
+  /** Left out, all. */
+  readonly trustedNamespaces?: readonly string[];
   readonly store: Store;
   readonly table: RoutingTableHolder;
   readonly instance: string;
@@ -29,6 +37,7 @@ export function kubernetesOperatorOptions(parts: {
       directory: null,
       namespace: allNamespacesFrom === null ? null : '*',
       ...allResources,
+      trustedNamespaces: parts.trustedNamespaces ?? ['*'],
       kubeconfig,
       writeNamespace: allNamespacesFrom,
       unmanagedRows: 'serve',

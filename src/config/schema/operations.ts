@@ -50,6 +50,10 @@ export const resources = section(
         'Namespaces whose resources are read, in place of `namespace`; empty, that one. The first is that of resources that name none.',
       default: [],
     }),
+    trustedNamespaces: listOf(text({ description: 'Namespace, or `*`.', format: 'name' }), {
+      description: `Namespaces, beside the gateway's own, that may declare rules and resource groups and name clusters freely where several are read; \`*\` for all. Names of other clusters begin with their namespace.`,
+      default: [],
+    }),
     class: text({
       description:
         'Class of the gateway: it has the resources whose `spec.gatewayClassName` is this one, and no others; unset, those that name none.',

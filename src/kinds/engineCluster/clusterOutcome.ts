@@ -5,7 +5,7 @@ import { registryNameOf } from '../../model/resourceName.ts';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { BackendRow } from '../../store/store.ts';
-import { type Acceptance, nameConflict } from '../acceptance.ts';
+import { type Acceptance, nameConflict, refused } from '../acceptance.ts';
 import type { ResourceOutcome } from '../outcome.ts';
 import { isPaused } from '../paused.ts';
 import type { ServiceLookup } from '../serviceLookup.ts';
@@ -43,7 +43,7 @@ export function clusterOutcomes(
   resources: readonly Resource[],
   context: ClusterContext,
 ): ReadonlyMap<string, ClusterOutcome> {
-  const holders = claimNames(resources);
+  const holders = claimNames(resources.filter((resource) => nameRefusal(resource, context) === null));
   return new Map(
     resources
       .filter((resource) => resource.metadata.deletionTimestamp === undefined)
@@ -52,6 +52,10 @@ export function clusterOutcomes(
         return [keyTextOf(resource), clusterOutcome(resource, holder, context)];
       }),
   );
+}
+
+function nameRefusal(resource: Resource, { policy }: Pick<ClusterContext, 'policy'>): string | null {
+  return policy.trust?.nameRefusal(resource.metadata.namespace, registryNameOf(resource)) ?? null;
 }
 
 /** The last outcome of a resource, and what it was made of. */
@@ -100,6 +104,13 @@ function newClusterOutcome(resource: Resource, holder: Resource, context: Cluste
     override: overrideOf(resource),
     paused,
   });
+  const refusedName = nameRefusal(resource, context);
+  if (refusedName !== null) {
+    // Nothing may be known by the name that it asks for.
+    const { namespace, name } = resource.metadata;
+    const acceptance = refused('NameNotAllowed', `spec.name: ${refusedName}`);
+    return { ...outcome(acceptance, null), registryName: `${namespace}/${name}` };
+  }
   if (holder !== resource) return outcome(nameConflict(resource, holder), null);
   const checked = checkedSpec(resource);
   if (!checked.ok) {
@@ -113,8 +124,8 @@ function newClusterOutcome(resource: Resource, holder: Resource, context: Cluste
     return outcome({ status: final ? 'False' : 'Unknown', reason, message, final }, served);
   }
   const cluster = routableCluster(resource, checked.spec, address.url);
-  const refused = refusalOf(resource, cluster, address.externalName, context.policy);
-  if (refused !== null) return outcome(refused, lastGood);
+  const refusal = refusalOf(resource, cluster, address.externalName, context.policy);
+  if (refusal !== null) return outcome(refusal, lastGood);
   return outcome({ status: 'True', reason: 'Accepted', message: 'the cluster is valid', final: false }, cluster);
 }
 
@@ -126,9 +137,9 @@ function refusalOf(
   policy: ClusterPolicy,
 ): Acceptance | null {
   const { namespace } = resource.metadata;
-  const refused = policyRefusal(policy, namespace, cluster);
-  if (refused !== null) {
-    const { reason, field, message } = refused;
+  const refusal = policyRefusal(policy, namespace, cluster);
+  if (refusal !== null) {
+    const { reason, field, message } = refusal;
     return { status: 'False', reason, message: `spec.${field}${message}`, final: true };
   }
   const outside = externalName === undefined ? null : policy.addresses.hostRefusal(externalName);

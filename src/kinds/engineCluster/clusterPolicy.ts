@@ -1,5 +1,6 @@
 import { ClusterAddresses } from '../../model/clusterAddresses.ts';
 import { GroupBindings } from '../../model/groupBindings.ts';
+import type { NamespaceTrust } from '../../model/namespaceTrust.ts';
 
 /** What the configuration lets authors of resources do (docs/resources.md#several-teams). */
 export interface ClusterPolicy {
@@ -7,6 +8,8 @@ export interface ClusterPolicy {
   readonly addresses: ClusterAddresses;
   /** Routing groups that namespaces may join and route to. */
   readonly groups: GroupBindings;
+  /** Left out, every namespace is trusted. */
+  readonly trust?: NamespaceTrust | undefined;
 }
 
 /** The policy without limits: resources may use the gateway's own machine, and every routing group. */
@@ -18,7 +21,7 @@ export const openPolicy: ClusterPolicy = {
 /** Why the policy refuses a cluster; null when it does not. */
 export interface PolicyRefusal {
   /** Reason of the condition `Accepted`. */
-  readonly reason: 'AddressNotAllowed' | 'GroupNotAllowed';
+  readonly reason: 'NameNotAllowed' | 'AddressNotAllowed' | 'GroupNotAllowed';
   /** Field of the spec, without `spec.`. */
   readonly field: string;
   /** Rest of the sentence that starts with the field. */
@@ -26,14 +29,16 @@ export interface PolicyRefusal {
 }
 
 /**
- * Why a cluster may not have an address or a group.
+ * Why a cluster may not have a name, an address or a group.
  * @param namespace the resource's
  */
 export function policyRefusal(
-  { addresses, groups }: ClusterPolicy,
+  { addresses, groups, trust }: ClusterPolicy,
   namespace: string,
-  { proxyTo, routingGroup }: { readonly proxyTo: string; readonly routingGroup: string },
+  { name, proxyTo, routingGroup }: { readonly name: string; readonly proxyTo: string; readonly routingGroup: string },
 ): PolicyRefusal | null {
+  const ofName = trust?.nameRefusal(namespace, name);
+  if (ofName != null) return { reason: 'NameNotAllowed', field: 'name', message: `: ${ofName}` };
   const address = addresses.urlRefusal(proxyTo);
   if (address !== null) return { reason: 'AddressNotAllowed', field: 'proxyTo', message: `: ${address}` };
   const group = groups.joinRefusal(namespace, routingGroup);

@@ -24,10 +24,10 @@ const MAX_WARNINGS = 3;
 
 /** Works out what resources declare, and which of them a group belongs to. */
 export class GroupsProgram implements KindProgram {
-  readonly #settings: Pick<ProgramSettings, 'ownDatabase'>;
+  readonly #settings: Pick<ProgramSettings, 'ownDatabase' | 'policy'>;
   readonly #versions = new PolicyVersions<Judged>();
 
-  constructor(settings: Pick<ProgramSettings, 'ownDatabase'>) {
+  constructor(settings: Pick<ProgramSettings, 'ownDatabase' | 'policy'>) {
     this.#settings = settings;
   }
 
@@ -78,6 +78,8 @@ export class GroupsProgram implements KindProgram {
   }
 
   #judge(resource: Resource): Judged {
+    const refusal = this.#settings.policy().trust?.refusal(resource.metadata.namespace);
+    if (refusal != null) return { acceptance: refused('NamespaceNotTrusted', refusal) };
     return this.#versions.of(resource, '', () => {
       const problems = groupsProblems(resource.spec);
       if (problems.length > 0) return { acceptance: refused('InvalidSpec', problemText(problems)) };

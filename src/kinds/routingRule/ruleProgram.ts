@@ -1,9 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Resource } from '../../model/resource.ts';
+import { keyTextOf, type Resource } from '../../model/resource.ts';
+import { registryNameOf } from '../../model/resourceName.ts';
 import { routeRights } from '../../rules/boundRights.ts';
+import { notInForce } from '../../rules/compiler.ts';
 import type { RouteRights } from '../../rules/routeRights.ts';
 import type { CompiledRules, RulesFile } from '../../rules/ruleCompiler.ts';
-import { openPolicy } from '../engineCluster/clusterPolicy.ts';
+import { type ClusterPolicy, openPolicy } from '../engineCluster/clusterPolicy.ts';
 import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
 import { isPaused } from '../paused.ts';
 import { type RuleOutcome, type RuleTargets, ruleOutcomes } from './ruleOutcome.ts';
@@ -35,10 +37,12 @@ export class RuleProgram implements KindProgram {
 
   refresh(resources: readonly Resource[], draft: RoutingDraft): ReadonlyMap<string, RuleOutcome> {
     const { defaultRoutingGroup, policy } = this.#settings;
+    const { groups, trust } = policy?.() ?? openPolicy;
     const rules = resources.filter((rule) => rule.metadata.deletionTimestamp === undefined);
     const compiled = this.#compile(
       rules.map((rule) => this.#inForce(rule)),
-      routeRights((policy?.() ?? openPolicy).groups, draft.clusters, defaultRoutingGroup()),
+      routeRights(groups, draft.clusters, defaultRoutingGroup()),
+      trust,
     );
     this.#forgetAllBut(rules);
     const targets = ruleTargets(draft.clusters, draft.admission, defaultRoutingGroup());
@@ -58,7 +62,7 @@ export class RuleProgram implements KindProgram {
   }
 
   /** Thousands of rules take a while to compile: only when one of them, the file, or a right is another than last time. */
-  #compile(rules: readonly Resource[], rights: RouteRights | null): CompiledRules {
+  #compile(rules: readonly Resource[], rights: RouteRights | null, trust: ClusterPolicy['trust']): CompiledRules {
     const { compiler, rulesFile } = this.#settings;
     const file = rulesFile();
     const last = this.#lastCompile;
@@ -67,7 +71,16 @@ export class RuleProgram implements KindProgram {
       last !== null && last.rights === version && sameRules(last.rules, rules) && isDeepStrictEqual(last.file, file);
     if (same && this.#compiled !== null) return this.#compiled;
     this.#lastCompile = { rules, file, rights: version };
-    return compiler.compile(rules as readonly RoutingRule[], file, rights);
+    const refusalOf = ({ metadata }: Resource): string | null => trust?.refusal(metadata.namespace) ?? null;
+    const trusted: readonly Resource[] = rules.filter((rule) => refusalOf(rule) === null);
+    const compiled = compiler.compile(trusted as readonly RoutingRule[], file, rights);
+    const reports = new Map(compiled.reports);
+    for (const rule of rules) {
+      const refusal = refusalOf(rule);
+      if (refusal === null) continue;
+      reports.set(keyTextOf(rule), notInForce(registryNameOf(rule), 'NamespaceNotTrusted', refusal));
+    }
+    return { ...compiled, reports };
   }
 
   #forgetAllBut(rules: readonly Resource[]): void {

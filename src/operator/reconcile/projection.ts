@@ -36,8 +36,8 @@ export async function project(
 }
 
 /** What is stored of an outcome. Where the row is the resource itself, a later status than the outcome knows may be in it. */
-function projectedResource({ resource }: ResourceOutcome, source: SourceName): ProjectedResource {
-  const stored = storedOfResource(resource, source);
+function projectedResource({ resource, registryName }: ResourceOutcome, source: SourceName): ProjectedResource {
+  const stored = { ...storedOfResource(resource, source), registryName };
   return source === 'database' ? { ...stored, status: KEPT_STATUS } : stored;
 }
 
