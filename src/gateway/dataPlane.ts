@@ -176,6 +176,10 @@ class QueryDataPlane implements DataPlane {
   #route(proxied: ProxiedRequest, isSubmission: boolean): void {
     const { method, request, response, target, clusterKey } = proxied;
     const { paths, answers, enginePages, submissions, followUps, others, queue, prefixed, mapped } = this.#to;
+    if (this.#to.clients.isLooped(request)) {
+      answers.refuse(proxied, looped);
+      return;
+    }
     if (hasDotSegments(target.path)) {
       const message = 'The path holds "." or ".." segments, raw or encoded; send it without them.';
       answers.refuse(proxied, { reason: 'dot_segments', message, queryId: null });
@@ -238,6 +242,13 @@ const withoutCertificate: CertificateUser = { kind: 'none' };
 function refuseCertificate({ answers }: DataPlaneSteps, proxied: ProxiedRequest, message: string): void {
   answers.refuse(proxied, { reason: 'client_certificate', message, queryId: null });
 }
+
+const looped: Refusal = {
+  reason: 'loop',
+  message:
+    'This gateway forwarded the request before: the proxyTo of a cluster leads back to the gateway. Set it to the address of the cluster.',
+  queryId: null,
+};
 
 const starting: Refusal = {
   reason: 'starting',

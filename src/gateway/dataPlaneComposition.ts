@@ -148,6 +148,7 @@ export interface DataPlaneSteps {
   readonly paths: ProxiedPaths;
   readonly steps: RequestSteps;
   readonly answers: OwnAnswers;
+  readonly clients: Pick<RequestHeaders, 'isLooped'>;
   readonly enginePages: EnginePages;
   readonly submissions: Submissions;
   readonly followUps: FollowUps;
@@ -183,15 +184,16 @@ export function composeDataPlane(
     hasRoom: (cluster) => dependencies.admission.hasRoom?.(cluster) ?? true,
   });
   const metrics = new DataPlaneMetrics(registry, table, upstreams);
+  const refusalIds = new RefusalIds(clock, dependencies.random);
   const clients = new RequestHeaders({
     names,
+    viaToken: refusalIds.process,
     forwardedHeadersEnabled: () => settings().forwardedHeadersEnabled,
     trustPeer: options.trustPeer,
     ownCookies: [...options.ownCookies, names.pageCookie],
     certificateHeader: options.certificateHeader,
     tracing: dependencies.tracing !== null,
   });
-  const refusalIds = new RefusalIds(clock, dependencies.random);
   const answers = new OwnAnswers({ names, headers: clients, metrics, logger, clock, refusalIds, settings });
   const steps = new RequestSteps(logger);
   const shared: SharedSteps = { settings, upstreams, metrics, clients, answers };
@@ -273,6 +275,7 @@ export function composeDataPlane(
     paths,
     steps,
     answers,
+    clients,
     enginePages,
     submissions,
     followUps,

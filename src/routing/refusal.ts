@@ -25,6 +25,7 @@ export type RefusalReason =
   | 'body_too_slow'
   | 'request_memory'
   | 'dot_segments'
+  | 'loop'
   | 'client_certificate'
   | 'user_mapping'
   | 'engine_pages'
@@ -101,6 +102,7 @@ const forms: Readonly<Record<RefusalReason, RefusalForm>> = {
   body_too_slow: { status: 408, engine: null },
   request_memory: { status: 503, engine: null, retryAfterSeconds: 1 },
   dot_segments: { status: 400, engine: null },
+  loop: { status: 508, engine: null },
   client_certificate: { status: 401, engine: null },
   user_mapping: { status: 403, engine: userError(4, 'PERMISSION_DENIED') },
   engine_pages: { status: 404, engine: null },

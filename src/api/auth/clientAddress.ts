@@ -21,6 +21,7 @@ export function originReader(names: ProductNames, trustPeer: TrustPeer): (reques
   const headers = new RequestHeaders({
     ...{ names, trustPeer },
     forwardedHeadersEnabled: () => true,
+    viaToken: '',
     ownCookies: [],
     tracing: false,
     certificateHeader: null,

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ProductNames } from '../../model/names.ts';
-import { firstHeader } from '../../model/rawHeaders.ts';
+import { firstHeader, headerValues } from '../../model/rawHeaders.ts';
 import { traceHeaders } from '../tracing/requestTrace.ts';
 import {
   type ClientView,
@@ -41,6 +41,8 @@ const plainPath = /^(?:\/[\w.~%-]+)*$/;
 /** How requests are sent on. */
 export interface RequestHeaderOptions {
   readonly names: ProductNames;
+  /** Random name of this process in `Via`. */
+  readonly viaToken: string;
   /** `routing.forwardedHeadersEnabled` */
   readonly forwardedHeadersEnabled: () => boolean;
   readonly trustPeer: TrustPeer;
@@ -73,9 +75,10 @@ export class RequestHeaders {
 
   constructor(options: RequestHeaderOptions) {
     this.#options = options;
-    this.#via = `HTTP/1.1 ${options.names.gateway}`;
-    this.#via2 = `HTTP/2.0 ${options.names.gateway}`;
-    this.#viaOld = `HTTP/1.0 ${options.names.gateway}`;
+    const receivedBy = `${options.names.gateway} (${options.viaToken})`;
+    this.#via = `HTTP/1.1 ${receivedBy}`;
+    this.#via2 = `HTTP/2.0 ${receivedBy}`;
+    this.#viaOld = `HTTP/1.0 ${receivedBy}`;
     this.#certificateHeader = options.certificateHeader?.toLowerCase();
     this.#ownCookies = new Set(options.ownCookies);
   }
@@ -90,6 +93,11 @@ export class RequestHeaders {
     }
     const view = this.#directView(request, connection, host);
     return view.address === connection.peer ? view : { ...view, address: connection.peer };
+  }
+
+  /** True if this process has forwarded the request before. */
+  isLooped(request: IncomingMessage): boolean {
+    return headerValues(request.rawHeaders, 'via').some((value) => value.includes(this.#options.viaToken));
   }
 
   /** Path that a trusted proxy in front has taken off (`X-Forwarded-Prefix`), without a trailing slash; empty for none. */
