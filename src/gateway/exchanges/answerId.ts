@@ -26,41 +26,110 @@ function detached(part: string): string {
   return ` ${part}`.slice(1);
 }
 
-/** A decoder that stops at the end of its input, whether that is whole or not. */
-type Decoder = (bytes: Buffer, maxOutputLength: number) => Buffer;
+/** Bytes of an encoded answer that are decoded at most: its next URI and its error stand there. */
+const MAX_DECODED_BYTES = MAX_HELD_BYTES;
+/** Less is not the start of an answer that is longer than the limit: the next URI may stand behind it. */
+const MIN_DECODED_BYTES = 4096;
+/** Precision with which the input is found that decodes to the limit. */
+const ENCODED_STEP_BYTES = 4;
+/** Members of a gzip stream; servers send one. */
+const MAX_GZIP_MEMBERS = 16;
+const GZIP_MEMBER = Buffer.from([0x1f, 0x8b, 0x08]);
+/** log2 of the largest window of brotli; encoders use 22. */
+const MAX_BROTLI_WINDOW = 22;
+/** log2 of the largest window of zstd (RFC 9659). */
+const MAX_ZSTD_WINDOW = 23;
+/** zstd decodes whole blocks of at most this size (RFC 8878 §3.1.1.2.4). */
+const ZSTD_BLOCK_BYTES = 131_072;
 
-const deflated = { finishFlush: zlib.Z_SYNC_FLUSH };
-const gunzip: Decoder = (bytes, maxOutputLength) => gunzipSync(bytes, { ...deflated, maxOutputLength });
+interface Decoder {
+  /** Decodes up to the end of the input, also if the stream is longer. */
+  decode(bytes: Buffer): Buffer;
+  /** True if less input costs less. Brotli decodes a whole window before it returns any of it. */
+  readonly isGradual: boolean;
+}
+
+const deflated = { finishFlush: zlib.Z_SYNC_FLUSH, maxOutputLength: MAX_DECODED_BYTES };
+const gunzip: Decoder = {
+  decode: (bytes) => {
+    if (hasManyMembers(bytes)) throw new RangeError(`more than ${MAX_GZIP_MEMBERS} members`);
+    return gunzipSync(bytes, deflated);
+  },
+  isGradual: true,
+};
 const decoders: ReadonlyMap<string, Decoder> = new Map([
   ['gzip', gunzip],
   ['x-gzip', gunzip],
-  ['deflate', (bytes, maxOutputLength) => inflateSync(bytes, { ...deflated, maxOutputLength })],
+  ['deflate', { decode: (bytes) => inflateSync(bytes, deflated), isGradual: true }],
   [
     'br',
-    (bytes, maxOutputLength) =>
-      brotliDecompressSync(bytes, { finishFlush: zlib.BROTLI_OPERATION_FLUSH, maxOutputLength }),
+    {
+      decode: (bytes) => {
+        if (brotliWindow(bytes) > MAX_BROTLI_WINDOW) throw new RangeError(`a window over 2^${MAX_BROTLI_WINDOW}`);
+        const options = { finishFlush: zlib.BROTLI_OPERATION_FLUSH, maxOutputLength: MAX_DECODED_BYTES };
+        return brotliDecompressSync(bytes, options);
+      },
+      isGradual: false,
+    },
   ],
-  ['zstd', (bytes, maxOutputLength) => zstdDecompressSync(bytes, { finishFlush: zlib.ZSTD_e_flush, maxOutputLength })],
+  [
+    'zstd',
+    {
+      decode: (bytes) =>
+        zstdDecompressSync(bytes, {
+          finishFlush: zlib.ZSTD_e_flush,
+          maxOutputLength: MAX_DECODED_BYTES + ZSTD_BLOCK_BYTES,
+          params: { [zlib.ZSTD_d_windowLogMax]: MAX_ZSTD_WINDOW },
+        }),
+      isGradual: true,
+    },
+  ],
 ]);
-const MAX_DECODED_BYTES = 16 * MAX_HELD_BYTES;
-/** Where the first bytes decode to more than that, fewer of them are decoded, down to so many. */
-const LEAST_DECODED_BYTES = 64;
 
 /**
- * Decodes the first bytes of an encoded answer as far as they go, or so many of them as decode to a megabyte; null when the
- * encoding is unknown or broken.
+ * Returns the start of an encoded answer, decoded: at most 64 kB. Null if the encoding is unknown, the stream is broken or one that
+ * no server sends, or too little of it can be decoded within the limit.
  * @param encoding value of Content-Encoding
  */
 export function decodeStart(bytes: Buffer, encoding: string): Buffer | null {
-  const decode = decoders.get(encoding.trim().toLowerCase());
-  if (decode === undefined) return null;
-  for (let size = bytes.length; ; size = size >> 2) {
+  const decoder = decoders.get(encoding.trim().toLowerCase());
+  if (decoder === undefined) return null;
+  let start: Buffer = noBytes;
+  // The synchronous decoders of Node return nothing of what is over the limit: an input is looked for that is just below.
+  let fitting = 0;
+  let tooLong = bytes.length;
+  let size = bytes.length;
+  do {
     try {
-      return decode(bytes.subarray(0, size), MAX_DECODED_BYTES);
+      start = decoder.decode(bytes.subarray(0, size)).subarray(0, MAX_DECODED_BYTES);
+      if (size === bytes.length) return start;
+      if (start.length >= MAX_DECODED_BYTES / 2) break;
+      fitting = size;
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ERR_BUFFER_TOO_LARGE' || size < LEAST_DECODED_BYTES) return null;
+      const isTooLong = (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
+      if (!isTooLong || !decoder.isGradual) return null;
+      tooLong = size;
     }
+    size = (fitting + tooLong) >> 1;
+  } while (tooLong - fitting > ENCODED_STEP_BYTES);
+  return start.length < MIN_DECODED_BYTES ? null : start;
+}
+const noBytes = Buffer.alloc(0);
+
+/** True if bytes that begin a member (RFC 1952) occur too often. */
+function hasManyMembers(bytes: Buffer): boolean {
+  let members = 0;
+  for (let at = bytes.indexOf(GZIP_MEMBER); at >= 0; at = bytes.indexOf(GZIP_MEMBER, at + GZIP_MEMBER.length)) {
+    members += 1;
+    if (members > MAX_GZIP_MEMBERS) return true;
   }
+  return false;
+}
+
+/** log2 of the window of a brotli stream if it is over 17, else less (RFC 7932 §9.1). */
+function brotliWindow(bytes: Buffer): number {
+  const first = bytes[0] ?? 0;
+  return (first & 1) === 0 ? 16 : 17 + ((first >> 1) & 7);
 }
 
 const string = /"(?:[^"\\]|\\.)*"/y;

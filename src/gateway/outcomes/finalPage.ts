@@ -230,10 +230,10 @@ export class FinalPageReader {
     this.#keepTail(bytes);
   }
 
-  /** What the page said; null where it is none, or too long to be read. */
+  /** Returns what the page said; null if it is not whole and no error stands in its start, or if it is too long to be read. */
   end(): FinalPage | null {
     const scanner = this.#scanner ?? this.#ofTail();
-    return scanner?.isWhole === true ? pageOf(scanner) : null;
+    return scanner?.isWhole === true || scanner?.hasError === true ? pageOf(scanner) : null;
   }
 
   #keepTail(bytes: Uint8Array): void {

@@ -150,6 +150,7 @@ test.each([
 
 const encodings = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync, zstd: zstdCompressSync };
 const noise = Array.from({ length: 9000 }, (_, index) => Math.imul(index, 2_654_435_761).toString(36)).join(' ');
+const frames = Array.from({ length: 5000 }, (_, index) => `io.trino.sql.SqlParser.visit(SqlParser.java:${index % 97})`);
 
 /** Answers, compressed: whether they are the last ones, and are read. */
 test.each(
@@ -161,6 +162,20 @@ test.each(
       'one longer than its head',
       JSON.stringify({ ...head, noise: noise.slice(0, 14_000), stats, error }),
       'read',
+    ] as const,
+    [
+      encoding,
+      compress,
+      'one that failed with a stack trace of 300 kB',
+      JSON.stringify({ ...head, stats, error: { ...error, failureInfo: { stack: frames } } }),
+      encoding === 'br' ? 'goes on' : 'read',
+    ] as const,
+    [
+      encoding,
+      compress,
+      'one with 300 kB of rows that compress well',
+      JSON.stringify({ ...head, nextUri: 'http://e/next', data: [frames] }),
+      'goes on',
     ] as const,
     [
       encoding,
@@ -181,7 +196,7 @@ test.each(
       compress,
       'one that is small and decodes to very much',
       JSON.stringify({ ...head, x: ' '.repeat(4_000_000), stats }),
-      'unread',
+      encoding === 'br' ? 'goes on' : 'unread',
     ] as const,
   ]),
 )('an answer in %s: %3$s', (encoding, compress, _name, page, expected) => {
