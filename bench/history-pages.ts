@@ -67,7 +67,7 @@ async function measure(family: (typeof databases)[number], rows: number): Promis
     const { hosts, user, password, database } = parsed.target;
     const knex = knexFactory({
       client: family.name === 'mysql' ? 'mysql2' : 'pg',
-      connection: { ...hosts[0], user: user ?? '', password: password ?? '', database },
+      connection: { ...hosts[0], user: user ?? '', password: typeof password === 'string' ? password : '', database },
     });
     await knex.raw(table(family.name === 'mysql' ? 'longtext' : 'text'));
     await timed('filling', () => knex.raw(fill(family.name, rows, now - YEAR)));

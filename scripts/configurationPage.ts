@@ -16,7 +16,7 @@ resources:
 dataStore:
   jdbcUrl: jdbc:postgresql://db.example.com:5432/gateway
   user: gateway
-  password: \${ENV:DATABASE_PASSWORD}
+  password: \${FILE:/run/secrets/database/password}
 routing:
   defaultRoutingGroup: adhoc
 \`\`\`
@@ -30,7 +30,8 @@ routing:
   and alone, leaves the key unset.
 - **\`\${FILE:PATH}\`** stands for the text of a file, such as a mounted Secret's, without the line end at its end:
   \`password: \${FILE:/run/secrets/database/password}\`. It stays within its place likewise and is always one text. A file that
-  cannot be read is a mistake. Files are read together with the configuration; a change of theirs alone is not seen.
+  cannot be read is a mistake. Keys marked *file* follow the file of their value if the value is \`\${FILE:PATH}\` alone: the new text
+  is used without a restart ([secrets](secrets.md)). For other keys, a change of the file alone is not seen.
 - **Durations** are a number and \`ns\`, \`us\`, \`ms\`, \`s\`, \`m\`, \`h\` or \`d\` (\`30s\`, \`1.5h\`); **sizes** a number and \`B\`, \`kB\`, \`MB\`
   or \`GB\`, in steps of 1024. Numbers and truth values may be quoted or not.
 - **Regular expressions** are matched in linear time. Those of \`authorization\` and \`extraWhitelistPaths\` are Java's, with look-around (\`^(?!/admin).*$\`), and must
@@ -92,8 +93,12 @@ interface Inherited {
   readonly withoutEffect?: string | undefined;
 }
 
+function isFollowed(schema: FieldSchema): boolean {
+  return schema.followed === true || schema.items?.followed === true;
+}
+
 function row(schema: FieldSchema, path: string, { live, withoutEffect }: Inherited): Row {
-  const change = withoutEffect !== undefined ? '–' : live === true ? 'live' : 'restart';
+  const change = withoutEffect !== undefined ? '–' : live === true ? 'live' : isFollowed(schema) ? 'file' : 'restart';
   const alias = (schema.aliases ?? []).map((name) => ` Also \`${name}\`.`).join('');
   const secret = schema.secret === true ? ' Secret: never shown.' : '';
   const effect = withoutEffect === undefined ? '' : ` *Accepted, without effect: ${withoutEffect}.*`;

@@ -11,6 +11,7 @@ import { GatewayError } from '../model/errors.ts';
 import { productNames } from '../model/names.ts';
 import { parseJdbcUrl } from '../store/jdbcUrl.ts';
 import { signingKeySettings } from './gateway/clientCertificates.ts';
+import { databaseSettings } from './settings.ts';
 import { incomingTlsFiles, outgoingTlsFiles } from './tlsSettings.ts';
 
 /**
@@ -32,11 +33,7 @@ export async function namedFileProblems(config: GatewayConfig, environment: Envi
       problems.push(`${error.file.key}: ${error.message}`);
     }
   }
-  const database = parseJdbcUrl({
-    jdbcUrl: config.dataStore.jdbcUrl,
-    user: config.dataStore.user ?? undefined,
-    password: config.dataStore.password ?? undefined,
-  });
+  const database = parseJdbcUrl(databaseSettings(config));
   if ('problems' in database) problems.push(...database.problems.map(({ field, message }) => `${field}: ${message}`));
   const ldap = ldapServers(environment);
   const { authentication, authorization } = config;

@@ -77,7 +77,8 @@ export function pageCookieOptions(config: GatewayConfig): PageCookieOptions | nu
   const { authentication, gatewayCookieConfiguration, uiGatewayCookieConfiguration } = config;
   const { enabled, lifetime } = uiGatewayCookieConfiguration;
   const stated = gatewayCookieConfiguration.enabled ? gatewayCookieConfiguration.cookieSigningSecret : null;
-  const secret = stated ?? authentication?.session.secret ?? authentication?.oauth?.clientSecret ?? null;
+  const { session, oauth } = authentication ?? {};
+  const secret = stated ?? session?.secret?.text ?? oauth?.clientSecret.text ?? null;
   if (!enabled || secret === null || secret === '') return null;
   // A key of its own: nothing that is signed with the secret elsewhere can be taken for a cookie.
   return { secret: createHmac('sha256', secret).update('engine pages').digest('base64url'), lifetime };

@@ -29,7 +29,7 @@ export function crossChecks(config: GatewayConfig): readonly CrossProblem[] {
 }
 
 /** Characters of a secret that signs or encrypts: as many as an HMAC of SHA-256 has bytes (RFC 7518 §3.2). */
-const LEAST_SECRET = 32;
+export const LEAST_SECRET = 32;
 
 const checks: readonly ((config: GatewayConfig, report: Report) => void)[] = [
   checkResources,
@@ -411,9 +411,12 @@ function checkAuthentication(config: GatewayConfig, report: Report): void {
       'authentication.clientCertificates',
     );
   }
-  const { secret } = authentication.session;
-  if (secret !== null && secret.length < LEAST_SECRET) {
+  const { secret, previousSecrets } = authentication.session;
+  if (secret !== null && secret.text.length < LEAST_SECRET) {
     report('authentication.session.secret', `must have at least ${LEAST_SECRET} characters`);
+  }
+  if (previousSecrets.some(({ text }) => text !== '' && text.length < LEAST_SECRET)) {
+    report('authentication.session.previousSecrets', `must have at least ${LEAST_SECRET} characters each, or none`);
   }
   for (const [path, provider] of openidProviders(authentication)) checkEndpoints(path, provider, report);
 }

@@ -1,4 +1,5 @@
 import { stringify } from 'yaml';
+import type { Secret } from '../model/secret.ts';
 import type { FieldSchema } from './fields.ts';
 import { configFields, type GatewayConfig } from './gatewayConfig.ts';
 import { MASK, maskUrls } from './secrets.ts';
@@ -14,7 +15,7 @@ export function effectiveYaml(config: GatewayConfig): string {
 
 function printable(schema: FieldSchema, value: unknown): unknown {
   if (value === null || value === undefined) return null;
-  if (schema.secret === true) return value === '' ? '' : MASK;
+  if (schema.secret === true) return value === '' || (value as Secret).text === '' ? '' : MASK;
   switch (schema.kind) {
     case 'section': {
       const { shorthand } = schema;

@@ -64,10 +64,15 @@ function variable(name: string, environment: Environment): Resolution {
   return value === undefined ? { problem: `Configuration references unset environment variable '${name}'` } : { value };
 }
 
-/** Text of a file, such as a mounted Secret's, without the line end that editors put at its end. */
+/** Returns the text of a file without the line end that editors put at its end. */
+export function withoutLineEnd(text: string): string {
+  return text.replace(/\r?\n$/, '');
+}
+
+/** Text of a file, such as a mounted Secret's. */
 function textOfFile(path: string): Resolution {
   try {
-    return { value: readFileSync(path, 'utf8').replace(/\r?\n$/, '') };
+    return { value: withoutLineEnd(readFileSync(path, 'utf8')) };
   } catch (error) {
     return { problem: `Configuration references the file '${path}', which ${whyUnreadable(error)}` };
   }

@@ -1,4 +1,5 @@
 import { type TUnsafe, Type } from 'typebox';
+import type { Secret } from '../model/secret.ts';
 
 /** Forms of text that are checked when the file is read (`formats.ts` has the checks and their messages). */
 export type TextFormat =
@@ -32,6 +33,8 @@ export interface FieldNotes {
   readonly live?: true;
   /** Never printed, logged or answered. */
   readonly secret?: true;
+  /** Of a secret: a changed file is read without a restart if the value is `${FILE:PATH}` (docs/secrets.md). */
+  readonly followed?: true;
   /** Older or other names of the key, accepted with the same meaning. */
   readonly aliases?: readonly string[];
   /** Why the key, and what is below it, is accepted but changes nothing; noted at start when the file sets it. */
@@ -86,6 +89,13 @@ export function text<const D extends string | null = string>(
   notes: FieldNotes & Default<D> & { readonly format?: TextFormat },
 ): TUnsafe<D extends null ? string | null : string> {
   return field('text', 'string', notes);
+}
+
+/** Secret text that follows its file (`SecretText`). */
+export function secretText<const D extends null | undefined = undefined>(
+  notes: FieldNotes & { readonly default?: D },
+): TUnsafe<D extends null ? Secret | null : Secret> {
+  return field('text', 'string', { ...notes, secret: true, followed: true });
 }
 
 /** `true` or `false`. */

@@ -3,6 +3,7 @@ import { isSlip, nearest, sectionsWith } from './nearest.ts';
 import type { ConfigNote, ConfigProblem } from './problem.ts';
 import { retiredKeys } from './retiredKeys.ts';
 import { readScalar } from './scalar.ts';
+import { SecretText } from './secretText.ts';
 import { readValue, type SourceEntry, type SourceNode, type SourceScalar } from './source.ts';
 
 /** Result of reading a tree by the schema. */
@@ -207,7 +208,7 @@ class Reader {
     const result = readScalar(schema, node.text);
     if ('value' in result) {
       if (result.note !== undefined) this.#note(path, node.line, result.note);
-      return result.value;
+      return schema.followed === true ? new SecretText(node.text, node.reference) : result.value;
     }
     this.#problem(path, node.line, withoutSecret(result.wrong, node));
     return undefined;

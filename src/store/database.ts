@@ -149,7 +149,7 @@ function serverConnection(target: ServerTarget, host: DatabaseHost, connectTimeo
     port: host.port,
     database: target.database,
     ...(target.user === null ? {} : { user: target.user }),
-    ...(target.password === null ? {} : { password: target.password }),
+    ...(typeof target.password === 'string' ? { password: target.password } : {}),
     ...(tls === undefined ? {} : { ssl: tls }),
   };
   return target.dialect === 'mysql'
@@ -220,6 +220,7 @@ export function openDatabase(target: DatabaseTarget, limits: DatabaseLimits, log
     client: (target.dialect === 'mysql' ? MysqlClient : PostgresqlClient) as unknown as typeof Knex.Client,
     connection: serverConnection(target, first, connectTimeoutMs) as Knex.StaticConnectionConfig,
     hostConnections: hostConnections(target, connectTimeoutMs, logger),
+    ...(target.password === null || typeof target.password === 'string' ? {} : { followedPassword: target.password }),
     queryTimeoutMs: target.queryTimeoutMs ?? limits.queryTimeoutMs,
     ...(target.schemas.length > 0 ? { searchPath: target.schemas } : {}),
     pool: {

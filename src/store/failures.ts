@@ -112,6 +112,27 @@ export function databaseFailure(error: unknown): DatabaseFailure {
   return failure(awayMessages.test(message) || fields.fatal === true ? 'away' : 'defect');
 }
 
+/** Causes of a database that cannot be used, each with the fix, by the codes of the drivers. */
+const causes: readonly (readonly [pattern: RegExp, cause: string])[] = [
+  [
+    /^(28000|28P01|ER_ACCESS_DENIED_ERROR|ER_ACCESS_DENIED_NO_PASSWORD_ERROR)$/,
+    'it rejects the user or the password; check dataStore.user and dataStore.password',
+  ],
+  [/^(3D000|ER_BAD_DB_ERROR)$/, 'the database does not exist; create it or correct dataStore.jdbcUrl'],
+  [
+    /^ER_DBACCESS_DENIED_ERROR$/,
+    'the database does not exist or dataStore.user has no rights on it; create it, grant the rights or correct dataStore.jdbcUrl',
+  ],
+  [/^ECONNREFUSED$/, 'connection refused; check host and port in dataStore.jdbcUrl, and that the server runs'],
+  [/^(ENOTFOUND|EAI_AGAIN)$/, 'the host name cannot be resolved; check dataStore.jdbcUrl'],
+  [/CERT|^ERR_(TLS|SSL)|^HANDSHAKE_/, 'the TLS connection fails; check the TLS parameters of dataStore.jdbcUrl'],
+];
+
+/** Returns the cause in words, without names and addresses; null if only the driver's message describes it. */
+function causeOf({ code }: DatabaseFailure): string | null {
+  return causes.find(([pattern]) => pattern.test(code))?.[1] ?? null;
+}
+
 /**
  * The error a repository throws: GatewayErrors pass; "away" (and a conflict that did not go away by repeating) becomes
  * EG_DATABASE_UNAVAILABLE; all else stays a DatabaseFailure, which the API answers as EG_INTERNAL. Neither holds SQL text.
@@ -120,12 +141,23 @@ export function storeError(error: unknown): Error {
   if (error instanceof GatewayError) return error;
   const failure = databaseFailure(error);
   if (failure.kind === 'away' || failure.kind === 'transient') {
-    return new GatewayError('EG_DATABASE_UNAVAILABLE', 'The database is unavailable or too busy; try again shortly.', {
+    const cause = causeOf(failure);
+    const message =
+      cause === null
+        ? 'The database is unavailable or too busy; try again shortly.'
+        : `The database is unavailable: ${cause}.`;
+    return new GatewayError('EG_DATABASE_UNAVAILABLE', message, {
       retryAfterSeconds: 5,
       cause: new DatabaseFailure(failure.kind, failure.code, failure.driverMessage),
     });
   }
   return new DatabaseFailure(failure.kind, failure.code, failure.driverMessage);
+}
+
+/** Returns the driver's message for the log; null if the error did not come from a driver. */
+export function driverMessageOf(error: unknown): string | null {
+  const cause = error instanceof Error ? error.cause : null;
+  return cause instanceof DatabaseFailure ? cause.driverMessage : null;
 }
 
 /** Whether an error of a repository says that the database is unavailable. */

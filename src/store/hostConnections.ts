@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
+import type { Secret } from '../model/secret.ts';
 import type { DatabaseHost, DatabaseHosts } from './databaseHosts.ts';
 import type { DatabaseFailure } from './failures.ts';
 
@@ -24,7 +25,7 @@ interface HostConnection {
 
 /** The part of a client of knex that makes connections. */
 interface ConnectingClient {
-  readonly config: { readonly hostConnections?: HostConnections | null };
+  readonly config: { readonly hostConnections?: HostConnections | null; readonly followedPassword?: Secret };
   connectionSettings: object;
 }
 
@@ -45,8 +46,13 @@ export async function connectToHost<C extends HostConnection>(
   client: ConnectingClient,
   connect: () => Promise<C>,
 ): Promise<C> {
-  const choosing = client.config.hostConnections ?? null;
-  if (choosing === null) return await connect();
+  const { hostConnections: choosing = null, followedPassword } = client.config;
+  // Read for each connection: after a rotation the next one already has the new password.
+  const password = followedPassword === undefined ? {} : { password: await followedPassword.read() };
+  if (choosing === null) {
+    if (followedPassword !== undefined) client.connectionSettings = { ...client.connectionSettings, ...password };
+    return await connect();
+  }
   const { hosts } = choosing;
   const { role, isReadOnlyAfterFirst } = hosts.choice;
   let failure: unknown = null;
@@ -54,7 +60,7 @@ export async function connectToHost<C extends HostConnection>(
   for (const host of hosts.candidates()) {
     let connection: C | null = null;
     try {
-      client.connectionSettings = choosing.settingsOf(host);
+      client.connectionSettings = { ...choosing.settingsOf(host), ...password };
       connection = await connect();
       if (role !== 'any' && !(await takesWrites(connection, choosing.checkTimeoutMs))) {
         const why = 'it takes no writes';

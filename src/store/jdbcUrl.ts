@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Problem } from '../model/errors.ts';
+import type { Secret } from '../model/secret.ts';
 import { type DatabaseHost, type HostChoice, plainChoice } from './databaseHosts.ts';
 
 /** TLS towards a database server; null: clear text. */
@@ -27,7 +28,7 @@ export interface ServerTarget {
   readonly choice: HostChoice;
   readonly database: string;
   readonly user: string | null;
-  readonly password: string | null;
+  readonly password: string | Secret | null;
   readonly tls: DatabaseTls | null;
   /** Schemas of PostgreSQL's search path (`currentSchema`); empty: the role's own. */
   readonly schemas: readonly string[];
@@ -43,7 +44,7 @@ export type DatabaseTarget = SqliteTarget | ServerTarget;
 export interface JdbcSettings {
   readonly jdbcUrl?: string | undefined;
   readonly user?: string | undefined;
-  readonly password?: string | undefined;
+  readonly password?: string | Secret | undefined;
 }
 
 /** SQLite file used when no URL is configured. */

@@ -2,6 +2,7 @@ import { createRequire } from 'node:module';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Knex } from 'knex';
+import type { Secret } from '../model/secret.ts';
 import { databaseFailure } from './failures.ts';
 import { connectToHost, type HostConnections, isOverdue, passOverReadOnly } from './hostConnections.ts';
 import { IN_TIME } from './sqliteTime.ts';
@@ -26,7 +27,7 @@ export interface QueryObject {
 
 /** The part of knex's clients that ours override; knex publishes no types for it. */
 interface BaseClient {
-  config: { queryTimeoutMs?: number; hostConnections?: HostConnections | null };
+  config: { queryTimeoutMs?: number; hostConnections?: HostConnections | null; followedPassword?: Secret };
   connectionSettings: { filename: string };
   driver: unknown;
   acquireRawConnection(): Promise<RawConnection>;

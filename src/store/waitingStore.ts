@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GatewayError } from '../model/errors.ts';
-import { isDatabaseAway } from './failures.ts';
+import { driverMessageOf, isDatabaseAway } from './failures.ts';
 import { parseJdbcUrl } from './jdbcUrl.ts';
 import { type KnexStore, openStore, type StoreOptions } from './openStore.ts';
 
@@ -34,7 +34,7 @@ export async function openStoreWaiting(options: WaitingStoreOptions): Promise<Ga
   ]);
   stop.abort();
   if (typeof waited !== 'symbol') return waited;
-  logger.warn('the database is unavailable: the gateway starts without it and goes on trying');
+  logger.warn('the database is unavailable; the gateway starts without it and tries again');
   return new StoreToCome(options, first, retryMs).store;
 }
 
@@ -45,6 +45,8 @@ class StoreToCome {
   readonly #stop = new AbortController();
   readonly #opening: Promise<void>;
   #opened: KnexStore | null = null;
+  /** Of the last attempt; null until one has failed. */
+  #failure: Error | null = null;
 
   constructor(options: WaitingStoreOptions, first: Promise<KnexStore>, retryMs: number) {
     this.#options = options;
@@ -100,7 +102,8 @@ class StoreToCome {
 
   #require(): KnexStore {
     if (this.#opened !== null) return this.#opened;
-    throw new GatewayError('EG_DATABASE_UNAVAILABLE', 'The database has not been reached since the gateway started.');
+    const message = `The database has not been reached since the gateway started. ${this.#failure?.message ?? ''}`;
+    throw new GatewayError('EG_DATABASE_UNAVAILABLE', message.trim());
   }
 
   /** A repository each of whose methods asks for the store first; all of them answer promises. */
@@ -129,10 +132,13 @@ class StoreToCome {
         logger.info('the database is reached now');
         return;
       } catch (error) {
-        if (!isDatabaseAway(error)) {
-          const reason = error instanceof Error ? error.message : String(error);
-          logger.error({ reason }, 'the database cannot be used; trying again');
+        const failure = error instanceof Error ? error : new Error(String(error));
+        const isAway = isDatabaseAway(error);
+        if (!isAway || failure.message !== this.#failure?.message) {
+          const fields = { reason: failure.message, detail: driverMessageOf(error) ?? undefined };
+          logger[isAway ? 'warn' : 'error'](fields, 'the database cannot be used; trying again');
         }
+        this.#failure = failure;
       }
       const stopped = await sleep(retryMs, false, { signal: this.#stop.signal, ref: false }).catch(() => true);
       if (stopped) return;

@@ -12,6 +12,8 @@ export interface OidcServer {
   readonly clientSecret: string;
   /** Logs a user in at the address that a login begins with; answers where the provider sends the browser. */
   login(authorizationUrl: string, user: string): Promise<URL>;
+  /** Gives the client another secret; the provider rejects the earlier one from then on. */
+  changeClientSecret(secret: string): void;
   /** A JWT signed with the provider's own key, whatever it says. */
   sign(claims: Record<string, unknown>, header?: { alg?: string; kid?: string }): Promise<string>;
   /** Calls of its endpoints by path. */
@@ -50,11 +52,11 @@ export async function startOidcProvider(
   const jwk = { ...privateKey.export({ format: 'jwk' }), kid: 'provider-key', use: 'sig', alg: 'RS256' };
   const clientId = 'gateway';
   const clientSecret = 'a-client-secret-that-is-long-enough-for-anything';
-  const configuration: Configuration = {
+  const configuration = (secret: string): Configuration => ({
     clients: [
       {
         client_id: clientId,
-        client_secret: clientSecret,
+        client_secret: secret,
         redirect_uris: [...allowed],
         ...(logoutRedirectUri === undefined ? {} : { post_logout_redirect_uris: [logoutRedirectUri] }),
         grant_types: client === 'engine' ? ['authorization_code', 'refresh_token'] : ['authorization_code'],
@@ -72,10 +74,9 @@ export async function startOidcProvider(
       claims: () => ({ sub, email: `${sub}@example.com`, ...(groups[sub] ? { groups: groups[sub] } : {}) }),
     }),
     features: { devInteractions: { enabled: true } },
-  };
-  const provider = new Provider(issuer, configuration);
+  });
   const calls = new Map<string, number>();
-  const callback = provider.callback();
+  let callback = new Provider(issuer, configuration(clientSecret)).callback();
   http.on('request', (request, response) => {
     const path = request.url?.split('?', 1)[0] ?? '';
     calls.set(path, (calls.get(path) ?? 0) + 1);
@@ -87,6 +88,9 @@ export async function startOidcProvider(
     clientSecret,
     calls,
     accessTokenLifetime: 3600,
+    changeClientSecret(secret) {
+      callback = new Provider(issuer, configuration(secret)).callback();
+    },
     login: (url, user) => browse(url, user, allowed[0]),
     sign: (claims, header = {}) =>
       new SignJWT(claims).setProtectedHeader({ alg: 'RS256', kid: 'provider-key', ...header }).sign(privateKey),

@@ -252,7 +252,7 @@ export class Authentication {
   /** The session counts as long as the token does that began it: the API server is asked again. */
   async #kubernetesCaller(user: string, sealed: unknown, source: LoginSource): Promise<Caller | string> {
     const { kubernetes, sealedTokens } = this.parts;
-    const token = kubernetes === null || typeof sealed !== 'string' ? null : sealedTokens.open(sealed, user);
+    const token = kubernetes === null || typeof sealed !== 'string' ? null : await sealedTokens.open(sealed, user);
     if (kubernetes === null || token === null) return GONE;
     const reviewed = await kubernetes.review(token, source);
     if (typeof reviewed === 'string') return `The token of the session is no longer accepted: ${reviewed}`;

@@ -55,21 +55,32 @@ const refusedBinds = new Set([8, 19, 32, 34, 48, 49, 50, 53]);
  */
 export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
   readonly #settings: LdapSettings;
+  readonly #reload: () => Promise<LdapSettings | null>;
   readonly #options: ClientOptions;
   readonly #tls: ConnectionOptions;
   readonly #places = new ConnectionPlaces(CONNECTIONS);
 
-  private constructor(settings: LdapSettings, options: ClientOptions, tls: ConnectionOptions) {
+  #adminPassword: string;
+
+  private constructor(
+    settings: LdapSettings,
+    reload: () => Promise<LdapSettings | null>,
+    options: ClientOptions,
+    tls: ConnectionOptions,
+  ) {
     this.#settings = settings;
+    this.#reload = reload;
+    this.#adminPassword = settings.ldapAdminPassword ?? '';
     this.#options = options;
     this.#tls = tls;
   }
 
   /**
    * Makes it from its file; connects when it is first needed.
+   * @param reload reads the file again, for a password that has changed; null if the file has mistakes
    * @throws GatewayError EG_IMPOSSIBLE when the trust store cannot be used
    */
-  static async create(settings: LdapSettings): Promise<LdapServer> {
+  static async create(settings: LdapSettings, reload: () => Promise<LdapSettings | null>): Promise<LdapServer> {
     const { ldapHost, ldapPort, useSsl, ldapTrustStorePath } = settings;
     const host = ldapHost.includes(':') ? `[${ldapHost}]` : ldapHost;
     const ca = ldapTrustStorePath === null ? null : await readAuthorities(ldapTrustStorePath);
@@ -81,6 +92,7 @@ export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
     };
     return new LdapServer(
       settings,
+      reload,
       {
         url: `${useSsl ? 'ldaps' : 'ldap'}://${host}:${ldapPort}`,
         timeout: TIMEOUT_MS,
@@ -192,13 +204,16 @@ export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
   }
 
   async #bindForSearch(client: Client): Promise<void> {
-    const { ldapAdminBindDn, ldapAdminPassword } = this.#settings;
+    const { ldapAdminBindDn } = this.#settings;
     if (ldapAdminBindDn === null) return;
+    const used = this.#adminPassword;
     try {
-      await client.bind(ldapAdminBindDn, ldapAdminPassword ?? '');
+      await client.bind(ldapAdminBindDn, used);
     } catch (error) {
-      if (error instanceof InvalidCredentialsError) throw new Error('the server refuses ldapAdminBindDn');
-      throw error;
+      if (!(error instanceof InvalidCredentialsError)) throw error;
+      this.#adminPassword = (await this.#reload())?.ldapAdminPassword ?? used;
+      if (this.#adminPassword === used) throw new Error('the server rejects ldapAdminBindDn with ldapAdminPassword');
+      await client.bind(ldapAdminBindDn, this.#adminPassword);
     }
   }
 

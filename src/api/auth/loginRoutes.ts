@@ -162,7 +162,7 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
         if (typeof reviewed === 'string')
           throw new GatewayError('EG_UNAUTHENTICATED', `Authentication failed. ${reviewed}`);
         const { name } = reviewed.identity;
-        const origin: SessionOrigin = { kind: 'kubernetes', token: sealedTokens.seal(password, name) };
+        const origin: SessionOrigin = { kind: 'kubernetes', token: await sealedTokens.seal(password, name) };
         return succeed(reply, { token: await begin(request, reply, name, origin, reviewed.expires) });
       }
       if (authentication.loginType === 'none') {

@@ -16,6 +16,7 @@ import { GatewayError } from '../../model/errors.ts';
 import { type OidcProvider, providerAway } from './oidcProvider.ts';
 import { type ClaimRules, type ProviderUser, userOfClaims } from './providerClaims.ts';
 import type { Revocations } from './revocations.ts';
+import type { SessionKeyring } from './sessionKeys.ts';
 
 /** Time for a user to log in at the provider, in seconds. */
 export const STATE_SECONDS = 900;
@@ -31,8 +32,7 @@ export interface OidcLoginOptions {
   readonly logoutRedirectUrl: string | null;
   readonly scopes: readonly string[];
   readonly rules: ClaimRules;
-  /** 32 bytes that seal the state. */
-  readonly sealKey: Uint8Array;
+  readonly keyring: SessionKeyring;
   readonly issuer: string;
   readonly revocations: Revocations;
   readonly clock: Clock;
@@ -63,7 +63,7 @@ export class OidcLogin {
    * @throws GatewayError EG_IDENTITY_UNAVAILABLE
    */
   async begin(): Promise<{ readonly url: string; readonly state: string }> {
-    const { name, provider, redirectUrl, scopes, sealKey, issuer, clock } = this.#options;
+    const { name, provider, redirectUrl, scopes, keyring, issuer, clock } = this.#options;
     const configuration = await provider.configuration();
     const state = randomState();
     const nonce = randomNonce();
@@ -78,12 +78,13 @@ export class OidcLogin {
       code_challenge_method: 'S256',
     });
     const now = Math.floor(clock.now() / 1000);
+    const [keys] = await keyring();
     const sealed = await new EncryptJWT({ state, nonce, verifier, provider: name })
       .setProtectedHeader({ alg: 'dir', enc: 'A256GCM' })
       .setIssuer(issuer)
       .setIssuedAt(now)
       .setExpirationTime(now + STATE_SECONDS)
-      .encrypt(sealKey);
+      .encrypt(keys.seal);
     return { url: url.href, state: sealed };
   }
 
@@ -139,18 +140,22 @@ export class OidcLogin {
   }
 
   async #open(sealed: string): Promise<Begun | null> {
-    try {
-      const { payload } = await jwtDecrypt(sealed, this.#options.sealKey, {
-        issuer: this.#options.issuer,
-        contentEncryptionAlgorithms: ['A256GCM'],
-        keyManagementAlgorithms: ['dir'],
-        requiredClaims: ['exp', 'state', 'nonce', 'verifier'],
-        currentDate: new Date(this.#options.clock.now()),
-      });
-      return payload as unknown as Begun;
-    } catch {
-      return null;
+    const { keyring, issuer, clock } = this.#options;
+    for (const { seal } of await keyring()) {
+      try {
+        const { payload } = await jwtDecrypt(sealed, seal, {
+          issuer,
+          contentEncryptionAlgorithms: ['A256GCM'],
+          keyManagementAlgorithms: ['dir'],
+          requiredClaims: ['exp', 'state', 'nonce', 'verifier'],
+          currentDate: new Date(clock.now()),
+        });
+        return payload as unknown as Begun;
+      } catch {
+        // Sealed with other keys, expired, or not by a gateway.
+      }
     }
+    return null;
   }
 }
 

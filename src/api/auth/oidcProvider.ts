@@ -1,19 +1,21 @@
 import { createRemoteJWKSet, type JWTVerifyGetKey } from 'jose';
 import {
   allowInsecureRequests,
+  type ClientAuth,
   ClientSecretBasic,
   Configuration,
   discovery,
   enableNonRepudiationChecks,
 } from 'openid-client';
 import { GatewayError } from '../../model/errors.ts';
+import type { Secret } from '../../model/secret.ts';
 import { signatureAlgorithms } from '../../model/signatureAlgorithms.ts';
 
 /** How the provider is found and who we are there (`authentication.oauth`, `authentication.providers`). */
 export interface OidcProviderOptions {
   readonly issuer: string;
   readonly clientId: string;
-  readonly clientSecret: string;
+  readonly clientSecret: Secret;
   /** Null: all three are discovered from the issuer. */
   readonly endpoints: { readonly authorization: string; readonly token: string; readonly jwks: string } | null;
 }
@@ -39,14 +41,15 @@ export class OidcProvider {
   }
 
   /** @throws GatewayError EG_IDENTITY_UNAVAILABLE when it cannot be found */
-  configuration(): Promise<Configuration> {
+  async configuration(): Promise<Configuration> {
+    await this.options.clientSecret.read();
     this.#configuration ??= this.#find().catch((cause: unknown) => {
       setTimeout(() => {
         this.#configuration = null;
       }, DISCOVERY_PAUSE_MS).unref();
       throw providerAway(cause);
     });
-    return this.#configuration;
+    return await this.#configuration;
   }
 
   /** The provider's keys, cached. @throws GatewayError EG_IDENTITY_UNAVAILABLE when it cannot be found */
@@ -64,7 +67,7 @@ export class OidcProvider {
 
   async #find(): Promise<Configuration> {
     const { issuer, clientId, clientSecret, endpoints } = this.options;
-    const authentication = ClientSecretBasic(clientSecret);
+    const authentication: ClientAuth = (...request) => ClientSecretBasic(clientSecret.text)(...request);
     const plain = [issuer, ...Object.values(endpoints ?? {})].some((url) => url.startsWith('http:'));
     // Clear text only where the configuration itself says http://.
     const execute = [enableNonRepudiationChecks, ...(plain ? [allowInsecureRequests] : [])];

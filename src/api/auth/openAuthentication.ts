@@ -1,6 +1,7 @@
 import type { KubeConfig } from '@kubernetes/client-node';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
+import { LEAST_SECRET } from '../../config/consistency.ts';
 import type { Environment } from '../../config/environment.ts';
 import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import { type ConfiguredProvider, FIRST_PROVIDER, openidProviders } from '../../config/issuerChecks.ts';
@@ -35,7 +36,7 @@ import { ProviderTokens } from './providerTokens.ts';
 import { Revocations } from './revocations.ts';
 import { groupRoleMapping, roleMapping } from './roleMapping.ts';
 import { SealedTokens } from './sealedTokens.ts';
-import { type KeySource, sessionKeys } from './sessionKeys.ts';
+import { type KeySource, openKeyring, type SessionKeyring } from './sessionKeys.ts';
 import { Sessions } from './sessions.ts';
 
 /** The parts of the configuration that say who may call. */
@@ -80,11 +81,12 @@ export async function openAuthentication(
   const { names, trustPeer, environment, clock, logger, groups = null } = dependencies;
   const origins = authentication === null ? null : new LoginOrigins(dependencies);
   const record: RecordAttempt = (name, source, result) => origins?.note(name, source, result);
-  const keys = await sessionKeys(keySource(authentication));
+  const keyring = await openKeyring(keySource(authentication), { clock, logger });
+  const [keys] = await keyring();
   const presets = new PresetUsers(authentication?.form ? presetUsers : withoutPasswords(presetUsers), keys.mark);
   const revocations = new Revocations({ store: dependencies.revocations, clock, logger });
   const sessions = new Sessions({
-    keys,
+    keyring,
     issuer: names.gateway,
     lifetime: authentication?.session.lifetime ?? 0,
     revocations,
@@ -112,7 +114,7 @@ export async function openAuthentication(
           clock,
         });
   const { providers, authorities } = issuers(authentication, {
-    sealKey: keys.seal,
+    keyring,
     issuer: names.gateway,
     revocations,
     clock,
@@ -129,7 +131,7 @@ export async function openAuthentication(
     issuedTokens: new IssuedTokens(authorities, dependencies.metrics),
     kubernetes,
     certificates: authentication?.clientCertificates === true ? (dependencies.certificates ?? null) : null,
-    sealedTokens: new SealedTokens(keys.seal),
+    sealedTokens: new SealedTokens(keyring),
     pagePermissions,
     webappReadRole: authorization?.webappReadRole ?? null,
     publicReads: authentication?.publicReads ?? true,
@@ -167,8 +169,11 @@ export function keySource(authentication: AuthenticationSettings['authentication
     const { privateKeyRsa, publicKeyRsa } = authentication.form.selfSignKeyPair;
     return { privateKeyPath: privateKeyRsa, publicKeyPath: publicKeyRsa };
   }
-  const secret = authentication?.session.secret ?? authentication?.oauth?.clientSecret ?? null;
-  return secret === null ? null : { secret };
+  if (authentication === null) return null;
+  const { session, oauth } = authentication;
+  const previous = session.previousSecrets;
+  if (session.secret !== null) return { secret: session.secret, previous, minLength: LEAST_SECRET };
+  return oauth === null ? null : { secret: oauth.clientSecret, previous, minLength: 1 };
 }
 
 function withoutPasswords(users: AuthenticationSettings['presetUsers']): AuthenticationSettings['presetUsers'] {
@@ -187,7 +192,10 @@ export function ldapServers(environment: Environment) {
       const lines = loaded.problems.map((problem) => problemLine(path, problem)).join('\n');
       throw new GatewayError('EG_IMPOSSIBLE', `${field}: ${lines}`, { field });
     }
-    const server = await LdapServer.create(loaded.settings);
+    const server = await LdapServer.create(loaded.settings, async () => {
+      const again = await loadLdapFile(path, environment);
+      return 'problems' in again ? null : again.settings;
+    });
     servers.set(path, server);
     return server;
   };
@@ -195,7 +203,7 @@ export function ldapServers(environment: Environment) {
 
 /** What logins at providers are made with, beside their configuration. */
 interface LoginDependencies {
-  readonly sealKey: Uint8Array;
+  readonly keyring: SessionKeyring;
   readonly issuer: string;
   readonly revocations: Revocations;
   readonly clock: Clock;
@@ -247,7 +255,7 @@ interface ProviderIdentity extends Pick<LoginProvider, 'name' | 'label' | 'roles
 function provider(
   { name, label, users, rolesOf }: ProviderIdentity,
   settings: ConfiguredProvider,
-  { sealKey, issuer, revocations, clock }: LoginDependencies,
+  { keyring, issuer, revocations, clock }: LoginDependencies,
 ): { readonly login: LoginProvider; readonly tokens: TokenAuthority } {
   const { authorizationEndpoint, tokenEndpoint, jwkEndpoint } = settings;
   const endpoint = new OidcProvider({
@@ -276,7 +284,7 @@ function provider(
       redirectWebUrl: redirectWebUrl ?? '/',
       login: new OidcLogin({
         ...{ name, provider: endpoint, redirectUrl, logoutRedirectUrl, scopes, rules },
-        ...{ sealKey, issuer, revocations, clock },
+        ...{ keyring, issuer, revocations, clock },
       }),
     },
     tokens: new ProviderTokens(name, endpoint, rules, rolesOf, clock),

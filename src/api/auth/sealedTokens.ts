@@ -1,5 +1,6 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import type { SessionKeyring, SessionKeys } from './sessionKeys.ts';
 
 const CIPHER = 'aes-256-gcm';
 const IV_BYTES = 12;
@@ -15,34 +16,41 @@ const JWT = 1;
  * can ask again whether the token still counts, and nobody who reads a session has the token.
  */
 export class SealedTokens {
-  readonly #key: Uint8Array;
+  readonly #keyring: SessionKeyring;
 
-  /** @param key 32 bytes that all replicas share */
-  constructor(key: Uint8Array) {
-    this.#key = new Uint8Array(hkdfSync('sha256', key, '', 'engine-gateway tokens in sessions', 32));
+  constructor(keyring: SessionKeyring) {
+    this.#keyring = keyring;
   }
 
   /** The sealed token in base64url. */
-  seal(token: string, user: string): string {
+  async seal(token: string, user: string): Promise<string> {
+    const [keys] = await this.#keyring();
     const iv = randomBytes(IV_BYTES);
-    const cipher = createCipheriv(CIPHER, this.#key, iv).setAAD(Buffer.from(user));
+    const cipher = createCipheriv(CIPHER, keyOf(keys), iv).setAAD(Buffer.from(user));
     const sealed = Buffer.concat([cipher.update(packed(token)), cipher.final()]);
     return Buffer.concat([iv, sealed, cipher.getAuthTag()]).toString('base64url');
   }
 
   /** The token; null where the text is not one that was sealed for this user. */
-  open(text: string, user: string): string | null {
+  async open(text: string, user: string): Promise<string | null> {
     const bytes = Buffer.from(text, 'base64url');
     if (bytes.length <= IV_BYTES + TAG_BYTES) return null;
-    try {
-      const decipher = createDecipheriv(CIPHER, this.#key, bytes.subarray(0, IV_BYTES))
-        .setAAD(Buffer.from(user))
-        .setAuthTag(bytes.subarray(-TAG_BYTES));
-      return unpacked(Buffer.concat([decipher.update(bytes.subarray(IV_BYTES, -TAG_BYTES)), decipher.final()]));
-    } catch {
-      return null;
+    for (const keys of await this.#keyring()) {
+      try {
+        const decipher = createDecipheriv(CIPHER, keyOf(keys), bytes.subarray(0, IV_BYTES))
+          .setAAD(Buffer.from(user))
+          .setAuthTag(bytes.subarray(-TAG_BYTES));
+        return unpacked(Buffer.concat([decipher.update(bytes.subarray(IV_BYTES, -TAG_BYTES)), decipher.final()]));
+      } catch {
+        // Sealed with other keys, or not by a gateway.
+      }
     }
+    return null;
   }
+}
+
+function keyOf({ seal }: SessionKeys): Uint8Array {
+  return new Uint8Array(hkdfSync('sha256', seal, '', 'engine-gateway tokens in sessions', 32));
 }
 
 /** A cookie holds 4 kB: of a JWT the JSON is compressed without its base64, and the signature kept as bytes. */

@@ -1,7 +1,11 @@
 import { createPrivateKey, createPublicKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { isDeepStrictEqual } from 'node:util';
+import type { Logger } from 'pino';
 import { type SignatureAlgorithm, signatureAlgorithm, USABLE_KEYS } from '../../gateway/user/signingKey.ts';
+import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
+import type { Secret } from '../../model/secret.ts';
 
 /** Keys of sessions, the same on all replicas. */
 export interface SessionKeys {
@@ -17,8 +21,49 @@ export interface SessionKeys {
 /** Where the keys come from: the configured pair, a secret that all replicas know, or nothing but this process. */
 export type KeySource =
   | { readonly privateKeyPath: string; readonly publicKeyPath: string }
-  | { readonly secret: string }
+  | {
+      readonly secret: Secret;
+      /** Sessions that these secrets signed stay valid. */
+      readonly previous: readonly Secret[];
+      /** Least characters of each. */
+      readonly minLength: number;
+    }
   | null;
+
+/** Returns the keys of sessions: the first ones sign and seal, all of them verify and open. */
+export type SessionKeyring = () => Promise<readonly [SessionKeys, ...SessionKeys[]]>;
+
+/** Milliseconds between two readings of the files of session secrets. */
+const REFRESH_MS = 1_000;
+
+/**
+ * Opens the keys of sessions, which follow the files of their secrets (docs/secrets.md). A secret that is too short is not taken.
+ * @throws GatewayError as `sessionKeys`
+ */
+export async function openKeyring(
+  source: KeySource,
+  { clock, logger }: { readonly clock: Pick<Clock, 'monotonic'>; readonly logger: Logger },
+): Promise<SessionKeyring> {
+  const keys = await sessionKeys(source);
+  if (source === null || !('secret' in source)) return async () => [keys];
+  const { secret, previous, minLength } = source;
+  const usable = (texts: readonly string[]) => texts.filter((text) => text.length >= minLength).map(keysOf);
+  let texts = [secret, ...previous].map(({ text }) => text);
+  let ring: Awaited<ReturnType<SessionKeyring>> = [keys, ...usable(texts.slice(1))];
+  let readAt = clock.monotonic();
+  return async () => {
+    if (clock.monotonic() - readAt < REFRESH_MS) return ring;
+    readAt = clock.monotonic();
+    const next = await Promise.all([secret, ...previous].map((each) => each.read()));
+    if (isDeepStrictEqual(next, texts)) return ring;
+    texts = next;
+    const [signing] = usable(texts.slice(0, 1));
+    ring = [signing ?? ring[0], ...usable(texts.slice(1))];
+    if (signing === undefined) logger.error({ minLength }, 'session secret is too short; the earlier one stays active');
+    else logger.info({ previousSecrets: ring.length - 1 }, 'session secrets changed');
+    return ring;
+  };
+}
 
 /**
  * Makes the keys of sessions.
@@ -43,7 +88,11 @@ export async function sessionKeys(source: KeySource): Promise<SessionKeys> {
       mark: derived(secret, 'mark'),
     };
   }
-  const secret = source === null ? randomBytes(32) : Buffer.from(source.secret);
+  return keysOf(source === null ? randomBytes(32) : source.secret.text);
+}
+
+function keysOf(text: string | Uint8Array): SessionKeys {
+  const secret = Buffer.from(text);
   const key = derived(secret, 'sessions');
   return { algorithm: 'HS256', sign: key, verify: key, seal: derived(secret, 'seal'), mark: derived(secret, 'mark') };
 }

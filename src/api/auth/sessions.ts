@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { jwtVerify, SignJWT } from 'jose';
 import type { Clock } from '../../model/clock.ts';
 import type { Revocations } from './revocations.ts';
-import type { SessionKeys } from './sessionKeys.ts';
+import type { SessionKeyring, SessionKeys } from './sessionKeys.ts';
 
 /** Header `typ` of our tokens: nothing else that the same key signs is a session (RFC 8725 §3.11). */
 const TYPE = 'session+jwt';
@@ -34,7 +34,7 @@ export type SessionToken = { readonly session: Session } | { readonly ended: str
 
 /** Issues and reads session tokens: JWTs that are signed, expire, and can be ended. Nothing in them is secret in clear text. */
 export class Sessions {
-  readonly #keys: SessionKeys;
+  readonly #keyring: SessionKeyring;
   readonly #issuer: string;
   readonly #lifetime: number;
   readonly #revocations: Revocations;
@@ -42,13 +42,13 @@ export class Sessions {
 
   /** @param options.lifetime milliseconds */
   constructor(options: {
-    readonly keys: SessionKeys;
+    readonly keyring: SessionKeyring;
     readonly issuer: string;
     readonly lifetime: number;
     readonly revocations: Revocations;
     readonly clock: Clock;
   }) {
-    this.#keys = options.keys;
+    this.#keyring = options.keyring;
     this.#issuer = options.issuer;
     this.#lifetime = options.lifetime;
     this.#revocations = options.revocations;
@@ -69,6 +69,7 @@ export class Sessions {
     origin: SessionOrigin,
     endsAt: number | null = null,
   ): Promise<{ readonly token: string; readonly session: Session }> {
+    const [keys] = await this.#keyring();
     const issuedAt = Math.floor(this.#clock.now() / 1000);
     const latest = issuedAt + Math.ceil(this.#lifetime / 1000);
     const expires = endsAt === null ? latest : Math.min(latest, Math.floor(endsAt / 1000));
@@ -80,33 +81,29 @@ export class Sessions {
       expires: expires * 1000,
     };
     const token = await new SignJWT({ org: origin, csrf: session.csrfToken })
-      .setProtectedHeader({ alg: this.#keys.algorithm, typ: TYPE })
+      .setProtectedHeader({ alg: keys.algorithm, typ: TYPE })
       .setIssuer(this.#issuer)
       .setAudience(this.#issuer)
       .setSubject(user)
       .setJti(session.id)
       .setIssuedAt(issuedAt)
       .setExpirationTime(expires)
-      .sign(this.#keys.sign);
+      .sign(keys.sign);
     return { token, session };
   }
 
   /** Reads a token; anything forged, of another kind, run out or ended is no session. */
   async read(token: string): Promise<SessionToken> {
-    let payload: Record<string, unknown>;
-    try {
-      const verified = await jwtVerify(token, this.#keys.verify, {
-        algorithms: [this.#keys.algorithm],
-        typ: TYPE,
-        issuer: this.#issuer,
-        audience: this.#issuer,
-        requiredClaims: ['sub', 'jti', 'exp', 'csrf', 'org'],
-        currentDate: new Date(this.#clock.now()),
-      });
-      payload = verified.payload;
-    } catch (error) {
-      return (error as { code?: string }).code === 'ERR_JWT_EXPIRED' ? { ended: 'The session has run out.' } : null;
+    let payload: Record<string, unknown> | null = null;
+    for (const keys of await this.#keyring()) {
+      try {
+        payload = await this.#verify(token, keys);
+        break;
+      } catch (error) {
+        if ((error as { code?: string }).code === 'ERR_JWT_EXPIRED') return { ended: 'The session has run out.' };
+      }
     }
+    if (payload === null) return null;
     const session: Session = {
       id: payload.jti as string,
       user: payload.sub as string,
@@ -116,6 +113,18 @@ export class Sessions {
     };
     if (await this.#revocations.isRevoked(session.id)) return { ended: 'The session was ended by logging out.' };
     return { session };
+  }
+
+  async #verify(token: string, keys: SessionKeys): Promise<Record<string, unknown>> {
+    const { payload } = await jwtVerify(token, keys.verify, {
+      algorithms: [keys.algorithm],
+      typ: TYPE,
+      issuer: this.#issuer,
+      audience: this.#issuer,
+      requiredClaims: ['sub', 'jti', 'exp', 'csrf', 'org'],
+      currentDate: new Date(this.#clock.now()),
+    });
+    return payload;
   }
 
   /** Ends a session on every replica. */

@@ -1,13 +1,24 @@
 import { ENGINE_CLUSTERS } from '../../kinds/engineCluster/spec.ts';
 import { ROUTING_RULES } from '../../kinds/routingRule/spec.ts';
-import { choice, duration, flag, integer, listOf, mapOf, optionalSection, section, text } from '../fields.ts';
+import {
+  choice,
+  duration,
+  flag,
+  integer,
+  listOf,
+  mapOf,
+  optionalSection,
+  secretText,
+  section,
+  text,
+} from '../fields.ts';
 import { issuerRoles, requiredClaims, tokenIssuer, userPrefix } from './tokenIssuers.ts';
 
 /** How users log in at one OpenID provider. */
 const openidProvider = {
   issuer: text({ description: 'Issuer of tokens.', format: 'url' }),
   clientId: text({ description: 'Client id at the provider.' }),
-  clientSecret: text({ description: 'Client secret at the provider.', secret: true }),
+  clientSecret: secretText({ description: 'Client secret at the provider.' }),
   tokenEndpoint: text({
     description: "The provider's token endpoint; unset with the two below, all three are discovered from the issuer.",
     default: null,
@@ -71,12 +82,19 @@ export const authentication = optionalSection(
           minimum: 60_000,
           maximum: 30 * 86_400_000,
         }),
-        secret: text({
+        secret: secretText({
           description:
             'Secret of at least 32 characters that signs sessions where `form` has no key pair, the same on all replicas. Unset, one is made of the client secret of `oauth`; with `kubernetes` alone each process has its own, and its sessions are not known to others.',
           default: null,
-          secret: true,
         }),
+        previousSecrets: listOf(
+          secretText({ description: 'Secret of at least 32 characters; an empty one is ignored.' }),
+          {
+            description:
+              'Earlier or next values of `secret`: sessions that they signed stay valid, new sessions are not signed with them ([rotation](secrets.md#rotate-the-session-secret)).',
+            default: [],
+          },
+        ),
       },
       { description: 'Sessions of users who have logged in.' },
     ),

@@ -1,4 +1,4 @@
-import { choice, duration, flag, integer, listOf, section, size, text } from '../fields.ts';
+import { choice, duration, flag, integer, listOf, secretText, section, size, text } from '../fields.ts';
 
 /** `dataStore`: the database (docs/database.md). */
 export const dataStore = section(
@@ -9,7 +9,7 @@ export const dataStore = section(
       format: 'jdbcUrl',
     }),
     user: text({ description: 'User of the database.', default: null }),
-    password: text({ description: 'Password of that user.', default: null, secret: true }),
+    password: secretText({ description: 'Password of that user.', default: null }),
     driver: text({
       description: 'Class of a database driver.',
       default: null,

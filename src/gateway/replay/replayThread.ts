@@ -27,6 +27,9 @@ export class ReplayThread implements HistoryReplays {
   #worker: Worker | null = null;
 
   async run(job: ReplayJob, signal: AbortSignal): Promise<ReplayReport> {
+    const { password } = job.database;
+    // A thread is sent plain data.
+    const database = { ...job.database, password: typeof password === 'object' ? await password.read() : password };
     signal.throwIfAborted();
     if (this.#worker !== null) {
       throw new GatewayError(
@@ -37,7 +40,7 @@ export class ReplayThread implements HistoryReplays {
     }
     requireFile(job);
     const worker = new Worker(new URL(workerFile, import.meta.url), {
-      workerData: job,
+      workerData: { ...job, database },
       execArgv: [],
       resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
     });

@@ -595,7 +595,7 @@ describe.skipIf(!hasOpenssl || !ldapAvailable)('groups of a real LDAP server, ov
     const reason = 'The LDAP server does not answer properly; try again soon.';
     expect(await groupsOf('dag')).toEqual({ source: 'ldap', groups: [], note: reason });
     const line = await gateway?.logged(({ source }) => source === 'ldap');
-    expect(line).toMatchObject({ reason, cause: 'the server refuses ldapAdminBindDn' });
+    expect(line).toMatchObject({ reason, cause: 'the server rejects ldapAdminBindDn with ldapAdminPassword' });
     expect(JSON.stringify(gateway?.log)).not.toContain('wrong-secret');
   });
 

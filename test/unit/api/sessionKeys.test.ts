@@ -30,7 +30,7 @@ function written({ privateKey, publicKey }: { readonly privateKey: string; reado
 
 const sessionsWith = (keys: Awaited<ReturnType<typeof sessionKeys>>) =>
   new Sessions({
-    keys,
+    keyring: async () => [keys],
     issuer: 'gateway',
     lifetime: 60_000,
     revocations: { isRevoked: async () => false } as never,

@@ -46,7 +46,8 @@ test('every key that sounds like a secret is one', () => {
   const sounding = /password|secret|keystore\.key$|truststore\.key$/i;
   const paths: string[] = [];
   const visit = (schema: FieldSchema, path: string): void => {
-    if (sounding.test(path.split('.').slice(-2).join('.')) && schema.properties === undefined) paths.push(path);
+    const isValue = schema.properties === undefined && schema.items === undefined;
+    if (sounding.test(path.split('.').slice(-2).join('.')) && isValue) paths.push(path);
     for (const [name, child] of Object.entries(schema.properties ?? {})) visit(child, `${path}.${name}`);
     if (schema.items !== undefined) visit(schema.items, `${path}.{name}`);
   };

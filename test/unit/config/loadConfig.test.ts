@@ -71,9 +71,9 @@ describe("an existing gateway's file", () => {
     expect(config.serverConfig['http-server.max-request-header-size']).toBe(32 * 1024);
     expect(config.dataStore).toMatchObject({
       jdbcUrl: 'jdbc:postgresql://db.example.com:5432/engine_gateway_db',
-      password: 'p"a: s#s\\w',
       queryHistoryHoursRetention: 24,
     });
+    expect(config.dataStore.password?.text).toBe('p"a: s#s\\w');
     expect(config.routing).toMatchObject({ asyncTimeout: 180_000, forwardedHeadersEnabled: true });
     expect(config.routingRules.rulesExternalConfiguration.excludeHeaders).toEqual([
       'Authorization',
@@ -150,7 +150,7 @@ describe('references to the environment', () => {
     ['in a flow map', 'dataStore: {user: a, password: ${ENV:P}}', '}, x: {'],
     ['in a block scalar', 'dataStore:\n  password: |-\n    ${ENV:P}', "it's"],
   ])('a value %s stays in its scalar', (_, text, value) => {
-    expect(read(text, { P: value }).dataStore).toMatchObject({ password: value });
+    expect(read(text, { P: value }).dataStore.password?.text).toBe(value);
   });
 
   test('stand within texts and keys, more than once', () => {
@@ -190,7 +190,7 @@ describe('references to the environment', () => {
   test('any value of a password reads back as it is', () =>
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', minLength: 1 }), (password) => {
-        expect(read('dataStore:\n  password: "${ENV:P}"', { P: password }).dataStore.password).toBe(password);
+        expect(read('dataStore:\n  password: "${ENV:P}"', { P: password }).dataStore.password?.text).toBe(password);
       }),
     ));
 });
@@ -210,10 +210,8 @@ describe('references to files', () => {
   ])('a text %s stays one text', (_, text, value) => {
     const path = join(folder, 'password');
     writeFileSync(path, text);
-    expect(read(`dataStore: {user: "u-\${FILE:${path}}", password: \${FILE:${path}}}`).dataStore).toMatchObject({
-      user: `u-${value}`,
-      password: value,
-    });
+    const { user, password } = read(`dataStore: {user: "u-\${FILE:${path}}", password: \${FILE:${path}}}`).dataStore;
+    expect([user, password?.text]).toEqual([`u-${value}`, value]);
   });
 
   test('their texts are in no message', () => {

@@ -175,7 +175,7 @@ presetUsers:
       accessDependencies: { environment: { READER_PASSWORD: 'x' } },
     });
     expect((await login(refused, 'marie', 'radium')).status).toBe(503);
-    expect(refused.logged.join('\n')).toContain('the server refuses ldapAdminBindDn');
+    expect(refused.logged.join('\n')).toContain('the server rejects ldapAdminBindDn with ldapAdminPassword');
     await refused.close();
   });
 

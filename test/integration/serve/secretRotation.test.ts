@@ -1,0 +1,146 @@
+import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import mysql from 'mysql2/promise';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { stringify } from 'yaml';
+import { startCountingCluster } from '../../support/countingCluster.ts';
+import { closeAll } from '../../support/gateway.ts';
+import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { hasMariadb, startMariadb } from '../../support/mariadb.ts';
+import { hasPostgresql, startPostgresql } from '../../support/postgresql.ts';
+import type { TestServer } from '../../support/serverProcess.ts';
+
+interface Account {
+  readonly jdbcUrl: string;
+  readonly user: string;
+  readonly password: string;
+  /** Changes the password in the database and ends all connections of the account. */
+  rotate(password: string): Promise<void>;
+}
+
+/** An account of PostgreSQL with a password, which the server otherwise does not ask for. */
+async function postgresqlAccount(server: TestServer): Promise<Account> {
+  const { jdbcUrl } = await server.createDatabase();
+  const database = jdbcUrl.split('/').at(-1) ?? '';
+  const admin = async (sql: string): Promise<pg.QueryResult> => {
+    const client = new pg.Client({ host: '127.0.0.1', port: server.port, user: 'postgres', database });
+    await client.connect();
+    return await client.query(sql).finally(() => client.end());
+  };
+  await admin("create role rotating login password 'first'");
+  await admin(`alter database ${database} owner to rotating`);
+  const file = (await admin('show hba_file')).rows[0].hba_file as string;
+  await writeFile(file, `host all rotating 127.0.0.1/32 scram-sha-256\n${await readFile(file, 'utf8')}`);
+  await admin('select pg_reload_conf()');
+  return {
+    ...{ jdbcUrl, user: 'rotating', password: 'first' },
+    async rotate(password) {
+      await admin(`alter role rotating password '${password}'`);
+      await admin("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'rotating'");
+    },
+  };
+}
+
+async function mariadbAccount(server: TestServer): Promise<Account> {
+  const account = await server.createDatabase();
+  const { user } = account;
+  let { password } = account;
+  return {
+    ...account,
+    async rotate(next) {
+      const connection = await mysql.createConnection({ host: '127.0.0.1', port: server.port, user, password });
+      await connection.query(`set password = password('${next}')`);
+      password = next;
+      const [rows] = await connection.query(
+        'select id from information_schema.processlist where id <> connection_id()',
+      );
+      for (const { id } of rows as { readonly id: number }[])
+        await connection.query(`kill ${id}`).catch(() => undefined);
+      await connection.end();
+    },
+  };
+}
+
+const families = [
+  ['PostgreSQL', hasPostgresql, startPostgresql, postgresqlAccount],
+  ['MariaDB', hasMariadb, startMariadb, mariadbAccount],
+] as const;
+
+describe.each(families)('the password of %s in a file', (_, isAvailable, startServer, accountOf) => {
+  let server: TestServer;
+  let folder: string;
+  let gateway: GatewayProcess;
+  beforeAll(async () => {
+    if (!isAvailable()) return;
+    server = await startServer({ isDurable: false });
+    folder = await mkdtemp(join(tmpdir(), 'rotation-'));
+  }, 120_000);
+  afterAll(async () => {
+    await gateway?.stop();
+    await server?.dispose();
+    await closeAll();
+    if (folder !== undefined) await rm(folder, { recursive: true });
+  });
+
+  /** Replaces a file as a kubelet does. */
+  const replace = async (name: string, text: string): Promise<void> => {
+    await writeFile(join(folder, `${name}.next`), text);
+    await rename(join(folder, `${name}.next`), join(folder, name));
+  };
+  const databaseLine = async (): Promise<string> => {
+    const text = await (await fetch(`${gateway.url}/readyz?verbose`)).text();
+    return text.split('\n').find((line) => line.includes('] database:')) ?? text;
+  };
+  const submit = async (): Promise<number> => {
+    const response = await fetch(`${gateway.url}/v1/statement`, {
+      method: 'POST',
+      headers: { 'X-Engine-User': 'ann' },
+      body: 'select 1',
+    });
+    await response.text();
+    return response.status;
+  };
+
+  test.skipIf(!isAvailable())(
+    'is followed: queries run on after a rotation, and the database is back in seconds',
+    async () => {
+      const { url } = await startCountingCluster(() => 0);
+      const account = await accountOf(server);
+      await replace('password', `${account.password}\n`);
+      const cluster = {
+        ...{ apiVersion: 'enginegateway.dev/v1', kind: 'EngineCluster', metadata: { name: 'one' } },
+        spec: { proxyTo: url, routingGroup: 'adhoc' },
+      };
+      await writeFile(join(folder, 'one.yaml'), stringify(cluster));
+      gateway = await startGateway({
+        authentication: 'none',
+        resources: { source: 'directory', directory: folder },
+        dataStore: {
+          ...{ jdbcUrl: account.jdbcUrl, user: account.user },
+          password: `\${FILE:${join(folder, 'password')}}`,
+        },
+        queryHistory: { spillDirectory: join(folder, 'spill') },
+      });
+      await expect.poll(databaseLine).toContain('[+] database');
+      await expect.poll(submit).toBe(200);
+
+      await account.rotate('second');
+      await expect
+        .poll(databaseLine, { timeout: 20_000 })
+        .toContain('it rejects the user or the password; check dataStore.user and dataStore.password');
+      for (let query = 0; query < 20; query += 1) expect(await submit()).toBe(200);
+
+      await replace('password', 'second');
+      await expect.poll(databaseLine, { timeout: 5_000 }).toContain('[+] database');
+      // The queries of the meantime are in the history.
+      const total = async (): Promise<number> =>
+        ((await (await fetch(`${gateway.url}/api/queries?limit=50`)).json()) as { queries: unknown[] }).queries.length;
+      await expect.poll(total, { timeout: 20_000 }).toBeGreaterThanOrEqual(21);
+      expect(gateway.log.filter(({ msg }) => msg === 'listening')).toHaveLength(1);
+      expect(JSON.stringify(gateway.log)).not.toContain('second');
+    },
+    120_000,
+  );
+});
