@@ -12,6 +12,7 @@ import { parseConfig } from '../../src/config/loadConfig.ts';
 import { requireComponent } from '../support/components.ts';
 import { type ControlPlane, controlPlaneAvailable, kubectlPath, startControlPlane } from '../support/controlPlane.ts';
 import { helm, helmAvailable, type Rendered, renderedConfig, renderedObjects } from '../support/helm.ts';
+import { baseSecrets, mountSecrets } from '../support/mountedSecrets.ts';
 
 const run = promisify(execFile);
 const httpRouteCrd = '.cache/gateway-api/gateway.networking.k8s.io_httproutes.yaml';
@@ -41,13 +42,12 @@ const anySpec = (group: string, kind: string, plural: string) => ({
   },
 });
 
-const environment = {
-  POD_NAMESPACE: 'eg',
-  DATABASE_USER: 'gateway',
-  DATABASE_PASSWORD: 'database secret',
-  SESSION_SECRET: 'a secret that all replicas have in common',
-  OIDC_CLIENT_SECRET: 'client secret',
-  OIDC_CLIENT_SECRET_0: 'client secret of the partners',
+const environment = { POD_NAMESPACE: 'eg' };
+const secrets = {
+  ...baseSecrets,
+  'session/old': '',
+  'oidc/clientSecret': 'client secret',
+  'providers/0/clientSecret': 'client secret of the partners',
 };
 
 interface PodSpec {
@@ -249,12 +249,12 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
           oauth: {
             issuer: 'https://login.example',
             clientId: 'gateway',
-            clientSecret: '${ENV:OIDC_CLIENT_SECRET}',
+            clientSecret: '${FILE:/etc/engine-gateway-secrets/oidc/clientSecret}',
             redirectUrl: 'https://gw.example/oidc/callback',
             scopes: ['openid', 'groups'],
             privilegesField: 'groups',
           },
-          session: { secret: '${ENV:SESSION_SECRET}' },
+          session: { secret: '${FILE:/etc/engine-gateway-secrets/session/secret}' },
         },
         authorization: { admin: 'admins' },
       },
@@ -295,7 +295,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
               label: 'Partners',
               issuer: 'https://login.partners.example',
               clientId: 'gateway',
-              clientSecret: '${ENV:OIDC_CLIENT_SECRET_0}',
+              clientSecret: '${FILE:/etc/engine-gateway-secrets/providers/0/clientSecret}',
               redirectUrl: 'https://gw.example/oidc/callback/partners',
               roles: { user: '.*analysts.*' },
               privilegesField: 'groups',
@@ -357,12 +357,24 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
       },
     ],
     ['no authentication', { config: { authentication: 'none' } }, { authentication: 'none' }],
+    [
+      'a previous secret of sessions',
+      { session: { existingSecret: 'sessions', previousKey: 'old' } },
+      {
+        authentication: {
+          session: {
+            secret: '${FILE:/etc/engine-gateway-secrets/session/secret}',
+            previousSecrets: ['${FILE:/etc/engine-gateway-secrets/session/old}'],
+          },
+        },
+      },
+    ],
   ];
 
   test.each(configurations)('%s', async (_name, values, config) => {
     const rendered = await render(values);
     expect(parse(renderedConfig(rendered))).toMatchObject(config);
-    const result = parseConfig(renderedConfig(rendered), environment);
+    const result = parseConfig(mountSecrets(folder, secrets)(renderedConfig(rendered)), environment);
     expect('problems' in result ? result.problems : []).toEqual([]);
     await accept(rendered);
     // Each file that the configuration names is mounted, from a volume that the pod has.
@@ -433,7 +445,8 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
     const file = join(folder, 'off.yaml');
     await writeFile(file, 'config: {server: {enginePages: off}, resources: {apiWrites: off}}');
     const chart = ['gw', 'manifests/helm/engine-gateway', '-f', file, '--kube-version', '1.34.0'];
-    const result = parseConfig(renderedConfig(await helm('template', ...chart)), environment);
+    const text = renderedConfig(await helm('template', ...chart));
+    const result = parseConfig(mountSecrets(folder, secrets)(text), environment);
     expect(result).toMatchObject({ config: { server: { enginePages: 'off' }, resources: { apiWrites: 'off' } } });
   });
 

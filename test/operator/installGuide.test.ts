@@ -12,6 +12,7 @@ import { postgresql } from '../support/databases.ts';
 import { type GatewayProcess, startGatewayWithFile } from '../support/gatewayProcess.ts';
 import { kubeconfigText } from '../support/kubeconfig.ts';
 import { startPlane } from '../support/kubeRig.ts';
+import { mountSecrets } from '../support/mountedSecrets.ts';
 
 const run = promisify(execFile);
 const NAMESPACE = 'engine-gateway';
@@ -112,7 +113,16 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !postgresql.availabl
     );
     const volume = spec.volumes.find(({ name }) => name === mount?.name);
     const files = await secret(volume?.secret?.secretName ?? 'no Secret is mounted there');
-    const config = parse(Object.values(files)[0] ?? '') as Readonly<Record<string, object>>;
+    const secrets: Record<string, string> = {};
+    for (const { name, mountPath } of container.volumeMounts) {
+      const mounted = spec.volumes.find((each) => each.name === name)?.secret;
+      if (mounted === undefined || !mountPath.startsWith('/etc/engine-gateway-secrets/')) continue;
+      for (const [key, text] of Object.entries(await secret(mounted.secretName))) {
+        secrets[`${mountPath.replace('/etc/engine-gateway-secrets/', '')}/${key}`] = text;
+      }
+    }
+    const mounting = mountSecrets(join(folder, 'secrets'), secrets);
+    const config = parse(mounting(Object.values(files)[0] ?? '')) as Readonly<Record<string, object>>;
     const account = (await shell(`kubectl -n ${NAMESPACE} create token ${spec.serviceAccountName}`)).trim();
     const { server, caData } = plane.config;
     const kubeconfig = join(folder, 'pod-kubeconfig');

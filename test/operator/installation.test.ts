@@ -8,10 +8,10 @@ import { parse, parseAllDocuments, stringify } from 'yaml';
 import { type ControlPlane, controlPlaneAvailable, kubectlPath } from '../support/controlPlane.ts';
 import { type GatewayProcess, startGatewayWithFile } from '../support/gatewayProcess.ts';
 import { type KubeRig, kubeRig, startPlane } from '../support/kubeRig.ts';
+import { baseSecrets, mountSecrets } from '../support/mountedSecrets.ts';
 
 const run = promisify(execFile);
-/** What the Secret of sessions holds. */
-const sessionSecret = 'a secret that all replicas have in common';
+const { 'session/secret': sessionSecret, 'database/password': databasePassword } = baseSecrets;
 const until = (check: () => void | Promise<void>): Promise<void> =>
   vi.waitFor(check, { timeout: 40_000, interval: 100 });
 const cluster = (name: string) => ({ name, proxyTo: `http://${name}:8080`, active: true, routingGroup: 'adhoc' });
@@ -40,7 +40,9 @@ describe.skipIf(!controlPlaneAvailable)('an installation by kustomize', () => {
     const configMap = parseAllDocuments(stdout)
       .map((document) => document.toJS() as { kind: string; data: Readonly<Record<string, string>> })
       .find(({ kind }) => kind === 'ConfigMap');
-    const config = parse(configMap?.data['gateway.yaml'] ?? '') as Readonly<Record<string, object>>;
+    const config = parse(mountSecrets(join(folder, 'secrets'))(configMap?.data['gateway.yaml'] ?? '')) as Readonly<
+      Record<string, object>
+    >;
     const file = join(folder, 'gateway.yaml');
     await writeFile(
       file,
@@ -55,9 +57,6 @@ describe.skipIf(!controlPlaneAvailable)('an installation by kustomize', () => {
       KUBECONFIG: rig.kubeconfig,
       POD_NAMESPACE: rig.namespace,
       DATABASE_URL: rig.jdbcUrl,
-      DATABASE_USER: 'gateway',
-      DATABASE_PASSWORD: 'database secret',
-      SESSION_SECRET: sessionSecret,
     });
   };
   /** A service account with these rights on the resources; answers its token. */
@@ -116,7 +115,7 @@ describe.skipIf(!controlPlaneAvailable)('an installation by kustomize', () => {
     const before = await renewed();
     await until(async () => expect(await renewed()).not.toBe(before));
     const log = JSON.stringify(gateway.log);
-    for (const secret of [editor, viewer, session, 'database secret', sessionSecret]) expect(log).not.toContain(secret);
+    for (const secret of [editor, viewer, session, databasePassword, sessionSecret]) expect(log).not.toContain(secret);
   });
 
   test('of all namespaces: rights of the whole cluster count, those of one namespace do not', async () => {

@@ -11,6 +11,7 @@ import { runProgram } from '../support/commandLine.ts';
 import { requireComponent } from '../support/components.ts';
 import { type ControlPlane, controlPlaneAvailable, kubectlPath, startControlPlane } from '../support/controlPlane.ts';
 import { helm, helmAvailable, type Rendered, renderedConfig, renderedObjects } from '../support/helm.ts';
+import { mountSecrets } from '../support/mountedSecrets.ts';
 
 const run = promisify(execFile);
 const httpRouteCrd = '.cache/gateway-api/gateway.networking.k8s.io_httproutes.yaml';
@@ -241,11 +242,11 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
           const own = basename(path) === 'settings.yaml' ? 'protocol: {productName: Engine}\n' : undefined;
           return { path: join(folder, basename(path)), text: own ?? map?.data?.[basename(path)] ?? '' };
         });
-        for (const { path, text } of files) await writeFile(path, text);
+        const mounted = mountSecrets(join(folder, 'secrets'));
+        for (const { path, text } of files) await writeFile(path, mounted(text));
         const environment = { POD_NAMESPACE: 'a', DATABASE_URL: 'jdbc:postgresql://db/g' };
-        const secrets = { DATABASE_USER: 'u', DATABASE_PASSWORD: 'p', SESSION_SECRET: 's'.repeat(32) };
         const args = files.flatMap(({ path }) => ['--config', path]);
-        const { stdout, stderr } = await runProgram(['config', ...args], { ...environment, ...secrets });
+        const { stdout, stderr } = await runProgram(['config', ...args], environment);
         // The certificate is in a Secret that is not here.
         expect(stderr).toContain('/etc/engine-gateway-tls');
         expect(stderr.trim().split('\n')).toHaveLength(1);
@@ -515,18 +516,24 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     for (const each of [base, mysql, postgresql, all, ...charts]) {
       expect(each).toMatchObject({
         source: 'kubernetes',
-        authentication: { kubernetes: {}, session: { secret: '${ENV:SESSION_SECRET}' } },
+        authentication: { kubernetes: {}, session: { secret: '${FILE:/etc/engine-gateway-secrets/session/secret}' } },
         rights: base?.rights,
-        podSecurity: { securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } } },
-        container: {
-          // Both replicas read the key of sessions from one Secret.
-          env: expect.arrayContaining([
+        podSecurity: {
+          securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+          // Both replicas read the key of sessions from one Secret, as a file that follows it.
+          volumes: expect.arrayContaining([
             {
-              name: 'SESSION_SECRET',
-              valueFrom: {
-                secretKeyRef: { name: expect.stringMatching(/^(gw-)?engine-gateway-session$/), key: 'secret' },
-              },
+              name: 'session',
+              secret: expect.objectContaining({
+                secretName: expect.stringMatching(/^(gw-)?engine-gateway-session$/),
+              }),
             },
+          ]),
+        },
+        container: {
+          volumeMounts: expect.arrayContaining([
+            { name: 'session', mountPath: '/etc/engine-gateway-secrets/session', readOnly: true },
+            { name: 'database', mountPath: '/etc/engine-gateway-secrets/database', readOnly: true },
           ]),
           livenessProbe: { httpGet: { path: '/livez' } },
           readinessProbe: { httpGet: { path: '/readyz' } },
@@ -600,7 +607,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     const rendered = await template(...chart, '--set', 'config.authentication=none');
     expect(installed(rendered).authentication).toBe('none');
     expect(rendered).not.toContain('gw-engine-gateway-session');
-    expect(rendered).not.toContain('SESSION_SECRET');
+    expect(rendered).not.toContain('/etc/engine-gateway-secrets/session');
     expect(rendered).not.toContain('access-review');
     expect((await dryRun(rendered)).trim().split('\n')).toHaveLength(kindsOf(rendered).length);
   });
@@ -623,7 +630,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     const settings = ['--set', 'session.existingSecret=mine'];
     const named = await template(...chart, ...settings);
     expect(named).not.toContain('gw-engine-gateway-session');
-    expect(named).toContain('name: mine');
+    expect(named).toContain('secretName: mine');
   });
 
   test.each(['base/role.yaml', 'overlays/all-namespaces/clusterrole.yaml'])(

@@ -1,16 +1,19 @@
-import { readFileSync } from 'node:fs';
-import { expect, test } from 'vitest';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
 import { parseConfig } from '../../../src/config/loadConfig.ts';
+import { mountSecrets } from '../../support/mountedSecrets.ts';
 
 const environment = {
   POD_NAMESPACE: 'engine-gateway',
   DATABASE_URL: 'jdbc:postgresql://db/gateway',
-  DATABASE_USER: 'gateway',
-  DATABASE_PASSWORD: 'secret',
-  SESSION_SECRET: 'thirty-two characters or a few more',
   DEMO_HOST: '127.0.0.1',
   DEMO_PORT: '8080',
 };
+
+const folder = mkdtempSync(join(tmpdir(), 'shipped-'));
+afterAll(() => rmSync(folder, { recursive: true }));
 
 const shipped = [
   'demo/gateway.yaml',
@@ -21,7 +24,7 @@ const shipped = [
 ];
 
 test.each(shipped)('%s can be used as it is, and says who may call', (path) =>
-  expect(parseConfig(readFileSync(path, 'utf8'), environment)).toMatchObject({
+  expect(parseConfig(mountSecrets(folder)(readFileSync(path, 'utf8')), environment)).toMatchObject({
     notes: [],
     config: { authentication: {} },
   }),

@@ -12,6 +12,22 @@
 {{- .Values.session.existingSecret | default (printf "%s-session" (include "engine-gateway.fullname" . | trunc 55 | trimSuffix "-")) }}
 {{- end }}
 
+{{/* Secrets that are mounted as files, so that they can be changed without a restart. */}}
+{{- define "engine-gateway.secretFiles" -}}
+{{- $files := list (dict "volume" "database" "folder" "database" "secret" .Values.database.existingSecret "keys" (list .Values.database.userKey .Values.database.passwordKey | uniq)) -}}
+{{- if include "engine-gateway.authenticates" . -}}
+{{- $keys := list "secret" -}}
+{{- if and .Values.session.previousKey (not .Values.session.existingSecret) }}{{ fail "session.previousKey is a key of session.existingSecret: name that Secret" }}{{ end -}}
+{{- with .Values.session.previousKey }}{{ $keys = append $keys . }}{{ end -}}
+{{- $files = append $files (dict "volume" "session" "folder" "session" "secret" (include "engine-gateway.sessionSecret" .) "keys" $keys) -}}
+{{- end -}}
+{{- with .Values.auth.oidc }}{{ if .enabled }}{{ $files = append $files (dict "volume" "auth-oidc" "folder" "oidc" "secret" .existingSecret "keys" (list .clientSecretKey)) }}{{ end }}{{ end -}}
+{{- range $index, $provider := .Values.auth.providers -}}
+{{- $files = append $files (dict "volume" (printf "auth-provider-%d" $index) "folder" (printf "providers/%d" $index) "secret" $provider.existingSecret "keys" (list ($provider.clientSecretKey | default "clientSecret"))) -}}
+{{- end -}}
+{{- toYaml $files -}}
+{{- end }}
+
 {{/* The Service of REST API and pages, where they have host names of their own. */}}
 {{- define "engine-gateway.adminService" -}}
 {{- printf "%s-admin" (include "engine-gateway.fullname" . | trunc 57 | trimSuffix "-") }}
@@ -80,13 +96,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 {{- with .Values.auth.oidc }}{{ if .enabled -}}
-{{- $oidc := dict "issuer" .issuer "clientId" .clientId "redirectUrl" .redirectUrl "clientSecret" "${ENV:OIDC_CLIENT_SECRET}" -}}
+{{- $oidc := dict "issuer" .issuer "clientId" .clientId "redirectUrl" .redirectUrl "clientSecret" (printf "${FILE:/etc/engine-gateway-secrets/oidc/%s}" .clientSecretKey) -}}
 {{- $_ := set $authentication "oauth" (mergeOverwrite $oidc (deepCopy .settings)) -}}
 {{- end }}{{ end -}}
 {{- $providers := dict -}}
 {{- range $index, $provider := .Values.auth.providers -}}
 {{- $keys := omit $provider "name" "existingSecret" "clientSecretKey" "settings" -}}
-{{- $_ := set $keys "clientSecret" (printf "${ENV:OIDC_CLIENT_SECRET_%d}" $index) -}}
+{{- $_ := set $keys "clientSecret" (printf "${FILE:/etc/engine-gateway-secrets/providers/%d/%s}" $index ($provider.clientSecretKey | default "clientSecret")) -}}
 {{- if hasKey $providers $provider.name }}{{ fail (printf "auth.providers must have a name each: %s is there twice" $provider.name) }}{{ end -}}
 {{- $_ := set $providers $provider.name (mergeOverwrite $keys (deepCopy ($provider.settings | default dict))) -}}
 {{- end -}}
@@ -132,7 +148,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- with .Values.labelSelector }}{{ $_ := set $resources "labelSelector" . }}{{ end -}}
 {{- $class := .Values.class | default (dig "resources" "class" "" .Values.config) -}}
 {{- $_ := set $resources "leaseName" (printf "%s%s" (include "engine-gateway.fullname" .) (ternary (printf "-%s" $class) "" (ne $class ""))) -}}
-{{- $dataStore := dict "jdbcUrl" (include "engine-gateway.jdbcUrl" .) "user" "${ENV:DATABASE_USER}" "password" "${ENV:DATABASE_PASSWORD}" -}}
+{{- $dataStore := dict "jdbcUrl" (include "engine-gateway.jdbcUrl" .) "user" (printf "${FILE:/etc/engine-gateway-secrets/database/%s}" .Values.database.userKey) "password" (printf "${FILE:/etc/engine-gateway-secrets/database/%s}" .Values.database.passwordKey) -}}
 {{- $chart := dict "resources" $resources "dataStore" $dataStore -}}
 {{- if .Values.adminHosts }}
 {{- $service := include "engine-gateway.adminService" . -}}
@@ -156,7 +172,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $auth = mergeOverwrite $auth (include "engine-gateway.certificateConfig" . | fromYaml) -}}
 {{- end -}}
 {{- $own := deepCopy .Values.config -}}
-{{- if and (hasKey $own "authentication") (not (kindIs "map" $own.authentication)) }}{{ $_ := unset $auth "authentication" }}{{ else if or $auth.authentication $own.authentication }}{{ $_ := set $auth.authentication "session" (dict "secret" "${ENV:SESSION_SECRET}") }}{{ end -}}
+{{- if and (hasKey $own "authentication") (not (kindIs "map" $own.authentication)) }}{{ $_ := unset $auth "authentication" }}{{ else if or $auth.authentication $own.authentication }}{{- $session := dict "secret" "${FILE:/etc/engine-gateway-secrets/session/secret}" -}}
+{{- with .Values.session.previousKey }}{{ $_ := set $session "previousSecrets" (list (printf "${FILE:/etc/engine-gateway-secrets/session/%s}" .)) }}{{ end -}}
+{{- $_ := set $auth.authentication "session" $session }}{{ end -}}
 {{- $merged := mergeOverwrite $chart $auth $own -}}
 {{- if not $merged.authentication }}{{ fail "callers must be authenticated: set auth.kubernetes.enabled, auth.form.enabled, auth.oidc.enabled or auth.providers, or config.authentication=none to let every caller do everything" }}{{ end -}}
 {{- toYaml $merged -}}
