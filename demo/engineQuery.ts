@@ -5,6 +5,8 @@ import { errorCodes, QueryError, type Value } from './sqlSyntax.ts';
 
 /** Longest time that one GET of a running query waits for news, in milliseconds (the engine's default). */
 const MAX_WAIT_MILLIS = 1000;
+/** A query that no client has asked for in this time has ended, in milliseconds (the engine's `query.client.timeout`). */
+const CLIENT_TIMEOUT_MILLIS = 300_000;
 
 export interface EngineQueryOptions {
   readonly id: string;
@@ -44,6 +46,7 @@ export class EngineQuery {
   #readyAt = 0;
   #page: Page = { token: -1 };
   #ended: number | undefined;
+  #lastRequest = Date.now();
   #processed = 0;
   readonly #waiting = new Set<() => void>();
 
@@ -79,6 +82,17 @@ export class EngineQuery {
     this.fail(new QueryError('USER_CANCELED', 'Query was canceled'));
   }
 
+  /** Ends the query if its client has stopped to ask for it. */
+  endIfAbandoned(): void {
+    if (Date.now() - this.#lastRequest < CLIENT_TIMEOUT_MILLIS) return;
+    this.fail(
+      new QueryError(
+        'ABANDONED_QUERY',
+        'Query was abandoned by the client, as it may have exited or stopped checking for query results',
+      ),
+    );
+  }
+
   #end(state: QueryState): void {
     this.#state = state;
     this.#ended = Date.now();
@@ -90,6 +104,7 @@ export class EngineQuery {
    * @param base scheme and authority of the URIs, as the client sees them
    */
   queued(base: string, token: number): object {
+    this.#lastRequest = Date.now();
     if (this.isDue(token) && this.#options.mayStart()) this.#start();
     if (this.#state === 'FAILED') return this.#results(base, undefined);
     const next =
@@ -121,6 +136,7 @@ export class EngineQuery {
    * is over or not yet due.
    */
   async executing(base: string, token: number): Promise<object | undefined> {
+    this.#lastRequest = Date.now();
     await this.#settle();
     if (this.#state !== 'FAILED') {
       if (token !== this.#page.token && token !== this.#page.token + 1) return undefined;

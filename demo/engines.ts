@@ -32,8 +32,6 @@ try {
     );
   };
   process.once('SIGINT', stop).once('SIGTERM', stop);
-  // Started by another process: without it there is nobody left to stop this one.
-  process.once('disconnect', stop);
 } catch (error) {
   const { code, port } = error as NodeJS.ErrnoException & { port?: number };
   const fix = 'stop the other program, or choose other ports with --ports A,B,C';

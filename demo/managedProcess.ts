@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 
+const endWithParent = import.meta.resolve('./endWithParent.ts');
 /** Time that a child gets to stop cleanly, in milliseconds. */
 const STOP_MILLIS = 10_000;
 
@@ -11,7 +12,7 @@ export interface ManagedProcessOptions {
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-/** A Node program run as a child, in a process group of its own so that only its owner stops it. */
+/** A Node program run as a child, in a separate process group so that only its owner stops it. It ends with its owner. */
 export class ManagedProcess {
   readonly name: string;
   readonly logFile: string | undefined;
@@ -26,7 +27,7 @@ export class ManagedProcess {
     this.logFile = logFile;
     if (logFile !== undefined) mkdirSync(dirname(logFile), { recursive: true });
     const output = logFile === undefined ? ('inherit' as const) : openSync(logFile, 'w');
-    this.#child = spawn(process.execPath, args, {
+    this.#child = spawn(process.execPath, ['--import', endWithParent, ...args], {
       stdio: ['ignore', output, output, 'ipc'],
       // Compiled sources are kept: every start but the first is faster.
       env: { NODE_COMPILE_CACHE: resolve('.cache/compile'), ...process.env, ...environment },

@@ -1,4 +1,4 @@
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 
 /** Reads a port number; throws with the option's name. */
 export function parsePort(text: string, option: string): number {
@@ -18,5 +18,17 @@ export function isPortFree(port: number, host: string): Promise<boolean> {
       else reject(error);
     });
     server.listen(port, host, () => server.close(() => resolve(true)));
+  });
+}
+
+/** Returns a port of 127.0.0.1 that no program uses. */
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
   });
 }

@@ -1,7 +1,8 @@
-/** A client in a few lines: `npm run -s query -- [--url U] [--user U] [--group G] [--header N:V]… SQL` prints rows as JSON lines. */
+/** A client in a few lines: `npm run -s query -- [--url U] [--user U] [--group G] [--header N:V]… SQL` prints rows as JSON lines, and the address of the query's page as error output. */
 import { parseArgs } from 'node:util';
 
 interface Page {
+  readonly id: string;
   readonly nextUri?: string;
   readonly data?: readonly unknown[];
   readonly error?: { readonly message: string; readonly errorName: string };
@@ -53,6 +54,7 @@ try {
   let page = await ask(new URL('/v1/statement', values.url).href, { method: 'POST', headers, body: sql });
   for (;;) {
     for (const row of page.data ?? []) console.log(JSON.stringify(row));
+    if (page.nextUri === undefined) console.error(`page: ${new URL(`/engine-gateway/queries/${page.id}`, values.url)}`);
     if (page.error !== undefined) throw new Error(`${page.error.errorName}: ${page.error.message}`);
     if (page.nextUri === undefined) break;
     page = await ask(page.nextUri, { headers });

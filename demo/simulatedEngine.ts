@@ -314,6 +314,7 @@ class Engine implements SimulatedEngine {
   }
 
   #counts(): EngineCounts {
+    for (const query of this.#queries.values()) query.endIfAbandoned();
     const count = (state: string) => this.queries.filter((query) => query.state === state).length;
     return { queued: count('QUEUED'), running: count('RUNNING'), workers: this.#state.workers };
   }
@@ -385,7 +386,11 @@ ${rows}</table>
 
   #unauthorized(): Answer {
     const headers = { 'WWW-Authenticate': `Basic realm="${this.#product.product}"` };
-    return answer(401, `Basic authentication or ${this.#product.header('User')} must be sent`, { headers });
+    const user = this.#product.header('User');
+    const text = this.#logins.secured
+      ? 'The request has no valid credentials. Send Basic authentication, such as curl --user NAME:PASSWORD'
+      : `The request has no user. Send the header ${user}, such as curl -H '${user}: me', or Basic authentication`;
+    return answer(401, text, { headers });
   }
 
   #mayStart(): boolean {

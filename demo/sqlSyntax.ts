@@ -16,6 +16,7 @@ export class QueryError extends Error {
 
 /** The engine's error codes that the simulated engine uses. */
 export const errorCodes = {
+  ABANDONED_QUERY: { code: 2, type: 'USER_ERROR' },
   SYNTAX_ERROR: { code: 1, type: 'USER_ERROR' },
   USER_CANCELED: { code: 3, type: 'USER_ERROR' },
   NOT_FOUND: { code: 5, type: 'USER_ERROR' },

@@ -10,6 +10,7 @@ const environment = {
   DATABASE_URL: 'jdbc:postgresql://db/gateway',
   DEMO_HOST: '127.0.0.1',
   DEMO_PORT: '8080',
+  DEMO_DATA: 'demo/data/8080',
 };
 
 const folder = mkdtempSync(join(tmpdir(), 'shipped-'));

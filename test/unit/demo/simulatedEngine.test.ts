@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { cancel, follow, runQuery, submit } from '../../support/statementClient.ts';
 
@@ -201,6 +201,28 @@ describe('states of the simulated engine', () => {
     await expect(submit(engine.url, 'SELECT 1', { headers: { 'X-Forwarded-For': '10.0.0.1' } })).rejects.toThrow(
       'HTTP 406: Server configuration does not allow processing of the x-forwarded-for header',
     );
+    await engine.close();
+  });
+
+  test('does not count queries that no client has asked for in five minutes', async () => {
+    const engine = await startSimulatedEngine({ name: 'a' });
+    const metrics = async () =>
+      (await (await fetch(`${engine.url}/metrics`, { headers: { 'X-Engine-User': 'me' } })).text()).match(
+        /^engine_execution\S+ \d/gm,
+      );
+    const counts = (queued: number) => [
+      `engine_execution_name_QueryManager_QueuedQueries ${queued}`,
+      'engine_execution_name_QueryManager_RunningQueries 0',
+    ];
+    const { nextUri = '' } = await submit(engine.url, 'SELECT 1');
+    expect(await metrics()).toEqual(counts(1));
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 300_000 });
+    try {
+      expect(await metrics()).toEqual(counts(0));
+    } finally {
+      vi.useRealTimers();
+    }
+    expect((await follow(nextUri)).error).toMatchObject({ errorName: 'ABANDONED_QUERY' });
     await engine.close();
   });
 

@@ -1,0 +1,122 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
+import { afterEach, expect, test } from 'vitest';
+import { freePort } from '../../../demo/ports.ts';
+import { follow, submit } from '../../support/statementClient.ts';
+
+const run = promisify(execFile);
+
+/** A demo that runs, as `npm start` starts it. */
+interface Demo {
+  readonly port: number;
+  readonly url: string;
+  readonly process: ChildProcess;
+  /** The lines that it printed, up to the last one that names a page of the documentation. */
+  readonly lines: readonly string[];
+}
+
+const demos: Demo[] = [];
+afterEach(async () => {
+  for (const demo of demos.splice(0)) {
+    await stop(demo, 'SIGTERM');
+    rmSync(`demo/data/${demo.port}`, { recursive: true, force: true });
+  }
+});
+
+async function startDemo(): Promise<Demo> {
+  const port = await freePort();
+  const child = spawn('node', ['scripts/start.ts', '--port', String(port)], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const lines: string[] = [];
+  for await (const line of createInterface(child.stdout)) {
+    lines.push(line);
+    if (line.includes('docs/demo.md')) break;
+  }
+  const demo = { port, url: `http://localhost:${port}`, process: child, lines };
+  demos.push(demo);
+  return demo;
+}
+
+async function stop({ process: child }: Demo, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exit = new Promise((resolve) => child.once('exit', resolve));
+  child.kill(signal);
+  await exit;
+}
+
+const query = (demo: Demo, sql: string) => run('node', ['demo/query.ts', '--url', demo.url, sql]);
+const clusters = async (demo: Demo) =>
+  (await (await fetch(`${demo.url}/api/clusters`)).json()) as readonly {
+    readonly name: string;
+    readonly proxyTo: string;
+    readonly routingGroup: string;
+    readonly running: number | null;
+    readonly queued: number | null;
+  }[];
+const refuses = (url: string) =>
+  fetch(url).then(
+    () => false,
+    () => true,
+  );
+
+test('a demo prints commands that give rows and the page of the query', async () => {
+  const demo = await startDemo();
+  const command = demo.lines.find((line) => line.includes('npm run -s query'));
+  expect(command).toBe(`  npm run -s query -- --url ${demo.url} 'SELECT name FROM tpch.tiny.nation LIMIT 3'`);
+  expect(demo.lines).toContain(
+    `  trino --server ${demo.url} --user me --execute 'SELECT name FROM tpch.tiny.nation LIMIT 3'`,
+  );
+  const { stdout, stderr } = await query(demo, 'SELECT name FROM tpch.tiny.nation LIMIT 3');
+  expect(stdout).toBe('["ALGERIA"]\n["ARGENTINA"]\n["BRAZIL"]\n');
+  const [, page = '', id] = /^page: (\S+\/queries\/(\S+))\n$/.exec(stderr) ?? [];
+  expect(await (await fetch(page)).text()).toContain('<meta name="shared-origin" content="false" />');
+  await expect.poll(async () => (await fetch(`${demo.url}/api/queries/${id}`)).status).toBe(200);
+  const rejected = await fetch(`${demo.url}/v1/statement`, { method: 'POST', body: 'SELECT 1' });
+  expect([rejected.status, await rejected.text()]).toEqual([
+    401,
+    "The request has no user. Send the header X-Engine-User, such as curl -H 'X-Engine-User: me', or Basic authentication",
+  ]);
+});
+
+test('the figures of clusters are what runs there', async () => {
+  const demo = await startDemo();
+  const sum = async () => (await clusters(demo)).map(({ running, queued }) => [running, queued]);
+  await expect.poll(sum).toEqual([
+    [0, 0],
+    [0, 0],
+    [0, 0],
+  ]);
+  const headers = { 'X-Engine-Source': 'airflow' };
+  let page = await submit(demo.url, 'SELECT * FROM TABLE(slow(seconds => 60))', { headers });
+  await expect.poll(sum).toEqual([
+    [0, 0],
+    [0, 0],
+    [0, 1],
+  ]);
+  while (page.stats.state === 'QUEUED') page = await follow(page.nextUri ?? '', { headers });
+  await expect.poll(sum).toEqual([
+    [0, 0],
+    [0, 0],
+    [1, 0],
+  ]);
+});
+
+test('two demos have different ports and files', async () => {
+  const first = await startDemo();
+  const second = await startDemo();
+  const addresses = [...(await clusters(first)), ...(await clusters(second))].map(({ proxyTo }) => proxyTo);
+  expect(new Set(addresses).size).toBe(6);
+  await fetch(`${first.url}/gateway/backend/deactivate/adhoc-1`, { method: 'POST' });
+  const manifest = ({ port }: Demo) => readFileSync(`demo/data/${port}/manifests/clusters.yaml`, 'utf8');
+  await expect.poll(() => manifest(first)).toContain('"active":false');
+  expect(manifest(second)).not.toContain('"active":false');
+  expect(existsSync(`demo/data/${second.port}/gateway.db`)).toBe(true);
+});
+
+test('its gateway and engines end with a demo that is killed', async () => {
+  const demo = await startDemo();
+  const urls = [demo.url, ...(await clusters(demo)).map(({ proxyTo }) => proxyTo)];
+  await stop(demo, 'SIGKILL');
+  for (const url of urls) await expect.poll(() => refuses(url)).toBe(true);
+});
