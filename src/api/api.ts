@@ -220,7 +220,8 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   app.addHook('onRequest', async (request, reply) => {
     reply.headers({ 'X-Request-Id': request.id, 'X-Content-Type-Options': 'nosniff', 'Cache-Control': 'no-store' });
   });
-  answerUnserved(app);
+  const hasPages = () => userInterface?.built != null && userInterface.enabled();
+  answerUnserved(app, { names, version, hasPages });
   registerMetrics({ metrics, table, version });
   measureCalls(app, metrics);
 
@@ -304,7 +305,6 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
     logger,
   });
   if (userInterface !== null) await app.register(userInterfaceRoutes, { ...userInterface, names });
-  const hasPages = () => userInterface?.built != null && userInterface.enabled();
   await app.register(indexPage, { names, version, hasPages });
   await app.register(openapiRoute);
   await app.ready();

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import type { ProductNames } from '../model/names.ts';
+import { otherGatewayPaths, type ProductNames } from '../model/names.ts';
 import { answer } from './schemas.ts';
 
 /** Dependencies of the index page. */
@@ -19,29 +19,48 @@ h1 { font-size: 1.5rem; } dt { margin-top: 0.75rem; } dd { margin: 0; opacity: 0
 `;
 const styleHash = createHash('sha256').update(style).digest('base64');
 
-/** `/`: leads people to the user interface; without one a plain page of links, without scripts. */
-export async function indexPage(app: FastifyInstance, { names, version, hasPages }: IndexPage): Promise<void> {
+/** Sends a plain page of links, without scripts, to a browser. */
+export function sendPlainPage(
+  reply: FastifyReply,
+  { names, version, hasPages }: IndexPage,
+  { title, text }: { readonly title: string; readonly text: string },
+): FastifyReply {
   const links: readonly (readonly [string, string, string])[] = [
+    ...(hasPages() ? [[names.gatewayPath, 'User interface', 'clusters, rules and queries'] as const] : []),
     ['/gateway/backend/all', 'Clusters', 'all registered clusters as JSON'],
     ['/readyz?verbose', 'Health', 'whether the gateway takes requests, and what is unavailable'],
     ['/metrics', 'Metrics', 'for Prometheus'],
     ['/openapi.json', 'OpenAPI', 'the description of the REST API'],
   ];
-  const list = links.map(([path, name, text]) => `<dt><a href="${path}">${name}</a></dt><dd>${text}</dd>`).join('\n');
+  const list = links.map(([path, name, content]) => `<dt><a href="${path}">${name}</a></dt><dd>${content}</dd>`);
   const page = `<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${names.product} Gateway</title><style>${style}</style></head>
 <body>
-<h1>${names.product} Gateway</h1>
-<p>Send queries to <code>POST /v1/statement</code> of this address; they run on a healthy cluster of their routing group.</p>
+<h1>${title}</h1>
+<p>${text}</p>
 <dl>
-${list}
+${list.join('\n')}
 </dl>
 <footer>engine-gateway ${version}</footer>
 </body>
 </html>
 `;
+  return reply
+    .header('Content-Security-Policy', `default-src 'none'; style-src 'sha256-${styleHash}'; frame-ancestors 'none'`)
+    .type('text/html; charset=utf-8')
+    .send(page);
+}
+
+/**
+ * `/`: leads people to the user interface; without one a plain page of links. Paths of the user interface under the other
+ * product name lead there as well.
+ */
+export async function indexPage(app: FastifyInstance, options: IndexPage): Promise<void> {
+  const { names, hasPages } = options;
+  const text =
+    'Send queries to <code>POST /v1/statement</code> of this address; they run on a healthy cluster of their routing group.';
   app.get(
     '/',
     {
@@ -57,13 +76,14 @@ ${list}
     },
     (_request, reply) => {
       if (hasPages()) return reply.redirect(names.gatewayPath, 303);
-      return reply
-        .header(
-          'Content-Security-Policy',
-          `default-src 'none'; style-src 'sha256-${styleHash}'; frame-ancestors 'none'`,
-        )
-        .type('text/html; charset=utf-8')
-        .send(page);
+      return sendPlainPage(reply, options, { title: `${names.product} Gateway`, text });
     },
   );
+  const hidden = { schema: { hide: true }, config: { role: 'public' } } as const;
+  for (const other of otherGatewayPaths(names)) {
+    const lead = (request: FastifyRequest, reply: FastifyReply) =>
+      reply.redirect(names.gatewayPath + request.url.slice(other.length), 308);
+    app.get(other, hidden, lead);
+    app.get(`${other}/*`, hidden, lead);
+  }
 }

@@ -1,13 +1,14 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { GatewayError } from '../model/errors.ts';
 import { pathOf } from './errors.ts';
+import { type IndexPage, sendPlainPage } from './indexPage.ts';
 
 /**
  * Makes the instance answer what no route of it serves: another method of a path it has with 405 and `Allow`, OPTIONS
  * with 204 and `Allow` (RFC 9110 §15.5.6, §9.3.7), any other path with 404. Before the body is read, so that its size
- * and form play no part. To be called before any route is registered.
+ * and form play no part; browsers get a page of links. To be called before any route is registered.
  */
-export function answerUnserved(app: FastifyInstance): void {
+export function answerUnserved(app: FastifyInstance, options: IndexPage): void {
   const served = new Map<string, { readonly pattern: RegExp; readonly methods: Set<string> }>();
   app.addHook('onRoute', ({ url, method }) => {
     const route = served.get(url) ?? { pattern: patternOf(url), methods: new Set(['OPTIONS']) };
@@ -22,7 +23,12 @@ export function answerUnserved(app: FastifyInstance): void {
       .filter(({ pattern }) => pattern.test(path))
       .flatMap((route) => [...route.methods]);
     if (methods.length === 0) {
-      throw new GatewayError('EG_NOT_FOUND', `There is no ${path} here; /openapi.json lists what there is.`);
+      if (request.headers.accept?.includes('text/html') === true) {
+        const text = 'Nothing is served under this path. These are:';
+        return sendPlainPage(reply.code(404), options, { title: 'Not found', text });
+      }
+      const pages = options.hasPages() ? `the pages are at ${options.names.gatewayPath}, and ` : '';
+      throw new GatewayError('EG_NOT_FOUND', `There is no ${path} here; ${pages}/openapi.json lists all calls.`);
     }
     const allow = [...new Set(methods)].sort().join(', ');
     reply.header('Allow', allow);

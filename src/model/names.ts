@@ -81,3 +81,10 @@ export function productNames(productName: string): ProductNames {
     engineCookiePrefix: `${initials}-`,
   };
 }
+
+/** Returns the paths of the gateway's pages under the product names that are not configured, such as `/engine-gateway` for Trino. */
+export function otherGatewayPaths(names: ProductNames): readonly string[] {
+  return PROTOCOL_PRODUCTS.map((product) => `/${product.toLowerCase()}-gateway`).filter(
+    (path) => path !== names.gatewayPath,
+  );
+}

@@ -130,12 +130,12 @@ export class Authentication {
         const caller = await this.#ofCertificate(request);
         if (typeof caller === 'string') throw refuse(caller);
         if (caller !== null) return caller;
-        throw refuse('Log in first, or send an Authorization header.');
+        throw refuse(`The request has no credentials. ${this.#accepted()}`);
       }
       case 'unreadable':
         throw refuse(credentials.why);
       case 'basic': {
-        if (this.parts.form === null) throw refuse('Basic credentials are not accepted here.');
+        if (this.parts.form === null) throw refuse(`Basic credentials are not accepted here. ${this.#accepted()}`);
         const userOrigin = await this.parts.form.checkAgain(credentials.name, credentials.password, origin.source);
         if (userOrigin === null) throw refuse('Name or password are wrong.');
         const caller = await this.#callerFrom(credentials.name, userOrigin, 'basic', origin.source);
@@ -257,6 +257,25 @@ export class Authentication {
     const reviewed = await kubernetes.review(token, source);
     if (typeof reviewed === 'string') return `The token of the session is no longer accepted: ${reviewed}`;
     return reviewed.identity.name === user ? kubernetes.caller(reviewed.identity) : GONE;
+  }
+
+  /** Returns the credentials that calls are accepted with, for the message of a 401. */
+  #accepted(): string {
+    const { form, providers, issuedTokens, kubernetes, certificates, names } = this.parts;
+    const headers = [
+      form && 'Basic with name and password',
+      !issuedTokens.isEmpty && 'Bearer with a token of a configured issuer',
+      kubernetes && 'Bearer with a token of the Kubernetes cluster (kubectl create token NAME)',
+    ].filter((credentials) => typeof credentials === 'string');
+    const ways = [
+      headers.length > 0 && `send the header Authorization: ${headers.join(', or ')}`,
+      certificates && 'connect with a client certificate',
+      (form ?? kubernetes ?? (providers.size > 0 || null)) && `log in at ${names.gatewayPath}`,
+    ].filter((way) => typeof way === 'string');
+    if (ways.length === 0)
+      return 'No authentication method is configured, so all calls are denied (docs/authentication.md).';
+    const text = ways.join('; or ');
+    return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
   }
 
   /** RFC 9110 §11.6.1. Browsers get no Basic challenge: they would ask by a window of their own and then send it always. */

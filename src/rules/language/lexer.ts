@@ -99,7 +99,10 @@ function readString(text: string, start: number, quote: string): Token {
   let offset = start + 1;
   for (;;) {
     const char = text.charAt(offset);
-    if (char === '') throw new CompileError(`the string has no end: ${quote} is missing`, start);
+    if (char === '') {
+      const hint = 'in YAML, # after a space starts a comment, unless the whole value is quoted or a block after |';
+      throw new CompileError(`the string has no end: ${quote} is missing; ${hint}`, start);
+    }
     if (char === quote) break;
     if (char === '\\') {
       const octal = octalEscape(text, offset + 1);

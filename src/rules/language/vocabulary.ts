@@ -55,7 +55,7 @@ const REFUSED: Readonly<Record<string, string>> = {
   '>>': 'bit operators do not exist',
   '>>>': 'bit operators do not exist',
   '**': 'there is no power operator; use Math.pow',
-  '#': 'write + to concatenate strings',
+  '#': 'write // for a comment, or + to concatenate strings',
   '->': 'functions cannot be written; use foreach',
   '::': 'functions cannot be written; use foreach',
   '++': 'only a variable of its own statement can be incremented, as in i++',

@@ -43,6 +43,11 @@ const call = (path: string, body: unknown, headers: Record<string, string>) =>
   });
 const basic = (name: string) => ({ authorization: `Basic ${Buffer.from(`${name}:x`).toString('base64')}` });
 
+test('/engine-gateway leads to the pages', async () => {
+  const led = await fetch(`${gateway.url}/engine-gateway/history`, { redirect: 'manual' });
+  expect([led.status, led.headers.get('location')]).toEqual([308, '/trino-gateway/history']);
+});
+
 describe('clusters', () => {
   test.each([
     ['active and routingGroup left out', {}, { active: true, routingGroup: 'adhoc' }],

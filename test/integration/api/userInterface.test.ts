@@ -125,6 +125,25 @@ describe('the files of the user interface', () => {
     expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD, OPTIONS']);
   });
 
+  test('its path under another product name leads to it', async () => {
+    for (const path of ['', '/queries/a?b=c']) {
+      const led = await get(`/trino-gateway${path}`);
+      expect([led.status, led.headers.get('location')]).toEqual([308, `/engine-gateway${path}`]);
+    }
+  });
+
+  test('an unknown path leads to it', async () => {
+    const page = await fetch(`${api.url}/nosuch`, { headers: { Accept: 'text/html,*/*' } });
+    expect([page.status, page.headers.get('content-type')]).toEqual([404, 'text/html; charset=utf-8']);
+    expect(await page.text()).toContain('<a href="/engine-gateway">');
+    expect(await (await get('/nosuch')).json()).toEqual({
+      error: {
+        code: 'EG_NOT_FOUND',
+        message: 'There is no /nosuch here; the pages are at /engine-gateway, and /openapi.json lists all calls.',
+      },
+    });
+  });
+
   test('/ leads to it, and shows the plain page while it is switched off', async () => {
     const led = await get('/');
     expect([led.status, led.headers.get('location')]).toEqual([303, '/engine-gateway']);

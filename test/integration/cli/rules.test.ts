@@ -94,6 +94,31 @@ spec:
     });
   });
 
+  test('a # that YAML or the rules language takes otherwise than meant', async () => {
+    const rules = file(
+      'hashes.yaml',
+      `name: cut
+description: d
+condition: request.getHeader("X-Engine-Source") == "etl #1"
+actions:
+  - result.put("routingGroup", "etl")
+---
+name: comment
+description: d
+condition: |
+  # only loads
+  request.getHeader("X-Engine-Source") == "airflow"
+actions:
+  - result.put("routingGroup", "etl")
+`,
+    );
+    const { stdout } = await run(['validate', rules]);
+    expect(stdout.replaceAll(`${folder}/`, '').split('\n').slice(0, 2)).toEqual([
+      'hashes.yaml:3:52: error: cut: condition: the string has no end: " is missing; in YAML, # after a space starts a comment, unless the whole value is quoted or a block after |',
+      'hashes.yaml:10:3: error: comment: condition: # cannot be used here: write // for a comment, or + to concatenate strings',
+    ]);
+  });
+
   test('every mistake of manifests and rules with file, line and column', async () => {
     const rules = file(
       'bad.yaml',

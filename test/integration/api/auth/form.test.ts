@@ -190,6 +190,15 @@ describe('Authorization', () => {
     expect([answer.status, answer.headers['www-authenticate'] !== undefined]).toEqual([status, status === 401]);
   });
 
+  test('the message names the credentials that are accepted', async () => {
+    const answer = await api.call('GET', '/gateway/backend/all');
+    expect(answer.json().error).toEqual({
+      code: 'EG_UNAUTHENTICATED',
+      message:
+        'The request has no credentials. Send the header Authorization: Basic with name and password; or log in at /engine-gateway.',
+    });
+  });
+
   test('browsers are not made to ask for a password by themselves', async () => {
     const answer = await api.call('GET', '/gateway/backend/all', { headers: { 'Sec-Fetch-Mode': 'cors' } });
     expect(answer.headers['www-authenticate']).toBe('Bearer realm="Engine Gateway"');
