@@ -421,4 +421,59 @@ describe.skipIf(!controlPlaneAvailable)('writes by REST on a real API server', (
       await second.stop('SIGKILL');
     }
   });
+
+  test('the audit has what others change in the name of REST, and calls of two replicas once', async () => {
+    const second = await replica();
+    try {
+      const headers = { Authorization: `Basic ${btoa(`root:${passwords.root}`)}` };
+      const audit = async (query: string): Promise<readonly AuditedChange[]> =>
+        ((await (await fetch(`${second.url}/api/audit?limit=100&${query}`, { headers })).json()) as AuditPage).changes;
+      const [a, b] = engines.map(({ url }) => url);
+      let turn = 0;
+      await until(async () => {
+        turn += 1;
+        await rig.apply('begin', clusterManifest('begun', { proxyTo: a, routingGroup: `g${turn}` }));
+        expect(await audit('name=begun')).not.toEqual([]);
+      });
+      const since = `from=${Date.now()}`;
+      for (const [{ url }, name] of [[gateway, 'etl-1'] as const, [second, 'etl-2'] as const]) {
+        const change = async (path: string, body?: object) => {
+          const type = { 'Content-Type': 'application/json' };
+          const sent =
+            body === undefined ? { headers } : { body: JSON.stringify(body), headers: { ...headers, ...type } };
+          expect([path, (await fetch(`${url}${path}`, { method: 'POST', ...sent })).status]).toEqual([path, 200]);
+        };
+        await change('/gateway/backend/modify/add', cluster(name));
+        await change('/gateway/backend/modify/update', cluster(name, { routingGroup: 'etl' }));
+        await change(`/gateway/backend/deactivate/${name}`);
+      }
+      // As soon as the calls are answered, in their name: by both operations, on spec and annotations, and with no name left.
+      const inTheNameOfRest = '--field-manager=engine-gateway-api';
+      const merge = (name: string, patch: object) =>
+        rig.kubectl(['patch', 'ec', name, '--type=merge', inTheNameOfRest, '-p', JSON.stringify(patch)]);
+      await merge('etl-1', { spec: { proxyTo: b } });
+      await rig.kubectl(['annotate', 'ec', 'etl-2', inTheNameOfRest, 'enginegateway.dev/active-']);
+      await rig.apply('engine-gateway-api', clusterManifest('shadow', { proxyTo: b }));
+      await merge('begun', { metadata: { managedFields: [{}] }, spec: { routingGroup: 'wiped' } });
+      const seen = async () =>
+        (await audit(since))
+          .map((each) => `${each.source} ${each.action} ${each.name} ${each.user ?? each.manager ?? '-'}`)
+          .filter((line) => !line.endsWith(' begin'));
+      const expected = [
+        ...['etl-1', 'etl-2'].flatMap((name) => [
+          `rest create ${name} root`,
+          `rest change ${name} root`,
+          `rest change ${name} root`,
+        ]),
+        'kubernetes change etl-1 engine-gateway-api',
+        'kubernetes change etl-2 engine-gateway-api',
+        'kubernetes create shadow engine-gateway-api',
+        'kubernetes change begun -',
+      ];
+      await until(async () => expect((await seen()).toSorted()).toEqual(expected.toSorted()));
+      expect((await audit(`${since}&name=etl-1&source=kubernetes`))[0]).toMatchObject({ after: { proxyTo: b } });
+    } finally {
+      await second.stop('SIGKILL');
+    }
+  });
 });

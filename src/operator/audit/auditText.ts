@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { MASK, maskUrls } from '../../config/secrets.ts';
-import { API_GROUP, type Resource } from '../../model/resource.ts';
+import { API_FIELD_MANAGER, API_GROUP, type Resource } from '../../model/resource.ts';
+import type { FieldWriter } from '../sources/source.ts';
 
 /** Longest JSON of a state in the audit, in characters. */
 const MAX_CHARACTERS = 16_384;
@@ -50,6 +51,15 @@ export function digestOf(resource: Pick<Resource, 'spec' | 'metadata'>): string 
   const digest = hash(sorted(stateOf(resource)));
   digests.set(resource, digest);
   return digest;
+}
+
+/**
+ * Digest of what a write by REST left of a resource. Another write by the same field manager has another digest, as its time or
+ * its state differs: the name of a manager is any client's to choose.
+ */
+export function digestOfWrite(digest: string, writers: readonly FieldWriter[]): string {
+  const own = writers.filter(({ manager }) => manager === API_FIELD_MANAGER);
+  return hash(['written', digest, ...own.map(({ operation, time }) => `${operation} ${time}`).toSorted()]);
 }
 
 /** Digest of the absence of a resource that had this uid. */

@@ -7,7 +7,7 @@ import type { ForeignWrite } from '../reconcile/foreignWrites.ts';
 import { fileRuleKey } from '../registry/rulesFile/fileRules.ts';
 import type { ResourceSource } from '../sources/source.ts';
 import { thingsOfRulesFile } from './auditedThings.ts';
-import { auditText, digestOf, digestOfAbsence, stateOf } from './auditText.ts';
+import { auditText, digestOf, digestOfAbsence, digestOfWrite, stateOf } from './auditText.ts';
 import { entryDefaults, SourceChanges, type SourceChangesOptions } from './sourceChanges.ts';
 
 /** Program that writes rows of the registry beside the gateway. */
@@ -15,7 +15,7 @@ const OTHER_GATEWAY = 'another gateway (gateway_backend)';
 
 /** What the audit of an operator works with. */
 export interface OperatorAuditOptions extends Omit<SourceChangesOptions, 'source'> {
-  readonly source: Pick<ResourceSource, 'name' | 'writers' | 'get'>;
+  readonly source: Pick<ResourceSource, 'name' | 'writers' | 'get' | 'lastWrite'>;
   readonly writer: Pick<AuditWriter, 'add'>;
 }
 
@@ -47,6 +47,8 @@ export class OperatorAudit {
    * @param uid of the resource that was changed or deleted
    */
   digestOfResource(key: ResourceKey, uid: string): string {
+    const written = this.#options.source.lastWrite(key);
+    if (written?.resource.metadata.uid === uid) return digestOfWrite(digestOf(written.resource), written.writers);
     const resource = this.#options.source.get(key);
     return resource === null || resource.metadata.uid !== uid ? digestOfAbsence(uid) : digestOf(resource);
   }

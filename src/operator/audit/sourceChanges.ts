@@ -17,7 +17,7 @@ import {
   thingOfResource,
   thingsOfRulesFile,
 } from './auditedThings.ts';
-import { auditText, digestOfAbsence } from './auditText.ts';
+import { auditText, digestOfAbsence, digestOfWrite } from './auditText.ts';
 
 /** Time between two looks at what was reported as changed, in milliseconds. */
 const LOOK_MS = 250;
@@ -25,7 +25,7 @@ const LOOK_MS = 250;
 const RETRY_MS = 2_000;
 /** A change whose author the source does not know waits so long for the entry of a call. */
 const SETTLE_MS = 3_000;
-/** Longest time for which it waits as it changes again and again. */
+/** Longest time for which it waits as it changes again and again, and for which one in the name of REST waits. */
 const MAX_SETTLE_MS = 10_000;
 /** Changes of one transaction. */
 const BATCH = 50;
@@ -186,13 +186,18 @@ export class SourceChanges {
     const key = thing?.key ?? keyOfText(text);
     const difference = this.#noteDifference(text, thing?.digest ?? null);
     const managers = thing?.writers == null ? null : changedBy(thing.writers, mark);
-    const due = Math.min(difference.lastAt + settleMs, difference.firstAt + MAX_SETTLE_MS);
-    if (managers === null && clock.monotonic() < due) return null;
+    const others = managers?.filter((manager) => manager !== API_FIELD_MANAGER) ?? [];
     const digest = thing?.digest ?? digestOfAbsence(mark?.uid ?? '');
-    const isRecorded =
-      managers === null
-        ? await repository.isRecorded(key, digest, (mark?.noted ?? 0) - SKEW_MS)
-        : managers.length === 0;
+    let isRecorded = false;
+    if (others.length === 0) {
+      const last = difference.firstAt + MAX_SETTLE_MS;
+      const isDue = clock.monotonic() >= (managers === null ? Math.min(difference.lastAt + settleMs, last) : last);
+      if (managers === null && !isDue) return null;
+      // Any client can call itself as REST does, or no name at all: only the entry of a call shows that one made the change.
+      const left = thing?.writers == null ? digest : digestOfWrite(digest, thing.writers);
+      isRecorded = await repository.isRecorded(key, left, (mark?.noted ?? 0) - SKEW_MS);
+      if (!isRecorded && !isDue) return null;
+    }
     const name = thing?.name ?? mark?.title ?? key.name;
     const entry: SourceChange['entry'] = isRecorded
       ? null
@@ -207,7 +212,7 @@ export class SourceChanges {
           name,
           resource: key.name,
           object: `${key.kind} ${name}`,
-          manager: managers === null ? null : managers.join(', '),
+          manager: (others.length > 0 ? others : managers)?.join(', ') || null,
           after: auditText(thing?.state ?? null),
           digest,
         };
@@ -264,7 +269,7 @@ export const entryDefaults = {
 } as const;
 
 /**
- * Managers that changed a resource since it was recorded, but for REST, whose calls are recorded where they are made: those
+ * Managers that changed a resource since it was recorded: those
  * whose entries are new or have another time. Within one second times are the same; then all with the last time are meant.
  */
 function changedBy(writers: readonly FieldWriter[], mark: AuditMark | null): readonly string[] {
@@ -273,7 +278,7 @@ function changedBy(writers: readonly FieldWriter[], mark: AuditMark | null): rea
   const last = writers.reduce((time, writer) => (writer.time > time ? writer.time : time), '');
   const changed = later.length > 0 ? later : writers.filter(({ time }) => time === last);
   const names = changed.toSorted((a, b) => (a.time < b.time ? -1 : 1)).map(({ manager }) => manager);
-  return [...new Set(names)].filter((manager) => manager !== API_FIELD_MANAGER);
+  return [...new Set(names)];
 }
 
 const writerText = ({ manager, operation, time }: FieldWriter): string => `${manager} ${operation} ${time}`;

@@ -14,6 +14,7 @@ import {
   type ResourceSource,
   type SourceProblem,
   type SourceState,
+  type WrittenResource,
 } from './source.ts';
 import { WatchedSource } from './watchedSource.ts';
 
@@ -90,6 +91,10 @@ export class SelectedSource extends WatchedSource implements ResourceSource {
 
   override writers(key: ResourceKey): readonly FieldWriter[] {
     return this.#source.writers(key);
+  }
+
+  override lastWrite(key: ResourceKey): WrittenResource | null {
+    return this.#source.lastWrite(key);
   }
 
   async create(fresh: NewResource): Promise<Resource> {

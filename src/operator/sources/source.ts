@@ -40,6 +40,12 @@ export interface FieldWriter {
   readonly time: string;
 }
 
+/** A resource as a write of this process left it. */
+export interface WrittenResource {
+  readonly resource: Resource;
+  readonly writers: readonly FieldWriter[];
+}
+
 /** A resource that does not exist yet. */
 export interface NewResource extends ResourceKey {
   readonly spec: Readonly<Record<string, unknown>>;
@@ -142,6 +148,8 @@ export interface ResourceSource {
   provenance(key: ResourceKey): Provenance | null;
   /** Who wrote a resource when; empty where the source does not know. */
   writers(key: ResourceKey): readonly FieldWriter[];
+  /** Returns what the last create or apply of this process left; null if it deleted the resource since, or the source does not know writers. */
+  lastWrite(key: ResourceKey): WrittenResource | null;
   /** Registers a listener for changed keys; the answer removes it. */
   watch(listener: ChangeListener): () => void;
   /** Registers a listener for changes of state or problems; the answer removes it. Must not throw. */

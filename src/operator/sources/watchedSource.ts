@@ -1,5 +1,5 @@
 import type { Kind, Resource, ResourceKey } from '../../model/resource.ts';
-import type { ChangeListener, FieldWriter, SourceState } from './source.ts';
+import type { ChangeListener, FieldWriter, SourceState, WrittenResource } from './source.ts';
 
 /** Listeners of a source, and that all its resources are the gateway's own: the part that every source has alike. */
 export class WatchedSource {
@@ -34,6 +34,10 @@ export class WatchedSource {
 
   writers(_key: ResourceKey): readonly FieldWriter[] {
     return [];
+  }
+
+  lastWrite(_key: ResourceKey): WrittenResource | null {
+    return null;
   }
 
   /** Counts a change that listeners need not know of, e.g. of where a resource is written. @param kind left out, of any kind */

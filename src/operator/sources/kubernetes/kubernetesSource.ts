@@ -25,9 +25,11 @@ import {
   type SourceProblem,
   type SourceState,
   VersionConflict,
+  type WrittenResource,
 } from '../source.ts';
 import { WatchedSource } from '../watchedSource.ts';
 import { applyChange } from './applyChange.ts';
+import { fieldWriters } from './fieldOwnership.ts';
 import { Informer, type InformerOptions } from './informer.ts';
 import { type KubeApi, type KubeObject, kindPath } from './kubeApi.ts';
 import { isUnavailable, kubeCode, unavailable, writeError } from './kubeErrors.ts';
@@ -36,6 +38,8 @@ import { Slots } from './slots.ts';
 
 /** Field manager of statuses. */
 const STATUS_FIELD_MANAGER = 'engine-gateway';
+/** Resources of which the last own write is kept, for the audit of the calls that made them. */
+const MAX_WRITTEN = 1_000;
 
 export interface KubernetesSourceOptions {
   readonly api: KubeApi;
@@ -69,6 +73,8 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   readonly #resources = new WeakMap<KubeObject, Resource>();
   /** By kind, and by `namespace/name`: the resource at its last change of anything but status. */
   readonly #significant = new Map<Kind, Map<string, Resource>>();
+  /** Own writes by `keyText`, oldest first. */
+  readonly #written = new Map<string, WrittenResource>();
   /** While the answer to a status of our own is taken over, which is no news. */
   #takingOwnStatus = false;
   readonly #clock: Clock;
@@ -169,6 +175,10 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     return this.#informer(key).get(`${key.namespace}/${key.name}`)?.writers ?? [];
   }
 
+  override lastWrite(key: ResourceKey): WrittenResource | null {
+    return this.#written.get(keyText(key)) ?? null;
+  }
+
   async create(fresh: NewResource): Promise<Resource> {
     const { kind, namespace, name, spec, labels = {}, annotations } = fresh;
     const body = {
@@ -178,7 +188,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
       spec,
     };
     try {
-      return this.#remember(kind, await this.#api.create(kind, namespace, body, API_FIELD_MANAGER));
+      return this.#rememberWrite(fresh, await this.#api.create(kind, namespace, body, API_FIELD_MANAGER));
     } catch (error) {
       // A creation that ends in 404 has no namespace, or no kind, to be in: not something the caller can fix.
       throw kubeCode(error) === 404 ? unavailable(error) : writeError(error, fresh);
@@ -225,7 +235,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   async apply(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource> {
     try {
       const live = await this.#live(key, options.expectedVersion);
-      return this.#remember(key.kind, await applyChange(this.#api, live, key, change, options.force));
+      return this.#rememberWrite(key, await applyChange(this.#api, live, key, change, options.force));
     } catch (error) {
       throw writeError(error, key);
     }
@@ -243,6 +253,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
       return false;
     }
     this.#informer(key).forget(current);
+    this.#written.delete(keyText(key));
     return true;
   }
 
@@ -324,6 +335,16 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     const informer = this.#informers.get(informerKey(kind, namespace)) ?? this.#informers.get(informerKey(kind, first));
     if (informer === undefined) throw new GatewayError('EG_INTERNAL', `kind ${kind} is not followed`);
     return informer;
+  }
+
+  #rememberWrite(key: ResourceKey, object: KubeObject): Resource {
+    const resource = this.#remember(key.kind, object);
+    const text = keyText(key);
+    this.#written.delete(text);
+    this.#written.set(text, { resource, writers: fieldWriters(object.metadata.managedFields ?? []) });
+    const [oldest] = this.#written.keys();
+    if (this.#written.size > MAX_WRITTEN && oldest !== undefined) this.#written.delete(oldest);
+    return resource;
   }
 
   #remember(kind: Kind, object: KubeObject): Resource {
