@@ -1,9 +1,24 @@
+import type { ClusterEntry, HealthVerdict } from './routingTable.ts';
+
+/** Accepted submissions count for this many milliseconds, and no longer than until newer statistics. */
+const MAX_AGE_MS = 60_000;
+/** A cluster that was no candidate for longer than others of its group joins them again. */
+const REJOIN_MS = 1_000;
+const NEVER = Number.NEGATIVE_INFINITY;
 /** Accepted submissions are counted in slices of this many milliseconds. */
 const SLICE_MS = 100;
 /** Most slices of a cluster; older ones are counted together then. */
 const MAX_SLICES = 1_200;
 /** Most users counted by name on one cluster between two statistics: clients choose these names. */
 const MAX_USERS = 10_000;
+
+/** Load of a cluster, as far as this process knows. Each query that it sent counts once. */
+export interface ClusterLoad {
+  /** Queued queries of the user who asks. */
+  readonly own: number;
+  readonly queued: number;
+  readonly running: number;
+}
 
 /** A submission that was sent to a cluster and counts as its load until statistics show it. */
 export interface CountedSubmission {
@@ -23,20 +38,24 @@ interface Slice extends Count {
   end: number;
 }
 
-interface ClusterLoad {
+interface SentQueries {
   /** All of `pending` and `slices`. */
   readonly total: Count;
   readonly slices: Slice[];
+  /** Monotonic time since which the cluster is a candidate together with the others. */
+  joined: number;
+  /** Monotonic time of the last choice in which it was a candidate. */
+  seen: number;
 }
 
 /**
- * Queries that this process sent to each cluster since the cluster's own statistics were requested: they are added to
- * those, and dropped when newer statistics arrive, so that nothing is counted twice
- * (docs/compatibility.md#the-query-count-router). A submission that is still unanswered stays whatever statistics come.
+ * Load of clusters, for all strategies that look at it (docs/routing.md#load): queries of the cluster's own statistics, and those
+ * that this process sent since the statistics were requested. The latter are dropped when newer statistics arrive or after a
+ * minute, so that nothing is counted twice or for ever. A submission that is still unanswered stays.
  */
 export class LocalLoad {
   readonly #monotonic: () => number;
-  readonly #clusters = new Map<string, ClusterLoad>();
+  readonly #clusters = new Map<string, SentQueries>();
 
   /** @param monotonic milliseconds that never go back */
   constructor(monotonic: () => number) {
@@ -45,7 +64,7 @@ export class LocalLoad {
 
   /** Counts a submission from now on. */
   countSubmission(cluster: string, user: string | null): CountedSubmission {
-    const load = this.#loadOf(cluster);
+    const load = this.#sentTo(cluster);
     const countedUser =
       user !== null && (load.total.byUser.has(user) || load.total.byUser.size < MAX_USERS) ? user : null;
     add(load.total, countedUser, 1);
@@ -64,12 +83,21 @@ export class LocalLoad {
     };
   }
 
-  /** Queries of one user and of all on a cluster that its statistics do not show. */
-  since(cluster: string, statisticsAsOf: number | null, user: string | null): { own: number; all: number } {
-    const load = this.#clusters.get(cluster);
-    if (load === undefined) return { own: 0, all: 0 };
-    if (statisticsAsOf !== null) drop(load, statisticsAsOf);
-    return { own: user === null ? 0 : (load.total.byUser.get(user) ?? 0), all: load.total.all };
+  /**
+   * The load of each candidate, in their order. A cluster without statistics stands at the mean of the others; where none has
+   * any, the queries that were sent to each since all of them are candidates are compared.
+   */
+  of(candidates: readonly ClusterEntry[], user: string | null): readonly ClusterLoad[] {
+    const now = this.#monotonic();
+    const submissions = candidates.map(({ name }) => this.#sentTo(name));
+    const mean = meanOf(candidates);
+    const joined = noteCandidates(submissions, now);
+    const uncountedSince = mean?.oldest ?? joined;
+    return candidates.map(({ health }, index) => {
+      const one = submissions[index] as SentQueries;
+      drop(one, Math.max(health.countsAsOf ?? uncountedSince, now - MAX_AGE_MS));
+      return loadOf(health, mean, one.total, user);
+    });
   }
 
   /** Forgets clusters that are not registered any more. */
@@ -77,17 +105,17 @@ export class LocalLoad {
     for (const name of this.#clusters.keys()) if (!registered.has(name)) this.#clusters.delete(name);
   }
 
-  #loadOf(cluster: string): ClusterLoad {
-    let load = this.#clusters.get(cluster);
-    if (load === undefined) {
-      load = { total: { all: 0, byUser: new Map() }, slices: [] };
-      this.#clusters.set(cluster, load);
+  #sentTo(cluster: string): SentQueries {
+    let submissions = this.#clusters.get(cluster);
+    if (submissions === undefined) {
+      submissions = { total: { all: 0, byUser: new Map() }, slices: [], joined: NEVER, seen: NEVER };
+      this.#clusters.set(cluster, submissions);
     }
-    return load;
+    return submissions;
   }
 
   /** The current slice. */
-  #slice({ slices }: ClusterLoad): Slice {
+  #slice({ slices }: Pick<SentQueries, 'slices'>): Slice {
     const now = this.#monotonic();
     const last = slices.at(-1);
     if (last !== undefined && now < last.end) return last;
@@ -98,9 +126,60 @@ export class LocalLoad {
   }
 }
 
-/** Drops what was accepted before the statistics were requested. */
-function drop(load: ClusterLoad, asOf: number): void {
-  const { slices, total } = load;
+/** Statistics of clusters that have some: the mean of their counts, and the time of the oldest ones. */
+interface MeanCounts {
+  readonly queued: number;
+  readonly running: number;
+  readonly oldest: number;
+}
+
+/** Null: no candidate has statistics. */
+function meanOf(candidates: readonly ClusterEntry[]): MeanCounts | null {
+  let counted = 0;
+  let queued = 0;
+  let running = 0;
+  let oldest = Number.POSITIVE_INFINITY;
+  for (const { health } of candidates) {
+    if (health.countsAsOf === null) continue;
+    counted++;
+    queued += health.queued ?? 0;
+    running += health.running ?? 0;
+    oldest = Math.min(oldest, health.countsAsOf);
+  }
+  return counted === 0 ? null : { queued: queued / counted, running: running / counted, oldest };
+}
+
+/** Notes that these clusters are candidates of one choice; returns the time since which all of them are. */
+function noteCandidates(all: readonly SentQueries[], now: number): number {
+  let latest = NEVER;
+  for (const { seen } of all) latest = Math.max(latest, seen);
+  let joined = NEVER;
+  for (const submissions of all) {
+    if (submissions.seen === NEVER || submissions.seen < latest - REJOIN_MS) submissions.joined = now;
+    submissions.seen = now;
+    joined = Math.max(joined, submissions.joined);
+  }
+  return joined;
+}
+
+/**
+ * Adds what was sent to where the next statistics would most likely show it: the user's own queue where there is one, and the
+ * cluster's; the running queries where nothing waits.
+ */
+function loadOf(health: HealthVerdict, mean: MeanCounts | null, sent: Count, user: string | null): ClusterLoad {
+  const isCounted = health.countsAsOf !== null;
+  const queued = (isCounted ? health.queued : mean?.queued) ?? 0;
+  const running = (isCounted ? health.running : mean?.running) ?? 0;
+  const own = user === null ? 0 : (health.queuedByUser?.get(user) ?? 0);
+  return {
+    own: own > 0 && user !== null ? own + (sent.byUser.get(user) ?? 0) : 0,
+    queued: queued > 0 ? queued + sent.all : 0,
+    running: queued > 0 ? running : running + sent.all,
+  };
+}
+
+/** Drops what was accepted before a time. */
+function drop({ slices, total }: Pick<SentQueries, 'slices' | 'total'>, asOf: number): void {
   const firstKept = slices.findIndex((slice) => slice.end > asOf);
   for (const slice of slices.splice(0, firstKept < 0 ? slices.length : firstKept)) {
     total.all -= slice.all;

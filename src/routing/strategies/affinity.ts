@@ -12,8 +12,6 @@ import { pickByWeight } from './weightedRandom.ts';
 export const LOAD_FACTOR = 1.25;
 /** Queries that a cluster takes whatever its share: so few are no load, and one user's dashboard sends them at once. */
 export const FREE_QUERIES = 4;
-/** Time in which queries count on clusters whose checks count none, milliseconds. */
-const UNCOUNTED_MS = 60_000;
 
 /**
  * The same cluster for the same key, as long as it has no more than its share of the load; then the next one in the order
@@ -22,19 +20,16 @@ const UNCOUNTED_MS = 60_000;
  */
 export class Affinity implements Strategy {
   readonly #random: Random;
-  readonly #monotonic: () => number;
   readonly #names: ProductNames;
   readonly #local: LocalLoad;
 
   constructor({ random, monotonic, names }: StrategyDependencies) {
     this.#random = random;
-    this.#monotonic = monotonic;
     this.#names = names;
     this.#local = new LocalLoad(monotonic);
   }
 
   pick(candidates: readonly ClusterEntry[], request: PickRequest, affinity: () => RequestKey): ClusterEntry {
-    if (candidates.length === 1) return candidates[0] as ClusterEntry;
     const key = keyValue(request, affinity(), this.#names);
     return key === null ? pickByWeight(candidates, this.#random) : this.#pickFor(key, candidates);
   }
@@ -48,7 +43,8 @@ export class Affinity implements Strategy {
   }
 
   #pickFor(key: string, candidates: readonly ClusterEntry[]): ClusterEntry {
-    const loads = this.#loadsOf(candidates);
+    const loads = this.#local.of(candidates, null).map(({ queued, running }) => queued + running);
+    if (candidates.length === 1) return candidates[0] as ClusterEntry;
     const load = sum(loads);
     const weights = candidates.map(({ weight }) => weight);
     const totalWeight = sum(weights);
@@ -65,22 +61,6 @@ export class Affinity implements Strategy {
       highest = score;
     }
     return best;
-  }
-
-  /**
-   * Queries on each cluster: queued and running ones by its last check, and those that this process sent since. Where no
-   * check counts, those of the last minute; a cluster that alone is not counted stands at the mean of the others.
-   */
-  #loadsOf(candidates: readonly ClusterEntry[]): readonly number[] {
-    const counted = candidates.map(({ health }) =>
-      health.running === null && health.queued === null ? null : (health.running ?? 0) + (health.queued ?? 0),
-    );
-    const counts = counted.filter((count) => count !== null);
-    const mean = counts.length === 0 ? 0 : Math.floor(sum(counts) / counts.length);
-    return candidates.map(({ name, health }, index) => {
-      const since = health.countsAsOf ?? this.#monotonic() - UNCOUNTED_MS;
-      return (counted[index] ?? mean) + this.#local.since(name, since, null).all;
-    });
   }
 }
 

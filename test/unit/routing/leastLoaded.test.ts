@@ -22,7 +22,27 @@ function fleet(counts: Readonly<Record<string, Counts>>, random = () => 0, weigh
     groupAffinities: new Map<string, never>(),
   };
   const chooser = new ClusterChooser(() => settings, { random, monotonic: () => now, names: productNames('Engine') });
-  const publish = (name: string, { queued = null, running = null, byUser }: Counts) =>
+  const declared = Object.keys(counts);
+  const register = () =>
+    table.setInputs({
+      clusters: declared.map((name) => ({
+        name,
+        proxyTo: `http://${name}:1`,
+        externalUrl: '',
+        routingGroup: 'adhoc',
+        active: true,
+        weight: weights[name] ?? 100,
+        healthCheck: null,
+        tls: null,
+        origin: 'resource' as const,
+      })),
+    });
+  const fail = (name: string) => table.setHealth(name, `http://${name}:1`, { ...neverChecked, status: 'UNHEALTHY' });
+  const publish = (name: string, { queued = null, running = null, byUser }: Counts, isNew = false) => {
+    if (isNew) {
+      declared.push(name);
+      register();
+    }
     table.setHealth(name, `http://${name}:1`, {
       ...neverChecked,
       status: 'HEALTHY',
@@ -32,19 +52,8 @@ function fleet(counts: Readonly<Record<string, Counts>>, random = () => 0, weigh
       queuedByUser: byUser === undefined ? null : new Map(Object.entries(byUser)),
       countsAsOf: queued === null ? null : now,
     });
-  table.setInputs({
-    clusters: Object.keys(counts).map((name) => ({
-      name,
-      proxyTo: `http://${name}:1`,
-      externalUrl: '',
-      routingGroup: 'adhoc',
-      active: true,
-      weight: weights[name] ?? 100,
-      healthCheck: null,
-      tls: null,
-      origin: 'resource' as const,
-    })),
-  });
+  };
+  register();
   for (const [name, count] of Object.entries(counts)) publish(name, count);
   const decision: GroupDecision = {
     group: 'adhoc',
@@ -61,6 +70,7 @@ function fleet(counts: Readonly<Record<string, Counts>>, random = () => 0, weigh
   };
   return {
     publish,
+    fail,
     pass: (milliseconds: number) => {
       now += milliseconds;
     },
@@ -164,6 +174,76 @@ describe('least loaded', () => {
   });
 });
 
+/** Queries of each cluster among the next ones. */
+function shareOf(run: () => string, queries: number): Record<string, number> {
+  const shares: Record<string, number> = {};
+  for (let sent = 0; sent < queries; sent++) {
+    const name = run();
+    shares[name] = (shares[name] ?? 0) + 1;
+  }
+  return shares;
+}
+
+describe('clusters whose checks count nothing', () => {
+  const chance = () => {
+    let seed = 1;
+    return () => {
+      seed = (seed * 16_807) % 2_147_483_647;
+      return seed / 2_147_483_647;
+    };
+  };
+  const third = (count: number) => count > 3_300 && count < 3_400;
+
+  test('a cluster that joins after 10,000 queries gets its share of the next 10,000', () => {
+    const { run, publish, pass } = fleet({ a: {}, b: {} }, chance());
+    shareOf(run, 10_000);
+    pass(1_000);
+    publish('c', {}, true);
+    expect(Object.values(shareOf(run, 10_000)).filter(third)).toHaveLength(3);
+  });
+
+  test('a cluster that is back after an outage gets its share', () => {
+    const { run, publish, pass, fail } = fleet({ a: {}, b: {}, c: {} }, chance());
+    shareOf(run, 10);
+    fail('c');
+    pass(30_000);
+    shareOf(run, 10_000);
+    pass(1_000);
+    publish('c', {});
+    expect(Object.values(shareOf(run, 10_000)).filter(third)).toHaveLength(3);
+  });
+
+  test('so does the second cluster of a group that had one', () => {
+    const { run, publish, pass } = fleet({ a: {} }, chance());
+    shareOf(run, 1_000);
+    pass(1_000);
+    publish('b', {}, true);
+    expect(shareOf(run, 1_000)).toEqual({ a: 500, b: 500 });
+  });
+
+  test('queries count for a minute', () => {
+    const { run, pass, choose } = fleet({ a: {}, b: {} });
+    expect([run(), run(), run()]).toEqual(['a', 'b', 'a']);
+    pass(59_000);
+    expect(choose()).toBe('b');
+    pass(2_000);
+    expect(choose()).toBe('a');
+  });
+
+  test('one among others that are counted is neither avoided nor flooded', () => {
+    const { run, publish, pass } = fleet({ a: {}, b: { queued: 0, running: 0 } }, chance());
+    const shares = { a: 0, b: 0 };
+    for (let second = 0; second < 600; second++) {
+      // Each query runs for less than a second.
+      for (const [name, count] of Object.entries(shareOf(run, 10))) shares[name as keyof typeof shares] += count;
+      pass(1_000);
+      publish('b', { queued: 0, running: 0 });
+    }
+    expect(shares.a / (shares.a + shares.b)).toBeGreaterThan(0.45);
+    expect(shares.a / (shares.a + shares.b)).toBeLessThan(0.55);
+  });
+});
+
 const clusterNames = ['a', 'b', 'c'] as const;
 const step = fc.oneof(
   { weight: 6, arbitrary: fc.record({ do: fc.constant('run' as const), user: fc.constantFrom('ann', 'bob', null) }) },
@@ -185,7 +265,7 @@ test('with statistics that are right, no cluster is ever more than one query ahe
           if (one.do === 'run') truth[run(one.user) as keyof typeof truth]++;
           else {
             // Statistics are asked for some time after the last query; they show all of them.
-            pass(1_000);
+            pass(500);
             publish(one.cluster, { queued: 0, running: truth[one.cluster] });
           }
           const counts = Object.values(truth);
