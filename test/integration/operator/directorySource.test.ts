@@ -102,6 +102,37 @@ test('a broken document keeps its last good version, is reported with its place,
   expect(source.get(key('b'))?.spec.proxyTo).toBe('http://b:8080');
 });
 
+/** Lines below `spec` of a document, 10 MB together. */
+const megabytes = (line: (index: number) => string): string => {
+  const lines: string[] = [];
+  for (let size = 0; size < 10_000_000; size += lines.at(-1)!.length) lines.push(line(lines.length));
+  return lines.join('');
+};
+const bombs: readonly (readonly [name: string, text: () => string, limit: string])[] = [
+  ['one document of 10 MB', () => megabytes((index) => `  k${index}: 1\n`), 'has more than 1048576 characters'],
+  ['a chain of aliases', () => megabytes((at) => `  a${at + 1}: &a${at + 1} [*a${at}]\n`).slice(0, 1e6), '100 aliases'],
+  ['many keys', () => megabytes((index) => `  k${index}: 1\n`).slice(0, 1e6), 'has more than 100000 words and signs'],
+  ['deep brackets', () => `  a: ${'['.repeat(50_000)}\n`, 'has more than 100 levels of brackets'],
+];
+test.each(bombs)(
+  '%s: named with the limit within bounds of time and memory, others are read',
+  async (_, text, limit) => {
+    const bomb = `${cluster('bomb')}${text()}`;
+    await write('bomb.yaml', Array.from({ length: Math.ceil(1e7 / bomb.length) }, () => bomb).join('\n---\n'));
+    await write('a.yaml', cluster('a'));
+    const memory = process.resourceUsage().maxRSS;
+    const before = process.cpuUsage();
+    const source = await started();
+    const { user, system } = process.cpuUsage(before);
+    expect((user + system) / 1_000).toBeLessThan(10_000);
+    expect((process.resourceUsage().maxRSS - memory) / 1024).toBeLessThan(150);
+    expect(names(source)).toEqual(['a']);
+    expect(source.problems()[0]).toMatchObject({ place: path('bomb.yaml'), message: expect.stringContaining(limit) });
+    await write('b.yaml', cluster('b'));
+    await until(() => expect(names(source)).toEqual(['a', 'b']));
+  },
+);
+
 test('an emptied, half-written or absent file is no deletion until it stays so', async () => {
   await write('a.yaml', `${cluster('a')}---\n${cluster('b')}`);
   await write('z.yaml', cluster('z'));

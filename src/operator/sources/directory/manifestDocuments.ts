@@ -1,4 +1,4 @@
-import { isMap, LineCounter, parseDocument } from 'yaml';
+import { type Document, isMap, isScalar, Lexer, LineCounter, parseDocument, visit } from 'yaml';
 import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
 import { resourceKinds } from '../../../kinds/registry.ts';
 import { isRecord } from '../../../model/record.ts';
@@ -39,8 +39,19 @@ export type ManifestDocument =
       readonly key: ResourceKey | null;
     } & DocumentText);
 
+/** Characters of a document; as a resource in Kubernetes may have. */
+const MAX_DOCUMENT_LENGTH = 1_048_576;
+/** Words and signs of a document: a line `name: value` has three. */
+const MAX_DOCUMENT_TOKENS = 100_000;
+const MAX_ALIASES = 100;
+const MAX_DEPTH = 100;
+/** Shorter documents are read in a few milliseconds, whatever they contain. */
+const SHORT_DOCUMENT_LENGTH = 4096;
+
 const HYPHEN = 0x2d;
 const FULL_STOP = 0x2e;
+const SPACE = 0x20;
+const ASTERISK = 0x2a;
 
 /**
  * Splits a file into its documents. A `---` at the start of a line begins one wherever it stands (YAML 1.2, 9.1.2:
@@ -137,9 +148,8 @@ function readDocument(
   kinds: KindRegistry,
 ): ManifestDocument {
   const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, logLevel: 'silent' });
   const lineOf = (offset: number): number => place.line + lines.linePos(offset).line - 1;
-  const guess = (): ResourceKey | null => guessKey(text, defaultNamespace, kinds);
+  const guess = (): ResourceKey | null => guessKey(text.slice(0, 65_536), defaultNamespace, kinds);
   const broken = (message: string, problemLine: number): ManifestDocument => ({
     ...place,
     kind: 'broken',
@@ -147,12 +157,23 @@ function readDocument(
     problemLine,
     key: guess(),
   });
+  const excess = excessOf(text);
+  if (excess !== null) return broken(excess, place.line);
+  // The library compares each key with all others of its mapping.
+  const document = parseDocument(text, {
+    lineCounter: lines,
+    logLevel: 'silent',
+    prettyErrors: false,
+    uniqueKeys: false,
+  });
   const error = document.errors[0];
   if (error !== undefined) return broken(firstLine(error.message), lineOf(error.pos[0]));
   const contentLine = document.contents?.range == null ? place.line : lineOf(document.contents.range[0]);
   let value: unknown;
   try {
-    value = document.toJS({ maxAliasCount: 100 });
+    const repeated = repeatedKey(document);
+    if (repeated !== null) return broken('Map keys must be unique', lineOf(repeated));
+    value = document.toJS({ maxAliasCount: MAX_ALIASES });
   } catch (cause) {
     return broken(firstLine(String((cause as Error).message)), contentLine);
   }
@@ -171,6 +192,49 @@ function readDocument(
   if (read === null) return { ...place, kind: 'other' };
   if ('message' in read) return broken(read.message, lineOfField(...read.path));
   return { ...place, kind: 'resource', manifest: read };
+}
+
+/** Returns which limit a document exceeds, and what to do; null for none. Stops at the limit. */
+function excessOf(text: string): string | null {
+  if (text.length <= SHORT_DOCUMENT_LENGTH) return null;
+  const split = 'split it into several resources';
+  if (text.length > MAX_DOCUMENT_LENGTH) return `has more than ${MAX_DOCUMENT_LENGTH} characters; ${split}`;
+  let tokens = 0;
+  let aliases = 0;
+  let depth = 0;
+  for (const token of new Lexer().lex(text)) {
+    const first = token.charCodeAt(0);
+    // White space, and marks of the lexer itself.
+    if (first <= SPACE) continue;
+    tokens += 1;
+    if (first === ASTERISK) aliases += 1;
+    else if (token === '[' || token === '{') depth += 1;
+    else if (token === ']' || token === '}') depth -= 1;
+    if (tokens > MAX_DOCUMENT_TOKENS) return `has more than ${MAX_DOCUMENT_TOKENS} words and signs; ${split}`;
+    if (aliases > MAX_ALIASES) return `has more than ${MAX_ALIASES} aliases; write their values in full`;
+    if (depth > MAX_DEPTH) return `has more than ${MAX_DEPTH} levels of brackets`;
+  }
+  return null;
+}
+
+/** Returns the position of the first key that its mapping has already; null for none. */
+function repeatedKey(document: Document): number | null {
+  let position: number | null = null;
+  visit(document, {
+    Map(_, { items }) {
+      const seen = new Set<unknown>();
+      for (const { key } of items) {
+        if (!isScalar(key)) continue;
+        if (seen.has(key.value)) {
+          position = key.range?.[0] ?? 0;
+          return visit.BREAK;
+        }
+        seen.add(key.value);
+      }
+      return undefined;
+    },
+  });
+  return position;
 }
 
 interface Mistake {
