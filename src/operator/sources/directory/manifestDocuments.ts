@@ -222,14 +222,14 @@ function repeatedKey(document: Document): number | null {
   let position: number | null = null;
   visit(document, {
     Map(_, { items }) {
-      const seen = new Set<unknown>();
+      const keys = new Set<unknown>();
       for (const { key } of items) {
         if (!isScalar(key)) continue;
-        if (seen.has(key.value)) {
+        if (keys.has(key.value)) {
           position = key.range?.[0] ?? 0;
           return visit.BREAK;
         }
-        seen.add(key.value);
+        keys.add(key.value);
       }
       return undefined;
     },
