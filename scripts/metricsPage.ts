@@ -71,6 +71,19 @@ export async function metricsPage(): Promise<string> {
   const ofOperator = metrics.filter((metric) => !isOwn(metric) && !isOfProcess(metric));
   return `${introduction}
 
+## Failed queries
+
+One definition holds for pages, [problems](user-interface.md), \`/api/statistics\`, metrics and alerts. Each query that ended is in one class:
+
+| class | outcome | \`state\` of \`engine_gateway_queries_ended_total\` |
+|---|---|---|
+| failed | \`FAILED\` with an error that is not the user's, or \`LOST\` | \`failed\`, \`lost\` |
+| users' errors | \`FAILED\` with an error of type \`USER_ERROR\`; never part of a share of failures | \`user_error\` |
+| refused | \`REFUSED\`: rejected by the gateway | \`refused\` |
+| others | \`FINISHED\`, \`CANCELLED\`, \`ABANDONED\`, \`DENIED\` | \`finished\`, \`cancelled\`, \`abandoned\`, \`denied\` |
+
+A share is that of failed and refused queries in all queries of the cluster, the routing group, or the gateway that ended in the time.
+
 ## Metrics of the gateway
 
 ${table(metrics.filter(isOwn))}

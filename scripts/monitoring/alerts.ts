@@ -28,6 +28,9 @@ const OF_GATEWAY = 'and on (namespace, job, instance) engine_gateway_build_info'
 /** Restricts metrics that every operator has to this one. */
 const OWN_CONTROLLERS = `controller=~"${controllerNames}"`;
 
+/** Queries that failed (docs/metrics.md#failed-queries). */
+const FAILED_QUERIES = 'engine_gateway_queries_ended_total{state=~"failed|lost|refused"}';
+
 /** Whether a counter whose series begin with the first event has grown: `increase` does not see that first one. */
 const grown = (by: string, counter: string): string =>
   `sum by (${by}) (increase(${counter}[15m])) > 0 or sum by (${by}) (${counter} unless ${counter} offset 15m) > 0`;
@@ -141,6 +144,20 @@ export const alerts: readonly Alert[] = [
     runbook: [
       'The message says which group or cluster is concerned, and [refusals](routing.md#refusals) what each reason means; with `logging.level: debug` it is in the log.',
       '`POST /api/explain` with the query shows why no cluster takes it.',
+    ],
+  },
+  {
+    name: 'EngineGatewayQueriesFail',
+    group: 'requests',
+    severity: 'warning',
+    expr: `sum by (${BY}) (rate(${FAILED_QUERIES}[5m])) / sum by (${BY}) (rate(engine_gateway_queries_ended_total[5m])) > 0.05
+  and sum by (${BY}) (increase(${FAILED_QUERIES}[5m])) >= 5`,
+    for: '5m',
+    summary: '{{ $value | humanizePercentage }} of the queries that end fail, are lost or are refused.',
+    meaning: 'Users see errors that are not their own. [Errors of users](metrics.md#failed-queries) are not counted.',
+    runbook: [
+      'The dashboard of the user interface names the clusters and routing groups, and the most frequent errors; each leads to its queries.',
+      'Types of errors (`engine_gateway_query_failures_total`) show whether clusters lack resources or are broken.',
     ],
   },
   {
@@ -522,7 +539,10 @@ export const breakages: readonly (readonly [what: string, alertNames: readonly s
     'certificates that end, or are changed for bad ones',
     ['EngineGatewayCertificateExpires', 'EngineGatewayCertificateRefused'],
   ],
-  ['whatever else clients notice', ['EngineGatewayErrors', 'EngineGatewayRefusals', 'EngineGatewaySlowSubmissions']],
+  [
+    'whatever else clients notice',
+    ['EngineGatewayErrors', 'EngineGatewayRefusals', 'EngineGatewayQueriesFail', 'EngineGatewaySlowSubmissions'],
+  ],
 ];
 
 /** Anchor of an alert's section in docs/alerts.md. */

@@ -185,7 +185,8 @@ export async function queryRoutes(
         });
         const counted = values.map((value) => ({
           ...value,
-          failures: (value.states.FAILED ?? 0) + (value.states.LOST ?? 0),
+          failures: (value.states.FAILED ?? 0) + (value.states.LOST ?? 0) - value.userErrors,
+          refused: value.states.REFUSED ?? 0,
         }));
         return { ...{ by, from, to, keptHours: keptHours() }, values: counted };
       });

@@ -2,7 +2,7 @@ import type { Knex } from 'knex';
 import { Turns } from '../model/turns.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
-import { queryStates, RUNNING } from './queryOutcome.ts';
+import { failureConditions, queryStates, RUNNING } from './queryOutcome.ts';
 import {
   countedQueries,
   dimensionColumns,
@@ -16,7 +16,7 @@ export const HOUR_MS = 3_600_000;
  * Which sums are kept, and how. Another number whenever a dimension or what is counted changes: hours are then summed again, and
  * nobody uses the sums that programs of another number made.
  */
-const FORMAT = 2;
+const FORMAT = 3;
 /** Values of a dimension in an hour. An hour in which one has more is counted from its queries each time. */
 const MAX_VALUES = 10_000;
 /** An hour is summed so long after its end: by then most of its queries are over. */
@@ -68,8 +68,12 @@ export interface HourlySums {
   sum(now: number): Promise<SumsRound>;
 }
 
+/** Place of FAILED queries with an error of their user, next to those of `queryStates`. */
+export const USER_ERROR_PLACE = queryStates.length;
+
 const states = queryStates.map((state, place) => `when '${state}' then ${place * PER_STATE}`).join(' ');
-const endingKey = `case state ${states} end + coalesce(elapsed_bucket + 1, 0)`;
+const userErrorKey = `when ${failureConditions.userError} then ${USER_ERROR_PLACE * PER_STATE}`;
+const endingKey = `case ${userErrorKey} else case state ${states} end end + coalesce(elapsed_bucket + 1, 0)`;
 
 /**
  * Notes that queries that are over were written: sums of their hours hold no more. In the transaction that writes them, so that sums
@@ -146,7 +150,7 @@ export function sumsWithin(
     });
 }
 
-/** Reads `endings`. @param add called with a place in `queryStates`, the bucket of the duration or null, and how many queries */
+/** Reads `endings`. @param add called with a place in `queryStates` or `USER_ERROR_PLACE`, the bucket of the duration or null, and how many queries */
 export function readEndings(text: string, add: (state: number, bucket: number | null, queries: number) => void): void {
   readPairs(text, (key, queries) => {
     const bucket = key % PER_STATE;
@@ -320,7 +324,7 @@ export async function endingsOf(
   ...[database, knex, dimension, limit, narrow]: [Database, Knex, StatisticsDimension, number, Narrowing]
 ): Promise<readonly EndingsRow[]> {
   const inner = grouped(knex, dimension, 'elapsed_bucket', narrow)
-    .groupBy('state')
+    .groupBy('place')
     .select(knex.raw(`${endingKey} as place`))
     .sum({ cpu_ms: 'cpu_ms', processed_bytes: 'processed_bytes', result_bytes: 'result_bytes' });
   return (await knex

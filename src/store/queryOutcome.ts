@@ -7,6 +7,21 @@ export type QueryState = (typeof queryStates)[number];
 /** States that a replica concludes from silence: the query may still run. */
 export const guessedStates: readonly QueryState[] = ['ABANDONED', 'LOST'];
 
+/**
+ * Classes of queries that ended badly, as SQL conditions on `eg_query_outcomes`: one definition for pages, problems, and metrics
+ * (docs/metrics.md#failed-queries). Every query is in one class at most.
+ */
+export const failureConditions = {
+  failed: "(state = 'LOST' or (state = 'FAILED' and (error_type is null or error_type <> 'USER_ERROR')))",
+  userError: "(state = 'FAILED' and error_type = 'USER_ERROR')",
+  refused: "state = 'REFUSED'",
+} as const;
+
+/** True if a query failed because of its user, as `failureConditions.userError`. */
+export function isUserError(state: QueryState, errorType: string | null): boolean {
+  return state === 'FAILED' && errorType === 'USER_ERROR';
+}
+
 /** Of a row whose query is not over, as far as its replica knows. */
 export const RUNNING = 'RUNNING';
 

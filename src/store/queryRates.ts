@@ -2,7 +2,7 @@ import type { Knex } from 'knex';
 import type { Database } from './database.ts';
 import { durationPercentiles } from './durationBucket.ts';
 import type { CountedIntervals } from './queryCounts.ts';
-import { RUNNING } from './queryOutcome.ts';
+import { failureConditions, RUNNING } from './queryOutcome.ts';
 
 /** Median and 95th percentile of a duration, milliseconds; null where no query said it. */
 export interface RatePercentiles {
@@ -18,9 +18,9 @@ export interface IntervalRates {
   readonly queries: number;
   /** Of them those that ended, or that the gateway refused or denied. */
   readonly ended: number;
-  /** FAILED or LOST. */
+  /** FAILED or LOST, without users' errors. */
   readonly failures: number;
-  /** Of the failures those whose error is the user's (`USER_ERROR`). */
+  /** FAILED with an error of the user (`USER_ERROR`). */
   readonly userErrors: number;
   /** REFUSED by the gateway. */
   readonly refused: number;
@@ -38,17 +38,26 @@ export interface ErrorCount {
   readonly queries: number;
 }
 
-/** Queries of a cluster in two times that follow each other: those that ended, and faults among them. */
+/**
+ * All queries of a cluster or of a routing group that ended, in two times that follow each other, and faults among them. Faults of a
+ * routing group are those of its queries that no cluster took.
+ */
 export interface FaultCounts {
-  /** Null: queries that no cluster took. */
+  /** Null: the counts are of a routing group. */
   readonly cluster: string | null;
+  /** Null: the counts are of a cluster, or of all queries. Faults of all queries are those that had no routing group yet. */
   readonly group: string | null;
+  /** Routing groups of the recent faults. */
+  readonly groups: readonly string[];
   readonly before: { readonly ended: number; readonly faults: number };
   readonly recent: { readonly ended: number; readonly faults: number };
 }
 
 /** Queries of a cluster and group in one minute. */
-export interface FaultMinute extends Pick<FaultCounts, 'cluster' | 'group'> {
+export interface FaultMinute {
+  /** Null: no cluster took the queries. */
+  readonly cluster: string | null;
+  readonly group: string | null;
   /** Milliseconds since 1970. */
   readonly start: number;
   readonly ended: number;
@@ -71,8 +80,8 @@ export interface QueryRates {
   /** Errors of queries that failed, were lost, refused or denied, most frequent first. */
   errors(range: { readonly from: number; readonly to: number; readonly limit: number }): Promise<readonly ErrorCount[]>;
   /**
-   * Faults by cluster and routing group since a time: queries that failed with an error that is not the user's, that were lost, or that
-   * the gateway refused.
+   * Faults of clusters and of routing groups since a time: queries that failed with an error that is not the user's, that were lost, or
+   * that the gateway refused.
    */
   faults(times: FaultTimes): Promise<readonly FaultCounts[]>;
   /** The same by minute, and by error. @param of clusters and groups, few */
@@ -89,8 +98,7 @@ const MAX_PAIRS = 2_000;
 const MAX_MINUTES = 5_000;
 const MINUTE_MS = 60_000;
 
-const isFailure = "state in ('FAILED', 'LOST')";
-const isFault = `((${isFailure} and (error_type is null or error_type <> 'USER_ERROR')) or state = 'REFUSED')`;
+const isFault = `(${failureConditions.failed} or ${failureConditions.refused})`;
 const sumOf = (condition: string) => `sum(case when ${condition} then 1 else 0 end)`;
 /** Queries that a cluster took and that ended. */
 const hasRun = `state not in ('${RUNNING}', 'REFUSED', 'DENIED')`;
@@ -128,9 +136,9 @@ export function queryRates(database: Database): QueryRates {
             knex.raw('elapsed_bucket as bucket'),
             knex.raw('count(*) as queries'),
             knex.raw(`${sumOf(`state <> '${RUNNING}'`)} as ended`),
-            knex.raw(`${sumOf(isFailure)} as failures`),
-            knex.raw(`${sumOf(`${isFailure} and error_type = 'USER_ERROR'`)} as user_errors`),
-            knex.raw(`${sumOf("state = 'REFUSED'")} as refused`),
+            knex.raw(`${sumOf(failureConditions.failed)} as failures`),
+            knex.raw(`${sumOf(failureConditions.userError)} as user_errors`),
+            knex.raw(`${sumOf(failureConditions.refused)} as refused`),
             knex.raw(`${sumOf(hasRun)} as timed`),
           )
           .groupBy('slot', 'bucket')) as unknown as ElapsedRow[],
@@ -213,12 +221,7 @@ export function queryRates(database: Database): QueryRates {
           )
           .orderByRaw(`${sumOf(`created >= ? and ${isFault}`)} desc`, [recentFrom])
           .limit(MAX_PAIRS)) as unknown as FaultRow[];
-        return rows.map((row) => ({
-          cluster: row.cluster,
-          group: row.routing_group,
-          before: { ended: Number(row.before_ended), faults: Number(row.before_faults) },
-          recent: { ended: Number(row.recent_ended), faults: Number(row.recent_faults) },
-        }));
+        return faultCounts(rows);
       }),
 
     faultMinutes: async (from, of) => {
@@ -228,7 +231,11 @@ export function queryRates(database: Database): QueryRates {
           .where('created', '>=', from)
           .whereNot('state', RUNNING)
           .where((any) => {
-            for (const { cluster, group } of of) any.orWhere({ cluster, routing_group: group });
+            for (const { cluster, group } of of) {
+              if (cluster !== null) any.orWhere({ cluster });
+              else if (group !== null) any.orWhere({ routing_group: group });
+              else any.orWhereRaw('1 = 1');
+            }
           })
           .groupBy('cluster', 'routing_group', 'slot', 'error_name')
           .select(
@@ -252,6 +259,34 @@ export function queryRates(database: Database): QueryRates {
       });
     },
   };
+}
+
+/** Counts of each cluster, of each routing group, and of all queries. */
+function faultCounts(rows: readonly FaultRow[]): FaultCounts[] {
+  const sum = (of: readonly FaultRow[], name: keyof Omit<FaultRow, 'cluster' | 'routing_group'>) =>
+    of.reduce((total, row) => total + Number(row[name]), 0);
+  const count = (
+    cluster: string | null,
+    group: string | null,
+    all: readonly FaultRow[],
+    faulty: readonly FaultRow[],
+  ) => ({
+    ...{ cluster, group },
+    groups: faulty.flatMap((row) =>
+      row.routing_group !== null && Number(row.recent_faults) > 0 ? [row.routing_group] : [],
+    ),
+    before: { ended: sum(all, 'before_ended'), faults: sum(faulty, 'before_faults') },
+    recent: { ended: sum(all, 'recent_ended'), faults: sum(faulty, 'recent_faults') },
+  });
+  const counts: FaultCounts[] = [];
+  for (const [cluster, own] of Map.groupBy(rows, (row) => row.cluster)) {
+    if (cluster !== null) counts.push(count(cluster, null, own, own));
+  }
+  for (const [group, own] of Map.groupBy(rows, (row) => row.routing_group)) {
+    const notTaken = own.filter((row) => row.cluster === null);
+    if (notTaken.length > 0) counts.push(count(null, group, group === null ? rows : own, notTaken));
+  }
+  return counts;
 }
 
 /** What an interval adds up to. */

@@ -15,6 +15,7 @@ import {
   summedStretches,
   sumsWithin,
   type TimeRange,
+  USER_ERROR_PLACE,
 } from './hourlySums.ts';
 import { type QueryState, queryStates, RUNNING } from './queryOutcome.ts';
 import { countedQueries, dimensionColumns, type StatisticsDimension } from './statisticsDimension.ts';
@@ -33,6 +34,8 @@ export interface QueryStatistics {
   readonly queries: number;
   /** By how they ended; those that none ended in are left out. */
   readonly states: Readonly<Partial<Record<QueryState, number>>>;
+  /** Of the FAILED ones those with an error of the user (`USER_ERROR`). */
+  readonly userErrors: number;
   readonly elapsedMillis: Percentiles;
   readonly queuedMillis: Percentiles;
   readonly cpuMillis: number;
@@ -212,6 +215,7 @@ function mostFirst(a: QueryStatistics, b: QueryStatistics): number {
 class Figures {
   readonly #value: string | null;
   readonly #states = new Map<QueryState | undefined, number>();
+  #userErrors = 0;
   readonly #elapsed = new Map<number, number>();
   readonly #queued = new Map<number, number>();
   readonly #use = { cpuMillis: 0, processedBytes: 0, resultBytes: 0 };
@@ -221,7 +225,11 @@ class Figures {
   }
 
   addEndings({ endings, cpu_ms: cpu, processed_bytes: bytes, result_bytes: results }: EndingsRow): void {
-    readEndings(endings, (state, bucket, queries) => this.#addEnding(queryStates[state], bucket, queries));
+    readEndings(endings, (place, bucket, queries) => {
+      const isUserError = place === USER_ERROR_PLACE;
+      if (isUserError) this.#userErrors += queries;
+      this.#addEnding(isUserError ? 'FAILED' : queryStates[place], bucket, queries);
+    });
     this.#addUse(cpu, bytes, results);
   }
 
@@ -243,6 +251,7 @@ class Figures {
       value: this.#value,
       queries: [...this.#states.values()].reduce((sum, count) => sum + count, 0),
       states: Object.fromEntries(states),
+      userErrors: this.#userErrors,
       elapsedMillis: percentiles(this.#elapsed),
       queuedMillis: percentiles(this.#queued),
       ...this.#use,

@@ -84,6 +84,18 @@ const cases: readonly (readonly [alert: string, fires: Series, quiet: Series, al
       'engine_gateway_refusals_total{reason="no_cluster"}': growing(1),
     },
   ],
+  [
+    'EngineGatewayQueriesFail',
+    {
+      'engine_gateway_queries_ended_total{state="failed"}': growing(6),
+      'engine_gateway_queries_ended_total{state="finished"}': growing(60),
+    },
+    {
+      'engine_gateway_queries_ended_total{state="user_error"}': growing(60),
+      'engine_gateway_queries_ended_total{state="lost"}': growing(2),
+      'engine_gateway_queries_ended_total{state="finished"}': growing(60),
+    },
+  ],
   ['EngineGatewaySlowSubmissions', durations(10, 100), durations(100, 100)],
   [
     'EngineGatewayRequestMemoryFull',

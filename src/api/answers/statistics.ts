@@ -18,7 +18,9 @@ export const Statistics = Type.Object({
     Type.Object({
       value: nullable(Type.String(), 'Null: the queries that have none.'),
       queries: Type.Integer({ description: 'That ended, or were refused.' }),
-      failures: Type.Integer({ description: 'FAILED or LOST.' }),
+      failures: Type.Integer({ description: "FAILED or LOST, without users' errors." }),
+      userErrors: Type.Integer({ description: 'FAILED with USER_ERROR.' }),
+      refused: Type.Integer({ description: 'REFUSED by the gateway.' }),
       states: Type.Record(Type.String(), Type.Integer(), { description: 'Queries by state.' }),
       elapsedMillis: Percentiles,
       queuedMillis: Percentiles,

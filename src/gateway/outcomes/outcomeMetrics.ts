@@ -1,5 +1,5 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
-import type { QueryState } from '../../store/queryOutcome.ts';
+import { isUserError, type QueryState } from '../../store/queryOutcome.ts';
 import type { OutcomeCounts } from './queryOutcomes.ts';
 
 /** Groups with a series of their own; queries of further ones, as of none, are counted together. */
@@ -20,20 +20,20 @@ export class OutcomeMetrics implements OutcomeCounts {
     const registers = [registry];
     this.#seconds = new Histogram({
       name: 'engine_gateway_query_duration_seconds',
-      help: 'Time from the submission of a query to its end, in seconds, by routing group (the first 200; others are empty) and state.',
+      help: 'Time from the submission of a query to its end, in seconds, by routing group (the first 200; others are empty) and state, as of engine_gateway_queries_ended_total.',
       labelNames: ['group', 'state'],
       buckets: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600],
       registers,
     });
     this.#ended = new Counter({
       name: 'engine_gateway_queries_ended_total',
-      help: 'Queries that ended at this replica, by state: finished, failed, cancelled, abandoned, refused, denied or lost.',
+      help: 'Queries that ended at this replica, by state: finished, failed, user_error, cancelled, abandoned, refused, denied or lost; user_error are those that failed because of their user.',
       labelNames: ['state'],
       registers,
     });
     this.#failures = new Counter({
       name: 'engine_gateway_query_failures_total',
-      help: "Errors of queries that ended at this replica, the gateway's refusals among them, by type: user_error, internal_error, insufficient_resources, external or other.",
+      help: "Queries that failed, were lost or were refused at this replica, users' errors among them, by type: user_error, internal_error, insufficient_resources, external or other.",
       labelNames: ['type'],
       registers,
     });
@@ -41,11 +41,12 @@ export class OutcomeMetrics implements OutcomeCounts {
   }
 
   ended(group: string | null, state: QueryState, seconds: number | null, errorType: string | null): void {
-    const label = state.toLowerCase();
+    const label = isUserError(state, errorType) ? 'user_error' : state.toLowerCase();
     this.#ended.inc({ state: label });
     if (seconds !== null) this.#seconds.observe({ group: this.#groupOf(group), state: label }, seconds);
-    if (errorType === null) return;
-    this.#failures.inc({ type: errorTypes.has(errorType) ? errorType.toLowerCase() : 'other' });
+    if (state !== 'FAILED' && state !== 'LOST' && state !== 'REFUSED') return;
+    const isKnown = errorType !== null && errorTypes.has(errorType);
+    this.#failures.inc({ type: isKnown ? errorType.toLowerCase() : 'other' });
   }
 
   #groupOf(group: string | null): string {

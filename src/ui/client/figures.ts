@@ -9,14 +9,14 @@ const FIGURES_OF_RANGE_MS = 60_000;
 const MINUTE_MS = 60_000;
 /** How old that answer may be, seconds; what is shown first is new. */
 const MAX_AGE = 30;
-/** Failures that are listed. */
+/** Queries with errors that are listed. */
 const MAX_FAILURES = 10;
 
 /** Ranges that figures are shown of, by what the page's address says; milliseconds. */
 export const ranges = { hour: 3_600_000, day: 86_400_000, week: 7 * 86_400_000 } as const;
 export type Range = keyof typeof ranges;
 
-/** Figures of the queries of a cluster or group that were submitted within a range and have ended, and the failures that came last. */
+/** Figures of the queries of a cluster or group that were submitted within a range and have ended, and the errors that came last. */
 export function useFigures(of: RunningFilter, range: Range) {
   const queryKey = ['figures', of, range];
   return useQuery({
@@ -30,7 +30,7 @@ export function useFigures(of: RunningFilter, range: Range) {
       const from = String(Math.floor((Date.now() - ranges[range]) / MINUTE_MS) * MINUTE_MS);
       const by = of.cluster === undefined ? 'routingGroup' : 'cluster';
       const statistics = new URLSearchParams({ by, from, limit: '1', ...of });
-      const failures = new URLSearchParams({ state: 'FAILED,LOST', from, limit: String(MAX_FAILURES), ...of });
+      const failures = new URLSearchParams({ state: 'FAILED,LOST,REFUSED', from, limit: String(MAX_FAILURES), ...of });
       const [figures, failed] = await Promise.all([
         call<Statistics>(`/api/statistics?${statistics}`, options),
         call<QueryPage>(`/api/queries?${failures}`, options),

@@ -26,6 +26,7 @@ const outcome: fc.Arbitrary<QueryOutcomeRecord> = fc
     lastSeen: fc.constant(START),
     state: fc.constantFrom('RUNNING' as const, ...queryStates),
     surer: fc.constantFrom(certainty.guessed, certainty.cancelled, certainty.said),
+    errorType: fc.constantFrom(null, 'USER_ERROR', 'EXTERNAL'),
     cluster: value,
     routingGroup: value,
     user: value,
@@ -41,7 +42,7 @@ const outcome: fc.Arbitrary<QueryOutcomeRecord> = fc
   })
   .map(({ id, late, surer, groups, ...facts }) => ({
     ...{ queryId: `q${id}`, created: START + ((id * 7_919 + late) % (HOURS * 3_600)) * 1_000, refused: false },
-    ...{ errorName: null, errorType: null, errorCode: null, errorMessage: null, processedRows: null },
+    ...{ errorName: null, errorCode: null, errorMessage: null, processedRows: null },
     ...{ peakMemoryBytes: null, pages: null, queryText: null, decision: null },
     ...{ ...facts, certainty: facts.state === 'RUNNING' ? certainty.running : surer },
     ...(groups === undefined ? {} : { groups }),
@@ -113,6 +114,7 @@ async function expected(store: KnexStore, asked: StatisticsRequest): Promise<Que
     const states = queryStates.map((state) => [state, rows.filter((row) => row.state === state).length] as const);
     return {
       ...{ value: each, queries: rows.length, states: Object.fromEntries(states.filter(([, count]) => count > 0)) },
+      userErrors: rows.filter((row) => row.state === 'FAILED' && row.error_type === 'USER_ERROR').length,
       ...{ elapsedMillis: percentiles('elapsed_bucket'), queuedMillis: percentiles('queued_bucket') },
       ...{ cpuMillis: sum('cpu_ms'), processedBytes: sum('processed_bytes'), resultBytes: sum('result_bytes') },
     };
@@ -195,7 +197,7 @@ for (const family of databases) {
       expect(await store.hourlySums.sum(START + HOUR)).toEqual({ summed: 0, left: 0, failure: null });
       expect(await store.hourlySums.sum(START + HOUR + 300_000)).toEqual({ summed: 1, left: 0, failure: null });
       expect(await store.hourlySums.sum(START + HOUR + 300_000)).toEqual({ summed: 0, left: 0, failure: null });
-      expect(await summed()).toEqual([{ hour: START / HOUR, sums: 2 }]);
+      expect(await summed()).toEqual([{ hour: START / HOUR, sums: 3 }]);
       // Only the sums say so.
       await store.database.knex('eg_query_sums').where('dimension', 'source').update({ value: 'summed' });
       expect(await count(START)).toEqual([['summed', 1]]);
@@ -236,7 +238,7 @@ for (const family of databases) {
             return isLeader;
           },
         });
-      const hours = async () => (await store.database.knex('eg_query_hours').where('sums', 2)).length;
+      const hours = async () => (await store.database.knex('eg_query_hours').where('sums', 3)).length;
       const stopFollower = job(false);
       await expect.poll(() => asked).toEqual([false]);
       await stopFollower();

@@ -168,7 +168,7 @@ describe('queues', () => {
 
 describe('error rates', () => {
   const counts = (recent: [number, number], before: [number, number]) => ({
-    ...{ cluster: 'etl-1', group: 'etl' },
+    ...{ cluster: 'etl-1', group: null, groups: ['etl'] },
     recent: { ended: recent[0], faults: recent[1] },
     before: { ended: before[0], faults: before[1] },
   });
@@ -199,9 +199,18 @@ describe('error rates', () => {
         ...{ since: at(T + 3 * MINUTE), groups: ['etl'], rules: ['nightly'] },
       },
     ]);
-    const refused = { ...counts([10, 10], [0, 0]), cluster: null };
-    expect(faultProblems([refused], [], targets)).toMatchObject([
-      { severity: 'critical', object: { kind: 'routingGroup', name: 'etl' }, since: null },
+    const refused = { ...counts([100, 9], [0, 0]), cluster: null, group: 'etl' };
+    const ofClusters = { ...minute(1, 9, 'EXCEEDED'), ended: 91 };
+    const ofGroup = { ...minute(2, 9, 'QUERY_QUEUE_FULL'), ended: 9, cluster: null };
+    expect(faultProblems([refused], [ofClusters, ofGroup], targets)).toMatchObject([
+      {
+        ...{ severity: 'warning', object: { kind: 'routingGroup', name: 'etl' }, since: at(T + 2 * MINUTE) },
+        reason: '9 of 100 queries were refused in the last 5 minutes (9.0 %), most often with QUERY_QUEUE_FULL',
+      },
+    ]);
+    const undecided = { ...counts([100, 60], [0, 0]), cluster: null, groups: [] };
+    expect(faultProblems([undecided], [], targets)).toMatchObject([
+      { severity: 'critical', object: { kind: 'routingGroup', name: '' }, since: null },
     ]);
   });
 });

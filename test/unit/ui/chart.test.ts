@@ -39,7 +39,7 @@ describe('lines of clusters', () => {
 
 describe('rates', () => {
   const times = (p50: number | null, p95: number | null) => ({ p50, p95 });
-  const interval = { start: 0, queries: 60, ended: 50, failures: 6, userErrors: 4, refused: 3 };
+  const interval = { start: 0, queries: 60, ended: 50, failures: 2, userErrors: 4, refused: 3 };
   const rates = {
     ...facts,
     ...{ to: 240_000, intervalMs: 120_000, errors: [] },

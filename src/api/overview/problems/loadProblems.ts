@@ -85,8 +85,8 @@ export function faultProblems(
   targets: RuleTargetsIndex,
 ): OverviewProblem[] {
   return raised.map((counts) => {
-    const { cluster, group, recent, before } = counts;
-    const own = minutes.filter((minute) => minute.cluster === cluster && minute.group === group);
+    const { cluster, group, groups, recent, before } = counts;
+    const own = minutesOf(counts, minutes);
     const error = mostFrequentError(own);
     const what = cluster === null ? 'were refused' : 'failed or were refused';
     const earlier = before.ended === 0 ? '' : `; ${percent(share(before))} in the half hour before`;
@@ -97,9 +97,20 @@ export function faultProblems(
       object: cluster === null ? { kind: 'routingGroup', name: group ?? '' } : { kind: 'cluster', name: cluster },
       reason: `${recent.faults} of ${recent.ended} queries ${what} in the last 5 minutes (${percent(share(recent))}${earlier})${often}`,
       since: timeText(faultySince(own)),
-      ...affected(group === null ? [] : [group], group === null ? [] : targets.ofGroup(group)),
+      ...affected(
+        groups,
+        groups.flatMap((name) => targets.ofGroup(name)),
+      ),
     };
   });
+}
+
+/** Minutes of a cluster or a routing group. What a cluster took is no fault of its routing group. */
+function minutesOf({ cluster, group }: FaultCounts, minutes: readonly FaultMinute[]): readonly FaultMinute[] {
+  if (cluster !== null) return minutes.filter((minute) => minute.cluster === cluster);
+  return minutes
+    .filter((minute) => group === null || minute.group === group)
+    .map((minute) => (minute.cluster === null && minute.group === group ? minute : { ...minute, faults: 0 }));
 }
 
 function share({ ended, faults }: { readonly ended: number; readonly faults: number }): number {

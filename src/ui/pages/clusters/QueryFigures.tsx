@@ -11,6 +11,7 @@ import { Panel } from '../../components/Panel.tsx';
 import { QueryState } from '../../components/QueryState.tsx';
 import { Time } from '../../components/time.tsx';
 import { useSees } from '../../session/session.ts';
+import { failuresText } from '../dashboard/chart.ts';
 import classes from './clusterPage.module.css';
 
 interface QueryFiguresProps {
@@ -22,7 +23,7 @@ interface QueryFiguresProps {
 const labels: Readonly<Record<Range, string>> = { hour: 'Last hour', day: 'Last day', week: 'Last week' };
 const choices = Object.entries(labels).map(([value, label]) => ({ value, label }));
 
-/** How many queries ended how, how long they took, and the failures that came last, of a range that stands in the address. */
+/** How many queries ended how, how long they took, and the errors that came last, of a range that stands in the address. */
 export function QueryFigures({ of, history }: QueryFiguresProps) {
   return useSees('history') ? <Shown of={of} history={history} /> : null;
 }
@@ -66,19 +67,22 @@ function Shown({ of, history }: QueryFiguresProps) {
 
 type Values = Statistics['values'][number];
 
-function factsOf({ queries, failures, states, elapsedMillis, queuedMillis }: Values, rangeMs: number): readonly Fact[] {
+function factsOf(values: Values, rangeMs: number): readonly Fact[] {
+  const { queries, failures: failed, refused, userErrors, states, elapsedMillis, queuedMillis } = values;
   const perMinute = queries / (rangeMs / 60_000);
   const byState = Object.entries(states)
-    .map(([state, count]) => `${count.toLocaleString('en')} ${state.toLowerCase()}`)
-    .join(', ');
-  const share = failures / queries;
+    .map(([state, count]) => [state, state === 'FAILED' ? count - userErrors : count] as const)
+    .filter(([, count]) => count > 0)
+    .map(([state, count]) => `${count.toLocaleString('en')} ${state.toLowerCase()}`);
+  const endings = userErrors === 0 ? byState : [...byState, `${userErrors.toLocaleString('en')} users’ errors`];
+  const share = (failed + refused) / queries;
   return [
     [
       'Queries',
       `${queries.toLocaleString('en')} (${perMinute >= 10 ? Math.round(perMinute) : perMinute.toFixed(1)} a minute)`,
     ],
-    ['How they ended', byState],
-    ['Failed or lost', failures === 0 ? 'none' : `${failures.toLocaleString('en')} (${(share * 100).toFixed(1)} %)`],
+    ['How they ended', endings.join(', ')],
+    ['Failed or refused', `${(share * 100).toFixed(1)} %: ${failuresText({ failed, refused, userErrors })}`],
     ['Duration', percentilesText(elapsedMillis)],
     ['Queued', percentilesText(queuedMillis)],
   ];
@@ -91,10 +95,10 @@ function percentilesText({ p50, p95, p99 }: Values['elapsedMillis']): string {
 
 function Failures({ failures }: { readonly failures: QueryPage['queries'] }) {
   return (
-    <Table aria-label="Last failures" verticalSpacing={4} mt="sm" className={classes.failures ?? ''}>
+    <Table aria-label="Last errors" verticalSpacing={4} mt="sm" className={classes.failures ?? ''}>
       <Table.Thead>
         <Table.Tr>
-          <Table.Th scope="col">Last failures</Table.Th>
+          <Table.Th scope="col">Last errors</Table.Th>
           <Table.Th scope="col">Error</Table.Th>
         </Table.Tr>
       </Table.Thead>

@@ -8,7 +8,7 @@ import classes from './dashboard.module.css';
 export function Errors({ series, range }: { readonly series: RateSeries; readonly range: string }) {
   const isLinked = useSees('history');
   const { errors } = series;
-  if (errors.length === 0) return <Text size="sm">No query failed in {range}.</Text>;
+  if (errors.length === 0) return <Text size="sm">No query ended with an error in {range}.</Text>;
   return (
     <Table aria-label="Errors of the range" verticalSpacing={4}>
       <Table.Thead>

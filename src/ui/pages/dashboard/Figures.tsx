@@ -6,7 +6,7 @@ import { durationText } from '../../components/amounts.ts';
 import { StatusBadge } from '../../components/StatusBadge.tsx';
 import { useTimeZone } from '../../components/time.tsx';
 import { clockText } from '../../components/zonedTime.ts';
-import { rateTotals } from './chart.ts';
+import { failuresText, rateTotals } from './chart.ts';
 import classes from './dashboard.module.css';
 
 interface FiguresProps {
@@ -19,7 +19,8 @@ interface FiguresProps {
 
 /** The numbers that are looked at first: clusters now, queries of the range on all replicas. */
 export function Figures({ series, range, overview }: FiguresProps) {
-  const { queries, perMinute, failed, userErrors, refused, faultyShare } = rateTotals(series);
+  const totals = rateTotals(series);
+  const { queries, perMinute, faultyShare } = totals;
   const hasTimes = ({ elapsedMillis }: RateSeries['intervals'][number]) => elapsedMillis.p95 !== null;
   // The last interval is not over yet.
   const last = series.intervals.slice(0, -1).findLast(hasTimes) ?? series.intervals.findLast(hasTimes);
@@ -32,8 +33,7 @@ export function Figures({ series, range, overview }: FiguresProps) {
         in {range}, {perMinute.toLocaleString('en', { maximumFractionDigits: 1 })} a minute
       </Figure>
       <Figure name="Failed or refused" value={faultyShare === null ? '–' : `${(faultyShare * 100).toFixed(1)} %`}>
-        {failed.toLocaleString('en')} failed, {refused.toLocaleString('en')} refused; besides{' '}
-        {userErrors.toLocaleString('en')} users’ errors
+        {failuresText(totals)}
       </Figure>
       <Figure name="Duration, p95" value={text(last?.elapsedMillis.p95)}>
         p50 {text(last?.elapsedMillis.p50)}, {when}

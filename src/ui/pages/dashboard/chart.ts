@@ -41,7 +41,7 @@ export function failureLines({ intervals, intervalMs }: RateSeries): ChartLine[]
     values: intervals.map((interval) => perMinute(of(interval), intervalMs)),
   });
   return [
-    line('failed', '#d55e00', ({ failures, userErrors }) => failures - userErrors),
+    line('failed', '#d55e00', ({ failures }) => failures),
     line('refused by the gateway', '#7f3fbf', ({ refused }) => refused),
     line("users' errors", '#56b4e9', ({ userErrors }) => userErrors),
   ];
@@ -79,13 +79,22 @@ export interface RateTotals {
 export function rateTotals({ intervals, intervalMs }: RateSeries): RateTotals {
   const sum = (of: (interval: Interval) => number) => intervals.reduce((total, interval) => total + of(interval), 0);
   const [queries, ended, refused] = [sum((i) => i.queries), sum((i) => i.ended), sum((i) => i.refused)];
-  const userErrors = sum((i) => i.userErrors);
-  const failed = sum((i) => i.failures) - userErrors;
+  const [failed, userErrors] = [sum((i) => i.failures), sum((i) => i.userErrors)];
   return {
     ...{ queries, failed, userErrors, refused },
     perMinute: perMinute(queries, intervalMs * intervals.length),
     faultyShare: ended === 0 ? null : (failed + refused) / ended,
   };
+}
+
+/** Counts of failures next to their share. */
+export function failuresText({
+  failed,
+  refused,
+  userErrors,
+}: Pick<RateTotals, 'failed' | 'refused' | 'userErrors'>): string {
+  const text = (count: number) => count.toLocaleString('en');
+  return `${text(failed)} failed, ${text(refused)} refused; besides ${text(userErrors)} users’ errors`;
 }
 
 function perMinute(count: number, ms: number): number {

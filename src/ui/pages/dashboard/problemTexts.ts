@@ -11,7 +11,12 @@ const titles: Readonly<Record<Kind, (name: string, object: OverviewProblem['obje
   RuleUnresolved: (name) => `Rule ${name} leads nowhere`,
   RulesFileRejected: () => 'The rules file is rejected',
   QueueGrowing: (name) => `The queue of ${name} grows`,
-  ErrorRate: (name, object) => (object === 'cluster' ? `Queries fail at ${name}` : `Queries for ${name} are refused`),
+  ErrorRate: (name, object) =>
+    object === 'cluster'
+      ? `Queries fail at ${name}`
+      : name === ''
+        ? 'Queries are refused before they have a routing group'
+        : `Queries for ${name} are refused`,
   DatabaseUnavailable: () => 'The database is unavailable',
   SourceUnavailable: () => 'The place where resources are declared is unavailable',
   SourceMistakes: () => 'Declared resources cannot be read',
@@ -34,7 +39,7 @@ export function problemAddress({ kind, object: { kind: of, name } }: OverviewPro
   const value = encodeURIComponent(name);
   if (kind === 'ErrorRate')
     return of === 'cluster'
-      ? `/history?cluster=${value}&state=FAILED,LOST,REFUSED,DENIED`
+      ? `/history?cluster=${value}&state=FAILED,LOST,REFUSED`
       : `/history?routingGroup=${value}&state=REFUSED`;
   switch (of) {
     case 'cluster':

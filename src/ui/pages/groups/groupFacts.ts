@@ -32,7 +32,7 @@ export function groupFacts(group: GroupDetails): readonly (readonly [name: strin
     ['Running', ofLimit(running, maxRunningQueries)],
     ['Room of its backends', capacityText(takers.map((cluster) => cluster.maxRunningQueries))],
     ['Waiting', ofLimit(waiting, queue.maxQueued)],
-    ['Refused', refused === null ? '–' : refused.toLocaleString('en')],
+    ['Refused so far by its limit', refused === null ? '–' : refused.toLocaleString('en')],
     ['Longest wait', queue.maxWait ?? '10m, the default'],
     ['Turns by', queue.fairBy ?? 'user, the default'],
     ...(strategy === undefined
