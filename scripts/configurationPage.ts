@@ -39,6 +39,7 @@ routing:
   out are refused. Those of \`queryHistory.redact\` are RE2's, without look-around.
 - **Changes** of the file are seen while the gateway runs, also in a mounted ConfigMap. Keys marked *live* are taken at
   once; other changed keys are named in the log and need a restart; a file with mistakes is logged and changes nothing.
+  \`/readyz?verbose\`, \`engine_gateway_configuration_unapplied\` and an [alert](alerts.md#enginegatewayconfigurationnotapplied) report both.
 - Relative paths start at the working directory.
 
 ## Several files

@@ -81,6 +81,22 @@ export const alerts: readonly Alert[] = [
     ],
   },
   {
+    name: 'EngineGatewayConfigurationNotApplied',
+    group: 'replicas',
+    severity: 'warning',
+    expr: `max by (${BY}, reason) (engine_gateway_configuration_unapplied) > 0`,
+    for: '10m',
+    summary:
+      'A change of the configuration of {{ $labels.job }} is not active ({{ $labels.reason }}: {{ $value }} mistakes or keys).',
+    meaning:
+      'Replicas run with an earlier configuration than their files have. With `rejected` a replica that restarts does not start; with `restart` replicas behave differently after their next restart.',
+    runbook: [
+      '`/readyz?verbose` of a replica, line `configuration`, names the file, line and key of mistakes, and the keys that need a restart.',
+      '`rejected`: read the messages in the log (`changed configuration refused`) or from `engine-gateway config --config FILE`, and correct the files. Nothing of the change is active until then.',
+      '`restart`: restart the replicas one after the other (`kubectl rollout restart`), or take the change back.',
+    ],
+  },
+  {
     name: 'EngineGatewayEventLoopDelay',
     group: 'replicas',
     severity: 'warning',
@@ -450,7 +466,10 @@ export const alerts: readonly Alert[] = [
     for: '10m',
     summary: '{{ $value }} {{ $labels.kind }} resources are not ready.',
     meaning: 'They are not in force as they are declared.',
-    runbook: [`\`kubectl get ${plurals} -A\` shows which; the condition \`Ready\` says why, and what to do.`],
+    runbook: [
+      '`engine_gateway_unready_resource_conditions{condition="Ready"}` names them by `resource_namespace` and `resource_name`, with their other conditions.',
+      `\`kubectl get ${plurals} -A\` shows them as well; the condition \`Ready\` says why, and what to do.`,
+    ],
   },
   {
     name: 'EngineGatewayCertificateExpires',
@@ -515,6 +534,10 @@ export const breakages: readonly (readonly [what: string, alertNames: readonly s
     ['EngineGatewayReplicaDown', 'EngineGatewayDown', 'EngineGatewayRestarts'],
   ],
   ['a replica is stopped cleanly', []],
+  [
+    'a changed [configuration file](configuration.md) has mistakes, or keys that need a restart',
+    ['EngineGatewayConfigurationNotApplied'],
+  ],
   [
     'resources or rules with mistakes',
     [

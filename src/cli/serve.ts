@@ -34,12 +34,14 @@ async function serve(configPaths: readonly string[] | undefined, io: CliIo): Pro
   // Registered before the start, which may take long, so that a signal during it is not lost.
   const stopped = stopSignal();
   let gateway: RunningGateway;
+  let watch: ConfigWatch | null = null;
   try {
     gateway = await startGateway({
       config: loaded.config,
       version,
       logger,
       environment: io.environment,
+      ...(configPaths === undefined ? {} : { unappliedConfig: () => watch ?? { rejected: [], restartNeeded: [] } }),
     });
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
@@ -47,7 +49,7 @@ async function serve(configPaths: readonly string[] | undefined, io: CliIo): Pro
     io.stderr.write(`${error.message}\n`);
     return exitCodes.failure;
   }
-  const watch = configPaths === undefined ? null : followConfig(configPaths, loaded, gateway, logging, io);
+  if (configPaths !== undefined) watch = followConfig(configPaths, loaded, gateway, logging, io);
   const signal = await stopped;
   watch?.close();
   logger.info({ signal }, 'stopping');

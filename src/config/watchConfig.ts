@@ -7,6 +7,7 @@ import { type ConfigChange, compareConfigs } from './change.ts';
 import type { Environment } from './environment.ts';
 import type { GatewayConfig } from './gatewayConfig.ts';
 import { type ConfigText, parseConfigTexts, readTexts } from './loadConfig.ts';
+import type { ConfigProblem } from './problem.ts';
 import { watchFolder } from './watchFolder.ts';
 
 /** Options of a watch of the configuration files. */
@@ -25,12 +26,18 @@ export interface ConfigWatchOptions {
   readonly settleTime?: number;
 }
 
-/** A running watch. */
-export interface ConfigWatch {
-  /** The configuration that is running: live keys as in the file, others as at start. */
-  readonly current: GatewayConfig;
+/** The part of the configuration files that is not active. */
+export interface UnappliedConfig {
+  /** Places of the mistakes for which the changed files are rejected as a whole; the log has the messages. */
+  readonly rejected: readonly string[];
   /** Keys that differ in the files, but need a restart. */
   readonly restartNeeded: readonly string[];
+}
+
+/** A running watch. */
+export interface ConfigWatch extends UnappliedConfig {
+  /** The configuration that is running: live keys as in the file, others as at start. */
+  readonly current: GatewayConfig;
   /** Ends the watch; no call of `onChange` comes afterwards. */
   close(): void;
 }
@@ -56,7 +63,9 @@ class Watch implements ConfigWatch {
   #restartNeeded: readonly string[] = [];
   /** The last processed texts, so that each is processed once. */
   #texts: readonly ConfigText[] | null = null;
-  #readable = true;
+  #mistakes: readonly string[] = [];
+  /** The file that cannot be read. */
+  #unreadable: string | null = null;
   #checking = false;
   #again = false;
 
@@ -71,6 +80,10 @@ class Watch implements ConfigWatch {
 
   get current(): GatewayConfig {
     return this.#running;
+  }
+
+  get rejected(): readonly string[] {
+    return this.#unreadable === null ? this.#mistakes : [`${this.#unreadable} cannot be read`];
   }
 
   get restartNeeded(): readonly string[] {
@@ -121,18 +134,20 @@ class Watch implements ConfigWatch {
 
   async #read(): Promise<readonly ConfigText[] | null> {
     const result = await readTexts(this.#options.paths);
-    const readable = 'texts' in result;
-    if (!readable && this.#readable) {
-      const { file, message } = result.problem;
-      this.#options.logger.warn({ file }, `configuration ${message}; nothing changes`);
+    if ('texts' in result) {
+      this.#unreadable = null;
+      return result.texts;
     }
-    this.#readable = readable;
-    return readable ? result.texts : null;
+    const { file = '', message } = result.problem;
+    if (this.#unreadable === null) this.#options.logger.warn({ file }, `configuration ${message}; nothing changes`);
+    this.#unreadable = file;
+    return null;
   }
 
   #take(texts: readonly ConfigText[]): void {
     const { paths, environment, logger, onChange } = this.#options;
     const result = parseConfigTexts(texts, environment, this.#running.protocol.productName);
+    this.#mistakes = 'problems' in result ? result.problems.map((problem) => placeOf(problem, paths)) : [];
     if ('problems' in result) {
       for (const { file = paths[0], line, field, message } of result.problems) {
         logger.error({ file, line, key: field }, `changed configuration refused: ${field} ${message}`.trim());
@@ -155,4 +170,9 @@ class Watch implements ConfigWatch {
       logger.warn({ files: paths, keys }, `changed configuration needs a restart: ${keys.join(', ')}`);
     }
   }
+}
+
+/** The file, line and key of a mistake, without its message, which may repeat a value. */
+function placeOf({ file = '', line, field }: ConfigProblem, [first = '']: readonly string[]): string {
+  return `${file === '' ? first : file}${line === null ? '' : `:${line}`} ${field}`.trim();
 }

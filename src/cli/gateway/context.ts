@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
 import type { Environment } from '../../config/environment.ts';
 import type { GatewayConfig } from '../../config/gatewayConfig.ts';
+import type { UnappliedConfig } from '../../config/watchConfig.ts';
 import type { TrustPeer } from '../../gateway/headers/trustedProxies.ts';
 import { trustPeers } from '../../gateway/headers/trustedProxies.ts';
 import { type Clock, type Random, systemClock } from '../../model/clock.ts';
@@ -16,6 +17,8 @@ export interface GatewayOptions {
   readonly logger: Logger;
   /** Variables for files that the configuration names. */
   readonly environment: Environment;
+  /** The part of the configuration files that is not active; left out, there are no files to follow. */
+  readonly unappliedConfig?: () => UnappliedConfig;
 }
 
 /** What all parts of a gateway share: settings, names, clock, log, metrics, and how they are closed. */

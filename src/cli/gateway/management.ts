@@ -1,5 +1,6 @@
 import { findPackageJSON } from 'node:module';
 import { dirname, join } from 'node:path';
+import { Gauge } from 'prom-client';
 import { type Api, createApi, type RuleDependencies } from '../../api/api.ts';
 import type { Change } from '../../api/auth/audit.ts';
 import { openAuthentication } from '../../api/auth/openAuthentication.ts';
@@ -58,6 +59,17 @@ export async function openApi(
     context;
   const { store, history, runningQueries } = storage;
   const { table, operator } = control;
+  new Gauge({
+    name: 'engine_gateway_configuration_unapplied',
+    help: 'What of the configuration files is not active, by reason: mistakes of files that are rejected as a whole (rejected), or keys that need a restart (restart).',
+    labelNames: ['reason'],
+    registers: [context.metrics],
+    collect() {
+      const { rejected = [], restartNeeded = [] } = context.unappliedConfig?.() ?? {};
+      this.set({ reason: 'rejected' }, rejected.length);
+      this.set({ reason: 'restart' }, restartNeeded.length);
+    },
+  });
   const readiness = gatewayReadiness({
     table,
     isLoaded: () => operator.controller.isLoaded,
@@ -67,6 +79,7 @@ export async function openApi(
     heldDeletions: () => operator.controller.heldDeletions,
     history,
     externalRules,
+    unappliedConfig: context.unappliedConfig,
     config,
     clock,
     stopping,

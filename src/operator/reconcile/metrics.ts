@@ -8,7 +8,7 @@ import type { CompiledRules } from '../../rules/ruleCompiler.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import { countedCalls } from '../sources/kubernetes/apiServerCalls.ts';
 import type { ResourceSource } from '../sources/source.ts';
-import { conditionCounts } from './conditionCounts.ts';
+import { conditionCounts, unreadyConditions } from './conditionCounts.ts';
 import type { OtherLosses } from './deletionGuard.ts';
 import { QueueMetrics } from './queueMetrics.ts';
 import type { ServedResources } from './servedResources.ts';
@@ -112,6 +112,8 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds): Oper
           this.set({ kind: SERVICE }, services);
         },
       });
+      // A list may have resources as they were before their last status.
+      const current = (kind: Kind) => source.list(kind).map((resource) => source.get(keyOf(resource)) ?? resource);
       new Gauge({
         name: 'engine_gateway_resource_conditions',
         help: 'Resources by kind, type of condition and its status (True, False, Unknown), as their statuses say.',
@@ -120,9 +122,19 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds): Oper
         collect() {
           this.reset();
           for (const name of kinds.names) {
-            // A list may have resources as they were before their last status.
-            const current = source.list(name).map((resource) => source.get(keyOf(resource)) ?? resource);
-            for (const { count, ...labels } of conditionCounts(name, current)) this.set(labels, count);
+            for (const { count, ...labels } of conditionCounts(name, current(name))) this.set(labels, count);
+          }
+        },
+      });
+      new Gauge({
+        name: 'engine_gateway_unready_resource_conditions',
+        help: '1 for each condition of resources of which Ready is not True, by namespace and name: 200 resources of a kind.',
+        labelNames: ['kind', 'resource_namespace', 'resource_name', 'condition', 'status'],
+        registers: [registry],
+        collect() {
+          this.reset();
+          for (const name of kinds.names) {
+            for (const labels of unreadyConditions(name, current(name))) this.set({ ...labels }, 1);
           }
         },
       });

@@ -67,6 +67,12 @@ test('reconciles, queue, conditions and rules have the metrics that operators kn
     expect(
       await sample('engine_gateway_resource_conditions{kind="RoutingRule",condition="Accepted",status="False"}'),
     ).toBe(1);
+    const bad = 'kind="RoutingRule",resource_namespace="default",resource_name="bad"';
+    for (const type of ['Accepted', 'Ready', 'Programmed']) {
+      const series = `engine_gateway_unready_resource_conditions{${bad},condition="${type}",status="False"}`;
+      expect([type, await sample(series)]).toEqual([type, 1]);
+    }
+    expect(await registry.metrics()).not.toContain('resource_name="good"');
     expect(await sample('engine_gateway_status_writes_total{result="written"}')).toBeGreaterThanOrEqual(3);
   });
   expect(await sample('engine_gateway_status_writes_total{result="failed"}')).toBe(0);

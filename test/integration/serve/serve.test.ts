@@ -200,6 +200,54 @@ describe('the gateway as a process', () => {
     expect(refused.error?.message).toContain('nowhere');
   });
 
+  test('a change that is rejected, or needs a restart, shows in readiness and metrics until it is taken back', async () => {
+    const file = join(folder, 'own.yaml');
+    const write = (more: object, text = '') =>
+      writeFile(
+        file,
+        `${stringify({
+          ...config(),
+          server: { address: '127.0.0.1' },
+          serverConfig: { 'http-server.http.port': 0 },
+          ...more,
+        })}${text}`,
+      );
+    await write({});
+    const gateway = await startGatewayWithFile(file);
+    gateways.push(gateway);
+    const reported = async () => {
+      const ready = await fetch(`${gateway.url}/readyz?verbose`);
+      const metrics = await (await fetch(`${gateway.url}/metrics`)).text();
+      const values = ['rejected', 'restart'].map((reason) =>
+        Number(
+          new RegExp(`^engine_gateway_configuration_unapplied\\{reason="${reason}"\\} (\\d+)$`, 'm').exec(metrics)?.[1],
+        ),
+      );
+      const line = (await ready.text()).split('\n').find((each) => each.includes('configuration: '));
+      return [ready.status, line, ...values];
+    };
+    const active = [200, '[+] configuration: active as in its files', 0, 0];
+    expect(await reported()).toEqual(active);
+
+    await write({ routing: { defaultRoutingGroup: 'b' }, protocol: { productName: 'Trino' } });
+    const restart = 'changed and not active before a restart: protocol.productName';
+    await expect.poll(reported, { timeout: 15_000 }).toEqual([200, `[-] configuration: ${restart}`, 0, 1]);
+
+    // Without the value, which may be a secret.
+    await write({}, "dataStore2: {password: 's3cret'}\nlogging: {level: s3cret}\n");
+    await expect.poll(reported, { timeout: 15_000 }).toMatchObject([200, expect.any(String), 2, 1]);
+    const [, line] = await reported();
+    expect(line).toMatch(
+      /^\[-\] configuration: the changed files are rejected: .*own\.yaml:\d+ dataStore2, .*own\.yaml:\d+ logging\.level; the log has the messages, .*; changed and not active before a restart: protocol\.productName$/,
+    );
+    expect(line).not.toContain('s3cret');
+
+    await rm(file);
+    await expect.poll(async () => (await reported())[1], { timeout: 15_000 }).toContain('own.yaml cannot be read');
+    await write({});
+    await expect.poll(reported, { timeout: 15_000 }).toEqual(active);
+  });
+
   test.each([
     [
       'a port that is taken',
