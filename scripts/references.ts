@@ -1,6 +1,6 @@
 /**
  * Fails on references to documentation that does not exist: links in Markdown pages, and the names of pages in code and
- * comments. A reference to a heading needs that heading. Metrics that any page or manifest names are listed in docs/metrics.md,
+ * comments. A reference to a heading needs that heading, and docs/README.md links every page of its folder. Metrics that any page or manifest names are listed in docs/metrics.md,
  * which is generated from those that are registered.
  */
 import { execFileSync } from 'node:child_process';
@@ -35,6 +35,7 @@ const broken = tracked.flatMap(referencesOf).flatMap((reference) => {
   return problem === null ? [] : [`${reference.file}:${reference.line}: ${problem}`];
 });
 broken.push(...tracked.filter((file) => /\.(?:md|ya?ml|tpl)$/.test(file)).flatMap(unknownMetricsOf));
+broken.push(...unlistedPages());
 for (const line of broken) console.error(line);
 if (broken.length > 0) console.error(`${broken.length} references to documentation that does not exist`);
 process.exitCode = broken.length === 0 ? 0 : 1;
@@ -79,6 +80,16 @@ function mentionsOf(file: string): readonly Reference[] {
       }
     });
   return found;
+}
+
+/** Pages of docs/ that its list of pages does not link. */
+function unlistedPages(): readonly string[] {
+  const list = 'docs/README.md';
+  if (!existsSync(list)) return [];
+  const listed = new Set([list, ...linksOf(list).map(({ page }) => page)]);
+  return tracked
+    .filter((file) => /^docs\/[^/]+\.md$/.test(file) && !listed.has(file))
+    .map((file) => `${file}:1: ${list} does not list this page`);
 }
 
 /** Metrics that a file names and docs/metrics.md does not list; a histogram is also named by its series. */

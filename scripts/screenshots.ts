@@ -28,7 +28,7 @@ if (!canBrowse) process.exit(1);
 await mkdir(folder, { recursive: true });
 
 /** Pictures that the documentation shows, light and 1280 pixels wide. */
-const inDocumentation = ['dashboard', 'clusters', 'query', 'rules', 'resource-groups'];
+const inDocumentation = ['clusters', 'query', 'rules', 'resource-groups'];
 const widths = values.width !== undefined ? [Number(values.width)] : toLookAt ? [1440, 1280, 420] : [1280];
 const schemes = toLookAt ? (['light', 'dark'] as const) : (['light'] as const);
 
@@ -77,11 +77,17 @@ interface Shot {
   /** Address below the pages'. */
   readonly path: string;
   readonly prepare?: (page: Page) => Promise<unknown>;
+  /** Heading before which the picture in the documentation ends; absent: it is as large as the window. */
+  readonly end?: string;
   /** Who looks: ada has all roles, ursula USER alone. */
   readonly as?: 'ursula';
 }
 
-const rigConfig = { ...formAccess(), requestAnalyzerConfig: { analyzeRequest: true } };
+const rigConfig = {
+  ...formAccess(),
+  requestAnalyzerConfig: { analyzeRequest: true },
+  server: { address: '127.0.0.1', enginePages: 'redirect' },
+};
 await using rig = await startRig(rigConfig, rules);
 for (const { metadata, ...more } of declared)
   await writeFile(join(rig.manifests, `${metadata.name}.yaml`), stringify({ ...more, metadata }));
@@ -100,14 +106,14 @@ for (const colorScheme of schemes) {
       const { page } = window;
       await logIn(window, user);
       await page.getByRole('button', { name: /^User/ }).waitFor();
-      for (const { name, path, prepare } of own) {
+      for (const { name, path, prepare, end } of own) {
         await page.goto(`${rig.pages}/${path}`);
         await page.getByRole('heading', { level: 1 }).waitFor();
         for (const loading of await page.getByRole('status', { name: /^Loading/ }).all())
           await loading.waitFor({ state: 'detached' });
         await prepare?.(page);
         await page.waitForTimeout(400);
-        await save(page, `${name}${ending}`);
+        await save(page, `${name}${ending}`, end);
       }
     }
     if (!toLookAt || !'login'.startsWith(values.only)) continue;
@@ -134,7 +140,8 @@ function shots(failedQuery: string): readonly Shot[] {
     { name: 'history-none', path: 'history?user=nobody-of-this-name' },
     {
       name: 'query',
-      path: 'history?source=airflow',
+      path: 'history?source=airflow&state=FINISHED',
+      end: 'As it would be decided now',
       prepare: async (page) => {
         await page
           .getByRole('link', { name: /^\d{8}_/ })
@@ -232,6 +239,7 @@ async function queries({ gateway, engines, database }: Rig): Promise<string> {
   if (left.nextUri !== undefined) await cancel(left.nextUri, { user: 'grace' });
   await spread(database, 55);
   const headers = { 'X-Engine-Source': 'airflow' };
+  await runQuery(gateway.url, statements[0] as string, { user: 'ada', headers });
   // The two that run have the slots of the group; nobody follows them to their end.
   for (const user of ['grace', 'ursula']) {
     let query = await submit(gateway.url, 'SELECT name FROM tpch.tiny.nation', { user, headers });
@@ -313,10 +321,16 @@ function resource(kind: string, name: string, spec: object) {
   return { apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec };
 }
 
-async function save(page: Page, name: string): Promise<void> {
+async function save(page: Page, name: string, end?: string): Promise<void> {
   // What lies over the page is as large as the window.
   const fullPage = toLookAt && (await page.getByRole('dialog').count()) === 0;
-  const png = await page.screenshot({ animations: 'disabled', fullPage });
+  const box = end === undefined || toLookAt ? null : await page.getByRole('heading', { name: end }).boundingBox();
+  const png = await page.screenshot({
+    animations: 'disabled',
+    fullPage: fullPage || box !== null,
+    // Without the border of the section that the heading belongs to.
+    ...(box === null ? {} : { clip: { x: 0, y: 0, width: 1280, height: box.y - 30 } }),
+  });
   if (toLookAt) await writeFile(join(folder, `${name}.png`), png);
   else await writeFile(join(folder, `${name}.webp`), await webp(page, png));
   console.log(join(folder, name));

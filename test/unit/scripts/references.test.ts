@@ -87,3 +87,8 @@ test.each<[string, string, string, string]>([
   write(path, text);
   expect(check()).toEqual({ status: 1, problems: [problem] });
 });
+
+test('a page that the list of pages does not link is a problem', () => {
+  write('docs/README.md', '# Pages\n\n[metrics](metrics.md)\n');
+  expect(check()).toEqual({ status: 1, problems: ['docs/page.md:1: docs/README.md does not list this page'] });
+});
