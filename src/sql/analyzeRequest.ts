@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { ProductNames } from '../model/names.ts';
-import { headerValue, headerValues, type RawHeaders } from '../model/rawHeaders.ts';
+import { firstHeader, headerValue, headerValues, type RawHeaders } from '../model/rawHeaders.ts';
 import type { SqlAnalysis } from './analyzeSql.ts';
 import { bodyText } from './bodyText.ts';
 import type { QueryProperties } from './queryProperties.ts';
@@ -131,8 +131,9 @@ export function requestAnalysis(
   }
 
   return (request) => {
-    const defaultCatalog = headerValue(request.headers, catalogKey);
-    const defaultSchema = headerValue(request.headers, schemaKey);
+    // The engine takes the first line.
+    const defaultCatalog = firstHeader(request.headers, catalogKey) ?? null;
+    const defaultSchema = firstHeader(request.headers, schemaKey) ?? null;
     const analysis = analyzeBody(request, defaultCatalog, defaultSchema);
     const properties = (of: SqlAnalysis): QueryProperties => ({
       errorMessage: of.errorMessage,
@@ -147,6 +148,7 @@ export function requestAnalysis(
       catalogSchemas: of.catalogSchemas,
       body: of.body,
       queryId: of.queryId,
+      unreadable: of.unreadable,
     });
     return analysis instanceof Promise ? analysis.then(properties) : properties(analysis);
   };

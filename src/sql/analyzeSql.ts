@@ -1,6 +1,7 @@
 import type { PreparedTexts } from './preparedStatements.ts';
 import {
   callsKillQuery,
+  joinedNames,
   type NameDefaults,
   noNames,
   type ReferencedNames,
@@ -13,7 +14,7 @@ import { isSyntaxFailure, Parser, TOO_DEEP } from './syntax/parser.ts';
 import { singleStatement } from './syntax/statements.ts';
 import { MAX_TOKENS, releaseTokens } from './syntax/tokenBuffer.ts';
 
-const { EOF, QUOTED_IDENTIFIER } = T;
+const { EOF, QUOTED_IDENTIFIER, STRING, UNICODE_STRING } = T;
 
 /** What a statement is and refers to (docs/sql-analysis.md#what-is-found). */
 export interface SqlAnalysis extends ReferencedNames {
@@ -24,63 +25,116 @@ export interface SqlAnalysis extends ReferencedNames {
   readonly body: string;
   /** The query that `CALL system.runtime.kill_query(…)` names; null for everything else. */
   readonly queryId: string | null;
+  /** Reason that it is not certain what the engine runs (`QueryProperties.unreadable`); undefined if it is. */
+  readonly unreadable?: string | undefined;
 }
 
 /** What an analysis needs beside the text. */
 export interface SqlContext extends NameDefaults {
-  /** Prepared statements; only the one that is executed is looked up, once. */
+  /** Prepared statements; only those that are executed, explained or described are looked up. */
   readonly prepared: PreparedTexts;
 }
 
+const NOT_PREPARED = 'the request does not have the prepared statement that it names';
+const TOO_MANY_FOLLOWED = 'prepared statements that explain or describe each other are nested too deep';
 const NO_LITERAL_ID = 'Unable to route kill_query procedures where the first argument is not a String Literal';
+
+/** Most prepared statements and texts of EXECUTE IMMEDIATE that are followed, each from the one before. */
+const MAX_FOLLOWED = 10;
+
+/** Analysis of one text, and the statement that it runs, explains or describes. */
+interface TextAnalysis {
+  readonly analysis: SqlAnalysis;
+  /** Text of that statement; null for none. */
+  readonly inner: string | null;
+  /** True for EXECUTE itself: the statement takes its place. */
+  readonly isReplaced: boolean;
+}
 
 /**
  * Analyses one statement, syntax only. Never throws: errors of the text are in `errorMessage`, as `line L:C: …` where the
- * engine's own parser would refuse it (columns count code points from 1, only a line feed ends a line).
+ * engine's own parser would refuse it (columns count code points from 1, only a line feed ends a line). Follows EXECUTE as
+ * the engine does: the text of an EXECUTE is not executed again, but may explain or describe another statement.
  * @param text the statement, without a trailing semicolon
  */
 export function analyzeSql(text: string, context: SqlContext): SqlAnalysis {
   try {
-    const first = analyzeText(text, context, true);
-    if (typeof first !== 'string') return first;
-    return analyzeText(first, context, false) as SqlAnalysis;
+    let outer: SqlAnalysis | null = null;
+    let step = analyzeText(text, context, true);
+    for (let followed = 0; step.inner !== null; followed += 1) {
+      if (followed === MAX_FOLLOWED) return { ...(outer ?? step.analysis), unreadable: TOO_MANY_FOLLOWED };
+      if (!step.isReplaced) outer = withNames(outer, step.analysis);
+      step = analyzeText(step.inner, context, false);
+    }
+    return withNames(outer, step.analysis);
   } finally {
     releaseTokens();
   }
 }
 
-/** The analysis of a text that was not analysed, with the reason. */
-export function unanalyzed(text: string, errorMessage: string): SqlAnalysis {
-  return analysisOf({ ...noNames, errorMessage }, '', '', text, null);
+/** An analysis to which the names of the statement that it explains or describes are added. */
+function withNames(outer: SqlAnalysis | null, inner: SqlAnalysis): SqlAnalysis {
+  if (outer === null) return inner;
+  return { ...outer, ...joinedNames(outer, inner), unreadable: outer.unreadable ?? inner.unreadable };
 }
 
-/** One statement's analysis; with `expand`, the text that EXECUTE runs instead. */
-function analyzeText(text: string, context: SqlContext, expand: boolean): SqlAnalysis | string {
+/** The analysis of a text that was not analysed, with the reason. */
+export function unanalyzed(errorMessage: string): SqlAnalysis {
+  return analysisOf({ ...noNames, errorMessage }, '', '', '', null);
+}
+
+/** @param executes true if EXECUTE is followed, and not only what is explained or described */
+function analyzeText(text: string, context: SqlContext, executes: boolean): TextAnalysis {
   const parser = new Parser(text);
-  if (parser.tokens.isCut) return unanalyzed(text, `the statement has more than ${MAX_TOKENS} tokens`);
+  if (parser.tokens.isCut) return only(unanalyzed(`the statement has more than ${MAX_TOKENS} tokens`));
   try {
     singleStatement(parser);
   } catch (error) {
     if (error instanceof RangeError) parser.fail(0, TOO_DEEP);
     else if (!isSyntaxFailure(error)) throw error;
-    return analysisOf({ ...noNames, errorMessage: errorText(parser) }, '', '', text, null);
+    return only(analysisOf({ ...noNames, errorMessage: errorText(parser) }, '', '', text, null));
   }
-  const statement = parser.statement;
-  if (expand && parser.executed >= 0 && (statement === 'Execute' || statement === 'ExecuteImmediate')) {
-    if (statement === 'ExecuteImmediate') return stringValue(parser, parser.executed) ?? '';
-    const prepared = context.prepared.get(originalName(parser, parser.executed));
-    if (prepared === undefined) return analysisOf(noNames, statement, '', text, null);
-    if (typeof prepared === 'string') return prepared;
-    return analysisOf({ ...noNames, errorMessage: prepared.errorMessage }, '', '', text, null);
+  const { statement, executed } = parser;
+  const isReplaced = statement === 'Execute' || statement === 'ExecuteImmediate';
+  const isFollowed = executed >= 0 && statement !== 'Prepare' && (executes || !isReplaced);
+  const inner = isFollowed ? innerText(parser, executed, context) : null;
+  const unknown = typeof inner === 'string' ? null : inner;
+  const innerNames: ReferencedNames = { ...noNames, errorMessage: unknown?.errorMessage ?? null };
+  const step = { inner: typeof inner === 'string' ? inner : null, isReplaced: isReplaced && isFollowed };
+  if (step.isReplaced) {
+    return {
+      ...step,
+      analysis: { ...analysisOf(innerNames, statement, '', text, null), unreadable: unknown?.unreadable },
+    };
   }
   let names = referencedNames(parser, context);
+  if (innerNames.errorMessage !== null) names = joinedNames(names, innerNames);
   let queryId: string | null = null;
   if (names.errorMessage === null && callsKillQuery(parser, context)) {
     const token = parser.call.queryIdToken;
     queryId = token < 0 ? null : stringValue(parser, token);
     if (queryId === null) names = { ...names, errorMessage: NO_LITERAL_ID };
   }
-  return analysisOf(names, statement, resourceGroupQueryType(statement, parser.analyzed), text, queryId);
+  const groupType = resourceGroupQueryType(statement, parser.analyzed);
+  const analysis = analysisOf(names, statement, groupType, text, queryId);
+  return { ...step, analysis: unknown === null ? analysis : { ...analysis, unreadable: unknown.unreadable } };
+}
+
+function only(analysis: SqlAnalysis): TextAnalysis {
+  return { analysis, inner: null, isReplaced: false };
+}
+
+/** Text that a name or string stands for, or the reason that it is not known. */
+function innerText(
+  parser: Parser,
+  token: number,
+  { prepared }: SqlContext,
+): string | { readonly errorMessage: string | null; readonly unreadable: string } {
+  if (parser.kinds[token] === STRING || parser.kinds[token] === UNICODE_STRING) return stringValue(parser, token) ?? '';
+  const text = prepared.get(originalName(parser, token));
+  if (typeof text === 'string') return text;
+  const errorMessage = text?.errorMessage ?? null;
+  return { errorMessage, unreadable: errorMessage ?? NOT_PREPARED };
 }
 
 function analysisOf(

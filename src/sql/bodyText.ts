@@ -22,6 +22,8 @@ const encodings: ReadonlyMap<string, 'utf8' | 'latin1' | 'ascii'> = new Map([
 /** `charset` of a Content-Type in lower case; null when it declares none. */
 function declaredCharset(contentType: string): string | null {
   if (!contentType.includes(';')) return null;
+  // The engine takes the last of several; a quoted parameter can hold another one.
+  if (contentType.split(/charset/i).length > 2) return 'ambiguous';
   const match = /;\s*charset\s*=\s*(?:"([^"]*)"|([^\s;]*))/i.exec(contentType);
   return match === null ? null : (match[1] ?? match[2] ?? '').trim().toLowerCase();
 }

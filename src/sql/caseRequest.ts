@@ -15,7 +15,7 @@ export interface AnalysisCase {
 }
 
 /** Fields of an analysis as cases write them: tables as text, and whether there was no error. */
-export interface CaseAnalysis extends Omit<QueryProperties, 'tables' | 'body'> {
+export interface CaseAnalysis extends Omit<QueryProperties, 'tables' | 'body' | 'unreadable'> {
   readonly tables: readonly string[];
   readonly isQueryParsingSuccessful: boolean;
 }

@@ -1,6 +1,5 @@
-import { isUtf8 } from 'node:buffer';
 import { constants, zstdDecompressSync } from 'node:zlib';
-import { urlDecoded, urlDecodedBytes } from './urlEncoding.ts';
+import { urlDecoded } from './urlEncoding.ts';
 
 /** The text of a prepared statement, or why the header does not hold one; undefined for a name that is not there. */
 export type PreparedText = string | { readonly errorMessage: string } | undefined;
@@ -10,9 +9,9 @@ export interface PreparedTexts {
   get(name: string): PreparedText;
 }
 
-/** Prepared statements of a request, or why the header cannot be read. */
+/** Prepared statements of a request, or the error of their header: with statements if a name is only repeated. */
 export type PreparedStatements =
-  | { readonly statements: PreparedTexts; readonly errorMessage: null }
+  | { readonly statements: PreparedTexts; readonly errorMessage: string | null }
   | { readonly statements: null; readonly errorMessage: string };
 
 /** Most statements in the headers of one request. */
@@ -32,9 +31,10 @@ const none: PreparedStatements = { statements: new Map(), errorMessage: null };
 class HeaderFailure extends Error {}
 
 /**
- * Indexes the headers of prepared statements: lines and comma lists of `name=value`, both sides URL-encoded, the value
- * optionally `$zstd:` and its zstd-compressed text in base64url (docs/sql-analysis.md). Nothing is trimmed. Only names are
- * decoded here; a value is decoded when the statement is looked up. The cost is linear in the size of the headers.
+ * Indexes the headers of prepared statements as the engine reads them: lines and comma lists of `name=value`, trimmed, both
+ * sides URL-encoded, the value optionally `$zstd:` and its zstd-compressed text in base64url (docs/sql-analysis.md). Of equal
+ * names the last one counts. Only names are decoded here; a value is decoded when the statement is looked up. The cost is
+ * linear in the size of the headers.
  * @param lines values of the header's lines
  * @param maxBytes most bytes that all decoded names and values of the request may have together
  */
@@ -44,7 +44,7 @@ export function preparedStatements(lines: readonly string[], maxBytes: number): 
     () => {
       const statements = new EncodedStatements(maxBytes);
       for (const line of lines) statements.addLine(line);
-      return { statements, errorMessage: null };
+      return { statements, errorMessage: statements.errorMessage };
     },
     (errorMessage) => ({ statements: null, errorMessage }),
   );
@@ -59,9 +59,17 @@ function orFailure<T, F>(work: () => T, failed: (message: string) => F): T | F {
   }
 }
 
+/** An encoded statement, with its name as sent. */
+interface EncodedStatement {
+  readonly encodedName: string;
+  readonly value: string;
+}
+
 /** Statements of one request, encoded; and how many bytes may still be decoded for it. */
 class EncodedStatements implements PreparedTexts {
-  readonly #encoded = new Map<string, string>();
+  /** Set if a name is repeated. */
+  errorMessage: string | null = null;
+  readonly #encoded = new Map<string, EncodedStatement>();
   readonly #maxBytes: number;
   #remaining: number;
 
@@ -70,17 +78,11 @@ class EncodedStatements implements PreparedTexts {
     this.#remaining = maxBytes;
   }
 
-  /** Adds a comma list; empty parts at its end are ignored, as by Java's `String.split`. */
+  /** Adds a comma list; empty parts are ignored. */
   addLine(line: string): void {
-    let end = line.length;
-    while (end > 0 && line[end - 1] === ',') end -= 1;
-    if (end === 0 && line !== '') return;
-    for (let start = 0; ; ) {
-      const comma = line.indexOf(',', start);
-      const stop = comma < 0 || comma >= end ? end : comma;
-      this.#addPair(line.slice(start, stop));
-      if (stop === end) return;
-      start = stop + 1;
+    for (const part of line.split(',')) {
+      const pair = trimmed(part);
+      if (pair !== '') this.#addPair(pair);
     }
   }
 
@@ -93,45 +95,42 @@ class EncodedStatements implements PreparedTexts {
   }
 
   #text(name: string): string | undefined {
-    const encoded = this.#encoded.get(name);
+    const encoded = this.#encoded.get(name)?.value;
     if (encoded === undefined) return undefined;
-    if (!encoded.startsWith(ZSTD_PREFIX)) {
-      this.#spend(encoded.length);
-      return urlDecoded(encoded);
-    }
-    const bytes = this.#decompressed(encoded.slice(ZSTD_PREFIX.length));
+    this.#spend(encoded.length);
+    const decoded = urlDecoded(encoded);
+    if (!decoded.startsWith(ZSTD_PREFIX)) return decoded;
+    const bytes = this.#decompressed(decoded.slice(ZSTD_PREFIX.length));
     this.#spend(bytes.length);
-    // Bytes that are not UTF-8 become U+FFFD before escapes are decoded, so that both never form a character together.
-    const text = urlDecodedBytes(isUtf8(bytes) ? bytes : Buffer.from(bytes.toString('utf8')));
-    if (text === null) throw new HeaderFailure('preparedStatement has a wrong URL escape in its compressed text');
-    return text;
+    return bytes.toString('utf8');
   }
 
   #addPair(pair: string): void {
-    let end = pair.length;
-    while (end > 0 && pair[end - 1] === '=') end -= 1;
     const at = pair.indexOf('=');
-    const isPair = at >= 0 && at < end && pair.lastIndexOf('=', end - 1) === at;
-    if (!isPair)
+    if (at < 0 || at === pair.length - 1 || pair.includes('=', at + 1)) {
       throw new HeaderFailure(`preparedStatement must be formatted as name=value, but is ${shortened(pair)}`);
-    const value = pair.slice(at + 1, end);
+    }
     const wrong = wrongEscape.exec(pair);
-    if (wrong !== null && (wrong.index < at || !value.startsWith(ZSTD_PREFIX))) {
+    if (wrong !== null) {
       throw new HeaderFailure(`preparedStatement has a wrong URL escape: ${pair.slice(wrong.index, wrong.index + 3)}`);
     }
-    if (this.#encoded.size >= MAX_PREPARED_STATEMENTS) {
+    const encodedName = trimmed(pair.slice(0, at));
+    this.#spend(at);
+    const name = urlDecoded(encodedName);
+    const before = this.#encoded.get(name);
+    if (before !== undefined) {
+      const message = `preparedStatement has several statements named ${shortened(name)}`;
+      // The engine takes the last one, unless the names are encoded differently.
+      if (before.encodedName !== encodedName) throw new HeaderFailure(message);
+      this.errorMessage ??= message;
+    } else if (this.#encoded.size >= MAX_PREPARED_STATEMENTS) {
       throw new HeaderFailure(`preparedStatement has more than ${MAX_PREPARED_STATEMENTS} statements`);
     }
-    this.#spend(at);
-    const name = urlDecoded(pair.slice(0, at));
-    if (this.#encoded.has(name)) {
-      throw new HeaderFailure(`preparedStatement has several statements named ${shortened(name)}`);
-    }
-    this.#encoded.set(name, value);
+    this.#encoded.set(name, { encodedName, value: trimmed(pair.slice(at + 1)) });
   }
 
   #decompressed(encoded: string): Buffer {
-    if (!/^[A-Za-z0-9_-]+$/.test(encoded)) throw new HeaderFailure('preparedStatement is not base64url after $zstd:');
+    if (!/^[A-Za-z0-9_-]+=*$/.test(encoded)) throw new HeaderFailure('preparedStatement is not base64url after $zstd:');
     try {
       return zstdDecompressSync(Buffer.from(encoded, 'base64url'), {
         maxOutputLength: Math.max(this.#remaining, 1),
@@ -151,6 +150,20 @@ class EncodedStatements implements PreparedTexts {
     if (this.#remaining >= 0) return;
     throw new HeaderFailure(`preparedStatement is longer than ${this.#maxBytes} bytes when decompressed`);
   }
+}
+
+/** Text without the white space around it, as the engine trims it. */
+function trimmed(text: string): string {
+  let start = 0;
+  let end = text.length;
+  while (start < end && isSpace(text.charCodeAt(start))) start += 1;
+  while (end > start && isSpace(text.charCodeAt(end - 1))) end -= 1;
+  return text.slice(start, end);
+}
+
+/** True for the white space that a header can hold: those of ASCII, NEL and NBSP. */
+function isSpace(unit: number): boolean {
+  return unit === 0x20 || (unit >= 0x09 && unit <= 0x0d) || unit === 0x85 || unit === 0xa0;
 }
 
 function shortened(text: string): string {

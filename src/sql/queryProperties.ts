@@ -25,4 +25,9 @@ export interface QueryProperties {
   readonly body: string;
   /** The query id of `CALL system.runtime.kill_query('id')`; null for anything else. */
   readonly queryId: string | null;
+  /**
+   * Reason that it is not certain what the engine runs: the header with prepared statements cannot be read, or the one that is
+   * named is missing. Deny rules that read the statement then deny. Undefined if it is certain.
+   */
+  readonly unreadable?: string | undefined;
 }

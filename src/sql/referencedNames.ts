@@ -10,7 +10,10 @@ export interface NameDefaults {
 
 /** What a statement refers to. Everything is in lower case, sorted by UTF-16 units, each once. */
 export interface ReferencedNames {
-  /** Set when a name cannot be completed or has too many parts; all lists are empty then. */
+  /**
+   * Set when a name cannot be completed or has too many parts. All lists are empty then, unless it is the name of a table
+   * function: the engine finds those of its own without defaults.
+   */
   readonly errorMessage: string | null;
   /** Three parts each, sorted by their text joined with dots. */
   readonly tables: readonly QualifiedName[];
@@ -47,6 +50,7 @@ export function referencedNames(parser: Parser, defaults: NameDefaults): Referen
     schemas.add(name);
     catalogSchemas.add(`${inCatalog}.${name}`);
   };
+  let errorMessage: string | null = null;
   let renamedIn: string | null = null;
   let lastCatalog = catalog;
   for (let i = 0; i < parsed.length; i += 3) {
@@ -56,6 +60,7 @@ export function referencedNames(parser: Parser, defaults: NameDefaults): Referen
     const part = (index: number): string => parser.identifierValue(token + 2 * index);
     switch (role) {
       case NameRole.table:
+      case NameRole.tableFunction:
       case NameRole.column:
       case NameRole.procedure:
       case NameRole.renamedTable: {
@@ -63,7 +68,11 @@ export function referencedNames(parser: Parser, defaults: NameDefaults): Referen
         if (count === 0) break;
         const inCatalog = role === NameRole.renamedTable ? lastCatalog : catalog;
         const name = completed(count, part, inCatalog, schema);
-        if (typeof name === 'string') return failed(name);
+        if (typeof name === 'string') {
+          if (role !== NameRole.tableFunction) return failed(name);
+          errorMessage ??= name;
+          break;
+        }
         if (role === NameRole.procedure) break;
         lastCatalog = name[0] as string;
         if (tables.add(name)) addSchema(name[0] as string, name[1] as string);
@@ -94,7 +103,7 @@ export function referencedNames(parser: Parser, defaults: NameDefaults): Referen
     }
   }
   return {
-    errorMessage: null,
+    errorMessage,
     tables: tables.sorted(),
     catalogs: catalogs.sorted(),
     schemas: schemas.sorted(),
@@ -114,6 +123,24 @@ function completed(
   if (catalog === null || (count === 1 && schema === null)) return NOT_QUALIFIED;
   if (catalog === '' || (count === 1 && schema === '')) return EMPTY;
   return count === 2 ? [catalog, part(0), part(1)] : [catalog, schema as string, part(0)];
+}
+
+/** Names of two statements together, with the first error of them. */
+export function joinedNames(one: ReferencedNames, other: ReferencedNames): ReferencedNames {
+  const tables = new DistinctTables();
+  for (const table of [...one.tables, ...other.tables]) tables.add(table);
+  const texts = (list: 'catalogs' | 'schemas' | 'catalogSchemas'): readonly string[] => {
+    const distinct = new DistinctTexts();
+    for (const text of [...one[list], ...other[list]]) distinct.add(text);
+    return distinct.sorted();
+  };
+  return {
+    errorMessage: one.errorMessage ?? other.errorMessage,
+    tables: tables.sorted(),
+    catalogs: texts('catalogs'),
+    schemas: texts('schemas'),
+    catalogSchemas: texts('catalogSchemas'),
+  };
 }
 
 function failed(errorMessage: string): ReferencedNames {

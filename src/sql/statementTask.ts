@@ -1,5 +1,5 @@
 import { analyzeSql, type SqlAnalysis, unanalyzed } from './analyzeSql.ts';
-import { type PreparedText, type PreparedTexts, preparedStatements } from './preparedStatements.ts';
+import { type PreparedStatements, type PreparedText, preparedStatements } from './preparedStatements.ts';
 
 /** Header lines with prepared statements, and how much may be decoded of them. */
 export interface PreparedLines {
@@ -28,48 +28,46 @@ export function taskCharacters({ text, prepared }: StatementTask): number {
 
 /** Analyses a statement here and now. */
 export function analyzeTask(task: StatementTask): SqlAnalysis {
-  const prepared = preparedOf(task);
-  return 'errorMessage' in prepared ? unanalyzed(task.text, prepared.errorMessage) : analyzeWith(task, prepared);
+  return analyzeWith(task, preparedOf(task.prepared));
 }
 
 /**
- * Analyses a statement, unless it executes a prepared statement that is long: then `long` is the task with that one
- * statement, decoded, for another thread.
- * @param longest characters of a prepared statement that are analysed here
+ * Analyses a statement, unless the prepared statements that it names are long: then `long` is the task, for another thread.
+ * @param longest characters of prepared statements that are analysed here
  */
 export function analyzeShort(task: StatementTask, longest: number): SqlAnalysis | { readonly long: StatementTask } {
-  const prepared = preparedOf(task);
-  if ('errorMessage' in prepared) return unanalyzed(task.text, prepared.errorMessage);
-  let long: StatementTask | null = null;
-  const short: PreparedTexts = {
-    get(name) {
-      const statement = prepared.get(name);
-      if (typeof statement !== 'string' || statement.length <= longest) return statement;
-      long = { ...task, prepared: new Map([[name, statement]]) };
-      return { errorMessage: 'long' };
-    },
+  let characters = 0;
+  const prepared = preparedOf(task.prepared, (text) => {
+    characters += text.length;
+    return characters <= longest ? text : { errorMessage: 'long' };
+  });
+  const analysis = analyzeWith(task, prepared);
+  return characters > longest ? { long: task } : analysis;
+}
+
+function analyzeWith({ text, catalog, schema }: StatementTask, prepared: PreparedStatements): SqlAnalysis {
+  const { statements, errorMessage } = prepared;
+  if (statements === null) return { ...unanalyzed(errorMessage), body: text, unreadable: errorMessage };
+  const analysis = analyzeSql(text, { catalog, schema, prepared: statements });
+  return errorMessage === null ? analysis : { ...analysis, errorMessage, unreadable: errorMessage };
+}
+
+/** @param bounded returns a text that is looked up, or the reason that it is not analysed */
+function preparedOf(
+  prepared: StatementTask['prepared'],
+  bounded: (text: string) => PreparedText = (text) => text,
+): PreparedStatements {
+  if (!('lines' in prepared)) return { statements: prepared, errorMessage: null };
+  const { lines, maxBytes, maxCharacters } = prepared;
+  const read = preparedStatements(lines, maxBytes);
+  const { statements } = read;
+  if (statements === null) return read;
+  const get = (name: string): PreparedText => {
+    const text = statements.get(name);
+    if (typeof text !== 'string') return text;
+    if (text.length < maxCharacters) return bounded(text);
+    const limit = `${maxCharacters} characters or more (requestAnalyzerConfig.maxBodySize)`;
+    return { errorMessage: `preparedStatement has ${limit}` };
   };
-  const analysis = analyzeWith(task, short);
-  return long === null ? analysis : { long };
-}
-
-function analyzeWith({ text, catalog, schema }: StatementTask, prepared: PreparedTexts): SqlAnalysis {
-  return analyzeSql(text, { catalog, schema, prepared });
-}
-
-function preparedOf({ prepared }: StatementTask): PreparedTexts | { errorMessage: string } {
-  return 'lines' in prepared ? ofHeaders(prepared) : prepared;
-}
-
-function ofHeaders({ lines, maxBytes, maxCharacters }: PreparedLines): PreparedTexts | { errorMessage: string } {
-  const { statements, errorMessage } = preparedStatements(lines, maxBytes);
-  if (errorMessage !== null) return { errorMessage };
-  return {
-    get(name): PreparedText {
-      const text = statements.get(name);
-      if (typeof text !== 'string' || text.length < maxCharacters) return text;
-      const limit = `${maxCharacters} characters or more (requestAnalyzerConfig.maxBodySize)`;
-      return { errorMessage: `preparedStatement has ${limit}` };
-    },
-  };
+  return { ...read, statements: { get } };
 }

@@ -9,20 +9,13 @@ const SPACE = 0x20;
  */
 export function urlDecoded(text: string): string {
   if (!text.includes('%')) return text.includes('+') ? text.replaceAll('+', ' ') : text;
-  return urlDecodedBytes(Buffer.from(text, 'utf8')) ?? text;
-}
-
-/**
- * Decodes `application/x-www-form-urlencoded` text that is given as UTF-8; overwrites the bytes.
- * @returns null where an escape is not `%` and two hexadecimal digits
- */
-export function urlDecodedBytes(bytes: Buffer): string | null {
+  const bytes = Buffer.from(text, 'utf8');
   let length = 0;
   for (let at = 0; at < bytes.length; at += 1) {
     const byte = bytes[at] as number;
     if (byte === PERCENT) {
       const value = (digit(bytes[at + 1]) << 4) | digit(bytes[at + 2]);
-      if (value < 0) return null;
+      if (value < 0) return text;
       bytes[length] = value;
       at += 2;
     } else bytes[length] = byte === PLUS ? SPACE : byte;

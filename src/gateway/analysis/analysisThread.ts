@@ -32,7 +32,7 @@ export class AnalysisThread {
   analyze(task: StatementTask): Promise<SqlAnalysis> {
     const characters = this.#waitingCharacters + taskCharacters(task);
     if (this.#waiting.length > 0 && characters > MAX_WAITING_CHARACTERS) {
-      return Promise.resolve(unanalyzed(task.text, 'too many long statements wait for their analysis; try again'));
+      return Promise.resolve(unanalyzed('too many long statements wait for their analysis; try again'));
     }
     return new Promise((resolve) => {
       this.#waiting.push({ task, resolve });
@@ -46,8 +46,8 @@ export class AnalysisThread {
     clearTimeout(this.#timer);
     const worker = this.#worker;
     this.#worker = null;
-    for (const { task, resolve } of this.#waiting.splice(0)) resolve(unanalyzed(task.text, 'the gateway is stopping'));
-    this.#finish((text) => unanalyzed(text, 'the gateway is stopping'));
+    for (const { resolve } of this.#waiting.splice(0)) resolve(unanalyzed('the gateway is stopping'));
+    this.#finish(unanalyzed('the gateway is stopping'));
     await worker?.terminate();
   }
 
@@ -63,7 +63,7 @@ export class AnalysisThread {
     this.#running = waiting;
     this.#timer = setTimeout(() => {
       this.#end();
-      this.#finish((text) => unanalyzed(text, `the statement is too long: its analysis took over ${MAX_TASK_MS} ms`));
+      this.#finish(unanalyzed(`the statement is too long: its analysis took over ${MAX_TASK_MS} ms`));
     }, MAX_TASK_MS);
     this.#worker ??= this.#start();
     this.#worker.postMessage(waiting.task);
@@ -80,10 +80,10 @@ export class AnalysisThread {
       if (this.#worker !== worker) return;
       this.#worker = null;
       const why = error?.message ?? 'its thread ended';
-      this.#finish((text) => unanalyzed(text, `the statement is too large to be analysed: ${why}`));
+      this.#finish(unanalyzed(`the statement is too large to be analysed: ${why}`));
     };
     worker.on('message', (analysis: SqlAnalysis) => {
-      if (this.#worker === worker) this.#finish(() => analysis);
+      if (this.#worker === worker) this.#finish(analysis);
     });
     worker.on('error', failed);
     worker.on('exit', () => failed());
@@ -96,11 +96,11 @@ export class AnalysisThread {
     worker?.terminate().catch(() => undefined);
   }
 
-  #finish(analysis: (text: string) => SqlAnalysis): void {
+  #finish(analysis: SqlAnalysis): void {
     const running = this.#running;
     this.#running = null;
     clearTimeout(this.#timer);
-    running?.resolve(analysis(running.task.text));
+    running?.resolve(analysis);
     this.#next();
   }
 }

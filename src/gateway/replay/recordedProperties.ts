@@ -72,6 +72,10 @@ export class RecordedProperties implements QueryProperties {
     return this.#certain().properties.queryId;
   }
 
+  get unreadable(): string | undefined {
+    return this.#certain().properties.unreadable;
+  }
+
   /** Whether reading a source that comes from the body would throw. */
   lacks(source: string): boolean {
     const { names } = this.#context;
@@ -106,7 +110,7 @@ export class RecordedProperties implements QueryProperties {
     const facts = decision?.request;
     const isPreparedKnown =
       facts !== undefined && facts.unkept?.includes(names.headerKey('Prepared-Statement')) !== true;
-    if (body !== null && !isPreparedKnown && /\bexecute\b/i.test(row.queryText))
+    if (body !== null && !isPreparedKnown && /\b(?:execute|describe)\b/i.test(row.queryText))
       return 'prepared statements of header lines';
     const headers: string[] = [];
     const unknown: string[] = [];

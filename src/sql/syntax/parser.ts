@@ -21,7 +21,7 @@ export const TOO_DEEP = 'statement is too large (stack overflow while parsing)';
 
 /** What a name in a statement stands for. */
 export const NameRole = {
-  /** A table, view, table function or other object of a schema. */
+  /** A table, view or other object of a schema. */
   table: 0,
   /** A schema. */
   schema: 1,
@@ -39,6 +39,7 @@ export const NameRole = {
   renamedSchema: 7,
   /** The new name of the table or view named before, whose catalog it takes if it has none. */
   renamedTable: 8,
+  tableFunction: 9,
 } as const;
 
 /**
@@ -68,7 +69,10 @@ export class Parser {
   inNearest = false;
   /** Names of WITH that are in scope, with how often each is. */
   private scope: Map<string, number> | null = null;
-  /** For EXECUTE: token of the statement's name; for EXECUTE IMMEDIATE: token of its text. -1 for others. */
+  /**
+   * For EXECUTE, DESCRIBE INPUT and DESCRIBE OUTPUT, also under EXPLAIN: token of the prepared statement's name; for EXECUTE
+   * IMMEDIATE: token of its text. -1 for others.
+   */
   executed = -1;
   /** For CALL: token of the literal that names the query, where there is one; see `callArguments`. */
   readonly call = { nameToken: -1, nameParts: 0, queryIdToken: -1 };

@@ -297,7 +297,7 @@ function pivot(p: Parser): void {
 }
 
 function tableFunctionCall(p: Parser): void {
-  p.namedObject(NameRole.table);
+  p.namedObject(NameRole.tableFunction);
   p.expect(LPAREN);
   if (p.kind !== RPAREN && !atCopartition(p)) {
     tableFunctionArgument(p);

@@ -130,6 +130,7 @@ export function describe(p: Parser): string {
   p.next();
   if (full && p.kind === INPUT && p.atIdentifier(1)) {
     p.next();
+    p.executed = p.pos;
     p.identifier();
     return 'DescribeInput';
   }
@@ -138,7 +139,10 @@ export function describe(p: Parser): string {
     if (p.accept(LPAREN)) {
       rootQuery(p);
       p.expect(RPAREN);
-    } else p.identifier();
+    } else {
+      p.executed = p.pos;
+      p.identifier();
+    }
     return 'DescribeOutput';
   }
   p.namedObject(NameRole.table);

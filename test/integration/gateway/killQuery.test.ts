@@ -99,7 +99,7 @@ describe('a call of kill_query reaches the cluster of the query it names', () =>
     ],
     [
       'prepared, compressed',
-      (id) => ({ body: 'EXECUTE k', headers: prepared(compressed(encodeURIComponent(call(id)))) }),
+      (id) => ({ body: 'EXECUTE k', headers: prepared(encodeURIComponent(compressed(call(id)))) }),
     ],
   ];
   test.each(requests)('%s', async (_, request) => {

@@ -62,12 +62,71 @@ test('memory is bounded by bytes', () => {
 });
 
 test.each([
+  ['EXPLAIN EXECUTE p', 'Explain', ['lake.ops.a']],
+  ['EXPLAIN ANALYZE EXECUTE p USING (TABLE u)', 'ExplainAnalyze', ['lake.ops.a', 'lake.ops.u']],
+  ["EXPLAIN (TYPE IO) EXECUTE IMMEDIATE 'TABLE i'", 'Explain', ['lake.ops.i']],
+  ['DESCRIBE INPUT p', 'DescribeInput', ['lake.ops.a']],
+  ['DESCRIBE OUTPUT p', 'DescribeOutput', ['lake.ops.a']],
+  ['EXECUTE explains', 'Explain', ['lake.ops.a']],
+  ['EXPLAIN EXPLAIN EXECUTE explains', 'Explain', ['lake.ops.a']],
+  ['EXPLAIN DESCRIBE OUTPUT explains', 'Explain', ['lake.ops.a']],
+  // The engine executes neither.
+  ['EXECUTE executes', 'Execute', []],
+  ['EXPLAIN EXECUTE executes', 'Explain', []],
+])('%s: the tables of what it names count', (text, queryType, tables) => {
+  const prepared = 'p=TABLE+a, explains=EXPLAIN+EXECUTE+p, executes=EXECUTE+p';
+  const properties = requestAnalysis(settings)(post(text, ['X-Engine-Prepared-Statement', prepared]));
+  expect({ ...properties, tables: joined(properties.tables) }).toMatchObject({ queryType, tables, errorMessage: null });
+  expect(properties.unreadable).toBeUndefined();
+});
+
+test.each([
+  ['EXECUTE nope', [], 'the request does not have the prepared statement that it names'],
+  [
+    'EXPLAIN EXECUTE nope USING (TABLE u)',
+    ['lake.ops.u'],
+    'the request does not have the prepared statement that it names',
+  ],
+  ['DESCRIBE INPUT nope', [], 'the request does not have the prepared statement that it names'],
+  ['EXECUTE self', [], 'prepared statements that explain or describe each other are nested too deep'],
+  ['EXECUTE broken', [], 'preparedStatement cannot be decompressed as zstd'],
+])('%s: it is not certain what the engine runs', (text, tables, unreadable) => {
+  const prepared = 'p=TABLE+a,self=EXPLAIN+EXECUTE+self,broken=$zstd:AAAA';
+  const properties = requestAnalysis(settings)(post(text, ['X-Engine-Prepared-Statement', prepared]));
+  expect(joined(properties.tables)).toEqual(tables);
+  expect(properties.unreadable).toBe(unreadable);
+});
+
+test('of repeated names the last one counts, and it is not certain what the engine runs', () => {
+  const headers = ['X-Engine-Prepared-Statement', 'p=SELECT+1', 'X-Engine-Prepared-Statement', ' p=TABLE+a'];
+  const properties = requestAnalysis(settings)(post('EXECUTE p', headers));
+  expect(joined(properties.tables)).toEqual(['lake.ops.a']);
+  expect(properties.errorMessage).toBe('preparedStatement has several statements named p');
+  expect(properties.unreadable).toBe(properties.errorMessage);
+});
+
+test('the first line of Catalog and Schema counts', () => {
+  const headers = ['X-Engine-Catalog', 'a', 'X-Engine-Catalog', 'b', 'x-engine-schema', 's', 'X-Engine-Schema', 't'];
+  const properties = requestAnalysis(settings)({ ...post('TABLE x'), headers });
+  expect(joined(properties.tables)).toEqual(['a.s.x']);
+});
+
+test('a table function of the engine needs no defaults, so tables beside it count', () => {
+  const text = 'SELECT * FROM TABLE(sequence(1, 2)), a.b.c';
+  const properties = requestAnalysis(settings)({ ...post(text), headers: [] });
+  expect(joined(properties.tables)).toEqual(['a.b.c']);
+  expect(properties.errorMessage).toBe('Name not fully qualified');
+});
+
+test.each([
   ['no charset', 'text/plain', Buffer.from('TABLE "ü"'), ['lake.ops.ü']],
   ['utf8', 'text/plain; charset=utf8', Buffer.from('TABLE "ü"'), ['lake.ops.ü']],
   ['quoted', 'text/plain; charset="UTF-8"; x=y', Buffer.from('TABLE "ü"'), ['lake.ops.ü']],
   ['latin1', 'text/plain;charset=ISO-8859-1', Buffer.from('TABLE "ü"', 'latin1'), ['lake.ops.ü']],
   ['ascii', 'text/plain; charset=us-ascii', Buffer.from('TABLE t'), ['lake.ops.t']],
   ['unknown', 'text/plain; charset=utf-16', Buffer.from('TABLE t', 'utf16le'), []],
+  ['several', 'text/plain; charset=us-ascii; charset=utf-16', Buffer.from('TABLE t', 'utf16le'), []],
+  ['in quotes', 'text/plain; x="; charset=utf-8"; charset=utf-16', Buffer.from('TABLE t', 'utf16le'), []],
   [
     'wrong UTF-8',
     'text/plain',

@@ -15,7 +15,7 @@ describe('cases of the reference analyser', () => {
   test('every known difference names its reason', async () => {
     for (const { id, reason } of await readKnownDifferences()) {
       expect(`${id} ${reason}`).toMatch(
-        / (submission|lower case|charset|kill_query|rename|targets|unvisited|scope): \S/,
+        / (submission|lower case|charset|kill_query|rename|targets|unvisited|scope|header|explained|functions): \S/,
       );
     }
   });
