@@ -87,6 +87,8 @@ export class Evaluation {
   at = 0;
   /** True while a declarative deny is asked: then properties of a body that was not analysed cannot be read. */
   requireAnalysis = false;
+  /** Set when a declarative deny reads a statement that the engine may not run: it denies, whatever its `onError` is. */
+  isUnreadable = false;
   /** Set when the decision's time is used up: no rule that does any work succeeds after that. */
   isOutOfTime = false;
   #units: number;

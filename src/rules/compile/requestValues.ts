@@ -7,7 +7,7 @@ export type ReadText = (request: RuleRequest) => string | null | undefined;
 /** Several texts of a request, each of one or more parts. */
 type ReadTexts = (request: RuleRequest) => readonly (string | readonly string[])[] | undefined;
 
-/** Whether there was a statement to analyse: declarative denies fail where they read one that is not there. */
+/** Whether a statement was analysed, and is certain: declarative denies fail where they read another one. */
 export const ANALYSED = 'analysed';
 
 const texts: Readonly<Record<string, ReadText>> = {
@@ -18,7 +18,8 @@ const texts: Readonly<Record<string, ReadText>> = {
   resourceGroupQueryType: ({ queryProperties }) => queryProperties?.resourceGroupQueryType,
   defaultCatalog: ({ queryProperties }) => queryProperties?.defaultCatalog,
   defaultSchema: ({ queryProperties }) => queryProperties?.defaultSchema,
-  [ANALYSED]: ({ queryProperties }) => (queryProperties === null || isUnanalysed(queryProperties) ? null : 'yes'),
+  [ANALYSED]: ({ queryProperties: query }) =>
+    query === null || query.unreadable !== undefined || isUnanalysed(query) ? null : 'yes',
 };
 
 const lists = {

@@ -208,6 +208,7 @@ export class CompiledRuleSet implements RuleSet {
     }
     result.puts = null;
     e.requireAnalysis = deny !== null;
+    e.isUnreadable = false;
     try {
       const { recorded } = this.#options;
       const isMatch = recorded === undefined ? matches(rule, e) : recorded.matches(rule, e);
@@ -225,6 +226,12 @@ export class CompiledRuleSet implements RuleSet {
     } catch (error) {
       if (!(error instanceof RuleFailed)) throw error;
       e.undo();
+      if (deny !== null && e.isUnreadable) {
+        // The request is at fault, not the rule.
+        draft.hasFailed = true;
+        this.#deny(number, deny.message, error.message, draft);
+        return;
+      }
       if (e.isOutOfTime) draft.outOfTime = definition.name;
       this.#options.onFailure(rule, error.message);
       this.#noteFailure(rule, number, error.message, draft);

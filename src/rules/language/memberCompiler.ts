@@ -1,7 +1,7 @@
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import { classNames, libraryClass, methodsOf, methodsOfKind, primitiveTypes } from '../library/library.ts';
 import { invoke, type MethodTable, noMember, nullReceiver, type Overloads } from '../library/methodTable.ts';
-import { isUnanalysed, tableKey } from '../objects/query.ts';
+import { analysed, NOT_ANALYSED, tableKey } from '../objects/query.ts';
 import { keepLiteral } from '../regex/javaPattern.ts';
 import { JavaArray, JavaCollection, JavaList, JavaMap } from '../values/collections.ts';
 import { describe } from '../values/describe.ts';
@@ -245,7 +245,8 @@ function specialCall({ name, args }: Node<'call'>, object: GlobalObject | undefi
     return (e) => {
       e.step();
       const { query } = e.objects;
-      if (query === undefined || (e.requireAnalysis && isUnanalysed(query.properties))) return missingAnalysis();
+      if (query === undefined) throw new EvaluationError(NOT_ANALYSED);
+      analysed(e, query);
       return parts !== null && query.hasTable(parts);
     };
   }
@@ -265,12 +266,6 @@ function putCall({ name, args, offset }: Node<'call'>, object: GlobalObject | un
     e.step();
     return e.objects[object].put(keyValue, operand, e) ?? null;
   };
-}
-
-function missingAnalysis(): never {
-  throw new EvaluationError(
-    'the request has no body that was analysed (it is empty, too long or of an unknown charset)',
-  );
 }
 
 /** `Set.of("a", "b")` of literals never changes: made once. */

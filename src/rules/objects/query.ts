@@ -44,9 +44,9 @@ export class QueryObject extends JavaObject {
   }
 }
 
-/** True where no statement was analysed: empty body, too long a body, an unknown charset, another method. */
-export function isUnanalysed({ queryType, errorMessage, body }: QueryProperties): boolean {
-  return queryType === '' && errorMessage === null && body === '';
+/** True where no statement was analysed: empty body, too long a body, an unknown charset, another method, no time. */
+export function isUnanalysed({ queryType, body }: QueryProperties): boolean {
+  return queryType === '' && body === '';
 }
 
 /** Longer names are no table's: reading them would cost more than they are worth. */
@@ -108,15 +108,23 @@ function sameName(a: QualifiedNameObject, b: Value, e: Evaluation): boolean {
 textBy('qualifiedName', (value) => (value as QualifiedNameObject).parts.join('.'));
 compareByText('qualifiedName', (value) => (value as QualifiedNameObject).parts.join('\0'));
 
-/** The properties, for what comes from the body. */
-function analysed(e: Evaluation, self: QueryObject): QueryProperties {
-  if (e.requireAnalysis && isUnanalysed(self.properties)) {
-    throw new EvaluationError(
-      'the request has no body that was analysed (it is empty, too long or of an unknown charset)',
-    );
+/**
+ * The properties, for what comes from the body.
+ * @throws EvaluationError where a deny rule reads a statement that was not analysed, or that the engine may not run
+ */
+export function analysed(e: Evaluation, { properties }: QueryObject): QueryProperties {
+  if (!e.requireAnalysis) return properties;
+  if (properties.unreadable !== undefined) {
+    e.isUnreadable = true;
+    throw new EvaluationError(`it is not certain what the engine runs: ${properties.unreadable}`);
   }
-  return self.properties;
+  if (isUnanalysed(properties)) throw new EvaluationError(properties.errorMessage ?? NOT_ANALYSED);
+  return properties;
 }
+
+/** Message of a deny rule that reads a body that was not analysed. */
+export const NOT_ANALYSED =
+  'the request has no body that was analysed (it is empty, too long or of an unknown charset)';
 
 function analysedSet(e: Evaluation, self: QueryObject, name: 'catalogs' | 'schemas' | 'catalogSchemas'): JavaSet {
   analysed(e, self);

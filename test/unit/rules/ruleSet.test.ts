@@ -124,6 +124,41 @@ describe('declarative rules', () => {
     expect(decision.trace.rules[0]?.error).toBeDefined();
   });
 
+  test('a deny that reads a statement that the engine may not run denies, whatever its onError is', () => {
+    const condition = 'request.getMethod() == "PUT" || engineQueryProperties.tablesContains("a.b.c")';
+    const compiled = createRuleCompiler(options).compile(
+      [
+        rule('reads', { condition, deny: { message: 'no', onError: 'skip' } }),
+        rule('others', { priority: 1, condition: 'false', deny: { message: 'never' } }),
+      ],
+      null,
+    );
+    const queryProperties = {
+      errorMessage: null,
+      isNewQuerySubmission: true,
+      queryType: 'Execute',
+      resourceGroupQueryType: '',
+      defaultCatalog: null,
+      defaultSchema: null,
+      tables: [],
+      catalogs: [],
+      schemas: [],
+      catalogSchemas: [],
+      body: 'EXECUTE p',
+      queryId: null,
+    };
+    expect(decide(compiled, { queryProperties }).denied).toBeNull();
+    // Neither decision is remembered for the other request.
+    for (let round = 0; round < 2; round += 1) {
+      const decision = decide(compiled, { queryProperties: { ...queryProperties, unreadable: 'no such statement' } });
+      expect(decision.denied).toEqual({ rule: 'reads', message: 'no' });
+      expect(decision.trace.rules.at(-1)?.error).toMatch(
+        /: it is not certain what the engine runs: no such statement$/,
+      );
+    }
+    expect(decide(compiled, { queryProperties }).denied).toBeNull();
+  });
+
   test('stop ends the asking, suspended rules are not asked', () => {
     const compiled = createRuleCompiler(options).compile(
       [
