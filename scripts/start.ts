@@ -1,5 +1,5 @@
 /** `npm start`: the gateway with its embedded database, and three simulated engine clusters to send queries to. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { fleetNames, fleetPorts } from '../demo/fleet.ts';
@@ -137,7 +137,6 @@ async function run(): Promise<number> {
 function stopOnSignal(children: readonly ManagedProcess[]): Promise<'stopped'> {
   return new Promise((resolveStopped) => {
     let signals = 0;
-    const parent = process.ppid;
     const stop = () => {
       signals += 1;
       if (signals > 1) {
@@ -151,15 +150,30 @@ function stopOnSignal(children: readonly ManagedProcess[]): Promise<'stopped'> {
       );
     };
     process.on('SIGINT', stop).on('SIGTERM', stop).on('SIGHUP', stop);
-    // npm does not pass its end on if it is killed.
-    if (process.env.npm_lifecycle_event !== undefined) {
-      const watch = setInterval(() => {
-        if (process.ppid === parent) return;
-        clearInterval(watch);
-        stop();
-      }, 500).unref();
-    }
+    const starters = startersOf();
+    const watch = setInterval(() => {
+      if (starters.every(isRunning)) return;
+      clearInterval(watch);
+      if (signals === 0) stop();
+    }, 500).unref();
   });
+}
+
+/** Returns the ids of npm and of its shell if npm started this process: they do not pass it on that they were killed. */
+function startersOf(): readonly number[] {
+  if (process.env.npm_lifecycle_event !== 'start') return [];
+  const shell = process.ppid;
+  const { stdout } = spawnSync('ps', ['-o', 'ppid=,comm=', '-p', String(shell)], { encoding: 'utf8' });
+  const [, npm] = /^ *(\d+) +(?:.*\/)?sh$/m.exec(stdout ?? '') ?? [];
+  return npm === undefined ? [shell] : [shell, Number(npm)];
+}
+
+function isRunning(id: number): boolean {
+  try {
+    return process.kill(id, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
 }
 
 interface Announcement {
@@ -188,7 +202,7 @@ ${engineLines.join('\n')}
              edit them while it runs; REST calls write into them, too
   database   ${data}/gateway.db${logs ? '' : `\n  logs       ${data}/gateway.log, ${data}/engines.log`}
 
-Try it: a query with its rows, the same query in the group etl, and the command line of Trino.
+Try it: a query with its rows, another one in the routing group etl, and the command line of Trino.
 
   npm run -s query -- ${url}'SELECT name FROM tpch.tiny.nation LIMIT 3'
   npm run -s query -- ${url}--group etl 'SELECT node_id FROM system.runtime.nodes'

@@ -25,9 +25,10 @@ afterEach(async () => {
   }
 });
 
-async function startDemo(): Promise<Demo> {
+async function startDemo(command: readonly string[] = ['node', 'scripts/start.ts']): Promise<Demo> {
   const port = await freePort();
-  const child = spawn('node', ['scripts/start.ts', '--port', String(port)], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [program = '', ...args] = command;
+  const child = spawn(program, [...args, '--port', String(port)], { stdio: ['ignore', 'pipe', 'inherit'] });
   const lines: string[] = [];
   for await (const line of createInterface(child.stdout)) {
     lines.push(line);
@@ -114,8 +115,11 @@ test('two demos have different ports and files', async () => {
   expect(existsSync(`demo/data/${second.port}/gateway.db`)).toBe(true);
 });
 
-test('its gateway and engines end with a demo that is killed', async () => {
-  const demo = await startDemo();
+test.each([
+  ['the demo', ['node', 'scripts/start.ts']],
+  ['npm', ['npm', 'start', '--']],
+])('gateway and engines end when %s is killed', async (_, command) => {
+  const demo = await startDemo(command);
   const urls = [demo.url, ...(await clusters(demo)).map(({ proxyTo }) => proxyTo)];
   await stop(demo, 'SIGKILL');
   for (const url of urls) await expect.poll(() => refuses(url)).toBe(true);
