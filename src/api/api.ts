@@ -57,6 +57,7 @@ import { type ProblemSources, ProblemWatch } from './overview/problemWatch.ts';
 import type { ComponentState, Readiness } from './processReadiness.ts';
 import { publicRoutes } from './publicRoutes.ts';
 import { type QueryRoutes, queryRoutes } from './queryRoutes.ts';
+import { QueueEntries } from './queueEntries.ts';
 import { queueRoutes } from './queueRoutes.ts';
 import { registryRoutes } from './registryRoutes.ts';
 import { declaredGroupsRoute } from './resourceGroups/declaredRoute.ts';
@@ -286,18 +287,20 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   }
   if (dependencies.running !== undefined) await app.register(runningQueryRoutes, dependencies.running);
   if (dependencies.audit !== undefined) await app.register(auditRoutes, { repository: dependencies.audit.repository });
-  if (dependencies.queuedQueries !== null) {
-    await app.register(queueRoutes, { queuedQueries: dependencies.queuedQueries, table });
-  }
+  const { queuedQueries } = dependencies;
+  const entries = queuedQueries === null ? null : new QueueEntries(queuedQueries, table);
+  if (queuedQueries !== null && entries !== null) await app.register(queueRoutes, { queuedQueries, entries });
   if (dependencies.queries !== null) await app.register(queryRoutes, dependencies.queries);
   if (rules !== null) {
     const { routingRules, explain, history, transactions, buffered, outcomes, impact } = rules;
-    const queued = dependencies.queuedQueries;
     await app.register(routingRuleRoutes, { logger, rules: routingRules, names });
     await app.register(ruleRoutes, { rules: routingRules, names });
     await app.register(impactRoutes, { rules: routingRules, ...impact });
     await app.register(ruleHitRoutes, rules.hits);
-    await app.register(explainRoutes, { explain, history, transactions, buffered, outcomes, queued, names });
+    await app.register(explainRoutes, {
+      ...{ explain, history, transactions, buffered, outcomes, names },
+      ...{ queued: queuedQueries, entries },
+    });
   }
   await app.register(eventRoutes, {
     topics: topicsOf(dependencies, allReadiness),

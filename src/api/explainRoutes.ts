@@ -25,6 +25,7 @@ import { changeRules, explainAll } from './auth/endpointAccess.ts';
 import { callerOf, requireAccess } from './auth/guard.ts';
 import { malformed } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
+import type { QueueEntries, QueueEntry } from './queueEntries.ts';
 import { RuleToTry, wholeRule } from './ruleRoutes.ts';
 import { answer, errorAnswers } from './schemas.ts';
 
@@ -42,6 +43,7 @@ export interface ExplainRoutes {
   readonly outcomes: OutcomeLookup;
   /** Queries that wait, or waited; null where none do. */
   readonly queued: Pick<QueuedQueryRepository, 'get'> | null;
+  readonly entries: Pick<QueueEntries, 'list'> | null;
 }
 
 const tags = ['routing'];
@@ -55,7 +57,7 @@ const QueryInPath = Type.Object({ queryId: Type.String({ description: 'Id of the
 /** Where requests would go, and where queries went (docs/rest-api.md#routing-explained). */
 export async function explainRoutes(
   app: FastifyInstance,
-  { explain, history, transactions, buffered, outcomes, queued, names }: ExplainRoutes,
+  { explain, history, transactions, buffered, outcomes, queued, entries, names }: ExplainRoutes,
 ): Promise<void> {
   app.post(
     '/api/explain',
@@ -119,7 +121,9 @@ export async function explainRoutes(
         : null;
       if (record === null || !(await maySee(request.caller, record)))
         throw new GatewayError('EG_NOT_FOUND', `There is no query ${queryId.slice(0, 100)} in the history.`);
-      const query = await routedQuery(record, row, queued, outcome);
+      const isQueued = outcome === null && (row?.state === 'waiting' || row?.state === 'submitting');
+      const entry = isQueued ? (await entries?.list())?.find(({ id }) => id === queryId) : undefined;
+      const query = { ...(await routedQuery(record, row, queued, outcome)), queue: queuePlace(entry) };
       // What rules say is for those who may list them.
       const maySeeConditions =
         query.decision?.conditions === undefined || (await callerOf(request).permits(explainAll));
@@ -154,7 +158,7 @@ async function routedQuery(
   row: QueuedQueryRow | null,
   queued: ExplainRoutes['queued'],
   outcome: QueryOutcomeRecord | null,
-): Promise<RoutedQuery> {
+): Promise<Omit<RoutedQuery, 'queue'>> {
   const { queryId, queryText, user, source, routingGroup, cluster, backendUrl, externalUrl, created } = record;
   const decision = record.decision === null ? null : readDecision(record.decision);
   const queuedAs = row?.id ?? decision?.queuedAs ?? null;
@@ -175,6 +179,12 @@ async function routedQuery(
     rule: decision?.rule ?? outcome?.rule ?? null,
     outcome: outcomeAnswer(outcome),
   };
+}
+
+function queuePlace(entry: QueueEntry | undefined): RoutedQuery['queue'] {
+  if (entry === undefined) return null;
+  const { position, groupWaiting, movedFirst, state, reason } = entry;
+  return { position, groupWaiting, movedFirst, state, reason };
 }
 
 function withoutConditions({ decision, ...query }: RoutedQuery): RoutedQuery {

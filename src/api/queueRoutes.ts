@@ -1,29 +1,25 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
-import { QueuePlaces } from '../gateway/admission/queuePlaces.ts';
 import { GatewayError } from '../model/errors.ts';
 import { isQueuedId } from '../routing/queryId.ts';
-import type { RoutingTable } from '../routing/routingTable.ts';
 import type { QueuedQueryRepository, QueuedQueryRow } from '../store/store.ts';
 import { QueueList } from './answers/queue.ts';
 import { recordChange } from './auth/audit.ts';
 import { visibleUser } from './auth/guard.ts';
+import type { QueueEntries } from './queueEntries.ts';
 import { answer, errorAnswers } from './schemas.ts';
 
 /** Dependencies of the calls. */
 export interface QueueRoutes {
-  readonly queuedQueries: Pick<QueuedQueryRepository, 'list' | 'get' | 'setCommand' | 'remove' | 'moveFirst'>;
-  readonly table: { readonly current: Pick<RoutingTable, 'admission'> };
+  readonly queuedQueries: Pick<QueuedQueryRepository, 'get' | 'setCommand' | 'remove' | 'moveFirst'>;
+  readonly entries: Pick<QueueEntries, 'list'>;
 }
 
-/** Queries of one answer. */
-const MAX_LISTED = 10_000;
 const tags = ['routing'];
 const IdInPath = Type.Object({ id: Type.String({ description: 'Id that the gateway gave the query.' }) });
 
 /** Queries that wait for their turn, on all replicas (docs/limits.md#seeing-and-changing-the-queue). */
-export async function queueRoutes(app: FastifyInstance, { queuedQueries, table }: QueueRoutes): Promise<void> {
-  const places = new QueuePlaces();
+export async function queueRoutes(app: FastifyInstance, { queuedQueries, entries }: QueueRoutes): Promise<void> {
   app.get(
     '/api/queue',
     {
@@ -36,29 +32,7 @@ export async function queueRoutes(app: FastifyInstance, { queuedQueries, table }
     },
     async (request, reply) => {
       const own = await visibleUser(request);
-      const queries: QueueList['queries'][number][] = [];
-      const all = await queuedQueries.list(MAX_LISTED);
-      const waiting = all.filter(({ state }) => state === 'waiting');
-      const placeOf = places.of(table.current.admission, waiting);
-      const counts = new Map<string, number>();
-      for (const { group } of waiting) counts.set(group, (counts.get(group) ?? 0) + 1);
-      for (const query of all) {
-        if (own !== null && query.user !== own) continue;
-        queries.push({
-          id: query.id,
-          routingGroup: query.group,
-          user: query.user,
-          source: query.source,
-          since: new Date(query.created).toISOString(),
-          waitedSeconds: Math.floor(query.waitingMs / 1000),
-          position: placeOf.get(query.id)?.position ?? null,
-          groupWaiting: counts.get(query.group) ?? 0,
-          movedFirst: query.movedAt !== null,
-          state: query.state,
-          reason: query.reason,
-          replica: query.replica === '' ? null : query.replica,
-        });
-      }
+      const queries = (await entries.list()).filter(({ user }) => own === null || user === own);
       return reply.send({ total: queries.length, queries } satisfies QueueList);
     },
   );

@@ -98,6 +98,26 @@ describe.skipIf(!canBrowse)('the page of the queue', () => {
     );
   });
 
+  test('a query that waits shows its place and why on its own page, as the list does', async () => {
+    const [first, second] = [await waitingQuery('dora'), await waitingQuery('dora')];
+    await using window = await open('ada');
+    const { page } = window;
+    const row = await textOf(window, second);
+    const place = /\d+ of \d+/.exec(row)?.[0] ?? '';
+    await rowOf(window, second).getByRole('link', { name: second.id, exact: true }).click();
+    const outcome = page.getByRole('region', { name: 'Outcome', exact: true });
+    const why = 'group etl: 1 of 1 running (maxRunningQueries of the group)';
+    expect(row).toContain(why);
+    await expect.poll(() => outcome.textContent()).toContain(`It waits for a cluster.Place${place}Why${why}`);
+    await expectSound(window);
+    // The place follows the queue.
+    const headers = { Authorization: `Basic ${Buffer.from('ada:ada').toString('base64')}` };
+    const moved = await fetch(`${rig.gateway.url}/api/queue/${second.id}/first`, { method: 'POST', headers });
+    expect(moved.status).toBe(204);
+    await expect.poll(() => outcome.textContent(), { timeout: 20_000 }).toMatch(/Place1 of \d+, moved first/);
+    for (const { nextUri = '' } of [first, second]) expect(await cancel(nextUri, toEtl('dora'))).toBe(204);
+  });
+
   test('the history finds a query by the id that it waited under, and leads to the queue while it waits', async () => {
     const waiting = await waitingQuery('carol');
     await using window = await openWindow(`${rig.pages}/history?queryId=${waiting.id}`);

@@ -1,6 +1,22 @@
 import { Type } from 'typebox';
 import { type Answer, nullable } from './answer.ts';
 
+const place = {
+  position: Type.Union([Type.Integer(), Type.Null()], {
+    description:
+      'Its place among those of its routing group, in which users (or sources) take turns; 1 is the next. Each replica admits in this order what it holds. Null while it is being sent.',
+  }),
+  groupWaiting: Type.Integer({ description: 'Queries that wait for its routing group.' }),
+  movedFirst: Type.Boolean({ description: 'An administrator moved it before all others of its group.' }),
+  state: Type.Union([Type.Literal('waiting'), Type.Literal('submitting')], {
+    description: '`submitting`: it is being sent to a cluster.',
+  }),
+  reason: Type.String({ description: 'Why it waits.' }),
+};
+
+/** Place of a query in the queue, and why it waits. */
+export const QueuePlace = Type.Object(place);
+
 /** Queries that wait for their turn. */
 export const QueueList = Type.Object({
   total: Type.Integer({ description: 'Queries in the list.' }),
@@ -12,16 +28,7 @@ export const QueueList = Type.Object({
       source: nullable(Type.String(), 'What its client says it is.'),
       since: Type.String({ format: 'date-time', description: 'When it was put into the queue.' }),
       waitedSeconds: Type.Integer({ description: 'Seconds since then.' }),
-      position: Type.Union([Type.Integer(), Type.Null()], {
-        description:
-          'Its place among those of its routing group, in which users (or sources) take turns; 1 is the next. Each replica admits in this order what it holds. Null while it is being sent.',
-      }),
-      groupWaiting: Type.Integer({ description: 'Queries that wait for its routing group.' }),
-      movedFirst: Type.Boolean({ description: 'An administrator moved it before all others of its group.' }),
-      state: Type.Union([Type.Literal('waiting'), Type.Literal('submitting')], {
-        description: '`submitting`: it is being sent to a cluster.',
-      }),
-      reason: Type.String({ description: 'Why it waits.' }),
+      ...place,
       replica: nullable(Type.String(), 'The replica that holds it; null: the one that its client asks next will.'),
     }),
     { description: 'Oldest first.' },

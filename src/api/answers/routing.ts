@@ -6,6 +6,7 @@ import type { QueryDecision } from '../../routing/storedDecision.ts';
 import { reference } from '../schemas.ts';
 import { type Answer, nullable } from './answer.ts';
 import { QueryOutcome } from './outcome.ts';
+import { QueuePlace } from './queue.ts';
 
 const oneOf = <T extends string>(...values: readonly T[]) =>
   Type.Unsafe<T>(Type.Union(values.map((value) => Type.Literal(value))));
@@ -166,6 +167,10 @@ export const RoutedQuery = Type.Object({
   rule: nullable(
     Type.String(),
     'Rule that decided its routing group, or that denied or refused it. Null: none did, or no cluster has it yet.',
+  ),
+  queue: nullable(
+    QueuePlace,
+    'Its place in the queue and why it waits, as in `/api/queue`. Null: it does not wait there.',
   ),
   outcome: nullable(reference(QueryOutcome), 'How it ended; null while it runs, and where nobody saw its end.'),
 });

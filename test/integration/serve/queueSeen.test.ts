@@ -262,6 +262,10 @@ describe.skipIf(!postgresql.available())('what is seen of queries that wait at o
     const [first] = waiting as [QueryResults];
     const waits = await ask<RoutedQuery>(`/api/queries/${first.id}`);
     expect(waits).toMatchObject({ queryId: first.id, queuedAs: first.id, user: 'alice', cluster: '', decision: null });
+    // As the queue's list has it.
+    const place = { position: 1, groupWaiting: 1, movedFirst: false, state: 'waiting', reason: why };
+    expect(waits.queue).toEqual(place);
+    expect((await ask<QueueList>('/api/queue')).queries).toEqual([expect.objectContaining({ id: first.id, ...place })]);
     expect(await ask(`/api/queries/${first.id}`, 'GET', undefined, asAlice)).toEqual(waits);
     const page = `/ui/query.html?${first.id}`;
     expect(first.infoUri).toBe(`${here}${page}`);
@@ -284,7 +288,7 @@ describe.skipIf(!postgresql.available())('what is seen of queries that wait at o
       await expect
         .poll(() => ask<RoutedQuery>(`/api/queries/${id}`).catch(() => null))
         .toMatchObject({
-          ...{ queryId: sent.id, queuedAs: first.id, cluster: 'one', rule: 'dbt' },
+          ...{ queryId: sent.id, queuedAs: first.id, cluster: 'one', rule: 'dbt', queue: null },
           decision: { decidedBy: 'rule', rules: [expect.objectContaining({ rule: 'dbt', outcome: 'fired' })] },
         });
       await expect

@@ -61,7 +61,7 @@ function Unended({ query }: { readonly query: WholeQuery }) {
   const isSought = query.cluster !== '' && !isWaiting;
   const running = useRunningQuery(isSought ? query : null);
   const end = useEnd();
-  if (isWaiting) return <Text size="sm">It waits for a cluster.</Text>;
+  if (isWaiting) return <Waiting query={query} />;
   if (running == null) {
     return (
       <Text size="sm">
@@ -78,6 +78,27 @@ function Unended({ query }: { readonly query: WholeQuery }) {
         <Ago at={Date.parse(running.lastRequest)} />.
       </Text>
       <EndQuery query={running} onEnd={(each) => void end(each)} />
+    </Stack>
+  );
+}
+
+/** Place of a query in the queue, and why it waits. */
+function Waiting({ query: { queue } }: { readonly query: WholeQuery }) {
+  if (queue === null) return <Text size="sm">It waits for a cluster.</Text>;
+  const { position, groupWaiting, movedFirst, reason } = queue;
+  const place =
+    position === null
+      ? 'being sent to a cluster'
+      : `${position} of ${groupWaiting}${movedFirst ? ', moved first' : ''}`;
+  return (
+    <Stack gap="xs" align="flex-start">
+      <Text size="sm">It waits for a cluster.</Text>
+      <FactList
+        facts={[
+          ['Place', place],
+          ['Why', reason],
+        ]}
+      />
     </Stack>
   );
 }
