@@ -303,7 +303,6 @@ describe.skipIf(!available)('headers of statements', () => {
     };
     await Promise.all(Array.from({ length: CONCURRENCY }, work));
     expect(compared.length).toBe(COMBINATIONS);
-    if (process.env.SQLX) await writeFile(process.env.SQLX, JSON.stringify(compared, null, 1));
     const wrong = compared.filter(
       (each) => JSON.stringify(each.through) !== JSON.stringify(each.engine) || !isRight(each),
     );
