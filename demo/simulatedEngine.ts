@@ -337,7 +337,7 @@ class Engine implements SimulatedEngine {
   #login(request: IncomingMessage, body: string): Answer {
     const form = new URLSearchParams(body);
     const accepted = this.#logins.accepts(form.get('username') ?? '', form.get('password') ?? '');
-    const cookie = `${this.#product.uiTokenCookie}=${this.#logins.open()};Version=1;Path=/ui;HttpOnly`;
+    const cookie = `${this.#product.uiTokenCookies[0]}=${this.#logins.open()};Version=1;Path=/ui;HttpOnly`;
     return answer(303, '', {
       headers: {
         Location: `${baseUrl(request)}${accepted ? '/ui/' : '/ui/login.html'}`,
@@ -347,7 +347,7 @@ class Engine implements SimulatedEngine {
   }
 
   #uiApi(request: IncomingMessage, path: string, url: string): Answer {
-    if (!this.#logins.isOpen(this.#product.uiTokenCookie, request.headers.cookie)) {
+    if (!this.#logins.isOpen(this.#product.uiTokenCookies[0], request.headers.cookie)) {
       const headers = { 'WWW-Authenticate': `${this.#product.product}-Form-Login` };
       return answer(401, 'Unauthorized', { headers });
     }

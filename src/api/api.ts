@@ -202,6 +202,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
     bodyLimit,
     genReqId: () => randomUUID(),
     frameworkErrors: onError,
+    rewriteUrl: ({ url = '' }) => names.ownTarget(url),
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 4096 },
   });
 

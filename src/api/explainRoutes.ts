@@ -214,10 +214,11 @@ function ownRequest(
   if (sent.groups !== undefined) throw refused('groups');
   const headers = sent.headers ?? {};
   const userHeader = names.header('User');
-  const isUser = (header: string) => header.toLowerCase() === names.headerKey('User');
+  const keyOf = (header: string) => names.ownHeader(header).toLowerCase();
+  const isUser = (header: string) => keyOf(header) === names.headerKey('User');
   for (const [header, value] of Object.entries(headers)) {
     const isOwn = isUser(header) && [value].flat().every((line) => line === name);
-    const isOthers = isUser(header) || isIdentity(header, names) || further.includes(header.toLowerCase());
+    const isOthers = isUser(header) || isIdentity(keyOf(header), names) || further.includes(keyOf(header));
     if (!isOwn && isOthers) throw refused(`headers.${header}`);
   }
   const hasUser = Object.keys(headers).some(isUser);
@@ -225,9 +226,8 @@ function ownRequest(
   return { ...sent, user, mapUser: false, headers: hasUser ? headers : { ...headers, [userHeader]: name } };
 }
 
-/** Whether a header says who sends a request, beside the user's own. */
-function isIdentity(header: string, names: ProductNames): boolean {
-  const key = header.toLowerCase();
+/** True if a header states who sends a request, in addition to the user's own. @param key name in lower case under the configured product */
+function isIdentity(key: string, names: ProductNames): boolean {
   return identityHeaders.has(key) || key === names.headerKey('Original-User') || key === names.headerKey('Role');
 }
 

@@ -93,7 +93,7 @@ async function compare(options: CompareOptions, io: CliIo): Promise<number> {
     );
     return codes.trouble;
   }
-  const names = productNames(config.protocol.productName);
+  const names = productNames(config.protocol.productName, config.protocol.clusterHeaders);
   const analysis = { names, analyzeRequest: config.requestAnalyzerConfig.analyzeRequest };
   const before = await offlineRules(rulesConfigPath, { ...analysis, defaultPriority: REFERENCE_PRIORITY }, complain);
   const defaultPriority = config.routingRules.defaultPriority ?? undefined;

@@ -89,7 +89,7 @@ async function editedRules(
   const rights = routeRights(groups, clusters, config.routing.defaultRoutingGroup);
   const compiler = createRuleCompiler({
     ...ruleCompilerOptions(config),
-    names: productNames(config.protocol.productName),
+    names: productNames(config.protocol.productName, config.protocol.clusterHeaders),
     monotonic: () => performance.now(),
   });
   const file = await rulesFile(config);

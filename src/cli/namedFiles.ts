@@ -41,7 +41,11 @@ export async function namedFileProblems(config: GatewayConfig, environment: Envi
   const reads = [
     () => sessionKeys(keySource(authentication)),
     () => ldap(authentication?.form?.ldapConfigPath ?? null, 'authentication.form.ldapConfigPath'),
-    () => openUserMapping(config.requestAnalyzerConfig, productNames(config.protocol.productName)),
+    () =>
+      openUserMapping(
+        config.requestAnalyzerConfig,
+        productNames(config.protocol.productName, config.protocol.clusterHeaders),
+      ),
     async () => config.userMapping === null || openNameRules(config.userMapping),
     async () => config.userGroups?.file == null || readGroupFile(config.userGroups.file.path),
     () => ldap(config.userGroups?.ldap?.configPath ?? null, 'userGroups.ldap.configPath'),

@@ -74,7 +74,7 @@ export function evaluateCase(line: RuleCase): CaseResult {
 function evaluateExpression(line: RuleCase): CaseResult {
   const { expr = '', vars = {}, id } = line;
   const objects = {
-    request: new RequestObject(toRequest(vars.request ?? { method: 'POST', path: '/v1/statement' }, true)),
+    request: new RequestObject(toRequest(vars.request ?? { method: 'POST', path: '/v1/statement' }, true), names),
     state: new JavaMap(),
     result: new JavaMap(),
     user: new UserObject({ user: vars.user ?? null, userInfo: null }),

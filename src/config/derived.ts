@@ -134,11 +134,11 @@ function enginePages({ resources, server }: GatewayConfig): 'proxy' | 'redirect'
 }
 
 function deriveMonitor(
-  { monitor, serverConfig }: GatewayConfig,
+  { monitor, protocol, serverConfig }: GatewayConfig,
   lineOf: (field: string) => number | null,
   productName: string,
 ): GatewayConfig['monitor'] {
-  const product = productNames(productName).pathSegment;
+  const product = productNames(productName, protocol.clusterHeaders).clusterProduct.toLowerCase();
   const metricName = (metric: string): string => metric.replaceAll('{product}', product);
   const clientTimeout = serverConfig['monitor.http-client.request-timeout'];
   return {

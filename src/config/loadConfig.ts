@@ -97,7 +97,8 @@ function configOf(source: Source, productName: string | undefined): LoadResult {
   const lineOf = (field: string): number | null => reading.keyLines.get(field.replace(/\[\d+\]$/, '')) ?? null;
   const isProductNamed = lineOf('protocol.productName') !== null;
   const value = reading.value as GatewayConfig;
-  const named = isProductNamed || productName === undefined ? value : { ...value, protocol: { productName } };
+  const named =
+    isProductNamed || productName === undefined ? value : { ...value, protocol: { ...value.protocol, productName } };
   const derived = derive(named, lineOf, productName);
   const direct = [...source.problems, ...reading.problems];
   const between = crossChecks(derived.config).filter(

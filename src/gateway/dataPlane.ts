@@ -115,6 +115,7 @@ class QueryDataPlane implements DataPlane {
       answer(response, 404, ['content-type', 'text/plain; charset=utf-8'], 'Not a proxied path.\n');
       return;
     }
+    const { prefixes: clientPrefixes, conflict } = this.#to.protocolHeaders.normalize(request.rawHeaders);
     const method = request.method ?? '';
     const isSubmission = prefixed === null && method === 'POST' && this.#to.paths.isSubmissionPath(target.path);
     const kind = kindOf(pathKind, isSubmission);
@@ -129,13 +130,16 @@ class QueryDataPlane implements DataPlane {
       pathKind,
       statementPath: pathKind === 'statement' && this.#to.paths.statementPathOf(target.path) !== null,
       kind,
+      clientPrefixes,
       certificateUser: certificate.kind === 'user' && isAuthenticated(target.path) ? this.#nameOf(certificate) : null,
       startedAt: this.#clock.monotonic(),
       trace: this.#tracing?.begin(request, method, kind) ?? null,
       ended: false,
     };
     try {
-      if (certificate.kind === 'refused') refuseCertificate(this.#to, proxied, certificate.why);
+      if (conflict !== null) {
+        this.#to.answers.refuse(proxied, { reason: 'header_conflict', message: conflict, queryId: null });
+      } else if (certificate.kind === 'refused') refuseCertificate(this.#to, proxied, certificate.why);
       else this.#route(proxied, isSubmission);
     } catch (error) {
       this.#to.steps.defect(proxied, error);

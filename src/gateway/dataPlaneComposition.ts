@@ -27,6 +27,7 @@ import { ExternalRouter } from './external/externalRouter.ts';
 import type { ExternalRules } from './external/externalRules.ts';
 import { ForwardedCheck, type ForwardedHeadersObservation } from './headers/forwardedCheck.ts';
 import { ownCookieNames } from './headers/ownCookies.ts';
+import { ProtocolHeaders } from './headers/protocolHeaders.ts';
 import { RequestHeaders } from './headers/requestHeaders.ts';
 import type { TrustPeer } from './headers/trustedProxies.ts';
 import { DataPlaneMetrics } from './metrics/dataPlaneMetrics.ts';
@@ -149,6 +150,7 @@ export interface DataPlaneSteps {
   readonly steps: RequestSteps;
   readonly answers: OwnAnswers;
   readonly clients: Pick<RequestHeaders, 'isLooped'>;
+  readonly protocolHeaders: ProtocolHeaders;
   readonly enginePages: EnginePages;
   readonly submissions: Submissions;
   readonly followUps: FollowUps;
@@ -276,6 +278,7 @@ export function composeDataPlane(
     steps,
     answers,
     clients,
+    protocolHeaders: new ProtocolHeaders(names),
     enginePages,
     submissions,
     followUps,
@@ -388,7 +391,7 @@ function pagesOf(
     keys,
     handshakes,
     places: new BrowserPlaces(pageCookies, { name: names.pageCookie, identities, headers, clock }),
-    engineCookies: new EngineCookies(new EngineCookieNames(names.engineCookiePrefix), identities, names.product),
+    engineCookies: new EngineCookies(new EngineCookieNames(names.engineCookiePrefix), identities, names),
   };
 }
 

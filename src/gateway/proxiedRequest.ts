@@ -17,6 +17,8 @@ export interface ProxiedRequest {
   /** Below a statement path: refusals come in the engine's protocol. */
   readonly statementPath: boolean;
   readonly kind: RequestKind;
+  /** Prefixes of the names under which the client sends headers of the engine protocol (`ClientNames`). */
+  readonly clientPrefixes: readonly string[];
   /** User of the client's certificate, in whose name clusters are asked; null without one, and for pages and probes. */
   readonly certificateUser: string | null;
   /** Name that clusters get in place of what the client says; left out for none. */

@@ -11,22 +11,42 @@ export interface ProductNames {
   header(suffix: string): string;
   /** The same in lower case, as Node gives incoming header names. */
   headerKey(suffix: string): string;
+  /** Prefixes in lower case of the protocol headers that the gateway reads; that of the configured product is the first. */
+  readonly headerPrefixes: readonly string[];
   /** True if a header belongs to the protocol of engines, under any name that the gateway reads. @param key name in lower case */
   isProtocolHeader(key: string): boolean;
+  /** Returns the configured product's name of a protocol header, `X-Engine-User` of `X-Trino-User`; other names as they are. */
+  ownHeader(name: string): string;
+  /** Returns the names under which clusters get a protocol header (`protocol.clusterHeaders`). @param name as `ownHeader` returns it */
+  clusterNames(name: string): readonly string[];
+  /** Returns a header for clusters, under each of its names. */
+  clusterHeaders(suffix: string, value: string): Readonly<Record<string, string>>;
+  /** Returns the keys of a protocol header in responses of clusters; the first one that is present counts. */
+  responseKeys(suffix: string): readonly string[];
+  /** Product in names at clusters that have only one, such as those of MBeans. */
+  readonly clusterProduct: string;
+  /** Returns a request target with the configured product's path segment in place of another one that the gateway reads. */
+  ownTarget(target: string): string;
   /** First path segment of the resource group API: `engine`. */
   readonly pathSegment: string;
   /** Path of the gateway's own pages and probes: `/engine-gateway`. */
   readonly gatewayPath: string;
   /** Field of a cluster's status in the public reads: `engineStatus`. */
   readonly statusField: string;
-  /** Cookie of the engine's web interface that may hold a JWT: `Engine-UI-Token`. */
-  readonly uiTokenCookie: string;
-  /** The engine's identity token cookie: `__Secure-Engine-ID-Token`. */
-  readonly idTokenCookie: string;
+  /** Names of the cookie of the engine's web interface that may hold a JWT: `Engine-UI-Token` and `Trino-UI-Token`. */
+  readonly uiTokenCookies: Readonly<CookieNames>;
+  /** Names of the engine's identity token cookie: `__Secure-Engine-ID-Token` and `__Secure-Trino-ID-Token`. */
+  readonly idTokenCookies: Readonly<CookieNames>;
+  /** Returns the names under which clusters get one of these cookies; null for other cookies. */
+  clusterCookies(name: string): readonly string[] | null;
+  /** True for the name of an engine's cookie. */
+  isEngineCookie(name: string): boolean;
   /** Name of the extracted user in rules: `engineRequestUser`. */
   readonly requestUserObject: string;
   /** Name of the analysed query in rules: `engineQueryProperties`. */
   readonly queryPropertiesObject: string;
+  /** Returns the name of a rule object under the configured product, `engineRequestUser` of `trinoRequestUser`; others as they are. */
+  ownObject(name: string): string;
   /** The gateway's own name in `Via`: `EngineGateway`. */
   readonly gateway: string;
   /** Cookie naming the cluster's host (`includeClusterHostInResponse`): `engineClusterHost`. */
@@ -42,40 +62,92 @@ export interface ProductNames {
   readonly engineCookiePrefix: string;
 }
 
+/** Names of a cookie; that of the configured product is the first. */
+type CookieNames = [string, ...string[]];
+
 /** Product name of installations of the reference gateway, which knows no other. */
 export const REFERENCE_PRODUCT = 'Trino';
 /** Product names under which the gateway reads the headers of clients, in addition to the configured one. */
 const PROTOCOL_PRODUCTS = ['Engine', REFERENCE_PRODUCT] as const;
+/** Products under which clusters get the headers of the engine protocol (`protocol.clusterHeaders`). */
+export const clusterHeaderChoices = ['Both', 'Engine', 'Trino'] as const;
+export type ClusterHeaders = (typeof clusterHeaderChoices)[number];
 /** What its cookies begin with, before a dot. */
 const REFERENCE_INITIALS = 'TG';
 
 /**
  * Makes the product's names.
  * @param productName letters and digits, starting with an upper-case letter, e.g. `Engine`, `Trino`
+ * @param clusterHeaders `protocol.clusterHeaders`; null: those of Trino for Trino, else both
  */
-export function productNames(productName: string): ProductNames {
+export function productNames(productName: string, clusterHeaders: ClusterHeaders | null = null): ProductNames {
   const lower = productName.toLowerCase();
   const headerPrefix = `X-${productName}-`;
   const headerKeyPrefix = headerPrefix.toLowerCase();
-  const camel = productName.charAt(0).toLowerCase() + productName.slice(1);
   const initials = `${productName.charAt(0).toUpperCase()}G`;
-  const protocolPrefixes = [productName, ...PROTOCOL_PRODUCTS].map((product) => `x-${product.toLowerCase()}-`);
   const stickyCookiePrefix = initials === REFERENCE_INITIALS ? 'EG.' : `${initials}.`;
+  const isReference = productName === REFERENCE_PRODUCT;
+  const products = [...new Set([productName, ...PROTOCOL_PRODUCTS])];
+  const headerPrefixes = products.map((product) => `x-${product.toLowerCase()}-`);
+  const toCluster = clusterHeaders ?? (isReference ? REFERENCE_PRODUCT : 'Both');
+  const clusterProducts = toCluster === 'Both' ? products : [toCluster];
+  const segments = products.map((product) => `/${product.toLowerCase()}/`);
+  const uiTokenCookies = products.map(uiTokenCookie) as CookieNames;
+  const idTokenCookies = products.map(idTokenCookie) as CookieNames;
+  const engineCookie = new RegExp(`^(?:__(?:Secure|Host)-)?(?:${products.join('|')})-`, 'i');
+  const objects = new Map(
+    products.flatMap((product) =>
+      [requestUserObject, queryPropertiesObject].map((nameOf) => [nameOf(product), nameOf(productName)]),
+    ),
+  );
+  const ownHeader = (name: string): string => {
+    const key = name.toLowerCase();
+    const prefix = headerPrefixes.find((each) => key.startsWith(each));
+    if (prefix === undefined || prefix === headerKeyPrefix) return name;
+    return (name.startsWith('x') ? headerKeyPrefix : headerPrefix) + name.slice(prefix.length);
+  };
+  const clusterNames = (name: string): readonly string[] =>
+    clusterProducts.map((product) => {
+      if (product === productName) return name;
+      const prefix = `X-${product}-`;
+      return (name.startsWith('x') ? prefix.toLowerCase() : prefix) + name.slice(headerPrefix.length);
+    });
   return {
     product: productName,
     header: (suffix) => headerPrefix + suffix,
     headerKey: (suffix) => headerKeyPrefix + suffix.toLowerCase(),
-    isProtocolHeader: (key) => protocolPrefixes.some((prefix) => key.startsWith(prefix)),
+    headerPrefixes,
+    isProtocolHeader: (key) => headerPrefixes.some((prefix) => key.startsWith(prefix)),
+    ownHeader,
+    clusterNames,
+    clusterHeaders: (suffix, value) =>
+      Object.fromEntries(clusterNames(headerPrefix + suffix).map((name) => [name, value])),
+    responseKeys: (suffix) => headerPrefixes.map((prefix) => prefix + suffix.toLowerCase()),
+    clusterProduct: toCluster === 'Both' ? productName : toCluster,
+    ownTarget: (target) => {
+      const segment = segments.find((each) => target.startsWith(each));
+      return segment === undefined ? target : `/${lower}/${target.slice(segment.length)}`;
+    },
     pathSegment: lower,
     gatewayPath: `/${lower}-gateway`,
-    statusField: `${camel}Status`,
-    uiTokenCookie: `${productName}-UI-Token`,
-    idTokenCookie: `__Secure-${productName}-ID-Token`,
-    requestUserObject: `${camel}RequestUser`,
-    queryPropertiesObject: `${camel}QueryProperties`,
+    statusField: `${camelCase(productName)}Status`,
+    uiTokenCookies,
+    idTokenCookies,
+    clusterCookies: (name) => {
+      const nameOf = uiTokenCookies.includes(name)
+        ? uiTokenCookie
+        : idTokenCookies.includes(name)
+          ? idTokenCookie
+          : null;
+      return nameOf === null ? null : clusterProducts.map(nameOf);
+    },
+    isEngineCookie: (name) => engineCookie.test(name),
+    requestUserObject: requestUserObject(productName),
+    queryPropertiesObject: queryPropertiesObject(productName),
+    ownObject: (name) => objects.get(name) ?? name,
     gateway: `${productName}Gateway`,
-    clusterHostCookie: `${camel}ClusterHost`,
-    isReference: productName === REFERENCE_PRODUCT,
+    clusterHostCookie: `${camelCase(productName)}ClusterHost`,
+    isReference,
     stickyCookiePrefix,
     pageCookie: `${stickyCookiePrefix}UI`,
     engineCookiePrefix: `${initials}-`,
@@ -88,3 +160,9 @@ export function otherGatewayPaths(names: ProductNames): readonly string[] {
     (path) => path !== names.gatewayPath,
   );
 }
+
+const camelCase = (product: string): string => product.charAt(0).toLowerCase() + product.slice(1);
+const requestUserObject = (product: string): string => `${camelCase(product)}RequestUser`;
+const queryPropertiesObject = (product: string): string => `${camelCase(product)}QueryProperties`;
+const uiTokenCookie = (product: string): string => `${product}-UI-Token`;
+const idTokenCookie = (product: string): string => `__Secure-${product}-ID-Token`;

@@ -26,6 +26,7 @@ export type RefusalReason =
   | 'request_memory'
   | 'dot_segments'
   | 'loop'
+  | 'header_conflict'
   | 'client_certificate'
   | 'user_mapping'
   | 'engine_pages'
@@ -103,6 +104,7 @@ const forms: Readonly<Record<RefusalReason, RefusalForm>> = {
   request_memory: { status: 503, engine: null, retryAfterSeconds: 1 },
   dot_segments: { status: 400, engine: null },
   loop: { status: 508, engine: null },
+  header_conflict: { status: 400, engine: null },
   client_certificate: { status: 401, engine: null },
   user_mapping: { status: 403, engine: userError(4, 'PERMISSION_DENIED') },
   engine_pages: { status: 404, engine: null },

@@ -33,6 +33,6 @@ export function keyValue({ user, headers }: KeyedRequest, key: RequestKey, names
       return parts.every((part) => part == null) ? null : JSON.stringify(parts);
     }
     case 'header':
-      return firstHeader(headers, key.header) ?? null;
+      return firstHeader(headers, names.ownHeader(key.header)) ?? null;
   }
 }

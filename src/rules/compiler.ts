@@ -338,9 +338,10 @@ class SetCompiler implements RuleCompiler {
     { onRuleError, limits }: LiveRuleSettings,
     failures: FailureReports | null,
   ): CompiledRuleSet {
-    const { sources = systemSources } = this.#options;
+    const { names, sources = systemSources } = this.#options;
     const all = { ...defaultRuleLimits, ...limits };
     return new CompiledRuleSet(order, {
+      names,
       limits: all,
       onRuleError,
       fileFailed,

@@ -63,7 +63,7 @@ export function compileTextExpression(
   return {
     run(values) {
       const state = new JavaMap();
-      const request = new RequestObject(noRequest);
+      const request = new RequestObject(noRequest, names);
       const objects = { request, state, result: new JavaMap(), user: undefined, query: undefined };
       const evaluation = new Evaluation(objects, LIMITS);
       try {

@@ -38,7 +38,7 @@ const kinds = byKind(values);
 
 function objects(): RuleObjects {
   return {
-    request: new RequestObject(largeRequest),
+    request: new RequestObject(largeRequest, names),
     state: new JavaMap(),
     result: new JavaMap(),
     user: new UserObject(largeRequest.user ?? { user: null, userInfo: null }),

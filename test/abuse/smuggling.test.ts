@@ -126,7 +126,7 @@ describe('requests that two parsers might read differently', () => {
   const read = [
     ...['User', 'Original-User', 'Routing-Group', 'Transaction-Id', 'Source', 'Catalog', 'Schema', 'Client-Tags'],
     ...['Prepared-Statement', 'Session', 'Resource-Estimate', 'Extra-Credential'],
-  ].map((suffix) => `X-Engine-${suffix}`);
+  ].flatMap((suffix) => [`X-Engine-${suffix}`, `X-Trino-${suffix}`]);
   test.each([...read, 'Cookie', 'Authorization'])(
     'Connection that names %s: the cluster gets the value that the gateway decided by',
     async (name) => {

@@ -20,9 +20,11 @@ const withLogin = {
 };
 
 describe.skipIf(!schemathesisAvailable).each([
-  ['mysql', 'off', {}, undefined],
-  ['postgresql', 'on', withLogin, 'root:secret'],
-] as const)('on %s with login %s', (dialect, _login, access, basic) => {
+  ['Engine', 'mysql', 'off', {}, undefined],
+  ['Engine', 'postgresql', 'on', withLogin, 'root:secret'],
+  ['Trino', 'postgresql', 'off', {}, undefined],
+  ['Trino', 'mysql', 'on', withLogin, 'root:secret'],
+] as const)('%s on %s with login %s', (productName, dialect, _login, access, basic) => {
   const family = databases.find(({ name }) => name === dialect);
   const folder = mkdtempSync(join(tmpdir(), 'contract-'));
   let database: TestDatabase | undefined;
@@ -38,6 +40,7 @@ describe.skipIf(!schemathesisAvailable).each([
     );
     gateway = await startGateway({
       ...access,
+      protocol: { productName },
       dataStore: await database.create(),
       resources: { source: 'database' },
       routingRules: { rulesEngineEnabled: true, rulesConfigPath: rules },

@@ -1,14 +1,18 @@
-/** Headers of requests: a real Trino and the gateway before it read the same request. */
+/** Headers of requests under either name: a real Trino and the gateway before it read the same request. */
+import { execFile } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { requireComponent } from '../support/components.ts';
 import { until } from '../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { send } from '../support/rawHttp.ts';
 import { pathOf, type QueryResults } from '../support/statementClient.ts';
-import { installDistribution, missingTools } from './distribution.ts';
+import { engineClients } from './clients.ts';
+import { type Distribution, installDistribution, missingTools } from './distribution.ts';
+import { listQueries } from './trinoQueries.ts';
 import { startTrino, type TrinoServer } from './trinoServer.ts';
 
 const missing = await missingTools();
@@ -34,32 +38,67 @@ const users: readonly (readonly [name: string, lines: readonly string[], user: s
   ],
 ];
 
+/** A query as the server has it. */
+interface EngineQuery {
+  readonly session: Readonly<Record<string, unknown>>;
+}
+
+/** Headers that the server shows in the session of a query: what is sent, and what the session has of it. */
+const fields: readonly (readonly [suffix: string, value: string, member: string, expected: unknown])[] = [
+  ['User', 'ann', 'user', 'ann'],
+  ['Original-User', 'ben', 'originalUser', 'ben'],
+  ['Source', 'suite', 'source', 'suite'],
+  ['Catalog', 'tpch', 'catalog', 'tpch'],
+  ['Schema', 'tiny', 'schema', 'tiny'],
+  ['Client-Info', 'info', 'clientInfo', 'info'],
+  ['Client-Tags', 'a,b', 'clientTags', ['a', 'b']],
+  ['Trace-Token', 'token', 'traceToken', 'token'],
+  ['Session', 'query_max_run_time=7m', 'systemProperties', { query_max_run_time: '7m' }],
+  ['Resource-Estimate', 'EXECUTION_TIME=5m', 'resourceEstimates', { executionTime: 300 }],
+  ['Prepared-Statement', 'p=SELECT+7', 'preparedStatements', { p: 'SELECT 7' }],
+];
+
+/** Products in the header names of a client, and in what its `Connection` names; null: it names nothing. */
+const clients = [null, 'Engine', 'Trino'].flatMap((named) =>
+  [['Engine'], ['Trino'], ['Engine', 'Trino']].map((products) => [products, named] as const),
+);
+
 describe.skipIf(!available)('headers of requests', () => {
   let folder: string;
+  let distribution: Distribution;
   let trino: TrinoServer;
+  /** Of product name Trino. */
   let gateway: GatewayProcess;
+  /** Without a product name: clusters get both names. */
+  let unnamed: GatewayProcess;
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'request-headers-'));
     // Without it, users cannot run queries as others.
     const files = { 'access-control.properties': 'access-control.name=allow-all' };
-    trino = await startTrino('trino-a', await installDistribution(), files);
-    gateway = await startGateway({
-      protocol: { productName: 'Trino' },
-      resources: { source: 'database' },
-      monitor: { taskDelay: '1s', timeout: '10s' },
-      requestAnalyzerConfig: { analyzeRequest: true },
-      dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
-    });
-    const body = JSON.stringify({ name: 'a', proxyTo: trino.url, active: true, routingGroup: 'adhoc' });
-    const headers = { 'Content-Type': 'application/json' };
-    const added = await fetch(`${gateway.url}/gateway/backend/modify/add`, { method: 'POST', headers, body });
-    expect(added.status, await added.text()).toBe(200);
-    const state = async () => (await fetch(`${gateway.url}/api/public/backends/a/state`)).text();
-    await until(async () => (await state()).includes('"HEALTHY"'), 'the cluster to be healthy', 120_000);
+    distribution = await installDistribution();
+    trino = await startTrino('trino-a', distribution, files);
+    const start = async (name: string, more: object): Promise<GatewayProcess> => {
+      const started = await startGateway({
+        resources: { source: 'database' },
+        monitor: { taskDelay: '1s', timeout: '10s' },
+        requestAnalyzerConfig: { analyzeRequest: true },
+        dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, `${name}.db`)}` },
+        ...more,
+      });
+      const body = JSON.stringify({ name: 'a', proxyTo: trino.url, active: true, routingGroup: 'adhoc' });
+      const headers = { 'Content-Type': 'application/json' };
+      const added = await fetch(`${started.url}/gateway/backend/modify/add`, { method: 'POST', headers, body });
+      expect(added.status, await added.text()).toBe(200);
+      const state = async () => (await fetch(`${started.url}/api/public/backends/a/state`)).text();
+      await until(async () => (await state()).includes('"HEALTHY"'), 'the cluster to be healthy', 120_000);
+      return started;
+    };
+    gateway = await start('trino', { protocol: { productName: 'Trino' } });
+    unnamed = await start('unnamed', {});
   }, 540_000);
   afterAll(async () => {
-    await gateway?.stop();
+    await Promise.all([gateway?.stop(), unnamed?.stop()]);
     await trino?.kill();
     await rm(folder, { recursive: true, force: true });
   });
@@ -75,23 +114,26 @@ describe.skipIf(!available)('headers of requests', () => {
     }
   }
 
-  /** The user of a query, at the server and in the history. */
-  async function usersOf(queryId: string): Promise<{ engine: unknown; gateway: unknown }> {
-    const read = async (url: string) =>
-      (await (await fetch(url, { headers: { 'X-Trino-User': 'suite' } })).json()) as Record<string, unknown>;
-    const { session } = (await read(`${trino.url}/v1/query/${queryId}`)) as { readonly session: { user: string } };
-    let stored: Record<string, unknown> = {};
+  const read = async (url: string): Promise<unknown> =>
+    (await fetch(url, { headers: { 'X-Trino-User': 'suite' } })).json();
+  const sessionOf = async (queryId: string) =>
+    ((await read(`${trino.url}/v1/query/${queryId}`)) as EngineQuery).session;
+
+  /** A query in the history. */
+  async function recordOf({ url }: GatewayProcess, queryId: string): Promise<Readonly<Record<string, unknown>>> {
+    let stored: Readonly<Record<string, unknown>> = {};
     await until(async () => {
-      stored = await read(`${gateway.url}/api/queries/${queryId}`);
+      stored = (await read(`${url}/api/queries/${queryId}`)) as Readonly<Record<string, unknown>>;
       return 'user' in stored;
     }, 'the query in the history');
-    return { engine: session.user, gateway: stored.user };
+    return stored;
   }
 
   test.each(users)('%s: the user of the gateway is that of the engine', async (_name, lines, user) => {
     const { id, error } = await run(gateway.url, 'SELECT 1', lines);
     expect(error).toBeUndefined();
-    expect(await usersOf(id)).toEqual({ engine: user, gateway: user });
+    expect((await sessionOf(id)).user).toBe(user);
+    expect((await recordOf(gateway, id)).user).toBe(user);
   });
 
   test('a transaction that Connection names reaches the engine, which does not know it', async () => {
@@ -100,5 +142,56 @@ describe.skipIf(!available)('headers of requests', () => {
     const { error } = await run(gateway.url, 'SELECT 1', named);
     expect(error?.errorName).toBe('UNKNOWN_TRANSACTION');
     expect((await run(trino.url, 'SELECT 1', lines)).error?.errorName).toBe('UNKNOWN_TRANSACTION');
+  });
+
+  test.each(clients)(
+    'of %j, with %s in Connection: the server gets each, from both gateways',
+    async (products, named) => {
+      for (const each of [gateway, unnamed]) {
+        for (const [suffix, value, member, expected] of fields) {
+          const sent = { User: 'ann', Catalog: 'tpch', [suffix]: value };
+          const lines = products.flatMap((product) =>
+            Object.entries(sent).flatMap(([name, text]) => [`X-${product}-${name}`, text]),
+          );
+          const connection = named === null ? [] : ['Connection', `X-${named}-${suffix}`];
+          const { id, error } = await run(each.url, 'SELECT 1', [...lines, ...connection]);
+          expect(error, suffix).toBeUndefined();
+          expect((await sessionOf(id))[member], suffix).toEqual(expected);
+          const stored = member === 'user' || member === 'source' ? await recordOf(each, id) : null;
+          if (stored !== null) expect(stored[member], suffix).toBe(value);
+        }
+      }
+    },
+  );
+
+  test.each(['Engine', 'Trino'])('curl with X-%s- headers gets rows', async (product) => {
+    const curl = async (...args: readonly string[]) => {
+      const { stdout } = await promisify(execFile)('curl', ['-s', '-H', `X-${product}-User: ann`, ...args]);
+      return JSON.parse(stdout) as QueryResults;
+    };
+    let page = await curl('-d', 'SELECT 41 + 1', `${unnamed.url}/v1/statement`);
+    while (page.data === undefined && page.nextUri !== undefined) page = await curl(page.nextUri);
+    expect(page.data).toEqual([[42]]);
+  });
+
+  test('the clients of Trino get rows, without a product name in the configuration', async () => {
+    for (const client of engineClients(distribution)) {
+      const outcomes = await client.run(unnamed.url, [{ sql: 'SELECT name FROM tpch.tiny.region' }]);
+      expect(
+        outcomes.map(({ rows, error }) => [rows, error]),
+        client.name,
+      ).toEqual([[5, null]]);
+    }
+  });
+
+  test('different values under two names are 400, and reach no server', async () => {
+    const answer = await send(unnamed.url, '/v1/statement', {
+      method: 'POST',
+      headers: ['X-Engine-User', 'vip', 'X-Trino-User', 'eve', 'X-Trino-Source', 'conflict'],
+      body: 'SELECT 1',
+    });
+    expect(answer.status).toBe(400);
+    const listed = await listQueries(trino);
+    expect(listed.filter(({ session }) => session.source === 'conflict')).toEqual([]);
   });
 });

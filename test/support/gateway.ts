@@ -16,7 +16,7 @@ import { createGatewayServer, type GatewayServerOptions } from '../../src/gatewa
 import type { Tracing } from '../../src/gateway/tracing/requestTrace.ts';
 import { type Clock, systemClock } from '../../src/model/clock.ts';
 import { GatewayError } from '../../src/model/errors.ts';
-import { productNames } from '../../src/model/names.ts';
+import { type ProductNames, productNames } from '../../src/model/names.ts';
 import { neverChecked, type RoutableCluster } from '../../src/routing/routingTable.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import type { RuleSet } from '../../src/rules/decision.ts';
@@ -47,6 +47,8 @@ export const storeAway: Required<QueryStore> = {
 };
 
 export interface TestGatewayOptions {
+  /** Those of `Engine` by default. */
+  readonly names?: ProductNames;
   readonly clusters: readonly RoutableCluster[];
   readonly rules?: RuleSet;
   readonly store?: QueryStore;
@@ -121,7 +123,7 @@ export function capturingLogger(lines: Record<string, unknown>[]): Logger {
 }
 
 export async function startGateway(options: TestGatewayOptions): Promise<TestGateway> {
-  const names = productNames('Engine');
+  const { names = productNames('Engine') } = options;
   const table = new RoutingTableHolder();
   table.setInputs({ clusters: options.clusters, rules: options.rules ?? null });
   const setHealthy = (name: string) => {

@@ -1,3 +1,4 @@
+import { productNames } from '../../src/model/names.ts';
 import type { RuleRequest } from '../../src/rules/decision.ts';
 import type { Evaluation } from '../../src/rules/evaluation.ts';
 import { JavaCodec } from '../../src/rules/library/base64.ts';
@@ -235,7 +236,7 @@ export function largeValues(e: Evaluation): readonly Value[] {
     new JavaCalendar(1e12),
     new JavaUuid('123e4567-e89b-12d3-a456-426614174000'),
     ...(['encoder', 'decoder'] as const).map((kind) => new JavaCodec(kind, 'base64url')),
-    new RequestObject(largeRequest),
+    new RequestObject(largeRequest, productNames('Engine')),
     new CookieObject('a', large),
     new UserObject(user),
     new UserInfoObject(user.userInfo ?? {}),

@@ -55,7 +55,7 @@ export interface Attempt {
 /** Compiles and runs a text against the sample request. Any other exception is a defect and thrown. */
 export function attempt(text: string): Attempt {
   const evaluation = new Evaluation({
-    request: new RequestObject(sampleRequest),
+    request: new RequestObject(sampleRequest, names),
     state: new JavaMap(),
     result: new JavaMap(),
     user: new UserObject(sampleRequest.user ?? { user: null, userInfo: null }),

@@ -30,7 +30,7 @@ export async function openClientCertificates(context: GatewayContext): Promise<C
   const { clientCertificateHeader: name, trustedProxies } = config.server;
   // Believing everybody's forwarded headers (http-server.process-forwarded) must not let everybody be anybody.
   const isProxy = trustPeers(false, trustedProxies);
-  const header = name === null ? null : { name: name.toLowerCase(), isProxy };
+  const header = name === null ? null : { name: names.ownHeader(name).toLowerCase(), isProxy };
   const users = new ClientCertificates({ mapping: () => mapping.current, header, clock });
   const settings = config.clientCertificateJwtAuthentication;
   const keySettings = signingKeySettings(config);

@@ -63,7 +63,7 @@ export function openContext(options: GatewayOptions): OpenContext {
     context: {
       ...options,
       current: () => current,
-      names: productNames(config.protocol.productName),
+      names: productNames(config.protocol.productName, config.protocol.clusterHeaders),
       metrics: new Registry(),
       trustPeer: trustPeers(config.serverConfig['http-server.process-forwarded'], config.server.trustedProxies),
       clock: systemClock,

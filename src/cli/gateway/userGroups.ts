@@ -34,7 +34,7 @@ export async function openMappedUsers({ config, logger, onClose }: GatewayContex
  * @throws GatewayError naming the key of what cannot be used
  */
 export async function openUserGroups(context: GatewayContext, mapping: MappedUsers | null): Promise<UserGroups | null> {
-  const { config, clock, environment, logger, onClose } = context;
+  const { config, names, clock, environment, logger, onClose } = context;
   const settings = config.userGroups;
   if (settings === null) return null;
   const openings: Readonly<Record<GroupSourceName, Opening>> = {
@@ -50,7 +50,7 @@ export async function openUserGroups(context: GatewayContext, mapping: MappedUse
     header: async () =>
       settings.header === null
         ? null
-        : new GroupHeader(settings.header, trustPeers(false, config.server.trustedProxies)),
+        : new GroupHeader(settings.header, trustPeers(false, config.server.trustedProxies), names),
     async ldap() {
       if (settings.ldap === null) return null;
       const { configPath, ...search } = settings.ldap;

@@ -2,6 +2,7 @@ import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
 import { ENGINE_CLUSTER_DISCOVERY } from '../../kinds/engineClusterDiscovery/spec.ts';
 import { ROUTING_RULE } from '../../kinds/routingRule/spec.ts';
 import { DEFAULT_MONITOR_TYPE, monitorTypes, numberedMonitorTypes } from '../../model/monitorType.ts';
+import { clusterHeaderChoices } from '../../model/names.ts';
 import {
   choice,
   decimal,
@@ -24,6 +25,11 @@ export const protocol = section(
         'Product name in headers, paths, cookies and rule objects: `Engine` gives X-Engine-User, `Trino` X-Trino-User. Where it is left out, rules and database of Trino Gateway make it `Trino`.',
       default: 'Engine',
       format: 'productName',
+    }),
+    clusterHeaders: choice(clusterHeaderChoices, {
+      description:
+        'Names of the headers of the engine protocol in requests to clusters: `Engine` is X-Engine-User, `Trino` X-Trino-User, `Both` each header under both names. Unset, `Trino` with the product name `Trino`, else `Both`. Clients may use either name.',
+      default: null,
     }),
   },
   { description: 'Names on the wire.' },

@@ -7,6 +7,7 @@ import type { RuleRequest } from '../../rules/decision.ts';
 import type { AnalyzableRequest, AnalyzeLongRequest, AnalyzeRequest } from '../../sql/analyzeRequest.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import { isStatementPath } from '../../sql/statementPath.ts';
+import { ProtocolHeaders } from '../headers/protocolHeaders.ts';
 import { membershipOf } from './membership.ts';
 
 /** A request as people describe it, to ask what would become of it. */
@@ -94,7 +95,7 @@ interface DescribedParts {
 function describedParts(description: DescribedRequest, reader: DescriptionReader<AnalyzeLongRequest>): DescribedParts {
   const { method = 'POST', body = null } = description;
   const [path = '/', ...query] = (description.path ?? '/v1/statement').split('?');
-  const headers = describedHeaders(description);
+  const { lines: headers } = describedHeaders(description, reader.names);
   const lineOf = (name: string): string | null => headerValues(headers, name)[0] ?? null;
   const host = /^(\[[^\]]*\]|[^:]*)(?::([0-9]+))?$/.exec(lineOf('host') ?? 'localhost');
   const isForm = lineOf('content-type')?.toLowerCase().startsWith('application/x-www-form-urlencoded') === true;
@@ -117,11 +118,16 @@ function describedParts(description: DescribedRequest, reader: DescriptionReader
   return { analyzable: { method, isSubmission, headers, body }, ruleRequest };
 }
 
-/** Its header lines. */
-export function describedHeaders({ headers = {} }: DescribedRequest): RawHeaders {
-  return Object.entries(headers).flatMap(([name, value]) =>
+/** Its header lines as the gateway reads them, and the conflict for which it would reject the request. */
+export function describedHeaders(
+  { headers = {} }: DescribedRequest,
+  names: ProductNames,
+): { readonly lines: RawHeaders; readonly conflict: string | null } {
+  const lines = Object.entries(headers).flatMap(([name, value]) =>
     (typeof value === 'string' ? [value] : value).flatMap((line) => [name, line]),
   );
+  const { conflict } = new ProtocolHeaders(names).normalize(lines);
+  return { lines, conflict };
 }
 
 export function isDescribedSubmission(

@@ -9,6 +9,7 @@ import {
   type TransactionOwner,
 } from '../../routing/explanation.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
+import type { Refusal } from '../../routing/refusal.ts';
 import { routers } from '../../routing/routers/routers.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
@@ -107,7 +108,9 @@ export function requestExplanation(
     const request = await awaitedRuleRequest(description, reader);
     const routed = await routingOf(chain, request, current);
     const sender = describedUser(description, request.headers, reader);
-    const refusal = userRefusal(sender);
+    const { conflict } = describedHeaders(description, names);
+    const refusal: Refusal | null =
+      conflict === null ? userRefusal(sender) : { reason: 'header_conflict', message: conflict, queryId: null };
     const routing = refusal === null ? routed : { ...routed, refused: { refusal, rule: null } };
     const hasRoom: HasRoom = (cluster) => admission.hasRoom?.(cluster) ?? true;
     const explanation = explainRouting(current, routing, defaultGroup(), began, hasRoom);
@@ -136,12 +139,12 @@ export function requestExplanation(
   const now = (description: DescribedRequest, began: TransactionOwner | null) =>
     explained(description, table.current, began);
   return Object.assign(now, {
-    identityHeaders: (reader.identityHeaders ?? []).map((name) => name.toLowerCase()),
+    identityHeaders: (reader.identityHeaders ?? []).map((name) => names.ownHeader(name).toLowerCase()),
     withRule: async (description: DescribedRequest, draft: RuleDraft, began: TransactionOwner | null) =>
       await explained(description, { ...table.current, rules: triedRules(tryRule(draft)) }, began),
     transactionOf(description: DescribedRequest) {
       if (!isDescribedSubmission(description, reader)) return null;
-      return transactionIdOf(headerValues(describedHeaders(description), transactionKey)[0]);
+      return transactionIdOf(headerValues(describedHeaders(description, names).lines, transactionKey)[0]);
     },
   });
 }

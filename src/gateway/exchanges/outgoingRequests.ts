@@ -144,7 +144,7 @@ export class OutgoingRequests {
   /** The user's name beside the header lines that rules set, which count where they name a user themselves. */
   #withUser(user: string, set: Readonly<Record<string, string>> | null): Readonly<Record<string, string>> {
     const { names } = this.#dependencies;
-    const stated = new Set(Object.keys(set ?? {}).map((name) => name.toLowerCase()));
+    const stated = new Set(Object.keys(set ?? {}).map((name) => names.ownHeader(name).toLowerCase()));
     const own = [names.header('User'), names.header('Original-User')].filter((name) => !stated.has(name.toLowerCase()));
     return { ...Object.fromEntries(own.map((name) => [name, headerText(user)])), ...set };
   }

@@ -30,8 +30,9 @@ export class ResponseHeaders {
    * Lines of a cluster's answer for the client, names and values in turn: hop-by-hop ones dropped, those that speak for
    * the whole origin dropped, repeated ones kept as lines of their own.
    * @param cluster the one that answers; null where it sets no cookies
+   * @param prefixes of the names under which the client gets headers of the engine protocol; empty: those of the cluster
    */
-  forClient(headers: IncomingHttpHeaders, cluster: ClusterIdentity | null): string[] {
+  forClient(headers: IncomingHttpHeaders, cluster: ClusterIdentity | null, prefixes: readonly string[] = []): string[] {
     const lines: string[] = [];
     const connection = headers.connection;
     const named =
@@ -59,9 +60,10 @@ export class ResponseHeaders {
           continue;
         default: {
           if (named?.has(name) === true) continue;
-          const value = headers[name];
-          if (typeof value === 'string') lines.push(name, value);
-          else if (value !== undefined) for (const one of value) lines.push(name, one);
+          const suffix = prefixes.length === 0 ? null : this.#protocolSuffix(name);
+          if (suffix === null) push(lines, name, headers[name]);
+          else if (this.#isFirst(headers, name, suffix))
+            for (const prefix of prefixes) push(lines, prefix + suffix, headers[name]);
         }
       }
     }
@@ -81,6 +83,19 @@ export class ResponseHeaders {
       count++;
     }
     return count === 0 ? null : headers;
+  }
+
+  /** Name of a header of the engine protocol without its prefix; null for other headers. */
+  #protocolSuffix(name: string): string | null {
+    if (!name.startsWith('x-')) return null;
+    const prefix = this.#options.names.headerPrefixes.find((each) => name.startsWith(each));
+    return prefix === undefined ? null : name.slice(prefix.length);
+  }
+
+  /** True if the gateway reads this name of a header, and not another one that the cluster sends too. */
+  #isFirst(headers: IncomingHttpHeaders, name: string, suffix: string): boolean {
+    const { headerPrefixes } = this.#options.names;
+    return name.startsWith(headerPrefixes.find((prefix) => headers[prefix + suffix] !== undefined) ?? '');
   }
 
   #pushCookies(lines: string[], value: string | string[] | undefined, cluster: ClusterIdentity | null): void {
@@ -117,6 +132,11 @@ const notInTrailers: ReadonlySet<string> = new Set([
   'location',
   'www-authenticate',
 ]);
+
+function push(lines: string[], name: string, value: string | string[] | undefined): void {
+  if (typeof value === 'string') lines.push(name, value);
+  else if (value !== undefined) for (const one of value) lines.push(name, one);
+}
 
 function namesIn(connection: string | readonly string[], { isProtocolHeader }: ProductNames): Set<string> | null {
   const names = new Set<string>();

@@ -1,4 +1,5 @@
 import { exceededBound } from '../../model/jsonShape.ts';
+import type { ProductNames } from '../../model/names.ts';
 
 /** A valid answer of the external rules service. */
 export interface ExternalReply {
@@ -52,9 +53,9 @@ const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
  * Reads an answer (docs/rules.md#an-external-rules-service): JSON, exactly one group, errors, headers. Header lines
  * that are never set by rules (hop-by-hop, Host, Content-Length, forwarded ones) and those of `excludeHeaders` are left
  * out.
- * @param excluded `excludeHeaders`, lower-case
+ * @param excluded `excludeHeaders`, lower-case, under the names of the configured product
  */
-export function parseReply(text: string, excluded: ReadonlySet<string>): ParsedReply {
+export function parseReply(text: string, excluded: ReadonlySet<string>, names: ProductNames): ParsedReply {
   const exceeded = exceededBound(text, BOUNDS);
   if (exceeded === 'values') return { problem: `its answer has more than ${BOUNDS.values} values` };
   if (exceeded === 'depth') return { problem: `its answer is nested more than ${BOUNDS.depth} levels deep` };
@@ -70,7 +71,7 @@ export function parseReply(text: string, excluded: ReadonlySet<string>): ParsedR
   const { routingGroup, errors, externalHeaders } = value as Record<string, unknown>;
   const messages = errorsOf(errors);
   if (messages === undefined) return { problem: 'errors is neither null nor an array of texts' };
-  const headers = headersOf(externalHeaders, excluded);
+  const headers = headersOf(externalHeaders, excluded, names);
   if (typeof headers === 'string') return { problem: headers };
   if (typeof routingGroup === 'string' && routingGroup.trim() !== '') {
     return { reply: { routingGroup, errors: messages, headers } };
@@ -88,7 +89,11 @@ function errorsOf(errors: unknown): readonly string[] | null | undefined {
 }
 
 /** The lines, or what is wrong with them. */
-function headersOf(value: unknown, excluded: ReadonlySet<string>): Readonly<Record<string, string>> | string {
+function headersOf(
+  value: unknown,
+  excluded: ReadonlySet<string>,
+  { ownHeader }: ProductNames,
+): Readonly<Record<string, string>> | string {
   if (value === undefined || value === null) return {};
   if (typeof value !== 'object' || Array.isArray(value)) return 'externalHeaders is not an object';
   const byKey = new Map<string, readonly [string, string]>();
@@ -99,9 +104,10 @@ function headersOf(value: unknown, excluded: ReadonlySet<string>): Readonly<Reco
     if (!fieldValue.test(line)) return `externalHeaders.${name.slice(0, 64)} holds characters that no header can`;
     length += name.length + line.length;
     if (length > MAX_HEADERS_LENGTH) return `externalHeaders is longer than ${MAX_HEADERS_LENGTH} characters`;
-    const key = name.toLowerCase();
+    const own = ownHeader(name);
+    const key = own.toLowerCase();
     if (neverSet.has(key) || key.startsWith('x-forwarded-') || excluded.has(key)) continue;
-    byKey.set(key, [name, line]);
+    byKey.set(key, [own, line]);
   }
   return Object.fromEntries(byKey.values());
 }

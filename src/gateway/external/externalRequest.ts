@@ -7,7 +7,7 @@ import { withoutCookies } from '../headers/ownCookies.ts';
 /** What of a request is sent to the external rules service. */
 export interface ExternalRequestOptions {
   readonly names: ProductNames;
-  /** `excludeHeaders`, lower-case. */
+  /** `excludeHeaders`, lower-case, under the names of the configured product. */
   readonly excluded: ReadonlySet<string>;
   /** Whether the client's headers also go as HTTP headers, for services that read them there. */
   readonly sendHttpHeaders: boolean;
@@ -57,10 +57,12 @@ export function externalRequest(request: RuleRequest, options: ExternalRequestOp
     if (options.excluded.has(key)) continue;
     const value = key === 'cookie' ? withoutCookies(line, options.ownCookies) : line;
     if (key === 'cookie' && value === '') continue;
-    const header = headers.get(key);
-    if (header === undefined) headers.set(key, { name, value });
-    else header.value = `${header.value}, ${value}`;
-    if (options.sendHttpHeaders && !ours.has(key)) lines.push(name, value);
+    for (const clusterName of names.isProtocolHeader(key) ? names.clusterNames(name) : [name]) {
+      const header = headers.get(clusterName.toLowerCase());
+      if (header === undefined) headers.set(clusterName.toLowerCase(), { name: clusterName, value });
+      else header.value = `${header.value}, ${value}`;
+      if (options.sendHttpHeaders && !ours.has(key)) lines.push(clusterName, value);
+    }
   }
   const user =
     request.user === null

@@ -183,7 +183,7 @@ export class ExternalRulesClient implements ExternalRules {
     } finally {
       this.#running -= 1;
     }
-    const parsed = parseReply(text, excluded);
+    const parsed = parseReply(text, excluded, this.#names);
     if ('problem' in parsed) throw new CallFailed(parsed.problem);
     const { routingGroup, errors, headers: set } = parsed.reply;
     const isError = errors !== null && (errors.length > 0 || emptyErrors === 'defaultGroup');
@@ -199,7 +199,7 @@ export class ExternalRulesClient implements ExternalRules {
 
   #excludedKeys(list: readonly string[]): ReadonlySet<string> {
     if (list !== this.#excluded.list) {
-      this.#excluded = { list, keys: new Set(list.map((name) => name.toLowerCase())) };
+      this.#excluded = { list, keys: new Set(list.map((name) => this.#names.ownHeader(name).toLowerCase())) };
     }
     return this.#excluded.keys;
   }

@@ -11,6 +11,7 @@ import {
   type IncomingForwarded,
 } from './forwardedHeaders.ts';
 import { withoutCookies } from './ownCookies.ts';
+import { cookiesForCluster } from './protocolHeaders.ts';
 import { plainAddress, type TrustPeer } from './trustedProxies.ts';
 
 /** What a header line of the client becomes on the way to a cluster. */
@@ -63,7 +64,8 @@ interface Connection {
 /** Makes the header lines that go to a cluster (docs/routing.md#what-changes-on-the-way-and-what-does-not). */
 export class RequestHeaders {
   readonly #options: RequestHeaderOptions;
-  readonly #actions = new Map<string, Action>();
+  /** An action, or the names that clusters get in place of a name. */
+  readonly #actions = new Map<string, Action | readonly string[]>();
   readonly #connections = new WeakMap<Socket, Connection>();
   /** Host and port lines by scheme and `Host`: the same for nearly all requests. */
   readonly #hosts = new Map<string, ClientView>();
@@ -79,7 +81,8 @@ export class RequestHeaders {
     this.#via = `HTTP/1.1 ${receivedBy}`;
     this.#via2 = `HTTP/2.0 ${receivedBy}`;
     this.#viaOld = `HTTP/1.0 ${receivedBy}`;
-    this.#certificateHeader = options.certificateHeader?.toLowerCase();
+    const { certificateHeader, names } = options;
+    this.#certificateHeader = certificateHeader === null ? undefined : names.ownHeader(certificateHeader).toLowerCase();
     this.#ownCookies = new Set(options.ownCookies);
   }
 
@@ -132,12 +135,17 @@ export class RequestHeaders {
     let named: Set<string> | null = null;
     let host: string | undefined;
     let sawForwarded = false;
-    const replaced = extra === null ? null : new Set(Object.keys(extra).map((name) => name.toLowerCase()));
+    const set = extra === null ? null : this.#setLines(extra);
     for (let index = 0; index < raw.length; index += 2) {
       const name = raw[index] as string;
       const value = raw[index + 1] as string;
-      if (replaced?.has(name.toLowerCase()) === true) continue;
-      switch (this.#actions.get(name) ?? this.#learn(name)) {
+      if (set?.has(name.toLowerCase()) === true) continue;
+      const action = this.#actions.get(name) ?? this.#learn(name);
+      if (typeof action === 'object') {
+        for (const clusterName of action) lines.push(clusterName, value);
+        continue;
+      }
+      switch (action) {
         case Action.copy:
           lines.push(name, value);
           break;
@@ -146,7 +154,7 @@ export class RequestHeaders {
           break;
         case Action.cookie: {
           const rest = withoutCookies(value, this.#ownCookies);
-          if (rest !== '') lines.push(name, rest);
+          if (rest !== '') lines.push(name, cookiesForCluster(rest, this.#options.names));
           break;
         }
         case Action.acceptEncoding:
@@ -169,8 +177,23 @@ export class RequestHeaders {
     forwarded.push('Via', request.httpVersionMinor === 0 ? this.#viaOf(request.httpVersionMajor) : this.#via);
     if (this.#options.forwardedHeadersEnabled())
       this.#pushForwarded(forwarded, request, connection, host, sawForwarded);
-    if (extra !== null) for (const [name, value] of Object.entries(extra)) forwarded.push(name, value);
+    if (set !== null) {
+      for (const [name, value] of set.values()) {
+        const action = this.#actions.get(name) ?? this.#learn(name);
+        for (const clusterName of typeof action === 'object' ? action : [name]) forwarded.push(clusterName, value);
+      }
+    }
     return forwarded;
+  }
+
+  /** Lines that rules set, by their name in lower case under the configured product; the last of a name counts. */
+  #setLines(extra: Readonly<Record<string, string>>): ReadonlyMap<string, readonly [string, string]> {
+    const set = new Map<string, readonly [string, string]>();
+    for (const [name, value] of Object.entries(extra)) {
+      const own = this.#options.names.ownHeader(name);
+      set.set(own.toLowerCase(), [own, value]);
+    }
+    return set;
   }
 
   #viaOf(major: number): string {
@@ -229,8 +252,9 @@ export class RequestHeaders {
     };
   }
 
-  #learn(name: string): Action {
+  #learn(name: string): Action | readonly string[] {
     const lower = name.toLowerCase();
+    const { names } = this.#options;
     const action =
       dropped.includes(lower) || lower === this.#certificateHeader || (this.#options.tracing && isTraceHeader(lower))
         ? Action.drop
@@ -244,7 +268,9 @@ export class RequestHeaders {
                 ? Action.acceptEncoding
                 : lower === 'forwarded' || lower.startsWith('x-forwarded-')
                   ? Action.forwarded
-                  : Action.copy;
+                  : names.isProtocolHeader(lower)
+                    ? names.clusterNames(name)
+                    : Action.copy;
     if (this.#actions.size < MAX_KNOWN_NAMES) this.#actions.set(name, action);
     return action;
   }

@@ -37,10 +37,10 @@ export function userHeaders(
   { names }: Pick<UserCheckOptions, 'names'>,
   credentials: CheckCredentials,
   withPassword: boolean,
-): Record<string, string> {
+): Readonly<Record<string, string>> {
   return withPassword && credentials.password !== ''
     ? { authorization: basicAuthorization(credentials) }
-    : { [names.header('User')]: credentials.username };
+    : names.clusterHeaders('User', credentials.username);
 }
 
 /** `X-Forwarded-Proto: https` where it is configured, for engines that take a login only behind TLS. */

@@ -35,8 +35,8 @@ export class JdbcCheck implements UserCheck {
         headers: {
           ...userHeaders(this.#options, credentials, isSecure(proxyTo)),
           'content-type': 'text/plain; charset=utf-8',
-          [names.header('Catalog')]: 'system',
-          [names.header('Source')]: CHECK_SOURCE,
+          ...names.clusterHeaders('Catalog', 'system'),
+          ...names.clusterHeaders('Source', CHECK_SOURCE),
         },
         maxBytes: settings().maxAnswer,
       },

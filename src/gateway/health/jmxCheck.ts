@@ -12,7 +12,7 @@ export class JmxCheck implements UserCheck {
   }
 
   async check(target: CheckTarget, credentials: CheckCredentials, signal: AbortSignal): Promise<CheckResult> {
-    const product = this.#options.names.pathSegment;
+    const product = this.#options.names.clusterProduct.toLowerCase();
     const nodes = await this.#bean(target, `${product}.metadata:name=DiscoveryNodeManager`, credentials, signal);
     if (!nodes.ok) return nodes.result;
     const queries = await this.#bean(target, `${product}.execution:name=QueryManager`, credentials, signal);

@@ -53,7 +53,7 @@ export class EngineKills {
         const { statusCode, body } = await upstream.pool.request({
           path: `${upstream.basePath}/v1/query/${encodeURIComponent(queryId)}`,
           method: 'DELETE',
-          headers: { 'user-agent': userAgent, [names.header('User')]: user },
+          headers: { 'user-agent': userAgent, ...names.clusterHeaders('User', user) },
           headersTimeout: TIME_LIMIT,
           bodyTimeout: TIME_LIMIT,
           signal,

@@ -29,8 +29,8 @@ export class Transactions {
   readonly #logger: Logger;
   readonly #clock: Clock;
   readonly #options: StickinessOptions;
-  readonly #startedKey: string;
-  readonly #clearKey: string;
+  readonly #startedKeys: readonly string[];
+  readonly #clearKeys: readonly string[];
   readonly #owners = new LRUCache<string, QueryOwner>(growingTo(MAX_REMEMBERED));
   /** Transactions of statements by query id: follow-ups do not name them. */
   readonly #ofStatements = new LRUCache<string, string>(growingTo(MAX_REMEMBERED));
@@ -53,8 +53,8 @@ export class Transactions {
     this.#logger = dependencies.logger;
     this.#clock = dependencies.clock;
     this.#options = options;
-    this.#startedKey = dependencies.names.headerKey('Started-Transaction-Id');
-    this.#clearKey = dependencies.names.headerKey('Clear-Transaction-Id');
+    this.#startedKeys = dependencies.names.responseKeys('Started-Transaction-Id');
+    this.#clearKeys = dependencies.names.responseKeys('Clear-Transaction-Id');
     this.#misses = new LRUCache({
       max: MAX_REMEMBERED,
       ttl: MISS_TTL,
@@ -103,8 +103,8 @@ export class Transactions {
    *   stored, or after the learn timeout (it is then stored later). Never rejects.
    */
   noteAnswer(queryId: string, headers: IncomingHttpHeaders, owner: QueryOwner): Promise<void> | null {
-    if (headers[this.#clearKey] === 'true') this.#noteEnd(queryId, owner);
-    const started = headers[this.#startedKey];
+    if (firstOf(headers, this.#clearKeys) === 'true') this.#noteEnd(queryId, owner);
+    const started = firstOf(headers, this.#startedKeys);
     if (started === undefined) return null;
     const id = transactionIdOf(started);
     return id === null ? null : this.#began(id, owner);
@@ -185,4 +185,10 @@ export class Transactions {
     const clusters = [first.cluster, second.cluster];
     this.#logger.warn({ transactionId: id, clusters }, 'two clusters name one transaction; the first one keeps it');
   }
+}
+
+/** Value of the first key that a response has. */
+function firstOf(headers: IncomingHttpHeaders, keys: readonly string[]): string | string[] | undefined {
+  for (const key of keys) if (headers[key] !== undefined) return headers[key];
+  return undefined;
 }

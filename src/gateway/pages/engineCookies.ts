@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { ProductNames } from '../../model/names.ts';
 import { isHeader } from '../../model/rawHeaders.ts';
 import type { ClusterIdentities, ClusterIdentity } from './clusterIdentities.ts';
 import type { EngineCookieNames } from './engineCookieName.ts';
@@ -18,13 +19,12 @@ const MAX_VALUE = 2 * (MAX_PAIR - 512);
 export class EngineCookies {
   readonly #names: EngineCookieNames;
   readonly #identities: ClusterIdentities;
-  readonly #engines: RegExp;
+  readonly #isEngines: ProductNames['isEngineCookie'];
 
-  /** @param product its engines' cookies begin with this name and a hyphen, `Trino-UI-Token` */
-  constructor(names: EngineCookieNames, identities: ClusterIdentities, product: string) {
+  constructor(names: EngineCookieNames, identities: ClusterIdentities, { isEngineCookie }: ProductNames) {
     this.#names = names;
     this.#identities = identities;
-    this.#engines = new RegExp(`^(?:__(?:Secure|Host)-)?${product}-`, 'i');
+    this.#isEngines = isEngineCookie;
   }
 
   /**
@@ -80,7 +80,7 @@ export class EngineCookies {
       const rawName = pair.slice(0, Math.max(equals, 0)).trim();
       const engineCookie = this.#names.read(rawName);
       if (engineCookie === null) {
-        if (isPage && this.#engines.test(rawName)) changed = true;
+        if (isPage && this.#isEngines(rawName)) changed = true;
         else if (pair !== '') chosen.push(pair);
         continue;
       }

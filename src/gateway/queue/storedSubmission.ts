@@ -25,6 +25,8 @@ export interface StoredSubmission {
     readonly encrypted: boolean;
   };
   readonly httpVersion: readonly [number, number];
+  /** Left out by replicas of an earlier version. */
+  readonly clientPrefixes?: readonly string[];
   readonly certificateUser: string | null;
   readonly user: RequestUser;
   /** Of its trace, what is kept with the query. */
@@ -41,7 +43,7 @@ export function isStorable({ body }: Submission): boolean {
 
 /** Takes what has to be kept of a submission. */
 export function storedSubmission(
-  { request, rawTarget, certificateUser }: ProxiedRequest,
+  { request, rawTarget, clientPrefixes, certificateUser }: ProxiedRequest,
   { user, decision, body }: Submission,
 ): StoredSubmission {
   const { socket } = request;
@@ -55,6 +57,7 @@ export function storedSubmission(
       encrypted: 'encrypted' in socket && socket.encrypted === true,
     },
     httpVersion: [request.httpVersionMajor, request.httpVersionMinor],
+    clientPrefixes,
     certificateUser,
     user,
     decision: { ...decision, trace: keptTrace(decision.trace) },
@@ -100,7 +103,7 @@ export function submissionOf(
  * @param startedAt monotonic milliseconds at which its client sent it
  */
 export function requestOf(stored: StoredSubmission, response: ServerResponse, startedAt: number): ProxiedRequest {
-  const { rawTarget, headers, connection, httpVersion, certificateUser, user } = stored;
+  const { rawTarget, headers, connection, httpVersion, clientPrefixes = [], certificateUser, user } = stored;
   const request = {
     rawHeaders: headers,
     // A socket of a kind of its own for each: what is known of connections is kept by socket.
@@ -123,6 +126,7 @@ export function requestOf(stored: StoredSubmission, response: ServerResponse, st
     pathKind: 'statement',
     statementPath: true,
     kind: 'submission',
+    clientPrefixes,
     certificateUser,
     ...(user.user !== null && user.mapping?.isForwarded === true ? { forwardedUser: user.user } : {}),
     startedAt,

@@ -17,7 +17,9 @@ export class CertificateIdentities {
   constructor(options: CertificateIdentitiesOptions) {
     this.#options = options;
     const { names, replacesUser } = options;
-    this.#userHeaders = replacesUser ? [names.header('User'), names.header('Original-User')] : [];
+    this.#userHeaders = replacesUser
+      ? ['User', 'Original-User'].flatMap((suffix) => names.clusterNames(names.header(suffix)))
+      : [];
   }
 
   /**

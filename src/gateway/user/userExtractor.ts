@@ -173,16 +173,21 @@ export class UserExtractor {
     return verified.then(({ claims }) => this.#userOf(claims, source, issuer, true));
   }
 
-  /** Value of an engine's cookie, under its own name or as it is kept for a cluster; of several clusters' the first. */
-  #token(lines: readonly string[], name: string): string | null {
-    return cookieValue(lines, name) ?? cookieValue(lines, (cookie) => this.#cookieNames.read(cookie)?.name === name);
+  /** Value of an engine's cookie, under one of its own names or as it is kept for a cluster; of several clusters' the first. */
+  #token(lines: readonly string[], names: readonly string[]): string | null {
+    for (const name of names) {
+      const value =
+        cookieValue(lines, name) ?? cookieValue(lines, (cookie) => this.#cookieNames.read(cookie)?.name === name);
+      if (value !== null) return value;
+    }
+    return null;
   }
 
   #cookie(headers: RawHeaders): RequestUser | Promise<RequestUser> {
     if (!this.#trusted.has('cookie')) return noUser;
     const lines = headerValues(headers, 'cookie');
     if (lines.length === 0) return noUser;
-    const token = this.#token(lines, this.#names.uiTokenCookie) ?? this.#token(lines, this.#names.idTokenCookie);
+    const token = this.#token(lines, this.#names.uiTokenCookies) ?? this.#token(lines, this.#names.idTokenCookies);
     if (token === null) return noUser;
     const claimed = unverifiedClaims(token);
     if (claimed === null) return noUser;

@@ -72,7 +72,7 @@ export function compileRule(
   const budget = new CompileBudget();
   const parsed = (text: RuleText): { readonly block: Block; readonly program: Program } | null => {
     try {
-      const block = parse(text.text, budget);
+      const block = parse(text.text, budget, context.names);
       return { block, program: compileBlock(text.text, block, context, budget) };
     } catch (error) {
       if (!(error instanceof CompileError)) throw error;
@@ -103,7 +103,7 @@ export function compileRule(
         ...compiled.flatMap(({ text, ...action }) => textWarnings(text, action, 'action', context)),
       ],
       version: ruleVersion(definition),
-      headers: [...new Set(all.flatMap(({ block }) => literalHeaders(block)))],
+      headers: [...new Set(all.flatMap(({ block }) => literalHeaders(block, context.names)))],
       groups: [...new Set(compiled.flatMap(({ block }) => literalGroups(block)))],
       needsAnalysis: all.some(({ program }) => program.readsUser || program.readsQuery),
       notMatched: Object.freeze({ ...base, outcome: 'not-matched' }),

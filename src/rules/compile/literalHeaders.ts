@@ -1,3 +1,4 @@
+import type { ProductNames } from '../../model/names.ts';
 import type { Block, Expression, Statement } from '../language/ast.ts';
 import { childrenOf, partsOf } from '../language/children.ts';
 import { isName, literalText } from './requestExpressions.ts';
@@ -6,14 +7,14 @@ import { isName, literalText } from './requestExpressions.ts';
 const MOST_HEADERS = 100;
 
 /** Headers that a text reads of the request by a literal name, in lower case; those that it computes are known only when it runs. */
-export function literalHeaders(block: Block): readonly string[] {
+export function literalHeaders(block: Block, names: ProductNames): readonly string[] {
   const headers = new Set<string>();
   const visit = (expression: Expression): void => {
     for (const child of childrenOf(expression)) visit(child);
     if (expression.type !== 'call' || !READERS.has(expression.name) || !isName(expression.target, 'request')) return;
     const [first] = expression.args;
     const name = first === undefined ? null : literalText(first);
-    if (name !== null && headers.size < MOST_HEADERS) headers.add(name.toLowerCase());
+    if (name !== null && headers.size < MOST_HEADERS) headers.add(names.ownHeader(name).toLowerCase());
   };
   const visitAll = (statements: readonly Statement[]): void => {
     for (const statement of statements) {

@@ -42,7 +42,7 @@ export function textSource(expression: Expression, names: ProductNames): string 
   if (expression.type === 'call' && expression.name === 'getHeader' && isName(expression.target, 'request')) {
     const [arg] = expression.args;
     const name = expression.args.length === 1 && arg !== undefined ? literalText(arg) : null;
-    return name === null ? null : headerSource(name);
+    return name === null ? null : headerSource(name, names);
   }
   const onRequest = memberOf(expression, 'request');
   if (onRequest === 'getMethod') return 'method';

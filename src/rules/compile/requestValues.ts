@@ -1,3 +1,4 @@
+import type { ProductNames } from '../../model/names.ts';
 import { firstHeader } from '../../model/rawHeaders.ts';
 import type { RuleRequest } from '../decision.ts';
 import { isUnanalysed } from '../objects/query.ts';
@@ -36,8 +37,8 @@ const HEADER = 'header:';
 export type ListSource = keyof typeof lists;
 
 /** The source of a header's first value. */
-export function headerSource(name: string): string {
-  return `${HEADER}${name.toLowerCase()}`;
+export function headerSource(name: string, names: ProductNames): string {
+  return `${HEADER}${names.ownHeader(name).toLowerCase()}`;
 }
 
 /** Name in lower case of the header that a source is; null for other sources. */

@@ -26,7 +26,10 @@ class ReadFinder {
   readonly sources = new Set<string>();
   readonly #objects: ReadonlyMap<string, MethodTable>;
 
+  readonly #names: ProductNames;
+
   constructor(names: ProductNames) {
+    this.#names = names;
     this.#objects = new Map([
       ['request', requestMethods],
       [names.requestUserObject, userMethods],
@@ -118,7 +121,7 @@ class ReadFinder {
     const [first] = args;
     const header = dependsOn === 'header' && first !== undefined ? literalText(first) : null;
     if (header === null) return false;
-    this.sources.add(headerSource(header));
+    this.sources.add(headerSource(header, this.#names));
     return true;
   }
 }

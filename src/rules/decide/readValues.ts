@@ -28,7 +28,8 @@ const MAX_TEXT = 200;
 export function readValues(condition: string, request: RuleRequest, context: CompileContext): readonly ReadValue[] {
   const reader = new ValueReader(request, context);
   try {
-    for (const statement of parse(condition, new CompileBudget()).statements) reader.addStatement(statement);
+    for (const statement of parse(condition, new CompileBudget(), context.names).statements)
+      reader.addStatement(statement);
   } catch (error) {
     if (!(error instanceof CompileError)) throw error;
   }
@@ -82,7 +83,7 @@ class ValueReader {
   #valueOf(text: string): string | null {
     const { user, queryProperties } = this.#request;
     const objects = {
-      request: new RequestObject(this.#request),
+      request: new RequestObject(this.#request, this.#context.names),
       state: new JavaMap(),
       result: new JavaMap(),
       user: user === null ? undefined : new UserObject(user),
@@ -109,7 +110,7 @@ class ValueReader {
     if (typeof dependsOn === 'object') return dependsOn.reads;
     const [first] = expression.type === 'call' ? expression.args : [];
     const header = dependsOn === 'header' && first !== undefined ? literalText(first) : null;
-    return header === null ? null : headerSource(header);
+    return header === null ? null : headerSource(header, this.#context.names);
   }
 }
 

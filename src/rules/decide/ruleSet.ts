@@ -1,3 +1,4 @@
+import type { ProductNames } from '../../model/names.ts';
 import { act, type CompiledRule, matches, RuleFailed } from '../compile/compiledRule.ts';
 import { GROUP_KEY } from '../compile/resultKeys.ts';
 import { versionOf } from '../compile/ruleVersion.ts';
@@ -67,6 +68,7 @@ function lastKey(puts: readonly Value[], key: string): number {
 
 /** How a rule set behaves beside its rules. */
 export interface RuleSetOptions {
+  readonly names: ProductNames;
   readonly limits: RuleLimits;
   readonly onRuleError: 'skip' | 'reject';
   /** The rules file did not load: where no rule sets a group, the header decides. */
@@ -167,7 +169,7 @@ export class CompiledRuleSet implements RuleSet {
   ask(request: RuleRequest, marked: Uint32Array): { readonly decision: RuleDecision; readonly hasFailed: boolean } {
     const result = new ResultMap();
     const objects = {
-      request: this.#options.recorded?.objectOf(request) ?? new RequestObject(request),
+      request: this.#options.recorded?.objectOf(request) ?? new RequestObject(request, this.#options.names),
       state: new JavaMap(),
       result,
       user: request.user === null ? undefined : new UserObject(request.user),

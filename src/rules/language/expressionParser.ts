@@ -1,3 +1,4 @@
+import type { ProductNames } from '../../model/names.ts';
 import type { BinaryOperator, Expression } from './ast.ts';
 import type { Token } from './lexer.ts';
 import { CompileError, UnavailableError } from './source.ts';
@@ -9,6 +10,13 @@ const MAX_HEIGHT = 500;
 
 /** Reads expressions from tokens; statements are read by the parser that extends it. */
 export class ExpressionParser extends TokenReader {
+  readonly #names: ProductNames;
+
+  constructor(tokens: readonly Token[], names: ProductNames) {
+    super(tokens);
+    this.#names = names;
+  }
+
   protected expression(): Expression {
     return this.nested(() => {
       const test = this.#binary(0);
@@ -191,7 +199,7 @@ export class ExpressionParser extends TokenReader {
       default:
     }
     if (isReservedWord(text)) throw new UnavailableError(`${text} cannot be used here`, offset);
-    return { type: 'name', name: text, offset, depth: 1 };
+    return { type: 'name', name: this.#names.ownObject(text), offset, depth: 1 };
   }
 
   #construct(offset: number): Expression {

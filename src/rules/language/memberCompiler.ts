@@ -233,7 +233,7 @@ function specialCall({ name, args }: Node<'call'>, object: GlobalObject | undefi
   }
   if (args.length !== 1) return null;
   if (object === 'request' && name === 'getHeader') {
-    const key = arg.value.toLowerCase();
+    const key = scope.context.names.ownHeader(arg.value).toLowerCase();
     return (e) => {
       e.step();
       e.objects.request.countHeaders(e);

@@ -1,3 +1,4 @@
+import type { ProductNames } from '../../model/names.ts';
 import type { AssignmentOperator, Block, Expression, Statement } from './ast.ts';
 import type { CompileBudget } from './compileBudget.ts';
 import { ExpressionParser } from './expressionParser.ts';
@@ -253,9 +254,10 @@ function isOpenEnded(expression: Expression): boolean {
 /**
  * Parses the text of a condition or action.
  * @param budget of the rule that the text belongs to
+ * @param names rule objects get the names of the configured product
  * @throws CompileError with the place of the mistake
  */
-export function parse(text: string, budget: CompileBudget): Block {
+export function parse(text: string, budget: CompileBudget, names: ProductNames): Block {
   budget.countText(text);
-  return new Parser(tokenize(text, budget)).program();
+  return new Parser(tokenize(text, budget), names).program();
 }

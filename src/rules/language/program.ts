@@ -32,7 +32,7 @@ type Node<T extends Statement['type']> = Extract<Statement, { readonly type: T }
  */
 export function compileProgram(source: string, context: CompileContext): Program {
   const budget = new CompileBudget();
-  return compileBlock(source, parse(source, budget), context, budget);
+  return compileBlock(source, parse(source, budget, context.names), context, budget);
 }
 
 /**

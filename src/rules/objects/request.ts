@@ -1,3 +1,4 @@
+import type { ProductNames } from '../../model/names.ts';
 import { firstHeader } from '../../model/rawHeaders.ts';
 import type { RuleRequest } from '../decision.ts';
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
@@ -6,6 +7,9 @@ import { parametersOf } from '../requestParameters.ts';
 import { JavaArray, JavaIterator, JavaMap } from '../values/collections.ts';
 import { JavaBuilder, JavaObject, type Value } from '../values/value.ts';
 
+/** Longer names are no header's. */
+const LONGEST_HEADER_NAME = 65_536;
+
 /** Half of what looking at one header line costs, in characters that are read: names and values come in turn. */
 const UNITS_A_HEADER = 8;
 
@@ -13,14 +17,16 @@ const UNITS_A_HEADER = 8;
 export class RequestObject extends JavaObject {
   readonly kind = 'request';
   readonly request: RuleRequest;
+  readonly #names: ProductNames;
   #lastName: string | null = null;
   #lastValue: string | null = null;
   #headers: Map<string, string[]> | null = null;
   #parameters: Map<string, string[]> | null = null;
 
-  constructor(request: RuleRequest) {
+  constructor(request: RuleRequest, names: ProductNames) {
     super();
     this.request = request;
+    this.#names = names;
   }
 
   /** Counts that all header lines are looked at: 64 of them are a step. */
@@ -44,7 +50,12 @@ export class RequestObject extends JavaObject {
     return headers;
   }
 
-  /** First value of a header; null when it is absent. */
+  /** Name in lower case under which a request has a header. */
+  keyOf(name: string): string {
+    return name.length > LONGEST_HEADER_NAME ? '' : this.#names.ownHeader(name).toLowerCase();
+  }
+
+  /** First value of a header; null when it is absent. @param lowerCaseName as `keyOf` returns it */
   header(lowerCaseName: string): string | null {
     if (lowerCaseName === this.#lastName) return this.#lastValue;
     const value = firstHeader(this.request.headers, lowerCaseName) ?? null;
@@ -120,7 +131,7 @@ function url({ request }: RequestObject): JavaBuilder {
 
 function intHeader(self: RequestObject, name: string, e: Evaluation): number {
   self.countHeaders(e);
-  const text = self.header(headerKey(name));
+  const text = self.header(self.keyOf(name));
   if (text === null) return -1;
   if (!/^[+-]?[0-9]{1,10}$/.test(text.trim())) throw new EvaluationError('getIntHeader: the header is no number');
   return Number(text) | 0;
@@ -128,7 +139,7 @@ function intHeader(self: RequestObject, name: string, e: Evaluation): number {
 
 function dateHeader(self: RequestObject, name: string, e: Evaluation): Value {
   self.countHeaders(e);
-  const text = self.header(headerKey(name));
+  const text = self.header(self.keyOf(name));
   if (text === null) return long(-1n);
   e.text(8 * text.length);
   const time = Date.parse(text);
@@ -152,13 +163,6 @@ function absolute(names: Iterable<string>): JavaIterator {
   return new JavaIterator('enumeration', [...names]);
 }
 
-/** Longer names are no header's. */
-const LONGEST_HEADER_NAME = 65_536;
-
-function headerKey(name: string): string {
-  return name.length > LONGEST_HEADER_NAME ? '' : name.toLowerCase();
-}
-
 /** Methods of `request`. */
 export const requestMethods = new MethodTable('request', 'request')
   .add(
@@ -166,13 +170,13 @@ export const requestMethods = new MethodTable('request', 'request')
     ['string?'],
     (e, self: RequestObject, name) => {
       self.countHeaders(e);
-      return name === null ? null : self.header(headerKey(name));
+      return name === null ? null : self.header(self.keyOf(name));
     },
     'header',
   )
   .add('getHeaders', ['string?'], (e, self: RequestObject, name) => {
     self.countHeaders(e);
-    return absolute(name === null ? [] : (self.headers.get(headerKey(name)) ?? []));
+    return absolute(name === null ? [] : (self.headers.get(self.keyOf(name)) ?? []));
   })
   .add('getHeaderNames', [], (e, self: RequestObject) => {
     const { length } = self.request.headers;

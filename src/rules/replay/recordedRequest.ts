@@ -1,3 +1,4 @@
+import type { ProductNames } from '../../model/names.ts';
 import type { RuleRequest, RuleTrace } from '../decision.ts';
 import type { Evaluation } from '../evaluation.ts';
 import { RequestObject } from '../objects/request.ts';
@@ -28,8 +29,8 @@ const USUAL_HEADERS = 256;
 export class RecordedRequestObject extends RequestObject {
   readonly #recorded: RecordedRequest;
 
-  constructor(request: RecordedRequest) {
-    super(request);
+  constructor(request: RecordedRequest, names: ProductNames) {
+    super(request, names);
     this.#recorded = request;
   }
 

@@ -1,3 +1,4 @@
+import type { ProductNames } from '../../model/names.ts';
 import { type CompiledRule, compileRule, matches, RuleFailed } from '../compile/compiledRule.ts';
 import type { RuleDefinition } from '../compile/definition.ts';
 import { CompiledRuleSet } from '../decide/ruleSet.ts';
@@ -105,6 +106,7 @@ export class RuleReplay {
   readonly #beforeByCondition = new Map<string, CompiledRule>();
   #choices: Choice[] = [];
   #unreplayed: UnreplayedRule[] = [];
+  readonly #names: ProductNames;
   #current: CompiledRule | null = null;
   #request: RecordedRequest | null = null;
 
@@ -116,6 +118,7 @@ export class RuleReplay {
   ) {
     const { definitions, before, after, settings } = rules;
     this.#settings = settings;
+    this.#names = context.names;
     this.#sources = {
       now: () => this.#request?.time ?? 0,
       random: () => {
@@ -183,7 +186,7 @@ export class RuleReplay {
     try {
       const { user, queryProperties } = request;
       const objects = {
-        request: new RecordedRequestObject(request),
+        request: new RecordedRequestObject(request, this.#names),
         state: new JavaMap(),
         result: new JavaMap(),
         user: user === null ? undefined : new UserObject(user),
@@ -272,7 +275,7 @@ export class RuleReplay {
   ): CompiledRule {
     const { deny, condition } = definition;
     const budget = new CompileBudget();
-    const block = parse(condition.text, budget);
+    const block = parse(condition.text, budget, context.names);
     const isPlain = !mentions(block, ['result', 'state']);
     const isLenient = this.#settings.onRuleError === 'skip' && (deny === null || deny.onError === 'skip');
     const replay = isLenient ? 'lenient' : 'strict';
@@ -290,13 +293,15 @@ export class RuleReplay {
 
   #ruleSet(rules: readonly CompiledRule[], rights: RouteRights | null): CompiledRuleSet {
     const { limits, onRuleError, fileFailed, isExternal } = this.#settings;
+    const names = this.#names;
     return new CompiledRuleSet(rules, {
+      names,
       ...{ limits, onRuleError, fileFailed, isExternal, rights },
       onFailure: () => undefined,
       onNotAsked: () => undefined,
       sources: this.#sources,
       recorded: {
-        objectOf: (request) => new RecordedRequestObject(request as RecordedRequest),
+        objectOf: (request) => new RecordedRequestObject(request as RecordedRequest, names),
         indexOf: (all) => {
           const index = new RecordedIndex(all);
           return { candidates: (request) => index.candidates(request as RecordedRequest) };

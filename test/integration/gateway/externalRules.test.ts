@@ -124,6 +124,7 @@ test('receives the request in the documented form', async () => {
   expect(call?.body).toEqual({
     headers: {
       'X-Engine-User': 'alice',
+      'X-Trino-User': 'alice',
       'X-Tag': 'a, b',
       Cookie: 'other=1',
       'Content-Type': 'text/plain',
@@ -143,6 +144,7 @@ test('receives the request in the documented form', async () => {
   expect(call?.headers).toMatchObject({
     'content-type': 'application/json',
     'x-engine-user': 'alice',
+    'x-trino-user': 'alice',
     'x-tag': 'a, b',
     cookie: 'other=1',
   });

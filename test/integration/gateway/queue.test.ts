@@ -144,10 +144,27 @@ describe('a query that waits', () => {
         'x-forwarded-host': '127.0.0.1',
         'x-forwarded-port': `${gateway.port}`,
         'x-engine-user': 'test',
+        'x-trino-user': 'test',
       },
     });
     const row = await store.database.knex('eg_queued_queries').first();
     expect(row.request).toBeNull();
+  });
+
+  test('gets the headers of the answer under the names of its client, and sends both to its cluster', async () => {
+    const seen: NodeJS.Dict<string | string[]>[] = [];
+    const cluster = await startServer((request, response) => {
+      seen.push(request.headers);
+      response.writeHead(200, { 'content-type': 'application/json', 'x-engine-set-catalog': 'hive' });
+      response.end('{"id":"20261121_000000_00000_abcde","stats":{"state":"FINISHED"}}');
+    });
+    const { gateway, admission } = await gatewayWith({ clusters: [clusterAt('a', cluster.url)] });
+    const first = await submit(gateway.url, 'SELECT 1', { productName: 'Trino', user: 'ann' });
+    admission.next();
+    const answer = await send(gateway.url, pathOf(first.nextUri ?? ''), { headers: ['X-Trino-User', 'ann'] });
+    expect(answer.headers).toMatchObject({ 'x-trino-set-catalog': 'hive' });
+    expect(answer.headers).not.toHaveProperty('x-engine-set-catalog');
+    expect(seen).toMatchObject([{ 'x-engine-user': 'ann', 'x-trino-user': 'ann' }]);
   });
 
   test('is refused in the protocol when its time is over', async () => {

@@ -29,7 +29,7 @@ test.each([
     names.headerKey('Routing-Group'),
     names.pathSegment,
     names.requestUserObject,
-    names.uiTokenCookie,
+    names.uiTokenCookies[0],
     names.stickyCookiePrefix,
     names.gatewayPath,
     names.statusField,

@@ -17,7 +17,7 @@ const names = productNames('Engine');
 const context = { names, analyzeRequest: true };
 
 const differences = (text: string, part: 'condition' | 'action' = 'action'): readonly string[] =>
-  textDifferences(parse(text, new CompileBudget()), part, names).map(({ message }) => message);
+  textDifferences(parse(text, new CompileBudget(), names), part, names).map(({ message }) => message);
 
 /** What an expression gives here as text; null where it fails. */
 function resultOf(text: string): string | null {

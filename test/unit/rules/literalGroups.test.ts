@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { productNames } from '../../../src/model/names.ts';
 import { literalGroups } from '../../../src/rules/compile/resultKeys.ts';
 import { CompileBudget } from '../../../src/rules/language/compileBudget.ts';
 import { parse } from '../../../src/rules/language/parser.ts';
@@ -18,5 +19,5 @@ test.each<[text: string, groups: readonly string[]]>([
   ['result.put("other", "etl")', []],
   ['state.put("routingGroup", "etl")', []],
 ])('%s names %j', (text, groups) => {
-  expect(literalGroups(parse(text, new CompileBudget()))).toEqual(groups);
+  expect(literalGroups(parse(text, new CompileBudget(), productNames('Engine')))).toEqual(groups);
 });

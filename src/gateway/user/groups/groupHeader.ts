@@ -1,3 +1,4 @@
+import type { ProductNames } from '../../../model/names.ts';
 import { headerValues } from '../../../model/rawHeaders.ts';
 import { plainAddress, type TrustPeer } from '../../headers/trustedProxies.ts';
 import { type Asker, type GroupSource, groupNames, type SourceAnswer } from './groupSource.ts';
@@ -17,9 +18,9 @@ export class GroupHeader implements GroupSource {
   readonly #isProxy: TrustPeer;
 
   /** @param isProxy of addresses that the configuration names; believing everybody would let everybody be in any group */
-  constructor(settings: GroupHeaderSettings, isProxy: TrustPeer) {
+  constructor(settings: GroupHeaderSettings, isProxy: TrustPeer, names: ProductNames) {
     this.#settings = settings;
-    this.#key = settings.name.toLowerCase();
+    this.#key = names.ownHeader(settings.name).toLowerCase();
     this.#isProxy = isProxy;
   }
 

@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { parseReply } from '../../../../src/gateway/external/externalReply.ts';
+import { productNames } from '../../../../src/model/names.ts';
 
+const names = productNames('Engine');
 const nothingExcluded = new Set<string>();
-const parse = (value: unknown) => parseReply(JSON.stringify(value), nothingExcluded);
+const parse = (value: unknown) => parseReply(JSON.stringify(value), nothingExcluded, names);
 
 describe('valid answers', () => {
   test.each<[string, unknown, unknown]>([
@@ -45,7 +47,7 @@ describe('valid answers', () => {
 
   test('names of excludeHeaders are not set either, in any letter case', () => {
     const sent = JSON.stringify({ routingGroup: 'etl', externalHeaders: { 'X-SECRET': '1', 'X-Tag': '2' } });
-    expect(parseReply(sent, new Set(['x-secret']))).toEqual({
+    expect(parseReply(sent, new Set(['x-secret']), names)).toEqual({
       reply: { routingGroup: 'etl', errors: null, headers: { 'X-Tag': '2' } },
     });
   });
@@ -91,6 +93,6 @@ describe('nonsense', () => {
       'externalHeaders holds a name that cannot be a header name',
     ],
   ])('%s', (_name, text, problem) => {
-    expect(parseReply(text, nothingExcluded)).toEqual({ problem });
+    expect(parseReply(text, nothingExcluded, names)).toEqual({ problem });
   });
 });

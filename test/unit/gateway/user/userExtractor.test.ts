@@ -147,6 +147,8 @@ describe('well-formed in unusual ways', () => {
     ['base64 without padding', ['Authorization', `Basic ${base64('alice1:x').replace(/=+$/, '')}`], 'alice1'],
     ['header name in capitals', ['X-ENGINE-USER', 'alice'], 'alice'],
     ['two header lines', ['X-Engine-User', 'alice', 'X-Engine-User', 'bob'], 'alice'],
+    ['cookie of Trino', ['Cookie', `Trino-UI-Token=${jwt({ email: 'alice' })}`], 'alice'],
+    ['identity cookie of Trino', ['Cookie', `__Secure-Trino-ID-Token=${jwt({ email: 'alice' })}`], 'alice'],
     ['quoted cookie', ['Cookie', `Engine-UI-Token="${jwt({ email: 'alice' })}"`], 'alice'],
     ['two cookie lines', ['Cookie', 'a=b', 'Cookie', `Engine-UI-Token=${jwt({ email: 'alice' })}`], 'alice'],
     ['expired JWT, unverified', ['Authorization', `Bearer ${jwt({ email: 'alice', exp: 1 })}`], 'alice'],

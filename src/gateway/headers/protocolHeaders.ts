@@ -1,0 +1,140 @@
+import type { ProductNames } from '../../model/names.ts';
+import { headerValues, isHeader } from '../../model/rawHeaders.ts';
+import { cookieValue } from './cookies.ts';
+
+/** Names under which a client sends the headers of the engine protocol. */
+export interface ClientNames {
+  /** Prefixes in lower case, such as `x-trino-`; empty if the request has no such header. */
+  readonly prefixes: readonly string[];
+  /** Error message about a header or cookie that has different values under two names; null for none. */
+  readonly conflict: string | null;
+}
+
+/** A header of the engine protocol. */
+interface ProtocolName {
+  /** Position of its prefix. */
+  readonly prefix: number;
+  /** Its name under the configured product. */
+  readonly own: string;
+}
+
+/** Clients send few names; others are not cached. */
+const MAX_CACHED_NAMES = 1000;
+const none: ClientNames = { prefixes: [], conflict: null };
+const tokenCookie = /-(?:UI|ID)-Token=/;
+
+/** Reads the headers of the engine protocol under all of their names (docs/protocol.md#product-names). */
+export class ProtocolHeaders {
+  readonly #names: ProductNames;
+  readonly #cache = new Map<string, ProtocolName | null>();
+  /** Clients by the set of prefixes that they use, as bits. */
+  readonly #clients: readonly ClientNames[];
+
+  constructor(names: ProductNames) {
+    this.#names = names;
+    const { headerPrefixes: all } = names;
+    this.#clients = Array.from({ length: 2 ** all.length }, (_, bits) =>
+      bits === 0 ? none : { prefixes: all.filter((_prefix, index) => (bits & (1 << index)) !== 0), conflict: null },
+    );
+  }
+
+  /**
+   * Renames headers of the engine protocol to those of the configured product, so that the gateway reads each of them in one
+   * place. Of equal values under two names one stays.
+   * @param lines names and values in turn; unchanged if there is a conflict
+   */
+  normalize(lines: string[]): ClientNames {
+    let bits = 0;
+    let hasTokens = false;
+    for (let index = 0; index < lines.length; index += 2) {
+      const name = lines[index] as string;
+      const field = this.#nameOf(name);
+      if (field !== null) bits |= 1 << field.prefix;
+      else if (isHeader(name, 'cookie') && tokenCookie.test(lines[index + 1] as string)) hasTokens = true;
+    }
+    const client = this.#clients[bits] as ClientNames;
+    // Nearly all clients use one name.
+    if ((bits & (bits - 1)) !== 0) {
+      const conflict = this.#merge(lines);
+      if (conflict !== null) return { ...client, conflict };
+    } else if (bits > 1) {
+      for (let index = 0; index < lines.length; index += 2) {
+        const field = this.#nameOf(lines[index] as string);
+        if (field !== null) lines[index] = field.own;
+      }
+    }
+    const conflict = hasTokens ? this.#cookieConflict(lines) : null;
+    return conflict === null ? client : { ...client, conflict };
+  }
+
+  #nameOf(name: string): ProtocolName | null {
+    // 'x' or 'X', and '-'.
+    if ((name.charCodeAt(0) | 32) !== 120 || name.charCodeAt(1) !== 45) return null;
+    let field = this.#cache.get(name);
+    if (field === undefined) {
+      const key = name.toLowerCase();
+      const prefix = this.#names.headerPrefixes.findIndex((each) => key.startsWith(each));
+      field = prefix < 0 ? null : { prefix, own: this.#names.ownHeader(name) };
+      if (this.#cache.size < MAX_CACHED_NAMES) this.#cache.set(name, field);
+    }
+    return field;
+  }
+
+  /** Renames the lines of a client that uses several names. @returns an error message; null if no values differ */
+  #merge(lines: string[]): string | null {
+    const fields = new Map<string, Map<number, { readonly name: string; readonly values: string[] }>>();
+    const merged: string[] = [];
+    for (let index = 0; index < lines.length; index += 2) {
+      const name = lines[index] as string;
+      const value = lines[index + 1] as string;
+      const field = this.#nameOf(name);
+      if (field === null) {
+        merged.push(name, value);
+        continue;
+      }
+      const key = field.own.toLowerCase();
+      const byPrefix = fields.get(key) ?? new Map<number, { readonly name: string; readonly values: string[] }>();
+      fields.set(key, byPrefix);
+      const lineValues = byPrefix.get(field.prefix);
+      if (lineValues === undefined) byPrefix.set(field.prefix, { name, values: [value] });
+      else lineValues.values.push(value);
+      if (byPrefix.keys().next().value === field.prefix) merged.push(field.own, value);
+    }
+    for (const byPrefix of fields.values()) {
+      const [first, ...others] = byPrefix.values();
+      const other = others.find(({ values }) => values.join('\n') !== first?.values.join('\n'));
+      if (other !== undefined) return conflictMessage('headers', first?.name ?? '', other.name);
+    }
+    lines.length = 0;
+    for (const part of merged) lines.push(part);
+    return null;
+  }
+
+  #cookieConflict(lines: readonly string[]): string | null {
+    const { uiTokenCookies, idTokenCookies } = this.#names;
+    const cookies = headerValues(lines, 'cookie');
+    for (const names of [uiTokenCookies, idTokenCookies]) {
+      const present = names.filter((name) => cookieValue(cookies, name) !== null);
+      const [first = ''] = present;
+      const other = present.find((name) => cookieValue(cookies, name) !== cookieValue(cookies, first));
+      if (other !== undefined) return conflictMessage('cookies', first, other);
+    }
+    return null;
+  }
+}
+
+function conflictMessage(what: string, first: string, other: string): string {
+  return `The ${what} ${first} and ${other} have different values; send one of them.`;
+}
+
+/** The value of a Cookie line for clusters, which get the cookies that the gateway reads under their own names. */
+export function cookiesForCluster(line: string, { clusterCookies }: ProductNames): string {
+  if (!tokenCookie.test(line)) return line;
+  const pairs = line.split(';').flatMap((text) => {
+    const pair = text.trim();
+    const equals = pair.indexOf('=');
+    const names = equals < 0 ? null : clusterCookies(pair.slice(0, equals));
+    return names === null ? [pair] : names.map((name) => `${name}${pair.slice(equals)}`);
+  });
+  return [...new Set(pairs)].join('; ');
+}
