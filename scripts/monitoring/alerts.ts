@@ -268,6 +268,7 @@ export const alerts: readonly Alert[] = [
     meaning: 'Its health check finds it healthy, and its queries fail again and again.',
     runbook: [
       'The label `cause` of `engine_gateway_cluster_taken_out_total` says whether connections fail or answers are 5xx.',
+      'The page *Backends* shows since when it is flapping; [ejection](health.md#ejection) limits what it costs.',
       'A check that asks more than `INFO_API` ([types of checks](health.md#types-of-checks)) sees what queries see.',
       'Deactivate the cluster until its cause is known.',
     ],

@@ -24,6 +24,8 @@ export function clusterState(
     differs: override !== null && override.active !== specActive,
     status: health?.status ?? 'PENDING',
     reason: health?.reason ?? notRouted(resource),
+    ejection: health?.ejection ?? null,
+    flappingSince: health?.flappingSince == null ? null : new Date(health.flappingSince).toISOString(),
     queued: health?.queued ?? null,
     running: health?.running ?? null,
     workers: health?.workers ?? null,

@@ -144,6 +144,9 @@ export function monitorSettings({ monitor, clusterStatsConfiguration }: GatewayC
     failureThreshold: monitor.failureThreshold,
     successThreshold: monitor.successThreshold,
     serverErrorThreshold: monitor.serverErrorThreshold,
+    baseEjectionTime: monitor.baseEjectionTime,
+    maxEjectionTime: monitor.maxEjectionTime,
+    maxEjectionPercent: monitor.maxEjectionPercent,
   };
 }
 

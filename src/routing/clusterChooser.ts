@@ -1,3 +1,4 @@
+import type { Random } from '../model/clock.ts';
 import type { StrategyName } from '../model/strategies.ts';
 import type { RequestKey } from './admissionPolicy.ts';
 import { type ClusterChoice, chooseCluster } from './clusterChoice.ts';
@@ -29,16 +30,21 @@ export interface ChooserDependencies extends StrategyDependencies {
   readonly hasRoom?: HasRoom;
 }
 
+/** Share of the choices in which a cluster on trial is a candidate. */
+const TRIAL_SHARE = 0.1;
+
 /** Chooses clusters by the strategy of their group, and counts what was sent where that needs it. */
 export class ClusterChooser {
   readonly #settings: () => ChoiceSettings;
   readonly #strategies: Readonly<Record<StrategyName, Strategy>>;
   readonly #hasRoom: HasRoom;
+  readonly #random: Random;
 
   constructor(settings: () => ChoiceSettings, dependencies: ChooserDependencies) {
     this.#settings = settings;
     this.#strategies = makeStrategies(dependencies);
     this.#hasRoom = dependencies.hasRoom ?? alwaysRoom;
+    this.#random = dependencies.random;
   }
 
   /**
@@ -57,7 +63,9 @@ export class ClusterChooser {
     const pick = (candidates: readonly ClusterEntry[], group: string) =>
       login !== null
         ? pickByHash(candidates, login)
-        : this.#strategyOf(table, group).pick(candidates, request, () => this.#affinityOf(table, group));
+        : this.#strategyOf(table, group).pick(this.#withTrials(candidates), request, () =>
+            this.#affinityOf(table, group),
+          );
     return chooseCluster(table, decision, this.#settings().defaultRoutingGroup, excluded, pick, this.#hasRoom);
   }
 
@@ -77,6 +85,13 @@ export class ClusterChooser {
     for (const strategy of Object.values(this.#strategies)) strategy.retain?.(table.clusters);
   }
 
+  /** The candidates, most of the time without those on trial. */
+  #withTrials(candidates: readonly ClusterEntry[]): readonly ClusterEntry[] {
+    if (!candidates.some(isOnTrial)) return candidates;
+    const chosen = candidates.filter((cluster) => !isOnTrial(cluster) || this.#random() < TRIAL_SHARE);
+    return chosen.length === 0 ? candidates : chosen;
+  }
+
   #strategyOf(table: RoutingTable, group: string): Strategy {
     return this.#strategies[this.strategyOf(table, group)];
   }
@@ -87,4 +102,8 @@ export class ClusterChooser {
     const policy = admission.groups.get(group);
     return policy?.strategy == null ? (groupAffinities.get(group) ?? affinity) : policy.affinity;
   }
+}
+
+function isOnTrial({ health }: ClusterEntry): boolean {
+  return health.ejection === 'trial';
 }

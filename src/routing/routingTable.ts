@@ -18,6 +18,10 @@ export interface HealthVerdict {
   readonly queuedByUser: ReadonlyMap<string, number> | null;
   /** Monotonic time in milliseconds at which the counts were requested; null where there are none. */
   readonly countsAsOf: number | null;
+  /** Set after real requests failed: it takes no new queries, or takes a share of them on trial (docs/health.md#ejection). */
+  readonly ejection?: 'ejected' | 'trial' | null;
+  /** Wall clock of the first of several ejections in milliseconds; null where there are none. */
+  readonly flappingSince?: number | null;
 }
 
 /** The verdict of a cluster that was never checked. */

@@ -25,6 +25,9 @@ export const defaultMonitorSettings: MonitorSettings = {
   failureThreshold: 1,
   successThreshold: 1,
   serverErrorThreshold: 5,
+  baseEjectionTime: 10_000,
+  maxEjectionTime: 300_000,
+  maxEjectionPercent: 50,
 };
 
 /** All kinds of checks with these settings; the caller closes them. */

@@ -191,6 +191,35 @@ describe.skipIf(!canBrowse)('Active Backends', () => {
     },
   );
 
+  test('a backend whose queries fail while its check passes shows since when it is flapping', async () => {
+    const [engine] = rig.engines;
+    await rig.configure({ monitor: { taskDelay: '1s', serverErrorThreshold: 2, baseEjectionTime: '300ms' } });
+    engine?.setState({ failingStatements: 503 });
+    await using window = await openWindow(`${rig.pages}/clusters`);
+    const { page } = window;
+    const url = `${rig.gateway.url}/v1/statement`;
+    const headers = { 'X-Engine-User': 'ann' };
+    try {
+      await expect
+        .poll(
+          async () => {
+            for (let sent = 0; sent < 20; sent++) await fetch(url, { method: 'POST', headers, body: 'SELECT 1' });
+            return await row(page, 'adhoc-1').textContent();
+          },
+          { timeout: 60_000 },
+        )
+        .toMatch(/Flapping since \d/);
+      expect(await row(page, 'adhoc-2').textContent()).not.toContain('Flapping');
+      await expectSound(window);
+      await row(page, 'adhoc-1').getByRole('link', { name: 'adhoc-1', exact: true }).click();
+      await page.getByText('Flapping since').waitFor();
+      await expectSound(window);
+    } finally {
+      engine?.setState({ failingStatements: 0 });
+      await rig.configure({ monitor: { taskDelay: '1s' } });
+    }
+  });
+
   test('switching off the last backend of a group asks first; a switch is taken back unless others switch meanwhile', async () => {
     const { nextUri = '' } = await submit(rig.gateway.url, 'SELECT 1', { headers: { 'X-Engine-Source': 'cron' } });
     await using window = await openWindow(`${rig.pages}/clusters/etl-1`);

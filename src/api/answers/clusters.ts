@@ -49,6 +49,11 @@ export const ClusterState = Type.Object(
       description: 'Of the last health check.',
     }),
     reason: Type.String({ description: 'Why the last health check said so.' }),
+    ejection: nullable(
+      Type.Union([Type.Literal('ejected'), Type.Literal('trial')]),
+      'After real requests failed: no new queries, or a share of them on trial.',
+    ),
+    flappingSince: nullable(Type.String(), 'Begin of the first of several ejections, RFC 3339.'),
     queued: nullable(Type.Integer(), 'Null where the kind of check counts none.'),
     running: nullable(Type.Integer()),
     workers: nullable(Type.Integer()),

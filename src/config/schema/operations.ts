@@ -341,10 +341,34 @@ export const monitor = section(
     }),
     serverErrorThreshold: integer({
       description:
-        'Queries and follow-ups in a row, answered 5xx or not at all, that make a cluster UNHEALTHY until a check finds it healthy; 0 for never. A connection that fails counts at once.',
+        'Queries and follow-ups in a row, answered 5xx or not at all, that eject a cluster; 0 for never. A connection that fails ejects it immediately.',
       default: 5,
       minimum: 0,
       maximum: 10_000,
+      live: true,
+    }),
+    baseEjectionTime: duration({
+      description:
+        'Time for which a cluster is UNHEALTHY at its first ejection for failed queries; each further one takes twice as long.',
+      default: 10_000,
+      minimum: 100,
+      maximum: 3_600_000,
+      live: true,
+    }),
+    maxEjectionTime: duration({
+      description:
+        'Longest ejection. A cluster that is not ejected for as long after its return starts with monitor.baseEjectionTime again.',
+      default: 300_000,
+      minimum: 100,
+      maximum: 86_400_000,
+      live: true,
+    }),
+    maxEjectionPercent: integer({
+      description:
+        'Most active clusters of a routing group that are ejected for failed queries at a time, in percent. Below 100 the last cluster that takes new queries stays.',
+      default: 50,
+      minimum: 0,
+      maximum: 100,
       live: true,
     }),
     retries: integer({

@@ -2,8 +2,9 @@ import type { Logger } from 'pino';
 import { parseDuration } from '../../config/units.ts';
 import type { HealthCheck } from '../../kinds/engineCluster/spec.ts';
 import type { Clock, Random } from '../../model/clock.ts';
+import { durationText } from '../../model/durationText.ts';
 import type { MonitorType } from '../../model/monitorType.ts';
-import type { ClusterEntry, HealthVerdict } from '../../routing/routingTable.ts';
+import { type ClusterEntry, type HealthVerdict, takesNewQueries } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import { type CredentialSources, findCredentials } from './checkCredentials.ts';
 import type { CheckResult, HealthCheckKinds } from './healthCheck.ts';
@@ -19,6 +20,11 @@ export interface MonitorSettings {
   readonly successThreshold: number;
   /** `monitor.serverErrorThreshold`: real requests in a row that fail; 0 for never. */
   readonly serverErrorThreshold: number;
+  /** `monitor.baseEjectionTime`: of the first ejection; each further one takes twice as long. */
+  readonly baseEjectionTime: number;
+  readonly maxEjectionTime: number;
+  /** `monitor.maxEjectionPercent`: of the active clusters of a routing group. */
+  readonly maxEjectionPercent: number;
 }
 
 /** What the monitor of a cluster works with. */
@@ -35,6 +41,22 @@ export interface ClusterMonitorDependencies {
 export interface MonitorListener {
   onCheck(health: CheckResult['health'], seconds: number): void;
   onRemoval(cause: 'connection' | 'server_errors'): void;
+  /** It was kept, as too many clusters of its group would be ejected. */
+  onPrevention(): void;
+}
+
+/** Ejections of a cluster, until it has taken new queries for `maxEjectionTime` without another one. */
+interface Ejections {
+  readonly count: number;
+  /** Wall clock of the first one. */
+  readonly since: number;
+  readonly reason: string;
+  /** Milliseconds that the last one takes; the trial after it takes as long. */
+  readonly time: number;
+  /** Monotonic time at which the last one began. */
+  readonly ejectedAt: number;
+  /** Monotonic time of its return; null before. */
+  readonly returnedAt: number | null;
 }
 
 /** A cluster that real requests found failing, or that is starting, is looked at again after this. */
@@ -59,8 +81,8 @@ export class ClusterMonitor {
   #soon: number | null = null;
   /** Grows when requests take the cluster out: a check begun before says nothing any more. */
   #era = 0;
-  /** How often requests took it out in a row without one of them going well in between. */
-  #openings = 0;
+  /** Null: none, or none since long. */
+  #ejections: Ejections | null = null;
   #checks = 0;
 
   constructor(
@@ -107,36 +129,82 @@ export class ClusterMonitor {
     return this.#running;
   }
 
-  /** A real request could not connect: UNHEALTHY at once. */
+  /** A real request could not connect: UNHEALTHY until a check finds it healthy. */
   connectionFailed(reason: string): void {
-    this.#takeOut(`a request could not connect: ${reason}`, 'connection', SOON_MS);
+    this.#eject(`a request could not connect: ${reason}`, 'connection', SOON_MS);
   }
 
   /**
    * A real request was answered 5xx, or not at all.
-   * @param inARow failures since the last good answer; after the threshold the cluster is out, and a check that finds it
-   *   healthy puts it on probation: the first failure takes it out again, for twice the time, the first good answer ends it
+   * @param inARow failures since the last good answer: after the threshold the cluster is ejected. When it is back, its first
+   *   failure ejects it again; after a good answer as many as the threshold do
    */
   serverFailed(reason: string, inARow: number): void {
-    const { serverErrorThreshold, interval } = this.#settings;
+    const { serverErrorThreshold, baseEjectionTime } = this.#settings;
     if (serverErrorThreshold === 0 || inARow < serverErrorThreshold) return;
-    if (inARow === serverErrorThreshold) this.#openings = 0;
-    const wait = Math.min(interval, SOON_MS * 2 ** Math.min(this.#openings, 20));
-    const text = `${inARow} requests in a row failed, the last one: ${reason}`;
-    if (this.#takeOut(text, 'server_errors', wait)) this.#openings++;
+    this.#eject(`${inARow} requests in a row failed, the last one: ${reason}`, 'server_errors', baseEjectionTime);
   }
 
-  /** Whether the cluster was taken out now. */
-  #takeOut(reason: string, cause: Parameters<MonitorListener['onRemoval']>[0], wait: number): boolean {
+  /** @param base milliseconds of a first ejection */
+  #eject(failure: string, cause: Parameters<MonitorListener['onRemoval']>[0], base: number): void {
+    const { clock } = this.#dependencies;
     const health = this.#health();
-    if (health === undefined || health.status !== 'HEALTHY' || this.#settings.type === 'NOOP') return false;
+    if (health === undefined || health.status !== 'HEALTHY' || this.#settings.type === 'NOOP') return;
+    if (cause === 'server_errors' && !this.#mayEject()) {
+      this.#listener.onPrevention();
+      return;
+    }
+    const now = clock.monotonic();
+    const { count, since } = this.#currentEjections(now) ?? { count: 0, since: clock.now() };
+    const time = Math.min(this.#settings.maxEjectionTime, base * 2 ** Math.min(count, 20));
+    const reason = cause === 'connection' ? failure : `${failure}; ejected for ${durationText(time)}`;
+    this.#ejections = { count: count + 1, since, reason, time, ejectedAt: now, returnedAt: null };
     this.#streak = noStreak;
     this.#era++;
-    this.#soon = wait;
+    this.#soon = SOON_MS;
     this.#listener.onRemoval(cause);
     this.#publish({ ...health, status: 'UNHEALTHY', reason });
-    this.#schedule(wait);
-    return true;
+    this.#schedule(this.#ejectionDelay(now) ?? SOON_MS);
+  }
+
+  /** True if its group may lose one more cluster (docs/health.md#ejection). */
+  #mayEject(): boolean {
+    const { maxEjectionPercent } = this.#settings;
+    const { clusters, groups } = this.#dependencies.table.current;
+    const members = groups.get(clusters.get(this.#cluster)?.routingGroup ?? '') ?? [];
+    let active = 0;
+    let ejected = 0;
+    let takers = 0;
+    for (const member of members) {
+      if (member.active) active++;
+      if (member.health.ejection === 'ejected') ejected++;
+      if (takesNewQueries(member)) takers++;
+    }
+    return (ejected + 1) * 100 <= maxEjectionPercent * active && (takers > 1 || maxEjectionPercent === 100);
+  }
+
+  /** The ejections, unless it has taken new queries for long since. */
+  #currentEjections(now: number): Ejections | null {
+    const returnedAt = this.#ejections?.returnedAt ?? null;
+    if (returnedAt !== null && now - returnedAt >= this.#settings.maxEjectionTime) this.#ejections = null;
+    return this.#ejections;
+  }
+
+  #ejectionAt(now: number): 'ejected' | 'trial' | null {
+    const ejections = this.#currentEjections(now);
+    if (ejections === null) return null;
+    const { returnedAt, ejectedAt, time } = ejections;
+    if (now - (returnedAt ?? ejectedAt) >= time) return null;
+    return returnedAt === null ? 'ejected' : 'trial';
+  }
+
+  /** Milliseconds until the next check of a cluster that is ejected or on trial; null for others. */
+  #ejectionDelay(now: number): number | null {
+    if (this.#ejections === null || this.#ejectionAt(now) === null) return null;
+    const { returnedAt, ejectedAt, time } = this.#ejections;
+    // Not before the end, whatever the jitter.
+    const left = ((returnedAt ?? ejectedAt) + time - now) / (1 - JITTER);
+    return Math.min(this.#settings.interval, left);
   }
 
   async #check(): Promise<void> {
@@ -155,8 +223,21 @@ export class ClusterMonitor {
     const time = { checkedAt: clock.now(), askedAt };
     const next = nextVerdict(before, this.#streak, result, this.#settings, time);
     this.#streak = next.streak;
-    this.#publish(next.verdict);
-    this.#schedule(this.#delay(next.verdict));
+    const verdict = this.#heldBack(next.verdict, result.health);
+    this.#publish(verdict);
+    this.#schedule(this.#ejectionDelay(clock.monotonic()) ?? this.#delay(verdict));
+  }
+
+  /** The verdict of a check, while the cluster is ejected not a good one. */
+  #heldBack(verdict: HealthVerdict, found: CheckResult['health']): HealthVerdict {
+    // A cluster that starts is another process.
+    if (found === 'PENDING') this.#ejections = null;
+    const now = this.#dependencies.clock.monotonic();
+    const ejections = this.#currentEjections(now);
+    if (ejections === null || ejections.returnedAt !== null || verdict.status !== 'HEALTHY') return verdict;
+    if (this.#ejectionAt(now) !== null) return { ...verdict, status: 'UNHEALTHY', reason: ejections.reason };
+    this.#ejections = { ...ejections, returnedAt: now };
+    return verdict;
   }
 
   async #ask(): Promise<CheckResult> {
@@ -194,7 +275,7 @@ export class ClusterMonitor {
   }
 
   #publish(verdict: HealthVerdict): void {
-    const { table, logger } = this.#dependencies;
+    const { table, logger, clock } = this.#dependencies;
     const before = this.#health();
     if (before !== undefined && before.status !== verdict.status) {
       logger.info(
@@ -202,7 +283,9 @@ export class ClusterMonitor {
         'cluster health changed',
       );
     }
-    table.setHealth(this.#cluster, this.proxyTo, verdict);
+    const ejection = this.#ejectionAt(clock.monotonic());
+    const flappingSince = this.#ejections !== null && this.#ejections.count > 1 ? this.#ejections.since : null;
+    table.setHealth(this.#cluster, this.proxyTo, { ...verdict, ejection, flappingSince });
   }
 
   #health(): HealthVerdict | undefined {

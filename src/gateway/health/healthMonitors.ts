@@ -19,6 +19,7 @@ export class HealthMonitors {
   readonly #checks: Counter<'cluster' | 'found'>;
   readonly #duration: Histogram;
   readonly #takenOut: Counter<'cluster' | 'cause'>;
+  readonly #preventions: Counter<'cluster'>;
   #removeListener: (() => void) | null = null;
 
   constructor(dependencies: HealthMonitorDependencies, settings: MonitorSettings) {
@@ -41,6 +42,12 @@ export class HealthMonitors {
       name: 'engine_gateway_cluster_taken_out_total',
       help: 'How often real requests took a cluster out, by cause: connection (connections that failed) or server_errors (answers 5xx in a row).',
       labelNames: ['cluster', 'cause'],
+      registers,
+    });
+    this.#preventions = new Counter({
+      name: 'engine_gateway_cluster_ejections_prevented_total',
+      help: 'Failed requests of a cluster that would have taken it out, if not too many clusters of its group were out (monitor.maxEjectionPercent).',
+      labelNames: ['cluster'],
       registers,
     });
   }
@@ -76,8 +83,8 @@ export class HealthMonitors {
   }
 
   /**
-   * A real request was answered 5xx, or its connection broke before an answer. As many in a row as the threshold take
-   * the cluster out. Clusters that are not checked (NOOP) stay HEALTHY.
+   * A real request was answered 5xx, or its connection broke before an answer. As many in a row as the threshold eject
+   * the cluster (docs/health.md#ejection). Clusters that are not checked (NOOP) stay HEALTHY.
    */
   serverFailed(cluster: string, proxyTo: string, reason: string, inARow: number): void {
     this.#at(cluster, proxyTo)?.serverFailed(reason, inARow);
@@ -115,6 +122,7 @@ export class HealthMonitors {
           this.#duration.observe(seconds);
         },
         onRemoval: (cause) => this.#takenOut.inc({ cluster: name, cause }),
+        onPrevention: () => this.#preventions.inc({ cluster: name }),
       });
       this.#monitors.set(name, monitor);
       monitor.start(this.#dependencies.random() * spread);
@@ -127,5 +135,6 @@ export class HealthMonitors {
       this.#checks.remove({ cluster, found: result });
     }
     for (const cause of ['connection', 'server_errors']) this.#takenOut.remove({ cluster, cause });
+    this.#preventions.remove({ cluster });
   }
 }

@@ -112,7 +112,7 @@ describe('health and load of clusters, through a gateway as users run it', () =>
 
   test('a cluster that answers real queries with 503 is taken out, tried again, and comes back', async () => {
     const [bad] = [await engine('a', { state: { failingStatements: 503 } }), await engine('b')];
-    const { url } = await start({ monitor: { taskDelay: '1h', serverErrorThreshold: 3 } });
+    const { url } = await start({ monitor: { taskDelay: '1h', serverErrorThreshold: 3, baseEjectionTime: '1s' } });
     const ask = async () =>
       (await fetch(`${url}/v1/statement`, { method: 'POST', headers: { 'X-Engine-User': 'u' }, body: 'SELECT 1' }))
         .status;
@@ -126,7 +126,7 @@ describe('health and load of clusters, through a gateway as users run it', () =>
     expect(failed).toBe(3);
     expect((await list(gateway as GatewayProcess))[0]).toMatchObject({
       status: 'UNHEALTHY',
-      health: { reason: '3 requests in a row failed, the last one: status 503' },
+      health: { reason: '3 requests in a row failed, the last one: status 503; ejected for 1.00s' },
     });
     // While it is out, no query fails.
     expect(await Promise.all(Array.from({ length: 20 }, ask))).toEqual(Array.from({ length: 20 }, () => 200));
@@ -134,11 +134,15 @@ describe('health and load of clusters, through a gateway as users run it', () =>
     await expect.poll(status).toBe('HEALTHY');
     while ((await takenOut()) < 2) if ((await ask()) === 503) failed++;
     expect(failed).toBe(4);
+    const listed = async () =>
+      ((await (await fetch(`${url}/api/clusters`)).json()) as readonly { readonly flappingSince: string | null }[])[0];
+    expect(await listed()).toMatchObject({ takesNewQueries: false, ejection: 'ejected' });
+    expect(Date.parse((await listed())?.flappingSince ?? '')).toBeLessThan(Date.now());
     bad.setState({ failingStatements: 0 });
     await expect.poll(status).toBe('HEALTHY');
     const queries = bad.queries.length;
     await expect.poll(async () => [await ask(), bad.queries.length > queries]).toEqual([200, true]);
-    // A good answer has ended the probation: one failure is not enough again.
+    // After a good answer one failure is not enough again.
     bad.setState({ failingStatements: 500 });
     while ((await ask()) !== 500);
     expect(await status()).toBe('HEALTHY');

@@ -16,7 +16,7 @@ import { Panel } from '../../components/Panel.tsx';
 import { QueryState } from '../../components/QueryState.tsx';
 import { StatusBadge } from '../../components/StatusBadge.tsx';
 import { EmptyState } from '../../components/states.tsx';
-import { Ago } from '../../components/time.tsx';
+import { Ago, Time } from '../../components/time.tsx';
 import { useRole, useSees } from '../../session/session.ts';
 import { RunningQueries } from '../queue/RunningTable.tsx';
 import { WaitingQueries } from '../queue/WaitingQueries.tsx';
@@ -154,7 +154,7 @@ function Whole({ cluster, mayWrite }: { readonly cluster: ClusterDetails; readon
 
 function State({ cluster, mayWrite }: { readonly cluster: ClusterDetails; readonly mayWrite: boolean }) {
   const { status, reason, checkedAt, routed, proxyTo, sharesUrlWith, queued, running, workers, group } = cluster;
-  const { maxRunningQueries } = cluster;
+  const { maxRunningQueries, ejection, flappingSince } = cluster;
   return (
     <FactList
       facts={[
@@ -170,6 +170,10 @@ function State({ cluster, mayWrite }: { readonly cluster: ClusterDetails; readon
             )}
           </Text>,
         ],
+        ...(flappingSince === null
+          ? []
+          : [['Flapping since', <Time key="flapping" at={Date.parse(flappingSince)} />] as const]),
+        ...(ejection === 'trial' ? [['On trial', 'takes a tenth of its share of new queries'] as const] : []),
         [
           'New queries',
           <Group key="active">

@@ -8,6 +8,7 @@ import { clusterAddress } from '../../components/links.ts';
 import { GroupName } from '../../components/namedObject.tsx';
 import { StatusBadge } from '../../components/StatusBadge.tsx';
 import { EmptyState } from '../../components/states.tsx';
+import { Time } from '../../components/time.tsx';
 import { activeColumn } from './ActiveSwitch.tsx';
 import { useDelete } from './changes.ts';
 import classes from './clusters.module.css';
@@ -144,7 +145,7 @@ function Status({
   readonly cluster: ClusterState;
   readonly onDetails: (name: string) => void;
 }) {
-  const { name, status, reason, active, resource, routed } = cluster;
+  const { name, status, reason, active, resource, routed, flappingSince } = cluster;
   const troubled =
     resource?.conditions.some(({ type, status: holds }) => type === 'Ready' && holds === 'False') ?? false;
   return (
@@ -163,6 +164,11 @@ function Status({
           </Badge>
         )}
       </Group>
+      {flappingSince !== null && (
+        <Text size="xs">
+          Flapping since <Time at={Date.parse(flappingSince)} />
+        </Text>
+      )}
       {routed && !active && <DrainProgress cluster={cluster} beside="all" />}
       {status !== 'HEALTHY' && (
         <UnstyledButton className={classes.reason} onClick={() => onDetails(name)}>
