@@ -77,7 +77,7 @@ One definition holds for pages, [problems](user-interface.md), \`/api/statistics
 
 | class | outcome | \`state\` of \`engine_gateway_queries_ended_total\` |
 |---|---|---|
-| failed | \`FAILED\` with an error that is not the user's, or \`LOST\` | \`failed\`, \`lost\` |
+| failed | \`FAILED\` with an error that is not the user's or with an HTTP status of 400 or more in place of a response to the statement, or \`LOST\` | \`failed\`, \`lost\` |
 | users' errors | \`FAILED\` with an error of type \`USER_ERROR\`; never part of a share of failures | \`user_error\` |
 | refused | \`REFUSED\`: rejected by the gateway | \`refused\` |
 | others | \`FINISHED\`, \`CANCELLED\`, \`ABANDONED\`, \`DENIED\` | \`finished\`, \`cancelled\`, \`abandoned\`, \`denied\` |

@@ -15,7 +15,7 @@ import type { HistoryWriter } from '../../store/store.ts';
 import { queryGroups } from '../analysis/membership.ts';
 import type { BodyStart } from '../bodies/body.ts';
 import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
-import type { QueryFacts, QueryOutcomes } from '../outcomes/queryOutcomes.ts';
+import type { QueryFacts, QueryOutcomes, RefusedQuery } from '../outcomes/queryOutcomes.ts';
 import type { RefusalIds } from '../outcomes/refusalIds.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { decisionText, type KeptDecision } from './decisionText.ts';
@@ -152,12 +152,35 @@ export class QueryRecorder {
   recordRefused(refusal: Refusal, proxied: ProxiedRequest, submission: Submission, route: SubmissionRoute): Refusal {
     const error = refusalError(refusal.reason);
     if (error === null || submission.queuedAs !== undefined) return refusal;
+    const end = { state: 'REFUSED', refused: refusal.reason, error: { ...error, message: refusal.message } } as const;
+    return { ...refusal, queryId: this.#recordUnaccepted(proxied, submission, route, end) };
+  }
+
+  /**
+   * Keeps a submission that a cluster answered with an HTTP error. 401 to a request without credentials is the start of a login.
+   * @returns the id under which it is kept; null if it is not kept
+   */
+  recordFailed(status: number, proxied: ProxiedRequest, submission: Submission, route: SubmissionRoute): string | null {
+    const { cluster } = route;
+    if (cluster === null) return null;
+    if (status === 401 && firstHeader(proxied.request.rawHeaders, 'authorization') === undefined) return null;
+    const message = `Cluster "${cluster.name}" answered with HTTP status ${status}.`;
+    const error = { name: `HTTP_${status}`, type: 'EXTERNAL', code: status, message };
+    return this.#recordUnaccepted(proxied, submission, route, { state: 'FAILED', error });
+  }
+
+  #recordUnaccepted(
+    proxied: ProxiedRequest,
+    submission: Submission,
+    route: SubmissionRoute,
+    { state, error, refused }: Pick<RefusedQuery, 'state' | 'error'> & { readonly refused?: Refusal['reason'] },
+  ): string {
     const { refusalIds, outcomes } = this.#dependencies;
-    const queryId = refusalIds.next();
+    const queryId = submission.queuedAs ?? refusalIds.next();
     const { decision, cluster, fallback, steps, attempts, choice } = route;
     const way = {
       ...{ cluster: cluster?.name ?? '', fallback, steps, attempts, choice, admission: waitNote(submission) },
-      refused: refusal.reason,
+      ...(refused === undefined ? {} : { refused }),
       times: this.#timesOf(proxied, false),
       request: this.#factsOf(proxied, submission),
       membership: submission.user.membership,
@@ -165,13 +188,13 @@ export class QueryRecorder {
     };
     outcomes.refuse({
       queryId,
-      state: 'REFUSED',
+      state,
       facts: this.factsOf(proxied, submission, route),
       queryText: submission.body.text,
       decision: decisionText(decision, way),
-      error: { ...error, message: refusal.message },
+      error,
     });
-    return { ...refusal, queryId };
+    return queryId;
   }
 
   /**

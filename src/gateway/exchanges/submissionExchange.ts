@@ -31,7 +31,7 @@ export interface SubmissionDependencies extends ExchangeDependencies {
   /** What follows on an answer that names a query. */
   readonly submitted: SubmittedQueries;
   readonly forwardedCheck: Pick<ForwardedCheck, 'noteRefusal'>;
-  readonly recorder: Pick<QueryRecorder, 'logEnd' | 'recordRefused'>;
+  readonly recorder: Pick<QueryRecorder, 'logEnd' | 'recordFailed' | 'recordRefused'>;
 }
 
 /**
@@ -310,8 +310,12 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
     });
     const cluster = this.status === 0 ? null : (this.#target?.cluster.name ?? null);
     this.dependencies.answers.noteEnd(proxied, status, this.status, cluster);
+    const { recorder } = this.dependencies;
+    if (this.status >= 400) {
+      this.#queryId = recorder.recordFailed(this.status, proxied, this.#submission, this.#route());
+    }
     const end = { queryId: this.#queryId, refused: this.#refused, queued: this.#isQueued, status };
-    this.dependencies.recorder.logEnd(proxied, this.#submission, this.#route(), end);
+    recorder.logEnd(proxied, this.#submission, this.#route(), end);
   }
 
   #route(): SubmissionRoute {

@@ -30,7 +30,7 @@ export interface QueryFacts {
 export interface RefusedQuery {
   /** Id that its client has of it. */
   readonly queryId: string;
-  readonly state: 'REFUSED' | 'DENIED' | 'CANCELLED' | 'ABANDONED' | 'LOST';
+  readonly state: 'REFUSED' | 'FAILED' | 'DENIED' | 'CANCELLED' | 'ABANDONED' | 'LOST';
   readonly facts: QueryFacts;
   readonly queryText: string;
   /** `StoredDecision` as JSON; null where nothing was decided. */
@@ -206,7 +206,7 @@ export class QueryOutcomes {
     }
   }
 
-  /** The gateway refused a submission for good. */
+  /** The gateway refused a submission for good, or a cluster answered it with an HTTP error. */
   refuse({ queryId, state, facts, queryText, decision, error }: RefusedQuery): void {
     const { clock, writer, counts } = this.#dependencies;
     const now = clock.now();
