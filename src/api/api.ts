@@ -56,6 +56,7 @@ import { overviewRoutes } from './overview/overviewRoutes.ts';
 import { type ProblemSources, ProblemWatch } from './overview/problemWatch.ts';
 import type { ComponentState, Readiness } from './processReadiness.ts';
 import { publicRoutes } from './publicRoutes.ts';
+import { rejectUnknownParameters } from './queryParameters.ts';
 import { type QueryRoutes, queryRoutes } from './queryRoutes.ts';
 import { QueueEntries } from './queueEntries.ts';
 import { queueRoutes } from './queueRoutes.ts';
@@ -228,6 +229,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   measureCalls(app, metrics);
 
   const { onChange, audit = null, queryUser = null } = dependencies;
+  rejectUnknownParameters(app, names);
   guardRoutes(app, authentication, logger, onChange, webapp, audit, queryUser);
   await collectOpenapi(app, { product: names.product, version, schemes: securitySchemes(authentication) });
   await app.register(loginRoutes, { authentication, logger });

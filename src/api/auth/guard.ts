@@ -127,11 +127,11 @@ function isWrite(access: EndpointAccess | undefined, method: string): boolean {
 }
 
 /** Errors of /webapp come in a form of their own. */
-function answersOf(url: string): typeof errorAnswers {
+export function answersOf(url: string): typeof errorAnswers {
   return url.startsWith('/webapp/') ? failureAnswers : errorAnswers;
 }
 
-function responsesOf(schema: unknown): Record<string, unknown> {
+export function responsesOf(schema: unknown): Record<string, unknown> {
   return (schema as { response?: Record<string, unknown> } | undefined)?.response ?? {};
 }
 
