@@ -23,7 +23,8 @@ routing:
 
 - **Mistakes** stop the start, all of them at once, each with its line, its key and the fix. Unknown keys are mistakes.
   \`engine-gateway config --config gateway.yaml\` checks a file without starting anything and prints the effective
-  configuration, defaults included and secrets masked; it exits with 1 when there are mistakes.
+  configuration, defaults included and secrets masked; it exits with 1 when there are mistakes. It also checks the files that the
+  configuration names, and as \`validate\` does the manifests of \`resources.directory\` and the rules file.
 - **\`\${ENV:NAME}\`** stands for an environment variable anywhere in a value or key. The value is put in after the file is
   parsed and stays within its place, whatever quotes, \`#\` or line ends are in it; unquoted and alone, it may hold a list
   or a group of keys in YAML of its own (\`[a, b]\`). A variable that is not set is a mistake; one set to nothing, unquoted

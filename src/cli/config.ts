@@ -3,7 +3,7 @@ import { effectiveYaml } from '../config/effective.ts';
 import { configFlags, configName, oneMoreFile, readConfigFiles } from './configFile.ts';
 import { type CommandFactory, exitCodes } from './io.ts';
 
-/** `config`: checks the configuration with the key files that it names and prints it; notes go to standard error. */
+/** `config`: checks the configuration with the files that it names and prints it; notes go to standard error. */
 export const configCommand: CommandFactory = (io, finish) =>
   new Command('config')
     .description('print the effective configuration as YAML, defaults included and secrets masked')
@@ -17,5 +17,11 @@ export const configCommand: CommandFactory = (io, finish) =>
       const problems = await namedFileProblems(loaded.config, io.environment);
       for (const problem of problems) io.stderr.write(`${configName(options.config)}: ${problem}\n`);
       if (problems.length > 0) return finish(exitCodes.failure);
+      const { resourceMistakes } = await import('./resourceMistakes.ts');
+      const mistakes = await resourceMistakes(loaded.config);
+      if (mistakes !== null) {
+        io.stderr.write(mistakes);
+        return finish(exitCodes.failure);
+      }
       io.stdout.write(effectiveYaml(loaded.config));
     });

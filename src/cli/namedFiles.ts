@@ -49,6 +49,12 @@ export async function namedFileProblems(config: GatewayConfig, environment: Envi
     async () => config.userMapping === null || openNameRules(config.userMapping),
     async () => config.userGroups?.file == null || readGroupFile(config.userGroups.file.path),
     () => ldap(config.userGroups?.ldap?.configPath ?? null, 'userGroups.ldap.configPath'),
+    async () => {
+      const { source, kubeconfig } = config.resources;
+      if (source !== 'kubernetes' || kubeconfig === null) return;
+      const { loadKubeConfig } = await import('../operator/sources/kubernetes/kubeConfig.ts');
+      loadKubeConfig(kubeconfig);
+    },
     async () => tokenKeys === null || readKeyFiles(tokenKeys),
     () => ldap(authorization?.ldapConfigPath ?? null, 'authorization.ldapConfigPath'),
   ];

@@ -7,7 +7,7 @@ import type { CompileContext } from '../rules/language/scope.ts';
 import { duplicates, type NamedPlace } from './duplicates.ts';
 import { groupReferences } from './groupReferences.ts';
 import { checkGroupsFileText, looksLikeGroupsFile } from './groupsFileCheck.ts';
-import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
+import { type CommandFactory, exitCodes } from './io.ts';
 import { checkManifests, type Finding } from './manifestCheck.ts';
 import { holdsManifests } from './offlineRules.ts';
 import { PRIORITY_MISTAKE, priorityOption } from './priorityOption.ts';
@@ -23,7 +23,7 @@ interface ValidateOptions {
 }
 
 /** What files are checked for. */
-interface Settings {
+export interface ValidateSettings {
   readonly context: CompileContext;
   readonly defaultPriority: number | undefined;
   readonly isStrict: boolean;
@@ -62,23 +62,30 @@ export const validateCommand: CommandFactory = (io, finish) =>
       finish(await validate(paths, { context, defaultPriority, isStrict, gatewayClass: options.class }, io));
     });
 
-async function validate(
+/**
+ * Checks files as `validate` does.
+ * @returns exit code
+ */
+export async function validate(
   paths: readonly string[],
-  { context, defaultPriority, isStrict, gatewayClass }: Settings,
-  io: CliIo,
+  { context, defaultPriority, isStrict, gatewayClass }: ValidateSettings,
+  io: { readonly stdout: { write(text: string): unknown } },
 ): Promise<number> {
   let mistakes = 0;
   let rules = 0;
   let resources = 0;
   const files: string[] = [];
+  const ranges: { readonly path: string; readonly start: number; readonly end: number }[] = [];
   for (const path of paths) {
+    const start = files.length;
     try {
       if ((await stat(path)).isDirectory()) files.push(...(await listManifestFiles(path)).files.keys());
       else files.push(path);
+      ranges.push({ path, start, end: files.length });
     } catch (error) {
       mistakes += 1;
       io.stdout.write(
-        `${path}: error: ${(error as NodeJS.ErrnoException).code === 'ENOENT' ? 'there is no such file' : String(error)}\n`,
+        `${path}: error: ${(error as NodeJS.ErrnoException).code === 'ENOENT' ? 'there is no such file or directory' : String(error)}\n`,
       );
     }
   }
@@ -125,6 +132,11 @@ async function validate(
     report(problems, warnings, io);
     mistakes += problems.length + (isStrict ? warnings.length : 0);
   }
+  for (const { path, start, end } of ranges) {
+    if (findings.slice(start, end).some(({ isLeftOut }) => !isLeftOut)) continue;
+    mistakes += 1;
+    io.stdout.write(`${path}: error: no manifests, rules or resource groups are in it; correct the path\n`);
+  }
   io.stdout.write(
     `${files.length} files, ${resources} resources, ${rules} rules: ${mistakes === 0 ? 'no mistakes' : `${mistakes} mistakes`}\n`,
   );
@@ -143,7 +155,11 @@ function looksLikeRules(text: string): boolean {
   );
 }
 
-function report(problems: readonly Finding[], warnings: readonly Finding[], io: CliIo): void {
+function report(
+  problems: readonly Finding[],
+  warnings: readonly Finding[],
+  io: { readonly stdout: { write(text: string): unknown } },
+): void {
   const lines = [
     ...problems.map((problem) => ({ ...problem, kind: 'error' })),
     ...warnings.map((warning) => ({ ...warning, kind: 'warning' })),

@@ -1,5 +1,4 @@
 import { isRecord } from '../../model/record.ts';
-import { warningsOf } from '../../rules/compile/checkRules.ts';
 import { compileRule } from '../../rules/compile/compiledRule.ts';
 import { plainRule, type RuleDefinition } from '../../rules/compile/definition.ts';
 import { groupFindings } from '../groupFindings.ts';
@@ -16,9 +15,9 @@ export function ruleFindings(manifest: CheckedManifest): readonly ManifestFindin
 function textFindings(manifest: CheckedManifest, condition: string): readonly ManifestFinding[] {
   const compiled = compileRule(definitionOf(manifest, condition), manifest.context);
   if ('rule' in compiled) {
-    return warningsOf(compiled.rule).map(({ line, column, message }) => ({
-      severity: 'warning',
-      message: `spec.${message}`,
+    return compiled.rule.warnings.map(({ field, isMistake, message, line, column }) => ({
+      severity: isMistake === true ? 'problem' : 'warning',
+      message: `spec.${field}: ${message}`,
       at: { line, column },
     }));
   }

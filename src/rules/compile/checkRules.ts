@@ -26,7 +26,11 @@ export function checkRulesFile(file: RulesFile, context: CompileContext): RulesF
     const compiled = compileRule(rule, context);
     const at = { path: file.path, document, rule: rule.name };
     if ('rule' in compiled) {
-      warnings.push(...warningsOf(compiled.rule).map((warning) => ({ effect: 'warning' as const, ...at, ...warning })));
+      for (const { field, isMistake, message, line, column } of compiled.rule.warnings) {
+        const finding = { ...at, line, column, message: `${field}: ${message}` };
+        if (isMistake === true) problems.push({ effect: 'ruleLeftOut', ...finding });
+        else warnings.push({ effect: 'warning', ...finding });
+      }
       continue;
     }
     problems.push(...fileProblems(compiled.problems, at));

@@ -10,6 +10,7 @@ import { AnalysisDisabledError } from '../language/scope.ts';
 import { CompileError, type Position, placeText, positionOf, UnavailableError } from '../language/source.ts';
 import { describe } from '../values/describe.ts';
 import { type IndexKey, neededKeys } from './conditionKeys.ts';
+import { neverBoolean } from './conditionType.ts';
 import type { RuleDefinition, RuleText } from './definition.ts';
 import { literalHeaders } from './literalHeaders.ts';
 import { literalGroups, unknownResultKeys } from './resultKeys.ts';
@@ -44,6 +45,8 @@ export interface CompiledRule {
 export interface RuleWarning {
   readonly field: string;
   readonly message: string;
+  /** The rule cannot work: `config` and `validate` report a mistake. It is loaded, as Trino Gateway loads it. */
+  readonly isMistake?: true;
   /** Place in the field's text; null where it is about none. */
   readonly inText: Position | null;
   /** Place in the file; the same for resources. */
@@ -99,6 +102,7 @@ export function compileRule(
         context.names,
       ),
       warnings: [
+        ...typeMistakes(definition.condition, condition.block),
         ...textWarnings(definition.condition, condition, 'condition', context),
         ...compiled.flatMap(({ text, ...action }) => textWarnings(text, action, 'action', context)),
       ],
@@ -110,6 +114,15 @@ export function compileRule(
       skipped: Object.freeze({ ...base, outcome: 'skipped' }),
     },
   };
+}
+
+function typeMistakes(text: RuleText, block: Block): readonly RuleWarning[] {
+  const offset = neverBoolean(block);
+  if (offset === null) return [];
+  const inText = positionOf(text.text, offset);
+  const message =
+    'is neither true nor false for any request, so that the rule always fails; compare the value, such as request.getHeader("X-Trino-Source") == "etl"';
+  return [{ field: text.field, message, isMistake: true, inText, ...inFile(text, inText) }];
 }
 
 function textWarnings(

@@ -1,0 +1,52 @@
+import type { Block, Expression, Statement } from '../language/ast.ts';
+import { partsOf } from '../language/children.ts';
+
+/** Returns the place of the value that makes a condition neither true nor false for every request; null if there is none. */
+export function neverBoolean({ statements }: Block): number | null {
+  const last = statements.at(-1);
+  if (last === undefined || statements.slice(0, -1).some(hasReturn)) return null;
+  switch (last.type) {
+    case 'expression':
+      return canBeBoolean(last.expression) ? null : last.offset;
+    case 'assign':
+      return last.operator === '=' && canBeBoolean(last.value) ? null : last.offset;
+    case 'return':
+      return last.value === null || !canBeBoolean(last.value) ? last.offset : null;
+    case 'increment':
+      return last.offset;
+    default:
+      return null;
+  }
+}
+
+function hasReturn(statement: Statement): boolean {
+  return statement.type === 'return' || partsOf(statement).statements.some(hasReturn);
+}
+
+/** False only if the expression gives another kind of value for every request. */
+function canBeBoolean(expression: Expression): boolean {
+  switch (expression.type) {
+    case 'literal':
+      return typeof expression.value === 'boolean';
+    case 'negate':
+    case 'list':
+    case 'map':
+      return false;
+    case 'ternary':
+      return canBeBoolean(expression.yes) || canBeBoolean(expression.no);
+    case 'binary':
+      if (expression.operator === 'or') return canBeBoolean(expression.left) || canBeBoolean(expression.right);
+      return !arithmetic.has(expression.operator);
+    case 'call':
+      // The getters of the request give texts, numbers, lists and null; getAttribute gives anything.
+      return !(
+        expression.target.type === 'name' &&
+        expression.target.name === 'request' &&
+        /^get(?!Attribute$)/.test(expression.name)
+      );
+    default:
+      return true;
+  }
+}
+
+const arithmetic: ReadonlySet<string> = new Set(['+', '-', '*', '/', '%']);
