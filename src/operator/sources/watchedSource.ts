@@ -72,7 +72,8 @@ export class PolledSource extends WatchedSource {
     const before = this.#state;
     this.#state = { ...before, ...change };
     if (this.#state.synced) for (const resolve of this.#onSynced.splice(0)) resolve();
-    if (before.available === this.#state.available && before.synced === this.#state.synced) return false;
+    const { available, synced, reason } = this.#state;
+    if (before.available === available && before.synced === synced && before.reason === reason) return false;
     this.tellState();
     return !this.#state.available;
   }

@@ -5,6 +5,7 @@ import mysql from 'mysql2/promise';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
+import { runProgram } from '../../support/commandLine.ts';
 import { startCountingCluster } from '../../support/countingCluster.ts';
 import { closeAll } from '../../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
@@ -131,6 +132,13 @@ describe.each(families)('the password of %s in a file', (_, isAvailable, startSe
         .poll(databaseLine, { timeout: 20_000 })
         .toContain('it rejects the user or the password; check dataStore.user and dataStore.password');
       for (let query = 0; query < 20; query += 1) expect(await submit()).toBe(200);
+      const file = join(folder, 'gateway.conf');
+      await writeFile(file, stringify({ dataStore: { ...account, rotate: undefined } }));
+      const rejected = 'error: The database is unavailable: it rejects the user or the password; check';
+      for (const command of ['migrate', 'export']) {
+        const { code, stderr } = await runProgram([command, '--config', file]);
+        expect([code, stderr]).toEqual([1, expect.stringContaining(rejected)]);
+      }
 
       await replace('password', 'second');
       await expect.poll(databaseLine, { timeout: 5_000 }).toContain('[+] database');

@@ -249,7 +249,10 @@ export class DirectorySource extends PolledSource implements ResourceSource {
       try {
         listing = await listManifestFiles(this.#options.directory);
       } catch (error) {
-        const reason = (error as Error).message;
+        const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
+        const reason = isMissing
+          ? `there is no directory ${this.#options.directory}: create it or correct resources.directory`
+          : (error as Error).message;
         if (this.setState({ available: false, reason })) {
           const { directory } = this.#options;
           this.#options.logger.warn({ directory, reason }, 'manifests directory unavailable');

@@ -3,6 +3,8 @@ import { dirname, resolve } from 'node:path';
 import { KubeConfig, type RequestContext } from '@kubernetes/client-node';
 import { Agent, type Dispatcher } from 'undici';
 import { parse } from 'yaml';
+import { whyUnreadable } from '../../../config/environment.ts';
+import { GatewayError } from '../../../model/errors.ts';
 import { userAgent } from '../../../model/version.ts';
 
 /**
@@ -22,6 +24,9 @@ export class PooledKubeConfig extends KubeConfig {
   }
 
   override async applySecurityAuthentication(context: RequestContext): Promise<void> {
+    // What the library assumes if it finds nothing.
+    const cluster = this.getCurrentCluster();
+    if (cluster?.server === NO_SERVER && !cluster.skipTLSVerify) throw new Error(NO_KUBECONFIG);
     await super.applySecurityAuthentication(context);
     // Watches, which the library makes, say it as well.
     context.setHeaderParam('User-Agent', userAgent);
@@ -50,18 +55,32 @@ export class PooledKubeConfig extends KubeConfig {
   }
 }
 
+/** The server of the library's configuration for a machine without any. */
+const NO_SERVER = 'http://localhost:8080';
+const NO_KUBECONFIG =
+  'neither a service account nor a kubeconfig was found: run in a pod, or set resources.kubeconfig or the variable KUBECONFIG';
+
 const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 /**
  * Loads the access to the API server: the file that is configured; in a pod its service account; otherwise the usual
  * kubeconfig of the user.
  * @param kubeconfig `resources.kubeconfig`; null when it is not set
+ * @throws GatewayError EG_IMPOSSIBLE when the file cannot be used
  */
 export function loadKubeConfig(kubeconfig: string | null): PooledKubeConfig {
   const config = new PooledKubeConfig();
-  if (kubeconfig !== null) loadFile(config, kubeconfig);
-  else if (existsSync(`${serviceAccount}/token`)) config.loadFromCluster();
-  else config.loadFromDefault();
+  if (kubeconfig === null && existsSync(`${serviceAccount}/token`)) config.loadFromCluster();
+  else {
+    try {
+      if (kubeconfig === null) config.loadFromDefault();
+      else loadFile(config, kubeconfig);
+    } catch (cause) {
+      const field = 'resources.kubeconfig';
+      const file = kubeconfig === null ? 'the kubeconfig of the user (KUBECONFIG)' : kubeconfig;
+      throw new GatewayError('EG_IMPOSSIBLE', `${field}: ${file} ${whyUnreadable(cause)}.`, { field, cause });
+    }
+  }
   return config;
 }
 

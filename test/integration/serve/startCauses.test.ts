@@ -1,0 +1,112 @@
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { mariadb, postgresql, type ServerDatabase } from '../../support/databases.ts';
+import { freePort } from '../../support/gateway.ts';
+import { GatewayExit, type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+
+// What cannot be used at the start is named in the log and in /readyz?verbose, with what to do.
+let folder: string;
+let gateway: GatewayProcess | undefined;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'start-causes-'));
+});
+afterEach(async () => {
+  await gateway?.stop();
+  gateway = undefined;
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+const start = async (config: object, environment: Readonly<Record<string, string>> = {}): Promise<GatewayProcess> => {
+  const spillDirectory = join(folder, 'spill');
+  const dataStore = { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` };
+  gateway = await startGateway(
+    { authentication: 'none', dataStore, queryHistory: { spillDirectory }, ...config },
+    environment,
+  );
+  return gateway;
+};
+/** The line of a component in /readyz?verbose. */
+const state = async ({ url }: GatewayProcess, component: string): Promise<string> =>
+  (await (await fetch(`${url}/readyz?verbose`)).text()).split('\n').find((line) => line.includes(component)) ?? '';
+const reasons = ({ log }: GatewayProcess, message: string) =>
+  log.filter(({ msg }) => msg === message).map(({ reason }) => reason);
+
+const unusable = 'the database cannot be used; trying again';
+const expectDatabase = async (jdbcUrl: string, account: object, cause: string): Promise<void> => {
+  const running = await start({ dataStore: { jdbcUrl, ...account } });
+  await expect.poll(() => reasons(running, unusable)).toEqual([`The database is unavailable: ${cause}.`]);
+  expect(await state(running, 'database:')).toBe(
+    `[-] database: The database has not been reached since the gateway started. The database is unavailable: ${cause}.`,
+  );
+};
+
+test('a database server that does not run', async () => {
+  const cause = 'connection refused; check host and port in dataStore.jdbcUrl, and that the server runs';
+  await expectDatabase(`jdbc:postgresql://127.0.0.1:${await freePort()}/gateway`, { user: 'gateway' }, cause);
+});
+
+describe.skipIf(!postgresql.available())('PostgreSQL', () => {
+  let server: ServerDatabase;
+  beforeAll(async () => {
+    server = await postgresql.start();
+  });
+  afterAll(() => server.dispose());
+
+  test('a database that does not exist', async () => {
+    const { jdbcUrl, ...account } = await server.create();
+    const cause = 'the database does not exist; create it or correct dataStore.jdbcUrl';
+    await expectDatabase(`${jdbcUrl}_none`, account, cause);
+  });
+});
+
+describe.skipIf(!mariadb.available())('MariaDB', () => {
+  let server: ServerDatabase;
+  beforeAll(async () => {
+    server = await mariadb.start();
+  });
+  afterAll(() => server.dispose());
+
+  test('a database that does not exist', async () => {
+    const { jdbcUrl, ...account } = await server.create();
+    const cause =
+      'the database does not exist or dataStore.user has no rights on it; create it, grant the rights or correct dataStore.jdbcUrl';
+    await expectDatabase(`${jdbcUrl}_none`, account, cause);
+  });
+
+  test('a wrong password', async () => {
+    const { jdbcUrl, user } = await server.create();
+    const cause = 'it rejects the user or the password; check dataStore.user and dataStore.password';
+    await expectDatabase(jdbcUrl, { user, password: 'wrong' }, cause);
+  });
+});
+
+test('a manifests directory that does not exist, until it does', async () => {
+  const directory = join(folder, 'manifests');
+  const running = await start({ resources: { source: 'directory', directory } });
+  const cause = `there is no directory ${directory}: create it or correct resources.directory`;
+  await expect.poll(() => reasons(running, 'manifests directory unavailable')).toEqual([cause]);
+  expect(await state(running, 'resource source')).toBe(`[-] resource source: directory is unavailable: ${cause}`);
+  await mkdir(directory);
+  await expect.poll(() => state(running, 'resource source'), { timeout: 20_000 }).toContain('[+]');
+});
+
+test('no kubeconfig and no service account', async () => {
+  const none = { KUBECONFIG: '', HOME: join(folder, 'home'), KUBERNETES_SERVICE_HOST: '' };
+  const running = await start({ resources: { source: 'kubernetes' } }, none);
+  const cause =
+    'neither a service account nor a kubeconfig was found: run in a pod, or set resources.kubeconfig or the variable KUBECONFIG';
+  await expect.poll(() => state(running, 'resource source'), { timeout: 20_000 }).toContain(cause);
+  expect(reasons(running, 'the API server cannot be followed; trying again')).toContain(cause);
+});
+
+test('a kubeconfig that does not exist ends the start', async () => {
+  const kubeconfig = join(folder, 'kubeconfig');
+  const ended = await start({ resources: { source: 'kubernetes', kubeconfig } }).catch((error: unknown) => error);
+  expect(ended).toBeInstanceOf(GatewayExit);
+  expect((ended as GatewayExit).exitCode).toBe(1);
+  expect((ended as GatewayExit).stderr).toContain(
+    `resources.kubeconfig: ${kubeconfig} cannot be read: there is no such file.`,
+  );
+});
