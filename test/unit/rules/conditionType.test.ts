@@ -1,9 +1,11 @@
 import { expect, test } from 'vitest';
+import { productNames } from '../../../src/model/names.ts';
 import { neverBoolean } from '../../../src/rules/compile/conditionType.ts';
 import { CompileBudget } from '../../../src/rules/language/compileBudget.ts';
 import { parse } from '../../../src/rules/language/parser.ts';
 
-const isNever = (text: string): boolean => neverBoolean(parse(text, new CompileBudget())) !== null;
+const isNever = (text: string): boolean =>
+  neverBoolean(parse(text, new CompileBudget(), productNames('Engine'))) !== null;
 
 test.each([
   ...[
