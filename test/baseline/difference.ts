@@ -1,0 +1,47 @@
+import { isObject } from './scrub.ts';
+
+/** A place at which the program differs from the recording. */
+export interface Difference {
+  /** Names of the places, from the outermost, joined by ` > `. */
+  readonly path: string;
+  readonly recorded: string;
+  readonly current: string;
+}
+
+/**
+ * Compares a recording with the current value. A member that the recording lacks is an addition and no difference;
+ * arrays are compared whole.
+ */
+export function differences(recorded: unknown, current: unknown, path: readonly string[] = []): readonly Difference[] {
+  if (isObject(recorded) && isObject(current)) {
+    return Object.entries(recorded).flatMap(([key, value]) => differences(value, current[key], [...path, key]));
+  }
+  if (Array.isArray(recorded) && Array.isArray(current) && recorded.length === current.length) {
+    return recorded.flatMap((value, index) => differences(value, current[index], [...path, String(index)]));
+  }
+  if (JSON.stringify(recorded) === JSON.stringify(current)) return [];
+  return [{ path: path.join(' > '), recorded: shown(recorded), current: shown(current) }];
+}
+
+function shown(value: unknown): string {
+  return value === undefined ? '(missing)' : JSON.stringify(value);
+}
+
+/** A row of `docs/removed.md`: differences that a decision explains. */
+export interface Removal {
+  readonly decision: string;
+  /** Pattern of paths; `*` stands for any text. */
+  readonly pattern: string;
+}
+
+/** Reads the rows `| decision | pattern | effect |` of the table in `docs/removed.md`. */
+export function readRemovals(markdown: string): readonly Removal[] {
+  const rows = [...markdown.matchAll(/^\| ([^|]+) \| `([^`]+)` \|/gm)];
+  return rows.map(([, decision = '', pattern = '']) => ({ decision: decision.trim(), pattern }));
+}
+
+/** True if the pattern of the removal covers the path. */
+export function covers({ pattern }: Removal, path: string): boolean {
+  const source = pattern.split('*').map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+  return new RegExp(`^${source.join('.*')}$`, 's').test(path);
+}

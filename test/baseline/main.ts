@@ -1,0 +1,65 @@
+/**
+ * `npm run compare-with-baseline`: compares what users see of this program with what they saw of the baseline commit.
+ * A difference fails unless a row of `docs/removed.md` covers it; so does a row that covers nothing.
+ *
+ * `--record` records the baseline again, from the history. `--only NAME` takes one recording.
+ */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import process from 'node:process';
+import { recordCommands } from './commands.ts';
+import { covers, differences, readRemovals } from './difference.ts';
+import { recordInventories } from './inventories.ts';
+import { recordOperations } from './operations.ts';
+import { baselineProgram, currentProgram, type Program } from './program.ts';
+import { recordProtocol } from './protocol.ts';
+import { recordResources } from './resources.ts';
+
+const recorders: Readonly<Record<string, (program: Program) => Promise<Record<string, unknown>>>> = {
+  commands: recordCommands,
+  inventories: recordInventories,
+  operations: recordOperations,
+  protocol: recordProtocol,
+  resources: recordResources,
+};
+
+const args = process.argv.slice(2);
+const only = args.includes('--only') ? args[args.indexOf('--only') + 1] : undefined;
+const isRecording = args.includes('--record');
+const removals = readRemovals(readFileSync(join(import.meta.dirname, '../../docs/removed.md'), 'utf8'));
+const program = isRecording ? baselineProgram() : await currentProgram();
+const used = new Set<(typeof removals)[number]>();
+let failures = 0;
+
+for (const [name, record] of Object.entries(recorders)) {
+  if (only !== undefined && only !== name) continue;
+  const file = join(import.meta.dirname, 'recorded', `${name}.json`);
+  const started = performance.now();
+  const recording = await record(program);
+  const seconds = ((performance.now() - started) / 1000).toFixed(1);
+  if (isRecording) {
+    writeFileSync(file, `${JSON.stringify(recording, null, 1)}\n`);
+    console.log(`${name}: ${Object.keys(recording).length} recorded in ${seconds} s`);
+    continue;
+  }
+  if (!existsSync(file)) throw new Error(`${file} is missing: npm run compare-with-baseline -- --record`);
+  const found = differences(JSON.parse(readFileSync(file, 'utf8')), JSON.parse(JSON.stringify(recording)), [name]);
+  const open = found.filter(({ path }) => {
+    const covering = removals.filter((removal) => covers(removal, path));
+    for (const removal of covering) used.add(removal);
+    return covering.length === 0;
+  });
+  for (const { path, recorded, current } of open)
+    console.log(`\n${path}\n  recorded: ${recorded}\n  current:  ${current}`);
+  console.log(
+    `${name}: ${Object.keys(recording).length} compared in ${seconds} s, ${found.length} differences, ${open.length} not in docs/removed.md`,
+  );
+  failures += open.length;
+}
+if (!isRecording && only === undefined) {
+  for (const removal of removals.filter((each) => !used.has(each))) {
+    console.log(`docs/removed.md: \`${removal.pattern}\` covers no difference; delete the row`);
+    failures += 1;
+  }
+}
+process.exitCode = failures === 0 ? 0 : 1;
