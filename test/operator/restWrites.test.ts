@@ -447,7 +447,14 @@ describe.skipIf(!controlPlaneAvailable)('writes by REST on a real API server', (
         await change('/gateway/backend/modify/update', cluster(name, { routingGroup: 'etl' }));
         await change(`/gateway/backend/deactivate/${name}`);
       }
-      // As soon as the calls are answered, in their name: by both operations, on spec and annotations, and with no name left.
+      for (const name of ['etl-1', 'etl-2'])
+        await until(async () => expect(await audit(`${since}&name=${name}&source=rest`)).toHaveLength(3));
+      // The leader compares all resources at the same time: with this entry it has noted what the calls left.
+      await rig.apply('begin', clusterManifest('begun', { proxyTo: a, routingGroup: 'noted' }));
+      await until(async () =>
+        expect((await audit(`${since}&name=begun`))[0]).toMatchObject({ after: { routingGroup: 'noted' } }),
+      );
+      // In the name of REST: by both operations, on spec and annotations, and with no name left.
       const inTheNameOfRest = '--field-manager=engine-gateway-api';
       const merge = (name: string, patch: object) =>
         rig.kubectl(['patch', 'ec', name, '--type=merge', inTheNameOfRest, '-p', JSON.stringify(patch)]);
