@@ -111,7 +111,7 @@ export interface AuditRepository {
   begin(states: readonly AuditedState[], fence: Fence): Promise<boolean>;
   /** Records changes with their marks, at most 50 and each of another key, in one transaction: of several leaders one records each. */
   recordSourceChanges(changes: readonly SourceChange[], fence: Fence): Promise<SourceChangeResult>;
-  /** Whether an entry of one of these sources says that a resource came to be like this, at or after a time. */
+  /** True if the last entry of a call, or of the gateway itself, at or after a time left a resource like this. */
   isRecorded(key: ResourceKey, digest: string, since: number): Promise<boolean>;
   deleteBefore(before: number, fence?: Fence | null): Promise<number>;
   /** Deletes the oldest entries beyond a number; answers how many. */

@@ -158,10 +158,13 @@ export class KnexAuditRepository implements AuditRepository {
   isRecorded({ kind, namespace, name }: ResourceKey, digest: string, since: number): Promise<boolean> {
     return this.database.run(async (knex) => {
       const row = await knex(ENTRIES)
-        .where({ kind, namespace, resource: cutToWidth(name, 253), digest })
+        .where({ kind, namespace, resource: cutToWidth(name, 253) })
+        .whereIn('source', ['rest', 'gateway', 'database'])
+        .whereNotNull('digest')
         .where('at', '>=', since)
-        .first('id');
-      return row !== undefined;
+        .orderBy('at', 'desc')
+        .first('digest');
+      return row?.digest === digest;
     });
   }
 
