@@ -1,4 +1,4 @@
-/** Writes the files that are derived from `src/kinds`, `src/config`, `src/rules`, a gateway's metrics, the charts' values, `scripts/monitoring`, the list of differences from Trino Gateway and package-lock.json; with `--check` it only says which of them are out of date. */
+/** Writes the files that are derived from `src/kinds`, `src/config`, `src/rules`, a gateway's metrics, the charts' values, the list of differences from Trino Gateway and package-lock.json; with `--check` it only says which of them are out of date. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { stringify } from 'yaml';
@@ -8,8 +8,6 @@ import { chartPage } from './chartPage.ts';
 import { configurationPage } from './configurationPage.ts';
 import { metricsPage } from './metricsPage.ts';
 import { migrationPage } from './migrationPage.ts';
-import { alertRules, alertsPage, prometheusRule } from './monitoring/alerts.ts';
-import { dashboards } from './monitoring/dashboards.ts';
 import { nativeDependenciesPage } from './nativeDependenciesPage.ts';
 import { roleFiles, userRoleFiles, withRoleRules, withUserRules } from './roleRules.ts';
 import { rulesLibraryPage } from './rulesLibraryPage.ts';
@@ -35,12 +33,6 @@ const crds = resourceKinds.all.flatMap((kind) => {
   ];
 });
 
-/** Alerts and dashboards: for kustomize and for Prometheus itself, and once more for the chart, which reads no file outside itself. */
-const monitoring = ['manifests/components/monitoring', 'manifests/helm/engine-gateway/monitoring'].flatMap((folder) => [
-  { path: join(folder, 'alerts.yaml'), content: alertRules },
-  ...[...dashboards].map(([name, content]) => ({ path: join(folder, 'dashboards', name), content: () => content })),
-]);
-
 const files: readonly GeneratedFile[] = [
   ...crds,
   ...[...new Set<string>([...roleFiles, ...userRoleFiles])].map((path) => ({
@@ -51,9 +43,6 @@ const files: readonly GeneratedFile[] = [
     path: `manifests/helm/${name}/README.md`,
     content: () => chartPage(name),
   })),
-  ...monitoring,
-  { path: 'manifests/components/monitoring/prometheusrule.yaml', content: prometheusRule },
-  { path: 'docs/alerts.md', content: alertsPage },
   { path: 'docs/configuration.md', content: configurationPage },
   { path: 'docs/metrics.md', content: metricsPage },
   { path: 'docs/migration.md', content: migrationPage },

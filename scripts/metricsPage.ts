@@ -126,7 +126,7 @@ Histograms have the series \`…_bucket\`, \`…_sum\` and \`…_count\`. Counte
 | Engine Gateway / Process | processor, event loop, memory, files, certificates of each replica |
 
 The chart makes a ConfigMap of them with the label that Grafana's sidecar looks for (\`metrics.dashboards.enabled\`), as does the kustomize component
-\`manifests/components/monitoring\`; its folder \`dashboards\` has the files for an import by hand.`;
+\`manifests/components/monitoring\`. To import them by hand, take the files in \`manifests/helm/engine-gateway/monitoring/dashboards\`.`;
 
 const operatorSection = `## Metrics of the operator, as other operators name them
 

@@ -108,7 +108,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
     // One after the other: the first one makes the tables.
     for (const replica of [0, 1]) gateways.push(await startGateway(config(replica), options.environment));
     const replicas = gateways as unknown as readonly [GatewayProcess, GatewayProcess];
-    prometheus = hasPrometheus() ? await startPrometheus({ targets: replicas.map(({ url }) => url) }) : null;
+    prometheus = hasPrometheus() ? await startPrometheus(replicas.map(({ url }) => url)) : null;
     if (prometheus !== null) {
       const scraped = async () => (await prometheus?.query('count(engine_gateway_build_info)'))?.[0]?.value;
       await vi.waitFor(async () => expect(await scraped()).toBe(2), { timeout: 60_000, interval: 200 });

@@ -1,9 +1,9 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
-import { alerts, breakages } from '../../scripts/monitoring/alerts.ts';
+import { resourceKinds } from '../../src/kinds/registry.ts';
 import { hasPrometheus, promtool, shippedAlerts } from '../support/prometheus.ts';
 
 /** Values of series by their name and own labels, in promtool's notation: one every 30 seconds. */
@@ -247,27 +247,56 @@ describe.skipIf(!hasPrometheus())('the alerts', () => {
   let folder: string;
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'eg-alerts-'));
+    await writeFile(join(folder, 'alerts.yaml'), stringify(shippedAlerts));
   });
   afterAll(() => rm(folder, { recursive: true, force: true }));
   const check = async (...tests: readonly object[]): Promise<void> => {
     const file = join(folder, 'tests.yaml');
-    await writeFile(file, stringify({ rule_files: [shippedAlerts], evaluation_interval: '1m', tests }));
+    await writeFile(file, stringify({ rule_files: ['alerts.yaml'], evaluation_interval: '1m', tests }));
     await promtool('test', 'rules', file);
   };
 
-  test('are rules that Prometheus takes, for themselves and in the chart', async () => {
-    await promtool('check', 'rules', shippedAlerts, 'manifests/helm/engine-gateway/monitoring/alerts.yaml');
-  });
-
-  test('have a case here each, and are named for all that breaks', () => {
-    const names = alerts.map(({ name }) => name);
-    expect(new Set(names).size).toBe(names.length);
-    expect(cases.map(([name]) => name)).toEqual(names);
-    expect([...new Set(breakages.flatMap(([, each]) => each))].sort()).toEqual([...names].sort());
+  test('are rules that Prometheus takes', async () => {
+    await promtool('check', 'rules', join(folder, 'alerts.yaml'));
   });
 
   const both = cases.map(([name, fires, quiet, also = []]) => ({ name, fires, quiet, also }));
   test.each(both)('$name fires, and does not when something comes near', async ({ name, fires, quiet, also }) => {
     await check(ruleTest(fires, [name, ...also]), ruleTest(quiet, []));
   });
+});
+
+const alerts = shippedAlerts.groups.flatMap(({ rules }) => rules);
+
+test('each alert has a case here and a runbook, and is named for what breaks', async () => {
+  const names = alerts.map(({ alert }) => alert);
+  expect(new Set(names).size).toBe(names.length);
+  expect(cases.map(([name]) => name)).toEqual(names);
+  const page = await readFile('docs/alerts.md', 'utf8');
+  const [introduction = '', ...sections] = page.split(/^## /m);
+  const [table = '', breakages = '', ...runbooks] = sections;
+  expect(introduction).toContain('# Alerts');
+  expect(table.split('\n').filter((line) => line.startsWith('| ['))).toEqual(
+    alerts.map(
+      ({ alert, for: duration, labels, annotations }) =>
+        `| [${alert}](#${alert.toLowerCase()}) | ${labels.severity} | ${duration} | ${annotations.description} |`,
+    ),
+  );
+  const linked = [...breakages.matchAll(/\]\(#(\w+)\)/g)].map(([, anchor]) => anchor);
+  expect([...new Set(linked)].sort()).toEqual(names.map((name) => name.toLowerCase()).sort());
+  expect(runbooks).toHaveLength(alerts.length);
+  for (const [index, { alert, expr, for: duration, labels, annotations }] of alerts.entries()) {
+    const after = duration === '0m' ? '' : `, after ${duration}`;
+    const head = `Severity ${labels.severity}${after}. ${annotations.description}`;
+    expect(runbooks[index]).toContain(`${alert}\n\n${head}\n\n\`\`\`promql\n${expr}\n\`\`\`\n\n- `);
+    expect(annotations.runbook_url).toBe(`docs/alerts.md#${alert.toLowerCase()}`);
+  }
+});
+
+test('alerts for controllers and conditions select those of all kinds', () => {
+  const exprOf = (name: string) => alerts.find(({ alert }) => alert === name)?.expr;
+  const controllers = resourceKinds.all.map(({ singular }) => singular).join('|');
+  expect(exprOf('EngineGatewayReconcileErrors')).toContain(`controller=~"${controllers}"`);
+  const kinds = resourceKinds.all.map(({ kind }) => kind).join('|');
+  expect(exprOf('EngineGatewayResourcesNotReady')).toContain(`kind=~"${kinds}"`);
 });

@@ -1,7 +1,7 @@
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { dashboards } from '../../scripts/monitoring/dashboards.ts';
+import { resourceKinds } from '../../src/kinds/registry.ts';
 import { type Load, startLoad } from '../faults/load.ts';
 import { certificateFolder, hasOpenssl } from '../support/certificates.ts';
 import { ClusterProcess } from '../support/clusterProcess.ts';
@@ -27,9 +27,9 @@ interface DashboardFile {
 const filledIn = (expr: string): string =>
   expr.replaceAll('$__rate_interval', '5m').replaceAll(/\$(?:job|instance|routing_group|cluster)\b/g, '.*');
 
-const folder = 'manifests/components/monitoring/dashboards';
+const folder = 'manifests/helm/engine-gateway/monitoring/dashboards';
 const files = await Promise.all(
-  [...dashboards.keys()].map(async (name) => {
+  (await readdir(folder)).sort().map(async (name) => {
     const text = await readFile(join(folder, name), 'utf8');
     return { name, dashboard: JSON.parse(text) as DashboardFile };
   }),
@@ -92,7 +92,7 @@ describe.skipIf(!available)('a gateway under load that Prometheus scrapes', () =
         'http-server.https.keystore.path': certificates.authority('ca').issue(['DNS:localhost'], 2).file,
       },
     });
-    prometheus = await startPrometheus({ targets: [gateway.url] });
+    prometheus = await startPrometheus([gateway.url]);
     load = startLoad({ bases: [gateway.url], connections: 8 });
   });
   afterAll(async () => {
@@ -173,13 +173,18 @@ describe.skipIf(!available)('a gateway under load that Prometheus scrapes', () =
 
 test('the dashboards have names and places of their own', () => {
   expect(files.map(({ dashboard }) => dashboard.uid)).toEqual([
-    'engine-gateway-overview',
     'engine-gateway-clusters',
     'engine-gateway-operator',
+    'engine-gateway-overview',
     'engine-gateway-process',
   ]);
   for (const { dashboard } of files) {
     const titles = dashboard.panels.filter(({ type }) => type !== 'row').map(({ title }) => title);
     expect(new Set(titles).size, dashboard.uid).toBe(titles.length);
   }
+});
+
+test('panels of controllers and work queues select those of all kinds', () => {
+  const selected = panels.flatMap(({ expr }) => /\b(?:controller|name)=~"([^"]+)"/.exec(expr)?.[1] ?? []);
+  expect(new Set(selected)).toEqual(new Set([resourceKinds.all.map(({ singular }) => singular).join('|')]));
 });

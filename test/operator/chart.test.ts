@@ -13,6 +13,7 @@ import { requireComponent } from '../support/components.ts';
 import { type ControlPlane, controlPlaneAvailable, kubectlPath, startControlPlane } from '../support/controlPlane.ts';
 import { helm, helmAvailable, type Rendered, renderedConfig, renderedObjects } from '../support/helm.ts';
 import { baseSecrets, mountSecrets } from '../support/mountedSecrets.ts';
+import { type AlertRules, shippedAlerts } from '../support/prometheus.ts';
 
 const run = promisify(execFile);
 const httpRouteCrd = '.cache/gateway-api/gateway.networking.k8s.io_httproutes.yaml';
@@ -64,16 +65,6 @@ interface PodSpec {
     readonly name: string;
     readonly secret?: { readonly secretName: string };
     readonly configMap?: { readonly name: string };
-  }[];
-}
-/** A rule file of Prometheus. */
-interface AlertRules {
-  readonly groups: readonly {
-    readonly rules: readonly {
-      readonly alert: string;
-      readonly labels: Readonly<Record<string, string>>;
-      readonly annotations: Readonly<Record<string, string>>;
-    }[];
   }[];
 }
 interface Probe {
@@ -522,7 +513,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
   });
 
   test('dashboards and alerts are those of the plain files, with labels, severities and runbooks of the user', async () => {
-    const plain = parse(await readFile('manifests/components/monitoring/alerts.yaml', 'utf8')) as AlertRules;
+    const plain = shippedAlerts;
     const nameOfAll = (rules: AlertRules) => rules.groups.flatMap((group) => group.rules.map(({ alert }) => alert));
     expect(renderedObjects(await render({})).map(({ kind }) => kind)).not.toContain('PrometheusRule');
     const rendered = await render({
@@ -562,7 +553,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
       labels: { grafana_dashboard: '1', team: 'data' },
       annotations: { grafana_folder: 'Gateways' },
     });
-    const folder = 'manifests/components/monitoring/dashboards';
+    const folder = 'manifests/helm/engine-gateway/monitoring/dashboards';
     const names = await readdir(folder);
     expect(Object.keys(dashboards.data ?? {}).sort()).toEqual(names.sort());
     for (const name of names) expect(dashboards.data?.[name]).toBe(await readFile(join(folder, name), 'utf8'));

@@ -1,7 +1,8 @@
+import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
-import { stringify } from 'yaml';
+import { join } from 'node:path';
+import { parse, stringify } from 'yaml';
 import { requireComponent } from './components.ts';
 import { folderOf, freePort, runProgram, ServerProcess } from './serverProcess.ts';
 
@@ -11,8 +12,24 @@ const folder = folderOf(['prometheus', 'promtool'], []);
 export const hasPrometheus = (): boolean =>
   requireComponent('Prometheus', folder !== null, 'install the package prometheus');
 
-/** The alerts that ship, as a rule file. */
-export const shippedAlerts = resolve('manifests/components/monitoring/alerts.yaml');
+/** Content of a rule file of Prometheus. */
+export interface AlertRules {
+  readonly groups: readonly {
+    readonly rules: readonly {
+      readonly alert: string;
+      readonly expr: string;
+      readonly for: string;
+      readonly labels: Readonly<Record<string, string>>;
+      readonly annotations: Readonly<Record<string, string>>;
+    }[];
+  }[];
+}
+
+const prometheusRule = parse(readFileSync('manifests/helm/engine-gateway/monitoring/prometheusrule.yaml', 'utf8')) as {
+  readonly spec: AlertRules;
+};
+/** The alerts that ship. */
+export const shippedAlerts = prometheusRule.spec;
 
 /** A sample of an instant query. */
 export interface Sample {
@@ -31,32 +48,25 @@ export interface Prometheus {
   stop(): Promise<void>;
 }
 
-/** What a Prometheus is started with. */
-export interface PrometheusOptions {
-  /** Addresses of the gateways. */
-  readonly targets: readonly string[];
-  /** A rule file in place of the shipped one. */
-  readonly rules?: string;
-}
-
 /** Runs promtool to its end. @throws with its output when it fails */
 export async function promtool(...args: readonly string[]): Promise<void> {
   await runProgram(join(folder ?? '', 'promtool'), args);
 }
 
-/** Starts a Prometheus with a storage of its own; resolves when it answers. */
-export async function startPrometheus({ targets, rules = shippedAlerts }: PrometheusOptions): Promise<Prometheus> {
+/** Starts a Prometheus that scrapes these addresses of gateways; resolves when it answers. */
+export async function startPrometheus(targets: readonly string[]): Promise<Prometheus> {
   const directory = await mkdtemp(join(tmpdir(), 'prometheus-'));
   const port = await freePort();
   const config = {
     global: { scrape_interval: '1s', scrape_timeout: '1s', evaluation_interval: '1s' },
-    rule_files: [rules],
+    rule_files: ['alerts.yaml'],
     scrape_configs: [
       { job_name: 'engine-gateway', static_configs: [{ targets: targets.map((target) => new URL(target).host) }] },
     ],
   };
   const file = join(directory, 'prometheus.yaml');
   await writeFile(file, stringify(config));
+  await writeFile(join(directory, 'alerts.yaml'), stringify(shippedAlerts));
   const server = new ServerProcess(
     join(folder ?? '', 'prometheus'),
     [
