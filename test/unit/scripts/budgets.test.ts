@@ -1,0 +1,146 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+const script = join(import.meta.dirname, '../../../scripts/budgets.ts');
+
+const help =
+  'Remove as much elsewhere. If the change needs it, write the new figures in scripts/budgets.json in the same commit; its message states why.\n';
+
+const wideBag = `export interface RouterOptions {\n${[...'abcdefghi'].map((name) => `  ${name}: number;\n`).join('')}}\n`;
+
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'budgets-'));
+  execFileSync('git', ['init', '--quiet'], { cwd: folder });
+  write('src/main.ts', "import './model/time.ts';\n");
+  write('src/model/time.ts', '/** A time. */\nexport type Time = number;\n');
+  write('src/model/name.ts', 'export type Name = string;\n');
+  write('src/rules/parser.ts', 'export type Parser = string;\n');
+  write('demo/fleet.ts', '// Ports.\n\nconst port = 1;\n');
+  write('test/unit/time.test.ts', "import '../../src/model/time.ts';\nimport '../../src/rules/parser.ts';\n");
+  write('docs/routing.md', 'The cluster is active.\n');
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+function write(path: string, text: string): void {
+  mkdirSync(join(folder, dirname(path)), { recursive: true });
+  writeFileSync(join(folder, path), text);
+}
+
+function budgets(...args: string[]): { status: number | null; output: string; problems: string } {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [script, ...args], { cwd: folder, encoding: 'utf8' });
+  return { status, output: stdout, problems: stderr };
+}
+
+function readBudgets(): Record<string, Record<string, number>> {
+  return JSON.parse(readFileSync(join(folder, 'scripts/budgets.json'), 'utf8'));
+}
+
+/** Writes the figures of the tree as budgets. */
+function start(): void {
+  mkdirSync(join(folder, 'scripts'), { recursive: true });
+  expect(budgets('--lower')).toEqual({ status: 0, output: '', problems: '' });
+}
+
+test('without budgets, --lower writes all figures', () => {
+  start();
+  expect(readBudgets()).toMatchObject({
+    'src/main.ts': { codeLines: 1, bytes: 26, files: 1 },
+    'src/model': { codeLines: 2, bytes: 69, files: 2 },
+    'src/rules': { codeLines: 1, bytes: 29, files: 1 },
+    demo: { codeLines: 1, bytes: 27, files: 1 },
+    src: { commentLines: 1, questionComments: 0, wideBags: 0, wideBagMembers: 0, duplicateExports: 0 },
+    test: { lines: 2, importedModules: 1 },
+    words: { nobody: 0, 'of its own': 0 },
+  });
+  expect(budgets()).toEqual({ status: 0, output: '', problems: '' });
+});
+
+test('code lines are neither blank nor comment, also where a comment shares a line or a text looks like one', () => {
+  write('src/model/time.ts', "/* a */ const url = 'https://a'; // b\n\n/*\n c\n\n d */\nconst text = `\n// text\n`;\n");
+  start();
+  expect(readBudgets()).toMatchObject({ 'src/model': { codeLines: 5 }, src: { commentLines: 3 } });
+});
+
+test.each<[string, string, string, string]>([
+  ['code', 'src/model/more.ts', 'const a = 1;\n', 'src/model: "codeLines" rises from 2 to 3\n'],
+  ['a room without a budget', 'src/store/db.ts', 'const a = 1;\n', 'src/store: "codeLines" rises from 0 to 1\n'],
+  ['files of other kinds', 'demo/fleet.yaml', 'a: 1\n', 'demo: "bytes" rises from 27 to 32\n'],
+  ['lines of tests', 'test/unit/b.test.ts', '\n', 'test: "lines" rises from 2 to 3\n'],
+  [
+    'a module that a test imports by a type',
+    'test/unit/b.test.ts',
+    "import type { Name } from '../../src/model/name.ts';",
+    'test: "importedModules" rises from 1 to 2',
+  ],
+  [
+    'a module that a test imports while it runs',
+    'test/unit/b.test.ts',
+    "await import('../../src/model/name.ts');",
+    'test: "importedModules" rises from 1 to 2',
+  ],
+  [
+    'a question as a comment',
+    'src/model/a.ts',
+    '/**\n * Whether it is active.\n */\n',
+    'src: "questionComments" rises from 0 to 1',
+  ],
+  ['a wide bag', 'src/model/a.ts', wideBag, 'src: "wideBags" rises from 0 to 1'],
+  ['a name that exists', 'src/rules/a.ts', 'export class Time {}\n', 'src: "duplicateExports" rises from 0 to 1'],
+  ['a word', 'docs/routing.md', 'Nobody asks.\n', 'words: "nobody" rises from 0 to 1'],
+])('%s costs', (_what, path, text, problem) => {
+  start();
+  write(path, text);
+  const { status, problems } = budgets();
+  expect(problems).toContain(problem);
+  expect(problems.endsWith(help)).toBe(true);
+  expect(status).toBe(1);
+});
+
+test('one more member of a wide bag costs', () => {
+  write('src/model/a.ts', wideBag);
+  start();
+  write('src/model/a.ts', wideBag.replace('{', '{\n  z: string;'));
+  const { problems } = budgets();
+  expect(problems).toContain('src: "wideBagMembers" rises from 9 to 10\n');
+  expect(problems).not.toContain('"wideBags"');
+});
+
+test.each<[string, string, string]>([
+  ['line comments that continue', 'src/model/a.ts', '// Returns the time\n// Where it is known.\n'],
+  ['names that are exported again', 'src/rules/a.ts', "export { Time } from '../model/time.ts';\n"],
+  ['bags of eight', 'src/model/a.ts', wideBag.replace('  a: number;\n', '')],
+  ['modules of rules in tests', 'test/unit/b.test.ts', "import '../../src/rules/a.ts';\n"],
+])('%s cost no more than their size', (_what, path, text) => {
+  start();
+  write(path, text);
+  expect(budgets().problems).not.toMatch(/questionComments|wideBag|duplicateExports|importedModules/);
+});
+
+test('--list prints where a figure comes from', () => {
+  write('src/model/a.ts', '\nconst heir = 1;\n// Whose heir.\n');
+  write('src/rules/a.ts', 'export class Time {}\n');
+  expect(budgets('--list', 'heir').output).toBe('src/model/a.ts:2\nsrc/model/a.ts:3\n');
+  expect(budgets('--list', 'duplicateExports').output).toBe('Time: src/model/time.ts, src/rules/a.ts\n');
+});
+
+test('--lower writes falls, leaves rises and hops, and forgets rooms that were removed', () => {
+  start();
+  const before = readBudgets();
+  write('scripts/budgets.json', JSON.stringify({ ...before, 'hops poll': { files: 9 } }));
+  rmSync(join(folder, 'src/model/name.ts'));
+  rmSync(join(folder, 'src/rules'), { recursive: true });
+  write('test/unit/b.test.ts', '\n');
+  const { status, output } = budgets('--lower');
+  expect(output).toContain('src/model: "codeLines" falls from 2 to 1\n');
+  expect(status).toBe(1);
+  expect(readBudgets()).toEqual({
+    ...Object.fromEntries(Object.entries(before).filter(([section]) => section !== 'src/rules')),
+    'src/model': { codeLines: 1, bytes: 42, files: 1 },
+    'hops poll': { files: 9 },
+  });
+});
