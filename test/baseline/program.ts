@@ -9,6 +9,8 @@ import { buildShippedProgram, shippedProgram } from '../support/shippedProgram.t
 
 const project = resolve(import.meta.dirname, '../..');
 const inject = join(import.meta.dirname, 'inject.ts');
+/** What one process compiled, others load. */
+const compileCache = join(project, '.cache/compile');
 const START_TIMEOUT_MS = 120_000;
 
 /** The commit whose behaviour is recorded. */
@@ -70,7 +72,7 @@ export async function startProgram(
   );
   const child = spawn(process.execPath, ['--import', inject, ...main, 'serve', '--config', file], {
     cwd: root,
-    env: { ...process.env, ...environment },
+    env: { NODE_COMPILE_CACHE: compileCache, ...process.env, ...environment },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const ended = new Promise<void>((done) => child.once('close', () => done()));
@@ -124,7 +126,7 @@ export interface CommandResult {
 export async function runCommand({ main }: Program, folder: string, args: readonly string[]): Promise<CommandResult> {
   const child = spawn(process.execPath, ['--import', inject, ...main, ...args], {
     cwd: folder,
-    env: { ...process.env, NO_COLOR: '1', KUBECONFIG: join(folder, 'no-kubeconfig') },
+    env: { NODE_COMPILE_CACHE: compileCache, ...process.env, NO_COLOR: '1', KUBECONFIG: join(folder, 'no-kubeconfig') },
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: 60_000,
   });

@@ -220,7 +220,8 @@ for (const { name, available, start } of databases) {
         const answer = await fetch(`${gateway.url}/v1/statement`, { method: 'POST', body, headers });
         expect(answer.status).toBe(200);
       }
-      const store = await openStore({ ...settings, runMigrations: false, logger: pino({ level: 'silent' }) });
+      // The gateway answers before its database has all tables: wait for them.
+      const store = await openStore({ ...settings, runMigrations: true, logger: pino({ level: 'silent' }) });
       const headers = { 'X-Engine-User': 'mallory', 'X-Team': 'red' };
       await fetch(`${gateway.url}/v1/statement`, { method: 'POST', body: 'select 8', headers });
       await vi.waitFor(
