@@ -3,11 +3,10 @@ import { isCollection, isMap, isScalar, type Node, type Pair, parse, parseDocume
 
 /** What a chart's README says before the table of values. */
 const introductions: Readonly<Record<string, string>> = {
-  'engine-gateway': `Installs the gateway: Deployment, Services, configuration, rights, and what surrounds them. It needs the CRDs of the chart
-\`engine-gateway-crds\`, a database, and a Secret with the user and password of the database:
+  'engine-gateway': `Installs the gateway: Deployment, Services, configuration, rights, and what surrounds them. It needs the CRDs, a database, and a Secret with the user and password of the database:
 
 \`\`\`sh
-helm install engine-gateway-crds ../engine-gateway-crds
+kubectl apply --server-side -f ../../../crds/
 kubectl create namespace engine-gateway
 kubectl -n engine-gateway create secret generic engine-gateway-database --from-literal=user=gateway --from-literal=password='the password'
 helm install engine-gateway . -n engine-gateway \\
@@ -21,10 +20,10 @@ The project's \`docs/install.md\` leads through an installation, \`docs/gitops.m
   'engine-gateway-crds': `The custom resource definitions of the gateway, as a chart of their own: Helm never upgrades the CRDs in a chart's \`crds/\` folder.
 
 \`\`\`sh
-helm install engine-gateway-crds .
+helm install engine-gateway-crds engine-gateway-crds-0.1.0.tgz
 \`\`\`
 
-To install it over CRDs that are there already, add \`--take-ownership\`.`,
+The archive that \`npm run release\` makes contains the CRDs. This folder does not: from a checkout, apply \`crds/\` with kubectl. To install it over CRDs that are there already, add \`--take-ownership\`.`,
 };
 
 /** The README of a chart: its introduction, and a table of its values from `values.yaml` with their comments. */

@@ -7,7 +7,7 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
 import { parse } from 'yaml';
@@ -62,7 +62,11 @@ async function release(): Promise<void> {
   await run('npm', ['run', 'prepare'], { cwd: root });
   await run('npm', ['pack', '--ignore-scripts', '--pack-destination', output], { cwd: root });
   for (const chart of charts) {
-    await run(helm(), ['package', join(root, 'manifests/helm', chart), '--destination', join(output, 'charts')]);
+    const folder = join(output, 'charts', chart);
+    await cp(join(root, 'manifests/helm', chart), folder, { recursive: true });
+    if (chart === 'engine-gateway-crds') await cp(join(root, 'crds'), join(folder, 'files'), { recursive: true });
+    await run(helm(), ['package', folder, '--destination', join(output, 'charts')]);
+    await rm(folder, { recursive: true });
   }
   await writeFile(join(output, 'crds.yaml'), await joined(join(root, 'crds')));
   await writeJson('engine-gateway.cdx.json', await sbom());

@@ -11,7 +11,8 @@ import { configFields } from '../../src/config/gatewayConfig.ts';
 import { parseConfig } from '../../src/config/loadConfig.ts';
 import { requireComponent } from '../support/components.ts';
 import { type ControlPlane, controlPlaneAvailable, kubectlPath, startControlPlane } from '../support/controlPlane.ts';
-import { helm, helmAvailable, type Rendered, renderedConfig, renderedObjects } from '../support/helm.ts';
+import { crdChart, helm, helmAvailable, type Rendered, renderedConfig, renderedObjects } from '../support/helm.ts';
+import { anySpec } from '../support/kubeRig.ts';
 import { baseSecrets, mountSecrets } from '../support/mountedSecrets.ts';
 import { type AlertRules, shippedAlerts } from '../support/prometheus.ts';
 
@@ -22,26 +23,6 @@ const gatewayApiAvailable = requireComponent(
   existsSync(httpRouteCrd),
   'copy config/crd/standard of the Go module sigs.k8s.io/gateway-api to .cache/gateway-api, as .ci/run does',
 );
-
-/** A CRD that takes any spec: of operators that are not part of this suite. */
-const anySpec = (group: string, kind: string, plural: string) => ({
-  apiVersion: 'apiextensions.k8s.io/v1',
-  kind: 'CustomResourceDefinition',
-  metadata: { name: `${plural}.${group}` },
-  spec: {
-    group,
-    scope: 'Namespaced',
-    names: { kind, plural, singular: kind.toLowerCase() },
-    versions: [
-      {
-        name: 'v1',
-        served: true,
-        storage: true,
-        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
-      },
-    ],
-  },
-});
 
 const environment = { POD_NAMESPACE: 'eg' };
 const secrets = {
@@ -111,9 +92,9 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
     folder = await mkdtemp(join(tmpdir(), 'eg-chart-'));
     plane = await startControlPlane();
     const crds = [
-      anySpec('monitoring.coreos.com', 'ServiceMonitor', 'servicemonitors'),
-      anySpec('monitoring.coreos.com', 'PrometheusRule', 'prometheusrules'),
-      anySpec('cert-manager.io', 'Certificate', 'certificates'),
+      anySpec('monitoring.coreos.com', 'ServiceMonitor'),
+      anySpec('monitoring.coreos.com', 'PrometheusRule'),
+      anySpec('cert-manager.io', 'Certificate'),
     ];
     for (const crd of crds) await kubectl(['apply', '--server-side', '-f', '-'], JSON.stringify(crd));
     await kubectl(['apply', '--server-side', '-f', httpRouteCrd]);
@@ -513,7 +494,6 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
   });
 
   test('dashboards and alerts are those of the plain files, with labels, severities and runbooks of the user', async () => {
-    const plain = shippedAlerts;
     const nameOfAll = (rules: AlertRules) => rules.groups.flatMap((group) => group.rules.map(({ alert }) => alert));
     expect(renderedObjects(await render({})).map(({ kind }) => kind)).not.toContain('PrometheusRule');
     const rendered = await render({
@@ -537,14 +517,14 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
     const rule = objectOf(rendered, 'PrometheusRule');
     expect(rule.metadata.labels).toMatchObject({ release: 'prometheus' });
     const rules = rule.spec as unknown as AlertRules;
-    expect(nameOfAll(rules)).toEqual(nameOfAll(plain).filter((name) => name !== 'EngineGatewayOpenFiles'));
+    expect(nameOfAll(rules)).toEqual(nameOfAll(shippedAlerts).filter((name) => name !== 'EngineGatewayOpenFiles'));
     const alertOf = (from: AlertRules) =>
       from.groups.flatMap((group) => group.rules).find(({ alert }) => alert === 'EngineGatewayClusterDown');
     expect(alertOf(rules)).toEqual({
-      ...alertOf(plain),
+      ...alertOf(shippedAlerts),
       labels: { severity: 'page' },
       annotations: {
-        ...alertOf(plain)?.annotations,
+        ...alertOf(shippedAlerts)?.annotations,
         runbook_url: 'https://docs.example/alerts.html#enginegatewayclusterdown',
       },
     });
@@ -667,7 +647,8 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
     const release = (...args: readonly string[]) => helm(...args, ...kubeconfig);
     const names = () => kubectl(['get', 'crd', '-o', 'name']);
     await kubectl(['delete', '-f', 'crds/']);
-    await release('install', 'crds', 'manifests/helm/engine-gateway-crds');
+    const chart = await crdChart();
+    await release('install', 'crds', chart);
     await kubectl(['wait', '--for=condition=Established', 'crd/engineclusters.enginegateway.dev', '--timeout=60s']);
     const cluster = {
       apiVersion: 'enginegateway.dev/v1',
@@ -679,7 +660,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
     await release('uninstall', 'crds', '--wait');
     expect(await names()).toContain('engineclusters.enginegateway.dev');
     expect(await kubectl(['-n', 'eg', 'get', 'engineclusters', '-o', 'name'])).toContain('/a');
-    await release('install', 'crds', 'manifests/helm/engine-gateway-crds', '--set', 'crds.keep=false');
+    await release('install', 'crds', chart, '--set', 'crds.keep=false');
     await release('uninstall', 'crds', '--wait');
     expect(await names()).not.toContain('enginegateway.dev');
   });

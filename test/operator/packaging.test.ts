@@ -10,7 +10,8 @@ import { resourceKinds } from '../../src/kinds/registry.ts';
 import { runProgram } from '../support/commandLine.ts';
 import { requireComponent } from '../support/components.ts';
 import { type ControlPlane, controlPlaneAvailable, kubectlPath, startControlPlane } from '../support/controlPlane.ts';
-import { helm, helmAvailable, type Rendered, renderedConfig, renderedObjects } from '../support/helm.ts';
+import { crdChart, helm, helmAvailable, type Rendered, renderedConfig, renderedObjects } from '../support/helm.ts';
+import { anySpec } from '../support/kubeRig.ts';
 import { mountSecrets } from '../support/mountedSecrets.ts';
 
 const run = promisify(execFile);
@@ -20,29 +21,6 @@ const gatewayApiAvailable = requireComponent(
   existsSync(httpRouteCrd),
   'copy config/crd/standard of the Go module sigs.k8s.io/gateway-api to .cache/gateway-api, as .ci/run does',
 );
-
-/** Stands in for the Prometheus operator, whose CRD a ServiceMonitor needs. */
-/** A CRD of the Prometheus operator that takes any spec. */
-const monitoringCrd = (kind: string) => ({
-  apiVersion: 'apiextensions.k8s.io/v1',
-  kind: 'CustomResourceDefinition',
-  metadata: { name: `${kind.toLowerCase()}s.monitoring.coreos.com` },
-  spec: {
-    group: 'monitoring.coreos.com',
-    scope: 'Namespaced',
-    names: { kind, plural: `${kind.toLowerCase()}s`, singular: kind.toLowerCase() },
-    versions: [
-      {
-        name: 'v1',
-        served: true,
-        storage: true,
-        schema: {
-          openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
-        },
-      },
-    ],
-  },
-});
 
 const kindsOf = (rendered: string): string[] =>
   renderedObjects(rendered)
@@ -117,7 +95,8 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
   beforeAll(async () => {
     plane = await startControlPlane();
     for (const kind of ['ServiceMonitor', 'PrometheusRule']) {
-      await kubectl(['apply', '--server-side', '-f', '-'], JSON.stringify(monitoringCrd(kind)));
+      const crd = JSON.stringify(anySpec('monitoring.coreos.com', kind));
+      await kubectl(['apply', '--server-side', '-f', '-'], crd);
     }
     await kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s']);
     await kubectl(['create', 'namespace', 'engine-gateway']);
@@ -658,10 +637,20 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     expect(answer).toContain(named);
   });
 
-  test('the chart of the CRDs holds the CRDs', async () => {
-    const rendered = await template('crds', 'manifests/helm/engine-gateway-crds');
+  test('the packaged chart of the CRDs contains the files of crds/', async () => {
+    const chart = await crdChart();
+    const rendered = await template('crds', chart);
     expect(kindsOf(rendered)).toEqual(resourceKinds.all.map(() => 'CustomResourceDefinition'));
     expect(await dryRun(rendered)).toContain('customresourcedefinition.apiextensions.k8s.io/engineclusters');
+    const withoutKeep = renderedObjects(await template('crds', chart, '--set', 'crds.keep=false'));
+    for (const { plural } of resourceKinds.all) {
+      const crd = parse(await readFile(`crds/enginegateway.dev_${plural}.yaml`, 'utf8')) as Rendered;
+      expect(withoutKeep).toContainEqual(crd);
+      const annotations = { 'helm.sh/resource-policy': 'keep' };
+      expect(renderedObjects(rendered)).toContainEqual({ ...crd, metadata: { ...crd.metadata, annotations } });
+    }
+    const unpackaged = template('crds', 'manifests/helm/engine-gateway-crds');
+    await expect(unpackaged).rejects.toHaveProperty('stderr', expect.stringContaining('apply --server-side -f crds/'));
   });
 
   test('samples and resources of the demo are valid together', async () => {

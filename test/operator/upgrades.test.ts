@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { parse } from 'yaml';
 import { type ControlPlane, controlPlaneAvailable, startControlPlane } from '../support/controlPlane.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
-import { helm, helmAvailable } from '../support/helm.ts';
+import { crdChart, helm, helmAvailable } from '../support/helm.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest } from '../support/kubeRig.ts';
 import { previousAvailable, previousVersion } from '../support/previousProgram.ts';
 import type { GatewayProgram } from '../support/program.ts';
@@ -153,7 +153,7 @@ describe.skipIf(!controlPlaneAvailable || !previousAvailable || !helmAvailable)(
   test('CRDs that were applied are adopted by their chart, which upgrades them and keeps every resource', async () => {
     await start(join(await previousVersion(), 'crds'));
     await rig.apply('kubectl', clusterManifest('a'));
-    const chart = 'manifests/helm/engine-gateway-crds';
+    const chart = await crdChart();
     const kubeconfig = ['--kubeconfig', plane.config.kubeconfigPath];
     const install = ['upgrade', '--install', 'engine-gateway-crds', chart, ...kubeconfig];
     await expect(helm(...install)).rejects.toMatchObject({

@@ -1,19 +1,14 @@
-import { execFile, spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
-import { requireComponent } from '../support/components.ts';
+import { helmAvailable } from '../support/helm.ts';
 
 const run = promisify(execFile);
-const helmAvailable = requireComponent(
-  'helm',
-  existsSync('.cache/bin/helm') || spawnSync('helm', ['version']).status === 0,
-  'go install helm.sh/helm/v3/cmd/helm@latest',
-);
 
 describe.skipIf(!helmAvailable)('npm run release', () => {
   let output: string;
@@ -83,6 +78,9 @@ describe.skipIf(!helmAvailable)('npm run release', () => {
     const crds = parseAllDocuments(await read('crds.yaml')).map((document) => document.toJS() as { kind: string });
     expect(crds.length).toBeGreaterThanOrEqual(2);
     expect(new Set(crds.map(({ kind }) => kind))).toEqual(new Set(['CustomResourceDefinition']));
+    const chart = await run('tar', ['-tzf', join(output, 'charts/engine-gateway-crds-0.1.0.tgz')]);
+    const inChart = chart.stdout.split('\n').filter((file) => file.includes('/files/'));
+    expect(inChart.sort()).toEqual((await readdir('crds')).sort().map((file) => `engine-gateway-crds/files/${file}`));
     const { stdout } = await run('tar', ['-tzf', join(output, 'engine-gateway-0.1.0.tgz')]);
     const files = stdout.split('\n');
     for (const file of ['dist/server/main.js', 'bin/engine-gateway.js', 'dist/ui/index.html', 'docs/install.md']) {

@@ -1,8 +1,10 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { homedir } from 'node:os';
+import { cp, mkdtemp, rm } from 'node:fs/promises';
+import { homedir, tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
+import { onTestFinished } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { requireComponent } from './components.ts';
 
@@ -26,6 +28,15 @@ export const helmAvailable = requireComponent(
  */
 export async function helm(...args: readonly string[]): Promise<string> {
   return (await run(helmPath ?? '', args, { maxBuffer: 1 << 24 })).stdout;
+}
+
+/** Makes the chart of the CRDs as a release packages it. @returns its folder, which is removed after the test */
+export async function crdChart(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'crd-chart-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  await cp('manifests/helm/engine-gateway-crds', folder, { recursive: true });
+  await cp('crds', join(folder, 'files'), { recursive: true });
+  return folder;
 }
 
 /** An object of rendered manifests. */

@@ -218,3 +218,23 @@ export const limitManifest = (name: string, spec: object = {}): object => ({
   metadata: { name },
   spec: { per: 'user', maxRunning: 10, ...spec },
 });
+
+/** A CRD of another operator that accepts any spec. */
+export const anySpec = (group: string, kind: string, plural = `${kind.toLowerCase()}s`) => ({
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: { name: `${plural}.${group}` },
+  spec: {
+    group,
+    scope: 'Namespaced',
+    names: { kind, plural, singular: kind.toLowerCase() },
+    versions: [
+      {
+        name: 'v1',
+        served: true,
+        storage: true,
+        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
+      },
+    ],
+  },
+});
