@@ -227,7 +227,8 @@ describe('the gateway as a process', () => {
       return [ready.status, line, ...values];
     };
     const active = [200, '[+] configuration: active as in its files', 0, 0];
-    expect(await reported()).toEqual(active);
+    // A gateway listens before it is ready.
+    await expect.poll(reported, { timeout: 15_000 }).toEqual(active);
 
     await write({ routing: { defaultRoutingGroup: 'b' }, protocol: { productName: 'Trino' } });
     const restart = 'changed and not active before a restart: protocol.productName';
