@@ -50,10 +50,7 @@ export async function openKeyring(
   const usable = (texts: readonly string[]) => texts.filter((text) => text.length >= minLength).map(keysOf);
   let texts = [secret, ...previous].map(({ text }) => text);
   let ring: Awaited<ReturnType<SessionKeyring>> = [keys, ...usable(texts.slice(1))];
-  let readAt = clock.monotonic();
-  return async () => {
-    if (clock.monotonic() - readAt < REFRESH_MS) return ring;
-    readAt = clock.monotonic();
+  const refresh = async () => {
     const next = await Promise.all([secret, ...previous].map((each) => each.read()));
     if (isDeepStrictEqual(next, texts)) return ring;
     texts = next;
@@ -62,6 +59,16 @@ export async function openKeyring(
     if (signing === undefined) logger.error({ minLength }, 'session secret is too short; the earlier one stays active');
     else logger.info({ previousSecrets: ring.length - 1 }, 'session secrets changed');
     return ring;
+  };
+  let readAt = clock.monotonic();
+  let current = Promise.resolve(ring);
+  return () => {
+    if (clock.monotonic() - readAt >= REFRESH_MS) {
+      readAt = clock.monotonic();
+      // Requests that arrive meanwhile wait for it: they may bring sessions of the new secret.
+      current = refresh();
+    }
+    return current;
   };
 }
 
