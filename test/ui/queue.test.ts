@@ -237,8 +237,7 @@ describe.skipIf(!canBrowse)('the page of the queue', () => {
       expect(await cancel(cancelled.nextUri ?? '', toEtl('carol'))).toBe(204);
       const call = { method: 'DELETE', headers: { Authorization: `Basic ${btoa('ada:ada')}` } };
       expect((await fetch(`${rig.gateway.url}/api/queue/${dropped.id}`, call)).ok).toBe(true);
-      await using window = await openWindow(`${rig.pages}/queries/${cancelled.id}`, { colorScheme });
-      await logIn(window, 'ada');
+      await using window = await open('ada', colorScheme);
       const { page } = window;
       const reasons: readonly (readonly [QueryResults, string])[] = [
         [cancelled, 'Query was canceled'],
