@@ -124,7 +124,7 @@ function only(analysis: SqlAnalysis): TextAnalysis {
   return { analysis, inner: null, isReplaced: false };
 }
 
-/** Text that a name or string stands for, or the reason that it is not known. */
+/** Text of a name or string, or the reason that it is not known. */
 function innerText(
   parser: Parser,
   token: number,

@@ -122,7 +122,7 @@ export class KnexRunningQueryRepository implements RunningQueryRepository {
   }
 }
 
-/** The outcome of a row `r` whose query is over: a replica may write the row after another one saw the end. */
+/** The outcome of an ended query in row `r`: a replica may write the row after another one saw the end. */
 function outcomeOfEnd(knex: Knex): Knex.QueryBuilder {
   return knex('eg_query_outcomes as o')
     .whereRaw('o.query_id = r.query_id')

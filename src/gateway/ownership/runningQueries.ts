@@ -163,7 +163,7 @@ export class RunningQueries {
     return this.#dependencies.clock.now() - started >= WRITE_AFTER_MS;
   }
 
-  /** Returns the queries whose end any replica saw. */
+  /** Returns the queries that any replica saw end. */
   async #endsOf(queryIds: readonly string[]): Promise<ReadonlySet<string>> {
     const ends = await this.#dependencies.outcomes.ends(queryIds);
     return new Set([...ends].filter(([, state]) => !guessedStates.includes(state)).map(([queryId]) => queryId));

@@ -1,7 +1,7 @@
 import type { Block, Expression, Statement } from '../language/ast.ts';
 import { partsOf } from '../language/children.ts';
 
-/** Returns the place of the value that makes a condition neither true nor false for every request; null if there is none. */
+/** Returns the place of the value that makes a condition neither true nor false for every request, or null. */
 export function neverBoolean({ statements }: Block): number | null {
   const last = statements.at(-1);
   if (last === undefined || statements.slice(0, -1).some(hasReturn)) return null;

@@ -8,7 +8,7 @@ export type ReadText = (request: RuleRequest) => string | null | undefined;
 /** Several texts of a request, each of one or more parts. */
 type ReadTexts = (request: RuleRequest) => readonly (string | readonly string[])[] | undefined;
 
-/** Whether a statement was analysed, and is certain: declarative denies fail where they read another one. */
+/** True if a statement was analysed and is certain: declarative denies fail if they read another one. */
 export const ANALYSED = 'analysed';
 
 const texts: Readonly<Record<string, ReadText>> = {

@@ -23,7 +23,7 @@ interface QueryFiguresProps {
 const labels: Readonly<Record<Range, string>> = { hour: 'Last hour', day: 'Last day', week: 'Last week' };
 const choices = Object.entries(labels).map(([value, label]) => ({ value, label }));
 
-/** How many queries ended how, how long they took, and the errors that came last, of a range that stands in the address. */
+/** Numbers, durations and last errors of the queries that ended in the range of the address. */
 export function QueryFigures({ of, history }: QueryFiguresProps) {
   return useSees('history') ? <Shown of={of} history={history} /> : null;
 }
