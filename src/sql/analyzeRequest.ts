@@ -8,10 +8,10 @@ import { RecentTexts } from './recentTexts.ts';
 import { analyzeShort, analyzeTask, type StatementTask, taskCharacters } from './statementTask.ts';
 import { v2Body } from './v2Body.ts';
 
-/** How requests are analysed (`requestAnalyzerConfig`, docs/sql-analysis.md). */
+/** Settings of the request analysis (`requestAnalyzerConfig`, docs/sql-analysis.md). */
 export interface AnalysisSettings {
   readonly names: ProductNames;
-  /** Bodies of this many UTF-16 units and more are not analysed; read for each request. */
+  /** Bodies of this many UTF-16 units or more are not analyzed; read for each request. */
   readonly maxBodySize: () => number;
   /** Bodies may be JSON with `query` and `preparedStatements`. */
   readonly clientsUseV2Format: boolean;
@@ -19,33 +19,30 @@ export interface AnalysisSettings {
   readonly cacheBytes: number;
 }
 
-/** What of a request is analysed. */
+/** A request as the analysis reads it. */
 export interface AnalyzableRequest {
   readonly method: string;
   /** True for a POST to a statement path. */
   readonly isSubmission: boolean;
   readonly headers: RawHeaders;
-  /** The whole body; null when there is none or it is longer than what is buffered. */
+  /** The whole body; null if it is missing or longer than the buffer limit. */
   readonly body: string | Uint8Array | null;
-  /** The body's bytes as UTF-8, where they have been decoded already. */
+  /** The body's bytes as UTF-8, if they are already decoded. */
   readonly utf8Body?: string;
 }
 
-/** Analyses one request; never throws because of what is in it. */
+/** Analyzes one request. Never throws because of its content. */
 export type AnalyzeRequest = (request: AnalyzableRequest) => QueryProperties;
-/** The same; long statements have to be waited for. Never rejects because of what is in the request. */
+/** Like `AnalyzeRequest`, but asynchronous for long statements. Never rejects because of the request's content. */
 export type AnalyzeLongRequest = (request: AnalyzableRequest) => QueryProperties | Promise<QueryProperties>;
-/** Analyses a long statement without blocking the thread that asks. Never rejects. */
+/** Analyzes a long statement without blocking the calling thread. Never rejects. */
 export type AnalyzeLongSql = (task: StatementTask) => Promise<SqlAnalysis>;
 
-/** Memory for analyses by default. */
+/** Default of `AnalysisSettings.cacheBytes`. */
 export const DEFAULT_CACHE_BYTES = 16 * 1024 * 1024;
-/** Longer texts are not kept; they are long statements for `AnalyzeLongSql`. */
+/** Longer texts are not cached; they are long statements for `AnalyzeLongSql`. */
 const LONGEST_KEPT = 64 * 1024;
-/**
- * Characters of the longest body that is analysed, whatever `requestAnalyzerConfig.maxBodySize` says: reading and
- * searching a longer one blocks the event loop.
- */
+/** Upper bound of `requestAnalyzerConfig.maxBodySize`, in characters: a longer body would block the event loop. */
 export const LONGEST_ANALYZED = 4_000_000;
 
 const nothing: SqlAnalysis = {
@@ -60,9 +57,9 @@ const nothing: SqlAnalysis = {
   queryId: null,
 };
 
-/** Makes the analysis of requests; analyses of texts that come again with equal defaults are kept. */
+/** Returns the analysis of requests, with a cache for repeated texts with equal defaults. */
 export function requestAnalysis(settings: AnalysisSettings): AnalyzeRequest;
-/** @param analyzeLong analyses long statements; without, they are analysed at once like the others */
+/** @param analyzeLong analyses long statements; if absent, they are analyzed synchronously */
 export function requestAnalysis(settings: AnalysisSettings, analyzeLong: AnalyzeLongSql): AnalyzeLongRequest;
 export function requestAnalysis(
   settings: AnalysisSettings,
@@ -159,7 +156,7 @@ function analysisCache(bytes: number): LRUCache<string, SqlAnalysis> | null {
   return new LRUCache<string, SqlAnalysis>({ maxSize: bytes, sizeCalculation: analysisBytes });
 }
 
-/** About what an entry takes: two bytes a character and what its objects cost. */
+/** Estimated size of a cache entry: two bytes per character plus the overhead of its objects. */
 function analysisBytes(analysis: SqlAnalysis, key: string): number {
   let bytes = 512 + 2 * key.length + (analysis.body === key ? 0 : 2 * analysis.body.length);
   for (const table of analysis.tables) bytes += 160 + 2 * table.reduce((sum, part) => sum + part.length, 0);
@@ -169,7 +166,7 @@ function analysisBytes(analysis: SqlAnalysis, key: string): number {
   return bytes;
 }
 
-/** A text that differs where anything that the analysis depends on differs. */
+/** Cache key: a text that contains every input of the analysis. */
 function cacheKey(
   text: string,
   catalog: string | null,

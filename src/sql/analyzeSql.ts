@@ -16,20 +16,20 @@ import { MAX_TOKENS, releaseTokens } from './syntax/tokenBuffer.ts';
 
 const { EOF, QUOTED_IDENTIFIER, STRING, UNICODE_STRING } = T;
 
-/** What a statement is and refers to (docs/sql-analysis.md#what-is-found). */
+/** Type and references of a statement (docs/sql-analysis.md#what-is-found). */
 export interface SqlAnalysis extends ReferencedNames {
   /** Class name of the statement in the engine's tree; "" when it has a syntax error. */
   readonly queryType: string;
   readonly resourceGroupQueryType: string;
-  /** The text that was analysed: the prepared one where EXECUTE named it. */
+  /** The text that was analyzed: the prepared text if EXECUTE named it. */
   readonly body: string;
-  /** The query that `CALL system.runtime.kill_query(…)` names; null for everything else. */
+  /** The query that `CALL system.runtime.kill_query(…)` names; null for any other statement. */
   readonly queryId: string | null;
   /** Reason that it is not certain what the engine runs (`QueryProperties.unreadable`); undefined if it is. */
   readonly unreadable?: string | undefined;
 }
 
-/** What an analysis needs beside the text. */
+/** Inputs of an analysis in addition to the text. */
 export interface SqlContext extends NameDefaults {
   /** Prepared statements; only those that are executed, explained or described are looked up. */
   readonly prepared: PreparedTexts;
@@ -39,7 +39,7 @@ const NOT_PREPARED = 'the request does not have the prepared statement that it n
 const TOO_MANY_FOLLOWED = 'prepared statements that explain or describe each other are nested too deep';
 const NO_LITERAL_ID = 'Unable to route kill_query procedures where the first argument is not a String Literal';
 
-/** Most prepared statements and texts of EXECUTE IMMEDIATE that are followed, each from the one before. */
+/** Maximum depth of prepared statements and texts of EXECUTE IMMEDIATE that refer to each other. */
 const MAX_FOLLOWED = 10;
 
 /** Analysis of one text, and the statement that it runs, explains or describes. */
@@ -52,9 +52,11 @@ interface TextAnalysis {
 }
 
 /**
- * Analyses one statement, syntax only. Never throws: errors of the text are in `errorMessage`, as `line L:C: …` where the
- * engine's own parser would refuse it (columns count code points from 1, only a line feed ends a line). Follows EXECUTE as
- * the engine does: the text of an EXECUTE is not executed again, but may explain or describe another statement.
+ * Analyzes one statement, syntax only. Never throws: errors of the text are in `errorMessage`, as `line L:C: …` where
+ * the engine's own parser would reject it (columns count code points from 1, only a line feed ends a line).
+ *
+ * Follows EXECUTE as the engine does: the text of an EXECUTE is not executed again, but may explain or describe another
+ * statement.
  * @param text the statement, without a trailing semicolon
  */
 export function analyzeSql(text: string, context: SqlContext): SqlAnalysis {
@@ -72,13 +74,13 @@ export function analyzeSql(text: string, context: SqlContext): SqlAnalysis {
   }
 }
 
-/** An analysis to which the names of the statement that it explains or describes are added. */
+/** Adds the names of the explained or described statement to an analysis. */
 function withNames(outer: SqlAnalysis | null, inner: SqlAnalysis): SqlAnalysis {
   if (outer === null) return inner;
   return { ...outer, ...joinedNames(outer, inner), unreadable: outer.unreadable ?? inner.unreadable };
 }
 
-/** The analysis of a text that was not analysed, with the reason. */
+/** Returns the analysis of a text that was not analyzed, with the reason. */
 export function unanalyzed(errorMessage: string): SqlAnalysis {
   return analysisOf({ ...noNames, errorMessage }, '', '', '', null);
 }
@@ -124,7 +126,7 @@ function only(analysis: SqlAnalysis): TextAnalysis {
   return { analysis, inner: null, isReplaced: false };
 }
 
-/** Text of a name or string, or the reason that it is not known. */
+/** Returns the text of a name or string, or the reason that it is not known. */
 function innerText(
   parser: Parser,
   token: number,

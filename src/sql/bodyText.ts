@@ -1,4 +1,4 @@
-/** Encodings that a body's text is read in; names as IANA registers them, with their aliases, in lower case. */
+/** Character encodings of bodies by IANA name or alias, in lower case. */
 const encodings: ReadonlyMap<string, 'utf8' | 'latin1' | 'ascii'> = new Map([
   ['utf-8', 'utf8'],
   ['utf8', 'utf8'],
@@ -19,7 +19,7 @@ const encodings: ReadonlyMap<string, 'utf8' | 'latin1' | 'ascii'> = new Map([
   ['iso-ir-6', 'ascii'],
 ]);
 
-/** `charset` of a Content-Type in lower case; null when it declares none. */
+/** Returns `charset` of a Content-Type in lower case; null if it is missing. */
 function declaredCharset(contentType: string): string | null {
   if (!contentType.includes(';')) return null;
   // The engine takes the last of several; a quoted parameter can hold another one.
@@ -29,10 +29,10 @@ function declaredCharset(contentType: string): string | null {
 }
 
 /**
- * Text of a body; null when its charset is none that is read here. Without a declared charset it is UTF-8. Bytes that
- * are wrong in the charset become U+FFFD. A text is given back as it is, if its declared charset is known.
- * @param contentType value of the header; null when there is none
- * @param utf8 the bytes as UTF-8, where they have been decoded already
+ * Returns the text of a body; null if its charset is not supported. The default charset is UTF-8. Bytes that are
+ * invalid in the charset become U+FFFD. A text with a known charset is returned unchanged.
+ * @param contentType value of the header; null if missing
+ * @param utf8 the bytes as UTF-8, if they are already decoded
  */
 export function bodyText(body: string | Uint8Array, contentType: string | null, utf8?: string): string | null {
   const charset = contentType === null ? null : declaredCharset(contentType);

@@ -3,7 +3,7 @@ import { requestAnalysis } from './analyzeRequest.ts';
 import type { QueryProperties } from './queryProperties.ts';
 import { isStatementPath } from './statementPath.ts';
 
-/** A case: a request as one JSON object, and the settings it is analysed with where they are not the defaults. */
+/** A case: a request as one JSON object, and analysis settings that differ from the defaults. */
 export interface AnalysisCase {
   readonly id: string;
   readonly method?: string;
@@ -23,7 +23,7 @@ export interface CaseAnalysis extends Omit<QueryProperties, 'tables' | 'body' | 
 const DEFAULT_MAX_BODY_SIZE = 1_000_000;
 
 /**
- * The analysis of a case, without any cache.
+ * Analyzes a case without a cache.
  * @param productName name in the case's headers, e.g. `Engine`
  */
 export function analyzeCase(request: AnalysisCase, productName: string): CaseAnalysis {

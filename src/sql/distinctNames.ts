@@ -1,9 +1,8 @@
 import type { QualifiedName } from './queryProperties.ts';
 
-/** Up to this number the names are searched one by one, which costs less than a set; most statements name fewer. */
+/** Up to this number of names, a linear search is cheaper than a set; most statements name fewer. */
 const SEARCHED = 8;
 
-/** Texts, each once. */
 export class DistinctTexts {
   readonly #texts: string[] = [];
   #set: Set<string> | null = null;
@@ -20,18 +19,17 @@ export class DistinctTexts {
     }
   }
 
-  /** By UTF-16 units. To be called after the last text was added. */
+  /** Sorts by UTF-16 units. Call it after the last text was added. */
   sorted(): readonly string[] {
     return sorted(this.#texts, compare);
   }
 }
 
-/** Names of tables with three parts, each once. */
 export class DistinctTables {
   readonly #tables: QualifiedName[] = [];
   #keys: Set<string> | null = null;
 
-  /** Whether it is a new one. */
+  /** Returns true if the table is new. */
   add(table: QualifiedName): boolean {
     const tables = this.#tables;
     if (this.#keys === null) {
@@ -49,18 +47,18 @@ export class DistinctTables {
     return true;
   }
 
-  /** By the UTF-16 units of the parts joined with dots. */
+  /** Sorts by the UTF-16 units of the parts joined with dots. */
   sorted(): readonly QualifiedName[] {
     return sorted(this.#tables, byJoinedText);
   }
 }
 
-/** Parts may hold dots: joined they are no key. */
+/** Parts may contain dots, so the joined text is not unique. */
 function keyOf(table: QualifiedName): string {
   return JSON.stringify(table);
 }
 
-/** Compares as the parts joined with dots, which are joined only where that can matter. */
+/** Compares like the parts joined with dots; joins them only if that can matter. */
 function byJoinedText(a: QualifiedName, b: QualifiedName): number {
   for (let part = 0; part < 3; part += 1) {
     const [one, other] = [a[part] as string, b[part] as string];
@@ -72,7 +70,7 @@ function byJoinedText(a: QualifiedName, b: QualifiedName): number {
   return 0;
 }
 
-/** Sorts in place. A few are put into order one by one: the engine's own sort copies them first, whatever their number. */
+/** Sorts in place. Uses insertion sort for a few items, because the built-in sort copies them first. */
 function sorted<T>(items: T[], order: (a: T, b: T) => number): readonly T[] {
   if (items.length > SEARCHED) return items.sort(order);
   for (let next = 1; next < items.length; next += 1) {

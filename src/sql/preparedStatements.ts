@@ -1,7 +1,7 @@
 import { constants, zstdDecompressSync } from 'node:zlib';
 import { urlDecoded } from './urlEncoding.ts';
 
-/** The text of a prepared statement, or why the header does not hold one; undefined for a name that is not there. */
+/** The text of a prepared statement, or the error of its header; undefined for an unknown name. */
 export type PreparedText = string | { readonly errorMessage: string } | undefined;
 
 /** Prepared statements by name; names are case-sensitive. A map of texts is one. */
@@ -14,15 +14,15 @@ export type PreparedStatements =
   | { readonly statements: PreparedTexts; readonly errorMessage: string | null }
   | { readonly statements: null; readonly errorMessage: string };
 
-/** Most statements in the headers of one request. */
+/** Maximum number of statements in the headers of one request. */
 export const MAX_PREPARED_STATEMENTS = 1_000;
 
 const ZSTD_PREFIX = '$zstd:';
-/** Longest part of a header that an error repeats. */
+/** Maximum length of a header part that an error repeats. */
 const SHOWN_PAIR = 100;
 /** Smallest value of the decoder's window limit: clients' compressors use windows of up to 8 MB (RFC 8878 §3.1.1.1.2). */
 const MIN_WINDOW_LOG = 23;
-/** `%` that two hexadecimal digits do not follow. */
+/** `%` without two hexadecimal digits after it. */
 const wrongEscape = /%(?![0-9a-fA-F]{2})/;
 
 const none: PreparedStatements = { statements: new Map(), errorMessage: null };
@@ -31,12 +31,12 @@ const none: PreparedStatements = { statements: new Map(), errorMessage: null };
 class HeaderFailure extends Error {}
 
 /**
- * Indexes the headers of prepared statements as the engine reads them: lines and comma lists of `name=value`, trimmed, both
- * sides URL-encoded, the value optionally `$zstd:` and its zstd-compressed text in base64url (docs/sql-analysis.md). Of equal
- * names the last one counts. Only names are decoded here; a value is decoded when the statement is looked up. The cost is
- * linear in the size of the headers.
+ * Indexes the headers of prepared statements as the engine reads them: lines and comma lists of `name=value`, trimmed,
+ * both sides URL-encoded. The value is optionally `$zstd:` and its zstd-compressed text in base64url
+ * (docs/sql-analysis.md). The last of equal names counts. Only names are decoded here; a value is decoded when the
+ * statement is looked up. The cost is linear in the size of the headers.
  * @param lines values of the header's lines
- * @param maxBytes most bytes that all decoded names and values of the request may have together
+ * @param maxBytes maximum size of all decoded names and values of the request
  */
 export function preparedStatements(lines: readonly string[], maxBytes: number): PreparedStatements {
   if (lines.length === 0) return none;
@@ -65,7 +65,7 @@ interface EncodedStatement {
   readonly value: string;
 }
 
-/** Statements of one request, encoded; and how many bytes may still be decoded for it. */
+/** Encoded statements of one request, with the remaining byte limit for decoding. */
 class EncodedStatements implements PreparedTexts {
   /** Set if a name is repeated. */
   errorMessage: string | null = null;
@@ -86,7 +86,7 @@ class EncodedStatements implements PreparedTexts {
     }
   }
 
-  /** The text of a statement, decoded now. */
+  /** Decodes and returns the text of a statement. */
   get(name: string): PreparedText {
     return orFailure(
       () => this.#text(name),
@@ -152,7 +152,7 @@ class EncodedStatements implements PreparedTexts {
   }
 }
 
-/** Text without the white space around it, as the engine trims it. */
+/** Trims white space as the engine does. */
 function trimmed(text: string): string {
   let start = 0;
   let end = text.length;
@@ -161,7 +161,7 @@ function trimmed(text: string): string {
   return text.slice(start, end);
 }
 
-/** True for the white space that a header can hold: those of ASCII, NEL and NBSP. */
+/** True for white space that a header can contain: ASCII white space, NEL and NBSP. */
 function isSpace(unit: number): boolean {
   return unit === 0x20 || (unit >= 0x09 && unit <= 0x0d) || unit === 0x85 || unit === 0xa0;
 }

@@ -1,17 +1,17 @@
 /** A name as its parts, lower-case: `[catalog, schema, table]` for a table. Parts may hold dots. */
 export type QualifiedName = readonly string[];
 
-/** What is known of a request's query (docs/sql-analysis.md#what-is-found). */
+/** Analysis of a request's query (docs/sql-analysis.md#what-is-found). */
 export interface QueryProperties {
-  /** `line L:C: …` of a syntax error, or the text of a name or header error; null when there is none. */
+  /** `line L:C: …` of a syntax error, or the text of a name or header error; null if there is no error. */
   readonly errorMessage: string | null;
-  /** True when the request is a POST to a statement path. */
+  /** True if the request is a POST to a statement path. */
   readonly isNewQuerySubmission: boolean;
   /** Class name of the statement, e.g. `ShowCreate`; "" when nothing was parsed. */
   readonly queryType: string;
   /** `SELECT`, `DATA_DEFINITION`, …; "" when nothing was parsed. */
   readonly resourceGroupQueryType: string;
-  /** As the header sent it; null when absent. */
+  /** Value of the header; null if missing. */
   readonly defaultCatalog: string | null;
   readonly defaultSchema: string | null;
   /** Tables as three parts each, in the order of their joined text, each once. */
@@ -26,8 +26,8 @@ export interface QueryProperties {
   /** The query id of `CALL system.runtime.kill_query('id')`; null for anything else. */
   readonly queryId: string | null;
   /**
-   * Reason that it is not certain what the engine runs: the header with prepared statements cannot be read, or the one that is
-   * named is missing. Deny rules that read the statement then deny. Undefined if it is certain.
+   * Reason that it is not certain what the engine runs: the header with prepared statements cannot be read, or the
+   * named statement is missing. Deny rules that read the statement then deny. Undefined if it is certain.
    */
   readonly unreadable?: string | undefined;
 }

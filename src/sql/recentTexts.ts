@@ -1,16 +1,16 @@
-/** Number of texts that are remembered: two per set. A power of two. */
+/** Number of remembered texts: two per set. A power of two. */
 const SLOTS = 16_384;
 /** Longer texts are hashed by this many of their characters. */
 const HASHED = 4_096;
 
 /**
- * Which texts were added lately, by their hashes: distinguishes texts that repeat from those that occur once, which would
- * fill a cache without a hit. Rarely takes one text for another; forgets the oldest of a set.
+ * Recently added texts, by hash. Distinguishes repeated texts from texts that occur once and would fill a cache without
+ * a hit. False positives are rare; the oldest text of a set is evicted.
  */
 export class RecentTexts {
   readonly #hashes = new Int32Array(SLOTS);
 
-  /** Whether the text was seen lately; it is from now on. */
+  /** Returns true if the text was added recently, and adds it. */
   isRepeat(text: string): boolean {
     const hash = hashOf(text);
     const hashes = this.#hashes;
@@ -24,7 +24,7 @@ export class RecentTexts {
   }
 }
 
-/** FNV-1a over UTF-16 units, mixed so that each bit counts in the low ones; never 0, which is an empty slot. */
+/** FNV-1a over UTF-16 units, mixed so that each bit affects the low bits. Never 0, which marks an empty slot. */
 function hashOf(text: string): number {
   let hash = 0x811c9dc5 ^ text.length;
   const step = text.length <= HASHED ? 1 : Math.ceil(text.length / HASHED);

@@ -2,17 +2,17 @@ import { DistinctTables, DistinctTexts } from './distinctNames.ts';
 import type { QualifiedName } from './queryProperties.ts';
 import { NameRole, type Parser } from './syntax/parser.ts';
 
-/** Defaults that complete names; null where the client sent none. */
+/** Defaults that complete names; null if the client sent none. */
 export interface NameDefaults {
   readonly catalog: string | null;
   readonly schema: string | null;
 }
 
-/** What a statement refers to. Everything is in lower case, sorted by UTF-16 units, each once. */
+/** Names in a statement: lower case, sorted by UTF-16 units, each once. */
 export interface ReferencedNames {
   /**
-   * Set when a name cannot be completed or has too many parts. All lists are empty then, unless it is the name of a table
-   * function: the engine finds those of its own without defaults.
+   * Set if a name cannot be completed or has too many parts. All lists are empty then, except for the name of a table
+   * function: the engine finds built-in functions without defaults.
    */
   readonly errorMessage: string | null;
   /** Three parts each, sorted by their text joined with dots. */
@@ -23,7 +23,6 @@ export interface ReferencedNames {
 }
 
 const none: readonly string[] = [];
-/** A statement that refers to nothing. */
 export const noNames: ReferencedNames = {
   errorMessage: null,
   tables: [],
@@ -111,7 +110,7 @@ export function referencedNames(parser: Parser, defaults: NameDefaults): Referen
   };
 }
 
-/** The name with three parts, or the message why there are not three. */
+/** Returns the name with three parts, or the error message. */
 function completed(
   count: number,
   part: (index: number) => string,
@@ -125,7 +124,7 @@ function completed(
   return count === 2 ? [catalog, part(0), part(1)] : [catalog, schema as string, part(0)];
 }
 
-/** Names of two statements together, with the first error of them. */
+/** Merges the names of two statements and keeps the first error. */
 export function joinedNames(one: ReferencedNames, other: ReferencedNames): ReferencedNames {
   const tables = new DistinctTables();
   for (const table of [...one.tables, ...other.tables]) tables.add(table);

@@ -17,9 +17,9 @@ const types: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * Resource group query type, e.g. `SELECT`, `DATA_DEFINITION`.
+ * Returns the resource group query type, e.g. `SELECT`, `DATA_DEFINITION`.
  * @param statement class name, e.g. `ShowTables`
- * @param analyzed class name of what EXPLAIN ANALYZE runs; "" for all others
+ * @param analyzed class name of the statement that EXPLAIN ANALYZE runs; "" for all others
  */
 export function resourceGroupQueryType(statement: string, analyzed = ''): string {
   if (statement === 'ExplainAnalyze') return resourceGroupQueryType(analyzed);

@@ -1,6 +1,6 @@
 /**
- * True if a path is one of the statement paths: segments are compared after taking off path parameters (`;x=1`) and a
- * trailing slash, as the engine takes such a POST as a submission too (docs/protocol.md#submissions).
+ * True if a path is one of the statement paths. Ignores path parameters (`;x=1`) and a trailing slash, because the
+ * engine accepts such a POST as a submission too (docs/protocol.md#submissions).
  * @param path as sent, without the query string
  * @param statementPaths such as `/v1/statement`, without a trailing slash
  */

@@ -1,16 +1,16 @@
 import { analyzeSql, type SqlAnalysis, unanalyzed } from './analyzeSql.ts';
 import { type PreparedStatements, type PreparedText, preparedStatements } from './preparedStatements.ts';
 
-/** Header lines with prepared statements, and how much may be decoded of them. */
+/** Header lines with prepared statements, and limits for decoding them. */
 export interface PreparedLines {
   readonly lines: readonly string[];
-  /** Most bytes that are decoded for the request. */
+  /** Maximum number of bytes to decode for the request. */
   readonly maxBytes: number;
-  /** Statements of this many characters and more are not analysed, as bodies are not (`maxBodySize`). */
+  /** Statements of this many characters or more are not analyzed (`maxBodySize`). */
   readonly maxCharacters: number;
 }
 
-/** A statement and what its analysis needs, in a form that can be sent to another thread. */
+/** A statement and the inputs of its analysis, in a form that can be sent to another thread. */
 export interface StatementTask {
   readonly text: string;
   readonly catalog: string | null;
@@ -19,21 +19,22 @@ export interface StatementTask {
   readonly prepared: PreparedLines | ReadonlyMap<string, string>;
 }
 
-/** Characters that a task holds. */
+/** Returns the number of characters in a task. */
 export function taskCharacters({ text, prepared }: StatementTask): number {
   let characters = text.length;
   for (const statement of 'lines' in prepared ? prepared.lines : prepared.values()) characters += statement.length;
   return characters;
 }
 
-/** Analyses a statement here and now. */
+/** Analyzes a statement synchronously. */
 export function analyzeTask(task: StatementTask): SqlAnalysis {
   return analyzeWith(task, preparedOf(task.prepared));
 }
 
 /**
- * Analyses a statement, unless the prepared statements that it names are long: then `long` is the task, for another thread.
- * @param longest characters of prepared statements that are analysed here
+ * Analyzes a statement, unless the prepared statements that it names are long: then `long` is the task for another
+ * thread.
+ * @param longest maximum number of characters of prepared statements that are analyzed here
  */
 export function analyzeShort(task: StatementTask, longest: number): SqlAnalysis | { readonly long: StatementTask } {
   let characters = 0;
@@ -52,7 +53,7 @@ function analyzeWith({ text, catalog, schema }: StatementTask, prepared: Prepare
   return errorMessage === null ? analysis : { ...analysis, errorMessage, unreadable: errorMessage };
 }
 
-/** @param bounded returns a text that is looked up, or the reason that it is not analysed */
+/** @param bounded returns the text of a prepared statement, or the reason that it is not analyzed */
 function preparedOf(
   prepared: StatementTask['prepared'],
   bounded: (text: string) => PreparedText = (text) => text,

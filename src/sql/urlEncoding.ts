@@ -3,9 +3,9 @@ const PLUS = 0x2b;
 const SPACE = 0x20;
 
 /**
- * Decodes `application/x-www-form-urlencoded` text as Java's `URLDecoder` does; wrong UTF-8 becomes U+FFFD. Linear in the
- * size of the text.
- * @param text one whose escapes are right: `%` and two hexadecimal digits; the text itself where one is not
+ * Decodes `application/x-www-form-urlencoded` text as Java's `URLDecoder` does; invalid UTF-8 becomes U+FFFD. Linear in
+ * the size of the text.
+ * @param text only with valid escapes: `%` and two hexadecimal digits; other text is returned unchanged
  */
 export function urlDecoded(text: string): string {
   if (!text.includes('%')) return text.includes('+') ? text.replaceAll('+', ' ') : text;
@@ -24,7 +24,7 @@ export function urlDecoded(text: string): string {
   return bytes.toString('utf8', 0, length);
 }
 
-/** Value of a hexadecimal digit; -1 for every other byte, and for none. */
+/** Value of a hexadecimal digit; -1 for any other byte or undefined. */
 function digit(byte: number | undefined): number {
   if (byte === undefined) return -1;
   if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;

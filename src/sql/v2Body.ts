@@ -6,7 +6,7 @@ export interface V2Body {
 
 /**
  * Reads a V2 body, `{"query": …, "preparedStatements": {name: text}}`; null for anything else, which is SQL then. Both
- * keys must be there and not null; other keys are ignored.
+ * keys must be present and not null; other keys are ignored.
  */
 export function v2Body(text: string): V2Body | null {
   if (!/^\s*\{/.test(text)) return null;

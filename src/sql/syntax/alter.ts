@@ -14,7 +14,6 @@ const {
   TYPE, VIEW, WHERE,
 } = T;
 
-/** A statement at ALTER. */
 export function alter(p: Parser): string {
   p.next();
   switch (p.kind) {
@@ -84,7 +83,7 @@ function alterMaterializedView(p: Parser): string {
   return propertiesOrOwner(p);
 }
 
-/** What follows SET of a table or materialized view. */
+/** Reads the clauses after SET of a table or materialized view. */
 function propertiesOrOwner(p: Parser): string {
   if (p.accept(PROPERTIES)) {
     propertyAssignments(p);

@@ -23,9 +23,9 @@ const {
   UNIQUE, WHERE, WITH, WITHIN, WITHOUT,
 } = T;
 
-/** Calls of functions, and the forms that look like calls but have words inside their parentheses. */
+/** Calls of functions, and special forms with keywords inside their parentheses. */
 
-/** Functions that the engine builds into its tree and checks there: how many arguments they take. */
+/** Functions that the engine builds into its tree, with the number of arguments that it checks. */
 const checked: ReadonlyMap<string, readonly [least: number, most: number, message: string]> = new Map([
   ['if', [2, 3, "Invalid number of arguments for 'if' function"]],
   ['nullif', [2, 2, "Invalid number of arguments for 'nullif' function"]],
@@ -178,7 +178,7 @@ export function processingCall(p: Parser): boolean {
   return true;
 }
 
-/** `POSITION(a IN b)`; false where it is a call of a function of that name, whose first argument was read then. */
+/** `POSITION(a IN b)`. Returns false for a call of a function with that name, after its first argument was read. */
 function positionBody(p: Parser): boolean {
   if (p.kind === NOT || (p.peek(1) === DOUBLE_ARROW && p.atIdentifier())) {
     argument(p);
@@ -206,7 +206,10 @@ function positionBody(p: Parser): boolean {
   return true;
 }
 
-/** `SUBSTRING(a FROM b FOR c)`, `OVERLAY(a PLACING b FROM c FOR d)`; false where the first argument of a call was read. */
+/**
+ * `SUBSTRING(a FROM b FOR c)`, `OVERLAY(a PLACING b FROM c FOR d)`. Returns false if the first argument of a call was
+ * read.
+ */
 function wordedBody(p: Parser, placing: boolean): boolean {
   if (p.peek(1) === DOUBLE_ARROW && p.atIdentifier()) {
     argument(p);
@@ -237,7 +240,7 @@ function rowFields(p: Parser): void {
   } while (p.accept(COMMA));
 }
 
-/** Primaries that start with a reserved word of their own. */
+/** Primaries that start with a reserved word. */
 export function namedForm(p: Parser): void {
   const start = p.pos;
   switch (p.kind) {

@@ -15,5 +15,5 @@ for (let c = 0; c < 128; c += 1) {
   else if (/[a-z]/i.test(character)) classes[c] = LETTER;
   else if (character === '_') classes[c] = UNDERSCORE;
 }
-/** Classes of a UTF-16 unit, as bits; NaN, which is behind the end of a text, is in none. */
+/** Classes of a UTF-16 unit, as bits; 0 for NaN, the unit after the end of a text. */
 export const classOf = (c: number): number => (c < 128 ? (classes[c] as number) : 0);

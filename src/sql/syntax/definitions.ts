@@ -19,7 +19,7 @@ const {
 
 const BOTH_MODES = "'OR REPLACE' and 'IF NOT EXISTS' clauses can not be used together";
 
-/** `IF NOT EXISTS`, where it stands; an object may be named IF. */
+/** `IF NOT EXISTS`, optional; an object may be named IF. */
 function ifNotExists(p: Parser): boolean {
   if (p.kind !== IF || p.peek(1) !== NOT) return false;
   p.next();
@@ -28,7 +28,7 @@ function ifNotExists(p: Parser): boolean {
   return true;
 }
 
-/** `IF EXISTS`, where it stands. */
+/** `IF EXISTS`, optional. */
 export function ifExists(p: Parser): boolean {
   if (p.kind !== IF || p.peek(1) !== EXISTS) return false;
   p.next();
@@ -36,7 +36,6 @@ export function ifExists(p: Parser): boolean {
   return true;
 }
 
-/** A statement at CREATE. */
 export function create(p: Parser): string {
   const start = p.pos;
   p.next();
@@ -193,7 +192,6 @@ function createMaterializedView(p: Parser): string {
   return 'CreateMaterializedView';
 }
 
-/** A statement at DROP. */
 export function drop(p: Parser): string {
   p.next();
   switch (p.kind) {
@@ -250,7 +248,6 @@ export function drop(p: Parser): string {
   }
 }
 
-/** A statement at COMMENT. */
 export function comment(p: Parser): string {
   p.next();
   p.expect(ON);

@@ -14,14 +14,16 @@ const {
 } = T;
 
 /**
- * Shapes of what was read, as far as what may follow depends on them: `identifier` may become the parameter of a lambda,
- * `query` (a parenthesised query without WITH) may go on with UNION and the like, `value` is no predicate or condition.
+ * Shapes of what was read, as far as what may follow depends on them: `identifier` may become the parameter of a
+ * lambda,
+ * `query` (a parenthesised query without WITH) may continue with UNION and the like, `value` is no predicate or
+ * condition.
  */
 export const Shape = { condition: 0, value: 1, primary: 2, identifier: 3, query: 4 } as const;
 
 /**
- * `expression` of the grammar; returns its shape. Operators are read without precedence: which names are in an
- * expression does not depend on it, nor does whether the engine takes it.
+ * `expression` of the grammar; returns its shape. Operators are read without precedence, because neither the names in
+ * an expression nor its validity depend on it.
  */
 export function expression(p: Parser): number {
   p.enter();
@@ -54,7 +56,7 @@ function conditionRest(p: Parser): void {
   }
 }
 
-/** Goes on with an expression whose first primary was just read up to its closing parenthesis. */
+/** Continues an expression whose first primary was just read up to its closing parenthesis. */
 export function expressionRest(p: Parser): number {
   let shape: number = postfix(p, false) ? Shape.primary : Shape.query;
   if (valueRest(p)) shape = Shape.value;
@@ -66,13 +68,13 @@ export function expressionRest(p: Parser): number {
   return shape;
 }
 
-/** Goes on with an expression after its first value. */
+/** Continues an expression after its first value. */
 export function conditionTail(p: Parser): void {
   predicate(p);
   conditionRest(p);
 }
 
-/** Goes on with a value after its first primary. */
+/** Continues a value after its first primary. */
 export function valueTail(p: Parser): void {
   postfix(p, false);
   valueRest(p);
@@ -90,7 +92,7 @@ export function valueExpression(p: Parser): number {
   return valueRest(p) || signed ? Shape.value : shape;
 }
 
-/** Operators between values; false when there is none. */
+/** Operators between values; false if there are no operators. */
 function valueRest(p: Parser): boolean {
   let isPresent = false;
   for (;;) {
@@ -132,7 +134,7 @@ function valueRest(p: Parser): boolean {
   }
 }
 
-/** `argument` of the grammar; true when it is named. */
+/** `argument` of the grammar; true if it is named. */
 export function argument(p: Parser): boolean {
   if (p.peek(1) === DOUBLE_ARROW && p.atIdentifier()) {
     p.identifier();
@@ -156,7 +158,7 @@ export function expressionList(p: Parser): void {
   while (p.accept(COMMA)) expression(p);
 }
 
-/** True for kinds that start an expression and cannot go on with one that an identifier started. */
+/** True for kinds that start an expression and cannot continue an expression that an identifier started. */
 export function startsExpression(kind: number): boolean {
   if (kind === EOF) return false;
   if (kind <= LAST_IDENTIFIER) return kind !== AT && kind !== OVER && kind !== MATCH;

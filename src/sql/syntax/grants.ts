@@ -26,7 +26,7 @@ function principals(p: Parser): void {
   while (p.accept(COMMA)) principal(p);
 }
 
-/** A privilege or a role; gives its token if it is the word of a privilege, else -1. */
+/** A privilege or a role; returns its token if it is the word of a privilege, else -1. */
 function privilegeOrRole(p: Parser): number {
   const token = p.pos;
   switch (p.kind) {
@@ -48,7 +48,7 @@ function privilegeOrRole(p: Parser): number {
   }
 }
 
-/** A list of them; gives the token of the first privilege, or -1. */
+/** A list of privileges or roles; returns the token of the first privilege, or -1. */
 function privilegesOrRoles(p: Parser): number {
   let first = privilegeOrRole(p);
   while (p.accept(COMMA)) {
@@ -58,7 +58,7 @@ function privilegesOrRoles(p: Parser): number {
   return first;
 }
 
-/** `ALL PRIVILEGES`, where it stands. */
+/** `ALL PRIVILEGES`, optional. */
 function allPrivileges(p: Parser): boolean {
   if (p.kind !== ALL || p.peek(1) !== PRIVILEGES) return false;
   p.next();
@@ -99,7 +99,6 @@ function grantedBy(p: Parser): void {
   if (p.accept(IN)) p.identifier();
 }
 
-/** A statement at GRANT. */
 export function grant(p: Parser): string {
   p.next();
   let privilege = -1;
@@ -127,7 +126,6 @@ export function grant(p: Parser): string {
   return 'GrantRoles';
 }
 
-/** A statement at REVOKE. */
 export function revoke(p: Parser): string {
   p.next();
   let kind = '';
@@ -154,7 +152,6 @@ export function revoke(p: Parser): string {
   return 'RevokeRoles';
 }
 
-/** A statement at DENY. */
 export function deny(p: Parser): string {
   p.next();
   if (!allPrivileges(p)) privilegesOrRoles(p);

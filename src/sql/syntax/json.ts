@@ -111,7 +111,7 @@ function representation(p: Parser): void {
   }
 }
 
-/** `… ON EMPTY` and `… ON ERROR`, each where it stands. */
+/** `… ON EMPTY` and `… ON ERROR`, each optional. */
 function behaviors(p: Parser, one: (p: Parser) => void): void {
   if (p.kind === RPAREN || p.kind === COMMA) return;
   one(p);

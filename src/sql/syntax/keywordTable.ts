@@ -3,10 +3,10 @@ import { keywords, T } from './kinds.ts';
 const HASH_SIZE = 2048;
 const LONGEST_KEYWORD = 17;
 
-/** The hash of a word with one more character, in any case; of no character: 0. */
+/** Adds a character to the hash of a word, ignoring case. The hash of the empty word is 0. */
 export const hashWith = (hash: number, c: number): number => (hash * 31 + (c & 0xdf)) | 0;
 
-/** Open-addressing table of the keywords: kind, and where the word stands in `keywordChars`. */
+/** Open-addressing table of the keywords: kind, and position of the word in `keywordChars`. */
 const hashKinds = new Uint16Array(HASH_SIZE);
 const hashStarts = new Uint16Array(HASH_SIZE);
 const hashLengths = new Uint8Array(HASH_SIZE);

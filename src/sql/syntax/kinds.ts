@@ -1,4 +1,7 @@
-/** Numbers of the kinds; `T` is the same without literal types, which would get in the way of a parser that moves on. */
+/**
+ * Numbers of the kinds. `T` has the same numbers without literal types, which would interfere with narrowing in the
+ * parser.
+ */
 const kinds = {
   EOF: 0,
   IDENTIFIER: 1,
@@ -365,21 +368,22 @@ const kinds = {
 } as const;
 
 /**
- * Kinds of SQL tokens as small integers, in groups, so that a range check answers the common questions: what can be an
- * identifier (1 to `LAST_IDENTIFIER`), what is a keyword (`FIRST_KEYWORD` to `LAST_KEYWORD`). Words and which of them are
- * reserved: Trino 483, rule `nonReserved` of its grammar. Files take the ones they use into constants of their own, which
- * the engine folds into its machine code; reading them from here each time made the parser three times slower.
+ * Kinds of SQL tokens as small integers, in groups, so that range checks suffice: identifiers (1 to `LAST_IDENTIFIER`),
+ * keywords (`FIRST_KEYWORD` to `LAST_KEYWORD`). Words and reserved words: Trino 483, rule `nonReserved` of its grammar.
+ *
+ * Files copy the kinds that they use into constants, which the engine inlines; reading them from here each time made
+ * the parser three times slower.
  */
 export const T: Readonly<Record<keyof typeof kinds, number>> = kinds;
 
-/** Kinds from 1 to this one can be identifiers. */
+/** Kinds from 1 to this kind can be identifiers. */
 export const LAST_IDENTIFIER = 234;
-/** Keywords are the kinds from here … */
+/** First kind of a keyword. */
 export const FIRST_KEYWORD = 5;
-/** … to here. */
+/** Last kind of a keyword. */
 export const LAST_KEYWORD = 317;
 
-/** Words of kinds that are named otherwise, as the words are taken. */
+/** Words of kinds whose names differ from the word. */
 const otherWords: ReadonlyMap<string, string> = new Map([
   ['TEXT_STRING', 'STRING'],
   ['JSON_WORD', 'JSON'],

@@ -12,7 +12,7 @@ const {
   SEMICOLON, SLASH, STRING, UNICODE_STRING, UNRECOGNIZED,
 } = T;
 
-/** Kinds of tokens that are one character whatever follows. */
+/** Kinds of tokens that are one character, regardless of the next one. */
 const singles = new Uint16Array(128);
 for (const [character, kind] of [
   ['(', LPAREN],
@@ -32,16 +32,16 @@ for (const [character, kind] of [
   singles[character.charCodeAt(0)] = kind;
 }
 
-/** What a comment has in place of a kind: it is no token. */
+/** Marks a comment, which is not a token. */
 const COMMENT = -1;
 
-/** End of the token lexed last; its kind is the function's value (no object is made for the pair). */
+/** End of the token lexed last; its kind is the return value (avoids an object for the pair). */
 let tokenEnd = 0;
 /** False once a comment or a `$$` of the text was never closed: later ones are not searched for their end. */
 let commentsCanClose = true;
 let dollarsCanClose = true;
 
-/** End of a quoted text whose quote is doubled inside, `from` after the opening quote; -1 when it is never closed. */
+/** End of a quoted text with doubled quotes inside, `from` after the opening quote; -1 if it is not closed. */
 function quotedEnd(text: string, from: number, quote: string): number {
   const code = quote.charCodeAt(0);
   let closed = -1;
@@ -55,7 +55,7 @@ function quotedEnd(text: string, from: number, quote: string): number {
   }
 }
 
-/** A quoted text; without its end the quote alone, which is no token of the grammar. */
+/** A quoted text; if it is not closed, only the quote, which is not a token of the grammar. */
 function lexQuoted(text: string, start: number, quote: string, kind: number): number {
   const end = quotedEnd(text, start + 1, quote);
   tokenEnd = end > 0 ? end : start + 1;
@@ -154,7 +154,7 @@ function lexPair(start: number, kind: number): number {
   return kind;
 }
 
-/** What begins with a sign that several tokens begin with. */
+/** A token that begins with a sign shared by several tokens. */
 function lexSign(text: string, start: number, c: number): number {
   const next = text.charCodeAt(start + 1);
   switch (c) {
@@ -194,7 +194,7 @@ function lexSign(text: string, start: number, c: number): number {
   }
 }
 
-/** The token or comment at `start`, whose first unit `c` is neither white space nor a token whatever follows. */
+/** The token or comment at `start`; `c` is neither white space nor a single-character token. */
 function lexLonger(text: string, start: number, c: number, charClass: number): number {
   if ((charClass & (LETTER | UNDERSCORE)) !== 0) return lexWord(text, start, c);
   if ((charClass & DIGIT) === 0) return lexSign(text, start, c);
@@ -204,8 +204,8 @@ function lexLonger(text: string, start: number, c: number, charClass: number): n
 }
 
 /**
- * Cuts a text into tokens. Never fails: what is no token becomes one of kind UNRECOGNIZED (one code point), which no rule
- * of the grammar takes. The result is valid until the next call.
+ * Splits a text into tokens. Never fails: unknown text becomes tokens of kind UNRECOGNIZED (one code point), which no
+ * rule of the grammar accepts. The result is valid until the next call.
  */
 export function tokenize(text: string): TokenBuffer {
   const length = text.length;
@@ -245,7 +245,7 @@ export function tokenize(text: string): TokenBuffer {
   return sharedBuffer;
 }
 
-/** Puts the entries behind the last token. */
+/** Adds the EOF entries after the last token. */
 function endTokens(buffer: TokenBuffer, count: number, length: number): void {
   for (let i = 0; i < LOOKAHEAD; i += 1) {
     buffer.kinds[count + i] = EOF;

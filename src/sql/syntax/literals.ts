@@ -35,7 +35,7 @@ function checkUnicode(p: Parser, token: number, escapeToken: number): void {
   if (decoded.error !== null) p.later(token, decoded.error);
 }
 
-/** Value of a string's tokens, as the engine reads it; null when its escapes are wrong. */
+/** Value of a string's tokens, as the engine reads it; null if its escapes are invalid. */
 export function stringValue(p: Parser, token: number): string | null {
   if (p.kinds[token] === STRING) return unquote(p.tokenText(token));
   return decodeUnicode(p, token, p.kinds[token + 1] === UESCAPE ? token + 2 : -1).value;

@@ -33,7 +33,7 @@ function digits(text: string, from: number): number {
   return at;
 }
 
-/** End of `E [+-]? digit+` at `from`; -1 when there is none. */
+/** End of `E [+-]? digit+` at `from`; -1 if there is no exponent. */
 function exponent(text: string, from: number): number {
   if ((text.charCodeAt(from) | 32) !== 101) return -1;
   const sign = text.charCodeAt(from + 1);
@@ -42,10 +42,13 @@ function exponent(text: string, from: number): number {
   return end > at ? end : -1;
 }
 
-/** End of the number lexed last; its kind is the function's value (no object is made for the pair). */
+/** End of the number lexed last; its kind is the return value (avoids an object for the pair). */
 export let numberEnd = 0;
 
-/** The longest of the number forms and of identifiers starting with a digit, as ANTLR takes it; the first one of equals. */
+/**
+ * The longest of the number forms and of identifiers starting with a digit, as ANTLR takes it; the first of equally
+ * long forms.
+ */
 export function lexNumber(text: string, start: number): number {
   const integerEnd = decimalInteger(text, start);
   const after = text.charCodeAt(integerEnd);

@@ -6,8 +6,8 @@ import { atQueryContinuation, atQueryStart, queryBody, queryRest } from './queri
 const { ARROW, COMMA, LPAREN, RPAREN } = T;
 
 /**
- * What stands inside parentheses that may hold a query or expressions: gives `query` for a query that ends here (a
- * closing parenthesis must follow), another shape for the first expression.
+ * Content of parentheses that may contain a query or expressions. Returns `query` for a query that ends here (a closing
+ * parenthesis must follow), another shape for the first expression.
  */
 export function expressionOrQuery(p: Parser): number {
   if (atQueryStart(p.kind)) {

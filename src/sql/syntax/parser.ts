@@ -6,7 +6,7 @@ const { BACKQUOTED_IDENTIFIER, DIGIT_IDENTIFIER, DOT, EOF, IDENTIFIER, QUOTED_ID
 
 const lastIdentifier = LAST_IDENTIFIER;
 
-/** Thrown to leave the parser; the parser holds what went wrong. One object for all, as errors are a normal result. */
+/** Thrown to leave the parser, which holds the error. A single shared object, as errors are a normal result. */
 class SyntaxFailure extends Error {}
 const failure = new SyntaxFailure('syntax error');
 
@@ -14,12 +14,12 @@ const failure = new SyntaxFailure('syntax error');
 const UNBLAMED = -1;
 const SELF = -2;
 
-/** Nesting of constructs that the parser goes down by calls; deeper text is refused (the engine's own parser overflows). */
+/** Maximum nesting depth of recursive constructs; deeper text is rejected (the engine's own parser overflows). */
 const MAX_DEPTH = 1_500;
 /** The engine's message for a text that is nested too deep for its parser. */
 export const TOO_DEEP = 'statement is too large (stack overflow while parsing)';
 
-/** What a name in a statement stands for. */
+/** Meaning of a name in a statement. */
 export const NameRole = {
   /** A table, view or other object of a schema. */
   table: 0,
@@ -43,8 +43,8 @@ export const NameRole = {
 } as const;
 
 /**
- * State of a parse: tokens, position, what was found. Rules of the grammar are functions that take it, one per rule, in
- * the files beside this one. They move forward only; where the grammar needs to look ahead, they peek.
+ * State of a parse: tokens, position and results. Rules of the grammar are functions that take it, one per rule, in the
+ * other files of this folder. They only move forward and peek where the grammar needs to look ahead.
  */
 export class Parser {
   readonly text: string;
@@ -59,7 +59,7 @@ export class Parser {
   analyzed = '';
   /** Names found: role, first token, number of parts; parts are two tokens apart. */
   readonly names: number[] = [];
-  /** Token of the error; its offset is where the message points. */
+  /** Token of the error; the message reports its position. */
   errorToken = 0;
   /** Message of the error; "" for a mismatched token. */
   errorMessage = '';
@@ -67,7 +67,7 @@ export class Parser {
   starStart = -1;
   /** True while reading the relation of `NEAREST (FROM …)`, whose alias cannot be the MATCH that follows. */
   inNearest = false;
-  /** Names of WITH that are in scope, with how often each is. */
+  /** Names of WITH in scope, with the number of definitions of each. */
   private scope: Map<string, number> | null = null;
   /**
    * For EXECUTE, DESCRIBE INPUT and DESCRIBE OUTPUT, also under EXPLAIN: token of the prepared statement's name; for EXECUTE
@@ -77,10 +77,11 @@ export class Parser {
   /** For CALL: token of the literal that names the query, where there is one; see `callArguments`. */
   readonly call = { nameToken: -1, nameParts: 0, queryIdToken: -1 };
   /**
-   * Token that errors are reported at instead of where they are. The engine's parser looks ahead over all of `IN (…)`, as
-   * IN may follow an expression too; if that fails it takes the expression as finished before IN. `UNBLAMED` for none;
-   * `SELF` where an outer decision looks ahead over everything, so that errors are reported where they are. The outermost
-   * decision counts.
+   * Token at which errors are reported instead of their own position. The engine's parser looks ahead over all of `IN
+   * (…)`, as IN may follow an expression too; if that fails it takes the expression as finished before IN. `UNBLAMED`
+   * for none;
+   * `SELF` if an outer decision looks ahead over everything, so that errors are reported at their own position. The
+   * outermost decision counts.
    */
   blamed: number = UNBLAMED;
   private opened = -1;
@@ -129,7 +130,6 @@ export class Parser {
     return kind !== EOF && kind <= lastIdentifier;
   }
 
-  /** Takes an identifier. */
   identifier(): void {
     const kind = this.kind;
     if (kind === EOF || kind > lastIdentifier) throw this.mismatch();
@@ -137,7 +137,7 @@ export class Parser {
     this.next();
   }
 
-  /** Forms of identifiers that the grammar reads only to refuse them with a better message. */
+  /** Rejects identifiers that the grammar reads only for a better error message. */
   private checkIdentifier(kind: number): void {
     if (kind === BACKQUOTED_IDENTIFIER) {
       throw this.fail(this.pos, 'backquoted identifiers are not supported; use double quotes to quote identifiers');
@@ -150,7 +150,7 @@ export class Parser {
     }
   }
 
-  /** Takes `a.b.c`; gives the number of its parts. */
+  /** Takes `a.b.c`; returns the number of its parts. */
   qualifiedName(): number {
     this.identifier();
     let parts = 1;
@@ -162,13 +162,12 @@ export class Parser {
     return parts;
   }
 
-  /** Takes a qualified name and remembers what it stands for. */
+  /** Takes a qualified name and records its role. */
   namedObject(role: number): void {
     const token = this.pos;
     this.names.push(role, token, this.qualifiedName());
   }
 
-  /** Text of a token. */
   tokenText(token: number): string {
     return this.text.slice(this.tokens.starts[token] as number, this.tokens.ends[token] as number);
   }
@@ -182,7 +181,7 @@ export class Parser {
     return inner.includes('"') ? inner.replaceAll('""', '"') : inner;
   }
 
-  /** The exception for a token that no rule takes. */
+  /** Returns the exception for a token that no rule accepts. */
   mismatch(): Error {
     const place = this.pos === this.opened ? this.pos + 1 : this.pos;
     this.errorToken = this.blamed >= 0 ? this.blamed : place;
@@ -190,7 +189,7 @@ export class Parser {
     return failure;
   }
 
-  /** The exception for an error with a message of its own. */
+  /** Returns the exception for an error with its own message. */
   fail(token: number, message: string): Error {
     this.errorToken = token;
     this.errorMessage = message;
@@ -198,8 +197,8 @@ export class Parser {
   }
 
   /**
-   * Remembers an error that the engine finds only in the finished tree: a syntax error further on comes before it. The
-   * first one counts, unless the engine checks this before some of the parts that stand before it: tokens `from` to `to`.
+   * Records an error that the engine finds only in the finished tree: a later syntax error takes precedence. The first
+   * one counts, unless the engine checks this before some of the parts that stand before it: tokens `from` to `to`.
    */
   later(token: number, message: string, from = Number.MAX_SAFE_INTEGER, to = Number.MAX_SAFE_INTEGER): void {
     if (this.softToken >= 0 && (this.softToken < from || this.softToken >= to)) return;
@@ -207,12 +206,12 @@ export class Parser {
     this.softMessage = message;
   }
 
-  /** Throws what `later` remembered. */
+  /** Throws the error that `later` recorded. */
   settle(): void {
     if (this.softToken >= 0) throw this.fail(this.softToken, this.softMessage);
   }
 
-  /** Goes one construct down. */
+  /** Enters a nested construct. */
   enter(): void {
     this.depth += 1;
     if (this.depth > MAX_DEPTH) throw this.fail(0, TOO_DEEP);
@@ -222,27 +221,27 @@ export class Parser {
     this.depth -= 1;
   }
 
-  /** Errors from here on are this token's, unless an outer decision took them; gives what `unblame` needs. */
+  /** Reports following errors at this token, unless an outer decision already does; returns the value for `unblame`. */
   blame(token: number): number {
     const outer = this.blamed;
     if (outer === UNBLAMED) this.blamed = token;
     return outer;
   }
 
-  /** Errors from here on are reported where they are, unless an outer decision took them. */
+  /** Reports following errors at their own position, unless an outer decision already reports them elsewhere. */
   blameSelf(): number {
     return this.blame(SELF);
   }
 
   /**
-   * Remembers a token that could have started a construct that the token after it does not go on with: where an outer
-   * decision looks ahead, and nothing else takes the first one, the error is at the second.
+   * Records a token that could start a construct that the next token does not continue. If an outer decision looks
+   * ahead, and nothing else accepts the first token, the error is at the second.
    */
   open(token: number): void {
     if (this.blamed !== UNBLAMED) this.opened = token;
   }
 
-  /** True while an outer decision says where errors are reported. */
+  /** True while an outer decision determines the position of errors. */
   isBlamed(): boolean {
     return this.blamed !== UNBLAMED;
   }
@@ -266,7 +265,7 @@ export class Parser {
     }
   }
 
-  /** Remembers a relation's name as a table unless it is a name of WITH. */
+  /** Records a relation's name as a table unless it is a name of WITH. */
   relationName(token: number, parts: number): void {
     if (parts === 1 && this.scope !== null && this.scope.size > 0 && this.scope.has(this.identifierValue(token)))
       return;

@@ -113,14 +113,14 @@ function primaryAt(p: Parser, sign: number, star: boolean): number {
 }
 
 /**
- * True at a parenthesis that belongs to what stands before it. The engine's parser takes it as what follows a whole
- * expression if the token after it fits nowhere: then the error is at the parenthesis, unless an outer decision decides.
+ * True at a parenthesis that continues the previous construct. If the token after it fits nowhere, the engine's parser
+ * treats it as following a whole expression: then the error is at the parenthesis, unless an outer decision decides.
  */
 function atOpening(p: Parser, fits: boolean): boolean {
   return p.kind === LPAREN && (fits || p.isBlamed());
 }
 
-/** Subscripts, fields and methods after a primary; false when there is none. With `star`, `.*` is left to the caller. */
+/** Subscripts, fields and methods after a primary; false if there are none. With `star`, `.*` is left to the caller. */
 export function postfix(p: Parser, star: boolean): boolean {
   let isPresent = false;
   for (;;) {

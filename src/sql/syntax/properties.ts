@@ -21,7 +21,7 @@ export function propertyAssignments(p: Parser): void {
   } while (p.accept(COMMA));
 }
 
-/** `WITH (property = value, …)`, where it stands. */
+/** `WITH (property = value, …)`, optional. */
 export function withProperties(p: Parser): void {
   if (p.accept(WITH)) properties(p);
 }

@@ -53,7 +53,7 @@ function mayFollowAlias(kind: number): boolean {
   }
 }
 
-/** True if a word that could be an alias starts LIMIT, OFFSET, FETCH or WINDOW, going by what follows it. */
+/** True if a word that could be an alias starts LIMIT, OFFSET, FETCH or WINDOW, judging by the next tokens. */
 export function atQueryClause(p: Parser, offset: number): boolean {
   const next = p.peek(offset + 1);
   switch (p.peek(offset)) {
@@ -70,7 +70,7 @@ export function atQueryClause(p: Parser, offset: number): boolean {
   }
 }
 
-/** `rootQuery` of the grammar: a query that may start with functions of its own. */
+/** `rootQuery` of the grammar: a query that may start with its own functions. */
 export function rootQuery(p: Parser): void {
   if (p.kind === WITH && p.peek(1) === FUNCTION && p.peek(2) !== AS && p.peek(2) !== LPAREN) {
     p.next();
@@ -80,7 +80,7 @@ export function rootQuery(p: Parser): void {
   queryBody(p);
 }
 
-/** `query` of the grammar; true when it starts with WITH. Names of its WITH are in scope inside it only. */
+/** `query` of the grammar; true if it starts with WITH. Names of its WITH are in scope inside it only. */
 export function queryBody(p: Parser): boolean {
   p.enter();
   const hasWith = p.kind === WITH;
@@ -267,7 +267,7 @@ export function columnAliases(p: Parser): void {
   p.expect(RPAREN);
 }
 
-/** What follows GROUP BY. */
+/** Grouping elements after GROUP BY. */
 export function groupBy(p: Parser): void {
   if (p.kind === DISTINCT) p.next();
   else if (p.kind === ALL) {

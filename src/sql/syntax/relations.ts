@@ -109,7 +109,9 @@ function relationAlias(p: Parser): void {
   if (p.kind === LPAREN) columnAliases(p);
 }
 
-/** Takes an alias without AS, if the token is one: words that start a clause are not where that clause goes on. */
+/**
+ * Takes an alias without AS, if the token is one: words that start a clause are not an alias if that clause continues.
+ */
 function implicitAlias(p: Parser): boolean {
   const kind = p.kind;
   if (kind === IDENTIFIER) {
@@ -235,7 +237,7 @@ function parenthesizedRelation(p: Parser): void {
     p.next();
     open += 1;
   }
-  /** A parenthesised query without WITH, which may go on as a query. */
+  /** A parenthesized query without WITH, which may continue as a query. */
   let isQuery = false;
   if (atQueryStart(p.kind) && !(p.kind === TABLE && p.peek(1) === LPAREN)) isQuery = !queryBody(p);
   else relation(p);
@@ -331,7 +333,7 @@ function tableFunctionArgument(p: Parser): void {
   else argument(p);
 }
 
-/** `DESCRIPTOR(a, b int)`; where a field is no name with or without a type, it is a call. */
+/** `DESCRIPTOR(a, b int)`; a call if a field is not a name with an optional type. */
 function descriptor(p: Parser): void {
   const follower = p.peek(3);
   if (follower !== COMMA && follower !== RPAREN && !p.atIdentifier(3)) {

@@ -48,7 +48,7 @@ export function functionDeclaration(p: Parser): void {
   p.expect(RPAREN);
 }
 
-/** One `routineCharacteristic`; false when there is none. */
+/** One `routineCharacteristic`; false if there is none. */
 function characteristic(p: Parser): boolean {
   switch (p.kind) {
     case LANGUAGE:

@@ -11,7 +11,6 @@ const {
 
 /** SET, RESET and the modes of transactions. */
 
-/** A statement at SET. */
 export function set(p: Parser): string {
   p.next();
   switch (p.kind) {
@@ -49,7 +48,6 @@ export function set(p: Parser): string {
   }
 }
 
-/** A statement at RESET. */
 export function reset(p: Parser): string {
   p.next();
   p.expect(SESSION);
@@ -61,7 +59,7 @@ export function reset(p: Parser): string {
   return 'ResetSession';
 }
 
-/** `transactionMode, …` after START TRANSACTION, where there is one. */
+/** `transactionMode, …` after START TRANSACTION, optional. */
 export function transactionModes(p: Parser): void {
   if (p.kind !== ISOLATION && p.kind !== READ) return;
   do {

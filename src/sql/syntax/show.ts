@@ -13,19 +13,18 @@ const {
 
 /** SHOW and DESCRIBE. */
 
-/** `LIKE pattern (ESCAPE character)?`, where it stands. */
+/** `LIKE pattern (ESCAPE character)?`, optional. */
 function likePattern(p: Parser): void {
   if (!p.accept(LIKE)) return;
   string(p);
   if (p.accept(ESCAPE)) string(p);
 }
 
-/** FROM or IN, where it stands. */
+/** FROM or IN, optional. */
 function acceptFrom(p: Parser): boolean {
   return p.accept(FROM) || p.accept(IN);
 }
 
-/** A statement at SHOW. */
 export function show(p: Parser): string {
   p.next();
   switch (p.kind) {
@@ -124,7 +123,6 @@ function showCreate(p: Parser): string {
   }
 }
 
-/** A statement at DESCRIBE or DESC. */
 export function describe(p: Parser): string {
   const full = p.kind === DESCRIBE;
   p.next();

@@ -20,14 +20,16 @@ const {
   UESCAPE, UNICODE_STRING, UPDATE, USE, USING, VALIDATE, VALUES, VERBOSE, VIEW, WHEN, WHERE, WITH, WORK,
 } = T;
 
-/** Reads a whole text as one statement. Throws the parser's failure; `Parser.statement` holds the class name afterwards. */
+/**
+ * Reads a whole text as one statement. Throws the parser's failure; `Parser.statement` then contains the class name.
+ */
 export function singleStatement(p: Parser): void {
   p.statement = statement(p);
   if (p.kind !== EOF) throw p.mismatch();
   p.settle();
 }
 
-/** `statement` of the grammar; gives the class name of the engine's tree for it. */
+/** `statement` of the grammar; returns the class name of the engine's tree for it. */
 function statement(p: Parser): string {
   switch (p.kind) {
     case SELECT:
@@ -251,7 +253,7 @@ function explain(p: Parser): string {
   return 'ExplainAnalyze';
 }
 
-/** True for words that can be names and start what EXPLAIN ANALYZE runs. */
+/** True for words that can be names and start a statement for EXPLAIN ANALYZE. */
 function startsStatement(kind: number): boolean {
   switch (kind) {
     case VERBOSE:
@@ -321,7 +323,10 @@ function call(p: Parser): string {
   return 'Call';
 }
 
-/** Token of the string that an argument from `token` to the present place is, parentheses aside; -1 for anything else. */
+/**
+ * Token of the string that is the whole argument from `token` to the current position, ignoring parentheses; -1 for any
+ * other argument.
+ */
 function stringArgument(p: Parser, token: number): number {
   let start = token;
   let end = p.pos;

@@ -1,27 +1,28 @@
 /**
- * Tokens of one text: kinds and places in arrays that are used again for the next text. Comments and white space are left
- * out. After the last token there are at least `LOOKAHEAD` entries of kind EOF, so that a parser may peek without asking.
+ * Tokens of one text: kinds and positions in arrays that are reused for the next text. Comments and white space are
+ * left out. After the last token there are at least `LOOKAHEAD` entries of kind EOF, so that a parser may peek without
+ * a check.
  */
 export interface TokenBuffer {
   kinds: Uint16Array;
-  /** Offsets in UTF-16 units: first unit of the token … */
+  /** Offsets of the first unit of each token, in UTF-16 units. */
   starts: Int32Array;
-  /** … and the unit after its last one. */
+  /** Offsets of the unit after each token. */
   ends: Int32Array;
   /** Number of tokens without EOF. */
   count: number;
-  /** The text has more than `MAX_TOKENS` tokens: those after them are left out. */
+  /** True if the text has more than `MAX_TOKENS` tokens; the rest are left out. */
   isCut: boolean;
 }
 
-/** Most tokens of a text: what they and the names among them take is bounded so. */
+/** Maximum number of tokens of a text, which bounds memory. */
 export const MAX_TOKENS = 4_000_000;
 /** EOF entries behind the last token. */
 export const LOOKAHEAD = 8;
-/** Buffers larger than this many tokens are not kept after use. */
+/** Buffers larger than this many tokens are not reused. */
 const KEPT_TOKENS = 1 << 16;
 
-/** The buffer that every text uses again. */
+/** The buffer that all texts reuse. */
 export const sharedBuffer: TokenBuffer = {
   kinds: new Uint16Array(1024),
   starts: new Int32Array(1024),
@@ -30,7 +31,7 @@ export const sharedBuffer: TokenBuffer = {
   isCut: false,
 };
 
-/** Doubles the room of a buffer. */
+/** Doubles the capacity of a buffer. */
 export function grow(buffer: TokenBuffer): void {
   const size = buffer.kinds.length * 2;
   const kinds = new Uint16Array(size);
@@ -44,7 +45,7 @@ export function grow(buffer: TokenBuffer): void {
   buffer.ends = ends;
 }
 
-/** Gives large arrays back to the memory manager; to be called when the tokens are no longer used. */
+/** Releases large arrays; call it when the tokens are no longer used. */
 export function releaseTokens(): void {
   if (sharedBuffer.kinds.length <= KEPT_TOKENS) return;
   sharedBuffer.kinds = new Uint16Array(1024);
