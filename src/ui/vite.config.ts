@@ -2,7 +2,10 @@ import { resolve } from 'node:path';
 import react from '@vitejs/plugin-react';
 import { defineConfig, type Plugin } from 'vite';
 
-/** What the gateway fills in when it serves the page (src/api/userInterface): Vite's own server fills in the defaults. */
+/**
+ * Placeholders that the gateway replaces when it serves the page (src/api/userInterface); Vite's server inserts the
+ * defaults.
+ */
 const placeholders: Plugin = {
   name: 'placeholders',
   apply: 'serve',
@@ -14,7 +17,7 @@ const placeholders: Plugin = {
       .replaceAll('__SHARED_ORIGIN__', 'false'),
 };
 
-/** The pages share types with the gateway, which leave nothing in the build; a value would bring the gateway along. */
+/** The pages share types with the gateway, which leave nothing in the build; a value would import gateway code. */
 const typesAlone: Plugin = {
   name: 'types-alone',
   load(id) {
@@ -23,12 +26,12 @@ const typesAlone: Plugin = {
   },
 };
 
-/** Paths of the gateway that a page under development asks for. */
+/** Gateway paths for a page under development. */
 const gatewayPaths = '^/(webapp|gateway|engine/|api/|login|loginType|logout|userinfo|sso|oidc|metrics|openapi)';
 
 export default defineConfig(({ command }) => ({
   root: import.meta.dirname,
-  // The gateway's path depends on the product's name, so that the built page refers to its files relatively.
+  // The gateway's path depends on the product's name, so the built page refers to its files relatively.
   base: command === 'build' ? './' : '/engine-gateway/',
   plugins: [react(), placeholders, typesAlone],
   server: { proxy: { [gatewayPaths]: process.env.GATEWAY_URL ?? 'http://localhost:8080' } },
@@ -37,12 +40,12 @@ export default defineConfig(({ command }) => ({
     emptyOutDir: true,
     manifest: true,
     target: 'es2023',
-    // The first that know light-dark() by themselves.
+    // First versions that support light-dark().
     cssTarget: ['chrome123', 'firefox120', 'safari17.5'],
-    // Images as files: the content security policy has no data: addresses for scripts and styles.
+    // Images are files: the content security policy does not allow data: addresses for scripts and styles.
     assetsInlineLimit: 0,
     reportCompressedSize: false,
-    // test/ui/size.test.ts has a limit for what is sent, compressed.
+    // test/ui/size.test.ts limits the compressed size.
     chunkSizeWarningLimit: 1024,
   },
 }));

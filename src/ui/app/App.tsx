@@ -33,7 +33,6 @@ const router = createBrowserRouter(
   { basename: basePath },
 );
 
-/** The whole user interface. */
 export function App() {
   const [client] = useState(createQueryClient);
   return (
@@ -50,7 +49,7 @@ export function App() {
   );
 }
 
-/** The pages for somebody who is known; the login page for everybody else, at the same address. */
+/** The pages for a known user; the login page for all others, at the same address. */
 function Gate() {
   const state = useSessionState();
   return (

@@ -7,11 +7,11 @@ import { Time } from '../components/time.tsx';
 import classes from './SharedOriginWarning.module.css';
 
 interface OutageBannerProps {
-  /** Whether there is something below that gets old meanwhile. */
+  /** True if the page shows data that becomes stale in an outage. */
   readonly showsData?: boolean;
 }
 
-/** Says on every page that the gateway, or what it needs, cannot be reached, and since when what is shown is old. */
+/** Shows on every page that the gateway or a dependency is unavailable, and since when the data is stale. */
 export function OutageBanner({ showsData = true }: OutageBannerProps) {
   const { isReachable, unavailable } = useHealth();
   const [lostAt, setLostAt] = useState<number | null>(null);

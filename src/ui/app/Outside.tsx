@@ -5,12 +5,11 @@ import { OutageBanner } from './OutageBanner.tsx';
 import classes from './Outside.module.css';
 
 interface OutsideProps {
-  /** Whether there is a heading: not where a page follows within a moment. */
+  /** True if there is a heading; false if a page follows within a moment. */
   readonly hasTitle?: boolean;
   readonly children: ReactNode;
 }
 
-/** The frame of what is shown where there is no page yet: before it is known who asks, and to somebody who is not known. */
 export function Outside({ hasTitle = true, children }: OutsideProps) {
   return (
     <div className={classes.frame}>

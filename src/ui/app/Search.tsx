@@ -7,7 +7,7 @@ import type { Page } from './pages.ts';
 import classes from './Search.module.css';
 import { type Hit, useHits } from './searchHits.ts';
 
-/** Finds queries by their ids, clusters, rules, groups and pages: opened by Ctrl-K from everywhere. */
+/** Finds queries by id, clusters, rules, groups and pages. Ctrl-K opens it everywhere. */
 export function Search({ pages }: { readonly pages: readonly Page[] }) {
   const [opened, { open, close }] = useDisclosure(false);
   useHotkeys([['mod+K', open]], []);
@@ -33,15 +33,14 @@ export function Search({ pages }: { readonly pages: readonly Page[] }) {
   );
 }
 
-/** Other dialogs have 200; the question whether edits are lost comes after the search is closed. */
+/** Other dialogs have 200. The question about unsaved edits comes after the search is closed. */
 const ABOVE_DIALOGS = 250;
-/** Before an id that is typed is looked up, in milliseconds. */
+/** Delay before a typed id is looked up, in milliseconds. */
 const TYPING_MS = 200;
 
 function SearchField({ pages, onClose }: { readonly pages: readonly Page[]; readonly onClose: () => void }) {
   const [text, setText] = useState('');
   const [settled] = useDebouncedValue(text, TYPING_MS);
-  // It closes by the escape key, and the dialog with it.
   const combobox = useCombobox({ opened: true, onDropdownClose: onClose });
   const navigate = useNavigate();
   const hits = useHits(pages, text.trim(), settled.trim());

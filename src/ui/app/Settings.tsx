@@ -7,7 +7,6 @@ import { useSession, useSessionChange } from '../session/session.ts';
 import { HeadMenu } from './HeadMenu.tsx';
 import classes from './Settings.module.css';
 
-/** What opens in the head: how things are shown, and who is logged in. */
 export function Settings() {
   return (
     <Group gap="xs" wrap="nowrap">

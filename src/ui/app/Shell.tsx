@@ -16,7 +16,6 @@ interface ShellProps {
   readonly children: ReactNode;
 }
 
-/** Head, menu and the place of the page. */
 export function Shell({ pages, children }: ShellProps) {
   const [opened, { toggle, close }] = useDisclosure(false);
   const { pathname } = useLocation();
@@ -83,7 +82,7 @@ export function Shell({ pages, children }: ShellProps) {
   );
 }
 
-/** Whether an address is a page's, or of one of its objects. */
+/** True if an address belongs to a page or one of its objects. */
 function isAt({ path, details = [] }: Page, pathname: string): boolean {
   return [path, ...details.map((detail) => detail.path)].some((pattern) => matchPath(`/${pattern}`, pathname) !== null);
 }

@@ -1,10 +1,9 @@
-/** What the gateway wrote into its page: the product's name and the path that the pages lie under. */
+/** Values that the gateway wrote into its page: the product's name and the base path. */
 export const product = document.querySelector<HTMLMetaElement>('meta[name=product]')?.content ?? 'Engine';
 
-/** Version of the gateway. */
 export const version = document.querySelector<HTMLMetaElement>('meta[name=version]')?.content ?? '';
 
-/** Whether pages of engines are served at the origin of these pages (docs/serving.md). */
+/** True if pages of engines are served at the origin of these pages (docs/serving.md). */
 export const sharesOrigin = document.querySelector<HTMLMetaElement>('meta[name=shared-origin]')?.content === 'true';
 
 /** Path of the pages without a slash at its end, e.g. `/engine-gateway`. */
@@ -16,5 +15,5 @@ export const csrf = {
   cookies: [`__Host-${product}-Gateway-CSRF`, `${product}-Gateway-CSRF`],
 };
 
-/** Header of answers that say what follows later, e.g. `database`. */
+/** Header that lists pending effects of a write, e.g. `database`. */
 export const pendingHeader = `X-${product}-Gateway-Pending`;

@@ -11,7 +11,7 @@ import {
 } from '@tabler/icons-react';
 import type { ComponentType } from 'react';
 
-/** A page: an entry of the menu, code of its own that is loaded when it is first shown. */
+/** An entry of the menu. Its code is loaded when the page is first shown. */
 export interface Page {
   /** Name in `uiConfiguration.disablePages` and `pagePermissions`. */
   readonly id: string;
@@ -20,11 +20,10 @@ export interface Page {
   readonly title: string;
   readonly icon: ComponentType<IconProps>;
   readonly load: () => Promise<{ default: ComponentType }>;
-  /** Pages of single objects, which are in no menu: shown to whom the page is shown. */
+  /** Pages of single objects, without menu entries; visible to users of this page. */
   readonly details?: readonly DetailPage[];
 }
 
-/** A page of one object. */
 export interface DetailPage extends Pick<Page, 'path' | 'title' | 'load'> {}
 
 /** All pages in the order of the menu. Adding one: docs/user-interface.md, "For developers". */

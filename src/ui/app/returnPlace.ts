@@ -1,21 +1,20 @@
 import { useEffect, useLayoutEffect, useRef } from 'react';
 import { useLocation, useNavigationType } from 'react-router';
 
-/** Where somebody was on a page. */
+/** Scroll position and followed link of a page. */
 interface Place {
   readonly scrolled: number;
-  /** Address of the link that led away. */
   readonly link: string | null;
 }
 
 /** Pages whose places are remembered. */
 const MAX_PLACES = 100;
-/** How long the content of a page that somebody returned to is waited for. */
+/** Maximum wait for the content of a page on return. */
 const CONTENT_MS = 2_000;
 
 /**
- * Back and Forward lead to where somebody was on the page: as far down, and to the link that led away (WCAG 2.4.3). A
- * page that is opened otherwise begins at its start.
+ * Restores scroll position and focus after Back and Forward (WCAG 2.4.3). A page that is opened otherwise begins at its
+ * start.
  * @param begin focuses the start of the page
  */
 export function useReturnPlace(begin: () => void): void {
@@ -61,7 +60,7 @@ export function useReturnPlace(begin: () => void): void {
   }, [key, pathname, isReturn]);
 }
 
-/** Scrolls and focuses as soon as the content is there; the answer stops that. */
+/** Scrolls and focuses when the content is there; returns a function that stops this. */
 function returnTo({ scrolled, link }: Place): () => void {
   const deadline = performance.now() + CONTENT_MS;
   let frame = 0;

@@ -7,24 +7,21 @@ import { clusterAddress, groupAddress, queryAddress, ruleAddress } from '../comp
 import { useRole, useSees } from '../session/session.ts';
 import type { Page } from './pages.ts';
 
-/** Something that a search leads to. */
 export interface Hit {
   readonly kind: 'Queries' | 'Pages' | 'Backends' | 'Routing groups' | 'Rules' | 'History';
   readonly name: string;
-  /** More about it; empty for nothing. */
+  /** Additional text; may be empty. */
   readonly about: string;
-  /** Where it is shown. */
   readonly address: string;
 }
 
-/** Hits of a kind that are listed. */
 const MAX_HITS = 8;
-/** Lists are as new as this while the search is open, in milliseconds. */
+/** Maximum age of lists while the search is open, in milliseconds. */
 const LIST_AGE_MS = 30_000;
 
 /**
- * What a text leads to, of what the user may see. Nothing typed: all pages.
- * @param settled the text as it was some time ago, by which the gateway is asked for a query
+ * Finds what a text matches and the user may see. An empty text matches all pages.
+ * @param settled the debounced text; used to look up queries
  */
 export function useHits(pages: readonly Page[], text: string, settled: string): readonly Hit[] {
   const seesClusters = useSees('cluster');
@@ -84,12 +81,12 @@ export function useHits(pages: readonly Page[], text: string, settled: string): 
   ];
 }
 
-/** Ids of engines are like `20261123_120000_00001_abcde`; those of queries that wait end with `_queue`. */
+/** Engine query ids look like `20261123_120000_00001_abcde`; ids of queued queries end with `_queue`. */
 function isLikeId(text: string): boolean {
   return /^\d{8}_\d{6}_\d{5}_\w{1,32}$/.test(text) || (isQueuedId(text) && !/\s/.test(text));
 }
 
-/** The query of an id, with what is known of it. */
+/** The query with an id. */
 function useQueryHits(text: string, settled: string): readonly Hit[] {
   const sees = useSees('history');
   const query = useQuery({

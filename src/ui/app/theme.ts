@@ -65,7 +65,7 @@ const textOnTint: Readonly<Record<string, string>> = {
   yellow: '#7a4a00',
 };
 
-/** Puts the theme's variables into the page: by a style sheet object, as style elements are forbidden by the policy. */
+/** Adds the theme's variables to the page by a style sheet object, because the policy forbids style elements. */
 export function applyTheme(): void {
   const variables = defaultCssVariablesResolver(mergeMantineTheme(DEFAULT_THEME, theme));
   for (const [color, text] of Object.entries(textOnTint)) {

@@ -3,14 +3,13 @@ import { call } from './call.ts';
 import { SLOW_MS } from './queryClient.ts';
 import type { AuditPage } from './types.ts';
 
-/** Parameters of the audit that stand in the page's address as they are. */
+/** Parameters of the audit that are copied from the page's address. */
 export const auditFilters = ['kind', 'namespace', 'name', 'user', 'manager', 'source', 'from', 'to'] as const;
 export type AuditFilters = Readonly<Record<(typeof auditFilters)[number], string>>;
 
-/** Changes of a page. */
 const PAGE_SIZE = 50;
 
-/** One change; looked for where it is not among those that were read. @param id empty: none */
+/** One change; fetched if it is not in the list. @param id may be empty */
 export function useAuditedChange(id: string, isKnown: boolean) {
   return useQuery({
     queryKey: ['audit', 'change', id],
@@ -22,7 +21,6 @@ export function useAuditedChange(id: string, isKnown: boolean) {
   });
 }
 
-/** Who changed what, the newest first, page after page. */
 export function useAudit(filters: AuditFilters) {
   return useInfiniteQuery({
     queryKey: ['audit', filters],
@@ -36,7 +34,7 @@ export function useAudit(filters: AuditFilters) {
     initialPageParam: null as string | null,
     getNextPageParam: ({ next }) => next,
     placeholderData: keepPreviousData,
-    // What was read on to stays as it is while somebody reads it.
+    // A list with several pages stays unchanged while the user reads it.
     refetchInterval: ({ state: { data } }) => ((data?.pages.length ?? 1) > 1 ? false : SLOW_MS),
   });
 }

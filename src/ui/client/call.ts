@@ -1,48 +1,47 @@
 import { csrf, pendingHeader } from '../app/gateway.ts';
 import { ApiError, errorOf } from './apiError.ts';
 
-/** How a call is made, beside its path. */
 export interface CallOptions {
-  /** POST where there is a body or nothing is said, as the calls under /webapp want. */
+  /** POST if there is a body or by default, as the calls under /webapp expect. */
   readonly method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly body?: unknown;
-  /** How old an answer may be that the gateway has kept, in seconds: 0. */
+  /** Maximum age of a cached response, in seconds. Default: 0. */
   readonly maxAge?: number;
-  /** Ends the call when its result is not used any more; TanStack Query gives one. */
+  /** Cancels the call; provided by TanStack Query. */
   readonly signal?: AbortSignal;
 }
 
-/** An answer with what its headers say. */
+/** A response with values of its headers. */
 export interface Answer<T> {
   readonly data: T;
-  /** What follows later although the change is safe, e.g. `database`; null: nothing. */
+  /** Pending effect of a change, e.g. `database`; null if there is none. */
   readonly pending: string | null;
-  /** Text of `Warning` headers: done, but the next call should fix something. */
+  /** Texts of `Warning` headers: the call succeeded, but the next one should fix something. */
   readonly warnings: readonly string[];
 }
 
-/** Longest time that an answer may take, in milliseconds. */
+/** Timeout of a call, in milliseconds. */
 const TIMEOUT_MS = 30_000;
 
 type Listener = () => void;
 const sessionEnded = new Set<Listener>();
 
-/** Registers a listener for calls that were refused because no user is logged in (any more). Returns its removal. */
+/** Registers a listener for calls that were rejected because no user is logged in (any more). Returns its removal. */
 export function onSessionEnded(listener: Listener): Listener {
   sessionEnded.add(listener);
   return () => void sessionEnded.delete(listener);
 }
 
 /**
- * Calls the gateway and answers what is in the envelope (`data`), or the whole body where there is no envelope.
+ * Calls the gateway and returns `data` of the envelope, or the whole body without an envelope.
  * @param path with its leading slash, e.g. `/webapp/getAllBackends`
- * @throws ApiError for everything that is no success; never for an aborted signal, which throws its reason
+ * @throws ApiError for every failure; an aborted signal throws its reason instead
  */
 export async function call<T>(path: string, options: CallOptions = {}): Promise<T> {
   return (await callWhole<T>(path, options)).data;
 }
 
-/** As {@link call}, with what the headers say. */
+/** As {@link call}, with values of the response's headers. */
 export async function callWhole<T>(path: string, options: CallOptions = {}): Promise<Answer<T>> {
   const { method = 'POST', body, signal, maxAge } = options;
   const deadline = AbortSignal.timeout(TIMEOUT_MS);
@@ -106,7 +105,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** Calls under /webapp and for logging in wrap what they answer: `{code, msg, data}`. */
+/** Calls under /webapp and logins wrap their response: `{code, msg, data}`. */
 function isEnvelope(value: unknown): value is { data?: unknown } {
   return typeof value === 'object' && value !== null && 'code' in value && 'msg' in value;
 }

@@ -4,10 +4,9 @@ import { useLive } from './live.ts';
 import { SLOW_MS } from './queryClient.ts';
 import type { ClusterDetails, ClusterState, Drain } from './types.ts';
 
-/** Key of the clusters among the queries. */
 export const CLUSTERS = ['clusters'];
 
-/** All clusters, kept up to date: what changes elsewhere shows within two seconds, counts of queries every twenty. */
+/** All clusters, kept up to date: external changes show within two seconds, counts of queries within twenty. */
 export function useClusters() {
   return useQuery({
     queryKey: CLUSTERS,
@@ -16,7 +15,7 @@ export function useClusters() {
   });
 }
 
-/** One cluster whole, as it is now. */
+/** One cluster with all details. */
 export function clusterQuery(name: string) {
   return queryOptions({
     queryKey: [...CLUSTERS, name],
@@ -25,23 +24,23 @@ export function clusterQuery(name: string) {
   });
 }
 
-/** One cluster whole, kept up to date. */
+/** One cluster with all details, kept up to date. */
 export function useCluster(name: string) {
   const query = clusterQuery(name);
   return useQuery({ ...query, refetchInterval: Math.min(useLive('clusters', query.queryKey), SLOW_MS) });
 }
 
-/** Between two looks at a cluster that was switched off only seconds ago, until all replicas know. */
+/** Polling interval of a recently deactivated cluster, until all replicas know. */
 const SETTLING_MS = 5_000;
-/** Between two looks at one that runs nothing any more: as long as it is off, nothing comes. */
+/** Polling interval of a drained cluster: no new queries arrive while it is inactive. */
 const DRAINED_MS = 60_000;
-/** Clusters whose progress decides how often others are looked at. */
+/** Above this number of clusters, the progress of others is polled less often. */
 const MAX_BESIDE = 50;
 
-/** Which clusters a page shows beside one. */
+/** Set of clusters that a page shows in addition to one. */
 export type Beside = 'none' | 'its group' | 'all';
 
-/** What a cluster still runs; the roles API and ADMIN may ask. */
+/** Remaining queries of a cluster; for the roles API and ADMIN. */
 export function drainQuery(name: string) {
   return queryOptions({
     queryKey: [...CLUSTERS, name, 'drain'],
@@ -50,8 +49,8 @@ export function drainQuery(name: string) {
 }
 
 /**
- * What a cluster that is switched off still runs, kept up to date: all that a page shows make as many calls as one.
- * @param mayAsk whether the user may
+ * Remaining queries of an inactive cluster, kept up to date. The total rate of calls is that of one cluster.
+ * @param mayAsk true if the user has the role
  */
 export function useDrain({ name, routingGroup, override }: ClusterState, mayAsk: boolean, beside: Beside) {
   const client = useQueryClient();
@@ -74,7 +73,7 @@ export function useDrain({ name, routingGroup, override }: ClusterState, mayAsk:
   });
 }
 
-/** Whether the health check, where it counts queries, was made after the cluster was switched off. */
+/** True if the health check counts queries and ran after the cluster was deactivated. */
 export function isCheckedSinceOff({ reported }: Drain, override: ClusterState['override']): boolean {
   const offSince = override?.at == null ? Number.NEGATIVE_INFINITY : Date.parse(override.at);
   return reported === null || Date.parse(reported.checkedAt) > offSince;

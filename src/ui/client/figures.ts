@@ -3,20 +3,19 @@ import { call } from './call.ts';
 import type { RunningFilter } from './running.ts';
 import type { QueryPage, Statistics } from './types.ts';
 
-/** Between two looks at figures of a range: the database counts them. */
+/** Polling interval of figures of a range, which the database computes. */
 const FIGURES_OF_RANGE_MS = 60_000;
-/** Ranges begin at whole minutes, so that all who look at the same figures at about the same time get one answer. */
+/** Ranges begin at whole minutes, so that concurrent users share a response. */
 const MINUTE_MS = 60_000;
-/** How old that answer may be, seconds; what is shown first is new. */
+/** Maximum age of a shared response, in seconds; the first one is always fresh. */
 const MAX_AGE = 30;
-/** Queries with errors that are listed. */
 const MAX_FAILURES = 10;
 
-/** Ranges that figures are shown of, by what the page's address says; milliseconds. */
+/** Ranges of figures by parameter of the page's address; milliseconds. */
 export const ranges = { hour: 3_600_000, day: 86_400_000, week: 7 * 86_400_000 } as const;
 export type Range = keyof typeof ranges;
 
-/** Figures of the queries of a cluster or group that were submitted within a range and have ended, and the errors that came last. */
+/** Figures and last errors of a cluster's or group's queries that were submitted within a range and have ended. */
 export function useFigures(of: RunningFilter, range: Range) {
   const queryKey = ['figures', of, range];
   return useQuery({

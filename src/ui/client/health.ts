@@ -3,28 +3,28 @@ import { useEffect, useRef } from 'react';
 import { basePath } from '../app/gateway.ts';
 import { useLive } from './live.ts';
 
-/** Between two looks without the event stream, in milliseconds. */
+/** Polling interval without the event stream, in milliseconds. */
 const LOOK_MS = 2_500;
-/** The longest time that a look may take: with the silence of the stream before it a loss shows within five seconds. */
+/** Timeout of a poll. Together with the silence of the stream before it, a loss shows within five seconds. */
 const TIMEOUT_MS = 1_900;
 
-/** Something that the gateway needs and cannot reach. */
+/** An unavailable dependency of the gateway. */
 export interface Unavailable {
   readonly name: 'database' | 'resource source';
-  /** Since when and why, as the gateway says. */
+  /** Start and cause, as the gateway reports them. */
   readonly message: string;
 }
 
-/** Whether the gateway can be reached, and what it lacks. */
+/** Reachability of the gateway, and its unavailable dependencies. */
 export interface Health {
   readonly isReachable: boolean;
   readonly unavailable: readonly Unavailable[];
 }
 
-/** What is assumed until something else is known. */
+/** Initial assumption. */
 const allWell: Health = { isReachable: true, unavailable: [] };
 
-/** Key among the queries. */
+/** Query key of the health. */
 const HEALTH = ['health'];
 
 /** Health of the gateway, as {@link HealthByStream} or {@link HealthByLooks} keeps it up to date. */
@@ -39,13 +39,13 @@ export function HealthByStream() {
   return null;
 }
 
-/** Follows it where there is no event stream, before somebody has logged in. */
+/** Polls the health if there is no event stream, before the login. */
 export function HealthByLooks() {
   useFollowedHealth(LOOK_MS);
   return null;
 }
 
-/** Keeps the health up to date, and has everything read again that could not be read, once what was lost is back. */
+/** Keeps the health up to date, and refetches failed queries when the gateway or a dependency is available again. */
 function useFollowedHealth(interval: number): void {
   const client = useQueryClient();
   const { data = allWell } = useQuery({
@@ -64,7 +64,7 @@ function useFollowedHealth(interval: number): void {
   }, [client, lacks]);
 }
 
-/** The lines of the probe (docs/rest-api.md#probes). Never throws, but for a look that is not needed any more. */
+/** Parses the lines of the probe (docs/rest-api.md#probes). Never throws, except for an aborted poll. */
 async function health(signal: AbortSignal): Promise<Health> {
   try {
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
@@ -81,7 +81,7 @@ async function health(signal: AbortSignal): Promise<Health> {
 
 function unavailableOf(lines: string): readonly Unavailable[] {
   return [...lines.matchAll(/^\[-\] (database|resource source): (.*)$/gm)].flatMap(([, name, message = '']) => {
-    // A source that is read and has mistakes is there.
+    // A source that is read and has mistakes is available.
     if (name === 'resource source' && !/ is unavailable/.test(message)) return [];
     return [{ name: name as Unavailable['name'], message }];
   });

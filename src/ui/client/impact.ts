@@ -2,27 +2,29 @@ import { call } from './call.ts';
 import type { RuleText } from './rules.ts';
 import type { RuleImpact } from './types.ts';
 
-/** A change of a rule that is not made yet; null: the rule is deleted. */
+/** An unsaved change of a rule; null deletes the rule. */
 export interface RuleChange {
   readonly name: string;
   readonly rule: Omit<RuleText, 'name'> | null;
 }
 
-/** The change that saving a rule would make. */
 export function changeOf({ name, ...rule }: RuleText): RuleChange {
   return { name, rule };
 }
 
-/** Which queries to look at. */
+/** Queries to examine. */
 export interface ImpactRange {
   /** Hours back from now. */
   readonly hours: number;
-  /** Empty: of all. */
+  /** Empty: all users. */
   readonly user: string;
   readonly source: string;
 }
 
-/** Which queries of the history would go elsewhere. Aborting the signal ends it in the gateway as well. */
+/**
+ * Lists queries of the history that would be routed differently. Aborting the signal ends the computation in the
+ * gateway too.
+ */
 export function askImpact(
   changes: readonly RuleChange[],
   { hours, user, source }: ImpactRange,

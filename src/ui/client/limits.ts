@@ -3,11 +3,11 @@ import { call } from './call.ts';
 import { useLive } from './live.ts';
 import type { GroupDetails, GroupState, LimitState } from './types.ts';
 
-/** Keys among the queries. */
+/** Query keys. */
 export const GROUPS = ['groups'];
 const LIMITS = ['limits'];
 
-/** All routing groups with what is declared of them, kept up to date. @param isAsked whether they are read at all */
+/** All routing groups with their declarations, kept up to date. @param isAsked false disables the fetch */
 export function useGroups(isAsked = true) {
   return useQuery({
     enabled: isAsked,
@@ -17,7 +17,6 @@ export function useGroups(isAsked = true) {
   });
 }
 
-/** One routing group, kept up to date. */
 export function useGroup(name: string) {
   const queryKey = [...GROUPS, name];
   return useQuery({
@@ -27,7 +26,6 @@ export function useGroup(name: string) {
   });
 }
 
-/** All limits of users and sources, kept up to date. */
 export function useLimits() {
   return useQuery({
     queryKey: LIMITS,

@@ -2,26 +2,28 @@ import { type QueryKey, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useSyncExternalStore } from 'react';
 import type { TopicName } from '../../api/events/topics.ts';
 
-/** Between two looks while the stream says what changed: for what it may have missed. */
+/** Polling interval while the stream reports changes, in case an event was missed. */
 export const RARELY_MS = 120_000;
-/** Between two looks while there is no stream. */
+/** Polling interval without a stream. */
 const POLL_MS = 5_000;
-/** A stream that broke is back by then, or the gateway cannot be reached. Streams end each minute by themselves. */
+/**
+ * A broken stream reconnects within this time, or the gateway is unavailable. Streams end each minute by themselves.
+ */
 const GRACE_MS = 1_500;
-/** Streams beat every two seconds: without a beat for so long, the connection is dead. */
+/** Streams send a heartbeat every two seconds: after this time without one, the connection is dead. */
 const SILENCE_MS = 3_000;
-/** Before a stream that was refused is requested again. */
+/** Retry delay after a rejected stream. */
 const REFUSED_MS = 20_000;
 /** Pages that open and close within this time share a stream. */
 const SETTLE_MS = 50;
-/** What changes all the time is looked at so often at once, and then once in so many milliseconds. */
+/** Rate limit of refetches: this many immediately, then one per interval. */
 const BURST = 3;
 const REFILL_MS = 6_000;
 
-/** What is called when a topic changed. `isNew`: the version is the first one that a stream said. */
+/** Called when a topic changed. `isNew`: the version is the first one of a stream. */
 type Listener = (isNew: boolean) => void;
 
-/** One topic: who follows it, and how often they may be called. */
+/** Followers and rate limit of a topic. */
 interface Followed {
   readonly listeners: Set<Listener>;
   version: number | null;
@@ -31,7 +33,7 @@ interface Followed {
 }
 
 /**
- * The stream of changes that all parts of the page share (docs/rest-api.md#events): open while something is followed and
+ * The stream of changes that all parts of the page share (docs/rest-api.md#events): open while a topic is followed and
  * the page is visible, as browsers allow few connections.
  */
 class LiveTopics {
@@ -40,7 +42,7 @@ class LiveTopics {
   #source: EventSource | null = null;
   #requested = '';
   #isConnected = false;
-  /** The stream broke, and nothing has come since. */
+  /** The stream broke, and nothing was received since. */
   #isBroken = false;
   #settling: ReturnType<typeof setTimeout> | null = null;
   #watchdog: ReturnType<typeof setTimeout> | null = null;
@@ -49,18 +51,18 @@ class LiveTopics {
     document.addEventListener('visibilitychange', () => this.#settle());
   }
 
-  /** Whether changes come by themselves. */
+  /** True if the stream reports changes. */
   get isConnected(): boolean {
     return this.#isConnected;
   }
 
-  /** Registers a listener for `isConnected`; the answer removes it. */
+  /** Registers a listener for `isConnected`; returns its removal. */
   readonly onState = (listener: () => void): (() => void) => {
     this.#onState.add(listener);
     return () => void this.#onState.delete(listener);
   };
 
-  /** Registers a listener for changes of a topic; the answer removes it. */
+  /** Registers a listener for changes of a topic; returns its removal. */
   follow(topic: TopicName, listener: Listener): () => void {
     const followed = this.#topics.get(topic) ?? {
       listeners: new Set(),
@@ -109,17 +111,17 @@ class LiveTopics {
       }
     });
     source.addEventListener('beat', () => this.#watch(SILENCE_MS));
-    // Browsers connect again by themselves, except after a refusal.
+    // Browsers reconnect by themselves, except after a rejection.
     source.addEventListener('error', () => {
       const isRefused = source.readyState === EventSource.CLOSED;
-      // Each attempt that fails is an error of its own: the time runs from the first one.
+      // Each failed attempt is a separate error: the time runs from the first one.
       if (isRefused || !this.#isBroken) this.#watch(isRefused ? 0 : GRACE_MS);
       this.#isBroken = true;
     });
     this.#watch(SILENCE_MS);
   }
 
-  /** Takes the stream for lost unless something comes within a time; null: there is none. */
+  /** Treats the stream as lost unless data arrives within a time; null stops the timer. */
   #watch(ms: number | null): void {
     if (this.#watchdog !== null) clearTimeout(this.#watchdog);
     this.#watchdog = ms === null ? null : setTimeout(() => this.#lost(), ms);
@@ -129,7 +131,7 @@ class LiveTopics {
     const wasRefused = this.#source?.readyState === EventSource.CLOSED;
     const isSilent = this.#source?.readyState === EventSource.OPEN;
     this.#setConnected(false);
-    // What follows shows whether the gateway can be reached, and whether there still is a session.
+    // The refetches show whether the gateway is available, and whether the session is still valid.
     for (const { listeners } of this.#topics.values()) for (const listener of listeners) listener(false);
     if (!wasRefused && !isSilent) return;
     this.#source?.close();
@@ -140,7 +142,7 @@ class LiveTopics {
     if (this.#isConnected === isConnected) return;
     this.#isConnected = isConnected;
     for (const listener of this.#onState) listener();
-    // What failed meanwhile is asked for once more.
+    // Refetches what failed meanwhile.
     if (isConnected) for (const followed of this.#topics.values()) followed.version = null;
   }
 
@@ -169,17 +171,17 @@ class LiveTopics {
 const live = new LiveTopics();
 
 /**
- * Has a query read again whenever a topic of the gateway's event stream changes. Returns its `refetchInterval`: two minutes
- * while the stream is open, else the time between two looks.
+ * Refetches a query whenever a topic of the gateway's event stream changes. Returns its `refetchInterval`: two minutes
+ * while the stream is open, else the polling interval.
  */
 export function useLive(topic: TopicName, queryKey: QueryKey): number {
   const client = useQueryClient();
-  // A key that is written in place is another object each time.
+  // An inline key is a new object on each render.
   const key = useRef(queryKey);
   useEffect(
     () =>
       live.follow(topic, (isNew) => {
-        // What is on its way as the stream begins is new enough.
+        // Requests in flight when the stream begins are new enough.
         void client.refetchQueries({ queryKey: key.current, exact: true, type: 'active' }, { cancelRefetch: !isNew });
       }),
     [client, topic],

@@ -1,9 +1,9 @@
 import { ApiError } from './apiError.ts';
 
 /**
- * Messages of an error by field of a form, with their places where they have one; empty where the error names no field,
- * or where the field is as it should be but another manager's.
- * @param isField which fields the form has, without the `data.` that calls of the web application put in front
+ * Returns messages of an error by field of a form, with their positions if known. Empty if the error names no field, or
+ * if the field is correct but owned by another manager.
+ * @param isField true for fields of the form, without the prefix `data.` of web application calls
  */
 export function mistakesOf(error: unknown, isField: (field: string) => boolean): Readonly<Record<string, string>> {
   if (!(error instanceof ApiError) || error.code === 'EG_FIELD_OWNED') return {};
@@ -19,7 +19,7 @@ export function mistakesOf(error: unknown, isField: (field: string) => boolean):
   return messages;
 }
 
-/** Offset of a place in a text; line and column count from 1. Beyond the text: its end. */
+/** Offset of a position in a text; line and column count from 1. Beyond the text: its end. */
 export function offsetOf(text: string, line: number, column: number): number {
   const lines = text.split('\n').slice(0, line - 1);
   const start = lines.reduce((sum, each) => sum + each.length + 1, 0);

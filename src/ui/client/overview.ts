@@ -6,10 +6,9 @@ import type { Overview, ProblemList, QuerySeries, RateSeries } from './types.ts'
 
 const OVERVIEW = ['overview'];
 const PROBLEMS = ['overview', 'problems'];
-/** Between two looks at figures over a range, which the gateway keeps for some seconds. */
+/** Polling interval of figures over a range, which the gateway caches for some seconds. */
 const RANGE_MS = 20_000;
 
-/** The replica that answers, and clusters by state. */
 export function useOverview() {
   return useQuery({
     queryKey: OVERVIEW,
@@ -18,7 +17,6 @@ export function useOverview() {
   });
 }
 
-/** What is wrong now. */
 export function useProblems() {
   useLive('clusters', PROBLEMS);
   useLive('rules', PROBLEMS);
@@ -30,7 +28,7 @@ export function useProblems() {
   });
 }
 
-/** Queries by cluster and time. @param lines clusters with a line of their own */
+/** Queries by cluster and time. @param lines clusters with a separate line */
 export function useQuerySeries(minutes: string, lines: number) {
   return useQuery({
     queryKey: ['overview', 'queries', minutes],
@@ -41,7 +39,6 @@ export function useQuerySeries(minutes: string, lines: number) {
   });
 }
 
-/** Rates and durations by time. */
 export function useRateSeries(minutes: string) {
   return useQuery({
     queryKey: ['overview', 'rates', minutes],

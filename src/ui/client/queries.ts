@@ -4,15 +4,15 @@ import { call } from './call.ts';
 import { type StoredDescription, storedDescription, withoutField } from './storedRequest.ts';
 import type { Explanation, WholeQuery } from './types.ts';
 
-/** Between two looks at a query that may still run, and where it has run for a while. */
+/** Polling interval of a query that may still run, and of one that has run for a while. */
 const RUNNING_MS = 5_000;
 const LONG_RUN_MS = 10_000;
 /** Age from which a query has run for a while. */
 const WHILE_MS = 60_000;
-/** Age after which a query without an outcome is not looked at again by itself. */
+/** Maximum age at which a query without an outcome is polled. */
 const LONGEST_RUN_MS = 24 * 3_600_000;
 
-/** A query by its id, or by the id that it waited under; looked at again until it has ended. */
+/** A query by its id or its id in the queue; polled until it has ended. */
 export function useWholeQuery(queryId: string) {
   return useQuery({
     queryKey: ['query', queryId],
@@ -26,19 +26,19 @@ export function useWholeQuery(queryId: string) {
   });
 }
 
-/** Whether an id is one that the gateway gave a query while it waited. */
+/** True if the gateway assigned the id while the query was queued. */
 export function isQueuedId(queryId: string): boolean {
   return queryId.endsWith('_queue');
 }
 
-/** Whether an error says that there is no such query. */
+/** True if an error reports that the query does not exist. */
 export function isNoQuery(error: unknown): boolean {
   return error instanceof ApiError && error.status === 404;
 }
 
 /**
- * What would become of a query now, by what is stored of its request.
- * @param isOwn whether the caller may have requests of their own explained only
+ * Explains the current routing of a query from its stored request.
+ * @param isOwn true if the caller may only explain their own requests
  */
 export async function explainAgain(query: WholeQuery, isOwn: boolean, signal?: AbortSignal): Promise<Explanation> {
   let description: StoredDescription | null = storedDescription(query, isOwn);
@@ -49,7 +49,7 @@ export async function explainAgain(query: WholeQuery, isOwn: boolean, signal?: A
         ...(signal === undefined ? {} : { signal }),
       });
     } catch (error) {
-      // Which other headers say who somebody is, and who may name them, is configured: the refusal names the field.
+      // Which other headers identify a user, and who may name them, is configured: the rejection names the field.
       const field: string | undefined = error instanceof ApiError && error.status === 403 ? error.field : undefined;
       description = field === undefined ? null : withoutField(description, field);
       if (description === null) throw error;

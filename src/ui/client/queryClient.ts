@@ -2,19 +2,19 @@ import { MutationCache, QueryClient } from '@tanstack/react-query';
 import { ApiError } from './apiError.ts';
 
 /**
- * Between two looks at what no event reports: counts of queries, lists that grow. What others change is reported by the event
- * stream (live.ts). With it every page stays below 18 requests a minute, whatever it shows.
+ * Polling interval of data without events: counts of queries, growing lists. The event stream (live.ts) reports changes
+ * by others. With it every page stays below 18 requests a minute.
  */
 export const SLOW_MS = 20_000;
 
-/** Key of the caller among the queries. */
+/** Query key of the caller. */
 export const USER = ['session', 'user'];
 
-/** Answers of the gateway, shared by all pages: kept during a refetch, refetched only while the page is visible. */
+/** Responses of the gateway, shared by all pages: kept during a refetch, refetched only while the page is visible. */
 export function createQueryClient(): QueryClient {
   const client: QueryClient = new QueryClient({
     mutationCache: new MutationCache({
-      // A role was taken away meanwhile: the pages show at once what the user may still do.
+      // A role was removed meanwhile: the pages immediately show what the user may still do.
       onError: (error) => {
         if (error instanceof ApiError && error.status === 403) void client.invalidateQueries({ queryKey: USER });
       },
@@ -24,7 +24,7 @@ export function createQueryClient(): QueryClient {
         staleTime: 500,
         retry: (failures, error) => failures < 1 && error instanceof ApiError && error.mayPass,
         refetchOnWindowFocus: true,
-        // The browser's own idea of being offline is wrong for a gateway on the same machine.
+        // The browser's offline detection is wrong for a gateway on the same machine.
         networkMode: 'always',
       },
       mutations: { networkMode: 'always' },

@@ -5,10 +5,10 @@ import { call, callWhole } from './call.ts';
 import { useLive } from './live.ts';
 import type { QueuedQuery, QueueList } from './types.ts';
 
-/** Key of the queue among the queries. */
+/** Query key of the queue. */
 const QUEUE = ['queue'];
 
-/** Queries that wait, kept up to date: all of them for administrators, their own for others. */
+/** Queued queries, kept up to date: all for administrators, their own for others. */
 export function useQueue() {
   return useQuery({
     queryKey: QUEUE,
@@ -17,13 +17,13 @@ export function useQueue() {
   });
 }
 
-/** What administrators do with a query that waits, each after a question. */
+/** Actions of administrators on a queued query, each after a confirmation. */
 export interface QueueChanges {
   readonly moveFirst: (query: QueuedQuery) => Promise<void>;
   readonly drop: (query: QueuedQuery) => Promise<void>;
 }
 
-/** Asks, then moves a waiting query first, or takes it out of the queue. */
+/** Asks, then moves a queued query to the front or removes it. */
 export function useQueueChanges(): QueueChanges {
   const client = useQueryClient();
   const path = ({ id }: QueuedQuery) => `/api/queue/${encodeURIComponent(id)}`;

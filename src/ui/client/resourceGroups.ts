@@ -3,16 +3,16 @@ import { call, callWhole } from './call.ts';
 import { SLOW_MS } from './queryClient.ts';
 import type { DeclaredGroups, GlobalProperty, ResourceGroup, Selector } from './types.ts';
 
-/** Everything that a database holds of them. */
+/** All resource group data of a database. */
 export interface ResourceGroups {
   readonly groups: readonly ResourceGroup[];
   readonly selectors: readonly Selector[];
   readonly properties: readonly GlobalProperty[];
-  /** Which of these rows resources declare. */
+  /** Resources that declare rows. */
   readonly declared: readonly DeclaredGroups[];
 }
 
-/** Resource groups of a database of the server; empty: the gateway's own. */
+/** Resource groups of a database of the server; empty: the gateway's database. */
 export function useResourceGroups(useSchema: string) {
   return useQuery({
     queryKey: ['resourceGroups', useSchema],
@@ -32,17 +32,17 @@ export function useResourceGroups(useSchema: string) {
   });
 }
 
-/** A change: a call of the web application and what it is given beside the database. */
+/** A call of the web application, with its arguments in addition to the database. */
 export interface Change {
   readonly path: string;
   readonly data: object;
-  /** A selector as it was. */
+  /** The selector before the change. */
   readonly oldData?: object;
-  /** Fields of other managers are taken over, where a resource declares the row (ADMIN). */
+  /** True takes over fields of other managers, if a resource declares the row (ADMIN). */
   readonly force?: boolean;
 }
 
-/** Makes changes in a database, and has it read again. */
+/** Makes changes in a database, then refetches it. */
 export function useChange(useSchema: string) {
   const client = useQueryClient();
   return useMutation({

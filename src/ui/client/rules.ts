@@ -4,7 +4,7 @@ import { call } from './call.ts';
 import { useLive } from './live.ts';
 import type { RuleHitList, RuleInventory, RuleState } from './types.ts';
 
-/** What a rule says, as it is sent; a priority that is null is none. */
+/** Fields of a rule in a request; priority null means no priority. */
 export interface RuleText
   extends Pick<
     RuleState,
@@ -13,16 +13,16 @@ export interface RuleText
   readonly priority: number | null;
 }
 
-/** Priority of a rule that has none. */
+/** Default priority. */
 export const NO_PRIORITY: typeof DEFAULT_PRIORITY = 2_147_483_647;
 
-/** Key of the rules among the queries. */
+/** Query key of the rules. */
 export const RULES = ['rules'];
 
-/** Between two looks at what rules decided: the gateway counts twice a minute at most. */
+/** Polling interval of rule hits: the gateway counts at most twice a minute. */
 const HITS_MS = 60_000;
 
-/** How many queries each rule decided, on all replicas. */
+/** Number of queries that each rule decided, on all replicas. */
 export function useRuleHits() {
   return useQuery({
     queryKey: ['ruleHits'],
@@ -31,7 +31,7 @@ export function useRuleHits() {
   });
 }
 
-/** All rules, kept up to date. @param isAsked whether they are read at all */
+/** All rules, kept up to date. @param isAsked false disables the fetch */
 export function useRules(isAsked = true) {
   return useQuery({
     enabled: isAsked,

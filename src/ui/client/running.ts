@@ -5,25 +5,25 @@ import { call, callWhole } from './call.ts';
 import { SLOW_MS } from './queryClient.ts';
 import type { RunningQuery, RunningQueryList } from './types.ts';
 
-/** Between two looks at all queries that run, where nothing else is looked at as often. */
+/** Polling interval of all running queries, if no other data is polled as often. */
 const ALL_MS = 10_000;
 
-/** Key of running queries among the queries. */
+/** Query key of running queries. */
 export const RUNNING = ['running'];
 
-/** Which queries that run; left out, all. */
+/** Filter of running queries; by default all. */
 export interface RunningFilter {
   readonly cluster?: string;
   readonly routingGroup?: string;
   readonly user?: string;
 }
 
-/** Between two looks at whether one query runs, whose page reads the query itself more often. */
+/** Polling interval of one running query; its page polls the query itself more often. */
 const ONE_MS = 20_000;
 
 /**
- * Queries that run: all of them for administrators, their own for others.
- * @param interval between two looks, milliseconds; left out, fifteen seconds, or ten where all are asked for
+ * Running queries: all for administrators, their own for others.
+ * @param interval polling interval in milliseconds; default: fifteen seconds, or ten for all queries
  */
 export function useRunning(of: RunningFilter = {}, interval?: number) {
   const parameters = new URLSearchParams({ ...of }).toString();
@@ -36,9 +36,9 @@ export function useRunning(of: RunningFilter = {}, interval?: number) {
 }
 
 /**
- * Looks for a query among those that run.
+ * Finds a query among the running queries.
  * @param query its id, cluster and user; null: it is known not to run
- * @returns the query; null where it is not among them; undefined where that is not known
+ * @returns the query; null if it does not run; undefined if unknown
  */
 export function useRunningQuery(query: SoughtQuery | null): RunningQuery | null | undefined {
   const parameters = new URLSearchParams({
@@ -56,7 +56,7 @@ export function useRunningQuery(query: SoughtQuery | null): RunningQuery | null 
   return running ?? (data?.complete === true ? null : undefined);
 }
 
-/** What a query is looked for by among those that run. */
+/** Criteria for finding a running query. */
 export interface SoughtQuery {
   readonly queryId: string;
   readonly cluster: string;

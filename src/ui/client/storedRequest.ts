@@ -1,7 +1,6 @@
 import type { QueryDecision } from '../../routing/storedDecision.ts';
 import { product } from '../app/gateway.ts';
 
-/** A query with what is stored of its request. */
 export interface StoredQuery {
   readonly user: string | null;
   readonly source: string | null;
@@ -9,7 +8,7 @@ export interface StoredQuery {
   readonly decision: QueryDecision | null;
 }
 
-/** The body of `POST /api/explain` for a query that has been. */
+/** The body of `POST /api/explain` for a past query. */
 export interface StoredDescription {
   readonly method: 'POST';
   readonly path: string;
@@ -20,17 +19,17 @@ export interface StoredDescription {
 }
 
 const STATEMENT_PATH = '/v1/statement';
-/** Columns of the history cut longer sources. */
+/** Longer sources are truncated by columns of the history. */
 const COLUMN_WIDTH = 256;
 
 const header = (suffix: string) => `X-${product}-${suffix}`.toLowerCase();
 const [userHeader, sourceHeader, groupHeader] = [header('User'), header('Source'), header('Routing-Group')];
-/** Headers of the protocol of which a value is stored wherever a request has one (docs/rules.md#impact). */
+/** Protocol headers with stored values (docs/rules.md#impact). */
 const keptHeaders: readonly string[] = ['User', 'Catalog', 'Schema', 'Client-Tags', 'Client-Info', 'Routing-Group'].map(
   header,
 );
 
-/** Headers that say who somebody is: callers without ADMIN may not name them (docs/rest-api.md#routing-explained). */
+/** Headers that identify a user: callers without ADMIN may not name them (docs/rest-api.md#routing-explained). */
 const identityHeaders: ReadonlySet<string> = new Set([
   ...[userHeader, header('Original-User'), header('Role')],
   ...['authorization', 'cookie', 'proxy-authorization', 'forwarded'],
@@ -38,8 +37,8 @@ const identityHeaders: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * A query's request, as far as it is stored.
- * @param isOwn whether the caller may have requests of their own explained only: what says who somebody is stays out
+ * Returns the stored part of a query's request.
+ * @param isOwn true if the caller may only explain their own requests: headers that identify a user are omitted
  */
 export function storedDescription(query: StoredQuery, isOwn: boolean): StoredDescription {
   const { user, source, queryText, decision } = query;
@@ -55,7 +54,7 @@ export function storedDescription(query: StoredQuery, isOwn: boolean): StoredDes
   };
 }
 
-/** Its description without a field that a refusal names; null where it does not have the field. */
+/** Returns the description without a field that a rejection names; null if it does not have the field. */
 export function withoutField(description: StoredDescription, field: string): StoredDescription | null {
   const { groups, ...rest } = description;
   if (field === 'groups' && groups !== undefined) return rest;
@@ -65,12 +64,12 @@ export function withoutField(description: StoredDescription, field: string): Sto
   return { ...description, headers };
 }
 
-/** Header lines that are stored, beside the source, by name in lower case. */
+/** Stored header lines, except the source, by name in lower case. */
 export function storedHeaders({ user, decision }: StoredQuery): Readonly<Record<string, string>> {
   const facts = decision?.request;
   if (facts === undefined) {
-    // Of queries of earlier versions, and of those that ended in the queue, the user is known, wherever it came from, and the
-    // header that named the group.
+    // Queries of earlier versions and queries that ended in the queue only have the user and the header that named the
+    // group.
     const isNamed = decision?.decidedBy === 'header';
     return { ...(user === null ? {} : { [userHeader]: user }), ...(isNamed ? { [groupHeader]: decision.group } : {}) };
   }
@@ -78,7 +77,7 @@ export function storedHeaders({ user, decision }: StoredQuery): Readonly<Record<
   return Object.fromEntries(present);
 }
 
-/** The groups of its user then; null where they are not, or not all, stored. */
+/** The groups of its user at that time; null if they are not completely stored. */
 function storedGroups({ decision }: StoredQuery): readonly string[] | null {
   const { userGroups } = decision ?? {};
   if (userGroups === undefined || userGroups.some(({ more }) => more !== undefined)) return null;
@@ -86,8 +85,8 @@ function storedGroups({ decision }: StoredQuery): readonly string[] | null {
 }
 
 /**
- * Whether a value that a condition reads follows from what is stored, so that it is the one that the condition read then.
- * @param source where the value is from, as the explanation names it, e.g. `header:x-engine-source`; null: not known
+ * True if a condition's value follows from stored data, so that it is the value that the condition read then.
+ * @param source origin of the value as the explanation names it, e.g. `header:x-engine-source`; null if unknown
  */
 export function isStored(query: StoredQuery, source: string | null): boolean {
   if (source === null) return false;
@@ -108,7 +107,7 @@ function isStoredHeader({ source, decision }: StoredQuery, name: string): boolea
   return Object.hasOwn(facts.headers, name) || (keptHeaders.includes(name) && facts.unkept?.includes(name) !== true);
 }
 
-/** Whether the text is the one that rules saw, with all that its analysis reads. */
+/** True if the stored text is complete for rules and the analysis. */
 function isTextStored({ queryText, decision }: StoredQuery): boolean {
   const facts = decision?.request;
   if (facts === undefined) return true;

@@ -1,4 +1,6 @@
-/** Answers of the gateway, as its API declares them (docs/rest-api.md): types alone, of which nothing is sent to browsers. */
+/**
+ * Responses of the gateway, as its API declares them (docs/rest-api.md): only types, which add nothing to the build.
+ */
 import type { Static } from 'typebox';
 import type { AnswerWithoutNulls } from '../../api/answers/answer.ts';
 import type { ClusterState } from '../../api/answers/clusters.ts';
@@ -32,14 +34,11 @@ export type { QueryDecision } from '../../routing/storedDecision.ts';
 
 export type Role = UserInfo['roles'][number];
 export type HealthStatus = ClusterState['status'];
-/** A query that runs. */
 export type RunningQuery = RunningQueryList['queries'][number];
-/** A query that waits. */
 export type QueuedQuery = QueueList['queries'][number];
-/** A condition of a resource's status. */
 export type Condition = NonNullable<ClusterState['resource']>['conditions'][number];
 
-/** How a query ended; absent where it is not known. */
+/** Outcome of a query; absent values are unknown. */
 export interface QueryOutcome {
   readonly state: 'FINISHED' | 'FAILED' | 'CANCELLED' | 'ABANDONED' | 'REFUSED' | 'DENIED' | 'LOST';
   readonly errorName?: string | null;
@@ -54,18 +53,17 @@ export interface QueryOutcome {
   readonly processedBytes?: number | null;
   readonly peakMemoryBytes?: number | null;
   readonly resultBytes?: number | null;
-  /** Answers that went to the client through the replica that saw the end. */
+  /** Responses sent to the client by the replica that saw the end. */
   readonly pages?: number | null;
-  /** From its begin to the first row that went to the client; null where none did. */
+  /** Time from its start to the first row sent to the client; null if there was none. */
   readonly firstRowMillis?: number | null;
-  /** When an answer for it passed last, RFC 3339. */
+  /** Time of its last response, RFC 3339. */
   readonly lastSeen?: string | null;
 }
 
-/** A query with what became of it; the outcome is null where it is not known. */
+/** A query with its outcome; null if unknown. */
 export type WholeQuery = Omit<RoutedQuery, 'outcome'> & { readonly outcome?: QueryOutcome | null };
 
-/** A cluster as the registry's calls take it. */
 export type RegistryClusterInput = Static<typeof registryCluster.RegistryClusterInput>;
 
 export type ResourceGroup = AnswerWithoutNulls<typeof resourceGroup.ResourceGroup>;

@@ -5,11 +5,11 @@ import { useSees } from '../session/session.ts';
 interface AuditLinkProps {
   readonly kind: string;
   readonly name: string;
-  /** Left out where names are unique without it. */
+  /** Omitted for names that are unique without it. */
   readonly namespace?: string;
 }
 
-/** Leads to who changed an object; nothing for users who do not see the audit. */
+/** Link to the audit of an object; nothing for users who cannot see the audit. */
 export function AuditLink({ kind, name, namespace }: AuditLinkProps) {
   if (!useSees('audit')) return null;
   const parameters = new URLSearchParams({ kind, name, ...(namespace === undefined ? {} : { namespace }) });

@@ -1,12 +1,11 @@
 import { ActionIcon, CopyButton } from '@mantine/core';
 import { IconCheck, IconCopy } from '@tabler/icons-react';
 
-/** A button that copies a text. @param what names it, e.g. `SQL` */
 export function CopyText({ text, what }: { readonly text: string; readonly what: string }) {
   return (
     <CopyButton value={text}>
       {({ copied, copy }) => (
-        // The browser's own hint: lists have many of these.
+        // The browser's own hint, as lists have many of these.
         <ActionIcon
           onClick={copy}
           aria-label={copied ? `${what} copied` : `Copy ${what}`}

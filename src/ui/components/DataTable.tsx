@@ -42,44 +42,44 @@ const features = tableFeatures({
   sortFns: { alphanumeric: sortFn_alphanumeric, basic: sortFn_basic },
 });
 
-/** More rows than these are put into the page only where they are seen. */
+/** Above this number, only visible rows are rendered. */
 const FEW_ROWS = 100;
-/** Rows beyond what is seen, at either side. */
+/** Rendered rows beyond each edge of the visible ones. */
 const OVERSCAN = 8;
-/** Height of a row before it was measured, in pixels. */
+/** Estimated height of a row before it is measured, in pixels. */
 const USUAL_HEIGHT = 60;
 /** Narrower than this, rows are cards (DataTable.module.css), and columns have no widths. */
 const WIDE = '(min-width: 48rem)';
 
-/** A column of a {@link DataTable}; `enableSorting: false` for one that cannot be sorted by. */
+/** A column of a {@link DataTable}; `enableSorting: false` disables sorting. */
 export type Column<T extends RowData> = ColumnDef<typeof features, T>;
 
 interface DataTableProps<T extends RowData> {
-  /** Accessible name of the table. */
   readonly label: string;
   readonly columns: readonly Column<T>[];
   readonly rows: readonly T[];
   readonly rowId: (row: T) => string;
-  /** Rows that have none of this text in any column are left out. */
+  /** Only rows with this text in a column are shown. */
   readonly filter?: string;
-  /** Shown instead of rows when there are none. */
   readonly empty: ReactNode;
-  /** Columns sorted by at first. */
+  /** Initial sorting. */
   readonly sortedBy?: { readonly id: string; readonly desc: boolean };
-  /** Parameter of the page's address that what it is sorted by stands in: `sort`. */
+  /** Name of the address parameter for the sorting. Default: `sort`. */
   readonly sortIn?: string;
 }
 
 /**
- * A table whose columns can be sorted by. On narrow screens each row becomes a card whose cells carry their column's
- * name, so that nothing has to be scrolled sideways. Of many rows only those in sight are in the page, and a row is
- * rendered again only when what it shows changed: `columns`, `rowId` and unchanged rows must stay the same objects.
+ * A sortable table. On narrow screens each row becomes a card whose cells carry their column's name, so that there is
+ * no horizontal scrolling.
+ *
+ * Of many rows only visible ones are rendered. A row is rendered again only if its data changed: `columns`, `rowId` and
+ * unchanged rows must stay the same objects.
  */
 export function DataTable<T extends RowData>(props: DataTableProps<T>) {
   const { label, columns, rows, rowId, filter = '', empty, sortedBy, sortIn = 'sort' } = props;
   const [sorted, setSorted] = useAddressState(sortIn, sortingText(sortedBy === undefined ? [] : [sortedBy]));
   const sorting = useMemo(() => sortingOf(sorted), [sorted]);
-  // Typing goes on while thousands of rows are filtered.
+  // Typing stays responsive while thousands of rows are filtered.
   const globalFilter = useDeferredValue(filter);
   const table = useTable(
     {
@@ -160,7 +160,7 @@ interface SeenRowsProps<T extends RowData> {
   readonly columns: readonly Column<T>[];
 }
 
-/** The rows that the window shows, with room for all others before and after them. */
+/** The visible rows, with space for the others before and after them. */
 function SeenRows<T extends RowData>({ rows, columns }: SeenRowsProps<T>) {
   const body = useRef<HTMLTableSectionElement>(null);
   const [top, setTop] = useState(0);
@@ -171,8 +171,8 @@ function SeenRows<T extends RowData>({ rows, columns }: SeenRowsProps<T>) {
     getItemKey: (index) => rows[index]?.id ?? index,
     scrollMargin: top,
   });
-  // What stands above the table may change its height, and the page its own with it. Read when the page is laid out anyway: to read it
-  // at each change of the rows would have it laid out twice.
+  // Content above the table may change its height. Read it together with the layout of the page: a read at each change
+  // of the rows would cause a second layout.
   useLayoutEffect(() => {
     const measure = () => {
       const now = Math.round((body.current?.getBoundingClientRect().top ?? 0) + window.scrollY);
@@ -222,9 +222,9 @@ interface DataRowProps<T extends RowData> {
   readonly row: Row<typeof features, T>;
   readonly original: T;
   readonly columns: readonly Column<T>[];
-  /** Among all rows, of which some are not in the page; null where all are. */
+  /** Index among all rows if only some are rendered, else null. */
   readonly index: number | null;
-  /** Measures its height. */
+  /** Measures the row's height. */
   readonly place: Ref<HTMLTableRowElement> | null;
 }
 
@@ -240,7 +240,7 @@ function DataRow<T extends RowData>({ row, index, place }: DataRowProps<T>) {
   );
 }
 
-/** Each look at the gateway makes all rows of the table library again; what they show are the same objects mostly. */
+/** Each refetch recreates all rows of the table library; their data is mostly unchanged. */
 const MemoRow = memo(
   DataRow,
   (before, after) =>
@@ -251,8 +251,8 @@ const MemoRow = memo(
 ) as typeof DataRow;
 
 /**
- * Widths of the columns in percent, as the browser chose them for the first rows: other rows that come into sight must
- * not move them. Null while the browser chooses.
+ * Column widths in percent, as the browser chose them for the first rows, so that scrolling does not change them. Null
+ * while the browser chooses.
  */
 function useColumnWidths(isFixed: boolean): [Ref<HTMLTableSectionElement>, readonly string[] | null] {
   const head = useRef<HTMLTableSectionElement>(null);

@@ -4,11 +4,10 @@ import type { RunningQuery } from '../client/types.ts';
 
 interface EndQueryProps {
   readonly query: RunningQuery;
-  /** Asks, then ends it: `useEnd()`. */
+  /** Asks, then ends the query: `useEnd()`. */
   readonly onEnd: (query: RunningQuery) => void;
 }
 
-/** The button that ends a query that runs. */
 export function EndQuery({ query, onEnd }: EndQueryProps) {
   return (
     <Button

@@ -2,7 +2,7 @@ import { Component, type ErrorInfo, type ReactNode, useEffect, useRef } from 're
 import { useHealth } from '../client/health.ts';
 import { ErrorState } from './states.tsx';
 
-/** Shows a defect of a page in its place, and leaves the rest usable. A page whose code is gone is reloaded. */
+/** Shows a defect of a page in its place; the rest stays usable. A page with missing code is reloaded. */
 export class ErrorBoundary extends Component<{ readonly children: ReactNode }, { readonly error: Error | null }> {
   override state: { readonly error: Error | null } = { error: null };
 
@@ -17,7 +17,7 @@ export class ErrorBoundary extends Component<{ readonly children: ReactNode }, {
   override render(): ReactNode {
     const { error } = this.state;
     if (error === null) return this.props.children;
-    // A newer gateway has other files: reloading gets its page.
+    // A newer gateway has other files: reloading loads the new page.
     return (
       <>
         {/dynamically imported module|unable to preload/i.test(error.message) && <ReloadOnReturn />}
@@ -27,7 +27,7 @@ export class ErrorBoundary extends Component<{ readonly children: ReactNode }, {
   }
 }
 
-/** Loads the page once more when the gateway is back: its code could not be loaded in an outage. */
+/** Reloads the page when the gateway is available again: its code could not be loaded in an outage. */
 function ReloadOnReturn() {
   const { isReachable } = useHealth();
   const wasLost = useRef(false);

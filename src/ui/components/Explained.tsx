@@ -5,19 +5,20 @@ import { type ReactNode, useEffect, useRef } from 'react';
 import { messageOf } from '../client/apiError.ts';
 
 interface ExplainedProps<Answer> {
-  /** What the button asks. */
+  /** Text of the button. */
   readonly question: string;
-  /** Title of a failure. */
   readonly failure: string;
   readonly explain: Pick<UseMutationResult<Answer>, 'isPending' | 'isSuccess' | 'isError' | 'error' | 'data'>;
   readonly children: (answer: Answer) => ReactNode;
 }
 
-/** The end of a form that asks what the gateway would decide: its button, and below it the answer, which is brought into view. */
+/**
+ * The end of a form that asks for an explanation: its button, and below it the response, which is scrolled into view.
+ */
 export function Explained<Answer>({ question, failure, explain, children }: ExplainedProps<Answer>) {
   const answer = useRef<HTMLDivElement>(null);
   const { isPending, isSuccess, isError, error, data } = explain;
-  // In a dialog it is below what is seen.
+  // In a dialog it is below the visible part.
   useEffect(() => {
     if (isSuccess || isError) answer.current?.scrollIntoView({ block: 'nearest' });
   }, [isSuccess, isError]);

@@ -1,10 +1,8 @@
 import type { ReactNode } from 'react';
 import classes from './FactList.module.css';
 
-/** A fact: its name and what it is. */
 export type Fact = readonly [name: string, value: ReactNode];
 
-/** Facts, one below the other. */
 export function FactList({ facts }: { readonly facts: readonly Fact[] }) {
   return (
     <dl className={classes.facts}>

@@ -2,15 +2,12 @@ import { Button, Group, Paper } from '@mantine/core';
 import type { FormEventHandler, ReactNode } from 'react';
 
 interface FilterFormProps {
-  /** Class of the grid of fields. */
   readonly className: string | undefined;
   readonly onSubmit: FormEventHandler<HTMLFormElement>;
   readonly onClear: () => void;
-  /** The fields. */
   readonly children: ReactNode;
 }
 
-/** What a list is narrowed to. Applied by the button or the enter key, as each look costs the database something. */
 export function FilterForm({ className, onSubmit, onClear, children }: FilterFormProps) {
   return (
     <Paper withBorder p="sm" component="search">
@@ -29,7 +26,7 @@ export function FilterForm({ className, onSubmit, onClear, children }: FilterFor
   );
 }
 
-/** What is wrong with the end of a range of wall-clock times in a form; null: nothing, or one of them is not given. */
+/** Returns the mistake in a range of wall-clock times; null if it is valid or incomplete. */
 export function wrongEnd(to: string, { from }: { readonly from: string }): string | null {
   return from !== '' && to !== '' && to <= from ? 'Must be later than "From".' : null;
 }

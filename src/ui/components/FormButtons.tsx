@@ -1,14 +1,13 @@
 import { Button, Group } from '@mantine/core';
 
 interface FormButtonsProps {
-  /** What the form does, as a verb. */
   readonly action: string;
-  /** Whether it is being done. */
+  /** True while the form is submitted. */
   readonly busy: boolean;
   readonly onCancel: () => void;
 }
 
-/** The end of a form: the button that sends it, and the one that leaves it. */
+/** The buttons that submit and leave a form. */
 export function FormButtons({ action, busy, onCancel }: FormButtonsProps) {
   return (
     <Group justify="flex-end">

@@ -1,7 +1,7 @@
 import { Fragment } from 'react';
 import { Time } from './time.tsx';
 
-/** Times as the gateway writes them into its messages. */
+/** Times in the gateway's messages. */
 const stamps = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)/;
 
 /** A message of the gateway, with its times in the chosen zone. */

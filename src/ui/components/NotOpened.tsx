@@ -2,14 +2,14 @@ import { Alert, Button, Stack, Text } from '@mantine/core';
 import { IconInfoCircle } from '@tabler/icons-react';
 
 interface NotOpenedProps {
-  /** What the address names, as the start of a sentence. */
+  /** Subject of the sentence: what the address names. */
   readonly what: string;
-  /** Why it is not opened, as a sentence; left out, it is not there. */
+  /** The reason as a sentence; by default: it does not exist. */
   readonly why?: string | undefined;
   readonly onClose: () => void;
 }
 
-/** Says why something that the address of a page names does not open, and leads to the page without it. */
+/** Explains why an object in the page's address does not open, and links to the page without it. */
 export function NotOpened({ what, why, onClose }: NotOpenedProps) {
   return (
     <Alert
@@ -30,5 +30,5 @@ export function NotOpened({ what, why, onClose }: NotOpenedProps) {
   );
 }
 
-/** Why somebody without the role ADMIN gets no form. */
+/** Explains the missing form to users without the role ADMIN. */
 export const onlyAdministrators = 'Only administrators (role ADMIN) change it.';

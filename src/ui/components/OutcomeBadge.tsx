@@ -11,7 +11,6 @@ const colors: Readonly<Record<QueryOutcome['state'], string>> = {
   LOST: 'red',
 };
 
-/** How a query ended, in a word. */
 export function OutcomeBadge({ state, size = 'sm' }: Pick<QueryOutcome, 'state'> & Pick<BadgeProps, 'size'>) {
   return (
     <Badge color={colors[state]} variant="light" size={size} miw="max-content">

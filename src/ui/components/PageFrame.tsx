@@ -4,14 +4,14 @@ import { product } from '../app/gateway.ts';
 import classes from './PageFrame.module.css';
 
 interface PageFrameProps {
-  /** The page's heading, and the title of the browser's tab. */
+  /** Heading of the page, and title of the browser's tab. */
   readonly title: string;
-  /** Buttons beside the heading. */
+  /** Buttons next to the heading. */
   readonly actions?: ReactNode;
   readonly children: ReactNode;
 }
 
-/** What every page begins with: its one heading of the first level, with its actions. */
+/** The frame of every page: its only heading of the first level, with its actions. */
 export function PageFrame({ title, actions, children }: PageFrameProps) {
   useEffect(() => {
     document.title = `${title} · ${product} Gateway`;

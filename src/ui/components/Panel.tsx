@@ -4,12 +4,11 @@ import classes from './Panel.module.css';
 
 interface PanelProps {
   readonly title: string;
-  /** Controls beside the heading. */
+  /** Controls next to the heading. */
   readonly actions?: ReactNode;
   readonly children: ReactNode;
 }
 
-/** A part of a page with its heading. */
 export function Panel({ title, actions, children }: PanelProps) {
   const id = useId();
   return (

@@ -4,10 +4,10 @@ import { Link } from 'react-router';
 import { queryAddress } from './links.ts';
 import classes from './QueryId.module.css';
 
-/** Ids of clusters are no longer; those of the gateway are, and would make tables wider than the window. */
+/** Maximum length of cluster query ids. The gateway's ids are longer and would make tables wider than the window. */
 const LONGEST_OF_CLUSTERS = 32;
 
-/** The id of a query as a link to its page: on one line where there is room, else broken where its parts end. */
+/** Link to the page of a query: on one line if there is space, else broken between the parts of the id. */
 export function QueryId({ id }: { readonly id: string }) {
   return (
     <Anchor

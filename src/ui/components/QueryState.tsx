@@ -4,12 +4,11 @@ import { ErrorState, Loading, StaleNotice } from './states.tsx';
 
 interface QueryStateProps<T> {
   readonly query: UseQueryResult<T>;
-  /** What is loading, for screen readers. */
   readonly label: string;
   readonly children: (data: T) => ReactNode;
 }
 
-/** The states of a query in one place: on its way, failed with nothing to show, failed with what was known, there. */
+/** The states of a query: loading, failed without data, failed with stale data, loaded. */
 export function QueryState<T>({ query, label, children }: QueryStateProps<T>) {
   const { data, error } = query;
   if (data === undefined) {

@@ -14,19 +14,19 @@ const looks = {
   skipped: { color: 'gray', label: 'skipped' },
 } as const;
 
-/** What a later version stored is shown as it is stored. */
+/** Outcomes of a later version are shown unchanged. */
 const lookOf = (outcome: RuleEffect['outcome']) =>
   Object.hasOwn(looks, outcome) ? looks[outcome] : { color: 'gray', label: outcome };
 
 interface RuleTraceProps {
   readonly rules: readonly RuleEffect[];
-  /** More about a rule, below it. */
+  /** Additional content below a rule. */
   readonly about?: (rule: RuleEffect) => ReactNode;
-  /** Whether the names lead to the rules. */
+  /** True if names link to the rules. */
   readonly linked?: boolean;
 }
 
-/** What became of every rule, in firing order. */
+/** Effects of all rules, in firing order. */
 export function RuleTrace({ rules, about, linked = false }: RuleTraceProps) {
   const isLinked = useSees('routing-rules') && linked;
   return (

@@ -5,7 +5,7 @@ import classes from './SqlText.module.css';
 
 const lowlight = createLowlight({ sql });
 
-/** Longer texts are coloured as far as this: colouring takes the browser a second for each million characters. */
+/** Only this many characters are coloured: colouring takes the browser a second for each million characters. */
 const LONGEST_COLOURED = 50_000;
 
 /** SQL with its words coloured: keywords, names of functions, literals, comments. */

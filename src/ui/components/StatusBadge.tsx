@@ -8,7 +8,6 @@ const looks = {
   UNHEALTHY: { color: 'red', Icon: IconAlertTriangle },
 } as const;
 
-/** Status of a cluster's last health check: a colour, a sign and the word. */
 export function StatusBadge({ status }: { readonly status: HealthStatus }) {
   const { color, Icon } = looks[status];
   return (

@@ -6,7 +6,7 @@ import { useTimeZone } from './time.tsx';
 import { clockText, dateTimeText } from './zonedTime.ts';
 
 interface TimeChartProps {
-  /** What it shows, for screen readers. */
+  /** Description for screen readers. */
   readonly label: string;
   /** Start of the first interval, milliseconds since 1970. */
   readonly from: number;
@@ -22,13 +22,13 @@ const LEFT = 52;
 const RIGHT = 10;
 const TOP = 10;
 const BOTTOM = 24;
-/** Pixels that the text of a time needs. */
+/** True if the lines are stacked. */
 const TICK_WIDTH = 90;
 const DAY_MS = 86_400_000;
 
 /**
- * Values over time by interval, in few SVG paths, so that hundreds of values cost nothing to draw. The last interval is not over yet, and
- * is marked.
+ * Values over time by interval, in few SVG paths, so that hundreds of values are cheap to draw. The last interval is
+ * incomplete, and is marked.
  */
 export const TimeChart = memo(function TimeChart({
   label,
@@ -112,7 +112,7 @@ interface PictureProps extends Required<Omit<TimeChartProps, 'label'>> {
   readonly length: number;
 }
 
-/** All but what follows the pointer. */
+/** The chart without the part that follows the pointer. */
 const Picture = memo(function Picture(props: PictureProps) {
   const { from, intervalMs, lines, isStacked, valueText, timeZone, inner, length } = props;
   const hatch = useId();

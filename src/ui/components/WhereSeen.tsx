@@ -9,22 +9,22 @@ import {
   useState,
 } from 'react';
 
-/** More parts than these are put into the page only where they are seen. */
+/** Above this number, only visible parts are rendered. */
 const FEW_PARTS = 100;
-/** Parts so far from what is seen are made ready. */
+/** Parts within this distance of the viewport are rendered in advance. */
 const MARGIN = '100% 0%';
-/** Heights of a part before it was seen, and of a line in it, in pixels. */
+/** Estimated heights of an unrendered part and of a line in it, in pixels. */
 const USUAL_HEIGHT = 88;
 const USUAL_LINE = 32;
 
 const IsLong = createContext(false);
 
 interface SeenListProps extends ComponentProps<'ul'> {
-  /** Parts in it, at any depth. */
+  /** Number of parts at any depth. */
   readonly parts: number;
 }
 
-/** A list whose {@link SeenPaper}s are empty until they are seen first, where they are many. */
+/** A list that renders its {@link SeenPaper}s when they are first visible, if there are many. */
 export function SeenList({ parts, ...list }: SeenListProps) {
   return (
     <IsLong value={parts > FEW_PARTS}>
@@ -34,12 +34,12 @@ export function SeenList({ parts, ...list }: SeenListProps) {
 }
 
 interface SeenPaperProps {
-  /** About how many lines it has besides the usual ones. */
+  /** Approximate number of additional lines. */
   readonly lines: number;
   readonly children: ReactNode;
 }
 
-/** A framed part of a {@link SeenList}. Once it was seen it stays in the page. */
+/** A framed part of a {@link SeenList}. It stays rendered after it was visible. */
 export function SeenPaper({ lines, children }: SeenPaperProps) {
   const [isSeen, setSeen] = useState(!useContext(IsLong));
   const place = useRef<HTMLDivElement>(null);
@@ -59,9 +59,9 @@ export function SeenPaper({ lines, children }: SeenPaperProps) {
 const waiting = new Map<Element, () => void>();
 let observer: IntersectionObserver | null = null;
 
-/** Calls back once an element is near what the window shows; answers the function that ends that. */
+/** Calls back when an element is near the viewport; returns a function that stops this. */
 function whenSeen(element: Element, onSeen: () => void): () => void {
-  // One for all of them.
+  // One observer for all elements.
   observer ??= new IntersectionObserver(
     (entries) => {
       for (const { isIntersecting, target } of entries) if (isIntersecting) waiting.get(target)?.();

@@ -4,13 +4,13 @@ import { ApiError, messageOf } from '../client/apiError.ts';
 
 interface WriteFailureProps {
   readonly error: unknown;
-  /** The change is on its way once more. */
+  /** True while the change is sent again. */
   readonly busy: boolean;
-  /** Makes the change although others own its fields. */
+  /** Takes over the fields of other owners. */
   readonly onForce: () => void;
 }
 
-/** Why a change was not stored; where fields belong to another manager, the choice to take them over. */
+/** Explains a failed change; offers to take over fields of other managers. */
 export function WriteFailure({ error, busy, onForce }: WriteFailureProps) {
   if (!(error instanceof ApiError) || error.code !== 'EG_FIELD_OWNED') {
     return (

@@ -1,13 +1,13 @@
 import { useCallback, useEffect, useRef } from 'react';
 import { useSearchParams } from 'react-router';
 
-/** Sets a value: `push` where Back leads to the one before, `replace` (while somebody types) where it does not. */
+/** Sets a value: `push` adds a history entry, `replace` (while the user types) does not. */
 export type SetAddressState = (value: string, how?: 'push' | 'replace') => void;
 
 /**
- * A value that stands in the page's address as a parameter, so that it survives reloads and can be sent to others.
+ * A value in a parameter of the page's address, so that it survives reloads and can be shared.
  * @param name of the parameter
- * @param initial what it is when the address says nothing
+ * @param initial value without the parameter
  */
 export function useAddressState(name: string, initial = ''): readonly [value: string, set: SetAddressState] {
   const [parameters, setParameters] = useSearchParams();
@@ -15,7 +15,7 @@ export function useAddressState(name: string, initial = ''): readonly [value: st
   useEffect(() => {
     latest.current = setParameters;
   });
-  // The same function each time, so that nothing is rendered again for it.
+  // A stable function, which avoids rendering again.
   const set: SetAddressState = useCallback(
     (value, how = 'replace') =>
       latest.current(
@@ -32,18 +32,18 @@ export function useAddressState(name: string, initial = ''): readonly [value: st
   return [parameters.get(name) ?? initial, set];
 }
 
-/** What a page has open beside its content. */
+/** The object that a page has open. */
 export interface OpenInAddress<Kind extends string> {
   /** Name of the parameter. */
   readonly kind: Kind;
-  /** Which one of the kind; empty where there is only one, such as a new one. */
+  /** Key of the object; empty if there is only one, such as a new one. */
   readonly key: string;
 }
 
 /**
- * What a page has open, which stands in its address: it survives reloads and can be sent to others, Back closes it, and closing it
- * leaves no entry of its own in the history.
- * @param kinds parameters that open something, of which one is there at a time; the same array each time
+ * The open object of a page, stored in its address: it survives reloads and can be shared. Back closes it, and closing
+ * it leaves no separate history entry.
+ * @param kinds mutually exclusive parameters that open an object; a stable array
  */
 export function useOpenInAddress<Kind extends string>(
   kinds: readonly Kind[],
@@ -70,19 +70,19 @@ export function useOpenInAddress<Kind extends string>(
   return [kind === undefined ? null : { kind, key: parameters.get(kind) ?? '' }, set];
 }
 
-/** What a table is sorted by. */
+/** Sorting of a table. */
 export interface SortedBy {
   readonly id: string;
   readonly desc: boolean;
 }
 
-/** Columns that a parameter names: `name`, or `-name` for descending order. */
+/** Parses a sorting parameter: `name`, or `-name` for descending order. */
 export function sortingOf(text: string): SortedBy[] {
   const id = text.replace(/^-/, '');
   return id === '' ? [] : [{ id, desc: text !== id }];
 }
 
-/** The parameter of what a table is sorted by; empty for nothing. */
+/** Returns the sorting parameter; empty without sorting. */
 export function sortingText([first]: readonly SortedBy[]): string {
   if (first === undefined) return '';
   return first.desc ? `-${first.id}` : first.id;

@@ -1,8 +1,8 @@
-/** Amounts as text for people. */
+/** Amounts as text for users. */
 
 const units = ['B', 'KB', 'MB', 'GB', 'TB', 'PB'] as const;
 
-/** `1.5 GB`; a unit is 1024 of the one before. */
+/** `1.5 GB`; units are multiples of 1024. */
 export function bytesText(bytes: number): string {
   let [value, unit] = [bytes, 0];
   while (value >= 1024 && unit < units.length - 1) [value, unit] = [value / 1024, unit + 1];

@@ -1,16 +1,15 @@
-/** A line of a chart over time. */
 export interface ChartLine {
   readonly name: string;
   readonly color: string;
   readonly isDashed: boolean;
-  /** By interval; null where there is none. */
+  /** By interval; null without a value. */
   readonly values: readonly (number | null)[];
 }
 
-/** Steps that the lines of a scale are apart, times powers of ten. */
+/** Steps of a scale, times powers of ten. */
 const steps = [1, 2, 5, 10];
 
-/** Values at which a scale from 0 has lines: at most five, the last one not below the highest value. */
+/** Values of the lines of a scale from 0: at most five, the last one not below the highest value. */
 export function ticksOf(highest: number): number[] {
   if (!(highest > 0)) return [0, 1];
   const power = 10 ** Math.floor(Math.log10(highest / 4));
@@ -20,7 +19,7 @@ export function ticksOf(highest: number): number[] {
   return Array.from({ length: count + 1 }, (_, index) => Number((index * step).toPrecision(6)));
 }
 
-/** Lines upon each other: of each the lower and upper edge by interval. */
+/** Stacks lines: returns the lower and upper edge of each by interval. */
 export function stacked(
   lines: readonly ChartLine[],
 ): readonly { readonly low: readonly number[]; readonly high: readonly number[] }[] {
@@ -33,14 +32,14 @@ export function stacked(
   });
 }
 
-/** How values become places in the picture. */
+/** Functions that convert values to positions in the picture. */
 export interface Places {
-  /** Left edge of an interval; of the interval after the last its end. */
+  /** Left edge of an interval; for the index after the last, its end. */
   readonly x: (index: number) => number;
   readonly y: (value: number) => number;
 }
 
-/** The outline of an area between two edges, each interval a step: data of an SVG path. */
+/** The outline of an area between two edges, each interval a step, as data of an SVG path. */
 export function areaPath(low: readonly number[], high: readonly number[], { x, y }: Places): string {
   if (high.length === 0) return '';
   const upper = high.map((value, index) => `${fixed(y(value))}H${fixed(x(index + 1))}`).join('V');
@@ -48,7 +47,7 @@ export function areaPath(low: readonly number[], high: readonly number[], { x, y
   return `M${fixed(x(0))} ${upper}V${lower.reverse().join('V')}Z`;
 }
 
-/** A line through the middles of the intervals that have a value: data of an SVG path. */
+/** A line through the middles of the intervals with a value, as data of an SVG path. */
 export function linePath(values: readonly (number | null)[], { x, y }: Places): string {
   let path = '';
   let isOpen = false;

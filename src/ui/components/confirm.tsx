@@ -4,15 +4,14 @@ import { focusedPlace, returnFocusTo } from './returnFocus.ts';
 
 interface Question {
   readonly title: string;
-  /** What will happen, in a sentence. */
+  /** Consequence of the action, as a sentence. */
   readonly text: string;
-  /** The deed as a verb, e.g. `Delete`. */
   readonly action: string;
-  /** It destroys something. */
+  /** True for a destructive action. */
   readonly dangerous?: boolean;
 }
 
-/** Asks before something is done; answers whether it shall be. The focus returns to what it was asked from. */
+/** Asks for confirmation; returns true if the user confirms. The focus returns to the previous element. */
 export function confirm({ title, text, action, dangerous = false }: Question): Promise<boolean> {
   const before = focusedPlace();
   return new Promise((resolve) => {

@@ -1,7 +1,7 @@
 import { type FocusEvent, type RefObject, useLayoutEffect, useRef } from 'react';
 import { returnFocusTo, sameControl } from './returnFocus.ts';
 
-/** What an element needs for {@link useKeptFocus}. */
+/** Properties of an element for {@link useKeptFocus}. */
 interface KeptFocus<E extends HTMLElement> {
   readonly ref: RefObject<E | null>;
   readonly tabIndex: -1;
@@ -10,8 +10,8 @@ interface KeptFocus<E extends HTMLElement> {
 }
 
 /**
- * Keeps the focus in an element whose focused control goes away (the row that it deleted) or is switched off: the element
- * itself has it then, so that users of the keyboard go on where they were (WCAG 2.4.3).
+ * Keeps the focus in an element when its focused control is removed (the row that it deleted) or disabled. The element
+ * itself receives the focus, so that keyboard users continue there (WCAG 2.4.3).
  */
 export function useKeptFocus<E extends HTMLElement>(): KeptFocus<E> {
   const ref = useRef<E>(null);
@@ -36,7 +36,7 @@ export function useKeptFocus<E extends HTMLElement>(): KeptFocus<E> {
       focused.current = target === ref.current ? null : target;
     },
     onBlur: ({ relatedTarget }) => {
-      // Without a next one the control went away, or the window lost the focus and gets it back.
+      // Without a next element the control was removed, or the window lost the focus and gets it back.
       if (relatedTarget !== null) focused.current = null;
     },
   };

@@ -9,23 +9,24 @@ const question = {
   dangerous: true,
 };
 
-/** Whether a form has the values that it had; a field without a value may be null, or not be there. */
+/** True if a form has its initial values; a field without a value may be null or missing. */
 export function isSame<Values extends object>(values: Values, before: Values): boolean {
   const names = Object.keys({ ...before, ...values }) as (keyof Values)[];
   return names.every((name) => (values[name] ?? null) === (before[name] ?? null));
 }
 
-/** How a form is closed. */
+/** Functions that close a form. */
 export interface FormClosing {
-  /** The user wants to leave it: asked first where there are edits. */
+  /** The user wants to leave: asks first if there are edits. */
   readonly leave: () => void;
-  /** It was saved. */
+  /** Closes after the edits were saved. */
   readonly close: () => void;
 }
 
 /**
- * Asks before edits of a form are lost that the address does not name: when it is closed, and as `useLeaveGuard` does.
- * @param isDirty whether there are edits
+ * Asks before edits of a form are lost that the address does not contain: when it is closed, and as `useLeaveGuard`
+ * does.
+ * @param isDirty true if there are edits
  */
 export function useFormGuard(isDirty: boolean, onClose: () => void): FormClosing {
   const allowLeaving = useLeaveGuard(isDirty);
@@ -49,8 +50,8 @@ export function useFormGuard(isDirty: boolean, onClose: () => void): FormClosing
 /**
  * Asks before edits are lost: when the address changes (a link, Back, the search, a dialog that closes), and by the
  * browser when the page is left.
- * @param isDirty whether there are edits
- * @returns lets the next change of the address pass: for edits that were saved
+ * @param isDirty true if there are edits
+ * @returns a function that lets the next change of the address pass, for saved edits
  */
 export function useLeaveGuard(isDirty: boolean): () => void {
   const mayLeave = useRef(false);

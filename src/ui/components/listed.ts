@@ -1,4 +1,4 @@
-/** Names that a field holds, with commas between them. */
+/** Splits a list of names at commas. */
 export function listed(text: string): readonly string[] {
   return text
     .split(',')

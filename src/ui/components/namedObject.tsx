@@ -4,8 +4,8 @@ import { useSees } from '../session/session.ts';
 import { clusterAddress, groupAddress, ruleAddress } from './links.ts';
 
 /**
- * The name that ends the path of the present page, decoded: names may have slashes and percent signs, which the router's
- * parameters do not keep apart.
+ * The decoded name at the end of the page's path: names may have slashes and percent signs, which the router's
+ * parameters do not distinguish.
  */
 export function useNameInPath(): string {
   const { pathname } = useLocation();
@@ -17,19 +17,16 @@ export function useNameInPath(): string {
   }
 }
 
-/** The name of a cluster, leading to its page for users who are shown it. */
 export function ClusterName({ name }: { readonly name: string }) {
   const isShown = useSees('cluster');
   return isShown ? <Named name={name} address={clusterAddress(name)} /> : <span>{name}</span>;
 }
 
-/** The name of a routing group, leading to its page for users who are shown it. */
 export function GroupName({ name }: { readonly name: string }) {
   const isShown = useSees('limits');
   return isShown ? <Named name={name} address={groupAddress(name)} /> : <span>{name}</span>;
 }
 
-/** The name of a rule, leading to it for users who are shown the rules. */
 export function RuleName({ name }: { readonly name: string }) {
   const isShown = useSees('routing-rules');
   return isShown ? <Named name={name} address={ruleAddress(name)} /> : <span>{name}</span>;

@@ -1,21 +1,20 @@
 import { useEffect, useState } from 'react';
 
-/** Where the focus goes when nothing better is left. */
+/** Fallback for the focus. */
 const MAIN = 'main';
-/** How often, and for how long at most, a closing dialog and a control that is switched off are waited for, in milliseconds. */
+/** Polling interval and maximum wait for a closing dialog or a disabled control, in milliseconds. */
 const LOOK_MS = 30;
 const PATIENCE_MS = 2_000;
 
-/** What has the focus, and the table that it is in: its row may go away. */
+/** The focused element, and the table that contains it: its row may be removed. */
 export type FocusedPlace = readonly (Element | null)[];
 
-/** Where the focus is now. */
 export function focusedPlace(): FocusedPlace {
   const focused = document.activeElement;
   return [focused, focused?.closest('table') ?? null];
 }
 
-/** The control that stands for another one that is gone: that of its name, where a table made its cells again. */
+/** Finds the replacement of a removed control by its name, after a table recreated its cells. */
 export function sameControl(control: Element, within: Element | null): HTMLElement | null {
   const label = control.getAttribute('aria-label');
   if (label === null || within === null) return null;
@@ -23,9 +22,8 @@ export function sameControl(control: Element, within: Element | null): HTMLEleme
 }
 
 /**
- * Returns the focus once a dialog is gone, unless it is somewhere already: to the first that is still there and not
- * switched off, else to the page (WCAG 2.4.3). A control that is switched off is waited for, as a switch is while its
- * change is on the way.
+ * Returns the focus after a dialog closed, unless it already moved: to the first element that still exists and is
+ * enabled, else to the page (WCAG 2.4.3). Waits for a disabled control, such as a switch with a pending change.
  */
 export function returnFocusTo(place: FocusedPlace): void {
   const [focused = null, table = null] = place;
@@ -50,8 +48,8 @@ function canFocus(each: Element | null): boolean {
 }
 
 /**
- * Returns the focus to where it was once a dialog, which is removed as it closes, is gone. For the component that shows
- * the dialog as long as it exists.
+ * Returns the focus to its previous place after a dialog, which is removed as it closes, is closed. For the component
+ * that shows the dialog as long as it exists.
  */
 export function useReturnFocus(): void {
   const [before] = useState(focusedPlace);

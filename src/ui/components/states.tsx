@@ -4,7 +4,6 @@ import type { ReactNode } from 'react';
 import { ApiError, messageOf } from '../client/apiError.ts';
 import classes from './states.module.css';
 
-/** Something is on its way. */
 export function Loading({ label }: { readonly label: string }) {
   return (
     <Center className={classes.state} role="status" aria-label={label}>
@@ -19,7 +18,7 @@ interface ErrorStateProps {
   readonly retryLabel?: string;
 }
 
-/** Something failed: what, and what can be done about it. */
+/** A failure, with an action if possible. */
 export function ErrorState({ error, onRetry, retryLabel = 'Try again' }: ErrorStateProps) {
   const forbidden = error instanceof ApiError && error.status === 403;
   const title = forbidden ? 'Not for you' : isAway(error) ? 'Unavailable at the moment' : 'This did not work';
@@ -42,7 +41,7 @@ export function ErrorState({ error, onRetry, retryLabel = 'Try again' }: ErrorSt
   );
 }
 
-/** Shown above data whose newest call failed. */
+/** Shown above data if the latest call failed. */
 export function StaleNotice({ error }: { readonly error: unknown }) {
   return (
     <Alert role="status" color="yellow" icon={<IconAlertTriangle aria-hidden />} title="Shown as last known">
@@ -51,7 +50,6 @@ export function StaleNotice({ error }: { readonly error: unknown }) {
   );
 }
 
-/** There is nothing to show, and why. */
 export function EmptyState({ title, children }: { readonly title: string; readonly children?: ReactNode }) {
   return (
     <Center className={classes.state}>

@@ -4,29 +4,27 @@ import { agoText, dateTimeText } from './zonedTime.ts';
 
 interface Zone {
   readonly timeZone: string;
-  /** Null: the browser's. */
+  /** Null: the browser's zone. */
   readonly choose: (timeZone: string | null) => void;
 }
 
 const browserZone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const ZoneContext = createContext<Zone>({ timeZone: browserZone, choose: () => undefined });
 
-/** Zones that can be chosen, UTC and the browser's first. */
+/** Available zones, UTC and the browser's first. */
 export const timeZones: readonly string[] = [...new Set(['UTC', browserZone, ...Intl.supportedValuesOf('timeZone')])];
 
-/** Keeps the chosen time zone, in this browser. */
+/** Stores the chosen time zone in this browser. */
 export function TimeZoneProvider({ children }: { readonly children: ReactNode }) {
   const [chosen, setChosen] = useLocalStorage<string | null>({ key: 'time-zone', defaultValue: null });
   const timeZone = chosen !== null && timeZones.includes(chosen) ? chosen : browserZone;
   return <ZoneContext value={{ timeZone, choose: setChosen }}>{children}</ZoneContext>;
 }
 
-/** The time zone that times are shown in. */
 export function useTimeZone(): Zone {
   return useContext(ZoneContext);
 }
 
-/** A time in the chosen zone. */
 export function Time({ at }: { readonly at: number }) {
   const { timeZone } = useTimeZone();
   return (
@@ -36,7 +34,7 @@ export function Time({ at }: { readonly at: number }) {
   );
 }
 
-/** How long ago a time is, kept up to date; the time itself on hovering. */
+/** The age of a time, kept up to date; shows the time on hovering. */
 export function Ago({ at }: { readonly at: number }) {
   const { timeZone } = useTimeZone();
   const now = useNow(1000);
@@ -47,7 +45,7 @@ export function Ago({ at }: { readonly at: number }) {
   );
 }
 
-/** Milliseconds since 1970, renewed every so often. */
+/** Milliseconds since 1970, updated periodically. */
 function useNow(everyMs: number): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {

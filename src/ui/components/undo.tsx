@@ -3,12 +3,12 @@ import { notifications } from '@mantine/notifications';
 import type { Answer } from '../client/call.ts';
 import { notifyWarnings, notifyWritten } from './notify.ts';
 
-/** How long a change can be taken back by the notice about it, in milliseconds. */
+/** Time to undo a change from its notification, in milliseconds. */
 const UNDO_MS = 12_000;
 
 /**
- * Shows that a change was made, with a button that takes it back; without one where it cannot be.
- * @param undo makes the opposite change, and reports what becomes of it; null: it cannot be taken back
+ * Shows that a change was made, with a button that undoes it if possible.
+ * @param undo makes the opposite change and reports its result; null if impossible
  */
 export function notifyUndoable(
   message: string,
@@ -19,7 +19,7 @@ export function notifyUndoable(
     notifyWritten(message, answer);
     return;
   }
-  // It has the id that the library gives it.
+  // The library assigns this id.
   let id = '';
   const takeBack = () => {
     notifications.hide(id);

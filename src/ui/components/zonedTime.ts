@@ -1,4 +1,4 @@
-/** Times of a time zone, by the browser's own tables. No DOM here, so that they are tested without a browser. */
+/** Times of a time zone, by the browser's tables. Independent of the DOM, so that tests need no browser. */
 
 const formats = new Map<string, Intl.DateTimeFormat>();
 
@@ -39,7 +39,7 @@ export function clockText(epochMillis: number, timeZone: string): string {
   return `${hour}:${minute}`;
 }
 
-/** Milliseconds that a zone's clocks are ahead of UTC at a time. */
+/** Offset of a zone from UTC at a time, in milliseconds. */
 function offsetAt(epochMillis: number, timeZone: string): number {
   const { year, month, day, hour, minute, second } = partsOf(epochMillis, timeZone);
   const wall = Date.UTC(Number(year), Number(month) - 1, Number(day), Number(hour), Number(minute), Number(second));
@@ -47,8 +47,8 @@ function offsetAt(epochMillis: number, timeZone: string): number {
 }
 
 /**
- * The time at which a zone's clocks show `2026-11-21T08:15` (the value of an input of type datetime-local); null for
- * anything else. A time that the clocks skip is taken as if they had not yet been put forward; of two the first.
+ * Returns the time at which a zone's clocks show `2026-11-21T08:15` (the value of an input of type datetime-local);
+ * null if invalid. A skipped time is read with the offset before the change; of two times the first counts.
  */
 export function timeOfWall(wall: string, timeZone: string): number | null {
   const utc = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?$/.test(wall) ? Date.parse(`${wall}Z`) : Number.NaN;
@@ -65,7 +65,7 @@ export function wallOfTime(epochMillis: number, timeZone: string): string {
   return dateTimeText(epochMillis, timeZone).replace(' ', 'T').slice(0, 16);
 }
 
-/** How long ago, in one unit: `12 s ago`, `3 min ago`. */
+/** Age in one unit: `12 s ago`, `3 min ago`. */
 export function agoText(epochMillis: number, now: number): string {
   const seconds = Math.max(0, Math.round((now - epochMillis) / 1000));
   if (seconds < 60) return `${seconds} s ago`;

@@ -5,73 +5,71 @@ import { call, onSessionEnded } from '../client/call.ts';
 import { USER } from '../client/queryClient.ts';
 import type { LoginMethod, LoginMethods, Role, UiConfiguration, UsablePages, UserInfo } from '../client/types.ts';
 
-/** Who uses the pages, and what they are shown. */
+/** The user of the pages, and the visible pages. */
 export interface Session {
   readonly user: UserInfo;
-  /** Ways of logging in; none where nobody does. */
+  /** Login methods; empty without authentication. */
   readonly loginMethods: readonly LoginMethod[];
   readonly disabledPages: readonly string[];
-  /** Pages that the user has the role for; null: not known, so that each page says so itself. */
+  /** Pages that the user has the role for; null if unknown, so that each page shows it. */
   readonly usablePages: readonly string[] | null;
 }
 
-/** Whether the user is shown a page, by its name in `pages.ts`. */
 export function useSees(page: string): boolean {
   return isShown(page, useSession());
 }
 
 /**
- * Whether a user is shown a page: it is not switched off, is among the permissions where there are any, and the user
- * may make its calls (docs/authentication.md#roles).
+ * True if a page is not disabled, is among the permissions if there are any, and the user may make its calls
+ * (docs/authentication.md#roles).
  */
 export function isShown(page: string, { user: { permissions }, disabledPages, usablePages }: Session): boolean {
   if (disabledPages.includes(page) || (permissions.length > 0 && !permissions.includes(page))) return false;
   return usablePages === null || usablePages.includes(page);
 }
 
-/** How far finding that out has come. */
+/** Progress of the session's detection. */
 export type SessionState =
   | { readonly kind: 'loading' }
   | { readonly kind: 'failed'; readonly error: Error; readonly retry: () => void }
   | { readonly kind: 'anonymous'; readonly loginMethods: readonly LoginMethod[]; readonly expired: boolean }
   | { readonly kind: 'known'; readonly session: Session };
 
-/** Between two looks at the caller, and between two attempts while there is no answer at all; milliseconds. */
+/** Polling interval of the caller, and retry delay without a response; milliseconds. */
 const USER_MS = 30_000;
 const RETRY_MS = 3_000;
 
 const SessionContext = createContext<Session | null>(null);
 export const SessionProvider = SessionContext.Provider;
 
-/** The session; only below a {@link SessionProvider}, where there is one. */
+/** The session; only below a {@link SessionProvider}. */
 export function useSession(): Session {
   const session = useContext(SessionContext);
   if (session === null) throw new Error('useSession outside of a session');
   return session;
 }
 
-/** Whether the user holds a role. */
 export function useRole(role: Role): boolean {
   return useSession().user.roles.includes(role);
 }
 
-/** Between two looks at what the gateway's configuration says of pages, in milliseconds. */
+/** Polling interval of the pages' configuration, in milliseconds. */
 const CONFIGURATION_MS = 120_000;
 
-/** Asks the gateway who calls, and notices when the session ends. */
+/** Asks the gateway for the caller, and detects the end of the session. */
 export function useSessionState(): SessionState {
   const client = useQueryClient();
   const logins = useQuery({
     queryKey: ['session', 'logins'],
     queryFn: ({ signal }) => call<LoginMethods>('/api/logins', { method: 'GET', signal }),
-    // Nothing is shown without an answer: what was lost for a moment only comes by itself.
+    // Nothing is shown without a response: after a short outage it recovers by itself.
     refetchInterval: ({ state: { data } }) => (data === undefined ? RETRY_MS : false),
     staleTime: 60_000,
   });
   const user = useQuery({
     queryKey: USER,
     queryFn: ({ signal }) => userInfo(signal),
-    // Roles that are taken away, or a session ended elsewhere, show without reload.
+    // Removed roles, or a session that ended elsewhere, show without a reload.
     refetchInterval: ({ state: { data } }) => (data === undefined ? RETRY_MS : USER_MS),
     staleTime: 10_000,
   });
@@ -83,7 +81,7 @@ export function useSessionState(): SessionState {
     staleTime: 10_000,
   });
   const usable = useQuery({
-    // Other roles, other pages: read again as soon as they are known.
+    // Pages depend on roles: refetched as soon as the roles are known.
     queryKey: ['session', 'pages', user.data?.userId, user.data?.roles],
     queryFn: ({ signal }) => usablePages(signal),
     enabled: user.data != null,
@@ -103,7 +101,7 @@ export function useSessionState(): SessionState {
 
   const isAnswered = logins.data !== undefined && user.data !== undefined;
   const error = isAnswered ? null : (logins.error ?? user.error);
-  // It stays while they are asked for once more.
+  // Stays during a refetch.
   const [failure, setFailure] = useState<Error | null>(null);
   if (failure !== error && (isAnswered || error !== null)) setFailure(error);
   if (logins.data === undefined || user.data === undefined) {
@@ -126,10 +124,12 @@ export function useSessionState(): SessionState {
   return { kind: 'known', session };
 }
 
-/** Mark in the session storage that a session ended without a logout, so that the login page says why it is shown. */
+/**
+ * Mark in the session storage that a session ended without a logout, so that the login page explains why it is shown.
+ */
 const EXPIRED = 'session-expired';
 
-/** Notifies the pages of a login or logout: everything that was read as another user is dropped. */
+/** Notifies the pages of a login or logout: data of the previous user is dropped. */
 export function useSessionChange(): () => Promise<void> {
   const client = useQueryClient();
   return async () => {
@@ -140,7 +140,7 @@ export function useSessionChange(): () => Promise<void> {
   };
 }
 
-/** The caller; null when no user is logged in. Recognised without a role that `/userinfo` asks for: a user without any. */
+/** The caller; null without a login. Recognizes a user without the role that `/userinfo` requires. */
 async function userInfo(signal: AbortSignal): Promise<UserInfo | null> {
   try {
     return await call<UserInfo>('/userinfo', { signal });
@@ -153,7 +153,7 @@ async function userInfo(signal: AbortSignal): Promise<UserInfo | null> {
   }
 }
 
-/** Which pages are switched off; nothing is, as far as users who may not ask are concerned. */
+/** Disabled pages; empty for users who may not read them. */
 async function uiConfiguration(signal: AbortSignal): Promise<UiConfiguration> {
   try {
     return await call<UiConfiguration>('/webapp/getUIConfiguration', { method: 'GET', signal });
@@ -163,7 +163,7 @@ async function uiConfiguration(signal: AbortSignal): Promise<UiConfiguration> {
   }
 }
 
-/** Which pages the user has the role for; null for users without any. */
+/** Pages that the user has the role for; null for users without roles. */
 async function usablePages(signal: AbortSignal): Promise<{ readonly pages: readonly string[] | null }> {
   try {
     return await call<UsablePages>('/api/pages', { method: 'GET', signal });

@@ -10,7 +10,7 @@ import { timeOfWall, wallOfTime } from '../../components/zonedTime.ts';
 import { AuditTable } from './AuditTable.tsx';
 import classes from './audit.module.css';
 
-/** Audit: who changed what, when, from where, before and after. What is filtered by stands in the page's address. */
+/** Audit: who changed what, when, from where, before and after. The page's address contains the filter. */
 export default function AuditPage() {
   const [parameters, setParameters] = useSearchParams();
   const filters = Object.fromEntries(auditFilters.map((name) => [name, parameters.get(name) ?? ''])) as AuditFilters;

@@ -12,7 +12,7 @@ import { Time } from '../../components/time.tsx';
 import classes from './audit.module.css';
 import { differences } from './difference.ts';
 
-/** Changes, the newest first as the gateway gives them; one of them opens with what it was before. */
+/** Changes, newest first; one of them can be opened with the state before it. */
 export function AuditTable({ changes }: { readonly changes: readonly AuditedChange[] }) {
   const [openedId, setOpened] = useAddressState('change');
   const columns = useMemo(() => columnsOf(({ id }) => setOpened(id, 'push')), [setOpened]);
@@ -38,7 +38,7 @@ const idOf = ({ id }: AuditedChange): string => id;
 const colors = { create: 'green', change: 'blue', delete: 'red' } as const;
 const words = { create: 'created', change: 'changed', delete: 'deleted' } as const;
 
-/** Sorting one page of many would mislead. */
+/** Sorting a single page would mislead. */
 function columnsOf(onOpen: (change: AuditedChange) => void): readonly Column<AuditedChange>[] {
   return [
     {

@@ -1,14 +1,13 @@
-/** A field of a state that is not the same before and after; undefined: it was, or is, not there. */
+/** A field that differs between two states; undefined if missing. */
 export interface FieldDifference {
   readonly field: string;
   readonly before: string | undefined;
   readonly after: string | undefined;
 }
 
-/** Fields that a page shows at most. */
 const MAX_FIELDS = 200;
 
-/** What differs between two states, field by field, in the order of the fields. */
+/** Lists differences between two states by field, in the order of the fields. */
 export function differences(before: unknown, after: unknown): readonly FieldDifference[] {
   const old = fieldsOf(before);
   const now = fieldsOf(after);
@@ -19,7 +18,7 @@ export function differences(before: unknown, after: unknown): readonly FieldDiff
     .map((field) => ({ field, before: old.get(field), after: now.get(field) }));
 }
 
-/** Leaves of a state by their path: texts as they are, all else as JSON. */
+/** Leaves of a state by path: texts unchanged, other values as JSON. */
 function fieldsOf(state: unknown): ReadonlyMap<string, string> {
   const fields = new Map<string, string>();
   const add = (path: string, value: unknown): void => {

@@ -5,7 +5,6 @@ import { Ago } from '../../components/time.tsx';
 import classes from './clusters.module.css';
 import { useSwitch } from './switching.ts';
 
-/** The column of it in a table of clusters. */
 export const activeColumn = (mayWrite: boolean): Column<ClusterState> => ({
   id: 'active',
   header: 'Active',
@@ -13,7 +12,7 @@ export const activeColumn = (mayWrite: boolean): Column<ClusterState> => ({
   cell: ({ row: { original } }) => <ActiveSwitch cluster={original} mayWrite={mayWrite} />,
 });
 
-/** Whether a cluster takes new queries: a switch for those who may, with who moved it and when. */
+/** Switch for new queries of a cluster, for users with the right, with its last change. */
 export function ActiveSwitch({ cluster, mayWrite }: { readonly cluster: ClusterState; readonly mayWrite: boolean }) {
   const { isPending, wanted, switchTo } = useSwitch(cluster.name);
   const { active, override, differs, origin, routed } = cluster;

@@ -15,12 +15,12 @@ import { DiscoveredNote } from './Discovered.tsx';
 
 interface ClusterDetailsProps {
   readonly name: string;
-  /** Undefined: it is gone meanwhile. */
+  /** Undefined: it was deleted meanwhile. */
   readonly cluster: ClusterState | undefined;
   readonly onClose: () => void;
 }
 
-/** Everything known of a cluster: its state, where it is declared, by whom, and its conditions. */
+/** State, declaration, managers and conditions of a cluster. */
 export function ClusterDetails({ name, cluster, onClose }: ClusterDetailsProps) {
   useReturnFocus();
   return (
@@ -114,7 +114,6 @@ function Managers({ managers }: { readonly managers: NonNullable<ClusterState['r
   );
 }
 
-/** The conditions of a resource's status. */
 export function Conditions({ conditions }: { readonly conditions: readonly Condition[] }) {
   if (conditions.length === 0) return <Text size="sm">None yet.</Text>;
   return (
@@ -126,7 +125,7 @@ export function Conditions({ conditions }: { readonly conditions: readonly Condi
   );
 }
 
-/** Conditions that are good when they are false. */
+/** Conditions with a good status of False. */
 const bad = new Set(['Stalled']);
 
 function ConditionItem({
@@ -157,7 +156,6 @@ function ConditionItem({
   );
 }
 
-/** Leads to who changed a cluster. */
 export function ClusterAudit({ name }: { readonly name: string }) {
   return <AuditLink kind="EngineCluster" name={name} />;
 }

@@ -12,30 +12,29 @@ import { WriteFailure } from '../../components/WriteFailure.tsx';
 import { DeletedMeanwhile, useSave } from './changes.ts';
 
 interface ClusterFormProps {
-  /** Null: a new one. */
+  /** Null: a new cluster. */
   readonly cluster: ClusterState | null;
-  /** Somebody deleted it since the form was opened. */
+  /** True if it was deleted since the form was opened. */
   readonly isDeleted: boolean;
-  /** Routing groups there are. */
   readonly groups: readonly string[];
   readonly onClose: () => void;
 }
 
-/** Adding or changing a cluster; mistakes that the gateway finds are shown at their field. */
+/** Form to add or change a cluster; mistakes that the gateway finds are shown at their field. */
 export function ClusterForm({ cluster, isDeleted: isGone, groups, onClose }: ClusterFormProps) {
   useReturnFocus();
   const isNew = cluster === null;
   const save = useSave();
-  // A save asks before the page has heard of it.
+  // A save asks before the page knows the current state.
   const [wasMissed, setMissed] = useState(false);
   const isDeleted = isGone || wasMissed;
   const [failure, setFailure] = useState<unknown>(null);
-  // As it was when the form was opened: what others change meanwhile is no edit.
+  // The state when the form was opened: changes by others are not edits.
   const [initialValues] = useState({
     name: cluster?.name ?? '',
     routingGroup: cluster?.routingGroup ?? '',
     proxyTo: cluster?.proxyTo ?? '',
-    // Shown empty where it only repeats the address.
+    // Empty if it only repeats the address.
     externalUrl: cluster === null || cluster.externalUrl === cluster.proxyTo ? '' : (cluster.externalUrl ?? ''),
     active: cluster?.active ?? true,
   });
@@ -60,7 +59,7 @@ export function ClusterForm({ cluster, isDeleted: isGone, groups, onClose }: Clu
       close();
     } catch (error) {
       if (error instanceof DeletedMeanwhile) return setMissed(true);
-      // Somebody else has added it since.
+      // Another user added it meanwhile.
       if (error instanceof ApiError && error.code === 'EG_CONFLICT') setMissed(false);
       const mistakes = mistakesOf(error, (field) => field in values);
       if (Object.keys(mistakes).length === 0) setFailure(error);
@@ -98,7 +97,7 @@ export function ClusterForm({ cluster, isDeleted: isGone, groups, onClose }: Clu
             label="Routing group"
             required
             data={[...groups]}
-            // The cursor is here as the form opens: the options would cover what is below.
+            // The field has the focus when the form opens: the options would cover the fields below.
             openOnFocus={false}
             data-autofocus={!isNew || undefined}
             key={form.key('routingGroup')}

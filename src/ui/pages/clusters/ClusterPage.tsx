@@ -32,10 +32,10 @@ import { QueryFigures } from './QueryFigures.tsx';
 import { Remaining } from './Remaining.tsx';
 import { sourceOf } from './source.ts';
 
-/** The form is open where the address has this parameter. */
+/** Address parameters that open the form. */
 const forms = ['edit'] as const;
 
-/** A backend whole: its state and how it came to it, what it runs, what leads there, and what its resource declares. */
+/** All data of a backend: state, history, running queries, sources of queries, and declaration. */
 export default function ClusterPage() {
   const name = useNameInPath();
   const cluster = useCluster(name);
@@ -102,7 +102,7 @@ export default function ClusterPage() {
 function Whole({ cluster, mayWrite }: { readonly cluster: ClusterDetails; readonly mayWrite: boolean }) {
   const { name, group, routed, active, resource } = cluster;
   const seesQueue = useSees('queue');
-  // Where what is left is looked at, these are read again after it.
+  // These are refetched after the remaining queries.
   const isDrained = [useRole('ADMIN'), useRole('API')].some(Boolean) && routed && !active;
   return (
     <>

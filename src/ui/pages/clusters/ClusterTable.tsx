@@ -24,7 +24,6 @@ interface ClusterTableProps {
   readonly onDetails: (name: string) => void;
 }
 
-/** The clusters as a table. */
 export function ClusterTable({ clusters, filter, mayWrite, onEdit, onDetails }: ClusterTableProps) {
   const columns = useMemo(() => columnsOf({ mayWrite, onEdit, onDetails }), [mayWrite, onEdit, onDetails]);
   const empty =
@@ -46,7 +45,7 @@ export function ClusterTable({ clusters, filter, mayWrite, onEdit, onDetails }: 
   );
 }
 
-/** Two resources may claim one name. */
+/** Two resources may claim the same name. */
 const rowId = ({ name, resource }: ClusterState): string =>
   `${name} ${resource?.namespace ?? ''} ${resource?.name ?? ''}`;
 

@@ -12,10 +12,10 @@ import { ClusterForm } from './ClusterForm.tsx';
 import { ClusterTable } from './ClusterTable.tsx';
 import { OpenedForm } from './OpenedForm.tsx';
 
-/** Forms beside the table, as parameters of the address: of a cluster by its name, and of a new one. */
+/** Forms by address parameter: a cluster by its name, and a new one. */
 const forms = ['edit', 'new'] as const;
 
-/** Active Backends: the clusters, their state, and what can be done with them. */
+/** Active Backends: the clusters, their state, and actions. */
 export default function ClustersPage() {
   const clusters = useClusters();
   const mayWrite = useRole('ADMIN');
@@ -23,7 +23,7 @@ export default function ClustersPage() {
   const [details, setDetails] = useAddressState('details');
   const [opened, setOpened] = useOpenInAddress(forms);
   const close = () => setOpened(null);
-  // The same functions each time, so that no row is rendered again for them.
+  // Stable functions, so that no row is rendered again.
   const edit = useCallback(({ name }: ClusterState) => setOpened({ kind: 'edit', key: name }), [setOpened]);
   const showDetails = useCallback((name: string) => setDetails(name, 'push'), [setDetails]);
   const find = (name: string): ClusterState | undefined => clusters.data?.find((cluster) => cluster.name === name);

@@ -6,7 +6,7 @@ import { ClusterAudit } from './ClusterDetails.tsx';
 import classes from './clusterPage.module.css';
 import { differencesText, ownersText, valueText } from './declaredTexts.ts';
 
-/** What the resource of a cluster declares, by whom, against what is in force. */
+/** Declared fields of a cluster's resource with their managers, compared with the active values. */
 export function Declared({ cluster }: { readonly cluster: ClusterDetails }) {
   const { fields, resource, override, specActive } = cluster;
   if (resource === null) {

@@ -5,7 +5,9 @@ import type { ClusterState } from '../../client/types.ts';
 
 const kind: typeof ENGINE_CLUSTER_DISCOVERY = 'EngineClusterDiscovery';
 
-/** Why a cluster that is made of a Service is neither edited nor deleted, and what to change instead; null for others. */
+/**
+ * Explains why a discovered cluster cannot be edited or deleted, and what to change instead; null for other clusters.
+ */
 export function discoveredText({ discovery, resource }: Pick<ClusterState, 'discovery' | 'resource'>): string | null {
   if (discovery === null) return null;
   const name = `${resource === null ? '' : `${resource.namespace}/`}${discovery.name}`;
@@ -14,13 +16,13 @@ export function discoveredText({ discovery, resource }: Pick<ClusterState, 'disc
 }
 
 interface RefusedActionProps {
-  /** What it would do, e.g. `Delete etl-1`. */
+  /** Name of the action, e.g. `Delete etl-1`. */
   readonly label: string;
   readonly why: string;
   readonly children: ReactNode;
 }
 
-/** An icon for what cannot be done; says why to those who point at it, or get there by keyboard. */
+/** An icon for an unavailable action; shows the reason on hover and keyboard focus. */
 export function RefusedAction({ label, why, children }: RefusedActionProps) {
   return (
     <Tooltip label={why} multiline w={280} events={{ hover: true, focus: true, touch: true }}>
@@ -36,7 +38,7 @@ export function RefusedAction({ label, why, children }: RefusedActionProps) {
   );
 }
 
-/** On the page of a cluster and beside its details: what discovers it; nothing for others. */
+/** Note about the discovery of a cluster, for its page and details; nothing for others. */
 export function DiscoveredNote({ cluster }: { readonly cluster: ClusterState }) {
   const why = discoveredText(cluster);
   return why === null ? null : (

@@ -4,16 +4,16 @@ import type { ClusterState } from '../../client/types.ts';
 import { Ago } from '../../components/time.tsx';
 import { useRole } from '../../session/session.ts';
 
-/** Badges of whole sentences break their lines where a column is narrow. */
+/** Badges with whole sentences wrap in narrow columns. */
 const wrapping = { root: { height: 'auto' }, label: { whiteSpace: 'normal' } } as const;
 
 interface DrainProgressProps {
   readonly cluster: ClusterState;
-  /** Which others the page shows. */
+  /** Set of other clusters on the page. */
   readonly beside: Beside;
 }
 
-/** What a cluster that takes no new queries still runs: those that clients follow here, or as many as it counts itself. */
+/** Remaining queries of an inactive cluster: queries that clients follow here, or the cluster's own count. */
 export function DrainProgress({ cluster, beside }: DrainProgressProps) {
   const { running, override } = cluster;
   const [isAdmin, isApi] = [useRole('ADMIN'), useRole('API')];
@@ -21,7 +21,7 @@ export function DrainProgress({ cluster, beside }: DrainProgressProps) {
   const left = Math.max(running ?? 0, drain?.runningQueries ?? 0);
   if (drain === undefined && left === 0) return null;
   if (left === 0 && drain !== undefined) {
-    // An answer of before, or a health check of before, does not know the queries that came last.
+    // A response or health check from before does not include the last queries.
     if (drain.drained && isFetchedAfterMount && isCheckedSinceOff(drain, override))
       return (
         <Badge variant="default" styles={wrapping}>

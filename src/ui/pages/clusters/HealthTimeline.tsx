@@ -5,7 +5,7 @@ import { StatusBadge } from '../../components/StatusBadge.tsx';
 import { Ago, Time } from '../../components/time.tsx';
 import classes from './clusterPage.module.css';
 
-/** The last states of a cluster, the newest first, each with its reason and how long it lasted. */
+/** The last states of a cluster, newest first, each with its reason and duration. */
 export function HealthTimeline({ cluster: { changes, replica } }: { readonly cluster: ClusterDetails }) {
   if (changes.length === 0) return <Text size="sm">Nothing is checked while it is not routed.</Text>;
   return (

@@ -9,15 +9,14 @@ import { useRole, useSees } from '../../session/session.ts';
 import classes from './clusterPage.module.css';
 import { type Destination, leadsTo } from './leads.ts';
 
-/** Rules that are listed. */
 const MAX_RULES = 50;
 
 interface LeadsProps extends Destination {
-  /** Queries that nothing else decides on go there. */
+  /** True if queries without another decision go there. */
   readonly isDefault: boolean;
 }
 
-/** The rules that lead to a cluster or a routing group, for users who are shown rules. */
+/** Rules that route to a cluster or a routing group, for users who can see rules. */
 export function Leads({ cluster, group, isDefault }: LeadsProps) {
   const isShown = [useSees('routing-rules'), useRole('ADMIN')].every(Boolean);
   const rules = useRules(isShown);

@@ -7,16 +7,16 @@ import { discoveredText } from './Discovered.tsx';
 
 interface OpenedFormProps {
   readonly name: string;
-  /** Undefined: there is none of this name, perhaps not any more. */
+  /** Undefined: no cluster has this name (any more). */
   readonly cluster: ClusterState | undefined;
   readonly groups: readonly string[];
   readonly onClose: () => void;
 }
 
-/** The form of the cluster that the address of a page names; for one of another name it must be another component. */
+/** The form of the cluster in the page's address. Another name needs another component. */
 export function OpenedForm({ name, cluster, groups, onClose }: OpenedFormProps) {
   const mayWrite = useRole('ADMIN');
-  // As it was when the form was opened: it may be deleted meanwhile.
+  // The state when the form was opened: the cluster may be deleted meanwhile.
   const [begun] = useState(cluster);
   const what = `Backend ${name}`;
   if (!mayWrite) return <NotOpened what={what} why={onlyAdministrators} onClose={onClose} />;

@@ -16,14 +16,14 @@ import classes from './clusterPage.module.css';
 
 interface QueryFiguresProps {
   readonly of: RunningFilter;
-  /** The history of the same queries. */
+  /** Link to the history of these queries. */
   readonly history: string;
 }
 
 const labels: Readonly<Record<Range, string>> = { hour: 'Last hour', day: 'Last day', week: 'Last week' };
 const choices = Object.entries(labels).map(([value, label]) => ({ value, label }));
 
-/** Numbers, durations and last errors of the queries that ended in the range of the address. */
+/** Counts, durations and last errors of the queries that ended in the range of the address. */
 export function QueryFigures({ of, history }: QueryFiguresProps) {
   return useSees('history') ? <Shown of={of} history={history} /> : null;
 }

@@ -12,10 +12,8 @@ import { useRole } from '../../session/session.ts';
 import classes from './clusterPage.module.css';
 import { DrainProgress } from './DrainProgress.tsx';
 
-/** Queries that are listed. */
 const MAX_QUERIES = 20;
 
-/** What a cluster that takes no new queries still runs. */
 export function Remaining({ cluster }: { readonly cluster: ClusterDetails }) {
   const mayAsk = [useRole('ADMIN'), useRole('API')].some(Boolean);
   const { data: drain } = useDrain(cluster, mayAsk, 'none');
@@ -62,7 +60,7 @@ export function Remaining({ cluster }: { readonly cluster: ClusterDetails }) {
   );
 }
 
-/** Has the queries that run read again whenever others are left: they are not looked at by themselves meanwhile. */
+/** Refetches the running queries when the remaining count changes, as they are not polled meanwhile. */
 function useRunningAfter(left: string | undefined): void {
   const client = useQueryClient();
   const before = useRef(left);

@@ -6,25 +6,25 @@ import type { ClusterState, RegistryClusterInput } from '../../client/types.ts';
 import { confirm } from '../../components/confirm.tsx';
 import { notifyFailed, notifyWritten } from '../../components/notify.ts';
 
-/** Reads the clusters again, so that a change is shown at once. */
+/** Refetches the clusters, so that a change is shown immediately. */
 function useRefresh(): () => Promise<void> {
   const client = useQueryClient();
   return () => client.invalidateQueries({ queryKey: CLUSTERS });
 }
 
-/** A cluster to be stored, and how. */
+/** A cluster to store, with options. */
 export interface Save {
   readonly cluster: RegistryClusterInput;
-  /** A cluster of that name must not exist yet. */
+  /** Fails if the cluster exists. */
   readonly isNew: boolean;
-  /** Fields of other managers are taken over (ADMIN). */
+  /** Takes over fields of other managers (ADMIN). */
   readonly force: boolean;
 }
 
-/** The cluster that was to be changed is not there any more; nothing was stored. */
+/** The cluster does not exist any more; nothing was stored. */
 export class DeletedMeanwhile extends Error {}
 
-/** A call that changes a cluster would add one that is not there. @throws DeletedMeanwhile */
+/** A call that changes a missing cluster would add it. @throws DeletedMeanwhile */
 async function mustBeThere(name: string): Promise<void> {
   try {
     await call(`/api/clusters/${encodeURIComponent(name)}`, { method: 'GET' });
@@ -34,7 +34,7 @@ async function mustBeThere(name: string): Promise<void> {
   }
 }
 
-/** Stores a cluster. Its errors are shown by the form. */
+/** Stores a cluster. The form shows errors. */
 export function useSave() {
   const refresh = useRefresh();
   return useMutation({
@@ -50,7 +50,6 @@ export function useSave() {
   });
 }
 
-/** Asks, then deletes a cluster. */
 export function useDelete(): (cluster: ClusterState) => Promise<void> {
   const client = useQueryClient();
   const refresh = useRefresh();
@@ -63,7 +62,7 @@ export function useDelete(): (cluster: ClusterState) => Promise<void> {
     onError: (error, name) => notifyFailed(`${name} could not be deleted`, error),
   });
   return async ({ name, running, origin, resource }) => {
-    // Who cannot be asked now is no reason not to delete.
+    // A failed request for the remaining queries does not prevent the deletion.
     const drain = await client.fetchQuery(drainQuery(name)).catch(() => null);
     const left = Math.max(running ?? 0, drain?.runningQueries ?? 0);
     const queries =

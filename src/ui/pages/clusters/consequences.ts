@@ -1,7 +1,7 @@
 import type { ClusterDetails, NewQueries } from '../../client/types.ts';
 import { durationText } from '../../components/amounts.ts';
 
-/** What new queries of a group get when none of its clusters takes any, as a sentence. */
+/** Describes what happens to new queries of a group without active clusters. */
 export function newQueriesText(newQueries: NewQueries): string {
   switch (newQueries.outcome) {
     case 'fallback':
@@ -19,7 +19,7 @@ export function newQueriesText(newQueries: NewQueries): string {
   }
 }
 
-/** Names that are written out; of more, how many they are. */
+/** Maximum number of names in a text; for more, their count. */
 const MAX_NAMES = 5;
 
 function listed(names: readonly string[]): string {
@@ -27,19 +27,22 @@ function listed(names: readonly string[]): string {
   return others > 0 ? `${names.slice(0, MAX_NAMES).join(', ')} and ${others} more` : names.join(', ');
 }
 
-/** How many queries go on, as a sentence. @param queries that run; null: not known */
+/** Describes the number of queries that continue. @param queries running queries; null if unknown */
 export function goOnText(queries: number | null): string {
   if (queries === null) return 'Queries that run go on.';
   if (queries === 0) return 'No query is known to run.';
   return queries === 1 ? '1 query runs, and goes on to its end.' : `${queries} queries run, and go on to their end.`;
 }
 
-/** True if this cluster takes new queries, and no other one of its group does. */
+/** True if this is the only cluster of its group that accepts new queries. */
 export function isLastTaker({ takesNewQueries, group }: Pick<ClusterDetails, 'takesNewQueries' | 'group'>): boolean {
   return takesNewQueries && group !== null && group.others.length === 0;
 }
 
-/** What happens when the last cluster of a group that takes queries is switched off. @param queries that run on it; null: not known */
+/**
+ * Describes the effect of deactivating the last active cluster of a group. @param queries running queries; null if
+ * unknown
+ */
 export function lastTakerText({ name, group }: ClusterDetails, queries: number | null): string {
   const first = `${name} is the last backend of the routing group ${group?.name ?? ''} that takes new queries.`;
   const next = group === null ? '' : ` ${newQueriesText(group.withoutTakers)}`;
@@ -47,8 +50,8 @@ export function lastTakerText({ name, group }: ClusterDetails, queries: number |
 }
 
 /**
- * What happens when all clusters of a group are switched off that take new queries.
- * @param counts queries that run on each; null: not known
+ * Describes the effect of deactivating all active clusters of a group.
+ * @param counts running queries per cluster; null if unknown
  */
 export function drainText(
   clusters: readonly string[],

@@ -3,19 +3,18 @@ import type { ClusterDetails } from '../../client/types.ts';
 
 const ownManager: typeof API_FIELD_MANAGER = 'engine-gateway-api';
 
-/** A value of a field as text. */
 export function valueText(value: unknown): string {
   if (value === null || value === undefined) return 'none';
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** Who owns a field; empty where nobody is known to. */
+/** Owners of a field; empty if unknown. */
 export function ownersText(managers: readonly string[]): string {
   const named = managers.map((manager) => (manager === ownManager ? 'REST, which has taken it over' : manager));
   return named.length === 0 ? '' : `by ${named.join(' and ')}`;
 }
 
-/** Whether what is in force is what is declared, and if not, why. */
+/** Compares active and declared values, with the reason for differences. */
 export function differencesText({
   fields,
   resource,

@@ -1,21 +1,21 @@
 import type { RuleState } from '../../client/types.ts';
 
-/** Where rules may lead. */
+/** A cluster or group that rules may route to. */
 export interface Destination {
-  /** Null: to any cluster of the group. */
+  /** Null: any cluster of the group. */
   readonly cluster: string | null;
   readonly group: string | null;
 }
 
-/** A rule that leads somewhere, and how. */
+/** A rule that routes to a destination. */
 export interface Lead {
   readonly rule: RuleState;
   readonly how: string;
 }
 
 /**
- * Rules that lead to a cluster or its group, in firing order: by what they route to, or by an action that names the group as a literal.
- * Which group an action computes is not known before a query comes.
+ * Rules that route to a cluster or its group, in firing order: by their target, or by an action that names the group as
+ * a literal. Computed groups are unknown until a query arrives.
  */
 export function leadsTo(rules: readonly RuleState[], { cluster, group }: Destination): readonly Lead[] {
   return rules.flatMap((rule): Lead[] => {
@@ -27,7 +27,7 @@ export function leadsTo(rules: readonly RuleState[], { cluster, group }: Destina
   });
 }
 
-/** Whether a text of a rule has a name as a whole literal. */
+/** True if a text of a rule contains the name as a complete literal. */
 function names(action: string, name: string): boolean {
   return action.includes(JSON.stringify(name)) || action.includes(`'${name}'`);
 }

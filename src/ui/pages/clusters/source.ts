@@ -1,7 +1,7 @@
 import type { ClusterState } from '../../client/types.ts';
 import { managersText } from '../../components/managers.ts';
 
-/** Where a cluster comes from, in a word or two: who manages its resource, a file, REST, or a row of before. */
+/** Short text for the source of a cluster: manager of its resource, file, REST, or an unmanaged row. */
 export function sourceOf({
   origin,
   resource,

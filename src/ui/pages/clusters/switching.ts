@@ -9,12 +9,12 @@ import { notifyFailed } from '../../components/notify.ts';
 import { notifyUndoable } from '../../components/undo.tsx';
 import { drainText, isLastTaker, lastTakerText } from './consequences.ts';
 
-/** @param version as the cluster was switched when that was decided: refused where somebody has switched it since */
+/** @param version expected version of the cluster: rejected if another user has switched it since */
 function put(name: string, active: boolean, version?: string): Promise<Answer<SwitchedCluster>> {
   return callWhole(`/api/clusters/${encodeURIComponent(name)}/active`, { method: 'PUT', body: { active, version } });
 }
 
-/** Reads clusters and groups again, so that a change is shown at once. */
+/** Refetches clusters and groups, so that a change is shown immediately. */
 async function refresh(client: QueryClient): Promise<void> {
   await Promise.all([CLUSTERS, GROUPS].map((queryKey) => client.invalidateQueries({ queryKey })));
 }
@@ -23,15 +23,15 @@ function doneText(name: string, active: boolean): string {
   return `${name} ${active ? 'takes new queries' : 'takes no new queries; running ones go on'}.`;
 }
 
-/** Queries that run on a cluster, as far as somebody may know. */
+/** Running queries of a cluster, as far as the user may see them. */
 async function queriesOn(client: QueryClient, name: string): Promise<number | null> {
   const drain = await client.fetchQuery(drainQuery(name)).catch(() => null);
   return drain === null ? null : Math.max(drain.runningQueries, drain.reported?.running ?? 0);
 }
 
 /**
- * Lets a cluster take new queries, or keeps them away: asks first where it is the last one of its group, and can be taken back
- * for some seconds, unless somebody else switches it meanwhile.
+ * Activates or deactivates a cluster: asks first for the last one of its group. Can be reverted for some seconds unless
+ * another user switches it meanwhile.
  */
 export function useSwitch(name: string) {
   const client = useQueryClient();
@@ -57,7 +57,7 @@ export function useSwitch(name: string) {
   return { isPending, wanted: variables, switchTo };
 }
 
-/** Asks whether the last cluster of a group shall be switched off; others are, without a question. */
+/** Asks before the last active cluster of a group is deactivated. */
 async function isMeant(client: QueryClient, name: string): Promise<boolean> {
   const cluster = await client.fetchQuery({ ...clusterQuery(name), staleTime: 0 });
   if (!isLastTaker(cluster)) return true;
@@ -65,13 +65,16 @@ async function isMeant(client: QueryClient, name: string): Promise<boolean> {
   return await confirm({ title: `Switch off ${name}?`, text, action: 'Switch off', dangerous: true });
 }
 
-/** A cluster that was switched, and as what. */
+/** A cluster and its new state. */
 interface Switched {
   readonly name: string;
   readonly version: string;
 }
 
-/** Switches clusters back; those that somebody else has switched since stay as they are. @param active what they were switched to */
+/**
+ * Switches clusters back, except clusters that another user has switched since. @param active their state before the
+ * undo
+ */
 async function takeBack(client: QueryClient, clusters: readonly Switched[], active: boolean): Promise<void> {
   for (const { name, version } of clusters) {
     try {
@@ -84,7 +87,7 @@ async function takeBack(client: QueryClient, clusters: readonly Switched[], acti
   await refresh(client);
 }
 
-/** Asks, then switches off all clusters of a group that take new queries; can be taken back for some seconds. */
+/** Asks, then deactivates all active clusters of a group; can be reverted for some seconds. */
 export function useDrainAll(group: string) {
   const client = useQueryClient();
   const failed = (error: unknown) => notifyFailed(`${group} could not be drained`, error);
@@ -111,7 +114,7 @@ export function useDrainAll(group: string) {
 
 const done = { pending: null, warnings: [] };
 
-/** Switches clusters off, one after the other: each is a write of its own, and what fails is named. */
+/** Deactivates clusters sequentially, each by a separate write; reports failures by name. */
 async function switchOffAll(
   clusters: readonly string[],
 ): Promise<{ readonly switched: readonly Switched[]; readonly failures: readonly string[] }> {
@@ -128,9 +131,9 @@ async function switchOffAll(
   return { switched, failures };
 }
 
-/** What is to be drained. */
+/** A group to drain. */
 interface GroupToDrain {
-  /** Clusters that take new queries. */
+  /** Active clusters. */
   readonly clusters: readonly string[];
   readonly withoutTakers: NewQueries;
 }

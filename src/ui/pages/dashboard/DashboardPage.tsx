@@ -20,7 +20,7 @@ import { Verdict } from './Verdict.tsx';
 
 const rateText = (value: number) => value.toLocaleString('en', { maximumFractionDigits: 2 });
 
-/** Dashboard: what is wrong, since when and what it affects; rates and durations over time, on all replicas. */
+/** Dashboard: current problems with start and effect; rates and durations over time, on all replicas. */
 export default function DashboardPage() {
   const [range, setRange] = useAddressState('minutes', '60');
   const minutes = /^[1-9]\d{0,4}$/.test(range) ? range : '60';
@@ -70,7 +70,7 @@ export default function DashboardPage() {
                 <Text size="sm" mb="xs">
                   {total.toLocaleString('en')} queries; queries per minute{averaged(intervalMs)}
                 </Text>
-                {/* The numbers are in the table of the distribution; the picture is for the eye. */}
+                {/* The table of the distribution has the numbers; the picture is decorative. */}
                 <TimeChart
                   label={`Queries per minute of ${lines.map(({ name }) => name).join(', ')} over time`}
                   {...{ from, intervalMs, lines }}

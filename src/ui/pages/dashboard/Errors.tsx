@@ -4,7 +4,7 @@ import type { RateSeries } from '../../client/types.ts';
 import { useSees } from '../../session/session.ts';
 import classes from './dashboard.module.css';
 
-/** Errors of the range, most frequent first, each leading to its queries. */
+/** Errors of the range, most frequent first, each with a link to its queries. */
 export function Errors({ series, range }: { readonly series: RateSeries; readonly range: string }) {
   const isLinked = useSees('history');
   const { errors } = series;
@@ -47,7 +47,7 @@ export function Errors({ series, range }: { readonly series: RateSeries; readonl
   );
 }
 
-/** The history of the queries with an error. @param from milliseconds since 1970 */
+/** Link to the queries with an error. @param from milliseconds since 1970 */
 function errorAddress(
   { state, errorName, errorType }: Pick<RateSeries['errors'][number], 'state' | 'errorName' | 'errorType'>,
   from: number,

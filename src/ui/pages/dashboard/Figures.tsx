@@ -11,18 +11,18 @@ import classes from './dashboard.module.css';
 
 interface FiguresProps {
   readonly series: RateSeries;
-  /** The range for people. */
+  /** Text for the range. */
   readonly range: string;
-  /** Null: not known yet. */
+  /** Null: not loaded yet. */
   readonly overview: Overview | null;
 }
 
-/** The numbers that are looked at first: clusters now, queries of the range on all replicas. */
+/** Key figures: current clusters, queries of the range on all replicas. */
 export function Figures({ series, range, overview }: FiguresProps) {
   const totals = rateTotals(series);
   const { queries, perMinute, faultyShare } = totals;
   const hasTimes = ({ elapsedMillis }: RateSeries['intervals'][number]) => elapsedMillis.p95 !== null;
-  // The last interval is not over yet.
+  // The last interval is incomplete.
   const last = series.intervals.slice(0, -1).findLast(hasTimes) ?? series.intervals.findLast(hasTimes);
   const [minutes, start] = [series.intervalMs / 60_000, last?.start];
   const when = start === undefined ? 'no query ended' : <IntervalName start={start} minutes={minutes} />;
@@ -45,7 +45,7 @@ export function Figures({ series, range, overview }: FiguresProps) {
   );
 }
 
-/** Which interval a figure is of. */
+/** Time of an interval. */
 function IntervalName({ start, minutes }: { readonly start: number; readonly minutes: number }) {
   const { timeZone } = useTimeZone();
   return `in ${minutes === 1 ? 'the minute' : `${minutes} minutes`} from ${clockText(start, timeZone)}`;

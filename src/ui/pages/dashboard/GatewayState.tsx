@@ -6,7 +6,7 @@ import { Ago } from '../../components/time.tsx';
 import classes from './dashboard.module.css';
 import { GATEWAY_ANCHOR } from './problemTexts.ts';
 
-/** The replica that answers: what it depends on, its part in leading, and what became of the history. */
+/** The replica that responds: its dependencies, leadership, and state of the history. */
 export function GatewayState({ overview }: { readonly overview: Overview }) {
   const { version, startedAt, notReadyBecause, components, history } = overview;
   return (

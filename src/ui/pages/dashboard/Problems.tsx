@@ -8,10 +8,10 @@ import { Ago, Time } from '../../components/time.tsx';
 import classes from './dashboard.module.css';
 import { kindAddress, kindNames, problemAddress, problemTitle } from './problemTexts.ts';
 
-/** Problems of a kind that are shown; the others are a link away. */
+/** Maximum number of problems per kind; the others are one link away. */
 const MAX_SHOWN = 5;
 
-/** Everything that is wrong, each with its reason, since when, and what it affects. Nothing where nothing is wrong. */
+/** All problems, each with its reason, start and effect. Nothing if there are no problems. */
 export function Problems({ list: { problems, counts } }: { readonly list: ProblemList }) {
   if (problems.length === 0) return null;
   const shown = new Map<OverviewProblem['kind'], number>();
@@ -79,7 +79,6 @@ interface NamesProps {
   readonly address: (name: string) => string;
 }
 
-/** Names that one line shows. */
 const MAX_NAMES = 8;
 
 function Names({ title, names, count, address }: NamesProps) {
@@ -106,7 +105,7 @@ function More({ kind, children }: { readonly kind: OverviewProblem['kind']; read
 }
 
 function To({ address, children }: { readonly address: string; readonly children: ReactNode }) {
-  // A place on this page is the browser's to go to.
+  // The browser handles links within this page.
   if (address.startsWith('#')) return <Anchor href={address}>{children}</Anchor>;
   return (
     <Anchor component={Link} to={address} className={classes.name}>

@@ -5,10 +5,10 @@ import { EmptyState } from '../../components/states.tsx';
 import { colorOf } from './chart.ts';
 import classes from './dashboard.module.css';
 
-/** Backends that are named, those with most queries. */
+/** Named backends, with the most queries. */
 const MAX_NAMED = 10;
 
-/** How the queries of the range were spread over the backends. */
+/** Distribution of the range's queries over backends. */
 export function Shares({ series: { clusters, total } }: { readonly series: QuerySeries }) {
   const named = clusters.slice(0, MAX_NAMED);
   const rest = total - named.reduce((sum, line) => sum + line.total, 0);

@@ -16,7 +16,7 @@ interface VerdictProps {
   readonly clusters: Overview['clusters'] | null;
 }
 
-/** The state of everything in one line, and as of when. */
+/** The overall state in one line, with its time. */
 export function Verdict({ list, clusters }: VerdictProps) {
   const { Icon, className, word } = looks[list.verdict];
   return (

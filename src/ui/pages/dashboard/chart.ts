@@ -1,24 +1,26 @@
 import type { QuerySeries, RateSeries } from '../../client/types.ts';
 import type { ChartLine } from '../../components/chartPaths.ts';
 
-/** Lines of clusters with most queries that the chart draws; all others share one more. */
+/** Maximum number of clusters with a separate line, by queries; all others share one more. */
 export const MAX_LINES = 7;
 
 const MINUTE_MS = 60_000;
 
-/** By the number that the gateway gives a cluster; those of Okabe and Ito first, which differ with colour vision deficiency. */
+/**
+ * Colours by the gateway's number of a cluster; those of Okabe and Ito first, which work with colour vision deficiency.
+ */
 const colors = [
   ...['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00'],
   ...['#b8a800', '#7f3fbf', '#8c564b', '#17a2a2', '#6b8e23', '#e15780'],
 ];
 const OTHERS = '#868e96';
 
-/** The colour of a cluster's number: the same in all charts and ranges. */
+/** Colour of a cluster's number, stable across charts and ranges. */
 export function colorOf(number: number): string {
   return colors[number % colors.length] ?? OTHERS;
 }
 
-/** Queries per minute of each cluster that has a line, most queries first, and of all others together. */
+/** Queries per minute of each cluster with a line, most queries first, and of all others together. */
 export function clusterLines({ clusters, others, intervalMs }: QuerySeries): ChartLine[] {
   const rates = (counts: readonly number[]) => counts.map((count) => perMinute(count, intervalMs));
   const colorsInUse = new Set<number>();
@@ -34,7 +36,7 @@ export function clusterLines({ clusters, others, intervalMs }: QuerySeries): Cha
   return [...lines, { name, color: OTHERS, isDashed: false, values: rates(others) }];
 }
 
-/** Queries per minute that failed, by whose mistake it was. */
+/** Failed queries per minute by type of error. */
 export function failureLines({ intervals, intervalMs }: RateSeries): ChartLine[] {
   const line = (name: string, color: string, of: (interval: Interval) => number): ChartLine => ({
     ...{ name, color, isDashed: false },
@@ -47,7 +49,7 @@ export function failureLines({ intervals, intervalMs }: RateSeries): ChartLine[]
   ];
 }
 
-/** Durations in milliseconds; null where no query ended. */
+/** Durations in milliseconds; null without ended queries. */
 export function durationLines({ intervals }: RateSeries): ChartLine[] {
   const line = (name: string, color: string, isDashed: boolean, of: (interval: Interval) => number | null) => ({
     ...{ name, color, isDashed },
@@ -63,19 +65,18 @@ export function durationLines({ intervals }: RateSeries): ChartLine[] {
 
 type Interval = RateSeries['intervals'][number];
 
-/** What the intervals of a range add up to. */
+/** Totals of a range. */
 export interface RateTotals {
   readonly queries: number;
   readonly perMinute: number;
-  /** Failures that are not the users'. */
+  /** Failures that users did not cause. */
   readonly failed: number;
   readonly userErrors: number;
   readonly refused: number;
-  /** Part of the queries that ended which failed or were refused, 0 to 1; null: none ended. */
+  /** Share of ended queries that failed or were rejected, 0 to 1; null without ended queries. */
   readonly faultyShare: number | null;
 }
 
-/** Adds up the intervals of a range. */
 export function rateTotals({ intervals, intervalMs }: RateSeries): RateTotals {
   const sum = (of: (interval: Interval) => number) => intervals.reduce((total, interval) => total + of(interval), 0);
   const [queries, ended, refused] = [sum((i) => i.queries), sum((i) => i.ended), sum((i) => i.refused)];
@@ -87,7 +88,6 @@ export function rateTotals({ intervals, intervalMs }: RateSeries): RateTotals {
   };
 }
 
-/** Counts of failures next to their share. */
 export function failuresText({
   failed,
   refused,

@@ -26,15 +26,15 @@ const titles: Readonly<Record<Kind, (name: string, object: OverviewProblem['obje
   ExternalRulesUnavailable: () => 'The external rules service is left alone',
 };
 
-/** What is wrong, in a few words. */
+/** Title of a problem. */
 export function problemTitle({ kind, object }: OverviewProblem): string {
   return titles[kind](object.name, object.kind);
 }
 
-/** Id of the panel that says what the replica lacks. */
+/** Id of the panel with the replica's problems. */
 export const GATEWAY_ANCHOR = 'this-gateway';
 
-/** Where more about a problem stands. */
+/** Link to details of a problem. */
 export function problemAddress({ kind, object: { kind: of, name } }: OverviewProblem): string {
   const value = encodeURIComponent(name);
   if (kind === 'ErrorRate')
@@ -57,7 +57,7 @@ export function problemAddress({ kind, object: { kind: of, name } }: OverviewPro
   }
 }
 
-/** Where all problems of a kind stand; null: nowhere. */
+/** Link to all problems of a kind; null if there is none. */
 export function kindAddress(kind: Kind): string | null {
   if (kind === 'RuleRejected' || kind === 'RuleUnresolved') return '/routing-rules';
   if (kind === 'ClusterUnhealthy' || kind === 'ClusterRejected') return '/clusters';
@@ -65,7 +65,7 @@ export function kindAddress(kind: Kind): string | null {
   return kind === 'QueueGrowing' ? '/queue' : null;
 }
 
-/** All problems of a kind, in a few words. */
+/** Titles of the kinds of problems. */
 export const kindNames: Readonly<Record<Kind, string>> = {
   ClusterUnhealthy: 'backends that are down',
   GroupUnavailable: 'routing groups without a backend that takes queries',
@@ -84,7 +84,7 @@ export const kindNames: Readonly<Record<Kind, string>> = {
   ExternalRulesUnavailable: 'services that are left alone',
 };
 
-/** The state of everything in one line. @param clusters by state; null: not known yet */
+/** The overall state in one line. @param clusters by state; null if not loaded yet */
 export function verdictText(
   { problems, total }: ProblemList,
   clusters: {

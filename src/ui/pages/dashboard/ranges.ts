@@ -7,24 +7,23 @@ const choices = [
   { minutes: 43_200, label: '30 d', name: 'the last 30 days' },
 ] as const;
 
-/** A choice of the range picker. */
 export interface RangeChoice {
   readonly value: string;
   readonly label: string;
   readonly disabled: boolean;
 }
 
-/** What can be chosen: ranges that are longer than queries are kept cannot. @param keptHours null: not known */
+/** Choices of the range picker; ranges longer than the retention are disabled. @param keptHours null if unknown */
 export function ranges(keptHours: number | null): RangeChoice[] {
   return choices.map(({ minutes, label }) => ({
     value: String(minutes),
     label,
-    // One range is always there, however short queries are kept.
+    // One range is always available, even with a short retention.
     disabled: keptHours !== null && minutes > Math.max(1, keptHours) * 60,
   }));
 }
 
-/** How long queries are kept, for people. */
+/** Text for the retention of queries. */
 export function keptText(keptHours: number): string {
   if (keptHours < 1) return 'Queries are deleted within two hours.';
   const [days, hours] = [Math.floor(keptHours / 24), keptHours % 24];
@@ -32,7 +31,7 @@ export function keptText(keptHours: number): string {
   return `Queries are kept for ${[...count(days, 'day'), ...count(hours, 'hour')].join(' and ')}.`;
 }
 
-/** A range for people. */
+/** Text for a range. */
 export function rangeName({ from, to }: { readonly from: number; readonly to: number }): string {
   const minutes = Math.round((to - from) / 60_000);
   return choices.find((choice) => choice.minutes === minutes)?.name ?? `the last ${minutes} minutes`;

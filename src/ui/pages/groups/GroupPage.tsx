@@ -30,7 +30,7 @@ import { RunningQueries } from '../queue/RunningTable.tsx';
 import { WaitingQueries } from '../queue/WaitingQueries.tsx';
 import { groupFacts, specOf } from './groupFacts.ts';
 
-/** A routing group whole: its clusters and how much they may run, what waits, where queries go when it has no cluster, and what leads there. */
+/** All data of a routing group: clusters and their capacity, queue, fallback, and sources of queries. */
 export default function GroupPage() {
   const name = useNameInPath();
   const group = useGroup(name);
@@ -59,7 +59,7 @@ export default function GroupPage() {
   );
 }
 
-/** Switches off all clusters of the group that take new queries, after a question. */
+/** Deactivates all active clusters of the group, after a confirmation. */
 function DrainAll({ group: { name, clusters, withoutTakers } }: { readonly group: GroupDetails }) {
   const { drain, isPending } = useDrainAll(name);
   const active = clusters.filter((cluster) => cluster.active).map((cluster) => cluster.name);

@@ -1,7 +1,7 @@
 import type { GroupDetails, GroupState } from '../../client/types.ts';
 import { ofLimit } from '../limits/texts.ts';
 
-/** What a RoutingGroup declares, as far as pages show it. */
+/** Fields of a RoutingGroup that pages show. */
 interface GroupSpec {
   readonly strategy?: string;
   readonly affinity?: { readonly by?: string };
@@ -17,7 +17,7 @@ interface GroupSpec {
   };
 }
 
-/** What is declared of a group; nothing where there is no resource. */
+/** Declared fields of a group; empty without a resource. */
 export function specOf({ spec }: Pick<GroupState, 'spec'>): GroupSpec {
   return (spec ?? {}) as GroupSpec;
 }
@@ -46,7 +46,7 @@ export function groupFacts(group: GroupDetails): readonly (readonly [name: strin
   ];
 }
 
-/** Queries that backends may run at a time together. @param limits of each; null: none */
+/** Text for the total number of concurrent queries of backends. @param limits per backend; null: unlimited */
 function capacityText(limits: readonly (number | null)[]): string {
   if (limits.length === 0) return 'none';
   const limited = limits.filter((limit) => limit !== null);

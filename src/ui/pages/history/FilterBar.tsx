@@ -10,9 +10,8 @@ import classes from './history.module.css';
 
 interface FilterBarProps {
   readonly filters: Filters;
-  /** Names of the clusters there are. */
   readonly clusters: readonly string[];
-  /** The user whose queries alone are shown; null: everybody's. */
+  /** The only user with visible queries; null: all users. */
   readonly onlyUser: string | null;
   readonly onChange: (filters: Filters) => void;
 }
@@ -30,7 +29,7 @@ const outcomes = [
   { value: 'FINISHED', label: 'finished' },
 ];
 
-/** The choices, with one that an address alone has. */
+/** Adds a choice that only the address contains. */
 function withChosen<T extends { readonly value: string; readonly label: string }>(
   choices: readonly T[],
   chosen: string,
@@ -48,10 +47,9 @@ const errorTypes = [
   { value: 'EXTERNAL', label: 'external' },
 ];
 
-/** A bound of the duration as it stands in the form, in seconds. */
+/** Lower or upper bound of the duration in seconds, as text of the form. */
 const secondsText = (millis: string): string => (isCount(millis) ? String(Number(millis) / 1000) : '');
 const millisText = (seconds: string): string => (seconds === '' ? '' : String(Math.round(Number(seconds) * 1000)));
-/** Seconds, to the millisecond. */
 const isSeconds = (text: string): boolean => /^\d{1,9}(\.\d{1,3})?$/.test(text.trim());
 const wrongSeconds = (text: string): string | null =>
   text.trim() === '' || isSeconds(text) ? null : 'Must be seconds, e.g. 90 or 0.5.';
@@ -59,7 +57,7 @@ const wrongSeconds = (text: string): string | null =>
 const trimmed = (values: Filters): Filters =>
   Object.fromEntries(Object.entries(values).map(([name, text]) => [name, text.trim()])) as Filters;
 
-/** What the history is narrowed to. */
+/** Filters of the history. */
 export function FilterBar({ filters, clusters, onlyUser, onChange }: FilterBarProps) {
   const { timeZone } = useTimeZone();
   const wall = (time: string) => (isCount(time) ? wallOfTime(Number(time), timeZone) : '');
@@ -95,7 +93,7 @@ export function FilterBar({ filters, clusters, onlyUser, onChange }: FilterBarPr
       to: time(values.to),
     });
   });
-  // Filters of another address, as by Back; those that were submitted here stand here already.
+  // Filters that changed through the address, as by Back; submitted ones are already in the form.
   const latest = useRef(form);
   useEffect(() => {
     latest.current = form;

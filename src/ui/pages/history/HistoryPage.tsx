@@ -16,19 +16,19 @@ import { type Filters, filtersOf, isListed, listParametersOf, pageOf, parameters
 import { HistoryTable } from './HistoryTable.tsx';
 
 const PAGE_SIZE = 25;
-/** Key of what is shown among the queries. */
+/** Query key of the history. */
 const HISTORY = ['history'];
 
-/** A page of what clusters took, and on the first page what no cluster took since its last row. */
+/** A page of queries with a cluster; on the first page also recent queries without a cluster. */
 interface HistoryPageData {
   readonly total: number;
   readonly rows: readonly SearchRow[];
   readonly untaken: readonly ListedQuery[];
-  /** Whether there is more that no cluster took than is listed. */
+  /** True if more queries without a cluster exist than are listed. */
   readonly isCut: boolean;
 }
 
-/** Queries in which the first page looks for those that no cluster took. */
+/** Number of queries that the first page searches for queries without a cluster. */
 const UNTAKEN_AMONG = 100;
 
 async function readPage(filters: Filters, page: number, signal: AbortSignal): Promise<HistoryPageData> {
@@ -50,7 +50,7 @@ async function readPage(filters: Filters, page: number, signal: AbortSignal): Pr
   return { total, rows, untaken, isCut: next !== null && untaken.length > 0 };
 }
 
-/** Query History: what ran where, and why there. */
+/** Query History: queries with their cluster and its reason. */
 export default function HistoryPage() {
   const [parameters, setParameters] = useSearchParams();
   const { user } = useSession();
@@ -78,7 +78,7 @@ export default function HistoryPage() {
 
 const none: readonly ClusterState[] = [];
 
-/** What can be done with what is shown: it can be saved, all pages of it, and read again. */
+/** Actions: save all pages, and refetch. */
 function Actions({ filters }: { readonly filters: Filters }) {
   return (
     <Group gap="xs">
@@ -106,7 +106,6 @@ function Actions({ filters }: { readonly filters: Filters }) {
   );
 }
 
-/** Reads what is shown again. */
 function Refresh() {
   const client = useQueryClient();
   const isReading = useIsFetching({ queryKey: HISTORY }) > 0;
@@ -134,14 +133,14 @@ interface SearchedProps extends ShownProps {
   readonly onShow: (filters: Filters, page: number) => void;
 }
 
-/** A page of all queries that clusters took, among them on the first page those that no cluster took. */
+/** A page of all queries with a cluster; the first page includes queries without one. */
 function Searched({ filters, page, clusters, onShow }: SearchedProps) {
   const [, setParameters] = useSearchParams();
   const history = useQuery({
     queryKey: [...HISTORY, filters, page],
     queryFn: ({ signal }) => readPage(filters, page, signal),
     placeholderData: keepPreviousData,
-    // New queries come in at the first page; the others are left where they are while they are read.
+    // New queries appear on the first page; the other pages stay unchanged while they are read.
     refetchInterval: page === 1 ? SLOW_MS : false,
   });
   const read = history.data;
@@ -149,7 +148,7 @@ function Searched({ filters, page, clusters, onShow }: SearchedProps) {
   const last = history.data === undefined ? null : Math.max(1, Math.ceil(history.data.total / PAGE_SIZE));
   const isBeyond = last !== null && page > last && !history.isPlaceholderData;
   useEffect(() => {
-    // There are fewer queries than the address says, e.g. since it was sent.
+    // There are fewer queries than the address says, e.g. since it was shared.
     if (isBeyond) setParameters(parametersOf(filters, last), { replace: true });
   });
   return (
@@ -186,7 +185,6 @@ function Searched({ filters, page, clusters, onShow }: SearchedProps) {
   );
 }
 
-/** Rows of a page, newest first. */
 function entriesOf(data: HistoryPageData | undefined, clusters: readonly ClusterState[]): readonly HistoryEntry[] {
   const rows = data?.rows.map((row) => entryOfRow(row, clusters)) ?? [];
   const untaken = data?.untaken ?? [];
@@ -201,7 +199,7 @@ interface UntakenProps {
   readonly filters: Filters;
 }
 
-/** How many of the rows no cluster took, and where all of those are. */
+/** Number of rows without a cluster, with a link to all of them. */
 function Untaken({ count, isCut, page, filters }: UntakenProps) {
   const all = (
     <Anchor
@@ -222,7 +220,7 @@ function Untaken({ count, isCut, page, filters }: UntakenProps) {
   );
 }
 
-/** Queries that ended in a way, or of a group of users, those that no cluster took among them. */
+/** Queries by outcome or group of users, including queries without a cluster. */
 function Listed({ filters, clusters }: ShownProps) {
   const queries = useInfiniteQuery({
     queryKey: [...HISTORY, 'listed', filters],
@@ -235,7 +233,7 @@ function Listed({ filters, clusters }: ShownProps) {
     initialPageParam: null as string | null,
     getNextPageParam: ({ next }) => next,
     placeholderData: keepPreviousData,
-    // What was read on to stays as it is while somebody reads it.
+    // A list with several pages stays unchanged while the user reads it.
     refetchInterval: ({ state: { data } }) => ((data?.pages.length ?? 1) > 1 ? false : SLOW_MS),
   });
   return (
@@ -270,7 +268,7 @@ function Listed({ filters, clusters }: ShownProps) {
   );
 }
 
-/** Where the gateway stops counting (docs/rest-api.md#calls-of-the-web-application). */
+/** Maximum total that the gateway counts (docs/rest-api.md#calls-of-the-web-application). */
 const TOTAL_BOUND = 100_000;
 
 function totalText(total: number): string {

@@ -15,13 +15,13 @@ import classes from './history.module.css';
 
 interface HistoryTableProps {
   readonly rows: readonly HistoryEntry[];
-  /** Something is filtered by; of interest where there are no rows, as `queryId`. */
+  /** True if there is a filter; used without rows, like `queryId`. */
   readonly filtered: boolean;
-  /** The id that is filtered by; empty for none. */
+  /** The filtered id; may be empty. */
   readonly queryId: string;
 }
 
-/** A page of the history, newest first as the gateway gives it. Drawn only when it is another: its rows have many parts. */
+/** A page of the history, newest first. Memoized, as its rows have many parts. */
 export const HistoryTable = memo(({ rows, filtered, queryId }: HistoryTableProps) => {
   const empty = (
     <EmptyState
@@ -39,7 +39,7 @@ export const HistoryTable = memo(({ rows, filtered, queryId }: HistoryTableProps
 
 const idOf = ({ queryId }: HistoryEntry): string => queryId;
 
-/** Sorting one page of many would mislead. */
+/** Sorting a single page would mislead. */
 const column = (header: string, cell: (row: HistoryEntry) => ReactNode): Column<HistoryEntry> => ({
   id: header,
   header,
@@ -83,7 +83,7 @@ const columns: readonly Column<HistoryEntry>[] = [
   )),
 ];
 
-/** How a query ended and after which time; of one that failed by which error. */
+/** State, duration and error of a query. */
 function Outcome({ outcome }: Pick<HistoryEntry, 'outcome'>) {
   if (outcome === null) return '–';
   const { state, errorName, elapsedMillis } = outcome;

@@ -1,26 +1,25 @@
 import type { ClusterState, ListedQuery, QueryOutcome, SearchRow } from '../../client/types.ts';
 
-/** The fields of a cluster that identify the one on which a query ran. */
+/** Fields of a cluster that identify where a query ran. */
 export type NamedUrl = Pick<ClusterState, 'name' | 'proxyTo'> & Partial<Pick<ClusterState, 'externalUrl'>>;
 
-/** A query as the table shows it. */
+/** A row of the table. */
 export interface HistoryEntry {
   readonly queryId: string;
   readonly queryText: string;
   readonly user: string | null;
   readonly source: string | null;
   readonly routingGroup: string | null;
-  /** Names of its cluster; empty where no cluster took it. */
+  /** Names of its cluster; empty if no cluster received it. */
   readonly cluster: string;
-  /** The engine's own page of it; null where there is none. */
+  /** Link to the engine's page of it, or null. */
   readonly enginePage: string | null;
-  /** Milliseconds since 1970. */
   readonly at: number;
-  /** How it ended; null: it runs, or nobody saw its end. */
+  /** Null: it runs, or its end was not observed. */
   readonly outcome: Pick<QueryOutcome, 'state' | 'errorName' | 'elapsedMillis'> | null;
 }
 
-/** A row of the search as the table shows it. */
+/** Converts a row of the search. */
 export function entryOfRow(row: SearchRow, clusters: readonly NamedUrl[]): HistoryEntry {
   const { queryId, queryText, user = null, source = null, routingGroup = null, captureTime } = row;
   const { state, errorName = null, elapsedMillis = null } = row;
@@ -32,10 +31,10 @@ export function entryOfRow(row: SearchRow, clusters: readonly NamedUrl[]): Histo
   };
 }
 
-/** A query of the list as the table shows it. */
+/** Converts a query of the list. */
 export function entryOfListed(query: ListedQuery, clusters: readonly NamedUrl[]): HistoryEntry {
   const { queryId, queryText, user, source, routingGroup, cluster, created, outcome } = query;
-  // A cluster that was chosen for what the gateway refused does not know it.
+  // The chosen cluster of a rejected query does not know it.
   const present = outcome?.state === 'REFUSED' ? undefined : clusters.find(({ name }) => name === cluster);
   const engine = present?.externalUrl ?? present?.proxyTo ?? null;
   return {
@@ -46,8 +45,8 @@ export function entryOfListed(query: ListedQuery, clusters: readonly NamedUrl[])
 }
 
 /**
- * The cluster that a query ran on: the name that was stored with it. A row without one (of a gateway that ran before)
- * only has the URL, which several clusters may share: then all of them are named.
+ * The cluster that a query ran on: the stored name. A row without one (of Trino Gateway) only has the URL, which
+ * several clusters may share: then all of them are named.
  */
 export function clusterText(
   { cluster, backendUrl }: Pick<SearchRow, 'cluster' | 'backendUrl'>,
@@ -58,7 +57,7 @@ export function clusterText(
   return names.length === 0 ? backendUrl : names.join(' or ');
 }
 
-/** The engine's own page of a query. */
+/** Link to the engine's page of a query. */
 export function engineLink({
   externalUrl,
   backendUrl,

@@ -1,4 +1,4 @@
-/** Filters of the history as they stand in the page's address: they survive reloads and can be sent to others. */
+/** Filters of the history as parameters of the page's address, so that they survive reloads and can be shared. */
 const filterNames = [
   'cluster',
   'user',
@@ -19,7 +19,7 @@ const filterNames = [
 type FilterName = (typeof filterNames)[number];
 
 /**
- * What is filtered by; empty: not by this. `from` and `to` are milliseconds since 1970 as text, bounds of the duration
+ * Values of filters; empty: no filter. `from` and `to` are milliseconds since 1970 as text, bounds of the duration
  * milliseconds.
  */
 export type Filters = Readonly<Record<FilterName, string>>;
@@ -41,12 +41,11 @@ export const noFilters: Filters = {
   to: '',
 };
 
-/** The filters of an address. */
 export function filtersOf(parameters: URLSearchParams): Filters {
   return Object.fromEntries(filterNames.map((name) => [name, parameters.get(name) ?? ''])) as Filters;
 }
 
-/** The address's parameters for filters and a page (from 1). */
+/** Address parameters for filters and a page (from 1). */
 export function parametersOf(filters: Filters, page: number): URLSearchParams {
   const parameters = new URLSearchParams();
   for (const name of filterNames) if (filters[name] !== '') parameters.set(name, filters[name]);
@@ -54,16 +53,16 @@ export function parametersOf(filters: Filters, page: number): URLSearchParams {
   return parameters;
 }
 
-/** Greater numbers are no page's (docs/rest-api.md#calls-of-the-web-application). */
+/** Greatest page number (docs/rest-api.md#calls-of-the-web-application). */
 const LAST_PAGE = 4_000;
 
-/** The page of an address, from 1. */
+/** Page number of an address, from 1. */
 export function pageOf(parameters: URLSearchParams): number {
   const page = Number(parameters.get('page') ?? 1);
   return Number.isSafeInteger(page) && page >= 1 ? Math.min(page, LAST_PAGE) : 1;
 }
 
-/** Filters that `/api/queries` alone has. */
+/** Filters that only `/api/queries` supports. */
 const listedBy = [
   'state',
   'userGroup',
@@ -73,17 +72,17 @@ const listedBy = [
   'maxElapsedMillis',
 ] as const satisfies readonly FilterName[];
 
-/** Whether `/api/history/search`, which has only what clusters took, cannot answer for these filters, but `/api/queries` can. */
+/** True if the filters need `/api/queries`, because `/api/history/search` only has queries with a cluster. */
 export function isListed(filters: Filters): boolean {
   return listedBy.some((name) => filters[name] !== '') || filters.queryId.includes(REFUSED);
 }
 
-/** In the ids of submissions that the gateway refused (docs/protocol.md#outcomes). */
+/** Marks ids of submissions that the gateway rejected (docs/protocol.md#outcomes). */
 const REFUSED = '_refused_';
 
 const numbers = ['from', 'to', 'minElapsedMillis', 'maxElapsedMillis'] as const satisfies readonly FilterName[];
 
-/** The parameters of `/api/queries` for filters; what is no number in an address is left out. */
+/** Parameters of `/api/queries`; invalid numbers are ignored. */
 export function listParametersOf(filters: Filters): URLSearchParams {
   const parameters = parametersOf(filters, 1);
   for (const name of numbers) if (!isCount(filters[name])) parameters.delete(name);
@@ -91,12 +90,12 @@ export function listParametersOf(filters: Filters): URLSearchParams {
   return parameters;
 }
 
-/** Whether a text is a number of milliseconds as the gateway takes it. */
+/** True if a text is a valid number of milliseconds. */
 export function isCount(text: string): boolean {
   return /^\d{1,15}$/.test(text);
 }
 
-/** The body of `/api/history/search` for filters and a page. */
+/** The body of `/api/history/search`. */
 export function requestOf(filters: Filters, page: number, size: number): Record<string, unknown> {
   const time = (text: string) => (isCount(text) ? Number(text) : null);
   const { cluster, user, source, routingGroup, queryId, text, from, to } = filters;

@@ -5,14 +5,14 @@ import classes from './limits.module.css';
 
 interface DeclarationProps {
   readonly kind: string;
-  /** Name that it is listed by. */
+  /** Name in the list. */
   readonly listedAs: string;
   readonly state: Pick<LimitState, 'inForce' | 'message' | 'resource'>;
-  /** It only counts what it would refuse. */
+  /** True if it only counts what it would reject. */
   readonly observes?: boolean;
 }
 
-/** The resource that declares something, and what became of it. */
+/** The resource of a declaration, with its status. */
 export function Declaration({
   kind,
   listedAs,

@@ -11,11 +11,10 @@ import { counted, ofLimit } from './texts.ts';
 
 interface GroupTableProps {
   readonly groups: readonly GroupState[];
-  /** The group that alone is shown; empty: all of them. */
+  /** Name of the only visible group; empty: all groups. */
   readonly only: string;
 }
 
-/** Routing groups by name. */
 export function GroupTable({ groups, only }: GroupTableProps) {
   const title =
     only === ''
@@ -88,7 +87,7 @@ interface GroupDeclarationProps {
   readonly resource: NonNullable<GroupState['resource']>;
 }
 
-/** The resource that declares a routing group. */
+/** The resource of a routing group. */
 export function GroupDeclaration({ group, resource }: GroupDeclarationProps) {
   return <Declaration kind="RoutingGroup" listedAs={group.name} state={{ ...group, resource }} />;
 }

@@ -6,7 +6,7 @@ import { Declaration } from './Declaration.tsx';
 import classes from './limits.module.css';
 import { counted, ofLimit } from './texts.ts';
 
-/** What a QueryLimit declares, as far as the page shows it. */
+/** Fields of a QueryLimit that the page shows. */
 interface LimitSpec {
   readonly match?: Readonly<Record<string, readonly string[]>>;
   readonly per?: string;
@@ -17,7 +17,6 @@ interface LimitSpec {
   readonly message?: string;
 }
 
-/** Limits by namespace and name. */
 export function LimitTable({ limits }: { readonly limits: readonly LimitState[] }) {
   const empty = (
     <EmptyState title="There is no limit of users or sources. Limits are written as QueryLimit resources." />

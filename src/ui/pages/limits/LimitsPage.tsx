@@ -6,7 +6,7 @@ import { QueryState } from '../../components/QueryState.tsx';
 import { GroupTable } from './GroupTable.tsx';
 import { LimitTable } from './LimitTable.tsx';
 
-/** Limits: routing groups with their queues, and limits of users and sources, each with how much of it is used. */
+/** Limits: routing groups with their queues, and limits of users and sources, each with its usage. */
 export default function LimitsPage() {
   const groups = useGroups();
   const limits = useLimits();

@@ -11,11 +11,11 @@ import classes from './LoginPage.module.css';
 
 interface LoginPageProps {
   readonly methods: readonly LoginMethod[];
-  /** A session ended without a logout. */
+  /** True if a session ended without a logout. */
   readonly expired: boolean;
 }
 
-/** Logging in, in each way that the gateway is configured for. */
+/** Login forms for all configured methods. */
 export function LoginPage({ methods, expired }: LoginPageProps) {
   useEffect(() => {
     document.title = `Log in · ${product} Gateway`;
@@ -38,7 +38,7 @@ function Methods({ methods }: { readonly methods: readonly LoginMethod[] }) {
   const providers = methods.filter((method) => method.kind === 'provider');
   const [only] = methods;
   if (only?.kind === 'provider' && methods.length === 1) return <OnlyProvider name={only.name} />;
-  // Where nobody can log in, the answer to the form says why.
+  // Without login methods, the form's response explains why.
   const hasFields = providers.length < Math.max(1, methods.length);
   return (
     <>
@@ -49,7 +49,7 @@ function Methods({ methods }: { readonly methods: readonly LoginMethod[] }) {
   );
 }
 
-/** Name and password, or a token of the cluster; where there are both, one at a time. */
+/** Name and password, or a token of the cluster; a tab for each if there are both. */
 function Fields({ methods }: { readonly methods: readonly LoginMethod[] }) {
   const takesTokens = methods.some(({ kind }) => kind === 'kubernetes');
   const takesBoth = takesTokens && methods.some(({ kind }) => kind === 'form');
@@ -137,7 +137,7 @@ interface Provider {
   readonly label: string;
 }
 
-/** Leads to a provider: which one the browser is on its way to, and why that did not work. */
+/** Redirects to a login provider; tracks the pending provider and failures. */
 function useProviderLogin() {
   const [error, setError] = useState<string | null>(null);
   const [busy, setBusy] = useState<string | null>(null);

@@ -5,7 +5,7 @@ import classes from './query.module.css';
 
 type Candidate = NonNullable<QueryDecision['candidates']>[number];
 
-/** Clusters that were there for a query when it was routed, and why it went to the one that took it. */
+/** Candidate clusters of a query when it was routed, and the reason for the choice. */
 export function Candidates({
   candidates,
   group,

@@ -13,11 +13,11 @@ type Condition = Explanation['conditions'][number];
 
 interface DecisionProps {
   readonly query: WholeQuery;
-  /** What conditions of rules read, as the rules are now. */
+  /** Conditions of the current rules. */
   readonly conditions: readonly Condition[];
 }
 
-/** How a query was routed: in a sentence, then rule by rule. */
+/** Routing of a query: a sentence, then rule by rule. */
 export function Decision({ query, conditions: conditionsNow }: DecisionProps) {
   const { decision, rule = null } = query;
   const { rules, conditions: conditionsThen = [] } = decision ?? {};
@@ -55,7 +55,7 @@ export function Decision({ query, conditions: conditionsNow }: DecisionProps) {
   );
 }
 
-/** What ended a query before its routing group was decided, or why its decision is not stored. */
+/** Explains a query that ended before its routing group was decided, or without a stored decision. */
 function Undecided({ query }: { readonly query: WholeQuery }) {
   const { rule, outcome } = query;
   const reach = reachOf(query);
@@ -81,7 +81,7 @@ function Undecided({ query }: { readonly query: WholeQuery }) {
   return <Alert role="status">{why[reach]}</Alert>;
 }
 
-/** How a query came to its cluster: who was asked, what it waited for, and what was tried. */
+/** Steps of a query to its cluster: external service, waits, attempts. */
 function Way({ decision }: { readonly decision: QueryDecision }) {
   const { group, cluster, attempts = [], steps = [], candidates = [], external, admission, queuedAs } = decision;
   return (
@@ -117,7 +117,7 @@ function Way({ decision }: { readonly decision: QueryDecision }) {
 
 interface ConditionReadProps {
   readonly condition: Condition;
-  /** Whether a value is the one that the condition read then, by where it is from. */
+  /** True if a value is the one that the condition read then, by its source. */
   readonly isKnown: (source: string | null) => boolean;
 }
 
@@ -139,7 +139,7 @@ function ConditionRead({ condition: { condition, values }, isKnown }: ConditionR
   );
 }
 
-/** What the external rules service said. */
+/** Text for the response of the external rules service. */
 function answered(external: NonNullable<QueryDecision['external']>): string {
   switch (external.outcome) {
     case 'answered':

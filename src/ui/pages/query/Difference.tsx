@@ -8,7 +8,7 @@ interface DifferenceProps {
   readonly explanation: Explanation;
 }
 
-/** What was decided then, and what would be decided now, where the two are not the same. */
+/** Compares the original decision with the current one, if they differ. */
 export function Difference({ query, explanation }: DifferenceProps) {
   const rows = differences(query, explanation);
   if (rows.length === 0) return <Text size="sm">The same as then.</Text>;
@@ -40,10 +40,9 @@ interface Row {
   readonly now: string;
 }
 
-/** Rules that are listed, at most. */
 const MAX_RULES = 20;
 
-/** Whether enough is known of what was decided then. */
+/** True if enough of the original decision is stored. */
 export function isComparable(query: WholeQuery): boolean {
   return query.decision !== null || reachOf(query) === 'denied';
 }
@@ -54,7 +53,7 @@ function differences(query: WholeQuery, now: Explanation): readonly Row[] {
   const taken = now.clusters.filter((each) => each.taken).map(({ cluster }) => cluster);
   const outcome = { what: 'Outcome', before: outcomeThen(query), now: outcomesNow[now.outcome] ?? now.outcome };
   const isDenied = reach === 'denied';
-  // What denies decides nothing else.
+  // A denial makes all other decisions irrelevant.
   const decided = isDenied
     ? [
         {
@@ -73,13 +72,13 @@ function differences(query: WholeQuery, now: Explanation): readonly Row[] {
       ];
   const others: Row[] = [outcome, ...decided].filter((row) => row.before !== row.now);
   const before = reach === 'taken' ? (decision?.cluster ?? '') : '';
-  // What waited might have come to any of them.
+  // A queued query might have reached any of them.
   const isOther = reach === 'dropped' ? false : before === '' ? taken.length > 0 : !taken.includes(before);
   if (isOther) others.push({ what: 'Cluster', before: before || 'none', now: taken.join(' or ') || 'none' });
   return decision === null ? others : [...others, ...ruleDifferences(decision, now.rules)];
 }
 
-/** What became of a query when it came, in the words of the explanation. */
+/** Outcome of a query at that time, in the words of the explanation. */
 function outcomeThen(query: WholeQuery): string {
   const reach = reachOf(query);
   if (reach === 'denied') return 'denied';
@@ -87,7 +86,7 @@ function outcomeThen(query: WholeQuery): string {
   return query.outcome?.errorName === NO_CLUSTER ? outcomesNow.noCluster : 'refused';
 }
 
-/** Error of a submission that no cluster could take (docs/protocol.md#refusals). */
+/** Error of a submission without available clusters (docs/protocol.md#refusals). */
 const NO_CLUSTER = 'NO_NODES_AVAILABLE';
 
 const outcomesNow: Readonly<Record<Explanation['outcome'], string>> = {
@@ -106,7 +105,7 @@ function ruleDifferences({ rules: before }: QueryDecision, now: readonly RuleEff
   const rows: Row[] = [];
   for (const key of new Set([...(earlier?.keys() ?? []), ...(later?.keys() ?? [])])) {
     const [one, other] = [earlier?.get(key), later?.get(key)];
-    // Of many rules those that did not match are not stored.
+    // Of many rules, rules without a match are not stored.
     const texts = [effectText(one, other), effectText(other, one)] as const;
     if (texts[0] === texts[1]) continue;
     rows.push({ what: `Rule ${one?.rule ?? other?.rule}`, before: texts[0], now: texts[1] });

@@ -9,7 +9,7 @@ import { clusterAddress, groupAddress } from '../../components/links.ts';
 import { RuleName } from '../../components/namedObject.tsx';
 import { reachOf } from './reach.ts';
 
-/** Who sent a query, from where, and where it ran. */
+/** User, origin and cluster of a query. */
 export function Facts({ query }: { readonly query: WholeQuery }) {
   const { queryId, queuedAs, user, source, routingGroup, cluster, backendUrl, externalUrl, rule } = query;
   const reach = reachOf(query);
@@ -68,7 +68,7 @@ export function Facts({ query }: { readonly query: WholeQuery }) {
   return <FactList facts={facts} />;
 }
 
-/** The name before the user mapping, and what each source of groups said of the user. */
+/** The name before the user mapping, and the groups from each source. */
 function identityOf(decision: WholeQuery['decision']): readonly Fact[] {
   const { userMapping, userGroups = [] } = decision ?? {};
   const mapping =

@@ -10,7 +10,7 @@ import { Ago } from '../../components/time.tsx';
 import classes from './query.module.css';
 import { reachOf } from './reach.ts';
 
-/** What the state of a query that ended means. */
+/** Describes the final state of a query. */
 function meaningOf(query: WholeQuery, state: QueryOutcome['state']): string {
   const isDropped = reachOf(query) === 'dropped';
   switch (state) {
@@ -35,7 +35,7 @@ function meaningOf(query: WholeQuery, state: QueryOutcome['state']): string {
   }
 }
 
-/** How a query ended, and what it took. */
+/** Final state and figures of a query. */
 export function Outcome({ query }: { readonly query: WholeQuery }) {
   const { outcome } = query;
   if (outcome == null) return <Unended query={query} />;
@@ -55,7 +55,7 @@ export function Outcome({ query }: { readonly query: WholeQuery }) {
   );
 }
 
-/** What is known of a query that has not ended, as far as it is known: where it runs there is a button that ends it. */
+/** State of an unfinished query; a running one has a button that ends it. */
 function Unended({ query }: { readonly query: WholeQuery }) {
   const isWaiting = reachOf(query) === 'waiting';
   const isSought = query.cluster !== '' && !isWaiting;
@@ -82,7 +82,7 @@ function Unended({ query }: { readonly query: WholeQuery }) {
   );
 }
 
-/** Place of a query in the queue, and why it waits. */
+/** Position of a query in the queue, and the reason. */
 function Waiting({ query: { queue } }: { readonly query: WholeQuery }) {
   if (queue === null) return <Text size="sm">It waits for a cluster.</Text>;
   const { position, groupWaiting, movedFirst, reason } = queue;
@@ -134,7 +134,7 @@ const figures: readonly (readonly [name: string, of: (outcome: QueryOutcome) => 
   ],
 ];
 
-/** Its figures; of a query that no cluster took those that there are. */
+/** Figures of a query; fewer if no cluster received it. */
 function factsOf(query: WholeQuery, outcome: QueryOutcome): readonly Fact[] {
   const isTaken = reachOf(query) === 'taken';
   return figures.flatMap(([name, of]) => {

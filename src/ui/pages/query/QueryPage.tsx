@@ -15,7 +15,7 @@ import { Reasons } from './Reasons.tsx';
 import { noText } from './reach.ts';
 import { Timeline } from './Timeline.tsx';
 
-/** A query whole: what became of it, when, why it went where it went, and its text. */
+/** All data of a query: outcome, times, routing, and text. */
 export default function QueryPage() {
   const { queryId = '' } = useParams();
   const query = useWholeQuery(queryId);

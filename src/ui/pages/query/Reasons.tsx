@@ -14,7 +14,7 @@ import { Difference, isComparable } from './Difference.tsx';
 import classes from './query.module.css';
 import { noText, reachOf } from './reach.ts';
 
-/** Why a query went where it went, with what conditions read; and what would be decided now. */
+/** Routing of a query, with the values that conditions read, and the current decision. */
 export function Reasons({ query }: { readonly query: WholeQuery }) {
   const { queryId, queryText } = query;
   const isOwn = !useRole('ADMIN');
@@ -89,7 +89,7 @@ function Now({ query, explanation }: { readonly query: WholeQuery; readonly expl
   );
 }
 
-/** What the request that is decided again is made of, and what is not known of it. */
+/** Describes the origin of the request for a new decision, and unknown parts. */
 function basisText(query: WholeQuery): string {
   const facts = query.decision?.request;
   const start = 'Decided by what is stored of the request: user, source, ';

@@ -7,14 +7,14 @@ import classes from './query.module.css';
 import { reachOf } from './reach.ts';
 
 interface Event {
-  /** Milliseconds since 1970; null where only the order is known. */
+  /** Milliseconds since 1970; null if only the order is known. */
   readonly at: number | null;
   readonly text: ReactNode;
-  /** Milliseconds since the gateway received it, where that is known to the millisecond. */
+  /** Milliseconds since the gateway received it, if known exactly. */
   readonly after?: number | undefined;
 }
 
-/** What happened to a query, in order, as far as it is stored. */
+/** Stored events of a query, in order. */
 export function Timeline({ query }: { readonly query: WholeQuery }) {
   const events = [...beforeCluster(query), ...atCluster(query), ...endOf(query)];
   return (
@@ -38,7 +38,7 @@ export function Timeline({ query }: { readonly query: WholeQuery }) {
   );
 }
 
-/** Until a cluster had it. */
+/** Events before the cluster received it. */
 function beforeCluster(query: WholeQuery): readonly Event[] {
   const { received, decision, queuedAs, queryId, outcome } = query;
   const { receivedAt, analysed, decided } = decision?.times ?? {};
@@ -67,7 +67,7 @@ function beforeCluster(query: WholeQuery): readonly Event[] {
   return events;
 }
 
-/** From then on, in the order of the times: the engine's own account and the gateway's need not agree. */
+/** Later events, ordered by time: the engine's and the gateway's clocks may differ. */
 function atCluster(query: WholeQuery): readonly Event[] {
   if (reachOf(query) !== 'taken') return [];
   const { received, created, cluster, backendUrl, decision, outcome } = query;
@@ -101,7 +101,7 @@ function atCluster(query: WholeQuery): readonly Event[] {
   return [had, ...later.sort((one, other) => one.at - other.at)];
 }
 
-/** The end of a query that no cluster took, or of whose end only the time of its last answer is known. */
+/** The end of a query without a cluster, or with only the time of its last response. */
 function endOf(query: WholeQuery): readonly Event[] {
   const { outcome } = query;
   if (outcome == null) return [];

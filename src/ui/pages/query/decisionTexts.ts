@@ -1,7 +1,7 @@
 import type { QueryDecision, WholeQuery } from '../../client/types.ts';
 import { endText, reachOf } from './reach.ts';
 
-/** How a query was routed, as a sentence or two. What a later version stored is shown as it is stored. */
+/** Describes the routing of a query. Decisions of a later version are shown unchanged. */
 export function decisionText(decision: QueryDecision, query: WholeQuery): string {
   const { decidedBy, cluster, fallback = false, steps = [] } = decision;
   const by = Object.hasOwn(choices, decidedBy)
@@ -16,7 +16,7 @@ export function decisionText(decision: QueryDecision, query: WholeQuery): string
   return by + then;
 }
 
-/** What decided about the group, in a sentence. */
+/** Sentences for the origins of a group decision. */
 const choices: Readonly<Record<QueryDecision['decidedBy'], (decision: QueryDecision) => string>> = {
   rule: ({ rule, pinned, group }) =>
     `The rule ${rule ?? 'that decided'} chose ${pinned === undefined ? `the routing group ${group}` : `the backend ${pinned}`}.`,

@@ -1,21 +1,20 @@
 import type { WholeQuery } from '../../client/types.ts';
 
 /**
- * How far a query came: a cluster took it, it waits for one, it ended while it waited (`dropped`), or the gateway or a rule
- * turned it down.
+ * Progress of a query: received by a cluster, queued, ended in the queue (`dropped`), or rejected by the gateway or a
+ * rule.
  */
 export type Reach = 'taken' | 'waiting' | 'dropped' | 'refused' | 'denied';
 
-/** How far a query came. */
 export function reachOf({ cluster, backendUrl, outcome }: WholeQuery): Reach {
   if (outcome?.state === 'REFUSED') return 'refused';
   if (outcome?.state === 'DENIED') return 'denied';
-  // Queries of a gateway that ran before have no cluster's name, only its URL.
+  // Queries of Trino Gateway have no cluster name, only its URL.
   if (cluster !== '' || backendUrl !== '') return 'taken';
   return outcome == null ? 'waiting' : 'dropped';
 }
 
-/** What ended a query that no cluster took, in a sentence with the reason that its client got; empty for others. */
+/** Describes the end of a query without a cluster, with the client's error; empty for others. */
 export function endText(query: WholeQuery): string {
   const { cluster, outcome } = query;
   const because = outcome?.errorMessage == null ? '.' : `: ${outcome.errorMessage.replace(/\.?$/, '.')}`;
@@ -34,7 +33,7 @@ export function endText(query: WholeQuery): string {
   }
 }
 
-/** Why there is no text of a query. */
+/** Explains a missing query text. */
 export function noText(query: WholeQuery): string {
   return reachOf(query) === 'waiting' ? 'The text is kept once a cluster has the query.' : 'No text of it is stored.';
 }

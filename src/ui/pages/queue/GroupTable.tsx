@@ -5,19 +5,19 @@ import { GroupName } from '../../components/namedObject.tsx';
 import { Ago } from '../../components/time.tsx';
 import classes from './queue.module.css';
 
-/** Users of a group that are named; of more, how many they are. */
+/** Maximum number of named users of a group; for more, their count. */
 const MAX_USERS = 10;
 
 interface WaitingGroup {
   readonly name: string;
   readonly count: number;
-  /** Since when the oldest waits, milliseconds since 1970. */
+  /** Start of the longest wait, milliseconds since 1970. */
   readonly since: number;
-  /** How many wait of each user, the user with the most first. */
+  /** Queued queries by user, most first. */
   readonly users: readonly (readonly [user: string, count: number])[];
 }
 
-/** How many queries of whom wait for which routing group. @param queries the oldest first */
+/** Queued queries by routing group and user. @param queries oldest first */
 export function GroupTable({ queries }: { readonly queries: readonly QueuedQuery[] }) {
   return (
     <DataTable

@@ -9,10 +9,13 @@ import { GroupTable } from './GroupTable.tsx';
 import { QueueTable } from './QueueTable.tsx';
 import { Running } from './RunningTable.tsx';
 
-/** Rows that are shown at a time: a browser takes seconds for thousands. */
+/** Maximum number of rows: a browser takes seconds for thousands. */
 const MAX_ROWS = 200;
 
-/** Queue: what waits for its turn, since when and why, which administrators move first or drop; and what runs, which they end. */
+/**
+ * Queue: queued queries with start and reason, which administrators can move to the front or drop; and running queries,
+ * which they can end.
+ */
 export default function QueuePage() {
   const queue = useQueue();
   const changes = useQueueChanges();

@@ -13,11 +13,11 @@ import classes from './queue.module.css';
 
 interface QueueTableProps {
   readonly queries: readonly QueuedQuery[];
-  /** Null: they are only looked at. */
+  /** Null: read-only. */
   readonly changes: QueueChanges | null;
 }
 
-/** Queries that wait, the oldest first. */
+/** Queued queries, oldest first. */
 export function QueueTable({ queries, changes }: QueueTableProps) {
   const moveFirst = changes?.moveFirst;
   const drop = changes?.drop;

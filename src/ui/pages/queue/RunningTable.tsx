@@ -12,7 +12,7 @@ import { EmptyState } from '../../components/states.tsx';
 import { Ago } from '../../components/time.tsx';
 import classes from './queue.module.css';
 
-/** The part of the page Queue about queries that run. */
+/** The running queries on the page Queue. */
 export function Running() {
   const [filter, setFilter] = useAddressState('running');
   return (
@@ -32,14 +32,14 @@ export function Running() {
 }
 
 interface RunningQueriesProps {
-  /** Of which cluster or routing group; left out, all. */
+  /** Filter by cluster or routing group; default: all. */
   readonly of?: RunningFilter;
   readonly filter?: string;
-  /** Between two looks, milliseconds; left out, as often as such a list is. */
+  /** Polling interval in milliseconds. */
   readonly interval?: number | undefined;
 }
 
-/** Queries that run, the oldest first, each with a button that ends it. */
+/** Running queries, oldest first, each with a button that ends it. */
 export function RunningQueries({ of = everywhere, filter = '', interval }: RunningQueriesProps) {
   const running = useRunning(of, interval);
   const end = useEnd();

@@ -5,10 +5,10 @@ import { QueryState } from '../../components/QueryState.tsx';
 import { useRole } from '../../session/session.ts';
 import { QueueTable } from './QueueTable.tsx';
 
-/** Rows that are shown; the page Queue has more. */
+/** Maximum number of rows; the page Queue has more. */
 const MAX_ROWS = 20;
 
-/** The queries that wait for a routing group, oldest first. */
+/** The queued queries of a routing group, oldest first. */
 export function WaitingQueries({ group }: { readonly group: string }) {
   const queue = useQueue();
   const changes = useQueueChanges();

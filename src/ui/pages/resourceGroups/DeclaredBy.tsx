@@ -7,7 +7,7 @@ import { MessageText } from '../../components/MessageText.tsx';
 import { type Declarations, declaredText, groupsKind, nameOf, troublesOf } from './declarations.ts';
 import classes from './resourceGroups.module.css';
 
-/** Beside a row: the resource that declares it, and whether something is wrong with that. */
+/** The resource that declares a row, and its problems. */
 export function DeclaredBy({ declared }: { readonly declared: DeclaredGroups | null }) {
   if (declared === null) return null;
   return (
@@ -25,7 +25,7 @@ export function DeclaredBy({ declared }: { readonly declared: DeclaredGroups | n
   );
 }
 
-/** In a form, before anything is edited: the resource that declares the row, and whose its fields are. */
+/** Note in a form: the resource that declares the row, and the owners of its fields. */
 export function DeclaredNote({ declared }: { readonly declared: DeclaredGroups | null }) {
   if (declared === null) return null;
   const { resource } = declared;
@@ -42,7 +42,7 @@ export function DeclaredNote({ declared }: { readonly declared: DeclaredGroups |
   );
 }
 
-/** The resources that declare rows of the tables, with what is wrong with them; nothing where there are none. */
+/** The resources that declare rows, with their problems; nothing without resources. */
 export function DeclaringResources({ declarations }: { readonly declarations: Declarations }) {
   if (declarations.all.length === 0) return null;
   return (

@@ -12,7 +12,6 @@ import classes from './resourceGroups.module.css';
 
 interface ExplainPanelProps {
   readonly database: string;
-  /** Environments of the groups. */
   readonly environments: readonly string[];
 }
 
@@ -156,7 +155,7 @@ function Answer({ explanation }: { readonly explanation: GroupExplanation }) {
   );
 }
 
-/** What a field says; null: nothing. */
+/** Value of a field; null if empty. */
 function given(text: string): string | null {
   return text === '' ? null : text;
 }

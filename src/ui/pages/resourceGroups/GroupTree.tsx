@@ -8,7 +8,7 @@ import type { Declarations } from './declarations.ts';
 import classes from './resourceGroups.module.css';
 import { type GroupNode, groupTree } from './tree.ts';
 
-/** What can be done with groups and selectors; absent for those who may only look. */
+/** Actions on groups and selectors; absent without the right. */
 export interface TreeActions {
   readonly addGroup: (parent: ResourceGroup) => void;
   readonly editGroup: (group: ResourceGroup) => void;
@@ -25,7 +25,7 @@ interface GroupTreeProps {
   readonly actions: TreeActions | null;
 }
 
-/** Groups below each other, each with its selectors. Drawn only when it is another: it has many parts. */
+/** Groups as a tree, each with its selectors. Memoized, as it has many parts. */
 export const GroupTree = memo(({ groups, selectors, declarations, actions }: GroupTreeProps) => {
   const ownSelectors = Map.groupBy(selectors, ({ resourceGroupId }) => resourceGroupId);
   return (
@@ -39,7 +39,6 @@ export const GroupTree = memo(({ groups, selectors, declarations, actions }: Gro
 
 interface NodeProps extends Pick<GroupTreeProps, 'declarations' | 'actions'> {
   readonly node: GroupNode;
-  /** By the id of their group. */
   readonly ownSelectors: ReadonlyMap<number, readonly Selector[]>;
 }
 
@@ -149,7 +148,6 @@ function facts(group: ResourceGroup): readonly string[] {
   ];
 }
 
-/** A selector in a line. */
 function describeSelector(selector: Selector): string {
   const { priority, userRegex, sourceRegex, queryType, clientTags, selectorResourceEstimate } = selector;
   const { userGroupRegex, originalUserRegex, authenticatedUserRegex } = selector;

@@ -7,35 +7,33 @@ import { useReturnFocus } from '../../components/returnFocus.ts';
 import { WriteFailure } from '../../components/WriteFailure.tsx';
 import classes from './resourceGroups.module.css';
 
-/** A field of a form. */
 export interface Field {
   readonly name: string;
   readonly label: string;
   readonly description?: string;
   readonly required?: boolean;
-  /** `choice` has options, the others none. */
   readonly kind: 'text' | 'number' | 'choice';
   readonly options?: readonly { readonly value: string; readonly label: string }[];
 }
 
-/** Values by field; null: none. */
+/** Values by field; null if empty. */
 export type Values = Readonly<Record<string, string | number | null>>;
 
 interface RecordFormProps {
   readonly title: string;
   readonly fields: readonly Field[];
   readonly values: Values;
-  /** Said before anything is edited, such as whose the record is. */
+  /** Shown before an edit, such as the owner of the record. */
   readonly note: ReactNode;
   /**
-   * Stores what was entered; what it rejects with is shown, at its field where it names one.
+   * Stores the values; shows a rejection at its field if it names one.
    * @param force takes fields over from other managers
    */
   readonly onSave: (values: Values, force: boolean) => Promise<void>;
   readonly onClose: () => void;
 }
 
-/** A dialog with fields; the gateway checks them, and its mistakes are shown where they are. */
+/** A dialog with fields; the gateway checks them, and mistakes are shown at their fields. */
 export function RecordForm({ title, fields, values: initial, note, onSave, onClose }: RecordFormProps) {
   useReturnFocus();
   const [values, setValues] = useState(initial);

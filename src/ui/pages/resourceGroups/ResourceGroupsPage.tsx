@@ -31,7 +31,7 @@ import { type Edits, editsOf, type FormName, forms, formTitle, selectorKey } fro
 import { RecordForm, type Values } from './RecordForm.tsx';
 import classes from './resourceGroups.module.css';
 
-/** Resource Groups: the tree with its selectors, global properties, and the database that they are in. */
+/** Resource Groups: the tree with its selectors, global properties, and their database. */
 export default function ResourceGroupsPage() {
   const [parameters, setParameters] = useSearchParams();
   const database = parameters.get('useSchema') ?? '';
@@ -45,7 +45,7 @@ export default function ResourceGroupsPage() {
     },
     [mutateAsync],
   );
-  // The same objects while nothing changed, so that the tree is not rendered again for them.
+  // Stable objects while nothing changed, so that the tree is not rendered again.
   const declared = query.data?.declared;
   const declarations = useMemo(() => declarationsOf(declared ?? []), [declared]);
   const selectors = query.data?.selectors;
@@ -212,9 +212,9 @@ interface OpenedFormProps extends Omit<FormProps, 'edits'> {
   readonly mayWrite: boolean;
 }
 
-/** The form that the address names. */
+/** The form in the address. */
 function OpenedForm({ opened, mayWrite, ...rest }: OpenedFormProps) {
-  // As it was when the form was opened: others may change or delete it meanwhile.
+  // The state when the form was opened: others may change or delete it meanwhile.
   const [edits] = useState(() => editsOf(opened, rest.data));
   const what = formTitle(opened, edits);
   if (!mayWrite) return <NotOpened what={what} why={onlyAdministrators} onClose={rest.onClose} />;
@@ -230,7 +230,6 @@ interface FormProps {
   readonly onClose: () => void;
 }
 
-/** The dialog of what is open. */
 function Form({ edits, data: { groups, selectors }, declarations, store, onClose }: FormProps) {
   switch (edits.kind) {
     case 'group': {
@@ -245,7 +244,7 @@ function Form({ edits, data: { groups, selectors }, declarations, store, onClose
             });
       const title = edited === null ? 'Add a resource group' : `Edit ${edited.name}`;
       const fields = groupFields(groups, edited);
-      // A new one would belong to the resource of the group that it is below.
+      // A new record would belong to the resource of its parent group.
       const note = <DeclaredNote declared={declarations.ofGroup(edited?.resourceGroupId ?? begin.parent)} />;
       return <RecordForm values={groupValues(begin)} onSave={save} {...{ title, fields, note, onClose }} />;
     }
@@ -277,17 +276,16 @@ function Form({ edits, data: { groups, selectors }, declarations, store, onClose
 
 type Store = (what: string, made: Change) => Promise<void>;
 
-/** A row to be deleted. */
+/** A row to delete. */
 interface Removal {
   readonly what: string;
-  /** What comes of it, as a sentence. */
+  /** Consequence, as a sentence. */
   readonly effect: string;
-  /** The resource that declares it; null: none. */
   readonly declared: DeclaredGroups | null;
   readonly change: Change;
 }
 
-/** Deletes something, once that is meant; fields of another manager are taken over only where that is meant as well. */
+/** Deletes a record after a confirmation; takes over fields of other managers only after another one. */
 async function remove(store: Store, { what, effect, declared, change }: Removal): Promise<void> {
   const owned =
     declared === null
@@ -326,7 +324,7 @@ interface ActionParts {
   readonly open: (opened: OpenInAddress<FormName>) => void;
 }
 
-/** What can be done with groups and selectors of the tree. */
+/** Actions on groups and selectors of the tree. */
 function actionsOf({ store, declarations, selectors, open }: ActionParts): TreeActions {
   return {
     addGroup: ({ resourceGroupId }) => open({ kind: 'newGroup', key: String(resourceGroupId) }),

@@ -2,19 +2,17 @@ import type { RESOURCE_GROUP_CONFIGURATION } from '../../../kinds/resourceGroupC
 import type { DeclaredGroups } from '../../client/types.ts';
 import { managersText } from '../../components/managers.ts';
 
-/** Kind of the resources that declare resource groups. */
 export const groupsKind: typeof RESOURCE_GROUP_CONFIGURATION = 'ResourceGroupConfiguration';
 
-/** Which resource declares a row. */
+/** Resources by the rows that they declare. */
 export interface Declarations {
   readonly all: readonly DeclaredGroups[];
-  /** The one of a group and its selectors; null: none. */
+  /** The resource of a group and its selectors, or null. */
   ofGroup(resourceGroupId: number | undefined): DeclaredGroups | null;
-  /** The one of a global property; null: none. */
+  /** The resource of a global property, or null. */
   ofProperty(name: string): DeclaredGroups | null;
 }
 
-/** Finds resources by the rows that they declare. */
 export function declarationsOf(all: readonly DeclaredGroups[]): Declarations {
   const ofGroup = new Map(all.flatMap((each) => each.resourceGroupIds.map((id) => [id, each] as const)));
   const ofProperty = new Map(all.flatMap((each) => each.properties.map((name) => [name, each] as const)));
@@ -25,23 +23,21 @@ export function declarationsOf(all: readonly DeclaredGroups[]): Declarations {
   };
 }
 
-/** A resource by namespace and name. */
 export const nameOf = ({ namespace, name }: DeclaredGroups): string => `${namespace}/${name}`;
 
-/** A resource with who manages it, where that is known. */
+/** A resource with its manager, if known. */
 export function declaredText(declared: DeclaredGroups): string {
   const managers = managersText(declared.resource?.managers ?? []);
   return managers === '' ? nameOf(declared) : `${nameOf(declared)} by ${managers}`;
 }
 
-/** What is wrong with a resource that declares rows. */
+/** A problem of a resource that declares rows. */
 export interface Trouble {
-  /** In a word or two. */
   readonly label: string;
   readonly message: string;
 }
 
-/** What is wrong with a resource, worst first; nothing where the tables are as it declares. */
+/** Problems of a resource, worst first; empty if the tables match its declaration. */
 export function troublesOf({ resource, drift }: DeclaredGroups): readonly Trouble[] {
   if (resource === null) return [{ label: 'deleted', message: 'The resource was deleted: its rows go with it.' }];
   const { conditions, paused } = resource;

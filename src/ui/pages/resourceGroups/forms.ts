@@ -14,7 +14,6 @@ const number = (name: string, label: string, description?: string): Field => ({
   kind: 'number',
 });
 
-/** Fields of a group; its parent can be any group that is not below it. */
 export function groupFields(groups: readonly ResourceGroup[], edited: ResourceGroup | null): readonly Field[] {
   const below = edited === null ? new Set<number>() : descendants(groups, edited.resourceGroupId);
   const parents = groups
@@ -43,13 +42,12 @@ export function groupFields(groups: readonly ResourceGroup[], edited: ResourceGr
   ];
 }
 
-/** A group's values in the form. */
 export function groupValues(group: Partial<ResourceGroup>): Values {
   const { resourceGroupId: _, parent, jmxExport, ...rest } = group;
   return { ...rest, parent: parent ?? null, jmxExport: jmxExport === undefined ? null : String(jmxExport) };
 }
 
-/** What is sent of a group's form. */
+/** Request data of a group's form. */
 export function groupData({ parent, jmxExport, ...values }: Values): object {
   return {
     ...values,
@@ -58,12 +56,11 @@ export function groupData({ parent, jmxExport, ...values }: Values): object {
   };
 }
 
-/** Query types that selectors ask for. */
 export const queryTypes = choices(
   'SELECT EXPLAIN DESCRIBE INSERT UPDATE DELETE MERGE ANALYZE ALTER_TABLE_EXECUTE DATA_DEFINITION'.split(' '),
 );
 
-/** Fields of a selector. @param migrated the engine's own migrations have added the newer columns */
+/** Fields of a selector. @param migrated true if the engine's own migrations have added the newer columns */
 export function selectorFields(groups: readonly ResourceGroup[], migrated: boolean): readonly Field[] {
   const regex = "A regular expression in Java's syntax that must match whole";
   const options = groups.map(({ resourceGroupId, name }) => ({
@@ -88,23 +85,21 @@ export function selectorFields(groups: readonly ResourceGroup[], migrated: boole
   ];
 }
 
-/** What is sent of a selector's form. */
+/** Request data of a selector's form. */
 export function selectorData({ resourceGroupId, ...values }: Values): object {
   return { ...values, resourceGroupId: resourceGroupId == null ? null : Number(resourceGroupId) };
 }
 
-/** A selector's values in the form; its key is not among them. */
+/** A selector's values in the form, without its key. */
 export function selectorValues({ id: _, ...selector }: Partial<Selector>): Values {
   return selector;
 }
 
-/** Fields of a global property. */
 export const propertyFields: readonly Field[] = [
   { name: 'name', label: 'Name', kind: 'choice', options: choices(['cpu_quota_period']), required: true },
   { ...text('value', 'Value', 'A duration such as 1h'), required: true },
 ];
 
-/** A property's values in the form. */
 export const propertyValues = ({ name, value }: Partial<GlobalProperty>): Values => ({
   name: name ?? 'cpu_quota_period',
   value: value ?? null,

@@ -3,13 +3,13 @@ import type { GlobalProperty, ResourceGroup, Selector } from '../../client/types
 import type { OpenInAddress } from '../../components/addressState.ts';
 
 /**
- * Forms as parameters of the address: `group` has the group's id, `newGroup` that of its parent or nothing, `selector` its key, `newSelector`
- * the id of its group, `property` its name.
+ * Forms by address parameter: `group` contains the group's id, `newGroup` the id of its parent or nothing, `selector`
+ * its key, `newSelector` the id of its group, `property` its name.
  */
 export const forms = ['group', 'newGroup', 'selector', 'newSelector', 'property', 'newProperty'] as const;
 export type FormName = (typeof forms)[number];
 
-/** What a form edits. Of a new record there are the values that it begins with. */
+/** Subject of a form. A new record has initial values. */
 export type Edits =
   | { readonly kind: 'group'; readonly edited: ResourceGroup | null; readonly begin: Partial<ResourceGroup> }
   | { readonly kind: 'selector'; readonly edited: Selector | null; readonly begin: Partial<Selector> }
@@ -17,7 +17,7 @@ export type Edits =
 
 const newGroup = { maxQueued: 100, hardConcurrencyLimit: 10, softMemoryLimit: '80%' };
 
-/** What the form that an address names edits; null: it is not there. */
+/** Finds the subject of the form in an address; null if it does not exist. */
 export function editsOf(
   { kind, key }: OpenInAddress<FormName>,
   { groups, selectors, properties }: Pick<ResourceGroups, 'groups' | 'selectors' | 'properties'>,
@@ -50,7 +50,7 @@ export function editsOf(
   }
 }
 
-/** Key of a selector: its id where the table has ids, else the id of its group and which of that group's selectors it is. */
+/** Key of a selector: its id if the table has ids, else the id of its group and its index in the group. */
 export function selectorKey(selectors: readonly Selector[], selector: Selector): string {
   const { id, resourceGroupId } = selector;
   if (id !== undefined) return String(id);
@@ -58,7 +58,7 @@ export function selectorKey(selectors: readonly Selector[], selector: Selector):
   return `${resourceGroupId}.${own.indexOf(selector) + 1}`;
 }
 
-/** What the form of an address is of, as the start of a sentence. */
+/** Title of the form in an address, as the start of a sentence. */
 export function formTitle({ kind, key }: OpenInAddress<FormName>, edits: Edits | null): string {
   switch (kind) {
     case 'group':

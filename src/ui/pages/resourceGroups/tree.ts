@@ -1,12 +1,11 @@
 import type { ResourceGroup } from '../../client/types.ts';
 
-/** A group with the groups below it. */
 export interface GroupNode {
   readonly group: ResourceGroup;
   readonly children: readonly GroupNode[];
 }
 
-/** Groups as trees by name; a group whose parent is not there stands at the top, and so does one of a circle. */
+/** Groups as trees by name; a group with a missing parent or in a cycle stands at the top. */
 export function groupTree(groups: readonly ResourceGroup[]): readonly GroupNode[] {
   const byParent = new Map<number | null, ResourceGroup[]>();
   const ids = new Set(groups.map(({ resourceGroupId }) => resourceGroupId));
@@ -25,7 +24,7 @@ export function groupTree(groups: readonly ResourceGroup[]): readonly GroupNode[
   return [...roots, ...circles];
 }
 
-/** Ids of all groups below one. */
+/** Ids of all descendants of a group. */
 export function descendants(groups: readonly ResourceGroup[], id: number): ReadonlySet<number> {
   const ids = new Set<number>();
   const look = (parent: number): void => {

@@ -3,7 +3,7 @@ import { useId } from 'react';
 import type { RuleText } from '../../client/rules.ts';
 import classes from './rules.module.css';
 
-/** A field that would be another one. */
+/** A changed field. */
 export interface Difference {
   readonly field: string;
   readonly before: string;
@@ -22,7 +22,7 @@ const labels = {
   suspended: 'Suspended',
 } as const;
 
-/** What of a rule would be another one; nothing of a new one. */
+/** Changed fields of a rule; empty for a new one. */
 export function differences(before: RuleText | null, after: RuleText): readonly Difference[] {
   if (before === null) return [];
   return (Object.keys(labels) as (keyof typeof labels)[])
@@ -40,7 +40,7 @@ function textOf(value: RuleText[keyof typeof labels]): string {
   return cluster === undefined ? `group ${routingGroup}` : `cluster ${cluster}`;
 }
 
-/** What would change, field by field: as it is, and as it would be. */
+/** Changes by field: before and after. */
 export function Differences({ changes }: { readonly changes: readonly Difference[] }) {
   const heading = useId();
   return (

@@ -22,7 +22,7 @@ import { Time } from '../../components/time.tsx';
 import classes from './Impact.module.css';
 
 interface ImpactProps {
-  /** What would change, as it stands in a form; asked when the button is pressed. */
+  /** Changes in a form; called when the button is pressed. */
   readonly changes: () => readonly RuleChange[];
 }
 
@@ -33,7 +33,7 @@ const ranges = [
   { value: '720', label: 'Last 30 days' },
 ];
 
-/** Shows which queries of the past a change of rules would send elsewhere. Nothing is changed. */
+/** Shows past queries that a rule change would route differently. Changes nothing. */
 export function Impact({ changes }: ImpactProps) {
   const [hours, setHours] = useState('24');
   const [user, setUser] = useState('');
@@ -49,9 +49,9 @@ export function Impact({ changes }: ImpactProps) {
     },
   });
   const stop = () => running.current?.abort();
-  // A gateway computes one at a time: what nobody looks at any more must not keep others from it.
+  // A gateway computes one at a time: an abandoned computation must not block others.
   useEffect(() => () => running.current?.abort(), []);
-  // In a dialog it is below what is in sight.
+  // In a dialog it is below the visible part.
   useEffect(() => {
     if (impact.isSuccess || impact.isError) answer.current?.scrollIntoView({ block: 'nearest' });
   }, [impact.isSuccess, impact.isError]);

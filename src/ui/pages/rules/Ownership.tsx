@@ -4,14 +4,14 @@ import { ManagedElsewhere } from '../../components/ManagedElsewhere.tsx';
 import { managersText } from '../../components/managers.ts';
 import classes from './rules.module.css';
 
-/** Who manages a rule, in a word or two: the rules file, REST, a manifest, or the managers of its resource. */
+/** Short text for the manager of a rule: the rules file, REST, a manifest, or the managers of its resource. */
 export function ownerOf({ origin, place, managers }: Pick<RuleState, 'origin' | 'place' | 'managers'>): string {
   if (origin === 'file') return 'rules file';
   if (managers.length > 0) return managersText(managers);
   return place.startsWith('eg_resources:') ? 'REST' : 'manifest';
 }
 
-/** Where an edit of a rule is written to, and whose it is; said before anything is edited. @param rule null: a new one */
+/** Destination and owner of a rule's edits, shown before an edit. @param rule null: a new one */
 export function Ownership({ rule }: { readonly rule: RuleState | null }) {
   if (rule === null) {
     return (

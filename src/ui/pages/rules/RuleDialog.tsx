@@ -43,25 +43,24 @@ const ways = [
 ] as const;
 
 interface RuleDialogProps {
-  /** Null: a new one. */
+  /** Null: a new rule. */
   readonly rule: RuleState | null;
-  /** Called when there are edits that are not saved, and when there are none any more. */
+  /** Called when unsaved edits begin or end. */
   readonly onDirty: (isDirty: boolean) => void;
-  /** The user wants to leave; edits are lost. */
+  /** The user leaves; edits are lost. */
   readonly onLeave: () => void;
-  /** The rule was saved. */
   readonly onSaved: () => void;
 }
 
 /**
- * Writing a rule, or changing it where it lives: who owns it is said first, what would change before it is saved. Mistakes are shown
- * at their field, the cursor goes to the place of the first.
+ * Dialog to add a rule, or to change it in its source. Shows the owner first and the impact before a save. Mistakes are
+ * shown at their fields; the cursor moves to the first one.
  */
 export function RuleDialog({ rule, onDirty, onLeave, onSaved }: RuleDialogProps) {
   useReturnFocus();
   const [fields, setFields] = useState(() => (rule === null ? newFields : fieldsOf(rule)));
   const [newName, setNewName] = useState('');
-  /** The rule as it was when the dialog was opened: what others change meanwhile is not overwritten unseen. */
+  /** The state when the dialog was opened, so that changes by others are not overwritten unseen. */
   const [original] = useState(rule);
   const form = useRef<HTMLFormElement>(null);
   const client = useQueryClient();
@@ -260,14 +259,14 @@ function Actions({ actions, mistakes, onChange }: ActionsProps) {
   );
 }
 
-/** Name of a new rule, where it is tried before it has one. */
+/** Name of an unnamed new rule in a trial. */
 const NAMELESS = 'new rule';
 
-/** Fields whose mistakes are shown at the field; owners of fields and conflicts of versions are shown above the form. */
+/** Fields that show their mistakes; owners of fields and version conflicts are shown above the form. */
 const isField = (field: string): boolean =>
   /^(name|description|priority|condition|actions(\[\d+\])?|routeTo(\.\w+)?|deny(\.\w+)?)$/.test(field);
 
-/** Puts the cursor where the first mistake is. */
+/** Moves the cursor to the first mistake. */
 function showPlace(form: HTMLFormElement | null, error: unknown): void {
   const [first] = error instanceof ApiError ? error.problems : [];
   if (form === null || first === undefined) return;

@@ -10,16 +10,16 @@ import classes from './rules.module.css';
 
 interface RuleTableProps {
   readonly rules: readonly RuleState[];
-  /** How many queries rules decided; undefined: not counted yet. */
+  /** Queries per rule; undefined: not loaded yet. */
   readonly hits: RuleHitList | undefined;
-  /** What is searched for in all texts of a rule. */
+  /** Text to find in all texts of a rule. */
   readonly search: string;
   readonly mayWrite: boolean;
   readonly onEdit: (name: string) => void;
   readonly onDelete: (rule: RuleState) => void;
 }
 
-/** The rules in the order in which they are asked. */
+/** The rules in firing order. */
 export function RuleTable({ rules, hits, search, mayWrite, onEdit, onDelete }: RuleTableProps) {
   const columns = useMemo(() => columnsOf({ hits, mayWrite, onEdit, onDelete }), [hits, mayWrite, onEdit, onDelete]);
   const empty =
@@ -33,7 +33,7 @@ export function RuleTable({ rules, hits, search, mayWrite, onEdit, onDelete }: R
 
 const rowId = ({ origin, name, resource }: RuleState): string => `${origin} ${resource ?? ''} ${name}`;
 
-/** All texts of a rule that its cell shows, for the search. */
+/** Searchable texts of a rule. */
 function textsOf({ description, condition, actions, routeTo, deny, unresolved }: RuleState): string {
   return [description, condition, ...actions, routeTo?.routingGroup, routeTo?.cluster, deny?.message, unresolved].join(
     '\n',
@@ -60,7 +60,7 @@ function columnsOf({ hits, mayWrite, onEdit, onDelete }: ColumnOptions): readonl
     enableSorting: false,
     cell: ({ row: { original } }) => (
       <Group gap={2} wrap="nowrap">
-        {/* The browser's own hints: there are many of them. */}
+        {/* The browser's own hints, as there are many. */}
         <ActionIcon aria-label={`Edit ${original.name}`} title="Edit" onClick={() => onEdit(original.name)}>
           <IconPencil size={18} aria-hidden />
         </ActionIcon>
@@ -74,7 +74,7 @@ function columnsOf({ hits, mayWrite, onEdit, onDelete }: ColumnOptions): readonl
     {
       id: 'position',
       header: 'Order',
-      // Rules that are not asked stand after the others.
+      // Rules that are not evaluated come last.
       accessorFn: ({ position }) => position ?? Number.MAX_SAFE_INTEGER,
       cell: ({ row: { original } }) => original.position ?? '–',
     },
@@ -165,7 +165,7 @@ function What({ rule }: { readonly rule: RuleState }) {
   );
 }
 
-/** What of a rule may not be meant as it runs, beside the texts that it is about. */
+/** Warnings of a rule, next to the texts that they concern. */
 function Warnings({ rule: { name, warnings } }: { readonly rule: RuleState }) {
   if (warnings.length === 0) return null;
   const icon = <IconAlertTriangle size={14} role="img" aria-label="Warning" className={classes.warning} />;

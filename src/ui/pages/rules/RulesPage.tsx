@@ -16,7 +16,7 @@ import { noDialog, useRuleDialog } from './ruleDialogState.ts';
 import classes from './rules.module.css';
 import { TryPanel } from './TryPanel.tsx';
 
-/** Routing Rules: all of them in firing order, changing one, and trying what becomes of a request. */
+/** Routing Rules: all rules in firing order, changes, and trials with a request. */
 export default function RulesPage() {
   const rules = useRules();
   const hits = useRuleHits().data;
@@ -105,7 +105,7 @@ export default function RulesPage() {
   );
 }
 
-/** The dialog of a rule, which asks before edits are lost: when it is left, and when the page is. */
+/** The dialog of a rule; asks before edits are lost, when the dialog or the page is left. */
 function GuardedDialog({ rule, onClose }: { readonly rule: RuleState | null; readonly onClose: () => void }) {
   const [isDirty, setDirty] = useState(false);
   const allowLeaving = useLeaveGuard(isDirty);
@@ -116,7 +116,7 @@ function GuardedDialog({ rule, onClose }: { readonly rule: RuleState | null; rea
   return <RuleDialog rule={rule} onDirty={setDirty} onLeave={onClose} onSaved={close} />;
 }
 
-/** What holds for all rules: the engine is off, a service decides, the file has mistakes. */
+/** Notices about all rules: the engine is off, a service decides, the file has mistakes. */
 function Notices({ inventory: { engine, file } }: { readonly inventory: RuleInventory }) {
   const isBroken = file !== null && file.problems.length > 0;
   return (
@@ -154,7 +154,7 @@ function Notices({ inventory: { engine, file } }: { readonly inventory: RuleInve
   );
 }
 
-/** How many rules may not be meant as they run; those of the file that no row of the table shows, by their place. */
+/** Number of rules with warnings; warnings of the file without a row in the table, by their position. */
 function WarningNotice({ inventory: { file, rules } }: { readonly inventory: RuleInventory }) {
   const warned = rules.filter(({ warnings }) => warnings.length > 0);
   const others = (file?.warnings ?? []).filter((warning) => !isShownAt(warned, warning));
@@ -181,7 +181,7 @@ function WarningNotice({ inventory: { file, rules } }: { readonly inventory: Rul
   );
 }
 
-/** Whether a warning of the file is one of a rule that the table has; there it stands without its field. */
+/** True if a warning of the file concerns a rule in the table, which shows it without its field. */
 function isShownAt(
   rules: readonly RuleState[],
   { rule, message }: NonNullable<RuleInventory['file']>['warnings'][number],

@@ -11,7 +11,7 @@ import { describedRequest } from './describedRequest.ts';
 import classes from './rules.module.css';
 
 interface TryPanelProps {
-  /** A rule as it stands in a form, not stored; asked when the button is pressed. Absent: the rules as they are. */
+  /** An unsaved rule in a form; called when the button is pressed. Absent: the current rules. */
   readonly draft?: () => RuleText;
 }
 
@@ -20,7 +20,7 @@ export function TryPanel({ draft }: TryPanelProps) {
   const [method, setMethod] = useState('POST');
   const [path, setPath] = useState('/v1/statement');
   const session = useSession();
-  // Others than administrators have requests of their own explained.
+  // Without ADMIN, users may only explain their own requests.
   const isAdmin = session.user.roles.includes('ADMIN');
   const [user, setUser] = useState(isAdmin ? '' : session.user.userName);
   const [groups, setGroups] = useState('');
@@ -127,7 +127,7 @@ function Answer({ explanation }: { readonly explanation: Explanation }) {
 
 type SaidOfGroups = NonNullable<Explanation['request']['groups']>[number];
 
-/** What a source of groups says, in words. */
+/** Text for the result of a source of groups. */
 function saidOf({ source, groups, note }: SaidOfGroups): string {
   const said = `${groups.length === 0 ? 'none' : groups.join(', ')} (${source === 'described' ? 'as given' : source})`;
   return note === undefined ? said : `${said}: ${note}`;

@@ -1,13 +1,12 @@
 import { listed } from '../../components/listed.ts';
 
-/** A request as it stands in the fields of the panel. */
+/** Request fields of the panel. */
 export interface RequestFields {
   readonly method: string;
   readonly path: string;
   readonly user: string;
-  /** Names with commas; none: those that the sources of groups know. */
+  /** Names separated by commas; empty: the groups from the configured sources. */
   readonly groups: string;
-  /** `Name: value` lines. */
   readonly headers: string;
   readonly sql: string;
 }

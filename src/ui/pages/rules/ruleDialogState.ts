@@ -1,16 +1,14 @@
 import { useCallback } from 'react';
 import { useSearchParams } from 'react-router';
 
-/** Which dialog is open: of a rule, or of a new one. */
 export interface RuleDialogState {
   readonly rule: string | null;
   readonly isNew: boolean;
 }
 
-/** No dialog. */
 export const noDialog: RuleDialogState = { rule: null, isNew: false };
 
-/** The open dialog, which stands in the page's address, so that a rule can be sent to others. The setter stays the same. */
+/** The open dialog, stored in the page's address, so that a rule can be shared. The setter is stable. */
 export function useRuleDialog(): readonly [state: RuleDialogState, set: (state: RuleDialogState) => void] {
   const [parameters, setParameters] = useSearchParams();
   const set = useCallback(
@@ -24,7 +22,7 @@ export function useRuleDialog(): readonly [state: RuleDialogState, set: (state: 
           else if (isNew) next.set('new', '');
           return next;
         },
-        // Back closes what was opened.
+        // Back closes the dialog.
         { replace: rule === null && !isNew },
       ),
     [setParameters],

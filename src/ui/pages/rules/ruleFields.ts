@@ -1,17 +1,16 @@
 import { NO_PRIORITY, type RuleText } from '../../client/rules.ts';
 import type { RuleState } from '../../client/types.ts';
 
-/** What a rule does. */
+/** Effect of a rule. */
 export type Way = 'actions' | 'group' | 'cluster' | 'deny';
 
-/** What the form holds: every way at once, so that switching between them loses nothing. */
+/** Values of the form, for all kinds of effects, so that switching between them loses nothing. */
 export interface Fields {
   readonly description: string;
   readonly priority: number | string;
   readonly condition: string;
   readonly way: Way;
   readonly actions: readonly string[];
-  /** Group or cluster. */
   readonly target: string;
   readonly message: string;
   readonly denyOnError: 'deny' | 'skip' | undefined;
@@ -20,7 +19,7 @@ export interface Fields {
   readonly suspended: boolean;
 }
 
-/** A rule that is to be written. */
+/** Fields of a new rule. */
 export const newFields: Fields = {
   description: '',
   priority: '',
@@ -35,7 +34,7 @@ export const newFields: Fields = {
   suspended: false,
 };
 
-/** A rule as the form holds it. */
+/** Converts a rule to fields. */
 export function fieldsOf(rule: RuleState): Fields {
   const { description, priority, condition, actions, routeTo, deny, onUnavailable, stop, suspended } = rule;
   const way =
@@ -55,7 +54,7 @@ export function fieldsOf(rule: RuleState): Fields {
   };
 }
 
-/** The rule that a form says, as it is sent. */
+/** Converts fields to the rule of a request. */
 export function ruleOf(name: string, fields: Fields): RuleText {
   const { description, priority, condition, way, actions, target, message, denyOnError } = fields;
   const { onUnavailable, stop, suspended } = fields;
@@ -74,7 +73,7 @@ export function ruleOf(name: string, fields: Fields): RuleText {
   };
 }
 
-/** What a rule says that is listed, as it is sent. */
+/** Converts a listed rule to the rule of a request. */
 export function textOf(rule: RuleState): RuleText {
   return ruleOf(rule.name, fieldsOf(rule));
 }

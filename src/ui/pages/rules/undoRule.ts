@@ -7,8 +7,8 @@ import { notifyUndoable } from '../../components/undo.tsx';
 import { textOf } from './ruleFields.ts';
 
 /**
- * Says that a rule was changed, which can be taken back for some seconds unless somebody changes it meanwhile.
- * @param before as it was; what does not compile cannot be written again
+ * Reports a changed rule, with an undo for some seconds unless another user changes it meanwhile.
+ * @param before state before the change; an invalid rule cannot be written again
  */
 export function notifyChanged(client: QueryClient, before: RuleState, answer: Answer<RuleState>): void {
   const { name } = before;
@@ -19,7 +19,7 @@ export function notifyChanged(client: QueryClient, before: RuleState, answer: An
   notifyUndoable(`The rule ${name} is ${what}.`, answer, undo);
 }
 
-/** @param version of the rule as it was changed to */
+/** @param version of the rule after the change */
 async function changeBack(client: QueryClient, before: RuleState, version: string): Promise<void> {
   const { name, ...said } = textOf(before);
   const body = { ...said, version };
@@ -32,7 +32,7 @@ async function changeBack(client: QueryClient, before: RuleState, version: strin
   await client.invalidateQueries({ queryKey: RULES });
 }
 
-/** Says that a rule was deleted; it can be added again for some seconds, unless another one of its name is there. */
+/** Reports a deleted rule; it can be added again for some seconds, unless another rule has its name. */
 export function notifyDeleted(client: QueryClient, rule: RuleState, answer: Answer<unknown>): void {
   const undo = rule.problems.length > 0 ? null : () => void addAgain(client, rule);
   notifyUndoable(`The rule ${rule.name} is deleted.`, answer, undo);
