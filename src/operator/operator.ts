@@ -93,7 +93,6 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     kinds,
     source,
     store,
-    replica: options.instance,
     table,
     compiler: options.compiler,
     rulesFile: options.rulesFile,

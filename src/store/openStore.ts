@@ -19,7 +19,6 @@ import { type DatabaseTarget, type JdbcSettings, parseJdbcUrl } from './jdbcUrl.
 import { KnexLeaderRepository } from './leaderRepository.ts';
 import { KnexLimitCountRepository } from './limitCountRepository.ts';
 import { checkSchema, type MigrationStep, migrate, migrationSteps } from './migrations.ts';
-import { KnexObservationRepository } from './observationRepository.ts';
 import { openResourceGroups } from './openResourceGroups.ts';
 import { KnexQueryOutcomeRepository } from './outcomeRepository.ts';
 import { type QueryCounts, queryCounts } from './queryCounts.ts';
@@ -69,7 +68,6 @@ export class KnexStore implements Store {
   readonly queuedQueries: KnexQueuedQueryRepository;
   readonly endedSessions: KnexEndedSessionRepository;
   readonly leader: KnexLeaderRepository;
-  readonly observations: KnexObservationRepository;
   readonly groupClaims: KnexGroupClaimRepository;
   readonly audit: KnexAuditRepository;
   readonly queryCounts: QueryCounts;
@@ -103,7 +101,6 @@ export class KnexStore implements Store {
     this.queuedQueries = new KnexQueuedQueryRepository(database);
     this.endedSessions = new KnexEndedSessionRepository(database);
     this.leader = new KnexLeaderRepository(database);
-    this.observations = new KnexObservationRepository(database);
     this.groupClaims = new KnexGroupClaimRepository(database);
     this.audit = new KnexAuditRepository(database);
     this.queryCounts = queryCounts(database);

@@ -39,7 +39,6 @@ export interface RetentionOptions {
     | 'slotQueries'
     | 'endedQueries'
     | 'limitCounts'
-    | 'observations'
     | 'audit'
     | 'queuedQueries'
     | 'resources'
@@ -75,7 +74,6 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
     ['eg_refusals', (fence) => store.limitCounts.deleteBefore(now - REFUSAL_AGE, fence)],
     ['eg_audit', (fence) => store.audit.deleteBefore(now - options.audit().retention, fence)],
     ['eg_audit', (fence) => store.audit.deleteBeyond(options.audit().maxEntries, fence)],
-    ['eg_observations', (fence) => store.observations.deleteExpired(fence)],
     // Those that no replica dropped, as all of them ended: they have credentials, encrypted.
     ['eg_queued_queries', () => store.queuedQueries.deleteAbandoned(HOUR)],
     ['eg_queued_queries', () => store.queuedQueries.forgetAnswers(HOUR)],

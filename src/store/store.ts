@@ -619,37 +619,6 @@ export interface SlotQueryRepository {
   deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }
 
-/** What a replica observed of a resource while it served requests. */
-export interface Observation {
-  readonly key: ResourceKey;
-  /** Condition that it is for. */
-  readonly type: string;
-  /** Identity of the resource, and its generation then. */
-  readonly uid: string;
-  readonly generation: number;
-  readonly ok: boolean;
-  /** Sentence for people; the first 1,024 characters are stored. */
-  readonly message: string;
-}
-
-/** An observation as it is stored; times in milliseconds, by the database's clock. */
-export interface NewObservation extends Observation {
-  /** How long ago it was made. */
-  readonly ageMs: number;
-  /** It is forgotten after this time, unless it is stored again. */
-  readonly lifetimeMs: number;
-}
-
-/** An observation of a replica; times in milliseconds, by the database's clock. */
-export interface ReplicaObservation extends Observation {
-  readonly replica: string;
-  /** When it was made, since 1970: the same each time it is read. */
-  readonly observedAt: number;
-  readonly ageMs: number;
-  /** Time until it is forgotten. */
-  readonly remainingMs: number;
-}
-
 /** What somebody else wrote into rows that a resource declares. */
 export interface GroupDrift {
   /** When it was noticed, RFC 3339. */
@@ -697,24 +666,6 @@ export interface GroupClaimRepository {
   remove(key: GroupClaimKey, fence: Fence | null): Promise<'stored' | 'fenced'>;
 }
 
-/** `eg_observations`: what each replica observed, for the statuses that one of them writes. */
-export interface ObservationRepository {
-  /** Stores a replica's observations in place of those that it had of the same resources and types. */
-  put(replica: string, observations: readonly NewObservation[]): Promise<void>;
-  /**
-   * Observations of all other replicas that are not forgotten yet.
-   * @param since what the call before answered as `mark`: only those that were stored after it, and some before; null: all
-   */
-  others(
-    replica: string,
-    since: number | null,
-  ): Promise<{ readonly observations: readonly ReplicaObservation[]; readonly mark: number }>;
-  /** Deletes those of resources. */
-  remove(keys: readonly ResourceKey[]): Promise<void>;
-  /** Deletes those whose time is over; answers how many. */
-  deleteExpired(fence?: Fence | null): Promise<number>;
-}
-
 /** `eg_leader`: the fenced epoch row, which is the lease itself where there is no Kubernetes. */
 export interface LeaderRepository {
   /**
@@ -751,7 +702,6 @@ export interface Store {
   readonly limitCounts: LimitCountRepository;
   readonly queuedQueries: QueuedQueryRepository;
   readonly leader: LeaderRepository;
-  readonly observations: ObservationRepository;
   readonly groupClaims: GroupClaimRepository;
   readonly audit: AuditRepository;
   readonly endedSessions: EndedSessionRepository;

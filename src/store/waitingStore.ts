@@ -70,7 +70,6 @@ class StoreToCome {
       limitCounts: part('limitCounts'),
       queuedQueries: part('queuedQueries'),
       leader: part('leader'),
-      observations: part('observations'),
       groupClaims: part('groupClaims'),
       audit: part('audit'),
       endedSessions: part('endedSessions'),

@@ -4,7 +4,6 @@ import {
   DataPlaneFindings,
   type ForwardedHeadersFinding,
   keysOfCluster,
-  type NotedObservation,
 } from '../../kinds/dataPlaneFindings.ts';
 import type { ProgramSettings } from '../../kinds/kindProgram.ts';
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
@@ -14,7 +13,7 @@ import type { Clock, Random } from '../../model/clock.ts';
 import { keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
 import { type AdmissionCounts, noCounts } from '../../routing/admissionCounts.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
-import type { Observation, Store } from '../../store/store.ts';
+import type { Store } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { ResourceSource } from '../sources/source.ts';
 import { resourceOfStored } from '../sources/storedResource.ts';
@@ -23,8 +22,6 @@ import { findDrift } from './drift.ts';
 import { DriftFindings } from './driftFindings.ts';
 import { type ForeignWrite, type ForeignWriteMode, ForeignWrites, type RowAdopter } from './foreignWrites.ts';
 import type { OperatorMetrics } from './metrics.ts';
-import { ObservationWriter } from './observationWriter.ts';
-import { ObservedConditions } from './observedConditions.ts';
 import { type ProjectionResult, Projector } from './projector.ts';
 import { Reconciler } from './reconciler.ts';
 import { RefreshSchedule } from './refreshSchedule.ts';
@@ -49,9 +46,7 @@ const WORKERS = 32;
 export interface ControllerOptions extends ProgramSettings {
   readonly kinds: KindRegistry;
   readonly source: ResourceSource;
-  readonly store: Pick<Store, 'resources' | 'backends' | 'observations'>;
-  /** Name of this process, unique among replicas and restarts. */
-  readonly replica: string;
+  readonly store: Pick<Store, 'resources' | 'backends'>;
   readonly table: RoutingTableHolder;
   readonly leadership: Leadership;
   /** Who writes statuses, where that is not just who leads; the controller starts and stops both. */
@@ -82,8 +77,6 @@ export interface ControllerOptions extends ProgramSettings {
   readonly effects?: ResourceEffects;
   readonly statusIntervalMs?: number;
   readonly rowPollMs?: number;
-  /** Time between two writes of what this replica observed: 2,000. */
-  readonly observationIntervalMs?: number;
   /** A source that turns out empty although the database remembers resources is believed after this time: 5,000. */
   readonly confirmEmptyMs?: number;
   /** How long `start` waits for the source and for the database: 5,000 each. */
@@ -105,8 +98,6 @@ export class Controller {
   readonly #resources: ServedResources;
   readonly #projector: Projector;
   readonly #findings: DataPlaneFindings;
-  readonly #observations: ObservationWriter;
-  readonly #observed: ObservedConditions;
   readonly #drift: DriftFindings;
   readonly #schedule: RefreshSchedule;
   readonly #stops: (() => unknown)[] = [];
@@ -162,17 +153,7 @@ export class Controller {
     const holds = (key: ResourceKey): boolean => this.#resources.holds(key);
     this.#projector = new Projector({ kinds, store: options.store, source, leadership, holds, logger });
     this.#drift = new DriftFindings(clock);
-    this.#findings = new DataPlaneFindings(clock);
-    this.#observed = new ObservedConditions(clock, () => this.#rows.away);
-    this.#observations = new ObservationWriter({
-      repository: options.store.observations,
-      replica: options.replica,
-      isCurrent: (observation) => this.#isCurrent(observation),
-      exists: (key) => this.#state.outcomes.has(keyText(key)),
-      clock,
-      logger,
-      ...(options.observationIntervalMs === undefined ? {} : { intervalMs: options.observationIntervalMs }),
-    });
+    this.#findings = new DataPlaneFindings();
     const foreignWrites = new ForeignWrites({
       kinds,
       store: options.store,
@@ -200,8 +181,6 @@ export class Controller {
       drift: this.#drift,
       statuses: this.#statuses,
       findings: this.#findings,
-      observed: this.#observed,
-      observations: this.#observations,
       counts: options.admissionCounts ?? noCounts,
       table: options.table,
       effects: options.effects ?? noEffects,
@@ -219,7 +198,6 @@ export class Controller {
     this.#rows = new RowWatch({
       kinds,
       store: options.store,
-      replica: options.replica,
       source: source.name,
       clock,
       logger,
@@ -247,7 +225,6 @@ export class Controller {
     const { source, leadership, statusLeadership, table, services } = this.#options;
     const timeoutMs = this.#options.startTimeoutMs ?? 5_000;
     await this.#rows.start(timeoutMs);
-    this.#observations.start();
     this.#refresh();
     this.#stops.push(
       source.watch((key, part) => {
@@ -257,7 +234,6 @@ export class Controller {
       }),
       source.onState(() => this.scheduleRefresh()),
       leadership.onChange(() => {
-        this.#observed.awaitOthers();
         this.#enqueueAll();
         this.#options.effects?.look();
       }),
@@ -287,7 +263,6 @@ export class Controller {
     await this.#options.effects?.stop();
     await this.#queue.stop();
     await this.#statuses.stop();
-    await this.#observations.stop();
     await this.#rows.stop();
     await this.#options.source.stop();
     await this.#options.statusLeadership?.stop();
@@ -333,9 +308,9 @@ export class Controller {
     this.scheduleRefresh();
   }
 
-  /** Notes what an answer of a cluster showed (condition `ForwardedHeaders`), for all replicas. */
+  /** Notes what a response of a cluster showed (condition `ForwardedHeaders`). */
   reportForwardedHeaders(cluster: string, finding: ForwardedHeadersFinding): void {
-    this.#share(this.#findings.noteForwardedHeaders(cluster, finding, this.#state.outcomes));
+    this.#enqueueKeys(this.#findings.noteForwardedHeaders(cluster, finding, this.#state.outcomes));
   }
 
   /** Notes why credentials of health checks are not sent to a cluster (condition `HealthCredentials`); null: nothing is wrong. */
@@ -343,9 +318,9 @@ export class Controller {
     this.#enqueueKeys(this.#findings.noteCredentials(cluster, finding, this.#state.outcomes));
   }
 
-  /** Notes that the rule of a resource failed for a request (condition `Failing`, until the rule is changed), for all replicas. */
+  /** Notes that the rule of a resource failed for a request (condition `Failing`, until the rule is changed). */
   reportRuleFailure(rule: string, message: string): void {
-    this.#share(this.#findings.noteRuleFailure(rule, message, this.#state.outcomes));
+    this.#enqueueKeys(this.#findings.noteRuleFailure(rule, message, this.#state.outcomes));
   }
 
   /** Has the table follow the source soon; many calls become one refresh. */
@@ -461,8 +436,6 @@ export class Controller {
       this.#state.restore(stored, view.rows);
       this.#resources.restore(stored);
     }
-    this.#enqueueKeys(this.#findings.takeOthers(view.observations));
-    this.#enqueueKeys(this.#observed.noteOthers(view.observedAt));
     this.#state.setRows(this.#options.unmanagedRows === 'serve' ? view.unmanaged : []);
     // Kept for when this replica becomes the leader, which may be soon; as leader there is no later use for it.
     if (this.#options.leadership.isLeader) this.#view = null;
@@ -481,16 +454,6 @@ export class Controller {
     if (!leadership.isLeader) return;
     for (const key of differs) this.#queue.add(key);
     for (const key of this.#drift.over) this.#queue.add(key);
-  }
-
-  #share({ observations, changed }: NotedObservation): void {
-    for (const observation of observations) this.#observations.note(observation);
-    this.#enqueueKeys(changed);
-  }
-
-  #isCurrent({ key, type, uid, generation }: Observation): boolean {
-    const metadata = this.#state.outcomes.get(keyText(key))?.resource.metadata;
-    return metadata?.uid === uid && (type !== 'Failing' || metadata.generation === generation);
   }
 
   #enqueue(key: string): void {

@@ -13,8 +13,6 @@ import type { DriftFindings } from './driftFindings.ts';
 import { removeEnded } from './endedAnnotations.ts';
 import type { ForeignWrites } from './foreignWrites.ts';
 import type { OperatorMetrics } from './metrics.ts';
-import type { ObservationWriter } from './observationWriter.ts';
-import type { ObservedConditions } from './observedConditions.ts';
 import { rowOfOutcome } from './projection.ts';
 import type { Projector } from './projector.ts';
 import type { ResourceEffects } from './resourceEffects.ts';
@@ -33,9 +31,6 @@ export interface ReconcilerOptions {
   readonly drift: Pick<DriftFindings, 'condition'>;
   readonly statuses: Pick<StatusWriter, 'offer' | 'forget'>;
   readonly findings: DataPlaneFindings;
-  /** A status without what other replicas observed may have to wait for it. */
-  readonly observed: Pick<ObservedConditions, 'complete'>;
-  readonly observations: Pick<ObservationWriter, 'forget'>;
   readonly counts: AdmissionCounts;
   readonly table: Pick<RoutingTableHolder, 'current'>;
   readonly effects: Pick<ResourceEffects, 'apply' | 'remove' | 'targets'>;
@@ -99,7 +94,6 @@ export class Reconciler {
 
   async #reconcileAbsence(key: string): Promise<void> {
     const { findings, foreignWrites, statuses, projector } = this.#options;
-    this.#options.observations.forget(key);
     findings.forget(key);
     foreignWrites.forget(key);
     statuses.forget(key);
@@ -115,10 +109,9 @@ export class Reconciler {
     const stored = this.#storedState(key, outcome, failure);
     const { kind } = outcome.key;
     const loss = resources.heldOf(kind);
-    const own = kinds.of(kind).status(outcome, { stored, table: table.current, findings, counts, targets });
+    const draft = kinds.of(kind).status(outcome, { stored, table: table.current, findings, counts, targets });
     // The outcome holds the resource as it was when anything but its status changed last.
     const { status } = this.#options.source.get(outcome.key) ?? outcome.resource;
-    const draft = this.#options.observed.complete(key, own, status);
     const drift = this.#drift(key, outcome, status);
     const conditions = drift === null ? draft.conditions : [...draft.conditions, drift];
     if (loss === null) return { ...draft, conditions };

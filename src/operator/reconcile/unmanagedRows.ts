@@ -3,7 +3,7 @@ import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Kind } from '../../model/resource.ts';
 import { within } from '../../model/timeLimit.ts';
-import type { BackendRow, ReplicaObservation, SourceName, Store, StoredResource } from '../../store/store.ts';
+import type { BackendRow, SourceName, Store, StoredResource } from '../../store/store.ts';
 
 /** What the database had at one time. */
 export interface DatabaseView {
@@ -18,14 +18,7 @@ export interface DatabaseView {
   readonly rows: readonly BackendRow[];
   /** How many times losses of resources were confirmed, by any replica. */
   readonly confirmations: number;
-  /** What other replicas observed: all at the first look and after the database was unavailable, else what is new. */
-  readonly observations: readonly ReplicaObservation[];
-  /** When these were asked for, monotonic milliseconds. */
-  readonly observedAt: number;
 }
-
-/** A view without what replicas observed. */
-type Projections = Omit<DatabaseView, 'observations' | 'observedAt'>;
 
 /**
  * Reads projection and rows. A row is unmanaged when no resource stands for it: it is of a gateway that ran before, or
@@ -38,7 +31,7 @@ async function readDatabase(
   kinds: KindRegistry,
   source: SourceName,
   only?: readonly Kind[],
-): Promise<Projections> {
+): Promise<DatabaseView> {
   // Resources first: what is projected in between has its row marked as managed then.
   const read = await store.resources.all(only);
   // A later version of the gateway, which is about to replace this one, may have kinds of its own.
@@ -66,9 +59,7 @@ const COMPLETE_MS = 60_000;
 /** Options of a watch of unmanaged rows. */
 export interface RowWatchOptions {
   readonly kinds: KindRegistry;
-  readonly store: Pick<Store, 'resources' | 'backends' | 'observations'>;
-  /** Name of this process. */
-  readonly replica: string;
+  readonly store: Pick<Store, 'resources' | 'backends'>;
   readonly source: SourceName;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -90,8 +81,6 @@ export class RowWatch {
   #away = false;
   /** Change mark at the last reading of everything, and when that was. */
   #complete: { readonly mark: string; readonly at: number } | null = null;
-  /** Up to where observations of other replicas were read; null: none yet. */
-  #observationMark: number | null = null;
   #warned = false;
   /** Rows switched or deleted since the look in flight began: what `active` is now, null for deleted. */
   readonly #changed = new Map<string, boolean | null>();
@@ -138,7 +127,7 @@ export class RowWatch {
   async #look(): Promise<void> {
     this.#changed.clear();
     try {
-      const read = { ...(await this.#read()), ...(await this.#observations()) };
+      const read = await this.#read();
       const view = { ...read, unmanaged: read.unmanaged.flatMap((row) => this.#asChanged(row)) };
       const returned = this.#away;
       this.#away = false;
@@ -158,16 +147,8 @@ export class RowWatch {
     return [active === undefined ? row : { ...row, active }];
   }
 
-  async #observations(): Promise<Pick<DatabaseView, 'observations' | 'observedAt'>> {
-    const { store, replica, clock } = this.#options;
-    const observedAt = clock.monotonic();
-    const { observations, mark } = await store.observations.others(replica, this.#away ? null : this.#observationMark);
-    this.#observationMark = mark;
-    return { observations, observedAt };
-  }
-
   /** Kinds that are few are looked at each time; thousands of resources only now and then, and only after a change. */
-  async #read(): Promise<Projections> {
+  async #read(): Promise<DatabaseView> {
     const { kinds, store, source, clock } = this.#options;
     const mark = await store.resources.changeMark();
     const due = this.#away || this.#complete === null || clock.monotonic() - this.#complete.at >= COMPLETE_MS;
