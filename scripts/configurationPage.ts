@@ -38,16 +38,17 @@ routing:
 - **Regular expressions** are matched in linear time. Those of \`authorization\` and \`extraWhitelistPaths\` are Java's, with look-around (\`^(?!/admin).*$\`), and must
   match the whole text; back references, atomic groups and possessive quantifiers with a choice, and more than 4,000 steps when repetitions are written
   out are refused. Those of \`queryHistory.redact\` are RE2's, without look-around.
-- **Changes** of the file are seen while the gateway runs, also in a mounted ConfigMap. Keys marked *live* are taken at
-  once; other changed keys are named in the log and need a restart; a file with mistakes is logged and changes nothing.
-  \`/readyz?verbose\`, \`engine_gateway_configuration_unapplied\` and an [alert](alerts.md#enginegatewayconfigurationnotapplied) report both.
+- **Changes** of the file take effect when the gateway starts again. A rolling restart loses [no query](serving.md#clean-stop). The Helm chart and
+  kustomize restart the pods when their configuration changes; for a file of your own run \`kubectl rollout restart\`. Files that the configuration names are followed
+  without a restart: rules file, manifests, certificates, group files, and the files of keys marked *file*.
+- **Level of the log**: \`SIGUSR2\` switches a running gateway to \`debug\`, and back to \`logging.level\`:
+  \`kubectl exec POD -- node -e 'process.kill(1, "SIGUSR2")'\`.
 - Relative paths start at the working directory.
 
 ## Several files
 
 \`--config\` may be given several times: each file is laid over those before it, as Helm lays files of values. Keys of maps are taken one by
-one, lists and single values whole; a key without a value has its default again. Mistakes name the file and the line; changes of
-any of the files are seen.
+one, lists and single values whole; a key without a value has its default again. Mistakes name the file and the line.
 
 \`\`\`sh
 engine-gateway serve --config gateway.yaml --config tls.yaml
@@ -78,29 +79,24 @@ function table(body: readonly Row[]): string {
   return `${[...head, ...body].map((cells) => `| ${cells.join(' | ')} |`).join('\n')}\n`;
 }
 
-function rows(schema: FieldSchema, path: string, above: Inherited = {}): readonly Row[] {
-  const inherited = { live: schema.live ?? above.live, withoutEffect: schema.withoutEffect ?? above.withoutEffect };
+function rows(schema: FieldSchema, path: string, above?: string): readonly Row[] {
+  const withoutEffect = schema.withoutEffect ?? above;
   const inner = schema.kind === 'map' ? { '{name}': schema.items } : schema.properties;
   const leafMap = schema.kind === 'map' && schema.items?.kind !== 'section';
-  if (inner === undefined || leafMap) return [row(schema, path, inherited)];
+  if (inner === undefined || leafMap) return [row(schema, path, withoutEffect)];
   const children = Object.entries(inner).flatMap(([name, child]) =>
-    child === undefined ? [] : rows(child, `${path}.${name}`, inherited),
+    child === undefined ? [] : rows(child, `${path}.${name}`, withoutEffect),
   );
-  const presence: readonly Row[] = schema.nullable === true ? [row(schema, path, inherited)] : [];
+  const presence: readonly Row[] = schema.nullable === true ? [row(schema, path, withoutEffect)] : [];
   return [...presence, ...children];
-}
-
-interface Inherited {
-  readonly live?: true | undefined;
-  readonly withoutEffect?: string | undefined;
 }
 
 function isFollowed(schema: FieldSchema): boolean {
   return schema.followed === true || schema.items?.followed === true;
 }
 
-function row(schema: FieldSchema, path: string, { live, withoutEffect }: Inherited): Row {
-  const change = withoutEffect !== undefined ? '–' : live === true ? 'live' : isFollowed(schema) ? 'file' : 'restart';
+function row(schema: FieldSchema, path: string, withoutEffect: string | undefined): Row {
+  const change = withoutEffect !== undefined ? '–' : isFollowed(schema) ? 'file' : 'restart';
   const alias = (schema.aliases ?? []).map((name) => ` Also \`${name}\`.`).join('');
   const secret = schema.secret === true ? ' Secret: never shown.' : '';
   const effect = withoutEffect === undefined ? '' : ` *Accepted, without effect: ${withoutEffect}.*`;

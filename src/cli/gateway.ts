@@ -1,5 +1,4 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { requestMemoryLimits } from '../config/requestMemory.ts';
 import { formatSize } from '../config/units.ts';
 import { AnalysisThread } from '../gateway/analysis/analysisThread.ts';
@@ -34,8 +33,6 @@ export interface RunningGateway {
   readonly url: string;
   /** Address of the API where it has a listener of its own. */
   readonly adminUrl: string | null;
-  /** Takes settings that may change while it runs; the others are as at start. */
-  configure(config: GatewayConfig): void;
   /** Stops cleanly: running answers finish within `server.drainTimeout`, the history is written, leadership released. */
   stop(): Promise<void>;
 }
@@ -58,8 +55,8 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
  * Makes, joins and starts the parts of the gateway; the owner of `context` closes it when this fails. Later parts use
  * earlier ones, and are closed before them.
  */
-export async function startComponents({ context, configure, beginStop, close }: OpenContext): Promise<RunningGateway> {
-  const { config, current, version, names, logger, clock, onClose } = context;
+export async function startComponents({ context, beginStop, close }: OpenContext): Promise<RunningGateway> {
+  const { config, version, names, logger, clock, onClose } = context;
   const storage = await openStorage(context);
   const control = await openControl(context, storage);
   const tlsMetrics = new TlsMetrics(context.metrics);
@@ -74,7 +71,7 @@ export async function startComponents({ context, configure, beginStop, close }: 
   const analyze = requestAnalysis(
     {
       names,
-      maxBodySize: () => current().requestAnalyzerConfig.maxBodySize,
+      maxBodySize: () => config.requestAnalyzerConfig.maxBodySize,
       clientsUseV2Format: config.requestAnalyzerConfig.isClientsUseV2Format,
       cacheBytes: DEFAULT_CACHE_BYTES,
     },
@@ -84,7 +81,7 @@ export async function startComponents({ context, configure, beginStop, close }: 
   const bodies = new RequestBodies({
     memory: limits.memory,
     largest: limits.largest,
-    minRate: () => current().server.minBodyRate,
+    minRate: () => config.server.minBodyRate,
     clock,
     registry: context.metrics,
   });
@@ -128,8 +125,8 @@ export async function startComponents({ context, configure, beginStop, close }: 
   );
   const stopRetention = startRetention({
     store: storage.store,
-    historyHours: () => current().dataStore.queryHistoryHoursRetention,
-    audit: () => current().audit,
+    historyHours: () => config.dataStore.queryHistoryHoursRetention,
+    audit: () => config.audit,
     fence: () => control.operator.leadership.fence,
     logger,
     clock,
@@ -173,7 +170,6 @@ export async function startComponents({ context, configure, beginStop, close }: 
   return {
     url,
     adminUrl,
-    configure,
     async stop() {
       beginStop();
       const { drainDelay, drainTimeout } = config.server;

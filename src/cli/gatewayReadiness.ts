@@ -1,6 +1,5 @@
 import type { ComponentState, Readiness } from '../api/processReadiness.ts';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
-import type { UnappliedConfig } from '../config/watchConfig.ts';
 import type { ExternalRulesClient } from '../gateway/external/externalRules.ts';
 import { routingReadinessOf } from '../gateway/health/routingReadiness.ts';
 import type { Clock } from '../model/clock.ts';
@@ -23,8 +22,6 @@ export interface ReadinessOptions {
   readonly leadership: Leadership;
   readonly heldDeletions: () => readonly HeldDeletions[];
   readonly history: HistoryWriter;
-  /** The part of the configuration files that is not active; undefined: there are no files. */
-  readonly unappliedConfig: (() => UnappliedConfig) | undefined;
   /** Null: none is configured. */
   readonly externalRules: Pick<ExternalRulesClient, 'leftAloneBecause'> | null;
   readonly config: GatewayConfig;
@@ -50,7 +47,6 @@ export function gatewayReadiness(options: ReadinessOptions): Readiness {
       sourceState(options),
       ...heldState(options.heldDeletions()),
       leaderState(options.leadership),
-      ...configurationState(options.unappliedConfig?.()),
       historyState(options.history),
       ...externalRulesState(options.externalRules),
       ...unmanagedState(options.table),
@@ -85,27 +81,6 @@ function heldState(losses: readonly HeldDeletions[]): readonly ComponentState[] 
   const perKind = losses.map(({ kind, held, left }) => `${held} of ${held + left} ${kind}`);
   const message = `lost at once and still routed: ${perKind.join(', ')}; confirm with POST /api/heldDeletions/confirm`;
   return [{ name: 'held deletions', ok: false, message }];
-}
-
-/** Mistakes and keys that a message lists. */
-const MAX_LISTED = 10;
-
-function configurationState(unapplied: UnappliedConfig | undefined): readonly ComponentState[] {
-  if (unapplied === undefined) return [];
-  const name = 'configuration';
-  const { rejected, restartNeeded } = unapplied;
-  const listed = (texts: readonly string[]): string =>
-    `${texts.slice(0, MAX_LISTED).join(', ')}${texts.length > MAX_LISTED ? `, and ${texts.length - MAX_LISTED} more` : ''}`;
-  const messages = [
-    ...(rejected.length > 0
-      ? [
-          `the changed files are rejected: ${listed(rejected)}; the log has the messages, and nothing changes until they are corrected`,
-        ]
-      : []),
-    ...(restartNeeded.length > 0 ? [`changed and not active before a restart: ${listed(restartNeeded)}`] : []),
-  ];
-  if (messages.length === 0) return [{ name, ok: true, message: 'active as in its files' }];
-  return [{ name, ok: false, message: messages.join('; '), hasMistakes: true }];
 }
 
 function leaderState(leadership: Leadership): ComponentState {

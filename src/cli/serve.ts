@@ -1,10 +1,9 @@
 import { Command } from 'commander';
-import { createLogging, type Logging } from '../config/logger.ts';
+import { createLogging, type Logging, type LogLevel } from '../config/logger.ts';
 import { logOutput } from '../config/logOutput.ts';
-import { type ConfigWatch, watchConfig } from '../config/watchConfig.ts';
 import { GatewayError } from '../model/errors.ts';
 import { version } from '../model/version.ts';
-import { configFlags, type LoadedConfig, oneMoreFile, readConfigFiles } from './configFile.ts';
+import { configFlags, oneMoreFile, readConfigFiles } from './configFile.ts';
 import type { RunningGateway } from './gateway.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 
@@ -25,6 +24,7 @@ async function serve(configPaths: readonly string[] | undefined, io: CliIo): Pro
   if (loaded === null) return exitCodes.failure;
   const logging = createLogging({ level: loaded.config.logging.level, destination: logOutput() });
   const { logger } = logging;
+  switchLevelBySignal(logging, loaded.config.logging.level);
   logger.info({ version, node: process.version, config: configPaths }, 'starting');
   for (const { file = configPaths?.[0], line, field, message } of loaded.notes) {
     logger.warn({ file, line, key: field }, message);
@@ -34,14 +34,12 @@ async function serve(configPaths: readonly string[] | undefined, io: CliIo): Pro
   // Registered before the start, which may take long, so that a signal during it is not lost.
   const stopped = stopSignal();
   let gateway: RunningGateway;
-  let watch: ConfigWatch | null = null;
   try {
     gateway = await startGateway({
       config: loaded.config,
       version,
       logger,
       environment: io.environment,
-      ...(configPaths === undefined ? {} : { unappliedConfig: () => watch ?? { rejected: [], restartNeeded: [] } }),
     });
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
@@ -49,9 +47,7 @@ async function serve(configPaths: readonly string[] | undefined, io: CliIo): Pro
     io.stderr.write(`${error.message}\n`);
     return exitCodes.failure;
   }
-  if (configPaths !== undefined) watch = followConfig(configPaths, loaded, gateway, logging, io);
   const signal = await stopped;
-  watch?.close();
   logger.info({ signal }, 'stopping');
   await gateway.stop();
   logger.info('stopped');
@@ -65,23 +61,11 @@ function stopSignal(): Promise<NodeJS.Signals> {
   });
 }
 
-/** Takes settings of changed files that may change while running. */
-function followConfig(
-  paths: readonly string[],
-  loaded: LoadedConfig,
-  gateway: RunningGateway,
-  logging: Logging,
-  io: CliIo,
-): ConfigWatch {
-  return watchConfig({
-    paths,
-    environment: io.environment,
-    running: loaded.config,
-    logger: logging.logger,
-    onChange: ({ config, live }) => {
-      logging.setLevel(config.logging.level);
-      gateway.configure(config);
-      logging.logger.info({ keys: live }, 'changed settings are in force');
-    },
+/** Switches between the configured level of the log and `debug` at each SIGUSR2. */
+function switchLevelBySignal({ logger, setLevel }: Logging, configured: LogLevel): void {
+  process.on('SIGUSR2', () => {
+    const level = logger.level === configured ? 'debug' : configured;
+    setLevel(level);
+    logger.info({ newLevel: level }, 'log level changed by SIGUSR2');
   });
 }

@@ -29,7 +29,7 @@ import type { JdbcSettings } from '../store/jdbcUrl.ts';
  */
 const OWNER_GONE_AFTER_MS = 10_000;
 
-/** Settings of the data plane, which may change while it runs. */
+/** Settings of the data plane. */
 export function dataPlaneSettings(config: GatewayConfig): DataPlaneSettings {
   const { routing } = config;
   return {
@@ -114,10 +114,7 @@ export function upstreamOptions(config: GatewayConfig): Omit<UpstreamOptions, 't
 }
 
 /** The external rules service; null where rules and header decide (docs/rules.md#an-external-rules-service). */
-export function externalRulesOptions(
-  config: GatewayConfig,
-  current: () => GatewayConfig,
-): Omit<ExternalRulesOptions, 'ownCookies' | 'tls'> | null {
+export function externalRulesOptions(config: GatewayConfig): Omit<ExternalRulesOptions, 'ownCookies' | 'tls'> | null {
   const { rulesType, rulesEngineEnabled, rulesExternalConfiguration } = config.routingRules;
   const url = rulesExternalConfiguration.urlPath;
   if (rulesType !== 'EXTERNAL' || rulesEngineEnabled === false || url === null) return null;
@@ -131,7 +128,7 @@ export function externalRulesOptions(
     connections: client.maxConnectionsPerServer,
     maxQueued: client.maxRequestsQueuedPerDestination,
     maxResponseSize: client.maxResponseContentLength,
-    settings: () => current().routingRules.rulesExternalConfiguration,
+    settings: () => config.routingRules.rulesExternalConfiguration,
   };
 }
 
@@ -166,7 +163,7 @@ export function userCheckSettings(config: GatewayConfig): UserCheckSettings {
   };
 }
 
-/** Settings of the history writer, which may change while it runs. */
+/** Settings of the history writer. */
 export function historySettings({ dataStore, queryHistory }: GatewayConfig): HistorySettings {
   return {
     enabled: dataStore.queryHistoryEnabled,
@@ -228,7 +225,7 @@ export function databaseSettings({ dataStore: { jdbcUrl, user, password } }: Gat
   return { jdbcUrl, user: user ?? undefined, password: password ?? undefined };
 }
 
-/** What a replay of the history has to know of the configuration, as it is now. */
+/** Settings of a replay of the history. */
 export function replaySettings(config: GatewayConfig): ReplaySettings {
   const { requestAnalyzerConfig, queryHistory } = config;
   return {

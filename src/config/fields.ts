@@ -29,8 +29,6 @@ export type TextFormat =
 export interface FieldNotes {
   /** One sentence or two for docs/configuration.md. */
   readonly description: string;
-  /** Taken while running when the file changes; other keys need a restart. */
-  readonly live?: true;
   /** Never printed, logged or answered. */
   readonly secret?: true;
   /** Of a secret: a changed file is read without a restart if the value is `${FILE:PATH}` (docs/secrets.md). */

@@ -61,11 +61,6 @@ const cases: readonly (readonly [alert: string, fires: Series, quiet: Series, al
     { ...running, process_start_time_seconds: `1x${COUNT - 12} 2x6 3x6` },
   ],
   [
-    'EngineGatewayConfigurationNotApplied',
-    { 'engine_gateway_configuration_unapplied{reason="restart"}': late(2) },
-    { 'engine_gateway_configuration_unapplied{reason="restart"}': steady(0) },
-  ],
-  [
     'EngineGatewayEventLoopDelay',
     { ...running, nodejs_eventloop_lag_p99_seconds: late(0.5) },
     { ...running, nodejs_eventloop_lag_p99_seconds: `0.5x${COUNT - 5} 0.1x5` },

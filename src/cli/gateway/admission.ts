@@ -41,7 +41,7 @@ export function openAdmission(
   { store, runningQueries }: Pick<Storage, 'store' | 'runningQueries'>,
   kept: QueueOptions | null,
 ): AdmissionParts {
-  const { current, names, replica, logger, metrics, clock, random, onClose } = context;
+  const { config, names, replica, logger, metrics, clock, random, onClose } = context;
   runningQueries.compareClusters((one, other) => isSameEngine(table.current, one, other));
   const ledger = new LeasedSlots({ replica, clock, random });
   const { endedQueries, slotQueries } = store;
@@ -87,8 +87,8 @@ export function openAdmission(
     clock,
     isDatabaseAway: () => beats.isFailing,
     settings: () => ({
-      onDatabaseUnavailable: current().admission.onDatabaseUnavailable,
-      defaultRoutingGroup: current().routing.defaultRoutingGroup,
+      onDatabaseUnavailable: config.admission.onDatabaseUnavailable,
+      defaultRoutingGroup: config.routing.defaultRoutingGroup,
     }),
   });
   const refreshing = setInterval(() => {
@@ -103,7 +103,7 @@ export function openAdmission(
     table,
     queueCounts,
     counts,
-    defaultGroup: () => current().routing.defaultRoutingGroup,
+    defaultGroup: () => config.routing.defaultRoutingGroup,
   });
   const queue = new QueueMetrics({ registry: metrics, table, clock });
   const chain = queue.measured(new AdmissionChain([clusterWait, limits], () => clock.monotonic()));

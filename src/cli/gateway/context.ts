@@ -4,7 +4,6 @@ import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
 import type { Environment } from '../../config/environment.ts';
 import type { GatewayConfig } from '../../config/gatewayConfig.ts';
-import type { UnappliedConfig } from '../../config/watchConfig.ts';
 import type { TrustPeer } from '../../gateway/headers/trustedProxies.ts';
 import { trustPeers } from '../../gateway/headers/trustedProxies.ts';
 import { type Clock, type Random, systemClock } from '../../model/clock.ts';
@@ -17,14 +16,10 @@ export interface GatewayOptions {
   readonly logger: Logger;
   /** Variables for files that the configuration names. */
   readonly environment: Environment;
-  /** The part of the configuration files that is not active; left out, there are no files to follow. */
-  readonly unappliedConfig?: () => UnappliedConfig;
 }
 
-/** What all parts of a gateway share: settings, names, clock, log, metrics, and how they are closed. */
+/** What all parts of a gateway share: configuration, names, clock, log, metrics, and how they are closed. */
 export interface GatewayContext extends GatewayOptions {
-  /** Settings as they are now; `config` has them as they were at the start. */
-  readonly current: () => GatewayConfig;
   readonly names: ProductNames;
   readonly metrics: Registry;
   readonly trustPeer: TrustPeer;
@@ -36,8 +31,6 @@ export interface GatewayContext extends GatewayOptions {
   readonly startedAt: number;
   /** Whether the gateway is stopping. */
   readonly stopping: () => boolean;
-  /** Registers a listener for changed settings. */
-  onChange(listener: (config: GatewayConfig) => void): void;
   /** Registers a cleanup; cleanups run in reverse order when the context closes. */
   onClose(step: () => unknown): void;
 }
@@ -45,7 +38,6 @@ export interface GatewayContext extends GatewayOptions {
 /** The context with the operations of its owner. */
 export interface OpenContext {
   readonly context: GatewayContext;
-  configure(next: GatewayConfig): void;
   /** From now on `stopping` is true. */
   beginStop(): void;
   /** Runs every cleanup, last first. */
@@ -56,13 +48,10 @@ export interface OpenContext {
 export function openContext(options: GatewayOptions): OpenContext {
   const { config } = options;
   const cleanups = new AsyncDisposableStack();
-  const listeners: ((config: GatewayConfig) => void)[] = [];
-  let current = config;
   let stopping = false;
   return {
     context: {
       ...options,
-      current: () => current,
       names: productNames(config.protocol.productName, config.protocol.clusterHeaders),
       metrics: new Registry(),
       trustPeer: trustPeers(config.serverConfig['http-server.process-forwarded'], config.server.trustedProxies),
@@ -71,15 +60,10 @@ export function openContext(options: GatewayOptions): OpenContext {
       replica: `${hostname().slice(0, 40)}-${randomUUID().slice(0, 18)}`,
       startedAt: systemClock.now(),
       stopping: () => stopping,
-      onChange: (listener) => void listeners.push(listener),
       onClose: (step) =>
         cleanups.defer(async () => {
           await step();
         }),
-    },
-    configure(next) {
-      current = next;
-      for (const listener of listeners) listener(next);
     },
     beginStop() {
       stopping = true;

@@ -35,7 +35,7 @@ export async function openControl(
   context: GatewayContext,
   { store, auditWriter, groupTables }: Pick<Storage, 'store' | 'auditWriter' | 'groupTables'>,
 ): Promise<Control> {
-  const { config, current, names, metrics, clock, random, logger, onClose } = context;
+  const { config, names, metrics, clock, random, logger, onClose } = context;
   const table = new RoutingTableHolder();
   const ownDatabase = databaseName(databaseSettings(config));
   const clusterChanges = new ClusterChanges(table, clock);
@@ -43,7 +43,7 @@ export async function openControl(
   onClose(() => counts.stop());
   const compiler = createRuleCompiler({
     ...ruleCompilerOptions(config),
-    live: () => ruleCompilerOptions(current()),
+    live: () => ruleCompilerOptions(config),
     names,
     onRuleFailure: (failure) => {
       logger.warn(failure, 'a rule failed');
@@ -62,7 +62,7 @@ export async function openControl(
       : new RulesFileWatch({
           path: rulesConfigPath,
           defaultPriority: config.routingRules.defaultPriority ?? undefined,
-          refreshPeriod: () => current().routingRules.rulesRefreshPeriod,
+          refreshPeriod: () => config.routingRules.rulesRefreshPeriod,
           check: (file) => compiler.prepareFile(file),
           onChange: () => operator.controller.rulesFileChanged(),
           clock,
@@ -73,13 +73,13 @@ export async function openControl(
   const operator: Operator = await createOperator({
     resources: config.resources,
     kinds: resourceKinds,
-    apiWrites: () => current().resources.apiWrites,
-    allowedServiceNamespaces: () => current().resources.allowedServiceNamespaces,
-    discoveryNamespaces: () => current().resources.discovery.namespaces,
-    defaultRoutingGroup: () => current().routing.defaultRoutingGroup,
-    policy: () => clusterPolicy(current()),
-    deletionGuard: () => deletionGuard(current()),
-    foreignWrites: () => current().resources.foreignWrites,
+    apiWrites: () => config.resources.apiWrites,
+    allowedServiceNamespaces: () => config.resources.allowedServiceNamespaces,
+    discoveryNamespaces: () => config.resources.discovery.namespaces,
+    defaultRoutingGroup: () => config.routing.defaultRoutingGroup,
+    policy: () => clusterPolicy(config),
+    deletionGuard: () => deletionGuard(config),
+    foreignWrites: () => config.resources.foreignWrites,
     store,
     auditWriter,
     resourceGroups: groupTables,
@@ -95,17 +95,16 @@ export async function openControl(
     metrics,
   });
   onClose(() => operator.stop());
-  context.onChange(() => operator.controller.rulesFileChanged());
   const routingRules = new RoutingRules({
     source: operator.source,
     controller: operator.controller,
     table,
-    defaultRoutingGroup: () => current().routing.defaultRoutingGroup,
+    defaultRoutingGroup: () => config.routing.defaultRoutingGroup,
     file: rulesFile,
     rulesType,
     rulesEngineEnabled: rulesEngineEnabled ?? undefined,
     context: ruleContext,
-    apiWrites: () => current().resources.apiWrites,
+    apiWrites: () => config.resources.apiWrites,
   });
   return {
     counts,

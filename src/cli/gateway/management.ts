@@ -1,6 +1,5 @@
 import { findPackageJSON } from 'node:module';
 import { dirname, join } from 'node:path';
-import { Gauge } from 'prom-client';
 import { type Api, createApi, type RuleDependencies } from '../../api/api.ts';
 import type { Change } from '../../api/auth/audit.ts';
 import { openAuthentication } from '../../api/auth/openAuthentication.ts';
@@ -55,21 +54,9 @@ export async function openApi(
   { admission, countWaiting }: Pick<AdmissionParts, 'admission' | 'countWaiting'>,
   dataPlane: Pick<DataPlane, 'kill'>,
 ): Promise<Api> {
-  const { config, current, version, names, trustPeer, environment, logger, metrics, clock, stopping, onClose } =
-    context;
+  const { config, version, names, trustPeer, environment, logger, metrics, clock, stopping, onClose } = context;
   const { store, history, runningQueries } = storage;
   const { table, operator } = control;
-  new Gauge({
-    name: 'engine_gateway_configuration_unapplied',
-    help: 'What of the configuration files is not active, by reason: mistakes of files that are rejected as a whole (rejected), or keys that need a restart (restart).',
-    labelNames: ['reason'],
-    registers: [context.metrics],
-    collect() {
-      const { rejected = [], restartNeeded = [] } = context.unappliedConfig?.() ?? {};
-      this.set({ reason: 'rejected' }, rejected.length);
-      this.set({ reason: 'restart' }, restartNeeded.length);
-    },
-  });
   const readiness = gatewayReadiness({
     table,
     isLoaded: () => operator.controller.isLoaded,
@@ -79,7 +66,6 @@ export async function openApi(
     heldDeletions: () => operator.controller.heldDeletions,
     history,
     externalRules,
-    unappliedConfig: context.unappliedConfig,
     config,
     clock,
     stopping,
@@ -105,7 +91,7 @@ export async function openApi(
   const webapp = {
     history: store.history,
     queryCounts: store.queryCounts,
-    keptHours: () => current().dataStore.queryHistoryHoursRetention,
+    keptHours: () => config.dataStore.queryHistoryHoursRetention,
     incidents: {
       rates: store.queryRates,
       leader: store.leader,
@@ -115,12 +101,12 @@ export async function openApi(
     exactMatchSelectors: store.exactMatchSelectors,
     clock,
     startedAt: context.startedAt,
-    disablePages: () => current().uiConfiguration.disablePages,
-    hiddenPageCalls: () => current().uiConfiguration.hiddenPageCalls,
+    disablePages: () => config.uiConfiguration.disablePages,
+    hiddenPageCalls: () => config.uiConfiguration.hiddenPageCalls,
   };
   const userInterface = {
     built: await readBuiltFiles(BUILT_FILES, names, sharesOrigin(config)),
-    enabled: () => current().uiConfiguration.enabled,
+    enabled: () => config.uiConfiguration.enabled,
   };
   const rules = ruleDependencies(context, storage, control, analyze, { admission, mapping, groups });
   const inventory = { source: operator.source, controller: operator.controller, table };
@@ -137,7 +123,7 @@ export async function openApi(
       table,
       clusterChanges: control.clusterChanges,
       replica: context.replica,
-      defaultGroup: () => current().routing.defaultRoutingGroup,
+      defaultGroup: () => config.routing.defaultRoutingGroup,
       readiness,
       metrics,
       logger,
@@ -169,7 +155,7 @@ export async function openApi(
       queries: {
         list: store.queryList,
         statistics: store.queryStatistics,
-        keptHours: () => current().dataStore.queryHistoryHoursRetention,
+        keptHours: () => config.dataStore.queryHistoryHoursRetention,
         clock,
       },
       runningQueries: (cluster) => runningQueries.ofCluster(cluster),
@@ -202,7 +188,7 @@ function publishedKeys(certificates: CertificateParts | null): JwksRoutes['publi
 }
 
 function ruleDependencies(
-  { config, current, names, clock, logger, onClose }: GatewayContext,
+  { config, names, clock, logger, onClose }: GatewayContext,
   { store, history, outcomes }: Storage,
   { table, routingRules, compiler }: Control,
   analyze: AnalyzeLongRequest,
@@ -224,7 +210,7 @@ function ruleDependencies(
         ...(mapping === null ? {} : { mapped: (user) => mapping.of(user), mappedName: (name) => mapping.ofName(name) }),
         ...(groups === null ? {} : { groupsOf: (user, headers) => groups.described(user, headers) }),
       },
-      () => current().routing.defaultRoutingGroup,
+      () => config.routing.defaultRoutingGroup,
       (draft) => compiler.tryRule(draft),
       admission,
     ),
@@ -236,7 +222,7 @@ function ruleDependencies(
       edited: (edits) => compiler.edited(edits),
       replays,
       database: databaseSettings(config),
-      settings: () => replaySettings(current()),
+      settings: () => replaySettings(config),
       clock,
     },
     outcomes: async (queryId: string) => {

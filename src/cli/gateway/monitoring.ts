@@ -9,16 +9,16 @@ import type { Control } from './control.ts';
 
 /** Makes the health checks of all clusters; `start` them later. */
 export function openMonitors(context: GatewayContext, { table, operator }: Control, tls: ClusterTls): HealthMonitors {
-  const { config, current, names, logger, metrics, clock, random, onClose } = context;
+  const { config, names, logger, metrics, clock, random, onClose } = context;
   const { kinds, close } = openHealthChecks({
     names,
-    settings: () => userCheckSettings(current()),
+    settings: () => userCheckSettings(config),
     connectTimeout: httpClientSettings(config, 'monitor').connectTimeout,
     tls,
   });
   onClose(close);
   const credentials = {
-    configured: () => current().backendState,
+    configured: () => config.backendState,
     // Elsewhere those who write resources run the gateway.
     trustsResources: config.resources.source !== 'kubernetes',
     ofCluster: (cluster: string, proxyTo: string) => operator.healthCredentials(cluster, proxyTo),
@@ -30,6 +30,5 @@ export function openMonitors(context: GatewayContext, { table, operator }: Contr
     monitorSettings(config),
   );
   onClose(() => monitors.stop());
-  context.onChange((next) => monitors.configure(monitorSettings(next)));
   return monitors;
 }

@@ -30,7 +30,7 @@ export interface Storage {
 
 /** Opens the database, or starts to wait for it, and the writer of the history. */
 export async function openStorage(context: GatewayContext): Promise<Storage> {
-  const { config, current, logger, metrics, clock, onClose } = context;
+  const { config, logger, metrics, clock, onClose } = context;
   const store = await openStoreWaiting({
     ...databaseSettings(config),
     runMigrations: config.dataStore.runMigrationsEnabled,
@@ -39,7 +39,7 @@ export async function openStorage(context: GatewayContext): Promise<Storage> {
   onClose(() => store.close());
   const history = createHistoryWriter({
     repository: store.history,
-    settings: () => historySettings(current()),
+    settings: () => historySettings(config),
     spillDirectory: config.queryHistory.spillDirectory,
     logger,
     registry: metrics,
@@ -48,7 +48,7 @@ export async function openStorage(context: GatewayContext): Promise<Storage> {
   onClose(() => history.close(FLUSH_TIMEOUT_MS));
   const outcomes = createOutcomeWriter({
     repository: store.outcomes,
-    settings: () => historySettings(current()),
+    settings: () => historySettings(config),
     spillDirectory: config.queryHistory.spillDirectory,
     logger,
     registry: metrics,
@@ -57,7 +57,7 @@ export async function openStorage(context: GatewayContext): Promise<Storage> {
   onClose(() => outcomes.close(FLUSH_TIMEOUT_MS));
   const auditWriter = new AuditWriter({
     repository: store.audit,
-    maxEntries: () => current().audit.maxEntries,
+    maxEntries: () => config.audit.maxEntries,
     logger,
   });
   onClose(() => auditWriter.close(FLUSH_TIMEOUT_MS));

@@ -35,8 +35,8 @@ import type { Storage } from './storage.ts';
 
 /** Makes the client of the external rules service; null where rules and header decide. */
 export function openExternalRules(context: GatewayContext, tls: ClusterTls): ExternalRulesClient | null {
-  const { config, current, names, clock, logger, metrics, onClose } = context;
-  const options = externalRulesOptions(config, current);
+  const { config, names, clock, logger, metrics, onClose } = context;
+  const options = externalRulesOptions(config);
   if (options === null) return null;
   const client = new ExternalRulesClient(
     { names, clock, logger, registry: metrics },
@@ -166,7 +166,6 @@ export async function openDataPlane(
       settings: dataPlaneSettings(config),
     },
   );
-  context.onChange((next) => dataPlane.configure(dataPlaneSettings(next)));
   return dataPlane;
 }
 

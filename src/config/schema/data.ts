@@ -18,7 +18,6 @@ export const dataStore = section(
     queryHistoryEnabled: flag({
       description: 'Whether queries are written to the history.',
       default: true,
-      live: true,
     }),
     queryHistoryHoursRetention: integer({
       description:
@@ -26,7 +25,6 @@ export const dataStore = section(
       default: 720,
       minimum: -1_000_000,
       maximum: 1_000_000,
-      live: true,
     }),
     runMigrationsEnabled: flag({
       description: 'Whether missing tables and columns are made at start.',
@@ -62,25 +60,21 @@ export const queryHistory = section(
       default: 1024 ** 2,
       minimum: 0,
       maximum: 64 * 1024 ** 2,
-      live: true,
     }),
     redact: listOf(text({ description: 'Regular expression.', format: 'regex' }), {
       description: 'Regular expressions; what they match in a query text is replaced by `***` before it is kept.',
       default: [],
-      live: true,
     }),
     bufferSize: integer({
       description: 'Queries held in memory while the database is unavailable or slow; more go to spillDirectory.',
       default: 10_000,
       minimum: 1,
       maximum: 10_000_000,
-      live: true,
     }),
     writeBeforeAnswer: flag({
       description:
         'Whether a query is in the history before its client gets the first answer, for at most 2 s: for a Trino Gateway on the same database that gets follow-ups of queries begun here.',
       default: false,
-      live: true,
     }),
     spillDirectory: text({
       description: 'Directory for the history that does not fit into the buffer.',
@@ -92,7 +86,6 @@ export const queryHistory = section(
       default: 200,
       minimum: 1,
       maximum: 60_000,
-      live: true,
     }),
   },
   { description: 'How queries get into the history, off the path of requests.' },
@@ -106,7 +99,6 @@ export const audit = section(
       default: 365 * 86_400_000,
       minimum: 60_000,
       maximum: 3_650 * 86_400_000,
-      live: true,
     }),
     maxEntries: integer({
       description:
@@ -114,7 +106,6 @@ export const audit = section(
       default: 100_000,
       minimum: 100,
       maximum: 10_000_000,
-      live: true,
     }),
   },
   { description: 'How much of the audit is kept in the database.' },
@@ -127,7 +118,6 @@ export const admission = section(
       description:
         'What becomes of queries that lack slots of a limit while the database is unavailable, so that no replica can get more: `refuse` keeps the limits, `admit` sends the queries on over them. Queries within the slots that a replica has are admitted in any case, for 12 s.',
       default: 'refuse',
-      live: true,
     }),
     secret: text({
       description:

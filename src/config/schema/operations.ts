@@ -91,12 +91,10 @@ export const resources = section(
       description:
         'What becomes of changes that another gateway makes to rows of clusters that have a resource: taken over into the resource, or put back. Both are logged.',
       default: 'adopt',
-      live: true,
     }),
     apiWrites: choice(['enabled', 'activation-only', 'off'], {
       description: 'What REST and user interface may change.',
       default: 'enabled',
-      live: true,
     }),
     writeNamespace: text({
       description: 'Namespace of clusters that are created by REST while all namespaces are watched.',
@@ -105,14 +103,12 @@ export const resources = section(
     allowedServiceNamespaces: listOf(text({ description: 'Namespace.', format: 'name' }), {
       description: "Namespaces beside the resource's own that serviceRef may point to.",
       default: [],
-      live: true,
     }),
     discovery: section(
       {
         namespaces: listOf(text({ description: 'Namespace, or `*`.', format: 'name' }), {
           description: `Namespaces, beside its own, in which an ${ENGINE_CLUSTER_DISCOVERY} may look for Services; \`*\` for all. The gateway's account must be allowed to list and watch Services there.`,
           default: [],
-          live: true,
         }),
       },
       { description: 'Clusters that are made of Services (docs/discovery.md).' },
@@ -121,7 +117,6 @@ export const resources = section(
       description:
         'Addresses and networks (CIDR) that clusters may have although they are refused otherwise: link-local ones, metadata services of clouds and, where source is kubernetes, loopback.',
       default: [],
-      live: true,
     }),
     massDeletion: section(
       {
@@ -129,21 +124,18 @@ export const resources = section(
           description:
             'Whether resources of a kind stay routed where the source loses more than half of them within a minute, until that is confirmed.',
           default: true,
-          live: true,
         }),
         minimum: integer({
           description: 'Losses of fewer resources of a kind are believed.',
           default: 4,
           minimum: 1,
           maximum: 1_000_000,
-          live: true,
         }),
         confirmAfter: duration({
           description: 'Time after which such a loss is believed; `0s`: never without a confirmation.',
           default: 3_600_000,
           minimum: 0,
           maximum: 30 * 86_400_000,
-          live: true,
         }),
       },
       {
@@ -173,7 +165,6 @@ export const resources = section(
       {
         description: 'Routing groups that are bound to namespaces, by name; a group without an entry is open to all.',
         default: {},
-        live: true,
       },
     ),
   },
@@ -243,7 +234,6 @@ export const server = section(
       description: 'Largest body of a proxied request; more is answered 413.',
       default: 100 * 1024 ** 2,
       minimum: 1024,
-      live: true,
     }),
     maxApiBodySize: size({
       description: 'Largest body of a REST call; more is answered 413.',
@@ -281,7 +271,6 @@ export const server = section(
       default: 1024,
       minimum: 0,
       maximum: 1024 ** 3,
-      live: true,
     }),
     maxConnections: integer({
       description: 'Client connections open at once on one listener; further ones are closed.',
@@ -316,28 +305,24 @@ export const monitor = section(
       default: 60_000,
       minimum: 100,
       maximum: 86_400_000,
-      live: true,
     }),
     timeout: duration({
       description: 'Time after which a check counts as failed.',
       default: 10_000,
       minimum: 10,
       maximum: 600_000,
-      live: true,
     }),
     failureThreshold: integer({
       description: 'Failed checks in a row that make a cluster UNHEALTHY.',
       default: 1,
       minimum: 1,
       maximum: 100,
-      live: true,
     }),
     successThreshold: integer({
       description: 'Good checks in a row that make a cluster HEALTHY.',
       default: 1,
       minimum: 1,
       maximum: 100,
-      live: true,
     }),
     serverErrorThreshold: integer({
       description:
@@ -345,7 +330,6 @@ export const monitor = section(
       default: 5,
       minimum: 0,
       maximum: 10_000,
-      live: true,
     }),
     baseEjectionTime: duration({
       description:
@@ -353,7 +337,6 @@ export const monitor = section(
       default: 10_000,
       minimum: 100,
       maximum: 3_600_000,
-      live: true,
     }),
     maxEjectionTime: duration({
       description:
@@ -361,7 +344,6 @@ export const monitor = section(
       default: 300_000,
       minimum: 100,
       maximum: 86_400_000,
-      live: true,
     }),
     maxEjectionPercent: integer({
       description:
@@ -369,21 +351,18 @@ export const monitor = section(
       default: 50,
       minimum: 0,
       maximum: 100,
-      live: true,
     }),
     retries: integer({
       description: 'How often a check that was answered 502, 503 or 504 is repeated at once.',
       default: 0,
       minimum: 0,
       maximum: 100,
-      live: true,
     }),
     queryTimeout: duration({
       description: 'Time for the query of a JDBC check.',
       default: 10_000,
       minimum: 10,
       maximum: 600_000,
-      live: true,
     }),
     explicitPrepare: flag({
       description: 'Prepared statements by PREPARE, for old clusters (JDBC checks).',
@@ -394,30 +373,25 @@ export const monitor = section(
       description: 'Path of METRICS checks.',
       default: '/metrics',
       format: 'plainPath',
-      live: true,
     }),
     runningQueriesMetricName: text({
       description:
         'Metric that counts running queries (METRICS checks); `{product}` is the product name in lower case.',
       default: ofProduct('execution_name_QueryManager_RunningQueries'),
       format: 'name',
-      live: true,
     }),
     queuedQueriesMetricName: text({
       description: 'Metric that counts queued queries (METRICS checks); `{product}` as above.',
       default: ofProduct('execution_name_QueryManager_QueuedQueries'),
       format: 'name',
-      live: true,
     }),
     metricMinimumValues: mapOf(decimal({ description: 'Least value, inclusive.', isBound: true }), {
       description: 'Least values of metrics of a healthy cluster, inclusive (METRICS checks).',
       default: { [ofProduct('metadata_name_DiscoveryNodeManager_ActiveNodeCount')]: 1 },
-      live: true,
     }),
     metricMaximumValues: mapOf(decimal({ description: 'Greatest value, inclusive.', isBound: true }), {
       description: 'Greatest values of metrics of a healthy cluster, inclusive (METRICS checks).',
       default: {},
-      live: true,
     }),
     clusterMetricsRegistryRefreshPeriod: duration({
       description: 'Time after which metrics of clusters followed the registry.',
@@ -436,7 +410,6 @@ export const clusterStatsConfiguration = section(
       description: 'How health is found out.',
       default: DEFAULT_MONITOR_TYPE,
       ordinals: numberedMonitorTypes,
-      live: true,
     }),
   },
   { description: 'Kind of health checks.' },
@@ -445,13 +418,12 @@ export const clusterStatsConfiguration = section(
 /** `backendState`: credentials of health checks (docs/health.md#credentials). */
 export const backendState = optionalSection(
   {
-    username: text({ description: 'User of health checks; needed by METRICS, JDBC, JMX and UI_API.', live: true }),
-    password: text({ description: 'Password of health checks.', default: '', secret: true, live: true }),
+    username: text({ description: 'User of health checks; needed by METRICS, JDBC, JMX and UI_API.' }),
+    password: text({ description: 'Password of health checks.', default: '', secret: true }),
     allowedHosts: listOf(text({ description: 'Host pattern.', format: 'hostPattern' }), {
       description:
         'Hosts that the password is sent to, and no others: `trino.example` on any port, `trino.example:8443`, `*.trino.svc`. Unset: to all clusters where source is not kubernetes; there, over verified TLS and for the configured type of checks only.',
       default: null,
-      live: true,
     }),
     ssl: flag({
       description: 'TLS of JDBC checks.',
@@ -462,7 +434,6 @@ export const backendState = optionalSection(
       description: 'Whether checks send X-Forwarded-Proto: https (UI_API, JMX, METRICS).',
       aliases: ['xforwardedProtoHeader'],
       default: false,
-      live: true,
     }),
   },
   {
@@ -476,12 +447,10 @@ export const logging = section(
     level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {
       description: 'Least level that is logged.',
       default: 'info',
-      live: true,
     }),
     queryText: flag({
       description: 'Whether the line of a query holds its text; otherwise it is logged at debug only.',
       default: false,
-      live: true,
     }),
   },
   {

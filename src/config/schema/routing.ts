@@ -14,37 +14,31 @@ export const routing = section(
       description: 'Routing group of requests for which no group is determined; empty: they are refused.',
       default: 'adhoc',
       format: 'nameOrNothing',
-      live: true,
     }),
     asyncTimeout: duration({
       description: 'Time until a cluster must have begun its answer; then 502.',
       default: 120_000,
       minimum: 1,
       maximum: 86_400_000,
-      live: true,
     }),
     forwardedHeadersEnabled: flag({
       description: 'Whether requests to clusters name the client in X-Forwarded-* and Forwarded.',
       default: true,
       aliases: ['addXForwardedHeaders'],
-      live: true,
     }),
     retrySubmissions: choice(['untilAnswered', 'untilSent'], {
       description:
         'How far a submission may have come to be repeated on another cluster: until the first byte of an answer, or, for engines that start a query at once, until the request was sent.',
       default: 'untilAnswered',
-      live: true,
     }),
     statementErrors: choice(['protocol', 'http'], {
       description:
         "How refusals on statement paths are reported: in the engine's protocol, which clients show as the query's error, or as HTTP 403, 404 and 503.",
       default: 'protocol',
-      live: true,
     }),
     explainHeader: flag({
       description: 'Whether a response header names rule, routing group and cluster.',
       default: false,
-      live: true,
     }),
     prefixSticky: flag({
       description:
@@ -57,23 +51,19 @@ export const routing = section(
       default: 600_000,
       minimum: 10_000,
       maximum: 604_800_000,
-      live: true,
     }),
     askClusters: choice(['coordinatorId', 'off'], {
       description:
         'How the cluster of an unknown query is searched for: by the coordinatorId that all clusters report at /v1/info, or not at all. Clusters never get the request itself before one is found.',
       default: 'coordinatorId',
-      live: true,
     }),
     cancelQueryOnDisconnect: flag({
       description: 'Whether a query is cancelled when its client goes away in the middle of an answer.',
       default: false,
-      live: true,
     }),
     strategy: choice(strategyNames, {
       description: `How a cluster of the group is chosen: ${strategyList}.`,
       default: DEFAULT_STRATEGY,
-      live: true,
     }),
     affinity: section(
       {
@@ -81,7 +71,6 @@ export const routing = section(
           description: 'What the strategy `affinity` keeps on one cluster: user, source, session, or header:NAME.',
           default: 'user',
           format: 'requestKey',
-          live: true,
         }),
       },
       { description: 'Settings of the strategy `affinity`.' },
@@ -92,7 +81,6 @@ export const routing = section(
           strategy: choice(strategyNames, {
             description: 'Strategy of this group; routing.strategy by default.',
             default: null,
-            live: true,
           }),
           affinity: section(
             {
@@ -101,7 +89,6 @@ export const routing = section(
                   'What the strategy `affinity` keeps on one cluster of this group; routing.affinity.by by default.',
                 default: null,
                 format: 'requestKey',
-                live: true,
               }),
             },
             { description: 'Settings of the strategy `affinity` for this group.' },
@@ -109,7 +96,7 @@ export const routing = section(
         },
         { description: 'Settings of one routing group.' },
       ),
-      { description: 'Settings of single routing groups, by name.', default: {}, live: true },
+      { description: 'Settings of single routing groups, by name.', default: {} },
     ),
   },
   { description: 'Which cluster takes a request, and how.' },
@@ -137,19 +124,16 @@ export const routingRules = section(
       default: 60_000,
       minimum: 100,
       maximum: 86_400_000,
-      live: true,
     }),
     onFileError: choice(['header', 'keepLast'], {
       description:
         'What a rules file that does not load means: its rules are absent and the header decides, or the last good ones stay.',
       default: 'header',
-      live: true,
     }),
     onRuleError: choice(['skip', 'reject'], {
       description:
         'What a rule that fails while it runs means: the rule is skipped, or the client gets an error naming it.',
       default: 'skip',
-      live: true,
     }),
     defaultPriority: integer({
       description:
@@ -167,7 +151,6 @@ export const routingRules = section(
       default: 100_000,
       minimum: 100,
       maximum: 100_000_000,
-      live: true,
     }),
     decisionTimeout: duration({
       description:
@@ -175,7 +158,6 @@ export const routingRules = section(
       default: 50,
       minimum: 1,
       maximum: 10_000,
-      live: true,
     }),
     rulesExternalConfiguration: section(
       {
@@ -187,23 +169,19 @@ export const routingRules = section(
         excludeHeaders: listOf(text({ description: 'Header name.', format: 'name' }), {
           description: 'Request headers that are not sent to the external service, in any letter case.',
           default: [],
-          live: true,
         }),
         propagateErrors: flag({
           description: 'Whether errors answered by the external service are forwarded to clients.',
           default: false,
-          live: true,
         }),
         sendHttpHeaders: flag({
           description: "Whether the client's headers also go as HTTP headers, for services that read them there.",
           default: true,
-          live: true,
         }),
         emptyErrors: choice(['defaultGroup', 'ignore'], {
           description:
             'What an empty list of errors in the answer means: the default group, or no error at all. Unset, `defaultGroup`; with `protocol.productName: Trino` as in Trino Gateway: `ignore`.',
           default: null,
-          live: true,
         }),
         failureThreshold: integer({
           description:
@@ -211,14 +189,12 @@ export const routingRules = section(
           default: 5,
           minimum: 1,
           maximum: 1000,
-          live: true,
         }),
         retryAfter: duration({
           description: 'Time for which the service is left alone; then one request tries again.',
           default: 10_000,
           minimum: 100,
           maximum: 3_600_000,
-          live: true,
         }),
       },
       { description: 'The external rules service.' },
@@ -236,7 +212,6 @@ export const requestAnalyzerConfig = section(
       default: 1_000_000,
       minimum: 0,
       maximum: 2 ** 31 - 1,
-      live: true,
     }),
     isClientsUseV2Format: flag({
       description: 'Whether bodies may be JSON with `query` and `preparedStatements`.',
@@ -352,7 +327,6 @@ export const proxiedPaths = {
   includeClusterHostInResponse: flag({
     description: "Whether a cookie of each submission's answer names the cluster's host.",
     default: false,
-    live: true,
   }),
   proxyResponseConfiguration: section(
     {

@@ -180,73 +180,31 @@ describe('the gateway as a process', () => {
     expect(engines.map((engine) => engine.queries.length)).toEqual([1, 2]);
   });
 
-  test('settings that may change while running do, others say that they need a restart', async () => {
+  test('SIGUSR2 switches the level of the log to debug and back; a changed configuration waits for the next start', async () => {
     const file = join(folder, 'own.yaml');
-    const settings = (group: string, product: string) =>
-      stringify({
-        ...config(),
-        server: { address: '127.0.0.1' },
-        serverConfig: { 'http-server.http.port': 0 },
-        routing: { defaultRoutingGroup: group },
-        protocol: { productName: product },
-      });
-    await writeFile(file, settings('adhoc', 'Engine'));
-    const gateway = await startGatewayWithFile(file);
-    gateways.push(gateway);
-    await writeFile(file, settings('nowhere', 'Trino'));
-    await gateway.logged((line) => JSON.stringify(line).includes('protocol.productName'), 15_000);
-    await gateway.logged((line) => line.msg === 'changed settings are in force', 15_000);
-    const refused = await submit(gateway.url, 'SELECT 1');
-    expect(refused.error?.message).toContain('nowhere');
-  });
-
-  test('a change that is rejected, or needs a restart, shows in readiness and metrics until it is taken back', async () => {
-    const file = join(folder, 'own.yaml');
-    const write = (more: object, text = '') =>
+    const write = (group: string) =>
       writeFile(
         file,
-        `${stringify({
+        stringify({
           ...config(),
           server: { address: '127.0.0.1' },
           serverConfig: { 'http-server.http.port': 0 },
-          ...more,
-        })}${text}`,
+          routing: { defaultRoutingGroup: group },
+        }),
       );
-    await write({});
+    await write('adhoc');
     const gateway = await startGatewayWithFile(file);
     gateways.push(gateway);
-    const reported = async () => {
-      const ready = await fetch(`${gateway.url}/readyz?verbose`);
-      const metrics = await (await fetch(`${gateway.url}/metrics`)).text();
-      const values = ['rejected', 'restart'].map((reason) =>
-        Number(
-          new RegExp(`^engine_gateway_configuration_unapplied\\{reason="${reason}"\\} (\\d+)$`, 'm').exec(metrics)?.[1],
-        ),
-      );
-      const line = (await ready.text()).split('\n').find((each) => each.includes('configuration: '));
-      return [ready.status, line, ...values];
-    };
-    const active = [200, '[+] configuration: active as in its files', 0, 0];
-    // A gateway listens before it is ready.
-    await expect.poll(reported, { timeout: 15_000 }).toEqual(active);
-
-    await write({ routing: { defaultRoutingGroup: 'b' }, protocol: { productName: 'Trino' } });
-    const restart = 'changed and not active before a restart: protocol.productName';
-    await expect.poll(reported, { timeout: 15_000 }).toEqual([200, `[-] configuration: ${restart}`, 0, 1]);
-
-    // Without the value, which may be a secret.
-    await write({}, "dataStore2: {password: 's3cret'}\nlogging: {level: s3cret}\n");
-    await expect.poll(reported, { timeout: 15_000 }).toMatchObject([200, expect.any(String), 2, 1]);
-    const [, line] = await reported();
-    expect(line).toMatch(
-      /^\[-\] configuration: the changed files are rejected: .*own\.yaml:\d+ dataStore2, .*own\.yaml:\d+ logging\.level; the log has the messages, .*; changed and not active before a restart: protocol\.productName$/,
-    );
-    expect(line).not.toContain('s3cret');
-
-    await rm(file);
-    await expect.poll(async () => (await reported())[1], { timeout: 15_000 }).toContain('own.yaml cannot be read');
-    await write({});
-    await expect.poll(reported, { timeout: 15_000 }).toEqual(active);
+    await write('nowhere');
+    for (const level of ['debug', 'info']) {
+      process.kill(gateway.pid, 'SIGUSR2');
+      await gateway.logged((line) => line.msg === 'log level changed by SIGUSR2' && line.newLevel === level);
+    }
+    expect((await submit(gateway.url, 'SELECT 1')).error).toBeUndefined();
+    await gateway.stop();
+    const next = await startGatewayWithFile(file);
+    gateways.push(next);
+    expect((await submit(next.url, 'SELECT 1')).error?.message).toContain('nowhere');
   });
 
   test.each([

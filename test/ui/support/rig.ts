@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -31,7 +31,7 @@ export interface Rig extends AsyncDisposable {
   readonly rulesFile: string;
   /** File of the SQLite database. */
   readonly database: string;
-  /** Writes keys into the configuration file that the gateway watches; they stay for later calls. */
+  /** Writes keys into the configuration file, and starts the gateway with them; they stay for later calls. */
   configure(config: Configuration): Promise<void>;
   /** Ends the process: nothing listens any more. */
   stopGateway(): Promise<void>;
@@ -83,13 +83,11 @@ export async function startRig(
       dataStore: { jdbcUrl: `jdbc:sqlite:${database}` },
       monitor: { taskDelay: '1s' },
     };
-    const configure: Rig['configure'] = async (change) => {
+    const write = async (change: Configuration) => {
       configured = { ...configured, ...change };
-      // Renamed into place, so that nobody reads half of it.
-      await writeFile(`${file}.new`, stringify(configured));
-      await rename(`${file}.new`, file);
+      await writeFile(file, stringify(configured));
     };
-    await configure(config);
+    await write(config);
     let gateway = await startGatewayWithFile(file, environment);
     parts.defer(async () => void (await gateway.stop()));
     await untilReady(gateway.url);
@@ -103,6 +101,10 @@ export async function startRig(
       await untilReady(replica.url);
       return { gateway: replica, pages: pagesOf(replica) };
     };
+    const startGateway = async () => {
+      gateway = await startGatewayWithFile(file, environment);
+      await untilReady(gateway.url);
+    };
     const owned = parts.move();
     return {
       get gateway() {
@@ -113,12 +115,13 @@ export async function startRig(
       manifests,
       rulesFile,
       database,
-      configure,
-      stopGateway: async () => void (await gateway.stop()),
-      startGateway: async () => {
-        gateway = await startGatewayWithFile(file, environment);
-        await untilReady(gateway.url);
+      configure: async (change) => {
+        await gateway.stop();
+        await write(change);
+        await startGateway();
       },
+      stopGateway: async () => void (await gateway.stop()),
+      startGateway,
       startReplica,
       [Symbol.asyncDispose]: () => owned.disposeAsync(),
     };
