@@ -207,8 +207,6 @@ interface PolledCall {
   readonly path: string;
   /** POST where there is one. */
   readonly body?: object;
-  /** How old the answer may be, seconds: pages take one that was made for somebody else. */
-  readonly maxAge?: number;
   /** Milliseconds that it may take; {@link MAY_ANSWER} where it is left out. */
   readonly may?: number;
 }
@@ -236,10 +234,8 @@ function polled(to: number): readonly PolledCall[] {
     { path: '/api/queue' },
     { path: '/api/queries/running' },
     { path: '/api/queries/running?cluster=c0' },
-    { name: '/api/statistics of a cluster, kept', path: figures, maxAge: 30 },
-    { name: '/api/statistics of a cluster, made', path: figures, may: MAY_MAKE },
-    { name: '/api/queries, the last failures of a cluster, kept', path: failures, maxAge: 30 },
-    { name: '/api/queries, the last failures of a cluster, made', path: failures },
+    { name: '/api/statistics of a cluster', path: figures, may: MAY_MAKE },
+    { name: '/api/queries, the last failures of a cluster', path: failures },
     { path: '/api/history/search', body: { page: 1, size: 25, match: 'prefix' } },
     { path: '/api/audit?match=prefix&limit=50' },
     { path: '/api/resourcegroups/declared' },
@@ -340,7 +336,7 @@ async function counted(
 /** Processor time of the gateway for answers to somebody who has the present version. */
 async function answers({ gateway, to }: LargeGateway): Promise<void> {
   console.log('gateway, an answer when nothing changed:');
-  for (const { path, name = path, body, maxAge, may = MAY_ANSWER } of polled(to)) {
+  for (const { path, name = path, body, may = MAY_ANSWER } of polled(to)) {
     let etag: string | null = null;
     const ask = async () => {
       const answer: Response = await fetch(`${gateway.url}${path}`, {
@@ -348,7 +344,6 @@ async function answers({ gateway, to }: LargeGateway): Promise<void> {
         headers: {
           ...(etag === null ? {} : { 'If-None-Match': etag }),
           ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
-          ...(maxAge === undefined ? {} : { 'Cache-Control': `max-age=${maxAge}` }),
         },
         body: body === undefined ? null : JSON.stringify(body),
       });

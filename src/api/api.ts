@@ -82,9 +82,7 @@ export interface ApiDependencies {
   readonly registry: ClusterRegistry;
   /** Clusters with their resources. */
   readonly inventory: () => readonly InventoryCluster[];
-  /** Grows whenever `inventory`, or the health of its clusters, is another one. */
-  readonly inventoryVersion: () => number;
-  /** The same, whatever clusters run and queue. */
+  /** Grows whenever `inventory`, or the health of its clusters, changes; counts of queries do not matter. */
   readonly inventoryStateVersion: () => number;
   readonly table: RoutingTableHolder;
   /** The last changes of each cluster. */
@@ -195,7 +193,7 @@ export interface Api {
 
 /** Makes the API: one Fastify instance without a server of its own, every family of routes a plugin. */
 export async function createApi(dependencies: ApiDependencies, options: ApiOptions): Promise<Api> {
-  const { registry, inventory, inventoryVersion, table, readiness, metrics, logger, authentication } = dependencies;
+  const { registry, inventory, table, readiness, metrics, logger, authentication } = dependencies;
   const { resourceGroups, webapp, rules, userInterface } = dependencies;
   const { names, version, bodyLimit } = options;
   const onError = errorHandler(logger);
@@ -243,11 +241,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   if (dependencies.heldDeletions !== null) {
     await app.register(heldDeletionRoutes, { controller: dependencies.heldDeletions });
   }
-  const clusters = {
-    ...{ inventory, inventoryVersion, registry, table, changes, replica, defaultGroup, names },
-    inventoryStateVersion: dependencies.inventoryStateVersion,
-  };
-  await app.register(clusterRoutes, clusters);
+  await app.register(clusterRoutes, { inventory, registry, table, changes, replica, defaultGroup, names });
   if (dependencies.limits !== null) {
     await app.register(groupRoutes, { limits: dependencies.limits, table, defaultGroup, names });
     await app.register(limitRoutes, { limits: dependencies.limits, names });

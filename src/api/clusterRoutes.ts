@@ -10,24 +10,19 @@ import { ClusterInPath, clusterInPath } from './clusterInPath.ts';
 import { clusterState } from './clusterState.ts';
 import { malformed } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
-import { notModified, revalidate, VersionedAnswer, VersionedAnswers } from './revalidation.ts';
+import { ListPage, listPageOf } from './page.ts';
+import { notModified, revalidate } from './revalidation.ts';
 import { answer, errorAnswers, Force, reference, writeAnswers } from './schemas.ts';
 import { AuditedRegistry } from './writes/auditedRegistry.ts';
 import { apiFamily } from './writes/writeFamily.ts';
 
 /** Dependencies of the routes of clusters and their resources. */
 export interface ClusterRoutes extends ClusterDetailsOptions {
-  /** Grows whenever `inventory`, or the health of its clusters, is another one. */
-  readonly inventoryVersion: () => number;
-  /** The same, whatever clusters run and queue. */
-  readonly inventoryStateVersion: () => number;
   readonly registry: ClusterRegistry;
   readonly names: ProductNames;
 }
 
 const tags = ['clusters'];
-/** Clusters whose details are kept: those that pages show. */
-const MAX_DETAILS = 64;
 
 const Activation = Type.Object({
   active: Type.Boolean({ description: 'Whether it takes new queries.' }),
@@ -45,24 +40,9 @@ const checkActivation = compileCheck(Activation);
  * (docs/rest-api.md#clusters-and-their-resources).
  */
 export async function clusterRoutes(app: FastifyInstance, options: ClusterRoutes): Promise<void> {
-  const { inventory, inventoryVersion, inventoryStateVersion, registry, table, names, changes, defaultGroup } = options;
+  const { inventory, registry, table, names } = options;
   const audited = new AuditedRegistry(registry, names, apiFamily);
   revalidate(app);
-  const clusters = new VersionedAnswer(
-    inventoryVersion,
-    () => inventory().map((cluster) => clusterState(cluster, table)) satisfies readonly ClusterState[],
-  );
-  const details = new VersionedAnswers(MAX_DETAILS);
-  const detailsParts = (name: string): readonly unknown[] => {
-    const { clusters: entries, admission } = table.current;
-    // Its own entry is another one after each health check.
-    return [inventoryStateVersion(), entries.get(name), admission, changes.of(name), defaultGroup()];
-  };
-  const detailsOf = (name: string): ClusterDetails => {
-    const present = clusterDetails(name, options);
-    if (present !== null) return present;
-    throw new GatewayError('EG_NOT_FOUND', `There is no cluster named ${JSON.stringify(name)}.`, { field: 'name' });
-  };
 
   app.get(
     '/api/clusters',
@@ -71,10 +51,18 @@ export async function clusterRoutes(app: FastifyInstance, options: ClusterRoutes
         tags,
         summary: 'All clusters with their health, their resource and what overrides it',
         description: 'Also resources that are not routed. Carries an ETag.',
-        response: { 200: answer('The clusters by name.', Type.Array(reference(ClusterState))), ...notModified },
+        querystring: ListPage,
+        response: {
+          200: answer('The clusters by name.', Type.Array(reference(ClusterState))),
+          ...notModified,
+          ...errorAnswers(400),
+        },
       },
     },
-    (_request, reply) => clusters.send(reply),
+    (request, reply) => {
+      const page = listPageOf(inventory(), request.query, ({ name }) => name);
+      return reply.send(page.map((cluster) => clusterState(cluster, table)) satisfies readonly ClusterState[]);
+    },
   );
 
   app.get(
@@ -90,7 +78,9 @@ export async function clusterRoutes(app: FastifyInstance, options: ClusterRoutes
     },
     (request, reply) => {
       const name = clusterInPath(request);
-      return details.send(reply, name, detailsParts(name), () => detailsOf(name));
+      const details = clusterDetails(name, options);
+      if (details !== null) return reply.send(details);
+      throw new GatewayError('EG_NOT_FOUND', `There is no cluster named ${JSON.stringify(name)}.`, { field: 'name' });
     },
   );
 

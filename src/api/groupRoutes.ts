@@ -11,14 +11,15 @@ import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { GroupDetails, GroupState } from './answers/limits.ts';
 import { countsOf, declaredState } from './limitAnswers.ts';
 import { DeletedVersion, sentSpec, sentVersion, Version } from './limitBodies.ts';
-import { notModified, revalidate, VersionedAnswer } from './revalidation.ts';
+import { ListPage, listPageOf } from './page.ts';
+import { notModified, revalidate } from './revalidation.ts';
 import { answer, emptyWriteAnswers, errorAnswers, Force, reference, writeAnswers } from './schemas.ts';
 import { auditedLimitChange } from './writes/auditedLimits.ts';
 import { apiFamily, writeContext } from './writes/writeFamily.ts';
 
 /** Dependencies of the routes of routing groups. */
 export interface GroupRoutes {
-  readonly limits: Pick<LimitRegistry, 'groups' | 'version' | 'group' | 'putGroup' | 'deleteGroup'>;
+  readonly limits: Pick<LimitRegistry, 'groups' | 'group' | 'putGroup' | 'deleteGroup'>;
   readonly table: RoutingTableHolder;
   /** `routing.defaultRoutingGroup`, as it is now. */
   readonly defaultGroup: () => string;
@@ -44,10 +45,6 @@ const GroupInPath = Type.Object({
 export async function groupRoutes(app: FastifyInstance, options: GroupRoutes): Promise<void> {
   const { limits, table, defaultGroup, names } = options;
   revalidate(app);
-  const all = new VersionedAnswer(
-    () => limits.version(),
-    () => limits.groups().map(groupState) satisfies readonly GroupState[],
-  );
   const state = (name: string): GroupState | null => {
     const group = limits.group(name);
     return group === null ? null : groupState(group);
@@ -61,10 +58,15 @@ export async function groupRoutes(app: FastifyInstance, options: GroupRoutes): P
         summary: 'All routing groups with their clusters, limits and queues',
         description:
           'Those that have clusters or a resource; a resource whose name another one holds is listed as well. Carries an ETag.',
-        response: { 200: answer('By name.', Type.Array(reference(GroupState))), ...notModified },
+        querystring: ListPage,
+        response: {
+          200: answer('By name.', Type.Array(reference(GroupState))),
+          ...notModified,
+          ...errorAnswers(400),
+        },
       },
     },
-    (_request, reply) => all.send(reply),
+    (request, reply) => reply.send(listPageOf(limits.groups(), request.query, ({ name }) => name).map(groupState)),
   );
 
   app.get(

@@ -8,14 +8,15 @@ import type { InventoryLimit, LimitRegistry } from '../operator/registry/limitRe
 import { LimitState } from './answers/limits.ts';
 import { countsOf, declaredState } from './limitAnswers.ts';
 import { DeletedVersion, sentSpec, sentVersion, Version } from './limitBodies.ts';
-import { notModified, revalidate, VersionedAnswer } from './revalidation.ts';
+import { ListPage, listPageOf } from './page.ts';
+import { notModified, revalidate } from './revalidation.ts';
 import { answer, emptyWriteAnswers, errorAnswers, Force, reference, writeAnswers } from './schemas.ts';
 import { auditedLimitChange } from './writes/auditedLimits.ts';
 import { apiFamily, writeContext } from './writes/writeFamily.ts';
 
 /** Dependencies of the routes of query limits. */
 export interface LimitRoutes {
-  readonly limits: Pick<LimitRegistry, 'limits' | 'version' | 'limit' | 'putLimit' | 'deleteLimit'>;
+  readonly limits: Pick<LimitRegistry, 'limits' | 'limit' | 'putLimit' | 'deleteLimit'>;
   readonly names: ProductNames;
 }
 
@@ -39,10 +40,6 @@ const LimitInPath = Type.Object({
 /** Limits of users and sources, and changing them where they are declared (docs/rest-api.md#groups-and-limits). */
 export async function limitRoutes(app: FastifyInstance, { limits, names }: LimitRoutes): Promise<void> {
   revalidate(app);
-  const all = new VersionedAnswer(
-    () => limits.version(),
-    () => limits.limits().map(limitState) satisfies readonly LimitState[],
-  );
   const state = ({ namespace, name }: LimitPath): LimitState | null => {
     const limit = limits.limit(namespace, name);
     return limit === null ? null : limitState(limit);
@@ -55,10 +52,18 @@ export async function limitRoutes(app: FastifyInstance, { limits, names }: Limit
         tags,
         summary: 'All limits of users and sources, with how much of them is used',
         description: 'Carries an ETag.',
-        response: { 200: answer('By namespace and name.', Type.Array(reference(LimitState))), ...notModified },
+        querystring: ListPage,
+        response: {
+          200: answer('By namespace and name.', Type.Array(reference(LimitState))),
+          ...notModified,
+          ...errorAnswers(400),
+        },
       },
     },
-    (_request, reply) => all.send(reply),
+    (request, reply) => {
+      const page = listPageOf(limits.limits(), request.query, ({ namespace, name }) => `${namespace}/${name}`);
+      return reply.send(page.map(limitState));
+    },
   );
 
   app.get(

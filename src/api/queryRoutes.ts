@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/errors.ts';
@@ -10,7 +10,7 @@ import { LISTED_TEXT, ListedQuery, QueryPage } from './answers/queryList.ts';
 import { Statistics } from './answers/statistics.ts';
 import { visibleUser } from './auth/guard.ts';
 import { csvExport, jsonExport, MAX_EXPORTED, queryRow } from './queryExport.ts';
-import { acceptedAge, KeptAnswers, notModified, revalidate } from './revalidation.ts';
+import { notModified, revalidate } from './revalidation.ts';
 import { answer, errorAnswers } from './schemas.ts';
 import { searchText } from './searchText.ts';
 
@@ -28,10 +28,6 @@ const HOUR = 3_600_000;
 const MAX_PAGE = 1000;
 const DEFAULT_PAGE = 50;
 const MAX_VALUES = 100;
-/** Answers that are kept at a time for callers who take such as are some seconds old, and for how long at most. */
-const MAX_KEPT = 64;
-const MAX_KEPT_MS = 60_000;
-const keptText = `\`Cache-Control: max-age\` lets the answer be so many seconds old, ${MAX_KEPT_MS / 1000} at most: those are kept. Carries an ETag.`;
 
 const text = (description: string) => Type.Optional(Type.String({ maxLength: 1024, description }));
 const number = (description: string) => Type.Optional(Type.String({ pattern: '^[0-9]{1,15}$', description }));
@@ -98,10 +94,6 @@ export async function queryRoutes(
   { list, statistics, keptHours, clock }: QueryRoutes,
 ): Promise<void> {
   revalidate(app);
-  const answers = new KeptAnswers(clock, MAX_KEPT);
-  /** What is kept is of one call, with the queries that its caller may see. */
-  const send = (request: FastifyRequest, reply: FastifyReply, user: string | null, make: () => Promise<unknown>) =>
-    answers.send(reply, JSON.stringify([user, request.url]), acceptedAge(request, MAX_KEPT_MS), make);
 
   app.get<{ Querystring: Static<typeof ListQuery> }>(
     '/api/queries',
@@ -109,7 +101,8 @@ export async function queryRoutes(
       schema: {
         tags,
         summary: 'Lists queries with their outcomes, newest first',
-        description: `Submissions that the gateway refused or denied are among them. Callers without ADMIN see their own queries. ${keptText}`,
+        description:
+          'Submissions that the gateway refused or denied are among them. Callers without ADMIN see their own queries. Carries an ETag.',
         querystring: ListQuery,
         response: { 200: answer('The page.', QueryPage), ...notModified, ...errorAnswers(400, 503) },
       },
@@ -118,13 +111,10 @@ export async function queryRoutes(
       const { limit, after } = request.query;
       const size = Math.max(1, Math.min(Number(limit ?? DEFAULT_PAGE), MAX_PAGE));
       const user = await visibleUser(request);
-      const mark = markOf(after);
-      return await send(request, reply, user, async () => {
-        const rows = await list.find(visibleFilter(user, request.query), size, mark, LISTED_TEXT);
-        const last = rows.length < size ? undefined : rows.at(-1);
-        const next = last === undefined ? null : `${last.created}:${last.queryId}`;
-        return { queries: rows.map(queryRow), next, keptHours: keptHours() };
-      });
+      const rows = await list.find(visibleFilter(user, request.query), size, markOf(after), LISTED_TEXT);
+      const last = rows.length < size ? undefined : rows.at(-1);
+      const next = last === undefined ? null : `${last.created}:${last.queryId}`;
+      return reply.send({ queries: rows.map(queryRow), next, keptHours: keptHours() });
     },
   );
 
@@ -165,7 +155,7 @@ export async function queryRoutes(
       schema: {
         tags,
         summary: 'Counts queries, failures, durations and what they used',
-        description: `Of queries that were submitted within a range and have ended, by cluster, routing group, user, source, rule or group of users (a query counts for each group of its user). Callers without ADMIN count their own. ${keptText}`,
+        description: `Of queries that were submitted within a range and have ended, by cluster, routing group, user, source, rule or group of users (a query counts for each group of its user). Callers without ADMIN count their own. Carries an ETag.`,
         querystring: StatisticsQuery,
         response: { 200: answer('The figures.', Statistics), ...notModified, ...errorAnswers(400, 503) },
       },
@@ -176,20 +166,18 @@ export async function queryRoutes(
       const to = Number(request.query.to ?? now);
       const from = Number(request.query.from ?? to - HOUR);
       const user = await visibleUser(request);
-      return await send(request, reply, user, async () => {
-        const values = await statistics.of({
-          ...{ by, from, to, limit: Math.max(1, Math.min(Number(limit ?? MAX_VALUES), MAX_VALUES)) },
-          ...(user === null ? {} : { user }),
-          ...(cluster === undefined ? {} : { cluster: searchText(cluster) }),
-          ...(routingGroup === undefined ? {} : { routingGroup: searchText(routingGroup) }),
-        });
-        const counted = values.map((value) => ({
-          ...value,
-          failures: (value.states.FAILED ?? 0) + (value.states.LOST ?? 0) - value.userErrors,
-          refused: value.states.REFUSED ?? 0,
-        }));
-        return { ...{ by, from, to, keptHours: keptHours() }, values: counted };
+      const values = await statistics.of({
+        ...{ by, from, to, limit: Math.max(1, Math.min(Number(limit ?? MAX_VALUES), MAX_VALUES)) },
+        ...(user === null ? {} : { user }),
+        ...(cluster === undefined ? {} : { cluster: searchText(cluster) }),
+        ...(routingGroup === undefined ? {} : { routingGroup: searchText(routingGroup) }),
       });
+      const counted = values.map((value) => ({
+        ...value,
+        failures: (value.states.FAILED ?? 0) + (value.states.LOST ?? 0) - value.userErrors,
+        refused: value.states.REFUSED ?? 0,
+      }));
+      return reply.send({ by, from, to, keptHours: keptHours(), values: counted });
     },
   );
 }

@@ -11,14 +11,15 @@ import { RuleInventory, RuleState } from './answers/rules.ts';
 import { malformed } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
 import { DeletedVersion, sentVersion } from './limitBodies.ts';
-import { notModified, revalidate, VersionedAnswer } from './revalidation.ts';
+import { ListPage, listPageOf } from './page.ts';
+import { notModified, revalidate } from './revalidation.ts';
 import { answer, emptyWriteAnswers, errorAnswers, Force, reference, writeAnswers } from './schemas.ts';
 import { AuditedRules } from './writes/auditedRules.ts';
 import { apiFamily } from './writes/writeFamily.ts';
 
 /** Dependencies of the routes of routing rules. */
 export interface RuleRoutes {
-  readonly rules: Pick<RoutingRules, 'inventory' | 'inventoryVersion' | 'byName' | 'update' | 'create' | 'delete'>;
+  readonly rules: Pick<RoutingRules, 'inventory' | 'byName' | 'update' | 'create' | 'delete'>;
   readonly names: ProductNames;
 }
 
@@ -77,10 +78,6 @@ const RuleInPath = Type.Object({
 export async function ruleRoutes(app: FastifyInstance, { rules, names }: RuleRoutes): Promise<void> {
   const audited = new AuditedRules(rules, (name) => rules.byName(name), names, apiFamily);
   revalidate(app);
-  const all = new VersionedAnswer(
-    () => rules.inventoryVersion(),
-    async () => (await rules.inventory()) satisfies RuleInventory,
-  );
 
   app.get(
     '/api/rules',
@@ -89,10 +86,14 @@ export async function ruleRoutes(app: FastifyInstance, { rules, names }: RuleRou
         tags,
         summary: 'All routing rules in firing order, with origin, status and mistakes',
         description: 'Carries an ETag.',
-        response: { 200: answer('The rules.', RuleInventory), ...notModified },
+        querystring: ListPage,
+        response: { 200: answer('The rules.', RuleInventory), ...notModified, ...errorAnswers(400) },
       },
     },
-    (_request, reply) => all.send(reply),
+    async (request, reply) => {
+      const inventory: RuleInventory = await rules.inventory();
+      return reply.send({ ...inventory, rules: listPageOf(inventory.rules, request.query, ({ name }) => name) });
+    },
   );
 
   app.put(

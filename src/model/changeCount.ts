@@ -25,26 +25,3 @@ export class ChangeCount {
     return this.#count;
   }
 }
-
-/**
- * Numbers the states of something that has thousands of parts: they are looked through only once one of a few marks
- * changed, which stand for them.
- */
-export class MarkedChangeCount {
-  readonly #marks = new ChangeCount();
-  readonly #parts = new ChangeCount();
-  #mark = 0;
-  #count = 0;
-
-  /**
-   * The number of the present state, from 1. @param marks one of them is another whenever a part is @param parts as for
-   * {@link ChangeCount.of}
-   */
-  of(marks: Iterable<unknown>, parts: () => Iterable<unknown>): number {
-    const mark = this.#marks.of(marks);
-    if (mark === this.#mark) return this.#count;
-    this.#mark = mark;
-    this.#count = this.#parts.of(parts());
-    return this.#count;
-  }
-}

@@ -14,11 +14,6 @@ export interface SqlDialect {
   readonly addingUp: string | null;
   /** SQL: an aggregate that puts the texts of a group together, with commas between them. */
   joined(text: string): string;
-  /**
-   * A text that is another one whenever a row of a table is, whatever program wrote it; null where the database has none. The database reads
-   * the whole table for it, and sends little.
-   */
-  contentVersion(knex: Knex, table: string): Promise<string | null>;
   /** Column types of the shared tables (docs/database.md#tables) and of ours. */
   readonly types: {
     readonly identity: string;

@@ -2,7 +2,7 @@ import type { Knex } from 'knex';
 import { GatewayError } from '../model/errors.ts';
 import type { GlobalPropertyRow } from '../model/globalProperty.ts';
 import type { GlobalPropertyRepository } from './resourceGroupStore.ts';
-import { inTransaction, locked, type ResourceGroupTables, tableVersion } from './resourceGroupTables.ts';
+import { inTransaction, locked, type ResourceGroupTables } from './resourceGroupTables.ts';
 
 /** Table of the global properties. */
 export const PROPERTIES = 'resource_groups_global_properties';
@@ -17,7 +17,6 @@ export function globalProperties(tables: ResourceGroupTables): GlobalPropertyRep
     return name === null ? rows : rows.filter((row) => row.name === name);
   };
   return {
-    version: () => tableVersion(tables, PROPERTIES),
     all: () => inTransaction(tables, (trx) => read(trx, null)),
     get: (name) => inTransaction(tables, async (trx) => (await read(trx, name))[0] ?? null),
     create: ({ name, value }) =>

@@ -14,17 +14,8 @@ export interface Changed<Row> extends Written<Row> {
   readonly before: Row | null;
 }
 
-/** A table that is read whole again and again. */
-export interface VersionedTable {
-  /**
-   * Another text whenever a row of the table is another one, whichever program wrote it; null where nothing can be said.
-   * Costs much less here than all rows.
-   */
-  version(): Promise<string | null>;
-}
-
 /** `resource_groups` (docs/compatibility.md#tables). */
-export interface ResourceGroupRepository extends VersionedTable {
+export interface ResourceGroupRepository {
   /** All groups by id. */
   all(): Promise<readonly ResourceGroupRow[]>;
   get(id: number): Promise<ResourceGroupRow | null>;
@@ -37,7 +28,7 @@ export interface ResourceGroupRepository extends VersionedTable {
 }
 
 /** `selectors` (docs/compatibility.md#tables), with the engine's own additional columns where the table has them. */
-export interface SelectorRepository extends VersionedTable {
+export interface SelectorRepository {
   /** All selectors, those of one group where an id is given, highest priority first. */
   all(resourceGroupId: number | null): Promise<readonly SelectorRow[]>;
   /** Rejects with EG_CONFLICT where there is no group at all, EG_IMPOSSIBLE for an unknown one or a column that the table does not have. */
@@ -54,7 +45,7 @@ export interface SelectorRepository extends VersionedTable {
 }
 
 /** `resource_groups_global_properties` (docs/compatibility.md#tables). */
-export interface GlobalPropertyRepository extends VersionedTable {
+export interface GlobalPropertyRepository {
   all(): Promise<readonly GlobalPropertyRow[]>;
   get(name: string): Promise<GlobalPropertyRow | null>;
   /** Rejects with EG_CONFLICT where it exists. */

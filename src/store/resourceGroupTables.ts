@@ -26,11 +26,6 @@ export async function inTransaction<T>(
   }
 }
 
-/** A text that is another one whenever a row of the table is; null where the database has none. */
-export function tableVersion(tables: ResourceGroupTables, table: string): Promise<string | null> {
-  return inTransaction(tables, (trx) => tables.database.dialect.contentVersion(trx, table));
-}
-
 /** Locks the rows that a select reads until the transaction ends; SQLite locks as a whole. */
 export function locked<Query extends Knex.QueryBuilder>(query: Query, dialect: Dialect): Query {
   return dialect === 'sqlite' ? query : (query.forUpdate() as Query);

@@ -3,7 +3,7 @@ import { GatewayError } from '../model/errors.ts';
 import type { ResourceGroupColumns, ResourceGroupRow } from '../model/resourceGroup.ts';
 import { PROPERTIES } from './globalProperties.ts';
 import type { ResourceGroupRepository, Written } from './resourceGroupStore.ts';
-import { idEquals, inTransaction, locked, type ResourceGroupTables, tableVersion } from './resourceGroupTables.ts';
+import { idEquals, inTransaction, locked, type ResourceGroupTables } from './resourceGroupTables.ts';
 
 /** Table of the groups. */
 export const GROUPS = 'resource_groups';
@@ -22,7 +22,6 @@ export function resourceGroups(tables: ResourceGroupTables): ResourceGroupReposi
     return rows.map(groupFromRow);
   };
   return {
-    version: () => tableVersion(tables, GROUPS),
     all: () =>
       inTransaction(tables, async (trx) => ((await trx(GROUPS).select('*').orderBy(ID)) as RawRow[]).map(groupFromRow)),
     get: (id) =>

@@ -2,7 +2,7 @@ import type { Knex } from 'knex';
 import { GatewayError } from '../model/errors.ts';
 import { type SelectorColumns, type SelectorRow, type SelectorText, selectorTextColumns } from '../model/selector.ts';
 import type { Changed, SelectorRepository } from './resourceGroupStore.ts';
-import { idEquals, inTransaction, locked, type ResourceGroupTables, tableVersion } from './resourceGroupTables.ts';
+import { idEquals, inTransaction, locked, type ResourceGroupTables } from './resourceGroupTables.ts';
 import type { Dialect } from './store.ts';
 
 /** Table of the selectors. */
@@ -74,7 +74,6 @@ export function selectors(tables: ResourceGroupTables): SelectorRepository {
   };
 
   return {
-    version: () => tableVersion(tables, SELECTORS),
     all: (resourceGroupId) =>
       inTransaction(tables, async (trx) => {
         const query = trx(SELECTORS).select('*').orderBy('priority', 'desc').orderBy(GROUP);

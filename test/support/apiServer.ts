@@ -120,7 +120,6 @@ export async function startApiOver<R extends ClusterRegistry>(
       authentication,
       registry,
       inventory: () => [],
-      inventoryVersion: () => 1,
       inventoryStateVersion: () => 1,
       // Streams of events end at once: calls of every operation end.
       stopping: () => true,

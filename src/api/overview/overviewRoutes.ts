@@ -10,7 +10,7 @@ import { Overview, ProblemList, QuerySeries, RateSeries } from '../answers/overv
 import { explainAll } from '../auth/endpointAccess.ts';
 import { callerOf } from '../auth/guard.ts';
 import type { Readiness } from '../processReadiness.ts';
-import { KeptAnswers, notModified, revalidate } from '../revalidation.ts';
+import { notModified, revalidate } from '../revalidation.ts';
 import { answer, errorAnswers, reference } from '../schemas.ts';
 import { namesByUrl } from '../webapp/historyRoutes.ts';
 import { clusterColors } from './clusterColors.ts';
@@ -18,7 +18,6 @@ import { type MetricValue, metricTotal, metricValues } from './metricValues.ts';
 import type { ProblemWatch } from './problemWatch.ts';
 import { MAX_INTERVALS, querySeries } from './querySeries.ts';
 import { MAX_RATE_INTERVALS, rateSeries } from './rateSeries.ts';
-import { keptMs, seriesRange } from './seriesRange.ts';
 
 /** Dependencies of the overview. */
 export interface OverviewRoutes {
@@ -42,9 +41,6 @@ export interface OverviewRoutes {
 const tags = ['overview'];
 /** Longest range of the chart: the history that is kept by default, and some. */
 const MAX_MINUTES = 31 * 24 * 60;
-
-/** Answers about ranges that are kept at a time: those that pages offer, and some. */
-const MAX_KEPT = 32;
 
 const range = {
   minutes: Type.Optional(
@@ -71,7 +67,6 @@ const minutesOf = ({ minutes = '60' }: { readonly minutes?: string }) => Math.mi
 export async function overviewRoutes(app: FastifyInstance, options: OverviewRoutes): Promise<void> {
   const { counts, table, clock, keptHours, rates, problems } = options;
   revalidate(app);
-  const answers = new KeptAnswers(clock, MAX_KEPT);
 
   app.get(
     '/api/overview',
@@ -92,21 +87,16 @@ export async function overviewRoutes(app: FastifyInstance, options: OverviewRout
       schema: {
         tags,
         summary: 'Queries by cluster and time',
-        description: `Of all replicas. Intervals are a minute long; beyond ${MAX_INTERVALS} minutes as long as keeps a line at ${MAX_INTERVALS} of them. The last one is not over yet. The answer is kept for a sixth of an interval, 10 s at least. Carries an ETag.`,
+        description: `Of all replicas. Intervals are a minute long; beyond ${MAX_INTERVALS} minutes as long as keeps a line at ${MAX_INTERVALS} of them. The last one is not over yet. Carries an ETag.`,
         querystring: LinesRange,
         response: { 200: answer('The queries.', QuerySeries), ...notModified, ...errorAnswers(400, 503) },
       },
     },
-    (request, reply) => {
-      const minutes = minutesOf(request.query);
+    async (request, reply) => {
       const lines = request.query.lines === undefined ? null : Number(request.query.lines);
-      const now = clock.now();
-      const keepMs = keptMs(seriesRange({ now, minutes }, MAX_INTERVALS));
-      return answers.send(reply, `queries ${minutes} ${lines}`, keepMs, () => {
-        const { clusters } = table.current;
-        const request = { now, minutes, lines, keptHours: keptHours() };
-        return querySeries(counts, namesByUrl(table.current), clusterColors(clusters.keys()), request);
-      });
+      const range = { now: clock.now(), minutes: minutesOf(request.query), lines, keptHours: keptHours() };
+      const colors = clusterColors(table.current.clusters.keys());
+      return reply.send(await querySeries(counts, namesByUrl(table.current), colors, range));
     },
   );
 
@@ -117,17 +107,14 @@ export async function overviewRoutes(app: FastifyInstance, options: OverviewRout
         schema: {
           tags,
           summary: 'Rates, failures and durations of queries by time',
-          description: `Of all replicas, by the time of submission. Intervals are a minute long; beyond ${MAX_RATE_INTERVALS} minutes as long as keeps ${MAX_RATE_INTERVALS} of them. The last one is not over yet. The answer is kept for a sixth of an interval, 10 s at least. Carries an ETag.`,
+          description: `Of all replicas, by the time of submission. Intervals are a minute long; beyond ${MAX_RATE_INTERVALS} minutes as long as keeps ${MAX_RATE_INTERVALS} of them. The last one is not over yet. Carries an ETag.`,
           querystring: Range,
           response: { 200: answer('The rates.', RateSeries), ...notModified, ...errorAnswers(400, 503) },
         },
       },
-      (request, reply) => {
-        const minutes = minutesOf(request.query);
-        const now = clock.now();
-        const keepMs = keptMs(seriesRange({ now, minutes }, MAX_RATE_INTERVALS));
-        const make = () => rateSeries(rates, { now, minutes, keptHours: keptHours() });
-        return answers.send(reply, `rates ${minutes}`, keepMs, make);
+      async (request, reply) => {
+        const range = { now: clock.now(), minutes: minutesOf(request.query), keptHours: keptHours() };
+        return reply.send(await rateSeries(rates, range));
       },
     );
   }

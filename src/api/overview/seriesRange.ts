@@ -17,10 +17,6 @@ export interface SeriesIntervals {
 }
 
 const MINUTE = 60_000;
-/** Answers about a range are kept for a part of its interval, within bounds, milliseconds. */
-const PART = 6;
-const SHORTEST_MS = 10_000;
-const LONGEST_MS = 10 * MINUTE;
 
 /** Cuts a range into intervals of whole minutes; the last one is not over yet. @param most intervals */
 export function seriesRange({ now, minutes }: SeriesRange, most: number): SeriesIntervals {
@@ -29,9 +25,4 @@ export function seriesRange({ now, minutes }: SeriesRange, most: number): Series
   const to = (Math.floor(now / intervalMs) + 1) * intervalMs;
   const length = Math.ceil((minutes * MINUTE) / intervalMs);
   return { from: to - length * intervalMs, to, intervalMs, length };
-}
-
-/** How long an answer about a range is kept, milliseconds. */
-export function keptMs({ intervalMs }: SeriesIntervals): number {
-  return Math.min(LONGEST_MS, Math.max(SHORTEST_MS, intervalMs / PART));
 }

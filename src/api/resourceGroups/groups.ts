@@ -76,7 +76,7 @@ export function groupRoutes(calls: RestCalls): void {
 
 /** Resource groups for the web application. */
 export function webappGroupRoutes(calls: WebappCalls): void {
-  calls.list('findResourceGroup', 'Lists resource groups', groupQuery, row, ({ groups }) => groups);
+  calls.read('findResourceGroup', 'Lists resource groups', groupQuery, Type.Array(row), (store) => store.groups.all());
   calls.read('getResourceGroup', 'Shows a resource group', groupQuery, row, async (store, query) =>
     store.groups.get(groupIdInQuery(query)),
   );

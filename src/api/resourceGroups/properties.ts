@@ -62,7 +62,9 @@ export function propertyRoutes(calls: RestCalls): void {
 
 /** Global properties for the web application. */
 export function webappPropertyRoutes(calls: WebappCalls): void {
-  calls.list('findGlobalProperty', 'Lists global properties', propertyQuery, row, ({ properties }) => properties);
+  calls.read('findGlobalProperty', 'Lists global properties', propertyQuery, Type.Array(row), (store) =>
+    store.properties.all(),
+  );
   calls.read('getGlobalProperty', 'Shows a global property', propertyQuery, row, async (store, { name }) => {
     if (!name) throw new GatewayError('EG_MALFORMED', 'Name cannot be null!', { field: 'name' });
     return await store.properties.get(name);

@@ -71,7 +71,7 @@ export function selectorRoutes(calls: RestCalls): void {
 
 /** Selectors for the web application, which calls the two sides of a change `oldData` and `data`. */
 export function webappSelectorRoutes(calls: WebappCalls): void {
-  calls.list('findSelector', 'Lists selectors', groupQuery, row, ({ selectors }) => selectors);
+  calls.read('findSelector', 'Lists selectors', groupQuery, Type.Array(row), (store) => store.selectors.all(null));
   calls.read('getSelector', 'Shows the first selector of a resource group', groupQuery, row, async (store, query) => {
     const [first] = await store.selectors.all(groupIdInQuery(query));
     return first ?? null;

@@ -2,14 +2,13 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { type TSchema, Type } from 'typebox';
 import { type Checked, compileCheck } from '../../model/validation.ts';
 import type { GroupTables } from '../../operator/registry/declaredGroupWrites.ts';
-import type { ResourceGroupStore, VersionedTable, Written } from '../../store/resourceGroupStore.ts';
+import type { ResourceGroupStore, Written } from '../../store/resourceGroupStore.ts';
 import { malformed } from '../errors.ts';
 import { bodyIsOptional } from '../openapi.ts';
 import { Force, withoutNulls } from '../schemas.ts';
 import { warn } from '../warnings.ts';
-import { bodyOf, failureAnswers, succeed, success, successAnswer } from '../webapp/envelope.ts';
+import { bodyOf, failureAnswers, succeed, successAnswer } from '../webapp/envelope.ts';
 import { withAuditedGroups } from '../writes/auditedGroups.ts';
-import { KeptLists } from './keptLists.ts';
 import type { TableChange } from './tableChange.ts';
 
 /** The field of every body that names a database. */
@@ -42,7 +41,6 @@ export interface WebappChange<Sent> {
 export class WebappCalls {
   readonly #app: FastifyInstance;
   readonly #stores: GroupTables;
-  readonly #lists = new KeptLists();
 
   constructor(app: FastifyInstance, stores: GroupTables) {
     this.#app = app;
@@ -64,30 +62,6 @@ export class WebappCalls {
       const rows = await this.#use(request, query.useSchema, (store) => find(store, query));
       if (rows === null) return succeed(reply);
       return succeed(reply, Array.isArray(rows) ? rows.map(withoutNulls) : withoutNulls(rows));
-    });
-  }
-
-  /** A call that reads a whole table, as pages do again and again. */
-  list<Query extends { readonly useSchema?: string | null }, Row extends object>(
-    call: string,
-    summary: string,
-    { body, parse }: WebappQuery<Query>,
-    row: TSchema,
-    tableOf: (store: ResourceGroupStore) => VersionedTable & { all(of: null): Promise<readonly Row[]> },
-  ): void {
-    const response = { 200: successAnswer('What was found.', Type.Array(row)), ...errors };
-    const schema = { tags, summary, ...bodyIsOptional, body, response };
-    this.#app.post(`/webapp/${call}`, { schema }, async (request, reply) => {
-      const { useSchema: database } = bodyOf(request, parse);
-      const text = await this.#use(request, database, async (store) => {
-        const table = tableOf(store);
-        const version = await table.version();
-        return await this.#lists.get(JSON.stringify([call, database || null]), version, async () => {
-          const answer = success((await table.all(null)).map(withoutNulls));
-          return reply.getSerializationFunction('200', 'application/json')?.(answer) ?? JSON.stringify(answer);
-        });
-      });
-      return reply.type('application/json; charset=utf-8').send(text);
     });
   }
 

@@ -39,12 +39,7 @@ export function envelopeErrors(app: FastifyInstance, { logger }: EnvelopeRoutes)
  * (docs/compatibility.md#common-rules).
  */
 export function succeed(reply: FastifyReply, data?: unknown): FastifyReply {
-  return reply.send(success(data));
-}
-
-/** The body of such an answer. */
-export function success(data?: unknown): Record<string, unknown> {
-  return { code: 200, msg: 'Successful.', ...(data === undefined || data === null ? {} : { data }) };
+  return reply.send({ code: 200, msg: 'Successful.', ...(data === undefined || data === null ? {} : { data }) });
 }
 
 /** Description of a successful answer. */

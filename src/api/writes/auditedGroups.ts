@@ -58,7 +58,6 @@ function auditedGroups(
   return {
     declared,
     groups: {
-      version: () => groups.version(),
       all: () => groups.all(),
       get: (id) => groups.get(id),
       create: async (columns) => {
@@ -75,7 +74,6 @@ function auditedGroups(
       },
     },
     selectors: {
-      version: () => selectors.version(),
       all: (id) => selectors.all(id),
       create: async (selector) => {
         const written = await selectors.create(selector);
@@ -95,7 +93,6 @@ function auditedGroups(
       },
     },
     properties: {
-      version: () => properties.version(),
       all: () => properties.all(),
       get: (name) => properties.get(name),
       create: async (property) => {

@@ -17,7 +17,7 @@ import type { MappedUsers } from '../../gateway/user/mappedUsers.ts';
 import { routingRule } from '../../kinds/routingRule/kind.ts';
 import type { Condition } from '../../model/condition.ts';
 import type { Operator } from '../../operator/operator.ts';
-import { ClusterInventoryVersion, clusterInventory } from '../../operator/registry/clusterInventory.ts';
+import { clusterInventory, clusterInventoryVersion } from '../../operator/registry/clusterInventory.ts';
 import { STATEMENT_PATH } from '../../routing/proxiedPaths.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import { RUNNING } from '../../store/queryOutcome.ts';
@@ -110,14 +110,11 @@ export async function openApi(
   };
   const rules = ruleDependencies(context, storage, control, analyze, { admission, mapping, groups });
   const inventory = { source: operator.source, controller: operator.controller, table };
-  const inventoryVersion = new ClusterInventoryVersion(inventory, true);
-  const stateVersion = new ClusterInventoryVersion(inventory, false);
   const api = await createApi(
     {
       registry: operator.registry,
       inventory: () => clusterInventory(inventory),
-      inventoryVersion: () => inventoryVersion.present,
-      inventoryStateVersion: () => stateVersion.present,
+      inventoryStateVersion: clusterInventoryVersion(inventory),
       heldDeletions: operator.controller,
       limits: operator.limits,
       table,

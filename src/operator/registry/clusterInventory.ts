@@ -2,8 +2,7 @@ import { type ActiveOverride, specActive } from '../../kinds/engineCluster/activ
 import { type ClusterOutcome, isClusterOutcome } from '../../kinds/engineCluster/clusterOutcome.ts';
 import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
 import { discoveryOwner } from '../../kinds/engineClusterDiscovery/ownership.ts';
-import { ChangeCount, MarkedChangeCount } from '../../model/changeCount.ts';
-import { keyOf } from '../../model/resource.ts';
+import { ChangeCount } from '../../model/changeCount.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { SourceName } from '../../store/store.ts';
@@ -42,9 +41,9 @@ export interface InventoryOptions {
   readonly table: RoutingTableHolder;
 }
 
-/** What an inventory is made of, to see whether it is another one. */
+/** Parts of an inventory that shows whether it changed. */
 export interface InventoryVersionOptions extends InventoryOptions {
-  readonly source: Pick<ResourceSource, 'name' | 'get' | 'provenance' | 'changeCount'>;
+  readonly source: InventoryOptions['source'] & Pick<ResourceSource, 'changeCount'>;
 }
 
 /** Every cluster there is in order of names: routed ones, and resources that are not (yet). */
@@ -61,46 +60,15 @@ export function clusterInventory({ source, controller, table }: InventoryOptions
   return clusters.sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
 }
 
-/** Numbers the states of an inventory. */
-export class ClusterInventoryVersion {
-  readonly #options: InventoryVersionOptions;
-  readonly #hasCounts: boolean;
-  readonly #versions = new ChangeCount();
-  readonly #resourceVersions = new MarkedChangeCount();
-
-  /** @param hasCounts whether the queries that clusters run and queue belong to it, which change all the time */
-  constructor(options: InventoryVersionOptions, hasCounts: boolean) {
-    this.#options = options;
-    this.#hasCounts = hasCounts;
-  }
-
-  /** Grows whenever the inventory, or the health of its clusters, is another one. */
-  get present(): number {
-    const { source, controller, table } = this.#options;
-    const ofResources = this.#resourceVersions.of([controller.outcomes, source.changeCount(ENGINE_CLUSTER)], () =>
-      resourceParts(this.#options),
-    );
-    return this.#versions.of(inventoryParts(ofResources, table, this.#hasCounts));
-  }
-}
-
-function* resourceParts({ source, controller }: InventoryVersionOptions): Iterable<unknown> {
-  for (const outcome of controller.outcomes.values()) {
-    if (!isClusterOutcome(outcome)) continue;
-    const key = keyOf(outcome.resource);
-    yield outcome;
-    yield source.get(key);
-    yield source.provenance(key)?.place;
-  }
-}
-
-function* inventoryParts(ofResources: number, table: RoutingTableHolder, hasCounts: boolean): Iterable<unknown> {
-  yield ofResources;
-  for (const { origin, name, active, proxyTo, externalUrl, routingGroup, health } of table.current.clusters.values()) {
-    yield* [name, active, origin, health.status, health.reason];
-    if (hasCounts) yield* [health.queued, health.running, health.workers];
-    if (origin === 'row') yield* [proxyTo, externalUrl, routingGroup];
-  }
+/** A number that grows whenever the inventory, or the health of its clusters, changes; counts of queries do not matter. */
+export function clusterInventoryVersion({ source, controller, table }: InventoryVersionOptions): () => number {
+  const versions = new ChangeCount();
+  return () => {
+    const parts: unknown[] = [controller.outcomes, source.changeCount(ENGINE_CLUSTER)];
+    for (const { origin, name, active, proxyTo, externalUrl, routingGroup, health } of table.current.clusters.values())
+      parts.push(origin, name, active, proxyTo, externalUrl, routingGroup, health.status, health.reason);
+    return versions.of(parts);
+  };
 }
 
 function resourceOf(outcome: ClusterOutcome, source: InventoryOptions['source']): InventoryResource {

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { isPaused } from '../../kinds/paused.ts';
 import { ruleTargets } from '../../kinds/routingRule/ruleTargets.ts';
 import { DEFAULT_PRIORITY, ROUTING_RULE, type RoutingRuleSpec } from '../../kinds/routingRule/spec.ts';
-import { ChangeCount, MarkedChangeCount } from '../../model/changeCount.ts';
+import { ChangeCount } from '../../model/changeCount.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
@@ -26,7 +26,6 @@ import {
   type RuleInventoryOptions,
   ruleInventory,
   ruleNamed,
-  ruleResourceParts,
 } from './ruleInventory.ts';
 import { fieldsOf, type RuleFields, removeRule, replaceRule } from './rulesFile/ruleDocument.ts';
 import type { RulesFileWatch } from './rulesFile/rulesFileWatch.ts';
@@ -85,7 +84,6 @@ const PROJECTION_TIMEOUT_MS = 5_000;
 export class RoutingRules {
   readonly #options: RoutingRulesOptions;
   readonly #versions = new ChangeCount();
-  readonly #resourceVersions = new MarkedChangeCount();
 
   constructor(options: RoutingRulesOptions) {
     this.#options = options;
@@ -133,23 +131,17 @@ export class RoutingRules {
 
   /** Grows whenever `inventory` may answer something else, apart from what each rule hit. */
   inventoryVersion(): number {
-    return this.#versions.of(this.#versionParts());
+    const { source, file, controller, table, defaultRoutingGroup } = this.#options;
+    const { clusters, admission } = table.current;
+    const parts: unknown[] = [source.changeCount(ROUTING_RULE), controller.compiledRules, file?.current ?? null];
+    parts.push(this.#engine, admission, defaultRoutingGroup());
+    for (const { name, routingGroup } of clusters.values()) parts.push(name, routingGroup);
+    return this.#versions.of(parts);
   }
 
   /** Routing groups that actions of rules in force name by a literal; by `origin/name`. */
   groupsNamed(): ReadonlyMap<string, readonly string[]> {
     return this.#options.controller.compiledRules?.namedGroups ?? new Map();
-  }
-
-  *#versionParts(): Iterable<unknown> {
-    const { source, file, controller, defaultRoutingGroup } = this.#options;
-    const { clusters, admission } = this.#options.table.current;
-    yield this.#resourceVersions.of([source.changeCount(ROUTING_RULE)], () => ruleResourceParts(source));
-    yield* [controller.compiledRules, file?.current ?? null, this.#engine, admission, defaultRoutingGroup()];
-    for (const { name, routingGroup } of clusters.values()) {
-      yield name;
-      yield routingGroup;
-    }
   }
 
   get #engine(): RuleInventory['engine'] {

@@ -96,30 +96,6 @@ export async function ruleInventory(parts: RuleInventoryOptions): Promise<RuleIn
   };
 }
 
-/** What an inventory has of resources, to see whether it is another one (`ChangeCount`). */
-export function* ruleResourceParts(source: RuleInventoryOptions['source']): Iterable<unknown> {
-  for (const resource of source.list(ROUTING_RULE)) {
-    const provenance = source.provenance(keyOf(resource));
-    // Not the resource: another status, which the leader writes, makes another one of it.
-    yield resource.spec;
-    yield resource.metadata;
-    yield provenance?.place;
-    yield provenance === null ? null : managersText(provenance);
-  }
-}
-
-/** Each version of an object has a list of its own, which is immutable and mostly the same. */
-const managerTexts = new WeakMap<Provenance['managers'], string>();
-
-function managersText({ managers }: Provenance): string {
-  if (managers.length === 0) return '';
-  const before = managerTexts.get(managers);
-  if (before !== undefined) return before;
-  const text = JSON.stringify(managers);
-  managerTexts.set(managers, text);
-  return text;
-}
-
 /** The first rule of a name in firing order; null: there is none. */
 export function ruleNamed(parts: RuleInventoryOptions, name: string): InventoryRule | null {
   const rule = listedRules(parts).find(({ rule }) => rule.name === name);

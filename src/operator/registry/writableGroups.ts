@@ -65,7 +65,6 @@ function writableRows(store: ResourceGroupStore, claims: Claims, change: Change)
     throw new GatewayError('EG_CONFLICT', `The group ${path} was deleted meanwhile; look at the groups again.`);
   };
   return {
-    version: () => groups.version(),
     all: () => groups.all(),
     get: (id) => groups.get(id),
     create: async (columns) => {
@@ -193,7 +192,6 @@ function writableSelectors(store: ResourceGroupStore, claims: Claims, change: Ch
       return withOtherSelector(spec.selectors, from, wanted, selector.priority, highest);
     });
   return {
-    version: () => selectors.version(),
     all: (id) => selectors.all(id),
     create: async (selector) => {
       const owners = await ownersOf(store, claims);
@@ -293,7 +291,6 @@ function writableProperties(store: ResourceGroupStore, claims: Claims, change: C
     return await change({ claim, title, field: 'name', edit });
   };
   return {
-    version: () => properties.version(),
     all: () => properties.all(),
     get: (name) => properties.get(name),
     create: async (property) => {

@@ -62,12 +62,6 @@ export const mysqlDialect: SqlDialect = {
   snapshot: { isolationLevel: 'repeatable read' },
   // Sums of an hour put pairs together; the default of MySQL would cut them off.
   addingUp: 'set session group_concat_max_len = 1048576',
-  async contentVersion(knex, table) {
-    // Null, and no error, where there is no such table.
-    const [rows] = (await knex.raw('checksum table ??', [table])) as [{ Checksum: number | string | null }[]];
-    const checksum = rows[0]?.Checksum ?? null;
-    return checksum === null ? null : String(checksum);
-  },
   joined: (text) => `group_concat(${text})`,
   types: {
     identity: 'bigint not null auto_increment',

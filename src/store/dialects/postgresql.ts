@@ -50,11 +50,6 @@ export const postgresqlDialect: SqlDialect = {
   snapshot: { isolationLevel: 'repeatable read', readOnly: true },
   // Groups are fewer than the planner takes them for: without these it sorts all rows on disk, and on one processor.
   addingUp: "select set_config('work_mem', '32MB', true), set_config('parallel_tuple_cost', '0.01', true)",
-  async contentVersion(knex, table) {
-    const sql = "select md5(coalesce(string_agg(t::text, E'\\n'), '')) as version from ?? as t";
-    const { rows } = (await knex.raw(sql, [table])) as { rows: { version: string }[] };
-    return rows[0]?.version ?? null;
-  },
   joined: (text) => `string_agg(${text}, ',')`,
   types: {
     identity: 'serial',

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import type { SqlDialect } from '../dialect.ts';
 
 const historySql = `insert into query_history
@@ -22,18 +21,6 @@ export const sqliteDialect: SqlDialect = {
   forUpdate: '',
   snapshot: { readOnly: true },
   addingUp: null,
-  async contentVersion(knex, table) {
-    const columns = await sqliteDialect.columns(knex, table);
-    if (columns === null) return null;
-    const row = [...columns.keys()].map(() => 'quote(??)').join(` || ',' || `);
-    const [only] = (await knex.raw(`select group_concat(${row}, char(10)) as content from ??`, [
-      ...columns.keys(),
-      table,
-    ])) as { content: string | null }[];
-    return createHash('sha256')
-      .update(only?.content ?? '')
-      .digest('base64url');
-  },
   joined: (text) => `group_concat(${text})`,
   types: {
     identity: 'integer',

@@ -5,8 +5,6 @@ export interface CallOptions {
   /** POST if there is a body or by default, as the calls under /webapp expect. */
   readonly method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly body?: unknown;
-  /** Maximum age of a cached response, in seconds. Default: 0. */
-  readonly maxAge?: number;
   /** Cancels the call; provided by TanStack Query. */
   readonly signal?: AbortSignal;
 }
@@ -43,17 +41,14 @@ export async function call<T>(path: string, options: CallOptions = {}): Promise<
 
 /** As {@link call}, with values of the response's headers. */
 export async function callWhole<T>(path: string, options: CallOptions = {}): Promise<Answer<T>> {
-  const { method = 'POST', body, signal, maxAge } = options;
+  const { method = 'POST', body, signal } = options;
   const deadline = AbortSignal.timeout(TIMEOUT_MS);
   let response: Response;
   let text: string;
   try {
     response = await fetch(path, {
       method,
-      headers: {
-        ...headersOf(method, body),
-        ...(maxAge === undefined ? {} : { 'Cache-Control': `max-age=${maxAge}` }),
-      },
+      headers: headersOf(method, body),
       body: body === undefined ? null : JSON.stringify(body),
       credentials: 'same-origin',
       redirect: 'error',

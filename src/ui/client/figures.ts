@@ -5,10 +5,8 @@ import type { QueryPage, Statistics } from './types.ts';
 
 /** Polling interval of figures of a range, which the database computes. */
 const FIGURES_OF_RANGE_MS = 60_000;
-/** Ranges begin at whole minutes, so that concurrent users share a response. */
+/** Ranges begin at whole minutes. */
 const MINUTE_MS = 60_000;
-/** Maximum age of a shared response, in seconds; the first one is always fresh. */
-const MAX_AGE = 30;
 const MAX_FAILURES = 10;
 
 /** Ranges of figures by parameter of the page's address; milliseconds. */
@@ -17,15 +15,10 @@ export type Range = keyof typeof ranges;
 
 /** Figures and last errors of a cluster's or group's queries that were submitted within a range and have ended. */
 export function useFigures(of: RunningFilter, range: Range) {
-  const queryKey = ['figures', of, range];
   return useQuery({
-    queryKey,
-    queryFn: async ({ signal, client }) => {
-      const options = {
-        method: 'GET',
-        signal,
-        ...(client.getQueryData(queryKey) === undefined ? {} : { maxAge: MAX_AGE }),
-      } as const;
+    queryKey: ['figures', of, range],
+    queryFn: async ({ signal }) => {
+      const options = { method: 'GET', signal } as const;
       const from = String(Math.floor((Date.now() - ranges[range]) / MINUTE_MS) * MINUTE_MS);
       const by = of.cluster === undefined ? 'routingGroup' : 'cluster';
       const statistics = new URLSearchParams({ by, from, limit: '1', ...of });

@@ -226,14 +226,14 @@ test('rates and durations are counted by time, with the errors of the range', as
 });
 
 test('nothing is sent again to a caller who has the present version', async () => {
-  const first = await fetch(`${gateway.url}/api/overview/queries?minutes=1440`);
+  const first = await fetch(`${gateway.url}/api/clusters`);
   const etag = first.headers.get('etag') ?? '';
   expect([first.headers.get('cache-control'), etag === '']).toEqual(['private, no-cache', false]);
   const again = await fetch(first.url, { headers: { 'If-None-Match': etag } });
   expect([again.status, await again.text()]).toEqual([304, '']);
 });
 
-test('lists are made once for all callers, and again when something that they are made of changed', async () => {
+test('the ETag of a list is the same until something in the list changes', async () => {
   for (const path of ['/api/clusters', '/api/rules', '/api/groups', '/api/limits']) {
     const [one, other] = await Promise.all([fetch(`${gateway.url}${path}`), fetch(`${gateway.url}${path}`)]);
     const etag = one.headers.get('etag') ?? '';
@@ -248,6 +248,17 @@ test('lists are made once for all callers, and again when something that they ar
   expect(await after.json()).toContainEqual(expect.objectContaining({ name: 'resting', active: true }));
   expect(after.headers.get('etag')).not.toBe(before);
   await setActive('resting', false);
+});
+
+test('a page of a list follows an element of it', async () => {
+  const names = async (query: string) =>
+    ((await (await fetch(`${gateway.url}/api/clusters${query}`)).json()) as { name: string }[]).map(({ name }) => name);
+  const all = await names('');
+  expect(await names('?limit=1')).toEqual(all.slice(0, 1));
+  expect(await names(`?limit=1&after=${all[0]}`)).toEqual(all.slice(1, 2));
+  expect(await names(`?after=${all.at(-1)}`)).toEqual([]);
+  const wrong = await fetch(`${gateway.url}/api/clusters?after=none`);
+  expect([wrong.status, await wrong.json()]).toMatchObject([400, { error: { field: 'after' } }]);
 });
 
 const rule = (name: string, spec: object): string =>

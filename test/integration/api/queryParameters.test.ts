@@ -8,7 +8,7 @@ beforeAll(async () => {
 afterAll(() => api.close());
 
 test.each([
-  ['/api/clusters?limt=1', 'limt is not a query parameter of this call; it has none.'],
+  ['/api/overview?limt=1', 'limt is not a query parameter of this call; it has none.'],
   ['/gateway/backend/all?x=1', 'x is not a query parameter of this call; it has none.'],
   ['/api/public/backends?_=17', '_ is not a query parameter of this call; it has none.'],
 ])('GET %s is rejected', async (path, message) => {
