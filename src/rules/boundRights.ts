@@ -2,10 +2,10 @@ import { GroupBindings, type GroupRights } from '../model/groupBindings.ts';
 import type { RouteRights } from './routeRights.ts';
 
 /**
- * The rights of rules by `resources.groups`: to a group, and to a cluster by the group that it belongs to.
- * @param clusters what is routed now
+ * Returns the rights of rules by `resources.groups`: to a group, and to a cluster by its group.
+ * @param clusters currently routed clusters
  * @param defaultGroup the group of queries for which no rule chooses
- * @returns null where every rule may route everywhere
+ * @returns null if every rule may route everywhere
  */
 export function routeRights(
   groups: GroupBindings,
@@ -16,7 +16,7 @@ export function routeRights(
   return boundRights(groups, new Map(clusters.map(({ name, routingGroup }) => [name, routingGroup])), defaultGroup);
 }
 
-/** The same rights from their version, which is all of them: for another thread. */
+/** Restores rights from their version, which contains all data, for another thread. */
 export function rightsOfVersion(version: string): RouteRights {
   const [key, defaultGroup, groupOf] = JSON.parse(version) as [string, string, [string, string][]];
   const groups = new GroupBindings(Object.fromEntries(JSON.parse(key) as [string, GroupRights][]));

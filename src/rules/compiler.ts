@@ -31,18 +31,16 @@ import type {
   TriedRule,
 } from './ruleCompiler.ts';
 
-/** Result of compiling a resource's current version. */
 type Compilation =
   | { readonly rule: CompiledRule }
   | { readonly reason: 'InvalidSpec' | 'CompileError' | 'AnalysisDisabled'; readonly message: string };
 
 interface KnownResource {
   readonly uid: string;
-  /** The spec that `compilation` is of, and the same as JSON. */
+  /** The spec that `compilation` is of, and its JSON. */
   readonly specObject: unknown;
   readonly spec: string;
   readonly compilation: Compilation;
-  /** The last version that compiled. */
   readonly lastGood: CompiledRule | null;
 }
 
@@ -50,14 +48,16 @@ interface KnownFile {
   readonly text: string | null;
   readonly defaultPriority: number | undefined;
   readonly rules: readonly CompiledRule[];
-  /** Mistakes and warnings. */
   readonly problems: readonly RulesFileProblem[];
 }
 
-/** Decisions of fewer rules are not remembered: asking them costs about as much (docs/decisions/0012-memory-of-decisions.md). */
+/**
+ * Decisions of fewer rules are not cached: evaluating them costs about as much
+ * (docs/decisions/0012-memory-of-decisions.md).
+ */
 const MEMOIZED_FROM = 4;
 
-/** Makes the compiler of rules; one a process, as it remembers what compiled last. */
+/** Creates the compiler of rules; one per process, as it caches the last compilations. */
 export function createRuleCompiler(options: RuleCompilerOptions): RuleCompiler {
   return new SetCompiler(options);
 }
@@ -67,10 +67,10 @@ class SetCompiler implements RuleCompiler {
   readonly #failures: FailureReports;
   #resources = new Map<string, KnownResource>();
   #file: KnownFile | null = null;
-  /** What was prepared last and has not been compiled into a rule set yet. */
+  /** The prepared file that is not part of a rule set yet. */
   #preparedFile: KnownFile | null = null;
   #lastGoodFile: readonly CompiledRule[] | null = null;
-  /** Reports of versions, which settings of the process do not change. */
+  /** Reports of resource versions; settings of the process do not affect them. */
   readonly #reports = new WeakMap<
     KnownResource,
     {
@@ -81,23 +81,23 @@ class SetCompiler implements RuleCompiler {
       readonly judged: Judged;
     }
   >();
-  /** Rules that take part since the last `compile`, those of the file in its order. */
+  /** Active rules of the last `compile`, rules of the file in their order. */
   #partaking: {
     readonly file: readonly CompiledRule[];
     readonly resources: readonly CompiledRule[];
     readonly fileFailed: boolean;
   } = { file: [], resources: [], fileFailed: false };
-  /** Versions of resources whose warnings were reported. */
+  /** Versions of resources with reported warnings. */
   readonly #reported = new WeakSet<KnownResource>();
   #rights: RouteRights | null = null;
-  /** Of the last `compile`, whether they take part or not. */
+  /** Inputs of the last `compile`, including inactive rules. */
   #inputs: { readonly resources: readonly RoutingRule[]; readonly hasFile: boolean } = {
     resources: [],
     hasFile: false,
   };
-  /** The version of the rights; the same object while the text is the same, as it is compared for every rule. */
+  /** The version of the rights; a stable object while the text is unchanged, as it is compared for every rule. */
   #rightsVersion: string | null = null;
-  /** The rule set made last, for as long as its rules are the same objects. */
+  /** The last rule set, valid while its rules are the same objects. */
   #order: {
     readonly order: readonly CompiledRule[];
     readonly fileFailed: boolean;
@@ -105,10 +105,10 @@ class SetCompiler implements RuleCompiler {
     readonly ruleSet: RuleSet;
   } | null = null;
 
-  /** What the last `compile` made of each resource; null where names were claimed twice. */
+  /** Results of the last `compile` by resource; null if names were claimed twice. */
   #judgedLast: {
     readonly resources: readonly RoutingRule[];
-    /** In their order. */
+    /** Results in order. */
     readonly all: readonly Judged[];
     readonly reports: ReadonlyMap<string, RuleReport>;
     readonly rights: string | null;
@@ -165,15 +165,15 @@ class SetCompiler implements RuleCompiler {
       all.push(judged);
       reports.set(key, judged.report);
     }
-    // With names that several claim, a change of one resource may be one for another.
+    // If several resources claim a name, a change of one may affect the others.
     const isPlain = owners.size === resources.length && reports.size === resources.length;
     this.#judgedLast = isPlain ? { resources, all, reports, rights: this.#rightsVersion } : null;
     return { reports, inForce: rulesOf(all), replaced: null };
   }
 
   /**
-   * The same where a few resources have another spec than at the last time, and nothing else changed: only these are
-   * looked at, as each change of a set of thousands holds the event loop. Null where that is not so.
+   * Incremental variant for a few changed specs: only these are examined, because a change in a set of thousands would
+   * block the event loop. Returns null if more has changed.
    */
   #judgeChanged(resources: readonly RoutingRule[], isOff: boolean, isExternal: boolean): JudgedResources | null {
     const last = this.#judgedLast;
@@ -203,7 +203,7 @@ class SetCompiler implements RuleCompiler {
     return { reports, inForce: rulesOf(all), replaced: isInPlace ? replaced : null };
   }
 
-  /** @param replaced rules in place of those of the last time, with the same places in the order; null: any may differ */
+  /** @param replaced rules that replace previous ones at the same position; null: any may differ */
   #ordered(
     file: readonly CompiledRule[],
     inForce: readonly CompiledRule[],
@@ -227,7 +227,7 @@ class SetCompiler implements RuleCompiler {
     return this.#orderedLast;
   }
 
-  /** The same report object as before where nothing that it depends on has changed: there are thousands. */
+  /** Returns the previous report object if its inputs are unchanged: there are thousands. */
   #judged(
     resource: RoutingRule,
     entry: KnownResource,
@@ -272,7 +272,7 @@ class SetCompiler implements RuleCompiler {
     const positions = new Map(definitions.map((definition, position) => [definition, position]));
     const positionsOf = (order: readonly CompiledRule[], isUnused: boolean): readonly number[] | null =>
       isUnused ? null : order.map(({ definition }) => positions.get(definition) as number);
-    // Without a setting, rules are asked where there are any, or a rules file, even if none of them takes part.
+    // By default, rules are active if there are rules or a rules file, even if all of them are suspended.
     const named = new Set(edits.map(({ name }) => name));
     const isDrafted = edits.some(({ rule }) => rule !== null);
     const present = this.#inputs.resources;
@@ -292,14 +292,14 @@ class SetCompiler implements RuleCompiler {
     };
   }
 
-  /** Rules with a draft in place of the rule of its name, or added. */
+  /** Rules with a draft that replaces the rule with its name, or is added. */
   #withDraft(
     { file, resources }: PartakingRules,
     draft: RuleDraft,
   ): PartakingRules | { problems: readonly PlacedProblem[] } {
     const isDraft = ({ definition }: CompiledRule): boolean => definition.name === draft.name;
     const origin = file.some(isDraft) ? 'file' : 'resource';
-    // In place of a resource's rule a draft has that one's rights.
+    // A draft has the rights of the resource that it replaces.
     const resource = this.#inputs.resources.find((each) => registryNameOf(each) === draft.name);
     const namespace = resources.find(isDraft)?.definition.namespace ?? resource?.metadata.namespace ?? null;
     const priority =
@@ -312,7 +312,7 @@ class SetCompiler implements RuleCompiler {
     return { file: replaced(file), resources: isAdded ? [...resources, rule] : replaced(resources) };
   }
 
-  /** A rule set of these rules; the same object as before when nothing changed. */
+  /** Returns a rule set of these rules; the previous object if nothing changed. */
   #ruleSet(order: readonly CompiledRule[], fileFailed: boolean, settings: LiveRuleSettings): RuleSet {
     const last = this.#order;
     const limits = { ...defaultRuleLimits, ...settings.limits };
@@ -359,12 +359,12 @@ class SetCompiler implements RuleCompiler {
       const key = keyTextOf(resource);
       next.set(key, this.#compiled(resource, key));
     }
-    // Resources that are gone are forgotten, so that nothing grows with their number over time.
+    // Deleted resources are dropped, so that memory does not grow over time.
     this.#resources = next;
     return next;
   }
 
-  /** The compilation of a resource: that of the last time where its spec is the same. */
+  /** Returns the compilation of a resource, cached by its spec. */
   #compiled(resource: RoutingRule, key: string): KnownResource {
     const { uid } = resource.metadata;
     const before = this.#resources.get(key);
@@ -377,7 +377,7 @@ class SetCompiler implements RuleCompiler {
     return { uid, specObject: resource.spec, spec, compilation, lastGood };
   }
 
-  /** Says once what is to be said of each version of a resource's rule. */
+  /** Reports the warnings of each version of a resource's rule once. */
   #reportWarnings(known: Iterable<KnownResource>): void {
     const { onRuleWarnings } = this.#options;
     if (onRuleWarnings === undefined) return;
@@ -405,7 +405,7 @@ class SetCompiler implements RuleCompiler {
   }
 
   async prepareFile(file: RulesFile): Promise<readonly RulesFileProblem[]> {
-    // Parsed also where the text has been compiled: rules are listed from the file as it was read last.
+    // Parsed also if the text is already compiled: rules are listed from the latest file.
     const parsed = await parseRulesFileInTurns(file);
     const entry = this.#knownFile(file);
     if (entry !== null) return entry.problems;
@@ -427,7 +427,7 @@ class SetCompiler implements RuleCompiler {
     return entry;
   }
 
-  /** The file of this text, where it has been compiled. */
+  /** Returns the compiled file of a text, if cached. */
   #knownFile({ text, defaultPriority }: RulesFile): KnownFile | null {
     if (text === null) return null;
     return (
@@ -445,15 +445,17 @@ class SetCompiler implements RuleCompiler {
   }
 }
 
-/** The rules of a file as they are compiled one after the other. */
+/** Compiles the rules of a file one by one. */
 class FileRules {
   readonly #file: RulesFile;
   readonly #context: CompileContext;
   readonly #rules: CompiledRule[] = [];
   readonly #problems: RulesFileProblem[];
-  /** Of the file's form, such as a missing description: what rules do is said first where not all is said. */
+  /**
+   * Warnings about the file's form, such as a missing description. Warnings about behaviour have precedence if the list
+   * is cut.
+   */
   readonly #formWarnings: readonly RulesFileProblem[];
-  /** By document. */
   readonly #priorityWarnings: ReadonlyMap<number | null, RulesFileProblem>;
 
   constructor(file: RulesFile, { documents, problems }: ParsedRulesFile, context: CompileContext) {
@@ -487,18 +489,18 @@ class FileRules {
   }
 }
 
-/** A rule of which something is to be said that is in none of its texts. */
+/** Adds a warning that concerns none of the rule's texts. */
 function withWarning(rule: CompiledRule, { line, column, message }: RulesFileProblem): CompiledRule {
   const warning = { field: 'priority', message, line, column, inText: null };
   return { ...rule, warnings: [warning, ...rule.warnings] };
 }
 
-/** Whether no mistake keeps the whole file out of force. */
+/** True if no mistake rejects the whole file. */
 function isLoaded({ problems }: Pick<KnownFile, 'problems'>): boolean {
   return problems.every(({ effect }) => effect !== 'fileNotLoaded');
 }
 
-/** A rule's definition from its resource, or what is wrong with the spec. */
+/** Returns the rule definition of a resource, or the mistakes in its spec. */
 function definitionOf(resource: RoutingRule): RuleDefinition | string {
   const { spec } = resource;
   if (typeof spec.condition !== 'string') return 'spec.condition is missing';
@@ -526,15 +528,15 @@ function definitionOf(resource: RoutingRule): RuleDefinition | string {
   };
 }
 
-/** What became of all resources, and what of them takes part. */
+/** Results of all resources, and their active rules. */
 interface JudgedResources {
   readonly reports: ReadonlyMap<string, RuleReport>;
   readonly inForce: readonly CompiledRule[];
-  /** Rules in place of those of the last time, where nothing else differs; null otherwise. */
+  /** Replacements of previous rules if nothing else differs, else null. */
   readonly replaced: ReadonlyMap<CompiledRule, CompiledRule> | null;
 }
 
-/** Rules in the order in which they are asked, and what is said of them. */
+/** Rules in firing order, with their warnings. */
 interface OrderedRules {
   readonly order: readonly CompiledRule[];
   readonly listing: CompiledRules['order'];
@@ -542,10 +544,10 @@ interface OrderedRules {
   readonly groups: CompiledRules['namedGroups'];
 }
 
-/** Most changes that are looked at one by one. */
+/** Maximum number of changes for the incremental update. */
 const MAX_CHANGES = 100;
 
-/** Positions of resources with another spec; null where more than a few differ, or in more than their specs. */
+/** Positions of resources with a changed spec; null if there are too many, or if more than specs differ. */
 function changedPositions(before: readonly RoutingRule[], after: readonly RoutingRule[]): readonly number[] | null {
   if (before.length !== after.length) return null;
   const changed: number[] = [];
@@ -558,7 +560,7 @@ function changedPositions(before: readonly RoutingRule[], after: readonly Routin
   return changed;
 }
 
-/** Whether two versions are of one resource and claim the same name with the same age. */
+/** True if two versions belong to one resource and claim the same name with the same age. */
 function isOfOneClaim(a: RoutingRule, b: RoutingRule): boolean {
   return (
     a.metadata.uid === b.metadata.uid &&
@@ -570,7 +572,7 @@ function isOfOneClaim(a: RoutingRule, b: RoutingRule): boolean {
   );
 }
 
-/** Whether a rule is asked where the other one was. */
+/** True if a rule has the same position as the other one. */
 function haveOnePlace({ definition: a }: CompiledRule, { definition: b }: CompiledRule): boolean {
   return a.name === b.name && a.priority === b.priority && a.origin === b.origin;
 }
@@ -581,7 +583,7 @@ function rulesOf(judged: readonly Judged[]): readonly CompiledRule[] {
   return rules;
 }
 
-/** What became of a resource, and what of it takes part. */
+/** Result of a resource, and its active rule. */
 interface Judged {
   readonly report: RuleReport;
   readonly rule: CompiledRule | null;
@@ -623,7 +625,10 @@ function judge(
   return { report: { rule, ...accepted, inForce, programmed: isAccepted, ...programmed }, rule: candidate };
 }
 
-/** Why a rule may not route to what its `routeTo` names, or deny anything; null when it may. What actions set is known at evaluation only. */
+/**
+ * Returns the reason that a rule may not route to its `routeTo` or deny anything; null if it may. Targets of actions
+ * are known only at evaluation.
+ */
 function routeRefusal(
   { definition: { namespace, routeTo, deny } }: CompiledRule,
   rights: RouteRights | null,
@@ -643,7 +648,7 @@ function prefixed(field: string, refusal: string | null): string | null {
   return refusal === null ? null : `${field}: ${refusal}`;
 }
 
-/** Says what will fail once it is reached, such as unknown variables. */
+/** Describes code that fails at evaluation, such as unknown variables. */
 function acceptedMessage(rule: CompiledRule): string {
   const warnings = warningsOf(rule).map(({ line, column, message }) => `${message} (line ${line}, column ${column})`);
   return ['the rule compiles', ...warnings].join('; ').slice(0, 4096);
@@ -663,7 +668,7 @@ export function notInForce(rule: string, acceptedReason: RuleReport['acceptedRea
   };
 }
 
-/** Why a rule that compiles does not take part; null when it does. */
+/** Returns the reason that a compiled rule is not active; null if it is. */
 function offReason(
   { definition }: CompiledRule,
   isOff: boolean,
@@ -684,7 +689,7 @@ function offReason(
   return null;
 }
 
-/** Warnings of rules in force, by origin and name. */
+/** Warnings of active rules, by origin and name. */
 function ruleWarnings(rules: readonly CompiledRule[]): ReadonlyMap<string, readonly PlacedProblem[]> {
   const warnings = new Map<string, readonly PlacedProblem[]>();
   for (const { definition, warnings: given } of rules) {
@@ -706,7 +711,7 @@ function namedGroups(rules: readonly CompiledRule[]): ReadonlyMap<string, readon
   return named;
 }
 
-/** Rules that take part, those of the file in its order. */
+/** Active rules; rules of the file in their order. */
 interface PartakingRules {
   readonly file: readonly CompiledRule[];
   readonly resources: readonly CompiledRule[];
@@ -717,7 +722,7 @@ function without({ file, resources }: PartakingRules, name: string): PartakingRu
   return { file: others(file), resources: others(resources) };
 }
 
-/** In the order in which they are asked. */
+/** Returns rules in firing order. */
 function askedRules({ file, resources }: PartakingRules): readonly CompiledRule[] {
   return inOrder(file, resources).filter(({ definition }) => !definition.suspended);
 }

@@ -7,12 +7,12 @@ import type { JavaMap } from './values/collections.ts';
 import type { Mutable, Value } from './values/value.ts';
 
 /**
- * A rule failed at evaluation. Not an `Error`: rules may fail for every request, and a stack trace of the gateway's
+ * Failure of a rule at evaluation. Not an `Error`: rules may fail for every request, and a stack trace of the gateway's
  * own frames costs more than the whole decision and is of no use to the rule's author.
  */
 export class EvaluationError {
   readonly message: string;
-  /** Offset in the expression's text; null: the evaluation's current place. */
+  /** Offset in the expression's text; null: the evaluation's current position. */
   readonly offset: number | null;
 
   constructor(message: string, offset: number | null = null) {
@@ -21,7 +21,7 @@ export class EvaluationError {
   }
 }
 
-/** The objects that rules see, made once a request. */
+/** The objects of rules, created once per request. */
 export interface RuleObjects {
   readonly request: RequestObject;
   readonly state: JavaMap;
@@ -35,22 +35,22 @@ export interface RuleObjects {
 /** An element takes about as much memory as this many characters. */
 const CHARACTERS_AN_ELEMENT = 16;
 
-/** Steps are counted in units, so that small work costs a part of one. A unit is one character that native code reads. */
+/** Steps are counted in units, so that small work costs a fraction. A unit is one character that native code reads. */
 const UNITS_A_STEP = 1024;
-/** Units that one comparison of a sort costs, beside the characters that it reads. */
+/** Units of one comparison of a sort, in addition to the characters that it reads. */
 const UNITS_A_COMPARISON = 32;
-/** Units that making one element costs. */
+/** Units of creating one element. */
 const UNITS_AN_ELEMENT = 128;
 /** Binary logarithm of the characters that are written for one unit: copying is several times as fast as searching. */
 const WRITTEN_A_UNIT_LOG2 = 2;
 
-/** The clock is read each time this many units are used: reading it for every step would cost more than the step. */
+/** The clock is read after this many units: reading it for every step would cost more than the step. */
 const UNITS_A_CLOCK_READING = 256 * UNITS_A_STEP;
 
 /** Texts up to this length are compared and searched in less time than counting their characters takes. */
 export const SHORT_TEXT = 64;
 
-/** Where rules get time and chance from; injected, so that tests choose them. */
+/** Sources of time and random numbers for rules; injected for tests. */
 export interface Sources {
   /** Milliseconds since 1970. */
   now(): number;
@@ -60,7 +60,6 @@ export interface Sources {
   processorTime(): number;
 }
 
-/** The machine's clocks and random numbers. */
 export const systemSources: Sources = {
   now: () => Date.now(),
   random: () => Math.random(),
@@ -71,35 +70,39 @@ export const systemSources: Sources = {
 };
 
 /**
- * One request's evaluation of all rules: its objects, budgets and what is rolled back when the current rule fails.
- * Compiled code gets it as its only argument. Whatever does work in proportion to a value reports it here: `step` and
- * `text` for what is read, `reserveText` and `reserveElements` for what is made (docs/rules.md#budgets).
+ * One request's evaluation of all rules: its objects, budgets, and changes to roll back if the current rule fails.
+ * Compiled code receives it as its only argument.
+ *
+ * Work proportional to the size of a value is reported here: `step` and `text` for reads, `reserveText` and
+ * `reserveElements` for new values (docs/rules.md#budgets).
  */
 export class Evaluation {
   readonly objects: RuleObjects;
   readonly limits: RuleLimits;
-  /** Local variables of the program that runs now, by slot. */
+  /** Local variables of the current program, by slot. */
   locals: Value[] = [];
   /** Set by `return`: the program ends with `returnValue`. */
   hasReturned = false;
   returnValue: Value = null;
-  /** Offset of the call that runs now, for errors of library methods. */
+  /** Offset of the current call, for errors of library methods. */
   at = 0;
-  /** True while a declarative deny is asked: then properties of a body that was not analysed cannot be read. */
+  /** True while a declarative deny is evaluated: then properties of a body without analysis cannot be read. */
   requireAnalysis = false;
-  /** Set when a declarative deny reads a statement that the engine may not run: it denies, whatever its `onError` is. */
+  /**
+   * Set if a declarative deny reads a statement that the engine may not run: it denies, regardless of its `onError`.
+   */
   isUnreadable = false;
-  /** Set when the decision's time is used up: no rule that does any work succeeds after that. */
+  /** Set when the decision's time is used up: any further work of a rule fails. */
   isOutOfTime = false;
   #units: number;
-  /** The clock is read when fewer units than this are left. */
+  /** The clock is read when fewer units are left. */
   #clockBelow: number;
-  /** Processor time at which the decision's time is used up; null until the clock is read first. */
+  /** Processor time at which the decision's time is used up; null until the first reading. */
   #deadline: number | null = null;
   #memory: number;
-  /** Grows with each rule: shows whether a collection was already saved for the current one. */
+  /** Incremented for each rule: shows whether a collection was already saved for the current one. */
   #epoch = 1;
-  /** What undoes the current rule's changes, in their order. */
+  /** Functions that roll back the current rule's changes, in order of the changes. */
   readonly #undo: (() => void)[] = [];
 
   readonly sources: Sources;
@@ -113,37 +116,36 @@ export class Evaluation {
     this.#memory = limits.memory;
   }
 
-  /** Counts steps: calls, loop rounds, elements looked at. */
+  /** Counts steps: calls, loop rounds, visited elements. */
   step(count = 1): void {
     this.#units -= count * UNITS_A_STEP;
     if (this.#units < this.#clockBelow) this.#check();
   }
 
-  /** Counts characters that are read by fast code: 1,024 are a step. To be called before the work is done. */
+  /** Counts characters read by native code: 1,024 are a step. Call it before the work. */
   text(characters: number): void {
     this.#units -= characters;
     if (this.#units < this.#clockBelow) this.#check();
   }
 
-  /** Counts one comparison of a sort. */
   comparison(): void {
     this.#units -= UNITS_A_COMPARISON;
     if (this.#units < this.#clockBelow) this.#check();
   }
 
-  /** Checks both budgets now: after work whose cost is not known before. */
+  /** Checks both budgets now: after work with unknown cost. */
   checkTime(): void {
     this.#clockBelow = Number.POSITIVE_INFINITY;
     this.#check();
   }
 
   /**
-   * The first reading of the clock sets the deadline, so that decisions of few steps never read it. What is done before
+   * The first reading of the clock sets the deadline, so that decisions with few steps never read it. Earlier work
    * costs less than a millisecond.
    */
   #check(): void {
     if (this.#units < 0) {
-      // Later rules of the request fail at once, too: the budget is the request's.
+      // Later rules of the request fail immediately too: the budget is the request's.
       this.#units = 0;
       this.#clockBelow = 0;
       throw new EvaluationError(`the request's budget of ${this.limits.steps} steps is used up`);
@@ -160,19 +162,18 @@ export class Evaluation {
     this.#clockBelow = Math.max(0, this.#units - UNITS_A_CLOCK_READING);
   }
 
-  /** Steps left in the request's budget. */
   get stepsLeft(): number {
     return Math.floor(this.#units / UNITS_A_STEP);
   }
 
-  /** Characters and elements made so far. */
+  /** Number of characters and elements created so far. */
   get memoryUsed(): number {
     return this.limits.memory - this.#memory;
   }
 
   /**
-   * Checks the length of a string before it is made, and counts it.
-   * @param growth characters that are new, where the string extends one that was counted
+   * Checks the length of a string before it is created, and counts it.
+   * @param growth number of new characters, if the string extends one that was counted
    */
   reserveText(length: number, growth = length): void {
     if (length > this.limits.stringLength) {
@@ -185,8 +186,8 @@ export class Evaluation {
   }
 
   /**
-   * Checks the size of a list, set, map or array before it grows, and counts what it grows by.
-   * @param weight how many elements of a list take as much memory as one of these
+   * Checks the size of a list, set, map or array before it grows, and counts the growth.
+   * @param weight memory of an element, in elements of a list
    */
   reserveElements(size: number, growth: number, weight = 1): void {
     if (size > this.limits.elements) {
@@ -204,7 +205,7 @@ export class Evaluation {
     }
   }
 
-  /** To be called before a collection changes: keeps what it holds, once a rule. */
+  /** Saves a collection's content before its first change by a rule. Call it before each change. */
   willChange(collection: Mutable): void {
     if (collection.savedEpoch === this.#epoch) return;
     collection.savedEpoch = this.#epoch;
@@ -212,19 +213,19 @@ export class Evaluation {
     this.#undo.push(collection.snapshot());
   }
 
-  /** Like `willChange` for a change whose undoing is known: cheaper than a copy of the collection. */
+  /** Like `willChange` for a change with a known inverse: cheaper than a copy of the collection. */
   willChangeOnly(collection: Mutable, undo: () => void): void {
     if (collection.savedEpoch !== this.#epoch) this.#undo.push(undo);
   }
 
-  /** The current rule went well: its changes stay. */
+  /** Keeps the changes of the current rule. */
   commit(): void {
-    // Most rules change nothing; setting the length of an empty array costs more than looking at it.
+    // Most rules change nothing; setting the length of an empty array costs more than reading it.
     if (this.#undo.length > 0) this.#undo.length = 0;
     this.#epoch += 1;
   }
 
-  /** The current rule failed: collections are as they were before it. */
+  /** Rolls back the changes of the current rule. */
   undo(): void {
     for (let index = this.#undo.length - 1; index >= 0; index -= 1) this.#undo[index]?.();
     this.#undo.length = 0;

@@ -9,18 +9,18 @@ import { CompileError } from './language/source.ts';
 import { defaultRuleLimits } from './limits.ts';
 import { JavaPattern } from './regex/javaPattern.ts';
 
-/** What engines know of a query when they choose its resource group (Trino: `SelectionCriteria`). */
+/** Criteria of engines for a query's resource group (Trino: `SelectionCriteria`). */
 export interface GroupCriteria {
   readonly user: string;
   readonly originalUser: string;
-  /** Null: nobody was authenticated. */
+  /** Null: no authenticated user. */
   readonly authenticatedUser: string | null;
   readonly groups: readonly string[];
   readonly source: string | null;
   readonly clientTags: readonly string[];
   /** Resource group query type such as `SELECT`; null: unknown. */
   readonly queryType: string | null;
-  /** Estimates that the client sent: sizes and durations as texts, null where there is none. */
+  /** Estimates that the client sent: sizes and durations as texts, or null. */
   readonly resourceEstimates: {
     readonly executionTime: string | null;
     readonly cpuTime: string | null;
@@ -28,44 +28,42 @@ export interface GroupCriteria {
   };
 }
 
-/** A condition of a selector. */
 export type SelectorCondition = Exclude<keyof FileSelector, 'group'>;
 
-/** What a selector did with a query. */
+/** Result of a selector for a query. */
 export interface SelectorResult {
   /** `unknown`: an expression that cannot be matched here. */
   readonly outcome: 'matched' | 'not-matched' | 'unknown';
-  /** The condition that did not hold, or is not known; null for `matched`. */
+  /** The condition that is false or unknown; null for `matched`. */
   readonly condition: SelectorCondition | null;
-  /** One sentence for people. */
+  /** One sentence for users. */
   readonly message: string;
 }
 
-/** The group that an engine chooses. */
 export interface GroupSelection {
-  /** What each selector did, in their order, up to the first that matches. */
+  /** Results of selectors in order, up to the first match. */
   readonly results: readonly SelectorResult[];
   /**
-   * `selected`; `rejected`: no selector matches, so that the engine refuses the query; `failed`: the name of the group cannot
-   * be made of what the query has, so that the query fails; `unknown`: it depends on what is not known here.
+   * `selected`; `rejected`: no selector matches, so that the engine rejects the query; `failed`: the name of the group
+   * cannot be formed, so that the query fails; `unknown`: it depends on unknown values.
    */
   readonly outcome: 'selected' | 'rejected' | 'failed' | 'unknown';
-  /** The first selector that matches, by its place in the list; null: none does, or it is not known. */
+  /** Index of the first matching selector; null: none, or unknown. */
   readonly selector: number | null;
-  /** The group's name, root first; null where there is none. */
+  /** The group's name, root first, or null. */
   readonly group: readonly string[] | null;
   readonly message: string;
 }
 
-/** Processor time of one selection in milliseconds; expressions that are left then are not matched. */
+/** Processor time of one selection in milliseconds; remaining expressions are not matched. */
 const MOST_TIME = 1_000;
-/** Bounds of what matching one selector takes. */
+/** Limits for matching one selector. */
 const LIMITS = { ...defaultRuleLimits, memory: 1_048_576, stringLength: 65_536, time: 20 };
 
 /**
- * The group that an engine chooses for a query (Trino 476: `StaticSelector`, `ResourceGroupIdTemplate`): that of the first
- * selector all of whose conditions hold.
- * @param selectors that were checked (`checkGroupsFile`), in the order in which they are tried
+ * Returns the group that an engine chooses for a query (Trino 476: `StaticSelector`, `ResourceGroupIdTemplate`): that
+ * of the first selector with only true conditions.
+ * @param selectors checked selectors (`checkGroupsFile`), in order of evaluation
  */
 export async function selectGroup(
   selectors: readonly FileSelector[],
@@ -92,8 +90,8 @@ export async function selectGroup(
 }
 
 /**
- * Which of the selectors match a query, by their places in the list. One that cannot be matched here is left out.
- * @param selectors as of `selectGroup`, which looks at one after the other; this looks at all of them
+ * Indexes of the selectors that match a query. Selectors that cannot be matched here are omitted.
+ * @param selectors as of `selectGroup`, which stops at the first match; this evaluates all
  */
 export async function matchingSelectors(
   selectors: readonly FileSelector[],
@@ -118,7 +116,7 @@ function named(
 ): Pick<GroupSelection, 'outcome' | 'group' | 'message'> {
   const by = `selectors[${index}] is the first that matches`;
   const none = { group: null };
-  // A name without variables is what it is, whatever is known of them.
+  // A name without variables is constant.
   const values = typeof variables === 'string' ? new Map<string, string>() : variables;
   const expanded = expandedPath(path, values);
   if ('parts' in expanded) return { outcome: 'selected', group: expanded.parts, message: by };
@@ -132,7 +130,7 @@ function named(
 
 const matched: SelectorResult = { outcome: 'matched', condition: null, message: 'all its conditions hold' };
 
-/** Processor time that one selection may take: what others do in between does not count. */
+/** Processor time of one selection, excluding other work in between. */
 class TimeBudget {
   readonly #sources: Sources;
   #left = MOST_TIME;
@@ -155,7 +153,7 @@ class TimeBudget {
   }
 }
 
-/** What is not known of an expression. */
+/** Reason that an expression is unknown. */
 class Unknown {
   readonly message: string;
 
@@ -164,7 +162,7 @@ class Unknown {
   }
 }
 
-/** One selector and one query. */
+/** Evaluates one selector for one query. */
 class Attempt {
   readonly #selector: FileSelector;
   readonly #criteria: GroupCriteria;
@@ -177,7 +175,7 @@ class Attempt {
     this.#budget = budget;
   }
 
-  /** Whether the selector matches. A condition that does not hold decides, also where another is not known. */
+  /** Evaluates the selector. A false condition decides, even if another is unknown. */
   result(): SelectorResult {
     let unknown: SelectorResult | null = null;
     for (const [condition, value] of texts) {
@@ -191,7 +189,7 @@ class Attempt {
     return plain ?? unknown ?? matched;
   }
 
-  /** Conditions without expressions; null: they hold. */
+  /** Evaluates conditions without expressions; null: all are true. */
   #plainCondition(): SelectorResult | null {
     const { queryType, clientTags, selectorResourceEstimate } = this.#selector;
     const { queryType: type, clientTags: tags, resourceEstimates } = this.#criteria;
@@ -218,7 +216,7 @@ class Attempt {
     return refused('clientTags', `the query has no client tag ${missing.map((tag) => JSON.stringify(tag)).join(', ')}`);
   }
 
-  /** Why none of the values matches; null: one does. */
+  /** Returns the reason that none of the values matches; null if one does. */
   #matches(regex: string, values: readonly string[]): string | null | Unknown {
     if (values.length === 0) return `${JSON.stringify(regex)} has nothing to match: the user is in no group`;
     try {
@@ -231,7 +229,7 @@ class Attempt {
     return `${JSON.stringify(regex)} does not match ${values.map((value) => JSON.stringify(value)).join(', ')}`;
   }
 
-  /** @throws EvaluationError, PatternError where it cannot be matched here */
+  /** @throws EvaluationError, PatternError if it cannot be matched here */
   #matcher(regex: string): (text: string) => boolean {
     const pattern = this.#pattern(regex);
     if (pattern !== null) return (text) => pattern.matches(text, this.#evaluation);
@@ -239,7 +237,7 @@ class Attempt {
     return (text) => whole.matches(text);
   }
 
-  /** Null for an expression with what RE2 does not have. */
+  /** Null for an expression that RE2 does not support. */
   #pattern(regex: string): JavaPattern | null {
     if (this.#budget.isSpent) throw new EvaluationError('the expressions before it took too long');
     try {
@@ -250,7 +248,7 @@ class Attempt {
     }
   }
 
-  /** Values of the variables of the group's name, of a selector that matches; a text says why they are not known. */
+  /** Returns values of the group name's variables for a matching selector, or the reason that they are unknown. */
   variables(): ReadonlyMap<string, string> | string {
     const variables = new Map<string, string>();
     for (const [condition, value] of texts) {
@@ -278,8 +276,8 @@ class Attempt {
 }
 
 /**
- * Conditions that are expressions, in the order in which engines match them, and the values that they are about. Trino 476
- * takes a source or an authenticated user that is not there as an empty one.
+ * Conditions with expressions, in the engine's order, and their values. Trino 476 treats a missing source or
+ * authenticated user as empty.
  */
 const texts = [
   ['user', ({ user }: GroupCriteria) => [user]],
@@ -289,7 +287,7 @@ const texts = [
   ['userGroup', ({ groups }: GroupCriteria) => groups],
 ] as const;
 
-/** Deepest nesting of an expression that is looked into, as of those that are matched. */
+/** Maximum nesting depth of an examined expression, equal to the limit for matching. */
 const MAX_DEPTH = 50;
 
 /** Numbers of an expression's named groups, from 1. */

@@ -1,6 +1,5 @@
 import type { RuleLimits } from './ruleCompiler.ts';
 
-/** Budgets unless configured otherwise (docs/rules.md#budgets). */
 export const defaultRuleLimits: RuleLimits = {
   steps: 100_000,
   stringLength: 4_194_304,
@@ -9,21 +8,21 @@ export const defaultRuleLimits: RuleLimits = {
   time: 50,
 };
 
-/** Deepest nesting of an expression or statement; deeper text is a compile error. */
+/** Maximum nesting of an expression or statement; deeper text is a compile error. */
 export const MAX_DEPTH = 100;
 
-/** Longest text of a condition or action in UTF-16 units; longer text is a compile error. */
+/** Maximum length of a condition or action in UTF-16 units; longer text is a compile error. */
 export const MAX_SOURCE_LENGTH = 65_536;
 
-/** Most UTF-16 units of a rule's condition and actions together. */
+/** Maximum total length of a rule's condition and actions, in UTF-16 units. */
 export const MAX_RULE_LENGTH = 131_072;
 
-/** Most words, signs and literals of a rule's texts together. */
+/** Maximum number of words, signs and literals in a rule's texts. */
 export const MAX_RULE_TOKENS = 25_000;
 
-/** Most instructions of a rule's regular expressions together; each counts `PATTERN_COST` beside its own. */
+/** Maximum number of instructions of a rule's regular expressions; each counts `PATTERN_COST` in addition. */
 export const MAX_PATTERN_COST = 20_000;
 export const PATTERN_COST = 32;
 
-/** Deepest nesting of lists, sets and maps that is compared, hashed or turned into text. */
+/** Maximum nesting of lists, sets and maps that are compared, hashed or converted to text. */
 export const MAX_VALUE_DEPTH = 64;

@@ -1,16 +1,19 @@
-/** Which routing groups and clusters the rules of a namespace may route to. */
+/** Rights of the rules of a namespace to routing groups and clusters. */
 export interface RouteRights {
-  /** Another text whenever an answer may be another one. */
+  /** Changes whenever a result may change. */
   readonly version: string;
-  /** Why rules of a namespace may not route to a group, with the fix; null when they may. */
+  /** Returns the reason that rules of a namespace may not route to a group, with the fix; null if they may. */
   groupRefusal(namespace: string, group: string): string | null;
-  /** Why they may not route to a cluster, by registry name; null when they may, or there is no such cluster. */
+  /**
+   * Returns the reason that they may not route to a cluster, by registry name; null if they may, or if the cluster does
+   * not exist.
+   */
   clusterRefusal(namespace: string, cluster: string): string | null;
-  /** Which queries deny rules of a namespace may refuse: all, those to some routing groups, or none. */
+  /** Queries that deny rules of a namespace may reject: all, queries to some routing groups, or none. */
   deniable(namespace: string): 'all' | 'some' | 'none';
   /**
-   * Why a deny rule of a namespace may not refuse a query; null when it may.
-   * @param target where the query goes: a cluster, or else a group; neither: the default group
+   * Returns the reason that a deny rule of a namespace may not reject a query; null if it may.
+   * @param target destination of the query: a cluster, or else a group; neither: the default group
    */
   denyRefusal(
     namespace: string,

@@ -1,18 +1,18 @@
 import type { RuleTrace } from './decision.ts';
 
-/** Traces of more rules than this are stored without those that did not match: they are stored for every query. */
+/** Traces of more rules are stored without rules that did not match: they are stored for every query. */
 export const LONGEST_WHOLE_TRACE = 50;
 
-/** Rules of one origin, one after the other, that did not match: name and priority of each in turn. */
+/** Consecutive rules of one origin that did not match: name and priority of each in turn. */
 interface NotMatched {
   readonly origin: RuleTrace['origin'];
   readonly notMatched: (string | number)[];
 }
 
-/** A trace as it is stored with each query of the history: most rules do not match, and are kept in few bytes. */
+/** A trace as stored with each query of the history: most rules do not match, and take few bytes. */
 export type StoredTrace = readonly (RuleTrace | NotMatched)[];
 
-/** The part of a trace that is worth keeping with a query. */
+/** The part of a trace that is stored with a query. */
 export function storedTrace(trace: readonly RuleTrace[]): StoredTrace {
   if (trace.length > LONGEST_WHOLE_TRACE) return trace.filter(({ outcome }) => outcome !== 'not-matched');
   const stored: (RuleTrace | NotMatched)[] = [];
@@ -30,7 +30,7 @@ export function storedTrace(trace: readonly RuleTrace[]): StoredTrace {
   return stored;
 }
 
-/** What was kept of a trace, rule by rule. Takes traces of before, too, which were stored that way. */
+/** Restores a stored trace, rule by rule. Also reads older traces, which were stored without compression. */
 export function readTrace(stored: StoredTrace): readonly RuleTrace[] {
   return stored.flatMap((each) => {
     if (!('notMatched' in each)) return [each];

@@ -8,16 +8,15 @@ import { RequestObject } from './objects/request.ts';
 import { JavaList, JavaMap } from './values/collections.ts';
 import { describe } from './values/describe.ts';
 
-/** What an expression sees by a name: texts and lists of texts by key. */
+/** Values for an expression under one name: texts and lists of texts by key. */
 export type TextValues = Readonly<Record<string, string | readonly string[]>>;
 
-/** A compiled expression that gives a text. */
 export interface TextExpression {
-  /** The text for values; null where the expression gives null; why it gives no text. */
+  /** Evaluates the expression: returns the text, null, or the error. */
   run(values: TextValues): { readonly text: string | null } | { readonly failure: string };
 }
 
-/** Far more than picking a name takes, and nothing that a caller could hold up others with. */
+/** Far more than picking a name takes, and too little to slow down other callers. */
 const LIMITS = { ...defaultRuleLimits, steps: 10_000, memory: 1_048_576, stringLength: 65_536, time: 10 };
 
 const noRequest: RuleRequest = {
@@ -37,17 +36,17 @@ const noRequest: RuleRequest = {
 };
 
 /**
- * Compiles an expression of the rules language that makes a text of named values (docs/rules.md#the-language), under the
- * language's budgets.
- * @param variable name of the map that holds the values
- * @returns the expression, or what is wrong with it and where
+ * Compiles an expression of the rules language that returns a text from named values (docs/rules.md#the-language),
+ * under the language's budgets.
+ * @param variable name of the map with the values
+ * @returns the expression, or the mistake with its position
  */
 export function compileTextExpression(
   source: string,
   variable: string,
   names: ProductNames,
 ): TextExpression | { readonly problem: string } {
-  // The one map that expressions get filled is `state`; a variable of its own name stands for it.
+  // The only map that is filled for expressions is `state`; a variable with the configured name refers to it.
   const prefix = `${variable} = state; `;
   let program: ReturnType<typeof compileProgram>;
   try {

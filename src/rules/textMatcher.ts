@@ -3,30 +3,33 @@ import { CompileError } from './language/source.ts';
 import { defaultRuleLimits } from './limits.ts';
 import { JavaPattern } from './regex/javaPattern.ts';
 
-/** What a value begins with that is a regular expression and no plain text. */
+/** Prefix of a regular expression. */
 export const PATTERN_MARK = '~';
 
-/** Whether a text is one of the values of a matcher. */
+/** True if a text is one of the values of a matcher. */
 export type TextMatcher = (text: string) => boolean;
 
-/** A value that is no regular expression although it begins as one, by its place in the list. */
+/** An invalid regular expression, by its index in the list. */
 export interface ValueProblem {
   readonly index: number;
   readonly message: string;
 }
 
-/** Instructions that the regular expressions of a list may have together: all of them are followed for each character. */
+/** Maximum number of instructions of all regular expressions of a list: all of them are followed for each character. */
 const MOST_INSTRUCTIONS = 2_000;
-/** Longer texts than names of users and sources have; they count as matched, as a limit that is avoided limits nobody. */
+/**
+ * Longer texts than names of users and sources have; they count as matched, as a client could otherwise avoid its
+ * limit.
+ */
 const LONGEST_TEXT = 1_024;
-/** Texts whose answer is kept, and the longest of them, in UTF-16 units. */
+/** Maximum number of cached texts, and their maximum length in UTF-16 units. */
 const [KEPT_TEXTS, LONGEST_KEPT] = [128, 128];
 /** More than matching a text of that length takes. */
 const LIMITS = { ...defaultRuleLimits, memory: 1_048_576, stringLength: 65_536, time: 10 };
 
 /**
- * Makes a matcher of texts, and of regular expressions (Java's syntax) after a `~`, which must match a text whole. Its time
- * for a text is bounded; a text that would take longer, or has more than 1,024 characters, counts as matched.
+ * Returns a matcher of texts, and of regular expressions (Java's syntax) after a `~`, which must match a whole text.
+ * Its time per text is bounded; a text that would take longer, or has more than 1,024 characters, counts as matched.
  */
 export function textMatcher(
   values: readonly string[],
@@ -45,7 +48,7 @@ export function textMatcher(
       if (!(error instanceof CompileError)) throw error;
       problems.push({ index, message: error.message });
     }
-    // Each of those that follow takes time to compile as well.
+    // Each of the following values takes time to compile too.
     if (instructions > MOST_INSTRUCTIONS) {
       problems.push({
         index,
@@ -59,14 +62,14 @@ export function textMatcher(
 }
 
 function withPatterns(texts: ReadonlySet<string>, patterns: readonly JavaPattern[]): TextMatcher {
-  // Each replica is asked for the same few names again and again.
+  // Each replica matches the same few names repeatedly.
   const answers = new Map<string, boolean>();
   return (text) => {
     if (texts.has(text) || text.length > LONGEST_TEXT) return true;
     const answer = answers.get(text);
     if (answer !== undefined) return answer;
     const isMatch = matchesOne(patterns, text);
-    // Its time was used up, which says nothing of the next time.
+    // Out of time, which may not repeat.
     if (isMatch === null) return true;
     if (text.length <= LONGEST_KEPT) {
       if (answers.size >= KEPT_TEXTS) answers.clear();

@@ -5,18 +5,17 @@ import type { RuleDefinition } from './definition.ts';
 import { priorityDifferences } from './priorityDifferences.ts';
 import { parseRulesFile, type RuleDocument } from './rulesFile.ts';
 
-/** What checking a rules file found. */
 export interface RulesFileCheck {
   readonly rules: readonly RuleDefinition[];
-  /** The same with their places. */
+  /** The rules with their positions. */
   readonly documents: readonly RuleDocument[];
-  /** Mistakes, each with what it does to the file (`effect`). */
+  /** Mistakes with their effects on the file. */
   readonly problems: readonly RulesFileProblem[];
-  /** What loads, but fails when it is reached, such as unknown variables. */
+  /** Rules that load but fail when they are evaluated, such as with unknown variables. */
   readonly warnings: readonly RulesFileProblem[];
 }
 
-/** Reads and compiles a rules file without taking it into force. Pure. */
+/** Reads and compiles a rules file without activating it. Pure. */
 export function checkRulesFile(file: RulesFile, context: CompileContext): RulesFileCheck {
   const { documents, problems: parsed } = parseRulesFile(file);
   const problems = parsed.filter(({ effect }) => effect !== 'warning');
@@ -38,7 +37,10 @@ export function checkRulesFile(file: RulesFile, context: CompileContext): RulesF
   return { rules: documents.map(({ rule }) => rule), documents, problems, warnings };
 }
 
-/** Mistakes of a rule's texts as those of its file: any that no gateway of this kind loads keep the whole file out. */
+/**
+ * Mistakes in a rule's texts as mistakes of its file: mistakes that no gateway of this kind loads reject the whole
+ * file.
+ */
 export function fileProblems(
   problems: readonly RuleProblem[],
   at: Pick<RulesFileProblem, 'path' | 'document' | 'rule'>,
@@ -52,7 +54,7 @@ export function fileProblems(
   }));
 }
 
-/** Warnings of a compiled rule with their places, for people. */
+/** Warnings of a compiled rule with their positions, for users. */
 export function warningsOf({ warnings }: CompiledRule): readonly { line: number; column: number; message: string }[] {
   return warnings.map(({ field, line, column, message }) => ({ line, column, message: `${field}: ${message}` }));
 }

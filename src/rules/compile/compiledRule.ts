@@ -17,20 +17,19 @@ import { literalGroups, unknownResultKeys } from './resultKeys.ts';
 import { ruleReads } from './ruleReads.ts';
 import { ruleVersion } from './ruleVersion.ts';
 
-/** A rule ready to run. */
 export interface CompiledRule {
   readonly definition: RuleDefinition;
   readonly condition: Program;
   readonly actions: readonly { readonly field: string; readonly program: Program }[];
-  /** What its condition needs to be true, for the index; null when it cannot be determined. The parsed text is not kept. */
+  /** Values that its condition needs to be true, for the index; null if unknown. The parsed text is discarded. */
   readonly neededKeys: readonly IndexKey[] | null;
-  /** All that condition and actions read of a request (`ruleReads`); null when that cannot be determined. */
+  /** Sources that condition and actions read (`ruleReads`); null if unknown. */
   readonly reads: readonly string[] | null;
-  /** Whether it reads the user or the query. */
+  /** True if it reads the user or the query. */
   readonly needsAnalysis: boolean;
-  /** What compiles and may not be meant as it runs. */
+  /** Valid code that may behave differently than intended. */
   readonly warnings: readonly RuleWarning[];
-  /** Stands for what it says (`ruleVersion`). */
+  /** Hash of the rule's content (`ruleVersion`). */
   readonly version: number;
   /** Headers that its texts name by a literal, in lower case. */
   readonly headers: readonly string[];
@@ -41,32 +40,32 @@ export interface CompiledRule {
   readonly skipped: RuleTrace;
 }
 
-/** What will fail once it is reached, such as an unknown variable, or means something else in the reference gateway. */
+/** Code that fails at evaluation, such as an unknown variable, or means something else in Trino Gateway. */
 export interface RuleWarning {
   readonly field: string;
   readonly message: string;
   /** The rule cannot work: `config` and `validate` report a mistake. It is loaded, as Trino Gateway loads it. */
   readonly isMistake?: true;
-  /** Place in the field's text; null where it is about none. */
+  /** Position in the field's text, or null. */
   readonly inText: Position | null;
-  /** Place in the file; the same for resources. */
+  /** Line in the file; for resources in the field's text. */
   readonly line: number;
   readonly column: number;
 }
 
-/** Why a rule cannot be compiled. */
+/** An error that prevents compilation. */
 export interface RuleProblem {
   readonly field: string;
   readonly message: string;
-  /** Place in the file; for resources in the field's text. */
+  /** Line in the file; for resources in the field's text. */
   readonly line: number;
   readonly column: number;
   readonly analysisDisabled: boolean;
-  /** Whether it is a matter of this rule alone: the reference gateway loads it. */
+  /** True if only this rule is rejected: Trino Gateway loads it. */
   readonly unavailable: boolean;
 }
 
-/** Compiles a rule: all of its mistakes, or the rule. */
+/** Compiles a rule. Returns the rule or all of its mistakes. */
 export function compileRule(
   definition: RuleDefinition,
   context: CompileContext,
@@ -138,7 +137,6 @@ function textWarnings(
   });
 }
 
-/** A place of a text as one of its file. */
 function inFile({ place }: RuleText, { line, column }: Position): Position {
   if (place === null) return { line, column };
   return {
@@ -160,7 +158,7 @@ function problemOf(text: RuleText, error: CompileError): RuleProblem {
   };
 }
 
-/** A rule's failure for logs, traces and clients: field, place and reason. */
+/** A rule's failure for logs, traces and clients: field, position and reason. */
 export class RuleFailed {
   readonly message: string;
 
@@ -170,7 +168,7 @@ export class RuleFailed {
 }
 
 /**
- * Asks the condition.
+ * Evaluates the condition.
  * @throws RuleFailed
  */
 export function matches(rule: CompiledRule, e: Evaluation): boolean {

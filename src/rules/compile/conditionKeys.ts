@@ -4,17 +4,17 @@ import { tableKey } from '../objects/query.ts';
 import { listSource, literalText, memberOf, textSource } from './requestExpressions.ts';
 import { isFromBody } from './requestValues.ts';
 
-/** What a rule's condition needs to be true: one of these values of a request. */
+/** A condition's precondition: one of these values of a request. */
 export interface IndexKey {
-  /** Where the value comes from, e.g. `header:x-engine-source` or `table`. */
+  /** Source of the value, e.g. `header:x-engine-source` or `table`. */
   readonly source: string;
-  /** Null: that the value is there at all. */
+  /** Null: any value. */
   readonly value: string | null;
 }
 
 /**
- * What a condition needs to be true: one of these; null when it cannot be determined.
- * @param isDeny whether its rule denies: one that reads what was not analysed must fail, not be left out
+ * Returns alternative preconditions of a condition; null if unknown.
+ * @param isDeny true if its rule denies: a denial that reads a statement without analysis must fail, not be skipped
  */
 export function neededKeys({ statements }: Block, isDeny: boolean, names: ProductNames): readonly IndexKey[] | null {
   const [only] = statements;
@@ -62,8 +62,8 @@ class KeyFinder {
   }
 
   /**
-   * The first operand decides; later ones may as long as everything before them is known as well, as only known
-   * operands neither fail nor change anything. Values are preferred to mere presence.
+   * The first operand decides. Later operands may if all operands before them are known, as only known operands neither
+   * fail nor change anything. Values are preferred to mere presence.
    */
   #all(operands: readonly Expression[]): readonly IndexKey[] | null {
     let best: readonly IndexKey[] | null = null;
@@ -135,12 +135,12 @@ class KeyFinder {
     return null;
   }
 
-  /** The source of an expression that gives one text of the request or null. */
+  /** Returns the source of an expression that returns one text of the request or null. */
   #single(expression: Expression): string | null {
     return textSource(expression, this.#names) ?? this.#userOr(expression, null);
   }
 
-  /** `user.getUser().orElse("")`: no user gives a text that only "" equals. */
+  /** `user.getUser().orElse("")`: without a user it is a text that only "" equals. */
   #userOrBlank(expression: Expression): string | null {
     return this.#userOr(expression, '');
   }

@@ -1,7 +1,7 @@
 import type { Block, Expression, Statement } from '../language/ast.ts';
 import { partsOf } from '../language/children.ts';
 
-/** Returns the place of the value that makes a condition neither true nor false for every request, or null. */
+/** Returns the position of a value that makes a condition neither true nor false for every request, or null. */
 export function neverBoolean({ statements }: Block): number | null {
   const last = statements.at(-1);
   if (last === undefined || statements.slice(0, -1).some(hasReturn)) return null;
@@ -23,7 +23,7 @@ function hasReturn(statement: Statement): boolean {
   return statement.type === 'return' || partsOf(statement).statements.some(hasReturn);
 }
 
-/** False only if the expression gives another kind of value for every request. */
+/** False only if the expression returns another kind of value for every request. */
 function canBeBoolean(expression: Expression): boolean {
   switch (expression.type) {
     case 'literal':
@@ -38,7 +38,7 @@ function canBeBoolean(expression: Expression): boolean {
       if (expression.operator === 'or') return canBeBoolean(expression.left) || canBeBoolean(expression.right);
       return !arithmetic.has(expression.operator);
     case 'call':
-      // The getters of the request give texts, numbers, lists and null; getAttribute gives anything.
+      // Getters of the request return texts, numbers, lists and null; getAttribute returns anything.
       return !(
         expression.target.type === 'name' &&
         expression.target.name === 'request' &&

@@ -3,10 +3,10 @@ import type { Block, Expression, Statement } from '../language/ast.ts';
 import { childrenOf, partsOf } from '../language/children.ts';
 import { isName, literalText } from './requestExpressions.ts';
 
-/** Most names of one text. */
+/** Maximum number of names in a text. */
 const MOST_HEADERS = 100;
 
-/** Headers that a text reads of the request by a literal name, in lower case; those that it computes are known only when it runs. */
+/** Headers that a text reads by a literal name, in lower case; computed names are known only at evaluation. */
 export function literalHeaders(block: Block, names: ProductNames): readonly string[] {
   const headers = new Set<string>();
   const visit = (expression: Expression): void => {

@@ -2,12 +2,12 @@ import { DEFAULT_PRIORITY } from '../../kinds/routingRule/spec.ts';
 import type { RulesFile, RulesFileProblem } from '../ruleCompiler.ts';
 import type { RuleDocument } from './rulesFile.ts';
 
-/** Priority that Trino Gateway gives a rule without one. */
+/** Priority that Trino Gateway assigns to a rule without one. */
 export const REFERENCE_PRIORITY = 0;
 
 /**
- * Rules of a file that have no priority and so are asked at another time than in the reference gateway: a warning for each,
- * in their order. None where all rules are in the same order in both, or where the file's default was chosen.
+ * Returns a warning for each rule of a file without a priority that Trino Gateway evaluates in another order. Empty if
+ * the order of all rules is equal, or if the file's default was chosen.
  */
 export function priorityDifferences(
   { path, defaultPriority }: RulesFile,
@@ -15,7 +15,7 @@ export function priorityDifferences(
 ): readonly RulesFileProblem[] {
   if (defaultPriority !== undefined || documents.every(({ hasPriority }) => !hasPriority)) return [];
   const moved: RulesFileProblem[] = [];
-  // Rules that are asked before one without priority here, and after it there.
+  // Rules that are evaluated before a rule without priority here, and after it there.
   const between = documents.find(
     ({ hasPriority, rule: { priority } }) =>
       hasPriority && priority > REFERENCE_PRIORITY && priority < DEFAULT_PRIORITY,

@@ -15,12 +15,10 @@ const queryLists: Readonly<Record<string, ListSource>> = {
   getCatalogSchemas: 'catalogSchema',
 };
 
-/** A literal's text; null for other expressions. */
 export function literalText(expression: Expression): string | null {
   return expression.type === 'literal' && typeof expression.value === 'string' ? expression.value : null;
 }
 
-/** Getter called on a global object: `x.getY()`, `x.getY` or `x.y`. */
 export function memberOf(expression: Expression, object: string): string | null {
   if (expression.type === 'call') {
     return expression.args.length === 0 && !expression.safe && isName(expression.target, object)
@@ -32,12 +30,12 @@ export function memberOf(expression: Expression, object: string): string | null 
   return name.startsWith('get') ? name : `get${name.charAt(0).toUpperCase()}${name.slice(1)}`;
 }
 
-/** Whether an expression is a name, and this one. */
+/** True if an expression is this name. */
 export function isName(expression: Expression, name: string): boolean {
   return expression.type === 'name' && expression.name === name;
 }
 
-/** The source of an expression that gives one text of the request or null. */
+/** Returns the source of an expression that returns one text of the request or null. */
 export function textSource(expression: Expression, names: ProductNames): string | null {
   if (expression.type === 'call' && expression.name === 'getHeader' && isName(expression.target, 'request')) {
     const [arg] = expression.args;
@@ -51,7 +49,7 @@ export function textSource(expression: Expression, names: ProductNames): string 
   return onQuery !== null && Object.hasOwn(queryTexts, onQuery) ? (queryTexts[onQuery] ?? null) : null;
 }
 
-/** The source of an expression that gives a set of names of the query, or of the user's groups. */
+/** Returns the source of an expression that returns a set of names of the query, or of the user's groups. */
 export function listSource(expression: Expression, names: ProductNames): ListSource | null {
   if (memberOf(expression, names.requestUserObject) === 'getGroups') return 'group';
   const member = memberOf(expression, names.queryPropertiesObject);

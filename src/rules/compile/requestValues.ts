@@ -3,12 +3,12 @@ import { firstHeader } from '../../model/rawHeaders.ts';
 import type { RuleRequest } from '../decision.ts';
 import { isUnanalysed } from '../objects/query.ts';
 
-/** One text of a request; null or undefined where it has none. */
+/** Reads one text of a request; null or undefined if missing. */
 export type ReadText = (request: RuleRequest) => string | null | undefined;
-/** Several texts of a request, each of one or more parts. */
+/** Reads several texts of a request, each of one or more parts. */
 type ReadTexts = (request: RuleRequest) => readonly (string | readonly string[])[] | undefined;
 
-/** True if a statement was analysed and is certain: declarative denies fail if they read another one. */
+/** True if a statement was analyzed and is certain: declarative denies fail if they read any other statement. */
 export const ANALYSED = 'analysed';
 
 const texts: Readonly<Record<string, ReadText>> = {
@@ -33,7 +33,7 @@ const lists = {
 
 const HEADER = 'header:';
 
-/** Names of the sources of several texts. */
+/** Sources of several texts. */
 export type ListSource = keyof typeof lists;
 
 /** The source of a header's first value. */
@@ -41,31 +41,31 @@ export function headerSource(name: string, names: ProductNames): string {
   return `${HEADER}${names.ownHeader(name).toLowerCase()}`;
 }
 
-/** Name in lower case of the header that a source is; null for other sources. */
+/** Returns the lower-case name of a source's header; null for other sources. */
 export function headerName(source: string): string | null {
   return source.startsWith(HEADER) ? source.slice(HEADER.length) : null;
 }
 
-/** Whether a source comes from the body, which may not have been analysed. */
+/** True if a source comes from the body, which may not have been analyzed. */
 export function isFromBody(source: string): boolean {
   return !source.startsWith(HEADER) && !ofHead.has(source);
 }
 
 const ofHead: ReadonlySet<string> = new Set(['method', 'path', 'user', 'group']);
 
-/** Whether a source is one of several texts. */
+/** True for sources of several texts. */
 export function isList(source: string): source is ListSource {
   return Object.hasOwn(lists, source);
 }
 
-/** How a source of one text is read. */
+/** Returns the reader of a source of one text. */
 export function textReader(source: string): ReadText {
   if (!source.startsWith(HEADER)) return texts[source] ?? (() => null);
   const name = source.slice(HEADER.length);
   return ({ headers }) => firstHeader(headers, name) ?? null;
 }
 
-/** How a source of several texts is read. */
+/** Returns the reader of a source of several texts. */
 export function listReader<S extends ListSource>(source: S): (typeof lists)[S] {
   return lists[source];
 }

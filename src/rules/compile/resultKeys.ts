@@ -2,10 +2,10 @@ import type { Block, Expression, Statement } from '../language/ast.ts';
 import { childrenOf, partsOf } from '../language/children.ts';
 import { isName, literalText } from './requestExpressions.ts';
 
-/** The one key of `result` that the gateway reads. */
+/** The only key of `result` with an effect. */
 export const GROUP_KEY = 'routingGroup';
 
-/** Literal keys that a text puts into `result` and that have no effect, with their places. */
+/** Literal keys that a text puts into `result` without effect, with their positions. */
 export function unknownResultKeys(block: Block): readonly { readonly message: string; readonly offset: number }[] {
   const warnings: { message: string; offset: number }[] = [];
   visitPuts(block, ({ key, offset }) => {
@@ -18,7 +18,7 @@ export function unknownResultKeys(block: Block): readonly { readonly message: st
   return warnings.slice(0, MOST_WARNINGS);
 }
 
-/** Routing groups that a text names by a literal; those that it computes are known only when it runs. */
+/** Routing groups that a text names by a literal; computed names are known only at evaluation. */
 export function literalGroups(block: Block): readonly string[] {
   const groups = new Set<string>();
   visitPuts(block, ({ key, value }) => {
@@ -28,12 +28,11 @@ export function literalGroups(block: Block): readonly string[] {
   return [...groups];
 }
 
-/** Something that a text puts into `result`. */
 interface Put {
-  /** Null: it is computed. */
+  /** Null for a computed key. */
   readonly key: string | null;
   readonly value: Expression | null;
-  /** Place of the key. */
+  /** Position of the key. */
   readonly offset: number;
 }
 

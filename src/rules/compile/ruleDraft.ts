@@ -4,7 +4,7 @@ import type { CompileContext } from '../language/scope.ts';
 import { compileRule, type RuleProblem } from './compiledRule.ts';
 import { plainRule, type RuleDefinition } from './definition.ts';
 
-/** A rule as people write it by REST, not yet stored anywhere. Absent and null fields have their defaults. */
+/** A rule from a REST call, not stored yet. Absent and null fields have their defaults. */
 export interface RuleDraft {
   readonly name: string;
   readonly description?: string;
@@ -18,7 +18,7 @@ export interface RuleDraft {
   readonly suspended?: boolean;
 }
 
-/** The definition of a draft; places of its mistakes are those within its texts. */
+/** The definition of a draft; positions of its mistakes refer to its texts. */
 export function draftDefinition(draft: RuleDraft, origin: RuleDefinition['origin']): RuleDefinition {
   const text = (content: string, field: string) => ({ text: content, field, place: null });
   const { deny } = draft;
@@ -38,18 +38,17 @@ export function draftDefinition(draft: RuleDraft, origin: RuleDefinition['origin
   };
 }
 
-/** Why a draft does not compile, with places in its texts; empty when it does. */
+/** Compile errors of a draft, with positions in its texts; empty if it compiles. */
 export function draftProblems(draft: RuleDraft, context: CompileContext): readonly PlacedProblem[] {
   const compiled = compileRule(draftDefinition(draft, 'file'), context);
   return 'rule' in compiled ? [] : placedProblems(compiled.problems);
 }
 
-/** Mistakes of a rule in the form that callers receive. */
+/** Mistakes of a rule in the form of responses. */
 export function placedProblems(problems: readonly RuleProblem[]): readonly PlacedProblem[] {
   return problems.map(({ field, message, line, column }) => ({ field, message, line, column }));
 }
 
-/** Problems as one sentence. */
 export function placedText(problems: readonly PlacedProblem[]): string {
   return problems
     .map(({ field, line, column, message }) => `${field}, line ${line}, column ${column}: ${message}`)

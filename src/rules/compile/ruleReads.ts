@@ -9,10 +9,11 @@ import { literalText } from './requestExpressions.ts';
 import { ANALYSED, headerSource, isFromBody } from './requestValues.ts';
 
 /**
- * All that the texts of a rule read of a request, as sources; null when they read something else, or when equal values may
- * lead to something else another time, as the tables of methods have it. `result` and `state` hold what earlier rules of the
- * same request put into them, so they follow from what those read.
- * @param isDeny whether the rule denies: then it also depends on whether the body was analysed
+ * Sources of a request that the rule's texts read; null if they read anything else, or if equal values may lead to
+ * different results, according to the method tables.
+ *
+ * `result` and `state` contain values from earlier rules of the request, so they follow from what these read.
+ * @param isDeny true if the rule denies: then it also depends on whether the body was analyzed
  */
 export function ruleReads(blocks: readonly Block[], isDeny: boolean, names: ProductNames): readonly string[] | null {
   const finder = new ReadFinder(names);
@@ -21,7 +22,7 @@ export function ruleReads(blocks: readonly Block[], isDeny: boolean, names: Prod
   return isDeny && sources.some(isFromBody) ? [...sources, ANALYSED] : sources;
 }
 
-/** Each `add` returns whether what it adds depends on values of the request alone. */
+/** Collects sources. Each `add` returns true if its expression depends only on values of the request. */
 class ReadFinder {
   readonly sources = new Set<string>();
   readonly #objects: ReadonlyMap<string, MethodTable>;
@@ -105,7 +106,6 @@ class ReadFinder {
     return isPureMethod(name) && this.#add(target) && this.#addAll(args);
   }
 
-  /** A method whose table is known. */
   #addMethod(table: MethodTable | undefined, name: string, args: readonly Expression[]): boolean {
     const overloads = table?.get(name);
     if (overloads === undefined || !this.#addAll(args)) return false;

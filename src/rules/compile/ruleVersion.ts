@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { RuleDefinition } from './definition.ts';
 
-/** Bytes of a version: two rules that differ have the same one in 300 million million cases. */
+/** Bytes of a version: two different rules collide in one of 300 million million cases. */
 const BYTES = 6;
 const MODULUS = 2 ** (8 * BYTES);
 
-/** A number that stands for what a rule says: the same for the same rule, on every replica. */
+/** Hash of a rule's content, equal on every replica. */
 export function ruleVersion(definition: RuleDefinition): number {
   const { name, origin, namespace, priority, condition, actions, routeTo, deny, onUnavailable, stop } = definition;
   const texts = [condition.text, ...actions.map(({ text }) => text)];
@@ -14,7 +14,7 @@ export function ruleVersion(definition: RuleDefinition): number {
   return createHash('sha256').update(content).digest().readUIntBE(0, BYTES);
 }
 
-/** The version of rules that are asked together; their order follows from what they say. */
+/** The combined version of rules; their order follows from their content. */
 export function versionOf(rules: readonly { readonly version: number }[]): string {
   let sum = 0;
   for (const { version } of rules) sum = (sum + version) % MODULUS;

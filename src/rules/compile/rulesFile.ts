@@ -17,21 +17,21 @@ import type { ProblemEffect, RulesFile, RulesFileProblem } from '../ruleCompiler
 import { plainRule, type RuleDefinition, type RuleText } from './definition.ts';
 import { textPlace } from './textPlace.ts';
 
-/** One document of a rules file, for writing it back. */
+/** One document of a rules file, for edits of the file. */
 export interface RuleDocument {
   /** Counted from 1. */
   readonly document: number;
-  /** Offsets of the document's content in the text: from its first character to after its last. */
+  /** Offsets of the document's content in the text: first character and after the last. */
   readonly start: number;
   readonly end: number;
-  /** Whether it has a priority of its own. */
+  /** True if it states a priority. */
   readonly hasPriority: boolean;
-  /** Where it begins in the file, counted from 1. */
+  /** Position of its start in the file, counted from 1. */
   readonly place: { readonly line: number; readonly column: number };
   readonly rule: RuleDefinition;
 }
 
-/** What a rules file holds; with problems, warnings among them, the rules are those documents that could be read. */
+/** Content of a rules file. If there are problems or warnings, the rules are the readable documents. */
 export interface ParsedRulesFile {
   readonly documents: readonly RuleDocument[];
   readonly problems: readonly RulesFileProblem[];
@@ -40,8 +40,8 @@ export interface ParsedRulesFile {
 const FIELDS = ['name', 'description', 'priority', 'condition', 'actions'];
 
 /**
- * Reads a rules file: multi-document YAML, one rule a document (docs/rules.md). YAML 1.1, as the reference
- * reads it: `010` is 8, `1_000` is 1000, `yes` is a word; the last of two equal keys wins.
+ * Reads a rules file: multi-document YAML, one rule per document (docs/rules.md). YAML 1.1, as Trino Gateway reads it:
+ * `010` is 8, `1_000` is 1000, `yes` is a word; the last of two equal keys wins.
  */
 export function parseRulesFile(file: RulesFile): ParsedRulesFile {
   const parse = parsedFiles.get(file);
@@ -50,7 +50,7 @@ export function parseRulesFile(file: RulesFile): ParsedRulesFile {
   for (let step = steps.next(); ; step = steps.next()) if (step.done) return remembered(file, step.value);
 }
 
-/** As `parseRulesFile`, in turns of the event loop: a file may have thousands of rules. */
+/** As `parseRulesFile`, in multiple turns of the event loop: a file may have thousands of rules. */
 export async function parseRulesFileInTurns(file: RulesFile): Promise<ParsedRulesFile> {
   const parse = parsedFiles.get(file);
   if (parse !== undefined) return parse;
@@ -62,7 +62,7 @@ export async function parseRulesFileInTurns(file: RulesFile): Promise<ParsedRule
   }
 }
 
-/** Files are immutable, and each listing of the rules asks what the file says. */
+/** Files are immutable, and each listing of the rules parses the file. */
 const parsedFiles = new WeakMap<RulesFile, ParsedRulesFile>();
 
 function remembered(file: RulesFile, parsed: ParsedRulesFile): ParsedRulesFile {
@@ -139,7 +139,7 @@ class RulesFileReader {
     const { contents } = document;
     const start = document.range[0];
     if (contents === null || (isScalar(contents) && contents.value === null)) {
-      // Nothing at all is a file without rules; a trailing `---` starts nothing.
+      // An empty text is a file without rules; a trailing `---` starts nothing.
       const isNothing = (contents === null || contents.range[0] === contents.range[1]) && !/^---/m.test(this.#text);
       const isAfterLast = isTrailing && this.#documents.length > 0;
       if ((isOnly && isNothing) || isAfterLast) return;
@@ -186,7 +186,7 @@ class RulesFileReader {
     return { hasPriority, rule: { name, description, priority, condition, actions, origin: 'file', ...plainRule } };
   }
 
-  /** A field of text; numbers and words such as `yes` are taken as they are written. */
+  /** A text field; numbers and words such as `yes` are taken as text. */
   #text1(field: string, node: Node | null, offset: number, document: Document.Parsed): string | null {
     const resolved = isAlias(node) ? node.resolve(document) : node;
     if (isScalar(resolved) && resolved.value !== null) return textOf(resolved);
@@ -194,7 +194,7 @@ class RulesFileReader {
     return null;
   }
 
-  /** As in the reference, a rule without one has an empty one. */
+  /** As in Trino Gateway, the default description is empty. */
   #description(node: Node | null, offset: number, document: Document.Parsed): string | null {
     if (node !== null && !isNull(node)) return this.#text1('description', node, offset, document);
     this.#problem('description is missing and taken as ""; say what the rule is for', offset, 'warning');
@@ -228,7 +228,7 @@ class RulesFileReader {
     const at = node?.range?.[0] ?? offset;
     if (node === null || isNull(node)) this.#problem(`${field} is missing`, at);
     else if (isAlias(node)) this.#problem(`${field} cannot be an alias; write the text itself`, at);
-    // The reference reads a number or true and fails when it asks the rule.
+    // Trino Gateway reads a number or true and fails when it evaluates the rule.
     else this.#problem(`${field} must be a text; put it in quotes`, at, isScalar(node) ? 'ruleLeftOut' : undefined);
     return null;
   }

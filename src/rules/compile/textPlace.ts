@@ -2,8 +2,8 @@ import type { LineCounter, Scalar } from 'yaml';
 import type { TextPlace } from './definition.ts';
 
 /**
- * Where the content of a YAML text begins, for messages.
- * @param text what the node's range counts in
+ * Position of a YAML text's content, for messages.
+ * @param text the text that the node's range refers to
  * @param firstLine line of the text's first character in its file, counted from 1
  */
 export function textPlace(node: Scalar, text: string, lines: LineCounter, firstLine = 1): TextPlace {

@@ -4,10 +4,10 @@ import type { RuleRequest } from '../decision.ts';
 
 const NO_RULES: readonly number[] = [];
 
-/** Rules by what they need one source to hold. */
+/** Rules by required value of a source. */
 class SourceRules {
   readonly #byValue = new Map<string, number[]>();
-  /** Rules that need any value at all. */
+  /** Rules that need any value. */
   readonly present: number[] = [];
 
   add(value: string | null, number: number): void {
@@ -25,11 +25,11 @@ class SourceRules {
   }
 }
 
-/** Rules by the tables they need, part by part: a request's tables come in parts, and joining them costs more. */
+/** Rules by required table, part by part: a request's tables come in parts, and joining them is more expensive. */
 class TableRules {
   readonly #byName = new Map<string, Map<string, Map<string, number[]>>>();
 
-  /** @param key as `tableKey` makes it */
+  /** @param key result of `tableKey` */
   add(key: string, number: number): void {
     const [catalog = '', schema = '', name = ''] = key.split('\0');
     const bySchema = this.#byName.get(name) ?? new Map<string, Map<string, number[]>>();
@@ -44,7 +44,7 @@ class TableRules {
   }
 }
 
-/** A text of a request, or several, and the rules that need one of them. */
+/** A source of one or several texts, and the rules that need one of them. */
 interface Source<Read> {
   readonly read: Read;
   readonly rules: SourceRules;
@@ -52,13 +52,13 @@ interface Source<Read> {
 type ReadNames = (request: RuleRequest) => readonly string[] | undefined;
 
 /**
- * Which rules can match a request at all, by what it carries. A rule is left out only where its condition is certain to
- * be false without an error or a side effect; a rule for which this is unknown is always evaluated.
+ * Finds rules that can match a request. Skips a rule only if its condition is certainly false without an error or a
+ * side effect; a rule with unknown preconditions is always evaluated.
  */
 export class ConditionIndex {
-  /** Bits of the rules that are always asked, 32 a word. */
+  /** Bits of the rules that are always evaluated, 32 per word. */
   readonly #always: Uint32Array;
-  /** Bits of the rules to ask for the request at hand. */
+  /** Bits of the rules to evaluate for the current request. */
   readonly #marked: Uint32Array;
   readonly #singles: readonly Source<ReadText>[];
   readonly #lists: readonly Source<ReadNames>[];
@@ -95,8 +95,8 @@ export class ConditionIndex {
   }
 
   /**
-   * Marks the rules to ask: bit `n % 32` of word `n / 32` stands for rule n. The same array each time, as a request's
-   * rules are asked before the next request's are marked.
+   * Marks the rules to evaluate: bit `n % 32` of word `n / 32` stands for rule n. Reuses one array, as a request's
+   * rules are evaluated before the next request's are marked.
    */
   candidates(request: RuleRequest): Uint32Array {
     const marked = this.#marked;

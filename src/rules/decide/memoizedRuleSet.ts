@@ -3,38 +3,38 @@ import { isList, listReader, textReader } from '../compile/requestValues.ts';
 import type { RuleCondition, RuleDecision, RuleRequest, RuleSet } from '../decision.ts';
 import type { CompiledRuleSet } from './ruleSet.ts';
 
-/** Longer values are not remembered: they seldom come again. */
+/** Longer values are not cached: they rarely repeat. */
 const LONGEST_VALUE = 256;
-/** Memory of the decisions, at most. */
+/** Maximum memory of cached decisions, in bytes. */
 const MAX_BYTES = 8_000_000;
-/** What a decision takes beside its texts. */
+/** Overhead of a decision in addition to its texts. */
 const BYTES_A_DECISION = 400;
-/** Sets of rules that requests are remembered by, at most. */
+/** Maximum number of cached sets of rules. */
 const MAX_SETS = 1_000;
 
-/** Reads one value of a request as text; null where it has none. */
+/** Reads one value of a request as text; null if missing. */
 type Read = (request: RuleRequest) => string | null | undefined;
 
-/** Rules that are asked together. */
+/** Rules that are evaluated together. */
 interface Question {
   readonly id: number;
   readonly candidates: Uint32Array;
-  /** What these rules read; null where that cannot be determined. */
+  /** Values that these rules read; null if unknown. */
   readonly reads: readonly Read[] | null;
 }
 
 /**
- * Decides as its rule set does, and remembers decisions of submissions: they follow from which rules are asked, and from the
- * values of the request that these read (docs/decisions/0012-memory-of-decisions.md).
+ * Caches decisions of submissions: they follow from the evaluated rules and the values that these read
+ * (docs/decisions/0012-memory-of-decisions.md).
  */
 export class MemoizedRuleSet implements RuleSet {
   readonly #ruleSet: CompiledRuleSet;
-  /** By a number made of the candidates' bits: of two sets with the same number the newer one is kept. */
+  /** By hash of the candidates' bits; on a collision the newer set replaces the older. */
   readonly #questions = new LRUCache<number, Question>({ max: MAX_SETS });
   #lastId = 0;
   readonly #decisions = new LRUCache<string, RuleDecision>({
     maxSize: MAX_BYTES,
-    // The trace is kept as objects and as text.
+    // The trace is stored as objects and as text.
     sizeCalculation: ({ trace }, key) => BYTES_A_DECISION + 2 * (key.length + 2 * (trace.stored?.length ?? 0)),
   });
 
@@ -59,7 +59,7 @@ export class MemoizedRuleSet implements RuleSet {
   }
 
   decide(request: RuleRequest): RuleDecision {
-    // Others than submissions are few, and deny rules are skipped for them.
+    // Other requests are rare, and deny rules are skipped for them.
     if (!request.isSubmission) return this.#ruleSet.decide(request);
     const candidates = this.#ruleSet.candidates(request);
     const key = keyOf(request, this.#questionOf(candidates));
@@ -83,7 +83,7 @@ export class MemoizedRuleSet implements RuleSet {
   }
 }
 
-/** A text that differs where rules or values differ; null where the decision cannot be remembered. */
+/** Cache key of rules and values; null if the decision cannot be cached. */
 function keyOf(request: RuleRequest, { id, reads }: Question): string | null {
   if (reads === null) return null;
   let key = `${id}`;
@@ -96,7 +96,7 @@ function keyOf(request: RuleRequest, { id, reads }: Question): string | null {
   return key;
 }
 
-/** Equal for equal bits, and seldom for others. */
+/** Hash of bits. */
 function numberOf(bits: Uint32Array): number {
   let number = 0;
   for (let word = 0; word < bits.length; word += 1) number = (Math.imul(number, 31) + (bits[word] ?? 0)) | 0;

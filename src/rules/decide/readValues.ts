@@ -17,13 +17,12 @@ import { UserObject, userMethods } from '../objects/user.ts';
 import { JavaMap } from '../values/collections.ts';
 import { javaText } from '../values/text.ts';
 
-/** Values of one condition, at most. */
 const MAX_VALUES = 20;
 const MAX_TEXT = 200;
 
 /**
- * The values of a request that a condition reads: each call or property of the objects of the request, of its user and of
- * its query whose arguments are literals. Empty for a condition that does not compile.
+ * Values of a request that a condition reads: calls or properties of the request, its user and its query with literal
+ * arguments. Empty if the condition does not compile.
  */
 export function readValues(condition: string, request: RuleRequest, context: CompileContext): readonly ReadValue[] {
   const reader = new ValueReader(request, context);
@@ -37,7 +36,7 @@ export function readValues(condition: string, request: RuleRequest, context: Com
 }
 
 class ValueReader {
-  /** By their expression. */
+  /** By expression. */
   readonly values = new Map<string, ReadValue>();
   readonly #tables: ReadonlyMap<string, MethodTable>;
   readonly #context: CompileContext;
@@ -70,7 +69,7 @@ class ValueReader {
     }
   }
 
-  /** What reads a value, in one line; null for other expressions. */
+  /** Text of an expression that reads a value, in one line; null for other expressions. */
   #textOf(expression: Expression): string | null {
     if (expression.type !== 'property' && expression.type !== 'call') return null;
     const { target, name } = expression;
@@ -114,7 +113,7 @@ class ValueReader {
   }
 }
 
-/** A literal as it is written; null for one that has no short form. */
+/** Source text of a literal; null if it has no short form. */
 function literalOf(value: unknown): string | null {
   if (typeof value === 'string') return value.length > MAX_TEXT ? null : JSON.stringify(value);
   return value === null || typeof value === 'boolean' || typeof value === 'number' ? String(value) : null;

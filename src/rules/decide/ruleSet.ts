@@ -16,12 +16,12 @@ import type { Value } from '../values/value.ts';
 import { ConditionIndex } from './conditionIndex.ts';
 import { Trace } from './trace.ts';
 
-/** From this many rules on the index costs less than asking every rule. */
+/** From this number of rules the index is cheaper than evaluating every rule. */
 const INDEX_FROM = 4;
 
-/** `result`, remembering what the current rule puts into it, for the trace. */
+/** `result`, with a log of the current rule's entries for the trace. */
 class ResultMap extends JavaMap {
-  /** Keys and values in turn; null when nothing was put. */
+  /** Keys and values in turn; null if empty. */
   puts: Value[] | null = null;
 
   override put(key: Value, value: Value, e: Evaluation): Value | undefined {
@@ -42,14 +42,14 @@ class ResultMap extends JavaMap {
     for (const key of keys) this.#note(key, null);
   }
 
-  /** The group is always noted: it decides. */
+  /** Always records the group, which decides. */
   #note(key: Value, value: Value): void {
     if (typeof key !== 'string') return;
     if (this.puts === null) this.puts = [key, value];
     else if (this.puts.length < MAX_PUTS * 2 || key === GROUP_KEY) this.puts.push(key, value);
   }
 
-  /** The group that the current rule put last; undefined when it put none. */
+  /** The last group from the current rule, or undefined. */
   get groupPut(): Value | undefined {
     const { puts } = this;
     if (puts === null) return undefined;
@@ -58,7 +58,7 @@ class ResultMap extends JavaMap {
   }
 }
 
-/** Most entries that are remembered of one rule. */
+/** Maximum number of recorded entries per rule. */
 const MAX_PUTS = 100;
 
 function lastKey(puts: readonly Value[], key: string): number {
@@ -66,34 +66,34 @@ function lastKey(puts: readonly Value[], key: string): number {
   return -1;
 }
 
-/** How a rule set behaves beside its rules. */
+/** Options of a rule set. */
 export interface RuleSetOptions {
   readonly names: ProductNames;
   readonly limits: RuleLimits;
   readonly onRuleError: 'skip' | 'reject';
-  /** The rules file did not load: where no rule sets a group, the header decides. */
+  /** True if the rules file did not load: if no rule sets a group, the header decides. */
   readonly fileFailed: boolean;
-  /** Where rules of a namespace may route to; null: everywhere. */
+  /** Rights of rules by namespace; null: unrestricted. */
   readonly rights: RouteRights | null;
-  /** An external service chooses the group, which no rule knows. */
+  /** True if an external service chooses the group, which rules do not know. */
   readonly isExternal: boolean;
   readonly onFailure: (rule: CompiledRule, message: string) => void;
-  /** A rule was not asked, as the decision's time was used up before its turn. */
+  /** Called for a rule that was skipped because the decision's time was used up. */
   readonly onNotAsked: (rule: CompiledRule) => void;
   readonly sources: Sources;
-  /** How recorded requests are asked about; left out for requests. */
+  /** Set for the replay of recorded requests. */
   readonly recorded?: RecordedQuestions;
 }
 
-/** What differs where rules are asked about recorded requests (`src/rules/replay`). */
+/** Differences in the evaluation of recorded requests (`src/rules/replay`). */
 export interface RecordedQuestions {
   objectOf(request: RuleRequest): RequestObject;
   indexOf(rules: readonly CompiledRule[]): Pick<ConditionIndex, 'candidates'>;
-  /** Asks the condition, as `matches` does. */
+  /** Evaluates the condition, like `matches`. */
   matches(rule: CompiledRule, e: Evaluation): boolean;
 }
 
-/** What a request has been decided so far. */
+/** The partial decision of a request. */
 class DecisionDraft {
   routingGroup: string | null = null;
   cluster: string | null = null;
@@ -102,13 +102,12 @@ class DecisionDraft {
   rejected: RuleDecision['rejected'] = null;
   onUnavailable: 'fallback' | 'reject' = 'fallback';
   readonly trace: Trace;
-  /** Deny rules that matched and may refuse queries to some groups only: where the query goes is known in the end. */
+  /** Matching deny rules that may only reject queries to some groups: the destination is known at the end. */
   readonly bounded: { readonly number: number; readonly namespace: string; readonly error: string | undefined }[] = [];
-  /** No later rule is asked. */
+  /** No later rule is evaluated. */
   isFinal = false;
-  /** A rule failed. */
   hasFailed = false;
-  /** Name of the rule in which the decision's time was used up. */
+  /** Name of the rule that used up the decision's time. */
   outOfTime: string | null = null;
 
   constructor(trace: Trace) {
@@ -116,7 +115,6 @@ class DecisionDraft {
   }
 }
 
-/** Rules in the order in which they are asked, compiled. */
 export class CompiledRuleSet implements RuleSet {
   readonly needsAnalysis: boolean;
   readonly headers: readonly string[];
@@ -125,7 +123,7 @@ export class CompiledRuleSet implements RuleSet {
   readonly #options: RuleSetOptions;
   readonly #index: Pick<ConditionIndex, 'candidates'>;
 
-  /** @param rules in order, suspended ones left out */
+  /** @param rules in firing order, without suspended rules */
   constructor(rules: readonly CompiledRule[], options: RuleSetOptions) {
     this.#rules = rules;
     this.#options = options;
@@ -149,12 +147,12 @@ export class CompiledRuleSet implements RuleSet {
     }));
   }
 
-  /** The rules to ask, as `ConditionIndex.candidates` marks them: valid until it is called again. */
+  /** Marks rules to evaluate like `ConditionIndex.candidates`: valid until the next call. */
   candidates(request: RuleRequest): Uint32Array {
     return this.#index.candidates(request);
   }
 
-  /** Sources of all that the marked rules read of a request; null when that cannot be determined of one of them. */
+  /** Sources that the marked rules read; null if unknown for one of them. */
   readsOf(marked: Uint32Array): readonly string[] | null {
     const names = new Set<string>();
     for (const number of numbersOf(marked)) {
@@ -165,7 +163,7 @@ export class CompiledRuleSet implements RuleSet {
     return [...names];
   }
 
-  /** Asks the marked rules. */
+  /** Evaluates the marked rules. */
   ask(request: RuleRequest, marked: Uint32Array): { readonly decision: RuleDecision; readonly hasFailed: boolean } {
     const result = new ResultMap();
     const objects = {
@@ -240,7 +238,7 @@ export class CompiledRuleSet implements RuleSet {
     }
   }
 
-  /** The time is the decision's: what comes after the rule that used it up is treated like a rule that failed. */
+  /** The time limit belongs to the decision: rules after the one that used it up are treated like failed rules. */
   #notAsked(rule: CompiledRule, number: number, cause: string, draft: DecisionDraft): void {
     this.#options.onNotAsked(rule);
     const { time } = this.#options.limits;
@@ -265,7 +263,7 @@ export class CompiledRuleSet implements RuleSet {
     }
   }
 
-  /** A group that the rule's namespace may not route to is not taken: the rule fails. */
+  /** Fails the rule if its namespace may not route to its group. */
   #checkRights(rule: CompiledRule, result: ResultMap): void {
     const { rights } = this.#options;
     const { namespace } = rule.definition;
@@ -295,7 +293,7 @@ export class CompiledRuleSet implements RuleSet {
     if (stop) this.#end(number, draft);
   }
 
-  /** The group may have changed. */
+  /** Records a changed group. */
   #noteGroup({ definition }: CompiledRule, result: ResultMap, draft: DecisionDraft): void {
     const group = result.groupPut;
     if (group === undefined) return;
@@ -332,11 +330,11 @@ export class CompiledRuleSet implements RuleSet {
     this.#end(number, draft);
   }
 
-  /** The first deny rule that may refuse queries to where this one goes does; the others are left out. */
+  /** Applies the first deny rule that may reject queries to this destination; drops the others. */
   #settleBounded(draft: DecisionDraft): void {
     const { rights, isExternal, fileFailed } = this.#options;
     const { cluster, routingGroup: group } = draft;
-    // Where the header or an external service chooses the group, none of the rules may be meant.
+    // If the header or an external service chooses the group, rights cannot be checked.
     const isUnknown = isExternal || (fileFailed && draft.rule === null);
     for (const { number, namespace, error } of draft.bounded) {
       const { name, deny } = this.#rules[number]?.definition ?? {};
@@ -353,14 +351,14 @@ export class CompiledRuleSet implements RuleSet {
     }
   }
 
-  /** Later rules are not asked. */
+  /** Skips later rules. */
   #end(number: number, draft: DecisionDraft): void {
     draft.isFinal = true;
     draft.trace.endAt(number);
   }
 }
 
-/** Longest name of a group that a rule may put, in UTF-16 units: it goes into headers, logs and the history. */
+/** Maximum length of a group name from a rule, in UTF-16 units: it goes into headers, logs and the history. */
 const MAX_GROUP_LENGTH = 1024;
 
 function checkGroupLength({ actions, condition }: CompiledRule, { groupPut }: ResultMap): void {
@@ -380,18 +378,18 @@ function numbersOf(marked: Uint32Array): readonly number[] {
   return numbers;
 }
 
-/** Asks every one of a few rules. */
+/** Evaluates all rules. */
 function allOf(count: number): Pick<ConditionIndex, 'candidates'> {
   const all = Uint32Array.of(2 ** count - 1);
   return { candidates: () => all };
 }
 
-/** Longest text of a value in a trace. */
+/** Maximum length of a value in a trace. */
 const MAX_TRACED = 200;
 
 function putTexts(puts: readonly Value[], e: Evaluation): Readonly<Record<string, string | null>> {
   const [key, value] = puts;
-  // The usual case first; Object.fromEntries defines keys such as __proto__ as what they are.
+  // The usual case first; Object.fromEntries treats keys such as __proto__ as plain keys.
   if (puts.length === 2 && key === GROUP_KEY && typeof value === 'string') return { routingGroup: cut(value) };
   const entries: [string, string | null][] = [];
   for (let index = 0; index < puts.length; index += 2) {
@@ -405,7 +403,7 @@ function putText(value: Value, e: Evaluation): string | null {
   return typeof value === 'object' ? describe(value) : cut(javaText(value, e));
 }
 
-/** The beginning of a text: a copy, as a slice would keep the whole text for as long as the trace is remembered. */
+/** Truncates a text. Copies it, because a slice would keep the whole text in memory. */
 function cut(text: string): string {
   if (text.length <= MAX_TRACED) return text;
   return Buffer.from(text.slice(0, MAX_TRACED), 'utf16le').toString('utf16le');

@@ -2,20 +2,20 @@ import type { CompiledRule } from '../compile/compiledRule.ts';
 import type { DecisionTrace, RuleTrace } from '../decision.ts';
 import { LONGEST_WHOLE_TRACE, storedTrace } from '../storedTrace.ts';
 
-/** What the rules did to one request, as far as they have been asked: noted is what they did beside not to match. */
+/** Effects of the rules on one request; rules without a match are implicit. */
 export class Trace implements DecisionTrace {
   readonly #all: readonly CompiledRule[];
   readonly #noted: (readonly [number: number, entry: RuleTrace])[] = [];
-  /** Number of the last rule that was asked. */
+  /** Number of the last evaluated rule. */
   #last = Number.POSITIVE_INFINITY;
   #stored: string | null = null;
 
-  /** @param all the rules in the order in which they are asked */
+  /** @param all all rules in firing order */
   constructor(all: readonly CompiledRule[]) {
     this.#all = all;
   }
 
-  /** Notes what a rule did. @param details what it put and its error; left out where there is none */
+  /** Records the effect of a rule. @param details its entries and error, if any */
   note(
     number: number,
     outcome: RuleTrace['outcome'],
@@ -32,7 +32,7 @@ export class Trace implements DecisionTrace {
     ]);
   }
 
-  /** Notes that no rule after this one was asked. */
+  /** Records that no rule after this one was evaluated. */
   endAt(number: number): void {
     this.#last = number;
   }
@@ -49,7 +49,7 @@ export class Trace implements DecisionTrace {
     return this.#stored;
   }
 
-  /** Without the rules that were asked and did not match: there may be thousands. */
+  /** Omits rules without a match: there may be thousands. */
   get #matched(): readonly RuleTrace[] {
     const skipped = this.#all.slice(Math.min(this.#last + 1, this.#all.length)).map((rule) => rule.skipped);
     return [...this.#noted.map(([, entry]) => entry), ...skipped];

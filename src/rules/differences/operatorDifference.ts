@@ -24,7 +24,7 @@ function operandOf(kind: Kind | null): Operand | null {
 const FAILS_THERE = 'Trino Gateway fails there';
 const FAILS_HERE = 'here the rule fails';
 
-/** Pairs as `left right`; those with a star hold the other way round too. */
+/** Pairs as `left right`; pairs with a star are symmetric. */
 function pairs(text: string): ReadonlySet<string> {
   return new Set(
     text.split(', ').flatMap((pair) => {
@@ -34,24 +34,24 @@ function pairs(text: string): ReadonlySet<string> {
   );
 }
 
-/** `- * / %` that fail there and give null here. */
+/** `- * / %` that fail in Trino Gateway and return null here. */
 const NULL_HERE = pairs(
   'number char*, boolean char*, char char, list list, list set*, set set, boolean list*, boolean set*, boolean map*, boolean optional*',
 );
-/** `==` and `!=` that fail there; here the two are unequal. */
+/** `==` and `!=` that fail in Trino Gateway; here the two are unequal. */
 const UNEQUAL_HERE = pairs('boolean char*, boolean list*, boolean set*, boolean map*, boolean optional*');
-/** `<` and its relatives that compare booleans there and fail here. */
+/** `<`, `<=`, `>` and `>=` that compare booleans in Trino Gateway and fail here. */
 const BOOLEANS_THERE = pairs('boolean boolean, boolean string*, boolean number*');
-/** `<` and its relatives that fail there and are false here. */
+/** `<`, `<=`, `>` and `>=` that fail in Trino Gateway and are false here. */
 const FALSE_HERE = pairs('number list, number set, number map, number optional');
-/** `<` and its relatives that are false there and fail here. */
+/** `<`, `<=`, `>` and `>=` that are false in Trino Gateway and fail here. */
 const FALSE_THERE = pairs(
   'list string, list char, list map, list optional, set string, set char, set map, set optional, map string, map char, map list, map set, map map, map optional, optional string, optional char, optional list, optional set, optional map, optional optional',
 );
 
 /**
- * What a two-sided operator does in Trino Gateway and does not do here, as a sentence with what to write instead; null where
- * both do the same, or where too little is known of the operands. The pairs are those of MVEL 2.5.2
+ * Describes a difference of a binary operator from Trino Gateway, with the text to write instead; null if both behave
+ * alike, or if too little is known of the operands. The pairs are those of MVEL 2.5.2
  * (test/fixtures/routing-rules/operators.json).
  * @param left kind of the left operand; null: any
  */

@@ -4,11 +4,11 @@ import { partsOf } from '../language/children.ts';
 import { libraryClass } from '../library/library.ts';
 import { type Kind, kindOf } from '../values/value.ts';
 
-/** What is known of an expression's value before a rule runs. */
+/** Static type of an expression. */
 export interface StaticKind {
-  /** Its kind, where it is not null; null: any. */
+  /** Its kind if it is not null; null: any. */
   readonly kind: Kind | null;
-  /** Class in Java, where one expression alone says it: `ArrayList` of `new ArrayList()`. */
+  /** Java class, if the expression determines it: `ArrayList` of `new ArrayList()`. */
   readonly javaClass: string | null;
 }
 
@@ -17,7 +17,7 @@ const ofKind = (kind: Kind, javaClass: string | null = null): StaticKind => ({ k
 
 const words = (text: string): ReadonlySet<string> => new Set(text.split(' '));
 
-/** Methods that give one kind on whatever type has them, here as in Java. */
+/** Methods with one result kind on every type, here as in Java. */
 const RESULTS: ReadonlyMap<Kind, ReadonlySet<string>> = new Map([
   [
     'boolean',
@@ -39,7 +39,6 @@ const RESULTS: ReadonlyMap<Kind, ReadonlySet<string>> = new Map([
   ['list', words('subList toList')],
 ]);
 
-/** Of `request`. */
 const REQUEST_RESULTS: ReadonlyMap<Kind, ReadonlySet<string>> = new Map([
   [
     'string',
@@ -51,12 +50,11 @@ const REQUEST_RESULTS: ReadonlyMap<Kind, ReadonlySet<string>> = new Map([
   ['boolean', words('isSecure')],
   ['map', words('getParameterMap')],
 ]);
-/** Of the user. */
 const USER_RESULTS: ReadonlyMap<Kind, ReadonlySet<string>> = new Map([
   ['optional', words('getUser getUserInfo')],
   ['boolean', words('userExistsAndEquals')],
 ]);
-/** Of the query; what is a text and an Optional at once is neither (docs/rules.md#default-catalog-and-schema). */
+/** Methods of the query, except texts that are also an Optional (docs/rules.md#default-catalog-and-schema). */
 const QUERY_RESULTS: ReadonlyMap<Kind, ReadonlySet<string>> = new Map([
   ['string', words('getQueryType getResourceGroupQueryType getBody')],
   ['boolean', words('isNewQuerySubmission isQueryParsingSuccessful tablesContains')],
@@ -64,7 +62,6 @@ const QUERY_RESULTS: ReadonlyMap<Kind, ReadonlySet<string>> = new Map([
   ['optional', words('getErrorMessage getQueryId')],
 ]);
 
-/** Static methods by class. */
 const STATIC_RESULTS: ReadonlyMap<string, ReadonlyMap<Kind, ReadonlySet<string>>> = new Map([
   ['List', new Map([['list', words('of copyOf')]])],
   ['Set', new Map([['set', words('of copyOf')]])],
@@ -88,17 +85,16 @@ const STATIC_RESULTS: ReadonlyMap<string, ReadonlyMap<Kind, ReadonlySet<string>>
 
 const NUMBERS: ReadonlySet<Kind | null> = new Set<Kind>(['int', 'long', 'float', 'double', 'short', 'byte']);
 
-/** Whether a kind is one of the numbers. */
+/** True if a kind is a number. */
 export function isNumberKind(kind: Kind | null): boolean {
   return NUMBERS.has(kind);
 }
 
-/** Works out the kinds of a text's expressions. */
 export class StaticKinds {
   readonly #objects: ReadonlyMap<string, ReadonlyMap<Kind, ReadonlySet<string>>>;
-  /** By variable; unknown where its assignments differ. */
+  /** By variable; unknown if its assignments differ. */
   readonly #variables = new Map<string, StaticKind>();
-  /** Kinds that were worked out since all assignments are known. */
+  /** Inferred kinds, valid when all assignments are known. */
   readonly #cache = new Map<Expression, StaticKind>();
 
   constructor(block: Block, names: ProductNames) {
@@ -111,7 +107,6 @@ export class StaticKinds {
     this.#cache.clear();
   }
 
-  /** The kind of an expression's value, where it is known. */
   of(expression: Expression): StaticKind {
     const before = this.#cache.get(expression);
     if (before !== undefined) return before;
@@ -186,7 +181,7 @@ export class StaticKinds {
     return resultOf(RESULTS, name);
   }
 
-  /** Getters of request, user and query alone: on others a property may be a key of a map. */
+  /** Only getters of request, user and query: on others a property may be a key of a map. */
   #ofProperty(target: Expression, name: string): StaticKind {
     const ofObject = target.type === 'name' ? this.#objects.get(target.name) : undefined;
     if (ofObject === undefined) return UNKNOWN;

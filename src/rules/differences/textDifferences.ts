@@ -6,13 +6,13 @@ import { kindName } from '../values/value.ts';
 import { operatorDifference } from './operatorDifference.ts';
 import { StaticKinds } from './staticKinds.ts';
 
-/** A place that means something else, or nothing, in the reference gateway. */
+/** A position with a different or no meaning in Trino Gateway. */
 export interface TextDifference {
   readonly message: string;
   readonly offset: number;
 }
 
-/** Differences that are kept of one text. */
+/** Maximum number of reported differences per text. */
 const MOST_DIFFERENCES = 20;
 
 /** Methods here that only some of Java's classes of their kind have. */
@@ -44,8 +44,8 @@ const OF_CLASSES: Readonly<
 };
 
 /**
- * What of a condition or action means something else in the reference gateway (docs/rules.md#differences-that-are-warned-of),
- * each with what to write instead. Types are only known where the text says them, so nothing is said of all else.
+ * Lists code that means something else in Trino Gateway (docs/rules.md#differences-that-are-warned-of), each with the
+ * text to write instead. Only types that the text states are known; other code is not checked.
  */
 export function textDifferences(
   block: Block,
@@ -62,7 +62,7 @@ class DifferenceFinder {
   readonly #kinds: StaticKinds;
   readonly #part: 'condition' | 'action';
   readonly #names: ProductNames;
-  /** Variables of the top level that were named. */
+  /** Variables of the top level. */
   readonly #variables = new Set<string>();
 
   constructor(block: Block, part: 'condition' | 'action', names: ProductNames) {
@@ -124,7 +124,7 @@ class DifferenceFinder {
       if (target.name === queryPropertiesObject && name === 'errorMessage') {
         return 'errorMessage() does not exist in Trino Gateway, which fails there; getErrorMessage() is an Optional in both';
       }
-      // What these have is known when the rule is compiled.
+      // Members of these are checked at compilation.
       if ([queryPropertiesObject, requestUserObject, 'request'].includes(target.name)) return null;
     }
     const { kind, javaClass } = this.#kinds.of(target);
@@ -142,13 +142,13 @@ class DifferenceFinder {
   }
 }
 
-/** The variable that a statement makes or changes; null: none. */
+/** The variable that a statement declares or changes, or null. */
 function assignedVariable(statement: Statement): string | null {
   if (statement.type === 'declare' || statement.type === 'increment') return statement.name;
   return statement.type === 'assign' && statement.target.type === 'name' ? statement.target.name : null;
 }
 
-/** `String`, `java.util.Optional`: their static methods are known when the rule is compiled. */
+/** `String`, `java.util.Optional`: their static methods are checked at compilation. */
 function isClass(target: Expression): boolean {
   if (target.type === 'property') return /^[A-Z]/.test(target.name) && isPackage(target.target);
   return target.type === 'name' && libraryClass(target.name) !== undefined;
@@ -161,7 +161,7 @@ function isPackage(expression: Expression): boolean {
 
 let methodNames: ReadonlySet<string> | null = null;
 
-/** Whether any type has a method of that name. */
+/** True if any type has a method of that name. */
 function isKnownMethod(name: string): boolean {
   methodNames ??= new Set(kindsWithMethods().flatMap((kind) => methodsOfKind(kind)?.names() ?? []));
   return methodNames.has(name);

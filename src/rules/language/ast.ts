@@ -1,6 +1,5 @@
 import type { Value } from '../values/value.ts';
 
-/** Two-sided operators. */
 export type BinaryOperator =
   | '+'
   | '-'
@@ -18,7 +17,7 @@ export type BinaryOperator =
   | 'or'
   | 'is';
 
-/** An expression. `offset` is its place in the text, `depth` the height of its tree. */
+/** An expression. `offset` is its position in the text, `depth` the height of its tree. */
 export type Expression = { readonly offset: number; readonly depth: number } & (
   | { readonly type: 'literal'; readonly value: Value }
   | { readonly type: 'empty' }
@@ -48,10 +47,9 @@ export type Expression = { readonly offset: number; readonly depth: number } & (
   | { readonly type: 'isdef'; readonly name: string }
 );
 
-/** What can be assigned to. */
+/** Assignment operators. */
 export type AssignmentOperator = '=' | '+=' | '-=' | '*=' | '/=' | '%=';
 
-/** A statement. */
 export type Statement = { readonly offset: number } & (
   | { readonly type: 'expression'; readonly expression: Expression }
   | {
@@ -86,7 +84,7 @@ export type Statement = { readonly offset: number } & (
   | { readonly type: 'return'; readonly value: Expression | null }
 );
 
-/** Statements with variables of their own. */
+/** Statements with their own scope. */
 export interface Block {
   readonly statements: readonly Statement[];
 }

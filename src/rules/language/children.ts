@@ -1,6 +1,5 @@
 import type { Block, Expression, Statement } from './ast.ts';
 
-/** Expressions that an expression consists of, in their order. */
 export function childrenOf(expression: Expression): readonly Expression[] {
   switch (expression.type) {
     case 'property':
@@ -30,7 +29,6 @@ export function childrenOf(expression: Expression): readonly Expression[] {
   }
 }
 
-/** Expressions, statements and blocks that a statement consists of. */
 export function partsOf(statement: Statement): {
   readonly expressions: readonly Expression[];
   readonly statements: readonly Statement[];

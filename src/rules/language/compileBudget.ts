@@ -2,8 +2,8 @@ import { MAX_PATTERN_COST, MAX_RULE_LENGTH, MAX_RULE_TOKENS, MAX_SOURCE_LENGTH, 
 import { UnavailableError } from './source.ts';
 
 /**
- * What compiling the texts of one rule may cost. It is counted, not timed, so that a rule compiles everywhere or nowhere;
- * a rule that uses all of it compiles in less than a tenth of a second (docs/rules.md#texts-of-rules).
+ * Limits for compiling the texts of one rule. Counted, not timed, so that the result is deterministic; a rule that uses
+ * the whole budget compiles in less than a tenth of a second (docs/rules.md#texts-of-rules).
  */
 export class CompileBudget {
   #length = MAX_RULE_LENGTH;
@@ -32,7 +32,10 @@ export class CompileBudget {
     }
   }
 
-  /** Counts a regular expression that is compiled with the rule. @param cost its instructions @throws UnavailableError */
+  /**
+   * Counts a regular expression that is compiled with the rule. @param cost number of its instructions @throws
+   * UnavailableError
+   */
   countPattern(cost: number, offset: number): void {
     this.#patterns -= cost + PATTERN_COST;
     if (this.#patterns < 0) {

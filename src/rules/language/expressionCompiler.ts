@@ -26,7 +26,6 @@ import { CompileError, UnavailableError } from './source.ts';
 /** Compiled code: evaluates against a request. */
 export type Code = (e: Evaluation) => Value;
 
-/** An expression of one type. */
 export type Node<T extends Expression['type']> = Extract<Expression, { readonly type: T }>;
 
 /**
@@ -101,14 +100,14 @@ function nameCode({ name, offset }: Node<'name'>, scope: Scope): Code {
   }
   const unknown = unknownName(name, offset, scope);
   if (/^[A-Z]/.test(name)) throw unknown;
-  // As in the reference, a variable is looked for when its turn comes: `false && nosuch` is a working rule.
+  // As in Trino Gateway, a variable is resolved at evaluation: `false && nosuch` is a valid rule.
   scope.warn(unknown.message, offset);
   return () => {
     throw new EvaluationError(unknown.message, offset);
   };
 }
 
-/** The error for a name that is no variable, object or class. */
+/** The error for an unknown name. */
 export function unknownName(name: string, offset: number, scope: Scope): CompileError {
   if (/^[A-Z]/.test(name)) {
     return new UnavailableError(`the class ${name} is not available; there are ${classNames().join(', ')}`, offset);
@@ -142,7 +141,7 @@ function logicalCode(expression: Node<'logical'>, scope: Scope): Code {
   const { operator, operands, offset } = expression;
   const codes = operands.map((operand) => {
     if (operand.type === 'literal' && typeof operand.value !== 'boolean') {
-      // The reference refuses such texts, too, unless the operand is never reached.
+      // Trino Gateway rejects such texts too, unless the operand is never reached.
       return literalOperand(operator, operand.value, operand.offset);
     }
     return compileExpression(operand, scope);
@@ -210,7 +209,7 @@ function newCode({ className, args, offset }: Node<'new'>, scope: Scope): Code {
   return callCode(named, args, offset, scope);
 }
 
-/** A static method or constructor with its arguments. */
+/** Compiles a static method or constructor with its arguments. */
 export function callCode(overloads: Overloads, args: readonly Expression[], offset: number, scope: Scope): Code {
   const codes = args.map((arg) => compileExpression(arg, scope));
   if (
@@ -239,7 +238,7 @@ function binaryCode(node: Node<'binary'>, scope: Scope): Code {
   return operatorCode(node, a, b);
 }
 
-/** Two literals are calculated once; where that fails, the text is refused. */
+/** Evaluates two literals at compilation; rejects the text if that fails. */
 function folded(code: Code, offset: number): Code {
   try {
     const value = code(constantEvaluation());
@@ -291,7 +290,7 @@ function equalsCode({ left, right, offset }: Node<'binary'>, isEqual: boolean, s
     const value = compileExpression(left, scope);
     return (e) => isBlank(value(e), e) === isEqual;
   }
-  // As in MVEL, whose blank value only knows how to be compared with from the left.
+  // As in MVEL, whose blank value only supports comparisons from the left.
   if (left.type === 'empty') return () => !isEqual;
   const a = compileExpression(left, scope);
   if (right.type === 'literal' && (typeof right.value === 'string' || right.value === null)) {
@@ -342,7 +341,7 @@ function matchCode({ left, right, offset }: Node<'binary'>, scope: Scope): Code 
   };
 }
 
-/** The pattern of a literal; a wrong one is a mistake of the text. */
+/** Compiles the pattern of a literal; an invalid one is a mistake of the text. */
 export function literalPattern(value: Value, offset: number, scope: Scope): JavaPattern {
   if (typeof value !== 'string') throw new UnavailableError('~= needs a regular expression as a string', offset);
   try {
@@ -350,7 +349,7 @@ export function literalPattern(value: Value, offset: number, scope: Scope): Java
     scope.budget.countPattern(pattern.cost, offset);
     return pattern;
   } catch (error) {
-    // Java's own engine accepts more: whether it would refuse this one too is unknown.
+    // Java's own engine accepts more: whether it would reject this one too is unknown.
     if (error instanceof CompileError) throw new UnavailableError(error.message, offset);
     throw error;
   }
@@ -369,7 +368,7 @@ function containsCode({ left, right, offset }: Node<'binary'>, scope: Scope): Co
   };
 }
 
-/** A list of literals as a set made once; null when there are other elements. */
+/** A list of literals as a constant set; null if there are other elements. */
 function literalSet(items: readonly Expression[]): JavaSet | null {
   const e = constantEvaluation();
   const set = new JavaSet('insertion', true);
@@ -380,7 +379,7 @@ function literalSet(items: readonly Expression[]): JavaSet | null {
   return set;
 }
 
-/** For values made while compiling: they use no objects. */
+/** Evaluation for values created at compilation: they use no objects. */
 export function constantEvaluation(): Evaluation {
   return new Evaluation({} as Evaluation['objects']);
 }

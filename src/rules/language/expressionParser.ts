@@ -5,10 +5,10 @@ import { CompileError, UnavailableError } from './source.ts';
 import { TokenReader } from './tokenReader.ts';
 import { bindingOf, castHint, isReservedWord, isTypeName } from './vocabulary.ts';
 
-/** Height of an expression's tree that is accepted: long sums and chains of calls grow to the left. */
+/** Maximum height of an expression's tree: long sums and chains of calls grow to the left. */
 const MAX_HEIGHT = 500;
 
-/** Reads expressions from tokens; statements are read by the parser that extends it. */
+/** Parses expressions; the parser that extends it parses statements. */
 export class ExpressionParser extends TokenReader {
   readonly #names: ProductNames;
 
@@ -62,7 +62,7 @@ export class ExpressionParser extends TokenReader {
     const isChain = left.type === 'logical' && left.operator === operator && !this.#grouped.has(left);
     const operands: Expression[] = isChain ? left.operands : [left];
     const isLong = operands.length > 1;
-    // The node on the left is given up: its list is this one's.
+    // The node on the left is dropped: its list is reused.
     operands.push(right);
     const depth = 1 + Math.max(left.depth, right.depth + 1);
     const node: Expression = {
@@ -75,7 +75,7 @@ export class ExpressionParser extends TokenReader {
     return this.#checked(node);
   }
 
-  /** Expressions in parentheses: never merged into a chain around them. */
+  /** Expressions in parentheses: never merged into a surrounding chain. */
   readonly #grouped = new WeakSet<Expression>();
 
   #unary(): Expression {

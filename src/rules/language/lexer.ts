@@ -3,19 +3,17 @@ import { JavaDouble, JavaFloat, JavaLong } from '../values/value.ts';
 import type { CompileBudget } from './compileBudget.ts';
 import { CompileError, UnavailableError } from './source.ts';
 
-/** A token of the rules language. */
 export interface Token {
   readonly type: 'name' | 'operator' | 'literal' | 'end';
   /** Text of a name or operator; '' for literals and the end. */
   readonly text: string;
-  /** Value of a literal. */
   readonly value: Value;
   readonly offset: number;
   /** Offset after the token. */
   readonly end: number;
 }
 
-/** Longest first, so that the first match is the right one. */
+/** Longest first, so that the first match is correct. */
 const OPERATORS = [
   '>>>=', '>>>', '<<=', '>>=', '===', '!==', '**', '==', '!=', '<=', '>=', '&&', '||', '~=', '+=', '-=', '*=', '/=', '%=',
   '++', '--', '->', '::', '.?', '?.', '<<', '>>', '+', '-', '*', '/', '%', '<', '>', '=', '!', '?', ':', '.', ',', ';',
@@ -41,7 +39,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
 
 /**
  * Splits a text into tokens; the last one is `end`.
- * @throws CompileError for characters, literals and comments that the language does not have
+ * @throws CompileError for unknown characters, literals and comments
  */
 export function tokenize(text: string, budget: CompileBudget): Token[] {
   const tokens: Token[] = [];
@@ -130,7 +128,7 @@ function readString(text: string, start: number, quote: string): Token {
 
 const OCTAL = /[0-3][0-7]{2}|[0-7]{1,2}(?![89])/y;
 
-/** Octal digits of a character up to \377, as in MVEL; null where none are. */
+/** Octal digits of a character up to \377, as in MVEL, or null. */
 function octalEscape(text: string, offset: number): string | null {
   OCTAL.lastIndex = offset;
   return OCTAL.exec(text)?.[0] ?? null;
@@ -146,7 +144,7 @@ function readNumber(text: string, offset: number): Token {
   return { type: 'literal', text: '', value, offset, end: offset + digits.length + suffix.length };
 }
 
-/** Digits of a number that messages show; more are no whole number of the language. */
+/** Maximum number of digits that messages show; longer numbers are not whole numbers of the language. */
 const LONGEST_SHOWN = 40;
 
 function numberValue(digits: string, suffix: string, offset: number): Value {

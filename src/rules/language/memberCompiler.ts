@@ -20,14 +20,13 @@ import { comparedWith, isOptionalText, optionalTextCall, optionalTextProperty } 
 import type { GlobalObject, Scope } from './scope.ts';
 import { UnavailableError } from './source.ts';
 
-/** What `.?` gives in the middle of a chain where it found null: the rest of the chain is skipped. */
+/** Value of a `.?` in the middle of a chain after null: the rest of the chain is skipped. */
 class Skipped extends JavaObject {
   readonly kind = 'null';
 }
-/** The one value of it. */
 export const SKIPPED = new Skipped();
 
-/** Whether a chain has a `.?`. */
+/** True if a chain contains `.?`. */
 export function hasGuard(expression: Expression): boolean {
   if (expression.type === 'property' || expression.type === 'call') {
     return expression.safe || hasGuard(expression.target);
@@ -35,7 +34,7 @@ export function hasGuard(expression: Expression): boolean {
   return expression.type === 'index' && hasGuard(expression.target);
 }
 
-/** Code of one link of a chain such as `a.b().c[0]`; may give SKIPPED where the chain has a guard. */
+/** Compiles one link of a chain such as `a.b().c[0]`; may return SKIPPED if the chain has a guard. */
 export function chainLink(expression: Expression, scope: Scope): Code {
   scope.nodes += 1;
   switch (expression.type) {
@@ -55,10 +54,10 @@ function guarded(expression: Node<'property'> | Node<'call'>, code: Code): Code 
   return (e) => code(e) ?? SKIPPED;
 }
 
-/** More parts than any class name has: longer chains are not read again at each of their links. */
+/** Maximum number of parts of a class name: longer chains are not read again at each link. */
 const MOST_NAME_PARTS = 8;
 
-/** `a.b.C` as text, if the expression is nothing but a few names. */
+/** `a.b.C` as text, if the expression only consists of a few names. */
 function dottedName(expression: Expression, parts = 1): string | null {
   if (expression.type === 'name') return expression.name;
   if (expression.type !== 'property' || expression.safe || parts > MOST_NAME_PARTS) return null;
@@ -66,7 +65,7 @@ function dottedName(expression: Expression, parts = 1): string | null {
   return target === null ? null : `${target}.${expression.name}`;
 }
 
-/** The library class that an expression names; throws where it names one that is not available. */
+/** The library class that an expression names; throws for an unavailable class. */
 function classOf(expression: Expression, scope: Scope): ReturnType<typeof libraryClass> {
   const name = dottedName(expression);
   if (name === null) return undefined;
@@ -74,7 +73,7 @@ function classOf(expression: Expression, scope: Scope): ReturnType<typeof librar
   if (scope.isDefined(root)) return undefined;
   const ofName = libraryClass(name);
   if (ofName !== undefined) return ofName;
-  // A package name: the whole dotted text is the class that was meant.
+  // A package name: the whole dotted text is a class.
   if (name.includes('.') && (root === 'java' || root === 'javax' || root === 'jakarta')) {
     const isComplete = /\.[A-Z]\w*$/.test(name);
     if (isComplete)
@@ -138,13 +137,12 @@ function memberReader(name: string, offset: number, safe: boolean): (value: Valu
   };
 }
 
-/** The global object that an expression is. */
 function rootObject(expression: Expression, scope: Scope): GlobalObject | undefined {
   if (expression.type !== 'name' || scope.slot(expression.name) !== undefined) return undefined;
   return scope.global(expression.name, expression.offset);
 }
 
-/** Members of request, user and query are known beforehand: a wrong one does not wait for the first request. */
+/** Members of request, user and query are known at compilation: an unknown one is reported then. */
 function checkMember(kind: Kind, name: string, args: number | null, offset: number): void {
   const table = methodsOfKind(kind);
   if (table === undefined) return;
@@ -204,7 +202,7 @@ function methodCode(expression: Node<'call'>, scope: Scope): Code {
 
 const NO_ARGUMENTS: readonly Value[] = [];
 
-/** Looks up a method by the receiver's type, remembering the last one. */
+/** Finds a method by the receiver's type; caches the last one. */
 function overloadFinder(name: string): (self: Value) => Overloads {
   let lastTable: MethodTable | undefined;
   let last: Overloads | undefined;
@@ -220,14 +218,14 @@ function overloadFinder(name: string): (self: Value) => Overloads {
   };
 }
 
-/** Methods of String whose first argument is a regular expression. */
+/** Methods of String with a regular expression as first argument. */
 const PATTERN_METHODS = new Set(['matches', 'replaceAll', 'replaceFirst', 'split']);
 
-/** The most frequent calls, prepared while compiling. */
+/** Optimizes the most frequent calls at compilation. */
 function specialCall({ name, args }: Node<'call'>, object: GlobalObject | undefined, scope: Scope): Code | null {
   const [arg] = args;
   if (arg?.type !== 'literal' || typeof arg.value !== 'string') return null;
-  // A pattern that is wrong does not wait for the first request.
+  // An invalid pattern is reported at compilation.
   if (object === undefined && PATTERN_METHODS.has(name)) {
     keepLiteral(arg.value, literalPattern(arg.value, arg.offset, scope));
   }
@@ -253,7 +251,7 @@ function specialCall({ name, args }: Node<'call'>, object: GlobalObject | undefi
   return null;
 }
 
-/** `result.put("routingGroup", …)`: what nearly every action is. */
+/** `result.put("routingGroup", …)`: the call of nearly every action. */
 function putCall({ name, args, offset }: Node<'call'>, object: GlobalObject | undefined, scope: Scope): Code | null {
   if ((object !== 'result' && object !== 'state') || name !== 'put') return null;
   const [key, value] = args;
@@ -268,7 +266,7 @@ function putCall({ name, args, offset }: Node<'call'>, object: GlobalObject | un
   };
 }
 
-/** `Set.of("a", "b")` of literals never changes: made once. */
+/** `Set.of("a", "b")` of literals is immutable: created once. */
 function constantWhereImmutable(
   className: string,
   overloads: Overloads,

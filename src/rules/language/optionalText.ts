@@ -5,13 +5,13 @@ import type { Expression } from './ast.ts';
 import type { Code } from './expressionCompiler.ts';
 import type { Scope } from './scope.ts';
 
-/** Getters of the query that give a String here and an Optional in the reference gateway. */
+/** Getters of the query that return a String here and an Optional in Trino Gateway. */
 const OPTIONAL_TEXTS = new Set(['getDefaultCatalog', 'getDefaultSchema', 'defaultCatalog', 'defaultSchema']);
-/** Methods of Optional that its text answers as itself. */
+/** Methods of Optional that the text supports directly. */
 const TEXT_METHODS = new Set(['toString', 'hashCode']);
 
 /**
- * Whether an expression is a text that answers as an Optional too: the query's default catalog or schema, asked directly
+ * True if an expression is a text that also acts as an Optional: the query's default catalog or schema, called directly
  * (docs/rules.md#default-catalog-and-schema).
  */
 export function isOptionalText(expression: Expression, scope: Scope): boolean {
@@ -34,7 +34,7 @@ export function optionalTextCall(name: string, text: Code, args: readonly Code[]
     const value = text(e);
     const values = args.map((code) => code(e));
     e.at = offset;
-    // isEmpty() and equals() both know: a text is empty where it is "", and equals the text or its Optional.
+    // isEmpty() and equals() support both: a text is empty if it is "", and equals the text or its Optional.
     const isText = typeof value === 'string' && !(values[0] instanceof JavaOptional);
     return ofText !== undefined && isText
       ? invoke(ofText, e, value, values)
@@ -42,13 +42,13 @@ export function optionalTextCall(name: string, text: Code, args: readonly Code[]
   };
 }
 
-/** `.present`, `.empty` and the like of such a text; null for other properties. */
+/** `.present`, `.empty` and similar properties of such a text; null for other properties. */
 export function optionalTextProperty(name: string, text: Code, offset: number): Code | null {
   const getter = methodsOfKind('optional')?.getter(name) ?? null;
   return getter === null ? null : optionalTextCall(getter.name, text, [], offset);
 }
 
-/** Such a text's value beside another one that it is compared with: an Optional beside an Optional. */
+/** Such a text's value in a comparison: an Optional if the other value is one. */
 export function comparedWith(text: Value, other: Value): Value {
   return other instanceof JavaOptional ? asOptional(text) : text;
 }

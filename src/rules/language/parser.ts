@@ -8,7 +8,7 @@ import { isReservedWord } from './vocabulary.ts';
 
 const ASSIGNMENTS = new Set(['=', '+=', '-=', '*=', '/=', '%=']);
 
-/** Statements of MVEL and Java that this language leaves out. */
+/** Statements of MVEL and Java that are not supported. */
 const REFUSED_STATEMENTS: Readonly<Record<string, string>> = {
   import: 'nothing can be imported; the classes of the language are there by their short names',
   import_static: 'nothing can be imported; the classes of the language are there by their short names',
@@ -45,7 +45,7 @@ class Parser extends ExpressionParser {
     return { statements };
   }
 
-  /** The error for a statement that follows another one without `;`. */
+  /** The error for a statement after another one without `;`. */
   #undivided(before: Statement): CompileError {
     const error = this.unexpected('; is missing before the next statement');
     const { type, offset } = this.peek();
@@ -83,7 +83,6 @@ class Parser extends ExpressionParser {
     return this.#simple();
   }
 
-  /** An expression, assignment or increment. */
   #simple(): Statement {
     const { offset } = this.peek();
     if (this.at('++') || this.at('--')) {
@@ -219,7 +218,7 @@ class Parser extends ExpressionParser {
   }
 }
 
-/** True where no `;` is needed after the statement. */
+/** True if the statement needs no `;`. */
 function endsWithBlock(statement: Statement): boolean {
   return (
     statement.type === 'if' ||
@@ -229,7 +228,7 @@ function endsWithBlock(statement: Statement): boolean {
   );
 }
 
-/** Whether the reference gateway, after such a statement, leaves out what follows without `;` instead of refusing it. */
+/** True if Trino Gateway, after such a statement, ignores code that follows without `;` instead of rejecting it. */
 function endsWithOperand(statement: Statement): boolean {
   return statement.type === 'expression' && isOpenEnded(statement.expression);
 }
@@ -253,9 +252,9 @@ function isOpenEnded(expression: Expression): boolean {
 
 /**
  * Parses the text of a condition or action.
- * @param budget of the rule that the text belongs to
- * @param names rule objects get the names of the configured product
- * @throws CompileError with the place of the mistake
+ * @param budget of the rule
+ * @param names product names of the rule objects
+ * @throws CompileError with the position of the mistake
  */
 export function parse(text: string, budget: CompileBudget, names: ProductNames): Block {
   budget.countText(text);

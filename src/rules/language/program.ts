@@ -13,14 +13,13 @@ import { parse } from './parser.ts';
 import { type CompileContext, Scope } from './scope.ts';
 import { CompileError, UnavailableError } from './source.ts';
 
-/** A compiled condition or action. */
 export interface Program {
   readonly source: string;
   readonly readsUser: boolean;
   readonly readsQuery: boolean;
-  /** Mistakes that only fail when they are reached, such as unknown variables. */
+  /** Mistakes that only fail at evaluation, such as unknown variables. */
   readonly warnings: readonly { readonly message: string; readonly offset: number }[];
-  /** Runs it: the value of `return` or of the last statement. Throws EvaluationError. */
+  /** Runs it: returns the value of `return` or of the last statement. @throws EvaluationError */
   run(e: Evaluation): Value;
 }
 
@@ -28,7 +27,7 @@ type Node<T extends Statement['type']> = Extract<Statement, { readonly type: T }
 
 /**
  * Compiles the text of a condition or action.
- * @throws CompileError with the place of the mistake
+ * @throws CompileError with the position of the mistake
  */
 export function compileProgram(source: string, context: CompileContext): Program {
   const budget = new CompileBudget();
@@ -36,9 +35,9 @@ export function compileProgram(source: string, context: CompileContext): Program
 }
 
 /**
- * Compiles a text that is parsed already.
- * @param budget of the rule that the text belongs to
- * @throws CompileError with the place of the mistake
+ * Compiles a parsed text.
+ * @param budget of the rule
+ * @throws CompileError with the position of the mistake
  */
 export function compileBlock(source: string, block: Block, context: CompileContext, budget: CompileBudget): Program {
   const [only] = block.statements;
@@ -67,10 +66,10 @@ export function compileBlock(source: string, block: Block, context: CompileConte
 
 const NO_LOCALS: Value[] = [];
 
-/** Nodes that are run for one step: constants, variables and operators, which cost nothing by themselves. */
+/** Nodes per step: constants, variables and operators, which are not counted individually. */
 const NODES_A_STEP = 64;
 
-/** Compiles a part of the text that is run again and again: its code, and the steps that one round of it costs. */
+/** Compiles a repeated part of the text: returns its code, and the steps of one round. */
 function measured<T>(scope: Scope, compile: () => T): { readonly code: T; readonly cost: number } {
   const before = scope.nodes;
   const code = compile();
@@ -177,7 +176,7 @@ function assignCode({ target, operator, value, offset }: Node<'assign'>, scope: 
 
 type Combine = ((before: Value, value: Value, e: Evaluation) => Value) | null;
 
-/** How `+=` and its relatives calculate; null for a plain assignment. */
+/** Calculation of `+=`, `-=` etc.; null for a plain assignment. */
 function combiner(operator: AssignmentOperator, offset: number): Combine {
   switch (operator) {
     case '=':
@@ -270,7 +269,7 @@ function foreachCode({ javaType, name, items, body, offset }: Node<'foreach'>, s
   });
 }
 
-/** The elements of a loop as they are now: changes by the body do not reach it. */
+/** A snapshot of a loop's elements: changes by the body do not affect it. */
 function iterated(value: Value, e: Evaluation, offset: number): readonly Value[] | string {
   e.at = offset;
   if (typeof value === 'string') return value;

@@ -8,9 +8,11 @@ import type { Scope } from './scope.ts';
 type Logical = Extract<Expression, { readonly type: 'logical' }>;
 
 /**
- * `&&` and `||` over a recorded request: an operand that reads what the record lacks leaves the outcome to the others, where
- * one of them decides whatever it would have been. That holds only where the operand cannot fail: a rule that fails is not one
- * whose condition is false. Where failing comes to the same (`lenient`), a false operand of the outermost `&&` is enough.
+ * `&&` and `||` over a recorded request: if an operand reads missing data, the others determine the outcome if one of
+ * them decides regardless of it.
+ *
+ * That requires that the operand cannot fail: a failed rule differs from one with a false condition. If a failure is
+ * equivalent (`lenient`), a false operand of the outermost `&&` is enough.
  */
 export function recordedLogical(
   { operator, operands, offset }: Logical,
@@ -29,7 +31,7 @@ export function recordedLogical(
       } catch (error) {
         const isRead = error instanceof UnknownRead;
         if (!isRead && !(error instanceof EvaluationError)) throw error;
-        // Whether an operand is reached that fails depends on the unknown one before it.
+        // The unknown operand determines whether a failing operand is reached.
         if (!isRead || passes[index] !== true) throw unknown ?? error;
         unknown ??= error;
       }
@@ -39,7 +41,7 @@ export function recordedLogical(
   };
 }
 
-/** Whether an expression fails for no request, and nothing fails that compares its value with a text. */
+/** True if an expression never fails, and comparing its value with a text never fails. */
 export function isTotal(expression: Expression, scope: Scope): boolean {
   switch (expression.type) {
     case 'literal':
@@ -72,7 +74,7 @@ function isTotalCall({ target, name, args }: Extract<Expression, { type: 'call' 
   if (target.name === 'request') return name === 'getHeader' ? takesText : args.length === 0 && TEXTS.has(name);
   const { requestUserObject, queryPropertiesObject } = scope.context.names;
   if (target.name === requestUserObject) return name === 'userExistsAndEquals' && takesText;
-  // A rule that denies fails where no statement was analysed.
+  // A rule that denies fails without an analyzed statement.
   if (target.name !== queryPropertiesObject || scope.context.replay !== 'lenient') return false;
   return name === 'tablesContains' ? takesText : args.length === 0 && QUERY_TEXTS.has(name);
 }
@@ -92,7 +94,7 @@ function isPlainLiteral(expression: Expression): boolean {
   return expression.type === 'literal' && (expression.value === null || typeof expression.value === 'string');
 }
 
-/** Whether an expression gives true or false where it does not fail. */
+/** True if an expression returns true or false unless it fails. */
 function isTruth(expression: Expression): boolean {
   switch (expression.type) {
     case 'not':

@@ -3,45 +3,44 @@ import type { Expression } from './ast.ts';
 import type { CompileBudget } from './compileBudget.ts';
 import { CompileError, UnavailableError } from './source.ts';
 
-/** A rule needs request analysis, which is off. */
+/** A rule needs request analysis, which is disabled. */
 export class AnalysisDisabledError extends UnavailableError {}
 
-/** What a text is compiled against. */
+/** Context for compiling a text. */
 export interface CompileContext {
   readonly names: ProductNames;
-  /** Whether the request's user and query are there (`requestAnalyzerConfig.analyzeRequest`). */
+  /** True if the request's user and query are available (`requestAnalyzerConfig.analyzeRequest`). */
   readonly analyzeRequest: boolean;
-  /** Whether to warn of what means something else in the reference gateway; true by default. */
+  /** True enables warnings about differences from Trino Gateway (default). */
   readonly differenceWarnings?: boolean;
   /**
-   * Compiles for requests of which only a record is left (`src/rules/replay`); `lenient` where a rule that fails comes to the same
-   * as one whose condition is false.
+   * Compiles for recorded requests (`src/rules/replay`); `lenient` if a failed rule is equivalent to one with a false
+   * condition.
    */
   readonly replay?: 'strict' | 'lenient';
 }
 
-/** The global objects by their part in the evaluation. */
+/** Roles of the global objects. */
 export type GlobalObject = 'request' | 'state' | 'result' | 'user' | 'query';
 
-/** Warnings that are kept of one text. */
+/** Maximum number of warnings per text. */
 const MOST_WARNINGS = 20;
 
 /** Names of one compiled text: globals, and local variables by block. */
 export class Scope {
   readonly context: CompileContext;
-  /** Of the rule that the text belongs to. */
   readonly budget: CompileBudget;
   readonly #globals: ReadonlyMap<string, GlobalObject>;
   readonly #blocks: Map<string, number>[] = [new Map()];
-  /** Slots that the text's variables need. */
+  /** Number of slots for the text's variables. */
   slots = 0;
-  /** Expressions and statements that were compiled so far. */
+  /** Number of compiled expressions and statements. */
   nodes = 0;
-  /** Mistakes that only fail when they are reached. */
+  /** Mistakes that only fail at evaluation. */
   readonly warnings: { readonly message: string; readonly offset: number }[] = [];
   readsUser = false;
   readsQuery = false;
-  /** The expression that is the whole text; null where the text is something else. */
+  /** The expression if it is the whole text, else null. */
   readonly whole: Expression | null;
 
   constructor(context: CompileContext, budget: CompileBudget, whole: Expression | null = null) {
@@ -57,14 +56,13 @@ export class Scope {
     ]);
   }
 
-  /** Names of the global objects that exist. */
   globalNames(): string[] {
     return [...this.#globals]
       .filter(([, object]) => this.context.analyzeRequest || (object !== 'user' && object !== 'query'))
       .map(([name]) => name);
   }
 
-  /** The global object of a name; undefined when it names none. */
+  /** The global object of a name, or undefined. */
   global(name: string, offset: number): GlobalObject | undefined {
     const object = this.#globals.get(name);
     if (object !== 'user' && object !== 'query') return object;
@@ -79,17 +77,17 @@ export class Scope {
     return object;
   }
 
-  /** True where a name is a global object or variable. */
+  /** True if a name is a global object or variable. */
   isDefined(name: string): boolean {
     return this.slot(name) !== undefined || this.globalNames().includes(name);
   }
 
   warn(message: string, offset: number): void {
-    // The first ones say enough; each is shown with its place.
+    // The first warnings are enough; each is shown with its position.
     if (this.warnings.length < MOST_WARNINGS) this.warnings.push({ message, offset });
   }
 
-  /** Slot of a variable; undefined when there is none of that name. */
+  /** Slot of a variable, or undefined. */
   slot(name: string): number | undefined {
     for (let depth = this.#blocks.length - 1; depth >= 0; depth -= 1) {
       const slot = this.#blocks[depth]?.get(name);
@@ -98,7 +96,7 @@ export class Scope {
     return undefined;
   }
 
-  /** Makes a variable of the current block. */
+  /** Declares a variable of the current block. */
   declare(name: string, offset: number): number {
     if (this.slot(name) !== undefined) throw new CompileError(`the variable ${name} exists already`, offset);
     if (this.#globals.has(name)) throw new CompileError(`${name} cannot be replaced`, offset);
@@ -108,7 +106,7 @@ export class Scope {
     return slot;
   }
 
-  /** Runs a step within a block of its own. */
+  /** Runs a step in a nested block. */
   inBlock<T>(step: () => T): T {
     this.#blocks.push(new Map());
     const result = step();

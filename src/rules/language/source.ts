@@ -1,4 +1,4 @@
-/** A text that does not compile: what is wrong, where, and what is allowed instead. */
+/** A text that does not compile: the mistake, its position, and valid alternatives. */
 export class CompileError extends Error {
   override readonly name = 'CompileError';
   /** Offset in the text in UTF-16 units. */
@@ -11,18 +11,18 @@ export class CompileError extends Error {
 }
 
 /**
- * What this language leaves out or does not know while the reference gateway loads it: it leaves out its own rule
- * and not the whole rules file (docs/rules.md#rules-that-cannot-run).
+ * Code that this language does not support or know while Trino Gateway loads it: rejects only its own rule and not the
+ * whole rules file (docs/rules.md#rules-that-cannot-run).
  */
 export class UnavailableError extends CompileError {}
 
-/** A place in a text: line and column counted from 1, columns in UTF-16 units. */
+/** A position in a text: line and column counted from 1, columns in UTF-16 units. */
 export interface Position {
   readonly line: number;
   readonly column: number;
 }
 
-/** The place of an offset; only a line feed ends a line. */
+/** The position of an offset; only a line feed ends a line. */
 export function positionOf(text: string, offset: number): Position {
   const before = text.slice(0, offset);
   const lineStart = before.lastIndexOf('\n') + 1;

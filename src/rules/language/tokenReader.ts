@@ -3,7 +3,7 @@ import type { Token } from './lexer.ts';
 import { CompileError, UnavailableError } from './source.ts';
 import { isWrongEverywhere, refusalOf } from './vocabulary.ts';
 
-/** A place in a text's tokens, for parsers to go on from. */
+/** Cursor over the tokens of a text. */
 export class TokenReader {
   readonly #tokens: readonly Token[];
   #index = 0;
@@ -13,7 +13,6 @@ export class TokenReader {
     this.#tokens = tokens;
   }
 
-  /** The token `ahead` places from here. */
   protected peek(ahead = 0): Token {
     const last = this.#tokens.length - 1;
     return this.#tokens[Math.min(this.#index + ahead, last)] as Token;
@@ -41,7 +40,6 @@ export class TokenReader {
     return this.advance();
   }
 
-  /** The error for the current token. */
   protected unexpected(expected: string): CompileError {
     const token = this.peek();
     const refused = token.type === 'literal' ? undefined : refusalOf(token.text);

@@ -1,6 +1,6 @@
 import type { BinaryOperator } from './ast.ts';
 
-/** A two-sided operator: what it does, and how tightly it binds what is on its sides. */
+/** Meaning and precedence of a binary operator. */
 export interface Binding {
   readonly operator: BinaryOperator | '&&' | '||';
   readonly left: number;
@@ -8,8 +8,8 @@ export interface Binding {
 }
 
 /**
- * How tightly two-sided operators bind. `contains` takes everything up to a whole comparison on its left, but only
- * one operand on its right; `~=` takes one operand on both sides (docs/rules.md#operators-weakest-first).
+ * Precedence of binary operators. `contains` takes everything up to a whole comparison on its left, but only one
+ * operand on its right; `~=` takes one operand on both sides (docs/rules.md#operators-weakest-first).
  */
 const BINDING: Readonly<Record<string, Binding>> = {
   '||': { operator: '||', left: 1, right: 2 },
@@ -33,17 +33,17 @@ const BINDING: Readonly<Record<string, Binding>> = {
   '~=': { operator: '~=', left: 10, right: 20 },
 };
 
-/** The two-sided operator that is written so; null for what is none. */
+/** The binary operator with this text, or null. */
 export function bindingOf(text: string): Binding | null {
   return Object.hasOwn(BINDING, text) ? (BINDING[text] as Binding) : null;
 }
 
-/** Every two-sided operator as it is written, for tests that go through all of them. */
+/** All binary operators, for tests. */
 export function twoSidedOperators(): readonly string[] {
   return Object.keys(BINDING);
 }
 
-/** Operators and words of MVEL that this language leaves out, with what to write instead. */
+/** Unsupported operators and words of MVEL, with the text to write instead. */
 const REFUSED: Readonly<Record<string, string>> = {
   '===': 'write ==',
   '!==': 'write !=',
@@ -68,27 +68,26 @@ const REFUSED: Readonly<Record<string, string>> = {
   not: 'write !(a contains b)',
 };
 
-/** What to write instead of something that this language leaves out; undefined for all else. */
+/** The text to write instead of unsupported code, or undefined. */
 export function refusalOf(text: string): string | undefined {
   return Object.hasOwn(REFUSED, text) ? REFUSED[text] : undefined;
 }
 
-/** Of what is left out, that which the reference gateway refuses as well when it loads a rules file. */
+/** Unsupported operators and words that Trino Gateway also rejects when it loads a rules file. */
 const WRONG_EVERYWHERE = new Set(['===', '!==', '->', '::', 'not']);
 
-/** Whether no gateway of this kind takes an operator or word of `refusalOf`. */
+/** True if all gateways of this kind reject an operator or word of `refusalOf`. */
 export function isWrongEverywhere(text: string): boolean {
   return WRONG_EVERYWHERE.has(text);
 }
 
-/** Words that are no names of variables. */
+/** Words that cannot be variable names. */
 const WORDS = new Set([
   'if', 'else', 'for', 'foreach', 'while', 'do', 'until', 'return', 'new', 'var', 'def', 'function', 'proto', 'import',
   'import_static', 'package', 'with', 'assert', 'switch', 'case', 'try', 'catch', 'finally', 'throw', 'break', 'continue',
   'class', 'this', 'is', 'instanceof', 'contains', 'and', 'or', 'in', 'isdef', 'soundslike', 'strsim', 'convertable_to',
 ]); // biome-ignore format: a table
 
-/** True for words that cannot name a variable. */
 export function isReservedWord(name: string): boolean {
   return WORDS.has(name);
 }
@@ -114,12 +113,12 @@ const TYPE_NAMES = new Set([
   'Object',
 ]);
 
-/** True for names of types that a variable can be declared with, beside classes of the library. */
+/** True for type names in variable declarations, in addition to classes of the library. */
 export function isTypeName(name: string): boolean {
   return TYPE_NAMES.has(name);
 }
 
-/** What to write instead of a cast to a type. */
+/** The text to write instead of a cast to a type. */
 export function castHint(name: string): string {
   if (name === 'int' || name === 'Integer') return '(x).intValue() or Integer.parseInt(x)';
   if (name === 'String') return 'String.valueOf(x)';

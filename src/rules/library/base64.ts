@@ -9,7 +9,7 @@ import { MethodTable } from './methodTable.ts';
 export class JavaCodec extends JavaObject {
   readonly kind: 'encoder' | 'decoder';
   readonly alphabet: 'base64' | 'base64url';
-  /** Of an encoder: whether it ends with `=`. */
+  /** True if an encoder pads with `=`. */
   readonly isPadded: boolean;
 
   constructor(kind: 'encoder' | 'decoder', alphabet: 'base64' | 'base64url', isPadded = true) {
@@ -20,7 +20,6 @@ export class JavaCodec extends JavaObject {
   }
 }
 
-/** `java.util.Base64`. */
 export const base64Class = new LibraryClass('Base64');
 base64Class.statics
   .add('getEncoder', [], () => new JavaCodec('encoder', 'base64'), 'identity')
@@ -28,13 +27,13 @@ base64Class.statics
   .add('getDecoder', [], () => new JavaCodec('decoder', 'base64'), 'identity')
   .add('getUrlDecoder', [], () => new JavaCodec('decoder', 'base64url'), 'identity');
 
-/** Units that reading or making one byte costs. */
+/** Units of reading or creating one byte. */
 export const UNITS_A_BYTE = 128;
 
 /**
- * Bytes of elements, counted.
- * @param what names the method in messages
- * @throws EvaluationError for elements that are no bytes
+ * Converts elements to bytes, counted.
+ * @param what name of the method for messages
+ * @throws EvaluationError for elements that are not bytes
  */
 export function bytesOf(items: readonly Value[], what: string, e: Evaluation): Buffer {
   e.text(UNITS_A_BYTE * items.length);
@@ -46,7 +45,6 @@ export function bytesOf(items: readonly Value[], what: string, e: Evaluation): B
   return bytes;
 }
 
-/** Bytes as a value, counted. */
 function byteArray(bytes: Uint8Array, e: Evaluation): JavaArray {
   e.reserveElements(bytes.length, bytes.length);
   return new JavaArray(Array.from(bytes, (byte) => new JavaSmallInt('byte', (byte << 24) >> 24)));
@@ -64,7 +62,6 @@ function decoded(self: JavaCodec, text: string, e: Evaluation): JavaArray {
   return byteArray(Buffer.from(text, self.alphabet), e);
 }
 
-/** Methods of Base64's encoder. */
 export const encoderMethods = new MethodTable('Base64.Encoder', 'operands')
   .add('encodeToString', ['elements'], (e, self: JavaCodec, elements) =>
     encoded(self, itemsOf(elements, e), 'encodeToString', e),
@@ -78,7 +75,6 @@ export const encoderMethods = new MethodTable('Base64.Encoder', 'operands')
   )
   .add('withoutPadding', [], (_e, self: JavaCodec) => new JavaCodec('encoder', self.alphabet, false), 'identity');
 
-/** Methods of Base64's decoder. */
 export const decoderMethods = new MethodTable('Base64.Decoder', 'operands')
   .add('decode', ['string'], (e, self: JavaCodec, text) => decoded(self, text, e), 'identity')
   .add(

@@ -5,15 +5,14 @@ import { Mutable, type Value } from '../values/value.ts';
 import { LibraryClass } from './javaClass.ts';
 import { MethodTable } from './methodTable.ts';
 
-/** Bits that a set may have; every change makes a new number of so many. */
+/** Maximum number of bits of a set; every change creates a new number of this size. */
 const MOST_BITS = 16_384;
-/** Bits of Java's words, in which it counts its size. */
+/** Size of Java's words, in which it counts its size. */
 const WORD = 64;
 
-/** `java.util.BitSet`. */
 export class JavaBitSet extends Mutable {
   readonly kind = 'bitSet';
-  /** Numbers never change: none is copied to keep this one. */
+  /** Numbers are immutable: saving needs no copy. */
   readonly size = 0;
   /** Bit i of the number is bit i of the set. */
   bits = 0n;
@@ -25,12 +24,12 @@ export class JavaBitSet extends Mutable {
     };
   }
 
-  /** Bits up to the last that is set. */
+  /** Index of the last set bit plus one. */
   get length(): number {
     return this.bits === 0n ? 0 : this.bits.toString(2).length;
   }
 
-  /** Indexes of the bits that are set, in order. */
+  /** Indexes of the set bits, in order. */
   indexes(): number[] {
     const text = this.bits.toString(2);
     const indices: number[] = [];
@@ -70,7 +69,6 @@ function other(value: Value): bigint {
   throw new EvaluationError('the argument must be a BitSet');
 }
 
-/** The class BitSet. */
 export const bitSetClass = new LibraryClass('BitSet', ['bitSet']);
 bitSetClass.constructors
   .add('new', [], () => new JavaBitSet())
@@ -82,7 +80,7 @@ bitSetClass.constructors
 const put = (self: JavaBitSet, mask: bigint, isSet: boolean, e: Evaluation) =>
   change(self, isSet ? self.bits | mask : self.bits & ~mask, e);
 
-/** The nearest bit from `from` on that is set; -1 where there is none. */
+/** The nearest set bit from `from` on, or -1. */
 function nextSet(bits: bigint, from: number): number {
   if (from < 0) throw new EvaluationError(`a BitSet has no bit ${from}`);
   if (from >= MOST_BITS) return -1;
@@ -90,7 +88,6 @@ function nextSet(bits: bigint, from: number): number {
   return rest === 0n ? -1 : from + (rest & -rest).toString(2).length - 1;
 }
 
-/** Methods of BitSet. */
 export const bitSetMethods = new MethodTable('BitSet', 'operands')
   .add('set', ['int'], (e, self: JavaBitSet, at) => put(self, 1n << index(at), true, e))
   .add('set', ['int', 'boolean'], (e, self: JavaBitSet, at, isSet) => put(self, 1n << index(at), isSet, e))

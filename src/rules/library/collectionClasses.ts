@@ -93,7 +93,7 @@ map.statics
     (_e, _self, key, value) => new JavaEntry(notNull(key, 'Map.entry'), notNull(value, 'Map.entry')),
   );
 
-/** Lists, sets and maps of java.util, with their interfaces' static methods. */
+/** Lists, sets and maps of java.util, with static methods of their interfaces. */
 export const collectionClasses: readonly LibraryClass[] = [
   list,
   set,

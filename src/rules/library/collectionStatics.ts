@@ -8,7 +8,6 @@ import { copied, itemsOf } from './collections.ts';
 import { JavaComparator } from './comparator.ts';
 import { LibraryClass } from './javaClass.ts';
 
-/** `java.util.Arrays`. */
 export const arraysClass = new LibraryClass('Arrays');
 arraysClass.statics
   .addVariadic('asList', [], (e, _self, items) => {
@@ -17,7 +16,6 @@ arraysClass.statics
   })
   .add('toString', ['elements'], (e, _self, elements) => javaText(new JavaArray(itemsOf(elements, e)), e));
 
-/** `java.util.Collections`. */
 export const collectionsClass = new LibraryClass('Collections');
 function extreme(elements: readonly Value[], sign: 1 | -1, e: Evaluation): Value {
   let best = elements[0];

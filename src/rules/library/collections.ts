@@ -24,7 +24,6 @@ export function itemsOf(collection: AnyElements, e: Evaluation): readonly Value[
   return elementsOf(collection, e, compareNatural) ?? [];
 }
 
-/** A copy of elements, counted. */
 export function copied(items: readonly Value[], e: Evaluation): Value[] {
   e.reserveElements(items.length, items.length);
   return items.slice();
@@ -39,7 +38,7 @@ function sizeOf(collection: AnyElements): number {
   return collection instanceof JavaSet ? collection.size : collection.items.length;
 }
 
-/** What lists, sets and views share (`java.util.Collection`); reading only. */
+/** Shared read methods of lists, sets and views (`java.util.Collection`). */
 export const collectionMethods = new MethodTable('Collection', 'operands')
   .add('size', [], (_e, self: AnyElements) => sizeOf(self))
   .add('isEmpty', [], (_e, self: AnyElements) => sizeOf(self) === 0)
@@ -66,7 +65,7 @@ export const viewMethods = new MethodTable('Collection', 'operands')
   .include(collectionMethods)
   .add('contains', ['any'], (e, self: AnyElements, value) => includes(self, value, e));
 
-/** A list before it changes: open, saved for undoing. */
+/** Prepares a list for a change: checks that it is open, and saves it. */
 function changing(list: JavaList, e: Evaluation): JavaList {
   if (list.access !== 'open') throw new EvaluationError('this list cannot be changed; new ArrayList(list) can');
   e.step(1 + Math.trunc(list.items.length / 64));
@@ -112,7 +111,6 @@ function keep(list: JavaList, others: AnyElements, shouldHave: boolean, e: Evalu
   return list.items.length !== before;
 }
 
-/** `java.util.List`. */
 export const vectorMethods = new MethodTable('List', 'operands')
   .include(collectionMethods)
   .add('contains', ['any'], (e, self: JavaList, value) => {
@@ -160,7 +158,7 @@ export const vectorMethods = new MethodTable('List', 'operands')
   .add('removeFirst', [], (e, self: JavaList) => removeAt(self, 0, e))
   .add('removeLast', [], (e, self: JavaList) => removeAt(self, self.items.length - 1, e));
 
-/** `java.util.List` and what LinkedList and ArrayDeque add. */
+/** `java.util.List` with additional methods of LinkedList and ArrayDeque. */
 export const listMethods = new MethodTable('List', 'operands')
   .include(vectorMethods)
   .add('peek', [], (_e, self: JavaList) => self.items[0] ?? null)
@@ -181,7 +179,7 @@ function pollAt(list: JavaList, index: number, e: Evaluation): Value {
   return list.items.length === 0 ? null : removeAt(list, index, e);
 }
 
-/** `list[index] = value` and `list.set`; answers the value before. */
+/** `list[index] = value` and `list.set`; returns the previous value. */
 export function setElement(list: JavaList, index: number, value: Value, e: Evaluation): Value {
   if (list.access === 'immutable') throw new EvaluationError('this list cannot be changed; new ArrayList(list) can');
   e.willChange(list);
@@ -195,7 +193,7 @@ function changingSet(set: JavaSet): JavaSet {
   return set;
 }
 
-/** Does something with each element; whether any of it changed a thing. */
+/** Applies a change to each element; returns true if any changed something. */
 function changeEach(items: readonly Value[], change: (item: Value) => boolean, e: Evaluation): boolean {
   let hasChanged = false;
   for (const item of items) {
@@ -210,7 +208,7 @@ function setEnd(set: JavaSet, index: number, e: Evaluation): Value {
   return set.ordered(e, compareNatural).at(index) ?? null;
 }
 
-/** `java.util.Set` and what TreeSet adds. */
+/** `java.util.Set` with additional methods of TreeSet. */
 export const setMethods = new MethodTable('Set', 'operands')
   .include(collectionMethods)
   .add('contains', ['any'], (e, self: JavaSet, value) => {
@@ -252,7 +250,7 @@ function keyAt(map: JavaMap, index: number, e: Evaluation): Value {
   return entry.key;
 }
 
-/** `java.util.Map` and what TreeMap adds. */
+/** `java.util.Map` with additional methods of TreeMap. */
 export const mapMethods = new MethodTable('Map', 'operands')
   .add('size', [], (_e, self: JavaMap) => self.size)
   .add('isEmpty', [], (_e, self: JavaMap) => self.size === 0)
@@ -270,7 +268,7 @@ export const mapMethods = new MethodTable('Map', 'operands')
     return false;
   })
   .add('put', ['any', 'any'], (e, self: JavaMap, key, value) => changingMap(self).put(key, value, e) ?? null)
-  // Of java.util.Properties, which is a map here.
+  // Methods of java.util.Properties, which is a map here.
   .add(
     'setProperty',
     ['string', 'string'],
@@ -319,7 +317,6 @@ export const mapMethods = new MethodTable('Map', 'operands')
   .add('hashCode', [], (e, self: JavaMap) => hashOf(self, e))
   .add('equals', ['any'], (e, self: JavaMap, other) => javaEquals(self, other, e));
 
-/** `Map.Entry`. */
 export const entryMethods = new MethodTable('Map.Entry', 'operands')
   .add('getKey', [], (_e, self: JavaEntry) => self.key)
   .add('getValue', [], (_e, self: JavaEntry) => self.value)
@@ -327,7 +324,6 @@ export const entryMethods = new MethodTable('Map.Entry', 'operands')
   .add('hashCode', [], (e, self: JavaEntry) => hashOf(self, e))
   .add('equals', ['any'], (e, self: JavaEntry, other) => javaEquals(self, other, e));
 
-/** Iterator and Enumeration. */
 export const iteratorMethods = new MethodTable('Iterator', 'operands')
   .add('hasNext', [], (_e, self: JavaIterator) => self.hasNext())
   .add('next', [], (_e, self: JavaIterator) => self.next());
@@ -379,7 +375,6 @@ function part({ items }: JavaStream, from: number, to: number, e: Evaluation): J
   return new JavaStream(items.slice(from, to));
 }
 
-/** `java.util.Optional`. */
 export const optionalMethods = new MethodTable('Optional', 'operands')
   .add('get', [], (_e, self: JavaOptional) => {
     if (self.value === null) throw new EvaluationError('the Optional is empty; ask isPresent() first or use orElse');
@@ -396,7 +391,7 @@ export const optionalMethods = new MethodTable('Optional', 'operands')
   .add('hashCode', [], (e, self: JavaOptional) => hashOf(self, e))
   .add('equals', ['any'], (e, self: JavaOptional, other) => javaEquals(self, other, e));
 
-/** Arrays have a length and nothing else. */
+/** Arrays only have a length. */
 export const arrayMethods = new MethodTable('array', 'operands').add(
   'length',
   [],

@@ -3,7 +3,7 @@ import { compareIgnoringCase } from '../values/caseFolding.ts';
 import { JavaObject, type Value } from '../values/value.ts';
 import { MethodTable } from './methodTable.ts';
 
-/** `java.util.Comparator`, as the library hands it out. */
+/** `java.util.Comparator` from the library. */
 export class JavaComparator extends JavaObject {
   readonly kind = 'comparator';
   readonly compare: (a: Value, b: Value, e: Evaluation) => number;
@@ -14,14 +14,12 @@ export class JavaComparator extends JavaObject {
   }
 }
 
-/** Methods of a Comparator. */
 export const comparatorMethods = new MethodTable('Comparator', 'operands').add(
   'compare',
   ['any', 'any'],
   (e, self: JavaComparator, a, b) => self.compare(a, b, e),
 );
 
-/** String.CASE_INSENSITIVE_ORDER. */
 export const caseInsensitiveOrder = new JavaComparator((a, b, e) => {
   if (typeof a !== 'string' || typeof b !== 'string')
     throw new EvaluationError('CASE_INSENSITIVE_ORDER compares Strings');

@@ -18,7 +18,7 @@ export class JavaCurrency extends JavaObject {
 }
 
 const codes: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'));
-/** Digits after the point by code, as they are asked for; at most one entry a currency. */
+/** Digits after the point by code; at most one entry per currency. */
 const digits = new Map<string, number>();
 
 function fractionDigits(code: string): number {
@@ -31,7 +31,7 @@ function fractionDigits(code: string): number {
   return count;
 }
 
-/** Currencies whose code begins with their country's, as ISO 4217 makes them. */
+/** Currencies with a code that begins with their country's, as ISO 4217 defines. */
 const ownCurrencies = [
   'AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF CLP',
   'CNY COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL HTG HUF',
@@ -42,7 +42,7 @@ const ownCurrencies = [
 ]
   .join(' ')
   .split(' ');
-/** Countries that have the currency of others, by its code. */
+/** Countries with the currency of another country, by its code. */
 const shared: Readonly<Record<string, string>> = {
   AUD: 'CC CX HM KI NF NR TV',
   CHF: 'LI',
@@ -60,7 +60,7 @@ const shared: Readonly<Record<string, string>> = {
   XOF: 'BF BJ CI GW ML NE SN TG',
   XPF: 'NC PF WF',
 };
-/** Currency by country (ISO 3166); null for Antarctica, which has none. */
+/** Currency by country (ISO 3166); null for Antarctica. */
 const byCountry: ReadonlyMap<string, string | null> = new Map<string, string | null>([
   ...ownCurrencies.map((code) => [code.slice(0, 2), code] as const),
   ...Object.entries(shared).flatMap(([code, countries]) =>
@@ -69,7 +69,6 @@ const byCountry: ReadonlyMap<string, string | null> = new Map<string, string | n
   ['AQ', null],
 ]);
 
-/** The class Currency. */
 export const currencyClass = new LibraryClass('Currency', ['currency']);
 currencyClass.statics.add('getInstance', ['string'], (_e, _self, code) => {
   if (!codes.has(code)) throw new EvaluationError('not the code of a currency, such as EUR');
@@ -82,10 +81,9 @@ currencyClass.statics.add('getInstance', ['any'], (_e, _self, of) => {
   return code === null ? null : new JavaCurrency(code);
 });
 
-/** Steps of looking up a currency's digits for the first time. */
+/** Steps for the first lookup of a currency's digits. */
 const LOOKUP_STEPS = 16;
 
-/** Methods of Currency. */
 export const currencyMethods = new MethodTable('Currency', 'operands')
   .add('getCurrencyCode', [], (_e, self: JavaCurrency) => self.code)
   .add('getDefaultFractionDigits', [], (e, self: JavaCurrency) => {

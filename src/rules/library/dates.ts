@@ -16,14 +16,12 @@ export class JavaDate extends JavaObject {
   }
 }
 
-/** Methods of Date. */
 export const dateMethods = new MethodTable('Date', 'operands').add('getTime', [], (_e, self: JavaDate) =>
   long(BigInt(self.time)),
 );
 textBy('date', (value) => new Date((value as JavaDate).time).toISOString());
 compareByText('date', (value) => String((value as JavaDate).time));
 
-/** The class Date. */
 export const dateClass = new LibraryClass('Date', ['date']);
 dateClass.constructors
   .add('new', [], (e) => new JavaDate(e.sources.now()), 'time')
@@ -51,7 +49,6 @@ const calendarFields: readonly (readonly [name: string, number: number, read: (m
   ['SECOND', 13, (moment) => moment.getSeconds()],
 ];
 
-/** The class Calendar. */
 export const calendarClass = new LibraryClass('Calendar', ['calendar']);
 for (const [name, number] of calendarFields) calendarClass.field(name, number);
 for (const [index, day] of ['SUNDAY', 'MONDAY', 'TUESDAY', 'WEDNESDAY', 'THURSDAY', 'FRIDAY', 'SATURDAY'].entries()) {
@@ -59,7 +56,6 @@ for (const [index, day] of ['SUNDAY', 'MONDAY', 'TUESDAY', 'WEDNESDAY', 'THURSDA
 }
 calendarClass.statics.add('getInstance', [], (e) => new JavaCalendar(e.sources.now()), 'time');
 
-/** Methods of Calendar: the machine's time zone, as in Java. */
 export const calendarMethods = new MethodTable('Calendar', 'operands')
   .add('get', ['int'], (_e, self: JavaCalendar, field) => {
     const calendarField = calendarFields.find(([, number]) => number === field);

@@ -1,11 +1,11 @@
 import type { Kind, Value } from '../values/value.ts';
 import { MethodTable } from './methodTable.ts';
 
-/** A class that rules may name: its static methods, constants, constructors, and which values are instances. */
+/** A class that rules may name: its static methods, constants, constructors, and kinds of its instances. */
 export class LibraryClass {
   readonly name: string;
   readonly statics: MethodTable;
-  /** Constructors are the overloads of `new`; empty where the class cannot be made. */
+  /** Constructors are the overloads of `new`; empty if the class cannot be instantiated. */
   readonly constructors: MethodTable;
   readonly fields = new Map<string, Value>();
   /** Kinds of its instances, for `is`. */

@@ -44,8 +44,7 @@ import { joinerClass, joinerMethods, tokenizerClass, tokenizerMethods } from './
 import { uuidClass, uuidMethods } from './uuid.ts';
 
 /**
- * The allow-list: what can be called on a value of each type. Nothing else can be, as calls only ever look here
- * (docs/rules.md lists it; a test compares).
+ * The allow-list: methods by type of value. Calls only use these methods (docs/rules.md lists them; a test compares).
  */
 const instanceMethods: Partial<Record<Kind, MethodTable>> = {
   boolean: booleanMethods,
@@ -96,21 +95,20 @@ export function methodsOf(value: Value): MethodTable | undefined {
   return byKind.get(kindOf(value));
 }
 
-/** Methods of a type. */
 export function methodsOfKind(kind: Kind): MethodTable | undefined {
   return byKind.get(kind);
 }
 
 /**
- * Whether a method of this name gives the same for equal receivers and arguments, whatever type has it. Types are not known
- * before a rule runs.
+ * True if a method of this name returns equal results for equal receivers and arguments on every type. Types are
+ * unknown before evaluation.
  */
 export function isPureMethod(name: string): boolean {
   const all = [...byKind.values()].flatMap((table) => table.get(name) ?? []);
   return all.length > 0 && all.every(isPure);
 }
 
-/** The same of `value.name`, which is a getter, or a key of a map. */
+/** The equivalent for `value.name`, which is a getter, or a key of a map. */
 export function isPureProperty(name: string): boolean {
   return [...byKind.values()].flatMap((table) => table.getter(name) ?? []).every(isPure);
 }
@@ -119,14 +117,14 @@ function isPure({ methods }: Overloads): boolean {
   return methods.every(({ dependsOn }) => dependsOn === 'operands');
 }
 
-/** Kinds that have methods, for documentation and its test. */
+/** Kinds with methods, for documentation and its test. */
 export function kindsWithMethods(): readonly Kind[] {
   return [...byKind.keys()];
 }
 
 stringClass.field('CASE_INSENSITIVE_ORDER', caseInsensitiveOrder);
 
-/** Constants of the reference gateway's selector that its rules use by name. */
+/** Constants of Trino Gateway's selector that its rules use by name. */
 const selectorClass = new LibraryClass('FileBasedRoutingGroupSelector').field(
   'RESULTS_ROUTING_GROUP_KEY',
   'routingGroup',
@@ -165,7 +163,7 @@ const classes = new Map<string, LibraryClass>(
     tokenizerClass,
     joinerClass,
     bitSetClass,
-    // These are only there for `is`.
+    // Only for `is`.
     new LibraryClass('Collection', ['list', 'stack', 'queue', 'set', 'collection']),
     new LibraryClass('CharSequence', ['string', 'builder']),
     new LibraryClass('Object', allKinds),
@@ -176,17 +174,16 @@ classes.set('StringBuffer', builderClass);
 
 const PACKAGES = /^java\.(?:util|lang)\.([A-Z]\w*)$/;
 
-/** A class by its short name or as `java.util.X` and `java.lang.X`; undefined when rules cannot use it. */
+/** Finds a class by its short name or as `java.util.X` and `java.lang.X`; undefined if unavailable. */
 export function libraryClass(name: string): LibraryClass | undefined {
   return classes.get(PACKAGES.exec(name)?.[1] ?? name);
 }
 
-/** Names of all classes, sorted. */
 export function classNames(): readonly string[] {
   return [...classes.keys()].sort();
 }
 
-/** Names of primitive types, which are classes of their own in `x == int`. */
+/** Names of primitive types, which are separate classes in `x == int`. */
 export const primitiveTypes: ReadonlyMap<string, Kind> = new Map([
   ['int', 'int'],
   ['long', 'long'],

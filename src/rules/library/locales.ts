@@ -19,7 +19,7 @@ export class JavaLocale extends JavaObject {
   }
 }
 
-/** Longest part of a locale's name that is looked at. */
+/** Maximum length of a part of a locale's name. */
 const LONGEST_PART = 8;
 
 function locale(language: string, country = ''): JavaLocale {
@@ -37,10 +37,9 @@ function textOf({ language, country }: JavaLocale): string {
 }
 
 const root = new JavaLocale('', '');
-/** What `Locale.getDefault()` gives: rules do not depend on the machine that they run on. */
+/** Result of `Locale.getDefault()`: rules do not depend on the machine. */
 const standard = new JavaLocale('en', 'US');
 
-/** The class Locale. */
 export const localeClass = new LibraryClass('Locale', ['locale']);
 const constants: readonly (readonly [name: string, language: string, country?: string])[] = [
   ['ROOT', ''],
@@ -72,7 +71,6 @@ localeClass.statics
   .add('forLanguageTag', ['string'], (_e, _self, tag) => ofTag(tag))
   .add('getDefault', [], () => standard);
 
-/** Methods of Locale. */
 export const localeMethods = new MethodTable('Locale', 'operands')
   .add('getLanguage', [], (_e, self: JavaLocale) => self.language)
   .add('getCountry', [], (_e, self: JavaLocale) => self.country)
@@ -83,21 +81,18 @@ export const localeMethods = new MethodTable('Locale', 'operands')
 textBy('locale', (value) => textOf(value as JavaLocale));
 compareByText('locale', (value) => textOf(value as JavaLocale));
 
-/** The locale that a method was given. */
 export function localeOf(value: Value): JavaLocale {
   if (value instanceof JavaLocale) return value;
   throw new EvaluationError('the argument must be a Locale, such as Locale.ROOT');
 }
 
-/** Languages whose letters change case by rules of their own (java.lang.String.toLowerCase(Locale)). */
+/** Languages with special case mapping (java.lang.String.toLowerCase(Locale)). */
 const OWN_CASES: ReadonlySet<string> = new Set(['tr', 'az', 'lt']);
 
-/** `String.toLowerCase(Locale)`. */
 export function lowerCaseOf(text: string, { language }: JavaLocale, e: Evaluation): string {
   return OWN_CASES.has(language) ? lowerCaseIn(text, language, e) : lowerCase(text, e);
 }
 
-/** `String.toUpperCase(Locale)`. */
 export function upperCaseOf(text: string, { language }: JavaLocale, e: Evaluation): string {
   return OWN_CASES.has(language) ? upperCaseIn(text, language, e) : upperCase(text, e);
 }

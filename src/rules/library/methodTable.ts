@@ -19,13 +19,12 @@ import {
   type Value,
 } from '../values/value.ts';
 
-/** What each kind of parameter gives to a method's implementation. */
+/** TypeScript types by kind of parameter. */
 interface ParameterTypes {
   /** String, StringBuilder, char or number as text; null is an error. */
   string: string;
-  /** The same, or null. */
+  /** Like `string`, or null. */
   'string?': string | null;
-  /** One UTF-16 unit. */
   char: string;
   int: number;
   long: bigint;
@@ -38,19 +37,18 @@ interface ParameterTypes {
   map: JavaMap;
 }
 
-/** Kinds of parameters. */
 export type Parameter = keyof ParameterTypes;
 
 type Arguments<P extends readonly Parameter[]> = { [I in keyof P]: ParameterTypes[P[I]] };
 
 /**
- * What the result of a call follows from, beside receiver and arguments (docs/decisions/0012-memory-of-decisions.md):
- * - `operands`: nothing else, so that equal operands give an equal result;
- * - `identity`: it is an object that equals only itself, such as an array;
+ * Additional inputs of a call's result, besides receiver and arguments (docs/decisions/0012-memory-of-decisions.md):
+ * - `operands`: no other input, so that equal operands give an equal result;
+ * - `identity`: the result is an object that equals only itself, such as an array;
  * - `time`, `chance`;
  * - `header`: the request's header that the first argument names;
  * - `reads`: this value of the request, a source of `src/rules/compile/requestValues.ts`;
- * - `request`: anything else of the request.
+ * - `request`: any other value of the request.
  */
 export type DependsOn = 'operands' | 'identity' | 'time' | 'chance' | 'header' | 'request' | { readonly reads: string };
 
@@ -63,7 +61,6 @@ export interface Method {
   readonly run: (e: Evaluation, self: Value, ...args: unknown[]) => Value;
 }
 
-/** All overloads of one name. */
 export interface Overloads {
   readonly name: string;
   readonly methods: readonly Method[];
@@ -97,7 +94,7 @@ function fitness(parameter: Parameter, value: Value): number {
   }
 }
 
-/** Longer texts are no numbers for a parameter. */
+/** Longer texts are not parsed as numbers. */
 const LONGEST_NUMBER = 400;
 
 const NUMBER_RANKS: Partial<Record<string, number>> = { byte: 1, short: 2, int: 3, long: 4, float: 5, double: 6 };
@@ -107,7 +104,7 @@ function numberFitness(parameter: 'int' | 'long' | 'float' | 'double', value: Va
     const from = NUMBER_RANKS[kindOf(value)] ?? 0;
     const to = NUMBER_RANKS[parameter] ?? 0;
     if (from === to) return 10;
-    // Widening as Java does it, the nearer the better; narrowing only where nothing else fits.
+    // Java's widening, the nearer the better; narrowing only if nothing else fits.
     return from < to ? 9 - (to - from) : 2;
   }
   if (value instanceof JavaChar) return parameter === 'int' ? 3 : 0;
@@ -159,13 +156,13 @@ export class MethodTable {
   readonly owner: string;
   readonly #dependsOn: DependsOn;
 
-  /** @param dependsOn what the results of its methods follow from, where a method does not say otherwise */
+  /** @param dependsOn default of its methods */
   constructor(owner: string, dependsOn: DependsOn) {
     this.owner = owner;
     this.#dependsOn = dependsOn;
   }
 
-  /** Adds an overload. Implementations get the evaluation, the receiver and the converted arguments. */
+  /** Adds an overload. Implementations receive the evaluation, the receiver and the converted arguments. */
   add<Self extends Value, const P extends readonly Parameter[]>(
     name: string,
     parameters: P,
@@ -175,7 +172,7 @@ export class MethodTable {
     return this.#add(name, { parameters, variadic: false, run: run as unknown as Method['run'], dependsOn });
   }
 
-  /** Adds an overload whose last parameter takes any number of arguments, which come as one array. */
+  /** Adds an overload with a variadic last parameter; its arguments come as one array. */
   addVariadic<Self extends Value, const P extends readonly Parameter[]>(
     name: string,
     parameters: P,
@@ -192,7 +189,7 @@ export class MethodTable {
     return this;
   }
 
-  /** Takes over all methods of another table. */
+  /** Adds all methods of another table. */
   include(other: MethodTable): this {
     for (const { name, methods } of other.#overloads.values()) for (const method of methods) this.#add(name, method);
     return this;
@@ -202,7 +199,7 @@ export class MethodTable {
     return this.#overloads.get(name);
   }
 
-  /** What `x.name` calls: getName(), isName() or name(); null when there is none. */
+  /** Method called by `x.name`: getName(), isName() or name(); null if missing. */
   getter(name: string): Overloads | null {
     const capital = name.charAt(0).toUpperCase() + name.slice(1);
     for (const candidate of [`get${capital}`, `is${capital}`, name]) {
@@ -212,12 +209,11 @@ export class MethodTable {
     return null;
   }
 
-  /** All names, sorted, for messages and documentation. */
+  /** All names, sorted. */
   names(): string[] {
     return [...this.#overloads.keys()].sort();
   }
 
-  /** Every method with its overloads, by name. */
   all(): readonly Overloads[] {
     return [...this.#overloads.values()];
   }
@@ -234,14 +230,14 @@ function signature(method: Method): string {
   return [...method.parameters, ...(method.variadic ? ['any…'] : [])].join(', ');
 }
 
-/** Counts a text that a method gets, as most methods look at all of it. Values made of others are counted by what they do. */
+/** Counts the text of an argument, as most methods read all of it. Methods count work on collections themselves. */
 function countText(value: Value, e: Evaluation): void {
   if (typeof value === 'string') {
     if (value.length > SHORT_TEXT) e.text(value.length);
   } else if (value instanceof JavaBuilder) e.text(value.text.length);
 }
 
-/** Calls the overload that fits best. Counts the call and its texts, the receiver's as well as the arguments'. */
+/** Calls the best overload. Counts the call and the texts of receiver and arguments. */
 export function invoke(overloads: Overloads, e: Evaluation, self: Value, args: readonly Value[]): Value {
   e.step();
   countText(self, e);
@@ -308,12 +304,11 @@ function noOverload(overloads: Overloads, args: readonly Value[]): EvaluationErr
   );
 }
 
-/** The receiver is null. */
 export function nullReceiver(what: string): EvaluationError {
   return new EvaluationError(`${what} on null`);
 }
 
-/** The type has no such method or property. */
+/** The error for a missing method or property. */
 export function noMember(table: MethodTable | undefined, value: Value, name: string): EvaluationError {
   const names = table === undefined ? [] : nearest(table.names());
   return new EvaluationError(
@@ -325,7 +320,6 @@ function nearest(names: readonly string[]): readonly string[] {
   return names.length <= 24 ? names : [...names.slice(0, 24), '…'];
 }
 
-/** Numbers as values. */
 export const long = (value: bigint): JavaLong => new JavaLong(value);
 export const double = (value: number): JavaDouble => new JavaDouble(value);
 export const float = (value: number): JavaFloat => new JavaFloat(value);

@@ -20,7 +20,6 @@ type AnyNumber = number | JavaNumberObject;
 
 const asLong = (value: AnyNumber): bigint => (value instanceof JavaLong ? value.value : doubleToLong(toDouble(value)));
 
-/** Methods of every number. */
 export const numberMethods = new MethodTable('Number', 'operands')
   .add('intValue', [], (_e, self: AnyNumber) =>
     self instanceof JavaLong ? Number(BigInt.asIntN(32, self.value)) : doubleToInt(toDouble(self)),
@@ -36,7 +35,6 @@ export const numberMethods = new MethodTable('Number', 'operands')
   .add('isNaN', [], (_e, self: AnyNumber) => Number.isNaN(toDouble(self)))
   .add('isInfinite', [], (_e, self: AnyNumber) => Math.abs(toDouble(self)) === Number.POSITIVE_INFINITY);
 
-/** Methods of a boolean. */
 export const booleanMethods = new MethodTable('Boolean', 'operands')
   .add('booleanValue', [], (_e, self: boolean) => self)
   .add('toString', [], (_e, self: boolean) => String(self))
@@ -69,7 +67,7 @@ const parseLong = (text: string | null, radix = 10): bigint => parseWhole(text, 
 
 function parseDouble(text: string | null): number {
   const trimmed = text?.trim() ?? '';
-  // No text can be divided in two ways: the expression takes time linear to the text.
+  // Unambiguous, so the expression takes time linear to the text.
   if (/^[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?$/.test(trimmed)) {
     return Number(trimmed.replace(/[dDfF]$/, ''));
   }
@@ -78,7 +76,6 @@ function parseDouble(text: string | null): number {
   throw new EvaluationError('the text is not a number');
 }
 
-/** The class Integer. */
 export const integerClass = new LibraryClass('Integer', ['int'])
   .field('MAX_VALUE', INT_MAX)
   .field('MIN_VALUE', INT_MIN)
@@ -105,7 +102,6 @@ integerClass.constructors
   .add('new', ['int'], (_e, _self, value) => value)
   .add('new', ['string?'], (_e, _self, text) => parseInteger(text));
 
-/** The class Long. */
 export const longClass = new LibraryClass('Long', ['long'])
   .field('MAX_VALUE', long(LONG_MAX))
   .field('MIN_VALUE', long(LONG_MIN))
@@ -127,7 +123,6 @@ longClass.constructors
   .add('new', ['long'], (_e, _self, value) => long(value))
   .add('new', ['string?'], (_e, _self, text) => long(parseLong(text)));
 
-/** The class Double. */
 export const doubleClass = new LibraryClass('Double', ['double'])
   .field('MAX_VALUE', double(Number.MAX_VALUE))
   .field('MIN_VALUE', double(Number.MIN_VALUE))
@@ -150,7 +145,6 @@ doubleClass.constructors
   .add('new', ['double'], (_e, _self, value) => double(value))
   .add('new', ['string?'], (_e, _self, text) => double(parseDouble(text)));
 
-/** The class Float. */
 export const floatClass = new LibraryClass('Float', ['float']);
 floatClass.statics
   .add('parseFloat', ['string?'], (_e, _self, text) => float(parseDouble(text)))
@@ -159,13 +153,11 @@ floatClass.statics
   .add('toString', ['float'], (_e, _self, value) => floatText(Math.fround(value)))
   .add('isNaN', ['float'], (_e, _self, value) => Number.isNaN(value));
 
-/** The class Short. */
 export const shortClass = new LibraryClass('Short', ['short']).field('MAX_VALUE', short(32_767));
 shortClass.statics
   .add('parseShort', ['string?'], (_e, _self, text) => short(Number(parseWhole(text, 10, -32_768n, 32_767n))))
   .add('valueOf', ['string?'], (_e, _self, text) => short(Number(parseWhole(text, 10, -32_768n, 32_767n))));
 
-/** The class Byte. */
 export const byteClass = new LibraryClass('Byte', ['byte']);
 byteClass.statics.add(
   'parseByte',
@@ -173,14 +165,12 @@ byteClass.statics.add(
   (_e, _self, text) => new JavaSmallInt('byte', Number(parseWhole(text, 10, -128n, 127n))),
 );
 
-/** The class Number: only for `is`. */
 export const numberClass = new LibraryClass('Number', ['int', 'long', 'float', 'double', 'short', 'byte']);
 
 function isTrue(text: string | null): boolean {
   return text !== null && text.length === 4 && text.toLowerCase() === 'true';
 }
 
-/** The class Boolean. */
 export const booleanClass = new LibraryClass('Boolean', ['boolean']).field('TRUE', true).field('FALSE', false);
 booleanClass.statics
   .add('parseBoolean', ['string?'], (_e, _self, text) => isTrue(text))

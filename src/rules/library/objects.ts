@@ -6,20 +6,18 @@ import { emptyOptional, JavaOptional, type Value } from '../values/value.ts';
 import { copied } from './collections.ts';
 import { LibraryClass } from './javaClass.ts';
 
-/** The value, which a method of Java refuses to be null. */
+/** Rejects null, as the Java method does. */
 export function notNull(value: Value, what: string): Value {
   if (value === null) throw new EvaluationError(`${what} does not take null`);
   return value;
 }
 
-/** `java.util.Optional`. */
 export const optionalClass = new LibraryClass('Optional', ['optional']);
 optionalClass.statics
   .add('of', ['any'], (_e, _self, value) => new JavaOptional(notNull(value, 'Optional.of')))
   .add('ofNullable', ['any'], (_e, _self, value) => (value === null ? emptyOptional : new JavaOptional(value)))
   .add('empty', [], () => emptyOptional);
 
-/** `java.util.Objects`. */
 export const objectsClass = new LibraryClass('Objects');
 objectsClass.statics
   .add('equals', ['any', 'any'], (e, _self, a, b) => javaEquals(a, b, e))

@@ -8,7 +8,7 @@ import { LibraryClass } from './javaClass.ts';
 import { MethodTable } from './methodTable.ts';
 import { notNull } from './objects.ts';
 
-/** `java.util.Stack`: a list whose end is the top. */
+/** `java.util.Stack`: a list; its end is the top. */
 export const stackClass = new LibraryClass('Stack', ['stack']);
 stackClass.constructors.add('new', [], () => new JavaList([], 'open', 'stack'));
 
@@ -17,7 +17,6 @@ function top({ items }: JavaList): Value {
   return items.at(-1) ?? null;
 }
 
-/** Methods of Stack: those of Vector, and what looks at the top. */
 export const stackMethods = new MethodTable('Stack', 'operands')
   .include(vectorMethods)
   .add('push', ['any'], (e, self: JavaList, value) => {
@@ -36,7 +35,7 @@ export const stackMethods = new MethodTable('Stack', 'operands')
     return at < 0 ? -1 : self.items.length - at;
   });
 
-/** A PriorityQueue with its order; null: the natural one. */
+/** A PriorityQueue with its order; null: natural order. */
 export class JavaQueue extends JavaList {
   readonly comparator: JavaComparator | null;
 
@@ -46,7 +45,7 @@ export class JavaQueue extends JavaList {
   }
 }
 
-/** Of a value that is given as a Comparator, which may be null. */
+/** Reads a Comparator argument, which may be null. */
 function comparatorIn(value: Value): JavaComparator | null {
   if (value === null || value instanceof JavaComparator) return value;
   throw new EvaluationError('a PriorityQueue takes a capacity, a collection or a Comparator');
@@ -56,7 +55,7 @@ function mustBeCapacity(capacity: number): void {
   if (capacity < 1) throw new EvaluationError('the capacity of a PriorityQueue is at least 1');
 }
 
-/** `java.util.PriorityQueue`: a binary heap, laid out as Java's, whose order of iteration rules see. */
+/** `java.util.PriorityQueue`: a binary heap with Java's layout, which determines the order of iteration. */
 export const priorityQueueClass = new LibraryClass('PriorityQueue', ['queue']);
 priorityQueueClass.constructors
   .add('new', [], () => new JavaQueue([], null), 'identity')
@@ -93,7 +92,7 @@ priorityQueueClass.constructors
     'identity',
   );
 
-/** Copying the elements of a collection before it changes, and growing it. */
+/** Counts a copy of the elements before a change, and the growth. */
 function changed(self: JavaList, e: Evaluation): Value[] {
   e.willChange(self);
   return self.items;
@@ -134,14 +133,14 @@ function siftDown(queue: JavaQueue, heap: Value[], from: number, value: Value, e
 
 function offer(self: JavaQueue, value: Value, e: Evaluation): boolean {
   notNull(value, 'PriorityQueue');
-  // The order is asked of the first element too.
+  // The comparator is called for the first element too.
   isBefore(self, value, self.items[0] ?? value, e);
   append(self, value, e);
   siftUp(self, self.items, self.items.length - 1, value, e);
   return true;
 }
 
-/** Takes out the element at a place, as `removeAt` of Java does. */
+/** Removes the element at an index, like Java's `removeAt`. */
 function take(self: JavaQueue, at: number, e: Evaluation): void {
   const heap = changed(self, e);
   const moved = heap.pop() ?? null;
@@ -161,7 +160,6 @@ function head(self: JavaQueue): Value {
   return self.items[0] ?? null;
 }
 
-/** Methods of PriorityQueue. */
 export const queueMethods = new MethodTable('PriorityQueue', 'operands')
   .include(collectionMethods)
   .add('add', ['any'], (e, self: JavaQueue, value) => offer(self, value, e))

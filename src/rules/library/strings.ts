@@ -15,7 +15,6 @@ import { LibraryClass } from './javaClass.ts';
 import { JavaLocale, localeOf, lowerCaseOf, upperCaseOf } from './locales.ts';
 import { char, MethodTable } from './methodTable.ts';
 
-/** Methods of `java.lang.String`. */
 export const stringMethods = new MethodTable('String', 'operands')
   .add('length', [], (_e, self: string) => self.length)
   .add('isEmpty', [], (_e, self: string) => self === '')
@@ -53,7 +52,7 @@ export const stringMethods = new MethodTable('String', 'operands')
   .add('toUpperCase', [], (e, self: string) => upperCase(self, e))
   .add('toLowerCase', ['any'], (e, self: string, locale) => lowerCaseOf(self, localeOf(locale), e))
   .add('toUpperCase', ['any'], (e, self: string, locale) => upperCaseOf(self, localeOf(locale), e))
-  // Java's trim takes every unit up to the space, strip what Unicode calls white space.
+  // Java's trim removes every unit up to the space, strip only Unicode white space.
   .add('trim', [], (e, self: string) => trimControls(self, e))
   .add('strip', [], (_e, self: string) => self.trim())
   .add('stripLeading', [], (_e, self: string) => self.trimStart())
@@ -103,7 +102,6 @@ export const stringMethods = new MethodTable('String', 'operands')
   .add('indent', ['int'], (e, self: string, count) => indent(e, self, count))
   .addVariadic('formatted', [], (e, self: string, args) => format(self, args, e));
 
-/** `java.lang.StringBuilder`. */
 export const builderMethods = new MethodTable('StringBuilder', 'operands')
   .add('append', ['any'], (e, self: JavaBuilder, value) => {
     const text = javaText(value, e);
@@ -147,7 +145,6 @@ export const builderMethods = new MethodTable('StringBuilder', 'operands')
   .add('substring', ['int'], (e, self: JavaBuilder, from) => slice(e, self.text, from, self.text.length))
   .add('substring', ['int', 'int'], (e, self: JavaBuilder, from, to) => slice(e, self.text, from, to));
 
-/** Methods of a char. */
 export const charMethods = new MethodTable('Character', 'operands')
   .add('toString', [], (_e, self: JavaChar) => self.text)
   .add('charValue', [], (_e, self: JavaChar) => self)
@@ -155,14 +152,13 @@ export const charMethods = new MethodTable('Character', 'operands')
   .add('equals', ['any'], (_e, self: JavaChar, other) => other instanceof JavaChar && other.text === self.text)
   .add('compareTo', ['char'], (_e, self: JavaChar, other) => self.text.charCodeAt(0) - other.charCodeAt(0));
 
-/** The class String. */
 export const stringClass = new LibraryClass('String', ['string']);
 stringClass.statics
   .add('valueOf', ['any'], (e, _self, value) => {
     if (value === null) throw new EvaluationError('String.valueOf(null)');
     return javaText(value, e);
   })
-  // With a Locale before the pattern: numbers are written as in English whatever it is.
+  // With a Locale before the pattern: numbers are always formatted as in English.
   .addVariadic('format', ['any'], (e, _self, first, args) => {
     const [pattern, ...values] = first instanceof JavaLocale ? args : [first, ...args];
     if (typeof pattern !== 'string') throw new EvaluationError('String.format takes a pattern, and a Locale before it');
@@ -177,7 +173,6 @@ stringClass.constructors
   .add('new', ['string'], (_e, _self, text) => text)
   .add('new', ['elements'], (e, _self, elements) => ofBytesOrChars(itemsOf(elements, e), e));
 
-/** The class StringBuilder (and StringBuffer). */
 export const builderClass = new LibraryClass('StringBuilder', ['builder']);
 builderClass.constructors
   .add('new', [], () => new JavaBuilder(), 'identity')
@@ -194,7 +189,6 @@ builderClass.constructors
     'identity',
   );
 
-/** The class Character. */
 export const characterClass = new LibraryClass('Character', ['char']);
 characterClass.statics
   .add('isDigit', ['char'], (_e, _self, unit) => /\p{Nd}/u.test(unit))
@@ -228,13 +222,13 @@ function slice(e: Evaluation, text: string, from: number, to: number): string {
   return text.slice(from, to);
 }
 
-/** A part of a text for `regionMatches`; null where it is outside. */
+/** A part of a text for `regionMatches`; null if out of range. */
 function region(text: string, from: number, length: number): string | null {
   if (from < 0 || from > text.length - length) return null;
   return text.slice(from, from + Math.max(length, 0));
 }
 
-/** Puts another text in place of a part that may reach beyond the end (`StringBuilder.delete`, `replace`). */
+/** Replaces a part that may reach beyond the end (`StringBuilder.delete`, `replace`). */
 function cut(e: Evaluation, self: JavaBuilder, from: number, to: number, by: string): JavaBuilder {
   const end = Math.min(to, self.text.length);
   if (from < 0 || from > end) {
@@ -246,7 +240,7 @@ function cut(e: Evaluation, self: JavaBuilder, from: number, to: number, by: str
   return self;
 }
 
-/** The text of bytes in UTF-8, as `getBytes()` gives them, or of chars. */
+/** Converts UTF-8 bytes, as `getBytes()` returns them, or chars to text. */
 function ofBytesOrChars(items: readonly Value[], e: Evaluation): string {
   e.reserveText(items.length);
   if (items.length > 0 && items[0] instanceof JavaChar) {
@@ -256,13 +250,13 @@ function ofBytesOrChars(items: readonly Value[], e: Evaluation): string {
   return bytesOf(items, 'new String', e).toString('utf8');
 }
 
-/** Makes a string whose length is known beforehand. */
+/** Creates a string of known length. */
 function newText(e: Evaluation, length: number, make: () => string): string {
   e.reserveText(length);
   return make();
 }
 
-/** The text from its end to its start; pairs of surrogates stay as they are. */
+/** Reverses a text; surrogate pairs stay intact. */
 function reversed(text: string, e: Evaluation): string {
   e.text(8 * text.length);
   const bytes = Buffer.from(text, 'utf16le');
@@ -294,9 +288,9 @@ function trimControls(text: string, e: Evaluation): string {
   return text.slice(start, end);
 }
 
-/** Pieces that are joined at once: more would take several times the memory of their text. */
+/** Maximum number of pieces joined in one call: more would take several times the memory of their text. */
 const JOINED_PIECES = 4096;
-/** Units that one replacement costs beside what is read and written. */
+/** Units of one replacement, in addition to characters read and written. */
 const UNITS_A_REPLACEMENT = 128;
 
 function replaceAll(e: Evaluation, text: string, from: string, to: string): string {
@@ -322,7 +316,7 @@ function replaceAll(e: Evaluation, text: string, from: string, to: string): stri
   return `${whole.join('')}${pieces.join('')}${text.slice(last)}`;
 }
 
-/** A text with another before each unit and at the end. */
+/** Inserts a text before each unit and at the end. */
 function between(e: Evaluation, text: string, to: string): string {
   e.reserveText(text.length + (text.length + 1) * to.length);
   if (to === '') return text;

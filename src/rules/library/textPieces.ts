@@ -4,12 +4,11 @@ import { Mutable } from '../values/value.ts';
 import { LibraryClass } from './javaClass.ts';
 import { MethodTable } from './methodTable.ts';
 
-/** Units that looking at one character of a text costs. */
+/** Units of reading one character of a text. */
 const UNITS_A_CHARACTER = 16;
-/** Longer sets of delimiters are refused: each character is looked up in them. */
+/** Longer sets of delimiters are rejected: each character is looked up in them. */
 const MOST_DELIMITERS = 64;
 
-/** `java.util.StringTokenizer`. */
 export class JavaTokenizer extends Mutable {
   readonly kind = 'tokenizer';
   readonly size = 0;
@@ -33,7 +32,7 @@ export class JavaTokenizer extends Mutable {
     };
   }
 
-  /** Where the token after a place begins and ends; null: there is none. */
+  /** Start and end of the next token; null at the end. */
   next(after: number, e: Evaluation): readonly [start: number, end: number] | null {
     const start = this.#givesDelimiters ? after : this.#skip(after, true, e);
     if (start >= this.text.length) return null;
@@ -41,7 +40,7 @@ export class JavaTokenizer extends Mutable {
     return [start, end === start ? start + 1 : end];
   }
 
-  /** The first place from `start` on whose character is no delimiter (`areDelimiters`), or is one. */
+  /** The first position from `start` on with a delimiter, or without one (`areDelimiters`). */
   #skip(start: number, areDelimiters: boolean, e: Evaluation): number {
     let at = start;
     while (at < this.text.length && this.delimiters.includes(this.text.charAt(at)) === areDelimiters) {
@@ -67,7 +66,6 @@ function nextToken(self: JavaTokenizer, e: Evaluation): string {
   return self.text.slice(start, end);
 }
 
-/** The class StringTokenizer. */
 export const tokenizerClass = new LibraryClass('StringTokenizer', ['tokenizer']);
 tokenizerClass.constructors
   .add('new', ['string'], (_e, _self, text) => new JavaTokenizer(text, ' \t\n\r\f', false), 'identity')
@@ -84,7 +82,6 @@ tokenizerClass.constructors
     'identity',
   );
 
-/** Methods of StringTokenizer. */
 export const tokenizerMethods = new MethodTable('StringTokenizer', 'operands')
   .add('hasMoreTokens', [], (e, self: JavaTokenizer) => self.next(self.at, e) !== null)
   .add('hasMoreElements', [], (e, self: JavaTokenizer) => self.next(self.at, e) !== null)
@@ -104,17 +101,16 @@ export const tokenizerMethods = new MethodTable('StringTokenizer', 'operands')
     return count;
   });
 
-/** `java.util.StringJoiner`. */
 export class JavaJoiner extends Mutable {
   readonly kind = 'joiner';
-  /** Strings never change: none is copied to keep this one. */
+  /** Strings are immutable: saving needs no copy. */
   readonly size = 0;
   readonly delimiter: string;
   readonly prefix: string;
   readonly suffix: string;
   /** Text of an empty joiner; null: prefix and suffix. */
   whenEmpty: string | null = null;
-  /** What was added, with delimiters; null: nothing. */
+  /** Joined text with delimiters; null if empty. */
   joined: string | null = null;
 
   constructor(delimiter: string, prefix = '', suffix = '') {
@@ -151,7 +147,6 @@ function join(self: JavaJoiner, text: string, e: Evaluation): JavaJoiner {
   return self;
 }
 
-/** The class StringJoiner. */
 export const joinerClass = new LibraryClass('StringJoiner', ['joiner']);
 joinerClass.constructors
   .add('new', ['string'], (_e, _self, delimiter) => new JavaJoiner(delimiter), 'identity')
@@ -167,7 +162,6 @@ function joinerText(self: JavaJoiner, e: Evaluation): string {
   return self.text;
 }
 
-/** Methods of StringJoiner. */
 export const joinerMethods = new MethodTable('StringJoiner', 'operands')
   .add('add', ['string?'], (e, self: JavaJoiner, text) => join(self, text ?? 'null', e))
   .add('setEmptyValue', ['string'], (e, self: JavaJoiner, text) => {

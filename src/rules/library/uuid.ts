@@ -5,7 +5,6 @@ import { JavaObject } from '../values/value.ts';
 import { LibraryClass } from './javaClass.ts';
 import { MethodTable } from './methodTable.ts';
 
-/** `java.util.UUID`. */
 export class JavaUuid extends JavaObject {
   readonly kind = 'uuid';
   readonly text: string;
@@ -16,13 +15,12 @@ export class JavaUuid extends JavaObject {
   }
 }
 
-/** The class UUID. */
 export const uuidClass = new LibraryClass('UUID', ['uuid']);
 uuidClass.statics.add(
   'randomUUID',
   [],
   (e) => {
-    // RFC 9562 §5.4: version 4. Rules choose by it, nothing trusts it to be a secret.
+    // RFC 9562 §5.4: version 4. Not cryptographically secure.
     const hex = (digits: number): string =>
       Array.from({ length: digits }, () => Math.floor(e.sources.random() * 16).toString(16)).join('');
     const variant = (8 + Math.floor(e.sources.random() * 4)).toString(16);
@@ -36,7 +34,6 @@ uuidClass.statics.add('fromString', ['string'], (_e, _self, text) => {
   return new JavaUuid(text.toLowerCase());
 });
 
-/** Methods of UUID. */
 export const uuidMethods = new MethodTable('UUID', 'operands')
   .add('version', [], (_e, self: JavaUuid) => Number.parseInt(self.text.charAt(14), 16))
   .add('toString', [], (_e, self: JavaUuid) => self.text)

@@ -19,14 +19,14 @@ export class QueryObject extends JavaObject {
     this.properties = properties;
   }
 
-  /** Whether the query uses a table, given by its lower-case parts. */
+  /** True if the query uses a table, by its lower-case parts. */
   hasTable(parts: readonly string[]): boolean {
     const { tables } = this.properties;
     if (tables.length > 16) return this.tables.has(parts.join('\0'));
     return tables.some((table) => table[2] === parts[2] && table[1] === parts[1] && table[0] === parts[0]);
   }
 
-  /** A set of names, made once; rules cannot change it. */
+  /** A set of names, created once; immutable for rules. */
   set(name: 'catalogs' | 'schemas' | 'catalogSchemas', e: Evaluation): JavaSet {
     this.#sets ??= { catalogs: undefined, schemas: undefined, catalogSchemas: undefined };
     let set = this.#sets[name];
@@ -37,24 +37,22 @@ export class QueryObject extends JavaObject {
     return set;
   }
 
-  /** Keys of all tables, as `tableKey` makes them. */
+  /** Keys of all tables (`tableKey`). */
   get tables(): ReadonlySet<string> {
     this.#tables ??= new Set(this.properties.tables.map((parts) => parts.join('\0')));
     return this.#tables;
   }
 }
 
-/** True where no statement was analysed: empty body, too long a body, an unknown charset, another method, no time. */
+/** True without an analyzed statement: empty or too long body, unknown charset, another method, no time. */
 export function isUnanalysed({ queryType, body }: QueryProperties): boolean {
   return queryType === '' && body === '';
 }
 
-/** Longer names are no table's: reading them would cost more than they are worth. */
+/** Longer names cannot be tables and are not parsed. */
 const LONGEST_NAME = 65_536;
 
-/**
- * The key of a table's name as text: split at dots outside double quotes, lower-case; null unless it has three parts.
- */
+/** The key of a table's name: split at dots outside double quotes, lower-case; null unless it has three parts. */
 export function tableKey(name: string): string | null {
   if (name.length > LONGEST_NAME) return null;
   const parts: string[] = [];
@@ -73,7 +71,6 @@ export function tableKey(name: string): string | null {
   return parts.map((text) => text.toLowerCase()).join('\0');
 }
 
-/** A table's name as a value. */
 export class QualifiedNameObject extends JavaObject {
   readonly kind = 'qualifiedName';
   readonly parts: QualifiedName;
@@ -84,7 +81,6 @@ export class QualifiedNameObject extends JavaObject {
   }
 }
 
-/** Methods of QualifiedName. */
 export const qualifiedNameMethods = new MethodTable('QualifiedName', 'operands')
   .add('getParts', [], (_e, self: QualifiedNameObject) => new JavaList([...self.parts], 'immutable'))
   .add('getSuffix', [], (_e, self: QualifiedNameObject) => self.parts.at(-1) ?? '')
@@ -109,8 +105,8 @@ textBy('qualifiedName', (value) => (value as QualifiedNameObject).parts.join('.'
 compareByText('qualifiedName', (value) => (value as QualifiedNameObject).parts.join('\0'));
 
 /**
- * The properties, for what comes from the body.
- * @throws EvaluationError where a deny rule reads a statement that was not analysed, or that the engine may not run
+ * The properties, for values from the body.
+ * @throws EvaluationError if a deny rule reads a statement that was not analyzed, or that the engine may not run
  */
 export function analysed(e: Evaluation, { properties }: QueryObject): QueryProperties {
   if (!e.requireAnalysis) return properties;
@@ -122,7 +118,7 @@ export function analysed(e: Evaluation, { properties }: QueryObject): QueryPrope
   return properties;
 }
 
-/** Message of a deny rule that reads a body that was not analysed. */
+/** Message of a deny rule that reads a body without analysis. */
 export const NOT_ANALYSED =
   'the request has no body that was analysed (it is empty, too long or of an unknown charset)';
 
@@ -139,10 +135,9 @@ function stringSet(e: Evaluation, items: readonly Value[]): JavaSet {
 
 const optionalText = (text: string | null): JavaOptional => (text === null ? emptyOptional : new JavaOptional(text));
 
-/** Methods of `engineQueryProperties`. */
 export const queryMethods = new MethodTable('query properties', 'request')
   .add('errorMessage', [], (e, self: QueryObject) => analysed(e, self).errorMessage)
-  // Beside errorMessage(): rules of the reference gateway ask getErrorMessage().isPresent().
+  // Additional name: rules of Trino Gateway call getErrorMessage().isPresent().
   .add('getErrorMessage', [], (e, self: QueryObject) => optionalText(analysed(e, self).errorMessage))
   .add('isQueryParsingSuccessful', [], (e, self: QueryObject) => analysed(e, self).errorMessage === null)
   .add('isNewQuerySubmission', [], (_e, self: QueryObject) => self.properties.isNewQuerySubmission)

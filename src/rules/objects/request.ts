@@ -7,13 +7,13 @@ import { parametersOf } from '../requestParameters.ts';
 import { JavaArray, JavaIterator, JavaMap } from '../values/collections.ts';
 import { JavaBuilder, JavaObject, type Value } from '../values/value.ts';
 
-/** Longer names are no header's. */
+/** Longer names cannot be headers. */
 const LONGEST_HEADER_NAME = 65_536;
 
-/** Half of what looking at one header line costs, in characters that are read: names and values come in turn. */
+/** Half the cost of reading one header line, in characters: names and values come in turn. */
 const UNITS_A_HEADER = 8;
 
-/** The object `request`: what rules can ask of jakarta.servlet.http.HttpServletRequest. */
+/** The object `request`: supported methods of jakarta.servlet.http.HttpServletRequest. */
 export class RequestObject extends JavaObject {
   readonly kind = 'request';
   readonly request: RuleRequest;
@@ -29,12 +29,12 @@ export class RequestObject extends JavaObject {
     this.#names = names;
   }
 
-  /** Counts that all header lines are looked at: 64 of them are a step. */
+  /** Counts a scan of all header lines: 64 of them are a step. */
   countHeaders(e: Evaluation): void {
     e.text(this.request.headers.length * UNITS_A_HEADER);
   }
 
-  /** Values of all headers by lower-case name, names and values in the order of the request. */
+  /** Values of all headers by lower-case name, in the order of the request. */
   get headers(): Map<string, string[]> {
     if (this.#headers !== null) return this.#headers;
     const headers = new Map<string, string[]>();
@@ -50,12 +50,11 @@ export class RequestObject extends JavaObject {
     return headers;
   }
 
-  /** Name in lower case under which a request has a header. */
   keyOf(name: string): string {
     return name.length > LONGEST_HEADER_NAME ? '' : this.#names.ownHeader(name).toLowerCase();
   }
 
-  /** First value of a header; null when it is absent. @param lowerCaseName as `keyOf` returns it */
+  /** First value of a header, or null. @param lowerCaseName result of `keyOf` */
   header(lowerCaseName: string): string | null {
     if (lowerCaseName === this.#lastName) return this.#lastValue;
     const value = firstHeader(this.request.headers, lowerCaseName) ?? null;
@@ -64,14 +63,13 @@ export class RequestObject extends JavaObject {
     return value;
   }
 
-  /** Made at the first use: most rules ask for none. */
+  /** Created at first use: most rules do not read it. */
   get parameters(): Map<string, string[]> {
     this.#parameters ??= parametersOf(this.request);
     return this.#parameters;
   }
 }
 
-/** A cookie of the request. */
 export class CookieObject extends JavaObject {
   readonly kind = 'cookie';
   readonly name: string;
@@ -84,7 +82,6 @@ export class CookieObject extends JavaObject {
   }
 }
 
-/** Methods of a cookie. */
 export const cookieMethods = new MethodTable('Cookie', 'operands')
   .add('getName', [], (_e, self: CookieObject) => self.name)
   .add('getValue', [], (_e, self: CookieObject) => self.value);
@@ -163,7 +160,6 @@ function absolute(names: Iterable<string>): JavaIterator {
   return new JavaIterator('enumeration', [...names]);
 }
 
-/** Methods of `request`. */
 export const requestMethods = new MethodTable('request', 'request')
   .add(
     'getHeader',
@@ -207,11 +203,11 @@ export const requestMethods = new MethodTable('request', 'request')
     return absolute(self.parameters.keys());
   })
   .add('getRemoteAddr', [], (_e, self: RequestObject) => self.request.remoteAddr)
-  // No name is looked up: the address, as servlet containers answer without lookups.
+  // No DNS lookup: the address, like servlet containers without lookups.
   .add('getRemoteHost', [], (_e, self: RequestObject) => self.request.remoteAddr)
   .add('getRemoteUser', [], (_e, self: RequestObject) => self.request.remoteUser)
   .add('getAuthType', [], () => null)
-  // Nothing in front of the rules sets attributes or authenticates clients.
+  // No filter sets attributes or authenticates clients before the rules.
   .add('getUserPrincipal', [], () => null)
   .add('getAttribute', ['string?'], () => null)
   .add('getAttributeNames', [], () => new JavaIterator('enumeration', []))

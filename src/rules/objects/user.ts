@@ -9,7 +9,7 @@ export class UserObject extends JavaObject {
   readonly kind = 'user';
   readonly user: RequestUser;
 
-  /** What getUser() gives. */
+  /** Result of getUser(). */
   readonly name: JavaOptional;
   #groups: JavaSet | null = null;
 
@@ -19,7 +19,7 @@ export class UserObject extends JavaObject {
     this.name = user.user === null ? emptyOptional : new JavaOptional(user.user);
   }
 
-  /** What getGroups() gives: made once; rules cannot change it. */
+  /** Result of getGroups(): created once; immutable for rules. */
   groups(e: Evaluation): JavaSet {
     if (this.#groups === null) {
       const set = new JavaSet('insertion', true);
@@ -40,14 +40,13 @@ export class UserInfoObject extends JavaObject {
     this.claims = new Map(Object.entries(claims));
   }
 
-  /** A claim's text; null when it is absent or no text. */
+  /** A claim's text; null if missing or not a text. */
   text(name: string): string | null {
     const claim = this.claims.get(name);
     return typeof claim === 'string' ? claim : null;
   }
 }
 
-/** Methods of `engineRequestUser`. */
 export const userMethods = new MethodTable('request user', 'request')
   .add('getUser', [], (_e, self: UserObject) => self.name, { reads: 'user' })
   .add('getUserInfo', [], (_e, self: UserObject) =>
@@ -64,7 +63,6 @@ export const userMethods = new MethodTable('request user', 'request')
     { reads: 'group' },
   );
 
-/** Methods of the user info. */
 export const userInfoMethods = new MethodTable('UserInfo', 'operands')
   .add('getSubject', [], (_e, self: UserInfoObject) => self.text('sub'))
   .add('getName', [], (_e, self: UserInfoObject) => self.text('name'))

@@ -15,7 +15,6 @@ export function charSet(ranges: CharSet): CharSet {
   return merged;
 }
 
-/** Every code point that is not in the set. */
 export function complement(set: CharSet): CharSet {
   const ranges: [number, number][] = [];
   let next = 0;
@@ -40,7 +39,6 @@ export function intersection(a: CharSet, b: CharSet): CharSet {
   return ranges;
 }
 
-/** The set of the characters of a text. */
 export function charsOf(text: string): CharSet {
   return charSet([...text].map((char) => [char.codePointAt(0) ?? 0, char.codePointAt(0) ?? 0] as const));
 }
@@ -55,7 +53,7 @@ export function withBothCases(set: CharSet): CharSet {
 const alpha: CharSet = [[65, 90], [97, 122]]; // biome-ignore format: ranges
 const digit: CharSet = [[48, 57]];
 const punct: CharSet = [[33, 47], [58, 64], [91, 96], [123, 126]]; // biome-ignore format: ranges
-/** What ends a line for `.` and `$` (java.util.regex.Pattern: Line terminators). */
+/** Line terminators for `.` and `$` (java.util.regex.Pattern: Line terminators). */
 export const lineTerminators: CharSet = charsOf('\n\r\u0085\u2028\u2029');
 const horizontal = charSet([...charsOf('\t \u00a0\u1680\u180e\u202f\u205f\u3000'), [0x2000, 0x200a]]);
 const vertical = charsOf('\n\u000b\f\r\u0085\u2028\u2029');

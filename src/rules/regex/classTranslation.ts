@@ -2,7 +2,7 @@ import type { CharacterClass, ClassAtom, ClassItem } from '../../model/javaRegex
 import { CompileError } from '../language/source.ts';
 import { type CharSet, charSet, complement, escapeSets, intersection, posixSets } from './charSet.ts';
 
-/** A class such as `[a-z\p{L}]`: ranges, and Unicode properties that only RE2 knows. */
+/** Content of a class such as `[a-z\p{L}]`: ranges, and Unicode properties that only RE2 supports. */
 export interface ClassContent {
   readonly set: CharSet;
   readonly properties: readonly string[];
@@ -11,17 +11,17 @@ export interface ClassContent {
 const UNICODE_PROPERTY = /^(?:L|Lu|Ll|Lt|Lm|Lo|M|Mn|Mc|Me|N|Nd|Nl|No|P|Pc|Pd|Ps|Pe|Pi|Pf|Po|S|Sm|Sc|Sk|So|Z|Zs|Zl|Zp)$/;
 const SCRIPT = /^Is(?:Latin|Greek|Cyrillic|Han|Arabic|Hebrew|Hiragana|Katakana|Thai|Hangul)$/;
 
-/** Intersections of one class. */
+/** Maximum number of intersections in a class. */
 const MOST_INTERSECTIONS = 20;
 
-/** The mistake of a pattern that means nothing here. @param offset in the pattern, from 0 */
+/** The error for an invalid pattern. @param offset in the pattern, from 0 */
 export function patternError(message: string, offset: number): CompileError {
   return new CompileError(`regular expression: ${message} at ${offset + 1}`, offset);
 }
 
 /**
- * What a class holds, before it is negated.
- * @throws CompileError for what RE2 cannot express
+ * Content of a class, before negation.
+ * @throws CompileError if RE2 cannot express it
  */
 export function classContent({ operands, offset }: CharacterClass): ClassContent {
   if (operands.length > MOST_INTERSECTIONS + 1) {
@@ -53,8 +53,8 @@ function itemContent(item: ClassItem): ClassContent {
 }
 
 /**
- * What stands for one character: a set, or a property of RE2.
- * @throws CompileError for what RE2 cannot express
+ * Content of an atom for one character: a set, or a property of RE2.
+ * @throws CompileError if RE2 cannot express it
  */
 export function atomContent(atom: ClassAtom): ClassContent {
   switch (atom.kind) {

@@ -5,34 +5,37 @@ import { CompileError } from '../language/source.ts';
 import { MeteredText } from './meteredText.ts';
 import { type LookAhead, translate } from './translation.ts';
 
-/** Longest pattern in UTF-16 units. */
+/** Maximum length of a pattern in UTF-16 units. */
 const MAX_LENGTH = 4096;
 
-/** Most instructions of a compiled pattern with its look-aheads: matching follows all of them for each character. */
+/**
+ * Maximum number of instructions of a compiled pattern with its look-aheads: matching follows all of them for each
+ * character.
+ */
 const MOST_INSTRUCTIONS = 12_000;
 
-/** Instructions times characters that cost a step. */
+/** Instructions times characters per step. */
 const WORK_A_STEP = 512;
-/** Less work than this is done without looking at the clock, less than the second one without counting what is read. */
+/** Less work is done without reading the clock; less than the second value without counting reads. */
 const QUICK_WORK = 4096;
 const SMALL_WORK = 65_536;
 
-/** Bytes that the states of a pattern's automaton may take; beyond, it is made again or matched without. */
+/** Maximum memory of a pattern's automaton in bytes; above, it is recreated or not used. */
 const AUTOMATON_BYTES = 131_072;
 
 /**
- * A Java regular expression on RE2, whose time grows linearly with the text whatever the pattern
+ * A Java regular expression on RE2: linear in the size of the text for every pattern
  * (docs/decisions/0003-regular-expressions.md).
  */
 export class JavaPattern {
   readonly #re2: RE2JS;
   readonly #lookAheads: readonly { readonly re2: RE2JS; readonly isPositive: boolean }[];
-  /** Instructions of the pattern and its look-aheads: what matching costs for each character, and what it takes of memory. */
+  /** Number of instructions of the pattern and its look-aheads: the cost of matching per character, and its memory. */
   readonly size: number;
-  /** What compiling it costs, in instructions: classes with many ranges count several. */
+  /** Cost of compilation in instructions: classes with many ranges count several. */
   readonly cost: number;
 
-  /** @throws CompileError for a pattern that is wrong or cannot be translated */
+  /** @throws CompileError for an invalid or unsupported pattern */
   constructor(pattern: string) {
     if (pattern.length > MAX_LENGTH)
       throw new CompileError(`regular expression longer than ${MAX_LENGTH} characters`, 0);
@@ -64,8 +67,8 @@ export class JavaPattern {
   }
 
   /**
-   * What the groups of the pattern match in a text that matches as a whole; null where it does not, or the pattern has
-   * look-aheads, whose groups are not known. A group that takes no part is null.
+   * Returns the groups of a text that matches as a whole; null if it does not match, or if the pattern has look-aheads
+   * with unknown groups. A group without a match is null.
    */
   captures(text: string, e: Evaluation): readonly (string | null)[] | null {
     if (this.#lookAheads.length > 0) return null;
@@ -80,7 +83,7 @@ export class JavaPattern {
     });
   }
 
-  /** Places of matches from left to right; an empty match moves on by one unit. */
+  /** Positions of matches from left to right; an empty match advances by one unit. */
   #find(text: string, e: Evaluation, most: number): Match[] {
     if (this.#lookAheads.length > 0) {
       throw new EvaluationError('a pattern with a look-ahead can only be matched against a whole text');
@@ -134,7 +137,7 @@ export class JavaPattern {
     let last = 0;
     for (const { start, end } of this.#find(text, e, Number.POSITIVE_INFINITY)) {
       if (limit > 0 && parts.length === limit - 1) break;
-      // A match of nothing at the start never gives an empty first part.
+      // An empty match at the start never creates an empty first part.
       if (end === 0) continue;
       if (start === text.length && end === start) continue;
       parts.push(text.slice(last, start));
@@ -194,7 +197,8 @@ function parseReplacement(replacement: string, e: Evaluation): (string | number)
 function compile(pattern: string): RE2JS {
   try {
     const re2 = RE2JS.compile(pattern);
-    // The automaton of an innocent pattern can have millions of states; re2js keeps up to 8 MB of them for each pattern.
+    // The automaton of an innocent pattern can have millions of states; re2js keeps up to 8 MB of them for each
+    // pattern.
     const { dfa } = re2.re2() as unknown as { readonly dfa: { stateBudget: number; memBudget: number } };
     dfa.stateBudget = AUTOMATON_BYTES;
     dfa.memBudget = AUTOMATON_BYTES;
@@ -208,27 +212,27 @@ function compile(pattern: string): RE2JS {
   }
 }
 
-/** Patterns that rules have as literals, by their text: compiled with the rule. */
+/** Literal patterns of rules, by text: compiled with the rule. */
 const literals = new LRUCache<string, JavaPattern>({
   max: 4000,
   maxSize: 1_000_000,
   sizeCalculation: ({ size }) => size,
 });
-/** Patterns that rules put together, by their text: they repeat them with every request. */
+/** Computed patterns of rules, by text: they repeat with every request. */
 const patterns = new LRUCache<string, JavaPattern>({ max: 500, maxSize: 100_000, sizeCalculation: ({ size }) => size });
 
-/** Steps that a pattern counts as that is no literal, beside its length. */
+/** Steps of a computed pattern, in addition to its length. */
 const STEPS_A_PATTERN = 200;
 
-/** Keeps the pattern of a literal: using it costs a request no compilation. */
+/** Caches the pattern of a literal: requests need not compile it. */
 export function keepLiteral(text: string, pattern: JavaPattern): void {
   literals.set(text, pattern);
 }
 
 /**
- * The compiled pattern of a text. One that is no literal always counts as a new one: a request's budget must not depend
- * on what other requests asked before.
- * @throws EvaluationError for a pattern that is wrong or cannot be translated
+ * Returns the compiled pattern of a text. A computed pattern always counts as a new one: a request's budget must not
+ * depend on other requests.
+ * @throws EvaluationError for an invalid or unsupported pattern
  */
 export function javaPattern(text: string, e: Evaluation): JavaPattern {
   if (text.length > MAX_LENGTH) throw new EvaluationError(`regular expression longer than ${MAX_LENGTH} characters`);
@@ -243,7 +247,7 @@ export function javaPattern(text: string, e: Evaluation): JavaPattern {
     patterns.set(text, pattern);
     return pattern;
   } catch (error) {
-    // How long a wrong pattern took is known only now.
+    // Accounts for the time of an invalid pattern.
     e.checkTime();
     if (error instanceof CompileError) throw new EvaluationError(error.message);
     throw error;

@@ -1,21 +1,21 @@
 import type { Evaluation } from '../evaluation.ts';
 import { indexOf } from '../values/textSearch.ts';
 
-/** Units that reading one character for a small program costs: RE2 in JavaScript takes several times as long as a search. */
+/** Units of reading one character for a small program: RE2 in JavaScript takes several times as long as a search. */
 const UNITS_A_CHARACTER = 8;
-/** Instructions that are followed for each character at that price. */
+/** Maximum number of instructions at that price per character. */
 const FOLLOWED_INSTRUCTIONS = 64;
-/** Instructions times characters after which the budgets are checked: they take a few milliseconds at most. */
+/** Instructions times characters between budget checks: they take a few milliseconds at most. */
 const WORK_BETWEEN_CHECKS = 65_536;
 const MOST_CHARACTERS_BETWEEN_CHECKS = 4096;
 
 /**
- * A text for re2js that counts how often its characters are read, and ends a match when a budget is used up. A program
- * follows all of its instructions for each character that it reads, in the worst case, and reads the rest of the text again
- * for each match that it looks for: neither is known beforehand.
+ * A text for re2js that counts reads of its characters, and ends a match when a budget is used up. In the worst case, a
+ * program follows all of its instructions for each character, and reads the rest of the text again for each match:
+ * neither is known in advance.
  */
 export class MeteredText {
-  /** What re2js knows a string by. A subclass of String would make V8 read all strings more slowly. */
+  /** Identifies strings for re2js. A subclass of String would make V8 read all strings more slowly. */
   readonly [Symbol.toStringTag] = 'String';
   readonly length: number;
   readonly #text: string;

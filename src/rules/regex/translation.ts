@@ -3,20 +3,19 @@ import { PatternError, parsePattern } from '../../model/javaRegex/patternParser.
 import { type CharSet, charSet, charsOf, complement, intersection, lineTerminators, withBothCases } from './charSet.ts';
 import { atomContent, type ClassContent, classContent, classText, patternError } from './classTranslation.ts';
 
-/** A look-ahead at the start of a pattern: a condition of its own on the text. */
+/** A look-ahead at the start of a pattern: a separate condition on the text. */
 export interface LookAhead {
   /** RE2 syntax. */
   readonly pattern: string;
   readonly isPositive: boolean;
 }
 
-/** Deepest nesting of groups and classes. */
 const MAX_DEPTH = 50;
-/** Largest pattern, in instructions of RE2: it is compiled in a few milliseconds. */
+/** Maximum size of a pattern, in instructions of RE2: it compiles in a few milliseconds. */
 const MOST_INSTRUCTIONS = 10_000;
-/** Characters of a class from which on RE2 takes long to find their other cases. */
+/** From this number of characters in a class, RE2 takes long to find their other cases. */
 const WIDE = 2000;
-/** Each possessive quantifier is checked against all that follows. */
+/** Each possessive quantifier is checked against the whole rest. */
 const MOST_POSSESSIVE = 50;
 /** Each look-ahead is matched against the whole text. */
 const MOST_LOOK_AHEADS = 16;
@@ -26,24 +25,24 @@ export interface Translation {
   readonly pattern: string;
   /** Only for whole matches: the text must (not) start with these. */
   readonly lookAheads: readonly LookAhead[];
-  /** Cost of compiling it, in instructions. */
+  /** Cost of compilation, in instructions. */
   readonly size: number;
 }
 
-/** A piece of a pattern: its RE2 text and what it can start with (null: anything). */
+/** A piece of a pattern: its RE2 text and possible first characters (null: any). */
 interface Piece {
   readonly text: string;
   readonly first: CharSet | null;
   readonly canBeEmpty: boolean;
-  /** Instructions that it takes when repetitions are written out, about. */
+  /** Approximate number of instructions with expanded repetitions. */
   readonly size: number;
-  /** The piece repeats this set without giving back; checked against what follows. */
+  /** The piece repeats this set without backtracking; checked against the rest. */
   readonly possessive: { readonly set: CharSet | null; readonly offset: number } | null;
 }
 
 /**
- * Translates `java.util.regex` syntax to RE2's. Meaning is kept or the pattern refused: back references, look-behind,
- * look-ahead other than at the start, atomic groups, and possessive quantifiers where giving back would matter.
+ * Translates `java.util.regex` syntax to RE2's. Keeps the meaning or rejects the pattern: back references, look-behind,
+ * look-ahead other than at the start, atomic groups, and possessive quantifiers if backtracking would matter.
  * @throws CompileError with the offset in the pattern
  */
 export function translate(pattern: string): Translation {
@@ -58,7 +57,7 @@ function parsed(pattern: string): Alternatives {
   }
 }
 
-/** Flags that change what pieces after them are translated to. */
+/** Flags that affect the translation of following pieces. */
 interface FlagState {
   readonly ignoreCase: boolean;
   readonly dotAll: boolean;
@@ -81,7 +80,7 @@ class Translator {
     };
   }
 
-  /** Flags, `^` and look-aheads at the very start, and what is after them. */
+  /** Flags, `^` and look-aheads at the very start, and the rest. */
   #leading(pieces: readonly PatternNode[]): { readonly text: string; readonly pieces: readonly PatternNode[] } {
     let text = '';
     for (const [index, piece] of pieces.entries()) {
@@ -129,7 +128,7 @@ class Translator {
     };
   }
 
-  /** A possessive repetition means the same as a greedy one where what follows cannot start with what it repeats. */
+  /** A possessive repetition equals a greedy one if the rest cannot start with what it repeats. */
   #checkPossessive(pieces: readonly Piece[], isTop: boolean): void {
     const possessive = pieces.flatMap((piece) => piece.possessive ?? []);
     if (possessive.length > MOST_POSSESSIVE) {
@@ -223,7 +222,7 @@ class Translator {
     };
   }
 
-  /** RE2 folds the characters of a range one by one: a wide one has its other case added here, as Java does it. */
+  /** RE2 folds the characters of a range one by one: the other case of a wide range is added here, as Java does it. */
   #classText(content: ClassContent, isNegated: boolean): string {
     const isWide = this.#flags.ignoreCase && content.set.reduce((sum, [from, to]) => sum + to - from, 0) > WIDE;
     if (!isWide || content.properties.length > 0) return classText(content, isNegated);
@@ -246,7 +245,7 @@ class Translator {
     return piece;
   }
 
-  /** Sets the flags; gives RE2's text for those that it handles itself. @param end what follows the flags */
+  /** Sets the flags; returns RE2's text for flags that it handles itself. @param end text after the flags */
   #flagText({ on, off }: FlagChange, offset: number, end: ':' | ')'): string {
     if (on.includes('U')) throw patternError('the flag U is not available', offset);
     const has = (flag: string, before: boolean): boolean =>
@@ -267,7 +266,7 @@ function isLookAhead(node: PatternNode | undefined): node is Group {
   return node?.kind === 'group' && (node.form === 'ahead' || node.form === 'notAhead');
 }
 
-/** @throws CompileError for forms that RE2 does not have */
+/** @throws CompileError for forms that RE2 does not support */
 function groupOpening(form: Exclude<Group['form'], 'flags'>, name: string | null, offset: number): string {
   switch (form) {
     case 'capturing':
@@ -286,7 +285,7 @@ function groupOpening(form: Exclude<Group['form'], 'flags'>, name: string | null
   }
 }
 
-/** @throws CompileError for boundaries that RE2 does not have */
+/** @throws CompileError for boundaries that RE2 does not support */
 function boundary(letter: string, offset: number): Piece {
   if (letter === 'R') {
     const text = '(?:\\r\\n|[\\n\\x0b\\f\\r\\x{85}\\x{2028}\\x{2029}])';
@@ -301,7 +300,7 @@ function zeroWidth(text: string): Piece {
 }
 
 /**
- * Repetitions within repetitions multiply: RE2 writes them all out.
+ * Nested repetitions multiply: RE2 expands them all.
  * @throws CompileError
  */
 function checkedSize(size: number, offset: number): number {
@@ -320,7 +319,7 @@ function sizeOf(pieces: readonly Piece[]): number {
   return pieces.reduce((sum, { size }) => sum + size, 0);
 }
 
-/** Unicode properties have hundreds of ranges, which each of their instructions holds. */
+/** Unicode properties have hundreds of ranges, which each of their instructions contains. */
 const PROPERTY_SIZE = 64;
 const RANGES_AN_INSTRUCTION = 64;
 
@@ -338,7 +337,7 @@ function unionOf(sets: readonly (CharSet | null)[]): CharSet | null {
   return charSet(ranges);
 }
 
-/** What a sequence can start with. */
+/** Possible first characters of a sequence. */
 function firstOf(pieces: readonly Piece[]): CharSet | null {
   const end = pieces.findIndex((piece) => !piece.canBeEmpty);
   return unionOf((end < 0 ? pieces : pieces.slice(0, end + 1)).map((piece) => piece.first));

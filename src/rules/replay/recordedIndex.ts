@@ -2,7 +2,6 @@ import type { CompiledRule } from '../compile/compiledRule.ts';
 import { headerName, isList, listReader, textReader } from '../compile/requestValues.ts';
 import type { RecordedRequest } from './recordedRequest.ts';
 
-/** Rules that need a value of one source. */
 interface SourceRules {
   readonly byValue: Map<string, number[]>;
   /** Rules that need any value. */
@@ -11,8 +10,8 @@ interface SourceRules {
 }
 
 /**
- * Which rules can match a recorded request, as `ConditionIndex` states it for requests: where the record lacks a source, each
- * rule that needs a value of it can.
+ * Finds rules that can match a recorded request, like `ConditionIndex` for requests: if the record lacks a source, each
+ * rule that needs a value of it can match.
  */
 export class RecordedIndex {
   readonly #always: Uint32Array;
@@ -37,7 +36,7 @@ export class RecordedIndex {
     else rules.byValue.set(value, [...(rules.byValue.get(value) ?? []), number]);
   }
 
-  /** Marks the rules to ask, as `ConditionIndex.candidates` does. */
+  /** Marks the rules to evaluate, like `ConditionIndex.candidates`. */
   candidates(request: RecordedRequest): Uint32Array {
     const marked = this.#marked;
     marked.set(this.#always);
@@ -54,7 +53,7 @@ export class RecordedIndex {
   }
 }
 
-/** What a request holds of a source; tables as their parts joined, as rules need them. */
+/** Values of a source in a request; tables with joined parts, as rules need them. */
 function valuesOf(request: RecordedRequest, source: string): readonly string[] {
   if (isList(source)) {
     const values = listReader(source)(request) ?? [];

@@ -20,62 +20,65 @@ import { UnknownRead } from './unknownRead.ts';
 
 /** A condition or action that could not be replayed for a request. */
 export interface UnreplayedRule {
-  /** Empty: it is no rule, but the routing group header, which decides where there are no rules. */
+  /** Empty for the routing group header, which decides without rules. */
   readonly rule: string;
-  /** What it reads that the record does not hold. */
+  /** The value that is not recorded. */
   readonly fact: string;
 }
 
-/** What the rules decide if conditions that cannot be replayed come out in one way of several. */
+/** Decisions of the rules for one combination of outcomes of unknown conditions. */
 export interface PossibleDecisions {
   /** Null: there are no rules. */
   readonly before: RuleDecision | null;
   readonly after: RuleDecision | null;
 }
 
-/** Gets each possible pair of decisions; false ends the search. May throw `UnknownRead`: the request is undecidable then. */
+/**
+ * Receives each possible pair of decisions; returns false to end the search. May throw `UnknownRead`: the request is
+ * undecidable then.
+ */
 export type VisitDecisions = (decisions: PossibleDecisions) => boolean;
 
-/** What came of replaying a request. */
+/** Result of replaying a request. */
 export interface ReplayedRequest {
   /**
-   * `same`: no changed rule can have an effect, nothing was visited; `visited`: the decisions are all that are possible, unless
+   * `same`: no changed rule has an effect, nothing was visited; `visited`: all possible decisions were visited, unless
    * the visitor ended the search; `undecidable`: there are too many, or an action could not be replayed.
    */
   readonly kind: 'same' | 'visited' | 'undecidable';
   readonly unreplayed: readonly UnreplayedRule[];
 }
 
-/** Pairs of decisions that are looked at for one request; where more are possible, it is undecidable. */
+/** Maximum number of pairs of decisions per request; with more, it is undecidable. */
 const MOST_DECISIONS = 64;
 
 const CHANCE = 'random numbers';
 
 type Outcome = 'false' | 'true' | 'failed';
 
-/** What is known of a rule's condition beside its code. */
+/** Static properties of a rule's condition. */
 interface ConditionFacts {
   readonly text: string;
-  /** Whether its outcome follows from the request alone, and it changes nothing. */
+  /** True if its outcome only depends on the request, and it changes nothing. */
   readonly isPlain: boolean;
-  /** How it can come out where it cannot be replayed. */
+  /** Possible outcomes if it cannot be replayed. */
   readonly outcomes: readonly Outcome[];
 }
 
-/** How a condition came out by what was recorded of its rule; null where that says nothing, as of a rule that was not asked. */
+/** Recorded outcome of a condition; null if unknown, as for a rule that was not evaluated. */
 function recordedOutcome({ outcome, error }: RuleTrace): Outcome | null {
   if (outcome === 'not-matched') return 'false';
   if (error?.startsWith('condition,') === true) return 'failed';
   return outcome === 'fired' || (outcome === 'denied' && error === undefined) ? 'true' : null;
 }
 
-/** The same for conditions that come out alike for each request. */
+/** Equal for conditions with equal outcomes for each request. */
 function conditionKey({ definition: { condition, deny } }: CompiledRule): string {
-  // A rule that denies fails where another one only does not match.
+  // A rule that denies fails in cases in which another does not match.
   return `${deny === null ? '' : deny.onError}/${condition.text}`;
 }
 
-/** @throws RuleFailed where it failed */
+/** @throws RuleFailed if it failed */
 function outcomeOf(rule: CompiledRule, outcome: Outcome, { fact }: UnknownRead): boolean {
   if (outcome !== 'failed') return outcome === 'true';
   throw new RuleFailed('condition', rule.condition, new EvaluationError(`the record has no ${fact}`, 0), 0);
@@ -88,21 +91,21 @@ interface Choice {
 }
 
 /**
- * Decides recorded requests by rules as they are and as they would be. A condition that reads what the record lacks may come out
- * in each way; where a text is in both rule sets it comes out alike, so that rules that are not changed cancel out.
+ * Decides recorded requests by active and edited rules. A condition that reads missing data may have each outcome; a
+ * text in both rule sets has the same outcome, so that unchanged rules cancel out.
  */
 export class RuleReplay {
   readonly #facts = new Map<CompiledRule, ConditionFacts>();
   readonly #before: CompiledRuleSet | null;
   readonly #after: CompiledRuleSet | null;
-  /** Rules that only one of both has. */
+  /** Rules in only one of the sets. */
   readonly #changed: readonly CompiledRule[];
   readonly #changedIndex: RecordedIndex;
-  /** Whether a request that no changed rule matches is decided alike. */
+  /** True if a request without a matching changed rule has the same decision. */
   readonly #isSeparable: boolean;
   readonly #settings: EditedRulesSettings;
   readonly #sources: Sources;
-  /** Rules in force by their conditions: one that is changed in another respect comes out like the one before. */
+  /** Active rules by condition: a rule that changed in another respect has the same outcome as before. */
   readonly #beforeByCondition = new Map<string, CompiledRule>();
   #choices: Choice[] = [];
   #unreplayed: UnreplayedRule[] = [];
@@ -110,7 +113,7 @@ export class RuleReplay {
   #current: CompiledRule | null = null;
   #request: RecordedRequest | null = null;
 
-  /** @param rights those whose version `rules` names */
+  /** @param rights the rights with the version in `rules` */
   constructor(
     rules: EditedRules,
     context: Pick<CompileContext, 'names' | 'analyzeRequest'>,
@@ -126,7 +129,7 @@ export class RuleReplay {
       },
       processorTime: systemSources.processorTime,
     };
-    // Without denies and rejections a rule that fails is one that did not match.
+    // Without denies and rejections a failed rule equals one without a match.
     const canFailureMatter = settings.onRuleError === 'reject' || definitions.some(({ deny }) => deny !== null);
     const compiled = definitions.map((definition) => this.#compiled(definition, context, canFailureMatter));
     const setOf = (positions: readonly number[] | null): CompiledRuleSet | null =>
@@ -149,12 +152,11 @@ export class RuleReplay {
       (before === null) === (after === null) && this.#changed.every((rule) => this.#facts.get(rule)?.isPlain === true);
   }
 
-  /** Whether rules of either read user or query of requests. */
+  /** True if a rule of either set reads user or query of requests. */
   get needsAnalysis(): boolean {
     return this.#before?.needsAnalysis === true || this.#after?.needsAnalysis === true;
   }
 
-  /** Decides a request by both. */
   replay(request: RecordedRequest, visit: VisitDecisions): ReplayedRequest {
     this.#request = request;
     this.#unreplayed = [];
@@ -165,14 +167,14 @@ export class RuleReplay {
       return { kind: this.#visitAll(request, visit) ? 'visited' : 'undecidable', unreplayed: this.#unreplayed };
     } catch (error) {
       if (!(error instanceof UnknownRead)) throw error;
-      // A local constant for the compiler: it was set while the rules were asked.
+      // A local constant for the compiler: it was set during the evaluation.
       const rule = this.#current as CompiledRule | null;
       this.#note(rule?.definition.name ?? '', error);
       return { kind: 'undecidable', unreplayed: this.#unreplayed };
     }
   }
 
-  /** Whether a changed rule matches, fails, or cannot be replayed. */
+  /** True if a changed rule matches, fails, or cannot be replayed. */
   #isTouched(request: RecordedRequest): boolean {
     const marked = this.#changedIndex.candidates(request);
     for (const [number, rule] of this.#changed.entries()) {
@@ -201,7 +203,7 @@ export class RuleReplay {
     }
   }
 
-  /** @returns whether all decisions were visited, or as many as the visitor wanted */
+  /** @returns true if all decisions were visited, or the visitor ended the search */
   #visitAll(request: RecordedRequest, visit: VisitDecisions): boolean {
     for (let count = 0; count < MOST_DECISIONS; count += 1) {
       const before = this.#before?.decide(request) ?? null;
@@ -212,7 +214,7 @@ export class RuleReplay {
     return false;
   }
 
-  /** Goes on to the next combination of outcomes; false where there is none. */
+  /** Advances to the next combination of outcomes; false at the end. */
   #chooseNext(): boolean {
     let last = this.#choices.at(-1);
     while (last !== undefined && last.chosen === last.outcomes.length - 1) {
@@ -224,7 +226,7 @@ export class RuleReplay {
     return true;
   }
 
-  /** @param of name of the rule where rules of the same text come out apart; else empty */
+  /** @param of name of the rule if rules with the same text may differ; else empty */
   #outcomeOf({ text: condition, outcomes }: ConditionFacts, of: string): Outcome {
     const text = `${of}/${condition}`;
     let choice = this.#choices.find((each) => each.text === text);
@@ -249,17 +251,17 @@ export class RuleReplay {
     }
   }
 
-  /** How the condition came out when the request was decided, by the same rules; null where that is not recorded. */
+  /** Recorded outcome of the condition by the same rules; null if not recorded. */
   #recordedOutcome(rule: CompiledRule, fact: string): Outcome | null {
     const recorded = this.#request?.recordedTrace ?? null;
     if (recorded === null || recorded.version !== this.#before?.version) return null;
     const definition = this.#beforeByCondition.get(conditionKey(rule))?.definition;
     if (definition === undefined) return null;
     const { name, origin } = definition;
-    // Chance is another one for each rule.
+    // Random values differ between rules.
     if (fact === CHANCE && name !== rule.definition.name) return null;
     const trace = recorded.rules.find((each) => each.rule === name && each.origin === origin);
-    // Of many rules those that did not match are left out of the record.
+    // Records of many rules omit rules without a match.
     return trace === undefined ? 'false' : recordedOutcome(trace);
   }
 
@@ -279,7 +281,7 @@ export class RuleReplay {
     const isPlain = !mentions(block, ['result', 'state']);
     const isLenient = this.#settings.onRuleError === 'skip' && (deny === null || deny.onError === 'skip');
     const replay = isLenient ? 'lenient' : 'strict';
-    // What changes `result` or `state` while it is asked runs as for a request, to the first read of what is unknown.
+    // A condition that changes `result` or `state` runs up to the first unknown read.
     const compiled = compileRule(definition, isPlain ? { ...context, differenceWarnings: false, replay } : context);
     if (!('rule' in compiled)) throw new Error(`rule ${definition.name} of a rule set does not compile`);
     const [only] = block.statements;

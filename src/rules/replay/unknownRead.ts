@@ -1,9 +1,9 @@
 /**
- * Something was read of a recorded request that its record does not hold. Not an `Error`, like `EvaluationError`: it is
- * thrown for every query of a long history, and only says which condition cannot be replayed.
+ * Read of a value that a recorded request lacks. Not an `Error`, like `EvaluationError`: it is thrown for every query
+ * of a long history, and only identifies a condition that cannot be replayed.
  */
 export class UnknownRead {
-  /** What was read, for people: `header X-Example`. */
+  /** The value for users: `header X-Example`. */
   readonly fact: string;
 
   constructor(fact: string) {

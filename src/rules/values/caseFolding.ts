@@ -1,10 +1,10 @@
 import type { Evaluation } from '../evaluation.ts';
 import { firstDifference } from './textSearch.ts';
 
-/** Units by unit, folded; 0 where that is not known yet (U+0000 folds to itself). */
+/** Units by unit, folded; 0 if not computed yet (U+0000 folds to itself). */
 const folded = new Uint16Array(0x10000);
 
-/** `Character.toLowerCase(Character.toUpperCase(unit))`; a character whose other case is longer stays as it is. */
+/** `Character.toLowerCase(Character.toUpperCase(unit))`; a character with a longer other case stays unchanged. */
 function foldedUnit(unit: number): number {
   let result = folded[unit] as number;
   if (result === 0) {
@@ -23,7 +23,8 @@ function foldedCode(code: number): number {
 }
 
 /**
- * `String.compareToIgnoreCase`: difference of the first characters that differ in more than case, otherwise of the lengths.
+ * `String.compareToIgnoreCase`: difference of the first characters that differ in more than case, otherwise of the
+ * lengths.
  */
 export function compareIgnoringCase(a: string, b: string, e: Evaluation): number {
   const at = firstDifference(a, b, e, (index) => {
@@ -39,7 +40,7 @@ export function sameIgnoringCase(a: string, b: string, e: Evaluation): boolean {
   return a.length === b.length && compareIgnoringCase(a, b, e) === 0;
 }
 
-/** Characters beyond U+FFFF differ in their second unit where they differ in case. */
+/** Characters beyond U+FFFF differ in their second unit if they differ in case. */
 function sameSupplementary(a: string, b: string, index: number): boolean {
   const [x, y] = [a.codePointAt(index - 1) ?? 0, b.codePointAt(index - 1) ?? 0];
   return x > 0xffff && y > 0xffff && foldedCode(x) === foldedCode(y);

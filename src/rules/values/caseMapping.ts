@@ -1,28 +1,26 @@
 import { type Evaluation, SHORT_TEXT } from '../evaluation.ts';
 
-/** Longer texts are mapped piece by piece, so that the budgets are checked meanwhile. */
+/** Longer texts are mapped in pieces, with budget checks in between. */
 const PIECE = 65_536;
-/** How far before a piece's end a place to cut is looked for. */
+/** Maximum distance of a cut from a piece's end. */
 const REACH = 1024;
-/** Units that mapping one character costs: special ones take several times as long as others. */
+/** Units of mapping one character: special ones take several times as long as others. */
 const UNITS_A_CHARACTER = 8;
 
-/** `String.toLowerCase()`. */
 export function lowerCase(text: string, e: Evaluation): string {
   return mapped(text, (piece) => piece.toLowerCase(), e);
 }
 
-/** `String.toUpperCase()`. */
 export function upperCase(text: string, e: Evaluation): string {
   return mapped(text, (piece) => piece.toUpperCase(), e);
 }
 
-/** `String.toLowerCase(Locale)` in a language with rules of its own. */
+/** `String.toLowerCase(Locale)` in a language with special rules. */
 export function lowerCaseIn(text: string, language: string, e: Evaluation): string {
   return mapped(text, (piece) => piece.toLocaleLowerCase(language), e);
 }
 
-/** `String.toUpperCase(Locale)` in a language with rules of its own. */
+/** `String.toUpperCase(Locale)` in a language with special rules. */
 export function upperCaseIn(text: string, language: string, e: Evaluation): string {
   return mapped(text, (piece) => piece.toLocaleUpperCase(language), e);
 }
@@ -44,8 +42,8 @@ function mapped(text: string, map: (piece: string) => string, e: Evaluation): st
 }
 
 /**
- * Where a piece may end: the lower case of a capital sigma depends on whether letters stand before and after it. Where no
- * such place is near (as within thousands of sigmas), anywhere but within a pair of surrogates.
+ * Returns the end of a piece: the lower case of a capital sigma depends on whether letters stand before and after it.
+ * If no such position is near (as within thousands of sigmas), anywhere but within a surrogate pair.
  */
 function endOfPiece(text: string, start: number): number {
   const end = start + PIECE;
@@ -66,7 +64,7 @@ function isLetter(text: string, index: number): boolean {
   return unit.toLowerCase() !== unit.toUpperCase();
 }
 
-/** A space, or a letter with two cases that is no sigma. */
+/** A space, or a letter with two cases that is not a sigma. */
 function isPlain(text: string, index: number): boolean {
   const unit = text.charCodeAt(index);
   return unit === 32 || (unit !== SIGMA && isLetter(text, index));

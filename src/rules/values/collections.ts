@@ -2,7 +2,7 @@ import { type Evaluation, EvaluationError, SHORT_TEXT } from '../evaluation.ts';
 import { hashOf, isOwnKey, type Key, keyOf } from './equality.ts';
 import { JavaObject, Mutable, type Value } from './value.ts';
 
-/** What may be done to a list: everything; only setting elements (`Arrays.asList`); nothing (`List.of`). */
+/** Allowed changes of a list: all; only setting elements (`Arrays.asList`); none (`List.of`). */
 export type Access = 'open' | 'fixed' | 'immutable';
 
 /** `java.util.List`: literals, ArrayList, LinkedList, Vector, ArrayDeque, `List.of`, `Arrays.asList`. */
@@ -31,7 +31,7 @@ export class JavaList extends Mutable {
   }
 }
 
-/** A Java array; its length never changes. */
+/** A Java array of fixed length. */
 export class JavaArray extends JavaObject {
   readonly kind = 'array';
   readonly items: readonly Value[];
@@ -53,10 +53,9 @@ export class JavaCollection extends JavaObject {
   }
 }
 
-/** Order in which sets and maps give their elements: as HashMap, LinkedHashMap or TreeMap do. */
+/** Iteration order of sets and maps: HashMap, LinkedHashMap or TreeMap. */
 export type Ordering = 'hash' | 'insertion' | 'sorted';
 
-/** A key and its value. */
 export class JavaEntry extends JavaObject {
   readonly kind = 'entry';
   readonly key: Value;
@@ -72,13 +71,13 @@ export class JavaEntry extends JavaObject {
 /** Natural order, for `sorted` collections; set by the operators, which import this module. */
 export type Compare = (a: Value, b: Value, e: Evaluation) => number;
 
-/** `java.util.Map`: HashMap, LinkedHashMap, TreeMap, Hashtable, `Map.of`. Iterates in the order that Java does. */
+/** `java.util.Map`: HashMap, LinkedHashMap, TreeMap, Hashtable, `Map.of`. Iterates in Java's order. */
 export class JavaMap extends Mutable {
   readonly kind = 'map';
   readonly ordering: Ordering;
   readonly immutable: boolean;
   #entries: Map<Key, JavaEntry> | null = null;
-  /** Buckets of Java's table, which decide the order of iteration; grows, never shrinks. */
+  /** Buckets of Java's table, which determine the order of iteration; grows, never shrinks. */
   #buckets = 16;
 
   constructor(ordering: Ordering = 'hash', immutable = false) {
@@ -87,7 +86,7 @@ export class JavaMap extends Mutable {
     this.immutable = immutable;
   }
 
-  /** Made at the first use: of the maps that each request gets, most stay empty. */
+  /** Created at first use: most maps of a request stay empty. */
   get entries(): Map<Key, JavaEntry> {
     this.#entries ??= new Map();
     return this.#entries;
@@ -126,7 +125,7 @@ export class JavaMap extends Mutable {
       e.reserveElements(this.entries.size + 1, 1, MAP_WEIGHT);
       if (this.entries.size + 1 > this.#buckets * 0.75) this.#buckets *= 2;
     }
-    // The key object that came first stays, as in Java.
+    // The first key object stays, as in Java.
     this.entries.set(id, new JavaEntry(before === undefined ? key : before.key, value));
     return before?.value;
   }
@@ -145,7 +144,6 @@ export class JavaMap extends Mutable {
     this.#entries = null;
   }
 
-  /** Entries in Java's order. */
   ordered(e: Evaluation, compare: Compare): JavaEntry[] {
     e.step(this.size);
     const entries = [...this.entries.values()];
@@ -162,7 +160,7 @@ export class JavaMap extends Mutable {
   }
 }
 
-/** `java.util.Set`: HashSet, LinkedHashSet, TreeSet, `Set.of`. Iterates in the order that Java does. */
+/** `java.util.Set`: HashSet, LinkedHashSet, TreeSet, `Set.of`. Iterates in Java's order. */
 export class JavaSet extends Mutable {
   readonly kind = 'set';
   readonly ordering: Ordering;
@@ -170,7 +168,7 @@ export class JavaSet extends Mutable {
   elements = new Map<Key, Value>();
   #buckets: number;
 
-  /** @param expected number of elements that the constructor was given, as Java sizes its table by it */
+  /** @param expected number of elements passed to the constructor, as Java sizes its table by it */
   constructor(ordering: Ordering = 'hash', immutable = false, expected = 0) {
     super();
     this.ordering = ordering;
@@ -232,7 +230,6 @@ export class JavaSet extends Mutable {
   }
 }
 
-/** `java.util.Iterator` and `java.util.Enumeration`. */
 export class JavaIterator extends JavaObject {
   readonly kind: 'iterator' | 'enumeration';
   readonly items: readonly Value[];
@@ -255,7 +252,7 @@ export class JavaIterator extends JavaObject {
     return value;
   }
 
-  /** What is left, which is then used up. */
+  /** Consumes and returns the remaining elements. */
   rest(): readonly Value[] {
     const rest = this.items.slice(this.#next);
     this.#next = this.items.length;
@@ -263,7 +260,7 @@ export class JavaIterator extends JavaObject {
   }
 }
 
-/** A stream: only what a rule can ask without functions. */
+/** A stream: only operations without functions. */
 export class JavaStream extends JavaObject {
   readonly kind = 'stream';
   readonly items: readonly Value[];
@@ -278,15 +275,15 @@ export class JavaStream extends JavaObject {
 const SET_WEIGHT = 3;
 const MAP_WEIGHT = 4;
 
-/** Looking up an element that may be there already, in characters that are read. */
+/** Cost of looking up an element, in characters that are read. */
 const UNITS_A_LOOKUP = 256;
 
-/** The key of most values that are looked up: a short text. */
+/** The key of a short text, the most frequent value; undefined for others. */
 function shortKey(value: Value): string | undefined {
   return typeof value === 'string' && value.length <= SHORT_TEXT && isOwnKey(value) ? value : undefined;
 }
 
-/** Sorts in place. Stable; where the budget ends meanwhile, the items stay as they were. */
+/** Sorts in place. Stable; if the budget ends, the items stay unchanged. */
 export function sortItems<T>(items: T[], compare: (a: T, b: T, e: Evaluation) => number, e: Evaluation): T[] {
   return items.sort((a, b) => {
     e.comparison();
@@ -312,7 +309,7 @@ function inOrder<T>(
   return byBucket(items, bucketOf, buckets);
 }
 
-/** Tables larger than this many times their items are sorted: going through their buckets would cost more. */
+/** Tables larger than this many times their items are sorted: a scan of their buckets would cost more. */
 const SPARSE = 64;
 
 function byBucket<T>(items: readonly T[], bucketOf: readonly number[], buckets: number): T[] {
@@ -320,7 +317,7 @@ function byBucket<T>(items: readonly T[], bucketOf: readonly number[], buckets: 
     const placed = items.map((item, index) => ({ item, bucket: bucketOf[index] as number }));
     return placed.sort((a, b) => a.bucket - b.bucket).map(({ item }) => item);
   }
-  // Counting sort: where each bucket's items begin, then every item to its place.
+  // Counting sort: computes the start of each bucket, then places every item.
   const next = new Uint32Array(buckets + 1);
   for (const bucket of bucketOf) next[bucket + 1] = (next[bucket + 1] as number) + 1;
   for (let bucket = 0; bucket < buckets; bucket += 1)
@@ -335,7 +332,7 @@ function byBucket<T>(items: readonly T[], bucketOf: readonly number[], buckets: 
   return ordered;
 }
 
-/** The elements of anything that can be iterated; null for other values. */
+/** The elements of any iterable value; null for other values. */
 export function elementsOf(value: Value, e: Evaluation, compare: Compare): readonly Value[] | null {
   if (value instanceof JavaList || value instanceof JavaArray || value instanceof JavaCollection) return value.items;
   if (value instanceof JavaSet) return value.ordered(e, compare);

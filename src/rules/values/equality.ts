@@ -15,16 +15,16 @@ import {
   type Value,
 } from './value.ts';
 
-/** A primitive, or the object itself, that is the same for values that Java's `equals` calls equal. */
+/** A primitive, or the object itself: equal for values that Java's `equals` considers equal. */
 export type Key = string | number | bigint | boolean | null | JavaObject;
 
 /**
- * Longer texts have a digest as their key. V8's maps distinguish texts of more than 16,383 characters by their lengths
- * alone, so that each of many long ones would be compared with all others.
+ * Longer texts have a digest as their key. V8's maps distinguish texts of more than 16,383 characters only by their
+ * lengths, so that each of many long ones would be compared with all others.
  */
 const LONGEST_KEY = 8192;
 
-/** Whether a text is its own key. Others start with NUL, as keys of other types do. */
+/** True if a text is its own key. Other keys start with NUL, like keys of other types. */
 export function isOwnKey(text: string): boolean {
   return text.length <= LONGEST_KEY && text.charCodeAt(0) !== 0;
 }
@@ -42,8 +42,8 @@ function digestOf(text: string, e: Evaluation): string {
 }
 
 /**
- * The key of a value in sets and maps. Two values have the same key exactly when Java's `equals` says so: types are
- * strict (1 is not 1L), lists, sets, maps and optionals go by content.
+ * The key of a value in sets and maps. Two values have the same key exactly if Java's `equals` returns true: types are
+ * strict (1 is not 1L), lists, sets, maps and optionals compare by content.
  */
 export function keyOf(value: Value, e: Evaluation, depth = 0): Key {
   switch (typeof value) {
@@ -74,7 +74,7 @@ function objectKey(value: JavaObject, e: Evaluation, depth: number): Key {
   return own === undefined ? value : `\0x${value.kind}:${textKey(reserve(own(value), e), e)}`;
 }
 
-/** Kinds outside this module that compare by content: how. */
+/** Key functions of kinds outside this module that compare by content. */
 const ownKey = new Map<string, (value: JavaObject) => string>();
 
 function reserve(text: string, e: Evaluation): string {
@@ -82,7 +82,7 @@ function reserve(text: string, e: Evaluation): string {
   return text;
 }
 
-/** Lets values of a kind compare by a text that is equal for equal values. */
+/** Registers a comparison by text for a kind of values. */
 export function compareByText(kind: JavaObject['kind'], text: (value: JavaObject) => string): void {
   ownKey.set(kind, text);
 }
@@ -174,7 +174,7 @@ function sameMap(a: JavaMap, b: JavaMap, e: Evaluation, depth: number): boolean 
   return true;
 }
 
-/** A key that is found is compared with the one that is there. */
+/** Counts the comparison of a found key. */
 function countLookup(key: Key, e: Evaluation): void {
   e.step();
   if (typeof key === 'string' && key.length > SHORT_TEXT) e.text(key.length);
@@ -191,7 +191,7 @@ function hashedOn(before: number, text: string, start: number, end: number): num
   return hash;
 }
 
-/** Longer texts are hashed piece by piece, so that the budgets are checked meanwhile. */
+/** Longer texts are hashed in pieces, with budget checks in between. */
 const HASHED_PIECE = 65_536;
 
 /** `String.hashCode()`, counted. */

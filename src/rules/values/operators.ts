@@ -19,7 +19,6 @@ import {
   type Value,
 } from './value.ts';
 
-/** Arithmetic other than `+`, which also concatenates. */
 export type ArithmeticOperator = '-' | '*' | '/' | '%';
 
 /** Strings that count as numbers in `==`, `<` and arithmetic. */
@@ -32,14 +31,14 @@ function numericText(text: string): number | null {
   return text.length <= 400 && NUMERIC.test(text) ? Number(text) : null;
 }
 
-/** A value as a number of mixed arithmetic; null when it is none. */
+/** A value as a number of mixed arithmetic, or null. */
 function asNumber(value: Value): number | null {
   if (typeof value === 'string') return numericText(value);
   if (value instanceof JavaChar) return numericText(value.text);
   return isNumber(value) ? toDouble(value) : null;
 }
 
-/** Rank of a number's type: the result of mixed arithmetic has the higher one. Strings count as less than int. */
+/** Rank of a number's type: the result of mixed arithmetic has the higher one. Strings rank below int. */
 function rank(value: Value): number {
   if (typeof value === 'number') return 3;
   if (value instanceof JavaDouble) return 6;
@@ -79,7 +78,7 @@ function ofRank(value: number, type: number): Value {
 }
 
 /**
- * `- * / %`. Numeric strings count as numbers; any other operand gives null, as in MVEL. Two ints (or two longs)
+ * `- * / %`. Numeric strings count as numbers; any other operand returns null, as in MVEL. Two ints (or two longs)
  * divide to a double; mixed types are calculated as doubles and converted to the wider type.
  */
 export function arithmetic(operator: ArithmeticOperator, a: Value, b: Value, offset: number): Value {
@@ -110,7 +109,6 @@ function longArithmetic(operator: ArithmeticOperator, a: bigint, b: bigint, offs
   return new JavaLong(a % b);
 }
 
-/** `-a`. */
 export function negate(value: Value, offset: number): Value {
   if (typeof value === 'number') return -value | 0;
   if (value instanceof JavaLong) return new JavaLong(-value.value);
@@ -120,7 +118,7 @@ export function negate(value: Value, offset: number): Value {
   throw new EvaluationError(`- needs a number, not ${describe(value)}`, offset);
 }
 
-/** Strings that `== true` calls false. */
+/** Strings that equal false in `== true`. */
 const FALSE_WORDS = new Set(['false', 'no', 'off', '0', '']);
 const LONGEST_FALSE_WORD = 5;
 
@@ -163,10 +161,9 @@ function numberEquals(a: Value, b: Value): boolean {
   return left !== null && right !== null && left === right;
 }
 
-/** Comparison operators. */
 export type ComparisonOperator = '<' | '<=' | '>' | '>=';
 
-/** `a < b` and its relatives; false with null on either side. */
+/** `a < b`, `<=`, `>`, `>=`; false with null on either side. */
 export function compare(operator: ComparisonOperator, a: Value, b: Value, e: Evaluation, offset: number): boolean {
   if (a === null || b === null) return false;
   if (typeof a === 'number' && typeof b === 'number') return decide(operator, a, b);
@@ -234,7 +231,7 @@ export function compareDouble(a: number, b: number): number {
   return Math.sign(place(a) - place(b));
 }
 
-/** `a contains b`: false where a is null or holds nothing. */
+/** `a contains b`: false if a is null or empty. */
 export function contains(a: Value, b: Value, e: Evaluation): boolean {
   if (typeof a === 'string') return b !== null && includesText(a, typeof b === 'string' ? b : javaText(b, e), e);
   if (a === null || typeof a !== 'object') return false;
@@ -246,12 +243,12 @@ export function contains(a: Value, b: Value, e: Evaluation): boolean {
   return false;
 }
 
-/** Whether one of the elements equals a value. */
+/** True if one of the elements equals a value. */
 export function includesValue(items: readonly Value[], value: Value, e: Evaluation): boolean {
   return indexOfValue(items, value, e) >= 0;
 }
 
-/** Index of the first element that equals a value; -1 when none does. */
+/** Index of the first element that equals a value, or -1. */
 export function indexOfValue(items: readonly Value[], value: Value, e: Evaluation): number {
   for (let index = 0; index < items.length; index += 1) {
     e.step();
@@ -260,7 +257,7 @@ export function indexOfValue(items: readonly Value[], value: Value, e: Evaluatio
   return -1;
 }
 
-/** Index of the last element that equals a value; -1 when none does. */
+/** Index of the last element that equals a value, or -1. */
 export function lastIndexOfValue(items: readonly Value[], value: Value, e: Evaluation): number {
   for (let index = items.length - 1; index >= 0; index -= 1) {
     e.step();
@@ -281,7 +278,7 @@ export function isBlank(value: Value, e: Evaluation): boolean {
   return value instanceof JavaSet && value.size === 0;
 }
 
-/** A text of nothing but white space. */
+/** True for a text that only consists of white space. */
 export function isBlankText(text: string, e: Evaluation): boolean {
   if (text.length > SHORT_TEXT) e.text(text.length);
   return !/\S/.test(text);

@@ -21,7 +21,7 @@ export function doubleText(value: number): string {
   return decimalText(value, (magnitude) => magnitude.toExponential());
 }
 
-/** Text of a float: the fewest digits that give the same float. */
+/** Text of a float: the fewest digits that parse to the same float. */
 export function floatText(value: number): string {
   return decimalText(value, (magnitude) => {
     for (let digits = 0; digits < 9; digits += 1) {
@@ -49,10 +49,10 @@ function decimalText(value: number, shortest: (magnitude: number) => string): st
   return `${sign}${whole}.${digits.slice(exponent + 1) || '0'}`;
 }
 
-/** Kinds outside this module that have a text of their own. */
+/** Text functions of kinds outside this module. */
 const ownText = new Map<string, (value: JavaObject) => string>();
 
-/** Gives values of a kind their text. */
+/** Registers the text function of a kind. */
 export function textBy(kind: JavaObject['kind'], text: (value: JavaObject) => string): void {
   ownText.set(kind, text);
 }
@@ -82,7 +82,7 @@ function scalarText(value: JavaObject): string | null {
   return own === undefined ? null : own(value);
 }
 
-/** Collects text and stops before it gets longer than the budget. */
+/** Collects text and stops before it exceeds the budget. */
 class TextSink {
   readonly #parts: string[] = [];
   #length = 0;

@@ -1,16 +1,16 @@
 import { type Evaluation, SHORT_TEXT } from '../evaluation.ts';
 import { twoWaySearch } from './twoWay.ts';
 
-/** V8 searches forwards for parts up to this length in time linear to the text (Boyer-Moore with both of its rules). */
+/** V8 searches forwards for parts up to this length in linear time (Boyer-Moore with both of its rules). */
 const LINEAR_PART = 250;
-/** Products of both lengths up to this are searched by V8 in less than a millisecond, however it does that. */
+/** V8 searches products of both lengths up to this in less than a millisecond with any algorithm. */
 const SMALL_PRODUCT = 1 << 20;
-/** Longer texts are searched piece by piece, so that the budgets are checked meanwhile. */
+/** Longer texts are searched in pieces, with budget checks in between. */
 const PIECE = 65_536;
-/** Longer texts are compared piece by piece. */
+/** Longer texts are compared in pieces. */
 const COMPARED_PIECE = 4096;
 
-/** Two texts are equal. Counts what is read. */
+/** True if two texts are equal. Counts characters that are read. */
 export function sameText(a: string, b: string, e: Evaluation): boolean {
   if (a.length !== b.length) return false;
   if (a.length > SHORT_TEXT) e.text(a.length);
@@ -49,15 +49,15 @@ export function lastIndexOf(text: string, part: string, from: number, e: Evaluat
   return twoWaySearch(length === text.length ? text : text.slice(0, length), part, 'last', e);
 }
 
-/** Whether a text holds a part. */
+/** True if a text contains a part. */
 export function includesText(text: string, part: string, e: Evaluation): boolean {
   return indexOf(text, part, 0, e) >= 0;
 }
 
 /**
- * The first place in which two texts differ, at most the length of the shorter one. Equal pieces are passed over by native
- * code, the others are read unit by unit; both are counted piece by piece.
- * @param isSame whether two units that differ count as equal
+ * The first index at which two texts differ, at most the length of the shorter one. Native code skips equal pieces, the
+ * others are read unit by unit; both are counted by piece.
+ * @param isSame true if two different units count as equal
  */
 export function firstDifference(a: string, b: string, e: Evaluation, isSame?: (index: number) => boolean): number {
   const length = Math.min(a.length, b.length);

@@ -4,7 +4,7 @@ import type { Evaluation } from '../evaluation.ts';
 const COUNTED_AT_ONCE = 16_384;
 
 /**
- * Where a part occurs first in a text, or last: in time linear to both, whatever they are (Crochemore and Perrin, Two-way
+ * Index of the first or last occurrence of a part in a text: in time linear to both (Crochemore and Perrin, Two-way
  * string-matching, Journal of the ACM 38, 1991).
  * @returns the occurrence's index in the text, or -1
  */
@@ -16,7 +16,7 @@ export function twoWaySearch(text: string, part: string, end: 'first' | 'last', 
   return index < 0 || !isLast ? index : text.length - part.length - index;
 }
 
-/** Units of a text: reading them one by one is several times as fast as from the string. */
+/** Units of a text as an array: several times as fast to read as the string. */
 function unitsOf(text: string, isReversed: boolean): Uint16Array {
   const bytes = Buffer.from(text, 'utf16le');
   const units = new Uint16Array(bytes.buffer, bytes.byteOffset, text.length);
@@ -55,7 +55,7 @@ function search(text: Uint16Array, part: Uint16Array, e: Evaluation): number {
   return -1;
 }
 
-/** Whether the part's first piece, up to `end`, occurs again one period later. */
+/** True if the part's first piece, up to `end`, occurs again one period later. */
 function startsAgain(part: Uint16Array, end: number, period: number): boolean {
   for (let index = 0; index <= end; index += 1) {
     if (period + index >= part.length || part[index] !== part[period + index]) return false;

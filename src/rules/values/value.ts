@@ -1,11 +1,11 @@
 /**
- * Values of the rules language. Four Java types are JavaScript primitives as they are: null, boolean, String, and
- * int as a number (always a 32-bit integer). Every other value is an object of a class below, so that no JavaScript
- * object with properties of its own is ever reachable from a rule.
+ * Values of the rules language. Four Java types are plain JavaScript primitives: null, boolean, String, and int as a
+ * number (always a 32-bit integer). Every other value is an object of a class below, so that no JavaScript object with
+ * properties of its own is ever reachable from a rule.
  */
 export type Value = null | boolean | number | string | JavaObject;
 
-/** Type of a value, as the method table and messages know it. */
+/** Type of a value in the method table and messages. */
 export type Kind =
   | 'null'
   | 'boolean'
@@ -49,18 +49,17 @@ export type Kind =
   | 'query'
   | 'qualifiedName';
 
-/** A value that is not a JavaScript primitive. */
 export abstract class JavaObject {
   abstract readonly kind: Kind;
 }
 
-/** A collection that a rule may change; it can go back to what it held before the rule. */
+/** A collection that a rule may change; it can be restored to its content before the rule. */
 export abstract class Mutable extends JavaObject {
-  /** Of the evaluation's rule that saved it last; 0: never. */
+  /** Epoch of the rule that last saved it; 0: never. */
   savedEpoch = 0;
-  /** Elements that keeping the current content copies. */
+  /** Number of elements copied by a snapshot. */
   abstract readonly size: number;
-  /** Keeps the current content; the answer brings it back. */
+  /** Saves the current content; returns a function that restores it. */
   abstract snapshot(): () => void;
 }
 
@@ -69,14 +68,12 @@ export class JavaLong extends JavaObject {
   readonly kind = 'long';
   readonly value: bigint;
 
-  /** @param value wrapped to 64 bits */
   constructor(value: bigint) {
     super();
     this.value = BigInt.asIntN(64, value);
   }
 }
 
-/** A double. */
 export class JavaDouble extends JavaObject {
   readonly kind = 'double';
   readonly value: number;
@@ -98,7 +95,7 @@ export class JavaFloat extends JavaObject {
   }
 }
 
-/** A short or byte: what is left of them is their name, as arithmetic makes ints of them. */
+/** A short or byte: only their name is left, as arithmetic converts them to int. */
 export class JavaSmallInt extends JavaObject {
   readonly kind: 'short' | 'byte';
   readonly value: number;
@@ -122,7 +119,7 @@ export class JavaChar extends JavaObject {
   }
 }
 
-/** A class as a value, as in `x is Integer`. Nothing can be called on it. */
+/** A class as a value, as in `x is Integer`. It has no methods. */
 export class JavaClass extends JavaObject {
   readonly kind = 'class';
   readonly name: string;
@@ -133,7 +130,6 @@ export class JavaClass extends JavaObject {
   }
 }
 
-/** `java.util.Optional`. */
 export class JavaOptional extends JavaObject {
   readonly kind = 'optional';
   /** Null: empty. */
@@ -145,13 +141,11 @@ export class JavaOptional extends JavaObject {
   }
 }
 
-/** The empty Optional. */
 export const emptyOptional = new JavaOptional(null);
 
-/** `java.lang.StringBuilder`. */
 export class JavaBuilder extends Mutable {
   readonly kind = 'builder';
-  /** Strings never change: none is copied to keep this one. */
+  /** Strings are immutable: saving needs no copy. */
   readonly size = 0;
   text = '';
 
@@ -163,10 +157,9 @@ export class JavaBuilder extends Mutable {
   }
 }
 
-/** Numbers that are objects. */
+/** Numbers represented as objects. */
 export type JavaNumberObject = JavaLong | JavaDouble | JavaFloat | JavaSmallInt;
 
-/** The kind of a value. */
 export function kindOf(value: Value): Kind {
   if (value === null) return 'null';
   switch (typeof value) {
@@ -220,7 +213,6 @@ const javaNames: Partial<Record<Kind, string>> = {
   qualifiedName: 'QualifiedName',
 };
 
-/** Name of a kind in messages, e.g. `Integer`, `null`, `request`. */
 export function kindName(kind: Kind): string {
   return javaNames[kind] ?? kind;
 }
