@@ -1,27 +1,29 @@
-/** How much of a routing group or a query limit is used, on all replicas together. */
+/** Usage of a routing group or a query limit, total of all replicas. */
 export interface AdmissionCount {
-  /** Queries that run; null where no limit counts them. */
+  /** Running queries; null if no limit counts them. */
   readonly running: number | null;
-  /** Submissions that wait. */
+  /** Queued submissions. */
   readonly waiting: number;
-  /** Submissions refused since the counter began; of a limit that only observes, those that it would have refused. */
+  /**
+   * Rejected submissions since the counter began; for a limit that only observes, submissions that it would have
+   * rejected.
+   */
   readonly refused: number;
 }
 
-/** What statuses and the REST API show of how limits are used. */
+/** Usage of limits, for statuses and the REST API. */
 export interface AdmissionCounts {
-  /** Of a routing group by its name; null: not known. */
+  /** Usage of a routing group by name; null if unknown. */
   group(name: string): AdmissionCount | null;
-  /** Of a query limit by the key of its policy, over all of its counters; null: not known. */
+  /** Usage of a query limit by the key of its policy, over all of its counters; null if unknown. */
   limit(key: string): AdmissionCount | null;
   /**
-   * Registers a listener that is called when counts have changed, at most once in ten seconds; the answer removes it.
-   * Must not throw.
+   * Registers a listener for changed counts, called at most once in ten seconds; returns its removal. Must not throw.
    */
   onChange(listener: () => void): () => void;
 }
 
-/** Counts of a gateway that counts nothing. */
+/** Counts of a gateway without limits. */
 export const noCounts: AdmissionCounts = {
   group: () => null,
   limit: () => null,

@@ -1,26 +1,26 @@
 import type { StrategyName } from '../model/strategies.ts';
 
-/** What a key of a request is taken from: for affinity to a cluster, and for fairness between those that wait. */
+/** Source of a request's key: for affinity to a cluster, and for fairness in the queue. */
 export type RequestKey =
   | { readonly by: 'user' | 'source' | 'session' }
   /** @property header lower-case name of a request header */
   | { readonly by: 'header'; readonly header: string };
 
-/** How submissions to a routing group wait when they cannot be sent on. */
+/** Settings of a routing group's queue. */
 export interface QueuePolicy {
-  /** Submissions that may wait for the group at a time, on all replicas. */
+  /** Maximum number of queued submissions, on all replicas. */
   readonly maxQueued: number;
-  /** Longest wait, milliseconds. */
+  /** Maximum time in the queue, milliseconds. */
   readonly maxWaitMs: number;
-  /** Whose submissions take turns. */
+  /** Key of the fair queue. */
   readonly fairBy: 'user' | 'source';
-  /** How long the client's request itself waits before it is answered as queued, milliseconds. */
+  /** Time before a waiting client receives a "queued" response, milliseconds. */
   readonly holdMs: number;
-  /** What happens while no cluster of the group, nor of its fallbacks, can take queries. */
+  /** Behaviour while no cluster of the group or its fallbacks accepts queries. */
   readonly whenUnavailable: 'wait' | 'refuse';
 }
 
-/** The queue of a group that says nothing of it. */
+/** Default settings. */
 export const DEFAULT_QUEUE: QueuePolicy = {
   maxQueued: 1_000,
   maxWaitMs: 600_000,
@@ -29,26 +29,25 @@ export const DEFAULT_QUEUE: QueuePolicy = {
   whenUnavailable: 'refuse',
 };
 
-/** What a `RoutingGroup` declares of a routing group. */
+/** Declaration of a routing group by a `RoutingGroup`. */
 export interface GroupPolicy {
-  /** Name of the routing group. */
   readonly name: string;
-  /** Null: as the configuration says. */
+  /** Null: configured default. */
   readonly strategy: StrategyName | null;
-  /** What the strategy `affinity` keeps together. */
+  /** Key of the strategy `affinity`. */
   readonly affinity: RequestKey;
-  /** Routing groups that serve in its place, in this order. */
+  /** Fallback groups in order. */
   readonly fallbacks: readonly string[];
-  /** `full`: they serve as well while no cluster of the group has room. */
+  /** `full`: they are also used while all clusters of the group are at their limit. */
   readonly fallbackWhen: 'unavailable' | 'full';
-  /** Whether an unhealthy cluster is tried rather than none. */
+  /** True tries an unhealthy cluster rather than none. */
   readonly bestEffort: boolean;
-  /** Queries that may run at a time on all its clusters; null for no limit. */
+  /** Maximum number of concurrent queries on all its clusters; null for no limit. */
   readonly maxRunning: number | null;
   readonly queue: QueuePolicy;
 }
 
-/** Whom a limit is about: every field that is present must match, by one of its values. */
+/** Requests that a limit applies to: every present field must match by one of its values. */
 export interface LimitMatch {
   /** Null: any user. */
   readonly users: ((user: string) => boolean) | null;
@@ -58,37 +57,36 @@ export interface LimitMatch {
   readonly routingGroups: ((group: string) => boolean) | null;
 }
 
-/** What a `QueryLimit` declares. */
 export interface LimitPolicy {
   /** Namespace and name of the resource: `analytics/per-user`. */
   readonly key: string;
   readonly match: LimitMatch;
-  /** One counter for each user, for each source, or for all requests that match. */
+  /** One counter per user, per source, or for all matching requests. */
   readonly per: 'user' | 'source' | 'all';
-  /** Queries that may run at a time by one counter; null for no limit. */
+  /** Maximum number of concurrent queries per counter; null for no limit. */
   readonly maxRunning: number | null;
-  /** Submissions that may wait by one counter; null for no limit beside the group's. */
+  /** Maximum number of queued submissions per counter; null for no limit other than the group's. */
   readonly maxQueued: number | null;
-  /** Token bucket of one counter: so many queries in a period (milliseconds), and at most `burst` at once; null for none. */
+  /** Token bucket of one counter: queries per period (milliseconds), and maximum `burst`; null for none. */
   readonly rate: { readonly queries: number; readonly periodMs: number; readonly burst: number } | null;
   /** Share in a fair queue; 1 by default. */
   readonly weight: number;
-  /** `observe`: what it would refuse or let wait is counted, and admitted. */
+  /** `observe`: counts submissions that it would reject or queue, and admits them. */
   readonly mode: 'enforce' | 'observe';
-  /** Text for people in its refusals; null for none. */
+  /** Text for users in its rejections, or null. */
   readonly message: string | null;
 }
 
 /**
- * All that resources declare of limits and queues: a part of the routing table, immutable. What clusters allow is
- * `maxRunningQueries` of `RoutableCluster`.
+ * Declared limits and queues: a part of the routing table, immutable. Limits of clusters are in `maxRunningQueries` of
+ * `RoutableCluster`.
  */
 export interface AdmissionPolicy {
-  /** By name of the routing group; those without a `RoutingGroup` are left out. */
+  /** By name of the routing group; only groups with a `RoutingGroup`. */
   readonly groups: ReadonlyMap<string, GroupPolicy>;
-  /** In order of their keys. */
+  /** Sorted by key. */
   readonly limits: readonly LimitPolicy[];
 }
 
-/** No group and no limit is declared. */
+/** Policy without groups and limits. */
 export const noPolicy: AdmissionPolicy = { groups: new Map(), limits: [] };

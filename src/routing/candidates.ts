@@ -4,17 +4,17 @@ import { type ClusterEntry, type RoutingTable, takesNewQueries } from './routing
 import type { DecisionCandidate, StoredCandidate } from './storedDecision.ts';
 import type { Takers } from './takers.ts';
 
-/** Clusters that are kept with a query. */
+/** Maximum number of clusters stored with a query. */
 export const MOST_CANDIDATES = 16;
-/** Characters that are kept of why a cluster cannot take a query. */
+/** Maximum length of a stored reason. */
 const LONGEST_REASON = 256;
 
-/** What picked the cluster: the strategy of its group, a rule by its name, or that there was only one. */
+/** Origin of the cluster choice: the strategy of its group, a rule by its name, or a single candidate. */
 export type ClusterPicker = StrategyName | 'rule' | 'only';
 
-/** The clusters that were there for a query, and what picked among them. */
+/** Candidate clusters of a query and the origin of the choice, as stored. */
 export interface KeptChoice {
-  /** Null: none could take it. */
+  /** Null: no cluster was eligible. */
   readonly strategy: ClusterPicker | null;
   /** `StoredCandidate`s as JSON. */
   readonly candidates: string;
@@ -27,13 +27,13 @@ const reasonsOfChoice: Readonly<Record<ClusterPicker, string>> = {
   only: 'the only one that could take it',
 };
 
-/** Texts of groups whose clusters all queries find alike, by table: the same for thousands of queries. */
+/** Texts of candidates shared by all queries, by table and group: the same for thousands of queries. */
 const textsByTable = new WeakMap<RoutingTable, Map<string, string>>();
 
 /**
- * What is kept of the clusters that were there for a query, as they are now.
- * @param picked null where none could take it
- * @param excluded clusters that failed it already; null for none
+ * Returns the current candidates of a query for storage.
+ * @param picked null if no cluster was eligible
+ * @param excluded clusters that already failed it; null for none
  */
 export function keptChoice(
   table: RoutingTable,
@@ -44,7 +44,7 @@ export function keptChoice(
 ): KeptChoice {
   const { as, group } = takers;
   const members = as === 'group' ? (table.groups.get(group) ?? []) : [];
-  // Which clusters are full is another matter for each query.
+  // Full clusters differ between queries.
   const isCommon =
     picked !== null &&
     as === 'group' &&
@@ -67,7 +67,7 @@ export function keptChoice(
   return { strategy, candidates: text };
 }
 
-/** What was kept of candidates, in full. @param chosen cluster that took the query; empty for none */
+/** Restores stored candidates. @param chosen cluster that received the query; empty for none */
 export function readCandidates(
   stored: readonly StoredCandidate[],
   {
@@ -92,7 +92,7 @@ function pickerOf({ as, group, candidates }: Takers, strategyOf: (group: string)
   return candidates.length === 1 ? 'only' : strategyOf(group);
 }
 
-/** The one that was picked, those that could have been, then the others of the groups that were looked at. */
+/** The chosen cluster, other eligible ones, then the other clusters of the examined groups. */
 function storedCandidates(
   table: RoutingTable,
   { as, group, candidates, passed }: Takers,

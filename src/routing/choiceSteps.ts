@@ -1,18 +1,18 @@
 import type { ClusterEntry } from './routingTable.ts';
 import type { PassedGroup, TakerRole, Takers } from './takers.ts';
 
-/** A step from the routing group that was decided on to the cluster that takes the request. */
+/** A step from the decided routing group to the cluster that receives the request. */
 export interface ChoiceStep {
   /** Routing group, or the cluster that a rule chose. */
   readonly group: string;
   readonly outcome: 'unavailable' | 'full' | 'serves' | 'bestEffort';
-  /** For people: `group etl: no healthy cluster (etl-1 is UNHEALTHY (connection refused))`. */
+  /** Description for users: `group etl: no healthy cluster (etl-1 is UNHEALTHY (connection refused))`. */
   readonly text: string;
 }
 
-/** Clusters that a step names; a group may have hundreds. */
+/** Maximum number of clusters named by a step; a group may have hundreds. */
 const MAX_NAMED = 5;
-/** Characters of what is said of a cluster. */
+/** Maximum length of a cluster's description. */
 const MAX_REASON = 256;
 
 const labels: Readonly<Record<TakerRole, string>> = {
@@ -24,10 +24,10 @@ const labels: Readonly<Record<TakerRole, string>> = {
 };
 
 /**
- * The steps to the clusters that take a request; null where the group that was decided on does.
- * @param takers there is at least one candidate
- * @param picked the candidates that are named: the one that was picked, or all of them
- * @param excluded clusters that failed the request already; null for none
+ * Returns the steps to the eligible clusters; null if the decided group has one.
+ * @param takers has at least one candidate
+ * @param picked named candidates: the chosen one, or all
+ * @param excluded clusters that already failed the request; null for none
  */
 export function stepsTo(
   { as, group, passed }: Takers,
@@ -44,7 +44,7 @@ export function stepsTo(
   return [...stepsPast(passed, excluded), { group, outcome, text }];
 }
 
-/** The steps past groups that do not take a request. */
+/** The steps past groups without eligible clusters. */
 export function stepsPast(
   passed: readonly PassedGroup[],
   excluded: ReadonlyMap<string, string> | null,
@@ -52,7 +52,6 @@ export function stepsPast(
   return passed.map((one): ChoiceStep => ({ group: one.group, outcome: one.because, text: passedText(one, excluded) }));
 }
 
-/** All steps in a sentence. */
 export function stepsText(steps: readonly ChoiceStep[]): string {
   return steps.map(({ text }) => text).join('; ');
 }
@@ -81,7 +80,7 @@ function listed(texts: readonly string[], separator: string): string {
   return named.join(separator) + (left > 0 ? `${separator}${left} more` : '');
 }
 
-/** Why a cluster cannot take a request now: a part of a sentence. */
+/** Returns the reason that a cluster is not eligible: a part of a sentence. */
 export function reasonOf(cluster: ClusterEntry, excluded: ReadonlyMap<string, string> | null): string {
   const failure = excluded?.get(cluster.name);
   if (failure !== undefined) return `failed (${failure})`;

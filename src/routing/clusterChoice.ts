@@ -3,7 +3,7 @@ import type { GroupDecision } from './groupDecision.ts';
 import type { ClusterEntry, RoutingTable } from './routingTable.ts';
 import { alwaysRoom, findTakers, type HasRoom, type PassedGroup, type Takers } from './takers.ts';
 
-/** Why a cluster was not taken. */
+/** A cluster that was not chosen, with the reason. */
 export interface NotTaken {
   readonly cluster: string;
   readonly group: string;
@@ -11,37 +11,37 @@ export interface NotTaken {
   readonly reason: string;
 }
 
-/** Picks one of the clusters that may take a request; there is at least one. */
+/** Picks one of the eligible clusters; there is at least one. */
 export type PickCluster = (candidates: readonly ClusterEntry[], group: string) => ClusterEntry;
 
-/** Why there is no cluster for a request. */
+/** Reason that a request has no cluster. */
 export interface NoCluster {
   readonly cluster: null;
   readonly notTaken: readonly NotTaken[];
-  /** Routing groups that were looked at, in this order. */
+  /** Examined routing groups in order. */
   readonly passed: readonly PassedGroup[];
   readonly takers: Takers;
-  /** True when an active cluster of these groups has not been checked yet: a retry soon makes sense. */
+  /** True if an active cluster of these groups has not been checked yet: a retry soon makes sense. */
   readonly pending: boolean;
 }
 
-/** The cluster chosen for a request, or why there is none. */
+/** The cluster chosen for a request, or the reason for its absence. */
 export type ClusterChoice =
   | {
       readonly cluster: ClusterEntry;
-      /** True when another group serves in place of the chosen one. */
+      /** True if another group replaces the chosen one. */
       readonly fallback: boolean;
-      /** How it came to this cluster; null where it is one of the group that was decided on, as nearly always. */
+      /** Steps to this cluster; null in the usual case that it belongs to the decided group. */
       readonly steps: readonly ChoiceStep[] | null;
       readonly takers: Takers;
     }
   | NoCluster;
 
 /**
- * Chooses a cluster: registered, active, HEALTHY, of the group; none: of its fallbacks, then of the default group, unless the
- * rule rejects (docs/routing.md#which-cluster-takes-a-query).
- * @param excluded clusters that failed this request already, with what went wrong; null for none
- * @param pick chooses among those of a group that may take it
+ * Chooses a cluster: registered, active, HEALTHY, of the group; else of its fallbacks, then of the default group,
+ * unless the rule rejects (docs/routing.md#which-cluster-takes-a-query).
+ * @param excluded clusters that already failed this request, with the error; null for none
+ * @param pick chooses among the eligible clusters of a group
  */
 export function chooseCluster(
   table: RoutingTable,
@@ -81,7 +81,7 @@ function noCluster(takers: Takers, excluded: ReadonlyMap<string, string> | null)
   return { cluster: null, takers, notTaken: [...notTaken.values()], passed, pending };
 }
 
-/** The sentence of a refusal: the group, and why each cluster was not taken. */
+/** Describes the rejection: the group, and the reason for each cluster. */
 export function explainNoCluster(
   decision: GroupDecision,
   { notTaken, passed }: Pick<NoCluster, 'notTaken' | 'passed'>,

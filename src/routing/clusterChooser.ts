@@ -10,30 +10,29 @@ import { makeStrategies } from './strategies/strategies.ts';
 import type { PickRequest, Strategy, StrategyDependencies } from './strategies/strategy.ts';
 import { alwaysRoom, type HasRoom } from './takers.ts';
 
-/** Settings of the choice, as they are now. */
+/** Current settings of the choice. */
 export interface ChoiceSettings {
   /** `routing.defaultRoutingGroup` */
   readonly defaultRoutingGroup: string;
   /** `routing.strategy` */
   readonly strategy: StrategyName;
-  /** `routing.groups.{name}.strategy`, of the groups that have one of their own. */
+  /** `routing.groups.{name}.strategy` */
   readonly groupStrategies: ReadonlyMap<string, StrategyName>;
   /** `routing.affinity.by` */
   readonly affinity: RequestKey;
-  /** `routing.groups.{name}.affinity.by`, of the groups that have one of their own. */
+  /** `routing.groups.{name}.affinity.by` */
   readonly groupAffinities: ReadonlyMap<string, RequestKey>;
 }
 
-/** What clusters are chosen with. */
 export interface ChooserDependencies extends StrategyDependencies {
-  /** Whether a cluster that has a limit may run one more query; always by default. */
+  /** Returns true if a cluster with a limit has capacity for one more query; default: always. */
   readonly hasRoom?: HasRoom;
 }
 
-/** Share of the choices in which a cluster on trial is a candidate. */
+/** Share of choices with a cluster on trial as candidate. */
 const TRIAL_SHARE = 0.1;
 
-/** Chooses clusters by the strategy of their group, and counts what was sent where that needs it. */
+/** Chooses clusters by the strategy of their group, and counts submissions if the strategy needs load. */
 export class ClusterChooser {
   readonly #settings: () => ChoiceSettings;
   readonly #strategies: Readonly<Record<StrategyName, Strategy>>;
@@ -49,9 +48,9 @@ export class ClusterChooser {
 
   /**
    * Chooses a cluster for a request.
-   * @param request who sends it
-   * @param excluded clusters that failed this request already, with what went wrong; null for none
-   * @param login hash of the login that it is a step of, which decides in place of the strategy; null for none
+   * @param request the client's request
+   * @param excluded clusters that already failed this request, with the error; null for none
+   * @param login hash of the login that the request belongs to, which decides in place of the strategy; null for none
    */
   choose(
     table: RoutingTable,
@@ -69,23 +68,23 @@ export class ClusterChooser {
     return chooseCluster(table, decision, this.#settings().defaultRoutingGroup, excluded, pick, this.#hasRoom);
   }
 
-  /** Name of the strategy of a group: of its `RoutingGroup`, else as the configuration says. */
+  /** Name of a group's strategy: of its `RoutingGroup`, else configured. */
   strategyOf({ admission }: RoutingTable, group: string): StrategyName {
     const { strategy, groupStrategies } = this.#settings();
     return admission.groups.get(group)?.strategy ?? groupStrategies.get(group) ?? strategy;
   }
 
-  /** Counts a query that is sent to a cluster; null where its group's strategy does not look at load. */
+  /** Counts a query that is sent to a cluster; null if its group's strategy does not use load. */
   countSubmission(table: RoutingTable, cluster: ClusterEntry, request: PickRequest): CountedSubmission | null {
     return this.#strategyOf(table, cluster.routingGroup).countSubmission?.(cluster, request) ?? null;
   }
 
-  /** Forgets clusters that are not registered any more. */
+  /** Removes clusters that are not registered any more. */
   sweep(table: RoutingTable): void {
     for (const strategy of Object.values(this.#strategies)) strategy.retain?.(table.clusters);
   }
 
-  /** The candidates, most of the time without those on trial. */
+  /** The candidates, usually without clusters on trial. */
   #withTrials(candidates: readonly ClusterEntry[]): readonly ClusterEntry[] {
     if (!candidates.some(isOnTrial)) return candidates;
     const chosen = candidates.filter((cluster) => !isOnTrial(cluster) || this.#random() < TRIAL_SHARE);
@@ -96,7 +95,7 @@ export class ClusterChooser {
     return this.#strategies[this.strategyOf(table, group)];
   }
 
-  /** What keeps requests of a group together: said where its strategy is. */
+  /** Affinity key of a group, from the source that states its strategy. */
   #affinityOf({ admission }: RoutingTable, group: string): RequestKey {
     const { affinity, groupAffinities } = this.#settings();
     const policy = admission.groups.get(group);

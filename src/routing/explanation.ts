@@ -7,45 +7,43 @@ import type { RouterName } from './routers/routerNames.ts';
 import { type ClusterEntry, type RoutingTable, takesNewQueries } from './routingTable.ts';
 import { alwaysRoom, findTakers, type HasRoom, type TakerRole } from './takers.ts';
 
-/** A cluster that was considered. */
 export interface ConsideredCluster {
   readonly cluster: string;
   readonly routingGroup: string;
-  /** True: it is one of those that the request may be sent to. */
+  /** True if the request may be sent to it. */
   readonly taken: boolean;
-  /** Why it was taken, or why not. */
+  /** Reason for the result. */
   readonly reason: string;
 }
 
-/** Where a request would go and why. */
+/** Explanation of a request's routing. */
 export interface RoutingExplanation {
   readonly outcome: 'routed' | 'denied' | 'rejected' | 'noCluster';
-  /** Sentence for people. */
   readonly message: string;
   readonly routingGroup: string;
   readonly decidedBy: RouterName | 'transaction';
-  /** Rule that decided, denied or failed; null when none did. */
+  /** Rule that decided, denied or failed, or null. */
   readonly rule: string | null;
   /** Cluster that a rule pinned the request to. */
   readonly pinnedCluster: string | null;
   readonly onUnavailable: 'fallback' | 'reject';
-  /** True when another group serves in place of the chosen group: one of its fallbacks, or the default group. */
+  /** True if another group replaces the chosen group: one of its fallbacks, or the default group. */
   readonly fallback: boolean;
-  /** How it comes to the clusters that may take it, a sentence each; empty where they are those of the chosen group. */
+  /** Steps to the eligible clusters, a sentence each; empty if they belong to the chosen group. */
   readonly steps: readonly string[];
   readonly clusters: readonly ConsideredCluster[];
   readonly rules: readonly RuleTrace[];
 }
 
-/** What the routers made of a request that is explained. */
+/** Result of the routers for an explained request. */
 export interface ExplainedRouting {
-  /** The decision; of a refused request, what it would be otherwise. */
+  /** The decision; for a rejected request, the decision without the rejection. */
   readonly decision: RoutedDecision;
-  /** Null: the request is not refused. */
+  /** Null: the request is not rejected. */
   readonly refused: { readonly refusal: Refusal; readonly rule: string | null } | null;
 }
 
-/** Asks the routers of a chain as for a request. */
+/** Runs the routers of a chain as for a request. */
 export async function routingOf(
   chain: RouterChain,
   request: RuleRequest,
@@ -68,9 +66,9 @@ export interface TransactionOwner {
 
 /**
  * Explains a decision against the routing table: the same steps as for a request, but every cluster is listed, and
- * nothing is chosen by chance or sent.
- * @param began the cluster of the statement's transaction; null outside of transactions that are known
- * @param hasRoom whether a cluster that has a limit may run one more query
+ * nothing is random or sent.
+ * @param began the cluster of the statement's transaction; null outside of known transactions
+ * @param hasRoom returns true if a cluster with a limit has capacity for one more query
  */
 export function explainRouting(
   table: RoutingTable,
@@ -133,7 +131,7 @@ export function explainRouting(
 
 /**
  * @param pinned the cluster that a rule chose; null for none
- * @param isFull whether it is one that the decision allows, and has no room
+ * @param isFull true if the decision allows it, and it is at its limit
  */
 function reasonFor(entry: ClusterEntry, taken: boolean, pinned: string | null, isFull: boolean): string {
   const isHealthy = takesNewQueries(entry);
@@ -160,7 +158,7 @@ function waitTail({ admission }: RoutingTable, { group, cluster }: GroupDecision
   return queue?.whenUnavailable === 'wait' ? `; a query waits for one, at most ${queue.maxWaitMs / 1000} s` : '';
 }
 
-/** What a transaction decides, whatever the group: the cluster that began it, whether it takes new queries or not. */
+/** A transaction is bound to the cluster that began it, even if the cluster is inactive. */
 function boundBy(
   table: RoutingTable,
   group: string,

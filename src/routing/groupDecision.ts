@@ -1,30 +1,30 @@
 import { type DecisionTrace, noTrace } from '../rules/decision.ts';
 import type { RouterName } from './routers/routerNames.ts';
 
-/** Where a request is to go, before a cluster is looked for. */
+/** Destination of a request before the choice of a cluster. */
 export interface GroupDecision {
   readonly group: string;
-  /** Registry name of the one cluster that a rule chose; null for any of the group. */
+  /** Registry name of the cluster that a rule chose; null for any of the group. */
   readonly cluster: string | null;
-  /** Rule that set group or cluster; null when none did. */
+  /** Rule that set group or cluster, or null. */
   readonly rule: string | null;
   /**
-   * The router that chose the group. `prefix` and `cookie` only where a cluster's own URL or a cookie of the handshake
-   * leads back to it, `transaction` where the statement belongs to a transaction of a cluster.
+   * The router that chose the group. `prefix` and `cookie` only if a cluster's own URL or a handshake cookie identifies
+   * it, `transaction` if the statement belongs to a transaction of a cluster.
    */
   readonly decidedBy: RouterName | 'prefix' | 'cookie' | 'transaction';
   readonly onUnavailable: 'fallback' | 'reject';
   readonly trace: DecisionTrace;
-  /** What the external rules service said; absent where none is asked. */
+  /** Result of the external rules service, if one is configured. */
   readonly external?: ExternalAnswer;
 }
 
-/** What came of asking the external rules service (docs/rules.md#an-external-rules-service). */
+/** Result of a call of the external rules service (docs/rules.md#an-external-rules-service). */
 export type ExternalAnswer =
   | {
       readonly outcome: 'answered';
       readonly routingGroup: string;
-      /** Lines for the request to the cluster. */
+      /** Headers of the request to the cluster. */
       readonly headers: Readonly<Record<string, string>>;
     }
   | {
@@ -32,12 +32,12 @@ export type ExternalAnswer =
       readonly errors: readonly string[];
       readonly headers: Readonly<Record<string, string>>;
     }
-  /** `skipped`: it was not asked, as it failed before. */
+  /** `skipped`: no call, because it failed before. */
   | { readonly outcome: 'failed' | 'skipped'; readonly reason: string };
 
 /**
- * The decision of a request that belongs to one cluster, as its URL or a cookie says. The cluster of a URL alone can
- * answer; the one of a cookie may be replaced by another of its group, where the handshake starts again.
+ * The decision of a request that belongs to one cluster by its URL or a cookie. A cluster by URL cannot be replaced; a
+ * cluster by cookie may be replaced by another of its group, where the handshake starts again.
  */
 export function backTo(
   { name, routingGroup }: { readonly name: string; readonly routingGroup: string },
@@ -55,8 +55,8 @@ export function backTo(
 }
 
 /**
- * The decision of a statement of a transaction: the cluster that began it, whatever was decided before. What rules and
- * the external rules service said stays in the trace.
+ * The decision of a statement of a transaction: the cluster that began it overrides all other decisions. Results of
+ * rules and the external rules service stay in the trace.
  */
 export function ofTransaction(
   decided: GroupDecision,
@@ -66,7 +66,7 @@ export function ofTransaction(
   return { ...decided, group, cluster: name, rule: null, decidedBy: 'transaction', onUnavailable: 'reject' };
 }
 
-/** Lines that the external rules service sets on the request to the cluster; null for none. */
+/** Headers that the external rules service sets on the request to the cluster, or null. */
 export function setHeadersOf({ external }: GroupDecision): Readonly<Record<string, string>> | null {
   return external !== undefined && 'headers' in external ? external.headers : null;
 }

@@ -1,20 +1,20 @@
 import type { ClusterEntry, HealthVerdict } from './routingTable.ts';
 
-/** Accepted submissions count for this many milliseconds, and no longer than until newer statistics. */
+/** Accepted submissions count for at most this many milliseconds, or until newer statistics. */
 const MAX_AGE_MS = 60_000;
-/** A cluster that was no candidate for longer than others of its group joins them again. */
+/** A cluster that was not a candidate for longer than this rejoins the others of its group. */
 const REJOIN_MS = 1_000;
 const NEVER = Number.NEGATIVE_INFINITY;
 /** Accepted submissions are counted in slices of this many milliseconds. */
 const SLICE_MS = 100;
-/** Most slices of a cluster; older ones are counted together then. */
+/** Maximum number of slices of a cluster; older ones are merged. */
 const MAX_SLICES = 1_200;
-/** Most users counted by name on one cluster between two statistics: clients choose these names. */
+/** Maximum number of users counted by name on one cluster between two statistics: clients choose these names. */
 const MAX_USERS = 10_000;
 
-/** Load of a cluster, as far as this process knows. Each query that it sent counts once. */
+/** Load of a cluster that this process knows. Each query that it sent counts once. */
 export interface ClusterLoad {
-  /** Queued queries of the user who asks. */
+  /** Queued queries of the request's user. */
   readonly own: number;
   readonly queued: number;
   readonly running: number;
@@ -22,9 +22,9 @@ export interface ClusterLoad {
 
 /** A submission that was sent to a cluster and counts as its load until statistics show it. */
 export interface CountedSubmission {
-  /** The cluster has the query now: the next statistics that are requested show it. */
+  /** The cluster accepted the query: the next requested statistics include it. */
   confirm(): void;
-  /** The cluster did not take it. Without effect once it was accepted. */
+  /** The cluster did not accept it. No effect after `confirm`. */
   withdraw(): void;
 }
 
@@ -39,19 +39,19 @@ interface Slice extends Count {
 }
 
 interface SentQueries {
-  /** All of `pending` and `slices`. */
+  /** Total of `pending` and `slices`. */
   readonly total: Count;
   readonly slices: Slice[];
   /** Monotonic time since which the cluster is a candidate together with the others. */
   joined: number;
-  /** Monotonic time of the last choice in which it was a candidate. */
+  /** Monotonic time of the last choice with it as a candidate. */
   seen: number;
 }
 
 /**
- * Load of clusters, for all strategies that look at it (docs/routing.md#load): queries of the cluster's own statistics, and those
- * that this process sent since the statistics were requested. The latter are dropped when newer statistics arrive or after a
- * minute, so that nothing is counted twice or for ever. A submission that is still unanswered stays.
+ * Load of clusters, for all strategies that use it (docs/routing.md#load): queries of the cluster's statistics, and
+ * queries that this process sent since the statistics were requested. The latter are dropped when newer statistics
+ * arrive or after a minute, so that no query counts twice or forever. A submission without a response stays.
  */
 export class LocalLoad {
   readonly #monotonic: () => number;
@@ -62,7 +62,7 @@ export class LocalLoad {
     this.#monotonic = monotonic;
   }
 
-  /** Counts a submission from now on. */
+  /** Counts a submission. */
   countSubmission(cluster: string, user: string | null): CountedSubmission {
     const load = this.#sentTo(cluster);
     const countedUser =
@@ -84,8 +84,8 @@ export class LocalLoad {
   }
 
   /**
-   * The load of each candidate, in their order. A cluster without statistics stands at the mean of the others; where none has
-   * any, the queries that were sent to each since all of them are candidates are compared.
+   * The load of each candidate, in order. A cluster without statistics has the mean of the others. If none has
+   * statistics, the queries that were sent to each since all of them are candidates are compared.
    */
   of(candidates: readonly ClusterEntry[], user: string | null): readonly ClusterLoad[] {
     const now = this.#monotonic();
@@ -100,7 +100,7 @@ export class LocalLoad {
     });
   }
 
-  /** Forgets clusters that are not registered any more. */
+  /** Removes clusters that are not registered any more. */
   retain(registered: { has(cluster: string): boolean }): void {
     for (const name of this.#clusters.keys()) if (!registered.has(name)) this.#clusters.delete(name);
   }
@@ -114,7 +114,6 @@ export class LocalLoad {
     return submissions;
   }
 
-  /** The current slice. */
   #slice({ slices }: Pick<SentQueries, 'slices'>): Slice {
     const now = this.#monotonic();
     const last = slices.at(-1);
@@ -126,7 +125,7 @@ export class LocalLoad {
   }
 }
 
-/** Statistics of clusters that have some: the mean of their counts, and the time of the oldest ones. */
+/** Mean counts of clusters with statistics, and the time of the oldest ones. */
 interface MeanCounts {
   readonly queued: number;
   readonly running: number;
@@ -149,7 +148,7 @@ function meanOf(candidates: readonly ClusterEntry[]): MeanCounts | null {
   return counted === 0 ? null : { queued: queued / counted, running: running / counted, oldest };
 }
 
-/** Notes that these clusters are candidates of one choice; returns the time since which all of them are. */
+/** Records that these clusters are candidates of one choice; returns the time since which all of them are. */
 function noteCandidates(all: readonly SentQueries[], now: number): number {
   let latest = NEVER;
   for (const { seen } of all) latest = Math.max(latest, seen);
@@ -163,8 +162,8 @@ function noteCandidates(all: readonly SentQueries[], now: number): number {
 }
 
 /**
- * Adds what was sent to where the next statistics would most likely show it: the user's own queue where there is one, and the
- * cluster's; the running queries where nothing waits.
+ * Adds sent queries where the next statistics most likely show them: the user's queued queries if there are some, and
+ * the cluster's; the running queries if none are queued.
  */
 function loadOf(health: HealthVerdict, mean: MeanCounts | null, sent: Count, user: string | null): ClusterLoad {
   const isCounted = health.countsAsOf !== null;
@@ -178,7 +177,7 @@ function loadOf(health: HealthVerdict, mean: MeanCounts | null, sent: Count, use
   };
 }
 
-/** Drops what was accepted before a time. */
+/** Drops submissions accepted before a time. */
 function drop({ slices, total }: Pick<SentQueries, 'slices' | 'total'>, asOf: number): void {
   const firstKept = slices.findIndex((slice) => slice.end > asOf);
   for (const slice of slices.splice(0, firstKept < 0 ? slices.length : firstKept)) {

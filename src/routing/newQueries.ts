@@ -2,17 +2,17 @@ import { noTrace } from '../rules/decision.ts';
 import type { RoutingTable } from './routingTable.ts';
 import { alwaysRoom, findTakers, routable } from './takers.ts';
 
-/** What becomes of new queries of a routing group that none of its clusters takes. */
+/** Handling of new queries of a routing group without active clusters. */
 export type NewQueries =
-  /** Clusters of another group take them: of a fallback, or of the default group. */
+  /** They are sent to another group: a fallback, or the default group. */
   | { readonly outcome: 'fallback' | 'default'; readonly routingGroup: string; readonly clusters: readonly string[] }
-  /** They wait for a cluster; beyond `maxQueued`, and after `maxWaitMillis`, they are refused. */
+  /** They are queued for a cluster; beyond `maxQueued`, and after `maxWaitMillis`, they are rejected. */
   | { readonly outcome: 'wait'; readonly maxQueued: number; readonly maxWaitMillis: number }
   | { readonly outcome: 'refused' };
 
 /**
- * What new queries of a routing group would get if all its clusters were switched off, and all else were as it is now
- * (docs/routing.md#fallbacks). Queries that a rule sends there with `onUnavailable: reject` are refused in any case.
+ * Predicts the handling of new queries of a routing group if all its clusters were inactive
+ * (docs/routing.md#fallbacks). Queries that a rule sends there with `onUnavailable: reject` are rejected in any case.
  */
 export function newQueriesWithout(table: RoutingTable, group: string, defaultGroup: string): NewQueries {
   const groups = new Map(table.groups);
@@ -36,7 +36,7 @@ export function newQueriesWithout(table: RoutingTable, group: string, defaultGro
   return { outcome: 'refused' };
 }
 
-/** Clusters of a routing group that take new queries now, by name. */
+/** Active clusters of a routing group by name. */
 export function takersOf(table: RoutingTable, group: string): readonly string[] {
   return routable(table.groups.get(group), null).map(({ name }) => name);
 }

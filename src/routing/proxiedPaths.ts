@@ -1,7 +1,7 @@
-/** What a proxied path is for; decides about stickiness and about the form of refusals. */
+/** Purpose of a proxied path; determines stickiness and the form of rejections. */
 export type PathKind = 'statement' | 'query' | 'ui' | 'other';
 
-/** The statement path that every gateway has. */
+/** The standard statement path. */
 export const STATEMENT_PATH = '/v1/statement';
 
 const fixedPrefixes: readonly (readonly [prefix: string, kind: PathKind])[] = [
@@ -13,21 +13,20 @@ const fixedPrefixes: readonly (readonly [prefix: string, kind: PathKind])[] = [
   ['/oauth2', 'other'],
 ];
 
-/** A pattern that matches a path as a whole, such as a WholeMatch. */
+/** A pattern for a whole path, such as a WholeMatch. */
 export interface PathPattern {
   matches(path: string): boolean;
 }
 
-/** Which further paths are proxied (docs/compatibility.md#proxied-paths). */
+/** Additional proxied paths (docs/compatibility.md#proxied-paths). */
 export interface ProxiedPathOptions {
-  /** Further statement paths, absolute; none is a prefix of another. */
+  /** Additional statement paths, absolute; none is a prefix of another. */
   readonly additionalStatementPaths: readonly string[];
-  /** Further paths that are proxied. */
   readonly extraWhitelistPaths: readonly PathPattern[];
 }
 
 /**
- * Recognises proxied paths (docs/compatibility.md#proxied-paths): by plain prefix, case-sensitive, on the path as sent.
+ * Recognizes proxied paths (docs/compatibility.md#proxied-paths): by plain prefix, case-sensitive, on the path as sent.
  */
 export class ProxiedPaths {
   /** Statement paths without trailing slashes. */
@@ -41,7 +40,6 @@ export class ProxiedPaths {
     this.#whitelist = options.extraWhitelistPaths;
   }
 
-  /** Kind of the path, or null when it is not proxied. */
   kindOf(path: string): PathKind | null {
     for (const [prefix, kind] of this.#prefixes) {
       if (path.startsWith(prefix)) return kind;
@@ -52,7 +50,7 @@ export class ProxiedPaths {
     return null;
   }
 
-  /** The statement path that the path is, or is below of; null for others (`/v1/statementX` is not below). */
+  /** The statement path that equals the path or contains it; null for others (`/v1/statementX` is not below). */
   statementPathOf(path: string): string | null {
     for (const candidate of this.statementPaths) {
       if (!path.startsWith(candidate)) continue;
@@ -64,8 +62,8 @@ export class ProxiedPaths {
   }
 
   /**
-   * Whether a POST on the path submits a query: its segments, path parameters and trailing slashes removed, are a
-   * statement path. Engines take `/v1/statement/` and `/v1/statement;x=1` as submissions.
+   * True if a POST on the path submits a query: its segments, without path parameters and trailing slashes, are a
+   * statement path. Engines accept `/v1/statement/` and `/v1/statement;x=1` as submissions.
    */
   isSubmissionPath(path: string): boolean {
     if (path === STATEMENT_PATH) return true;
@@ -79,7 +77,6 @@ export class ProxiedPaths {
   }
 }
 
-/** A path segment without its parameters: `a;x=1` is `a`. */
 export function withoutParameters(segment: string): string {
   const semicolon = segment.indexOf(';');
   return semicolon < 0 ? segment : segment.slice(0, semicolon);
@@ -88,7 +85,7 @@ export function withoutParameters(segment: string): string {
 /** A request target as path and query string, both as sent. */
 export interface RequestTarget {
   readonly path: string;
-  /** Without `?`; null when there is none. */
+  /** Without `?`; null if missing. */
   readonly query: string | null;
 }
 
@@ -108,7 +105,7 @@ export function splitTarget(rawUrl: string): RequestTarget | null {
   return mark < 0 ? { path: target, query: null } : { path: target.slice(0, mark), query: target.slice(mark + 1) };
 }
 
-/** The text that these are the parts of. */
+/** Joins path and query string. */
 export function targetText({ path, query }: RequestTarget): string {
   return query === null ? path : `${path}?${query}`;
 }
@@ -116,8 +113,8 @@ export function targetText({ path, query }: RequestTarget): string {
 const dotSegment = /(?:^|[/\\]|%2f|%5c)(?:\.|%2e){1,2}(?:$|[/\\;]|%2f|%5c)/i;
 
 /**
- * Whether a path holds a `.` or `..` segment, raw or percent-encoded, also with path parameters or encoded slashes:
- * the gateway and the engine could take such a path for different ones.
+ * True if a path contains a `.` or `..` segment, raw or percent-encoded, also with path parameters or encoded slashes:
+ * the gateway and the engine could interpret such a path differently.
  */
 export function hasDotSegments(path: string): boolean {
   // Nearly all paths have neither; a plain search is far cheaper than the expression.

@@ -1,28 +1,28 @@
 import { type PathKind, type ProxiedPaths, withoutParameters } from './proxiedPaths.ts';
 
-/** Ids that may be looked up at all. */
+/** Valid characters and length of ids. */
 const plausible = /^[A-Za-z0-9_.-]{1,256}$/;
 
 const inQuery = /(?:%2F|query_?id=|^)(\d+_\d+_\d+_\w+)/gi;
 const inUiPath = /\/(\d+_\d+_\d+_\w+)/g;
 
-/** The last characters of ids that the gateway gives to queries that wait; no cluster may own them. */
+/** The last characters of ids that the gateway gives to queued queries; no cluster may own them. */
 export const QUEUE_SUFFIX = 'queue';
 
-/** Whether an id is one of the gateway's own: of a query that waits, or waited (docs/protocol.md#queries-that-wait). */
+/** True if the gateway assigned the id to a query while it was queued (docs/protocol.md#queries-that-wait). */
 export function isQueuedId(id: string): boolean {
   return id.endsWith(`_${QUEUE_SUFFIX}`) && coordinatorSuffix(id) === QUEUE_SUFFIX;
 }
 
-/** Whether an id has a form that is worth a look into the database. */
+/** True if the form of an id justifies a database query. */
 export function isPlausible(id: string): boolean {
   return plausible.test(id);
 }
 
 /**
- * The five characters that a coordinator's ids end in (docs/protocol.md#form); null for ids of another form than
- * date, time, counter and five lower-case letters or digits: `20261121_015745_00000_kvhrm`.
- * Runs for every follow-up: compares characters instead of matching an expression.
+ * The five characters at the end of a coordinator's ids (docs/protocol.md#form); null for ids of another form than
+ * date, time, counter and five lower-case letters or digits: `20261121_015745_00000_kvhrm`. Runs for every follow-up:
+ * compares characters instead of matching an expression.
  */
 export function coordinatorSuffix(id: string): string | null {
   const { length } = id;
@@ -39,9 +39,9 @@ export function coordinatorSuffix(id: string): string | null {
 }
 
 /**
- * The query id that a request other than a POST names (docs/protocol.md#recognising; the first hit wins):
- * in the query string, after a statement path or `/v1/query`, or in a path below `/ui`.
- * @param query query string without `?`, null when there is none
+ * The query id in a request other than a POST (docs/protocol.md#recognising; the first hit wins): in the query string,
+ * after a statement path or `/v1/query`, or in a path below `/ui`.
+ * @param query query string without `?`, or null
  */
 export function recognizeQueryId(
   paths: ProxiedPaths,
@@ -86,13 +86,13 @@ function segmentAt(path: string, start: number): string {
   return end < 0 ? path.slice(start) : path.slice(start, end);
 }
 
-/** The match that starts last, as a greedy `.*` in front of the expression finds it. */
+/** The match with the last start, as a greedy `.*` before the expression finds it. */
 function lastMatch(expression: RegExp, text: string): string | null {
   let last: string | null = null;
   expression.lastIndex = 0;
   for (let match = expression.exec(text); match !== null; match = expression.exec(text)) {
     last = match[1] ?? null;
-    // Matches may overlap, as `\w` holds what the next one starts with.
+    // Matches may overlap, as `\w` contains the start of the next one.
     expression.lastIndex = match.index + 1;
   }
   return last;

@@ -1,4 +1,4 @@
-/** Why a request is refused by the gateway itself; also the label of the metric. */
+/** Reason of a rejection by the gateway; also the label of the metric. */
 export type RefusalReason =
   | 'denied'
   | 'rule_failed'
@@ -32,30 +32,29 @@ export type RefusalReason =
   | 'engine_pages'
   | 'method';
 
-/** A refusal before it is put into a protocol. */
+/** A rejection, independent of the protocol. */
 export interface Refusal {
   readonly reason: RefusalReason;
-  /** Sentence for the person who sent the query. */
+  /** Sentence for the user. */
   readonly message: string;
-  /** The query that a follow-up named; null for submissions. */
+  /** The query of a follow-up; null for submissions. */
   readonly queryId: string | null;
-  /** Methods that the path takes, for reason `method`; all that are proxied by default. */
+  /** Methods that the path supports, for reason `method`; default: all proxied methods. */
   readonly allow?: string;
-  /** Messages that are sent unchanged where the refusal is sent by HTTP: a JSON array of them. */
+  /** Messages that are sent unchanged in an HTTP response: a JSON array. */
   readonly list?: readonly string[];
 }
 
-/** An answer of the gateway itself. */
+/** A response of the gateway itself. */
 export interface PlainAnswer {
   readonly status: number;
-  /** Names and values in turn. */
   readonly headers: readonly string[];
   readonly body: string;
 }
 
 interface RefusalForm {
   readonly status: number;
-  /** Error of the engines' catalogue of standard errors; null where only HTTP fits, so that clients retry. */
+  /** Error of the engines' catalogue of standard errors; null if only an HTTP error makes clients retry. */
   readonly engine: {
     readonly code: number;
     readonly name: string;
@@ -76,7 +75,7 @@ const insufficient = (code: number, name: string) => ({
   type: 'INSUFFICIENT_RESOURCES' as const,
 });
 
-/** One line a reason; real clients retry a 503 by themselves, and show an error that comes in the protocol. */
+/** One line per reason; real clients retry a 503 by themselves, and show a protocol error. */
 const forms: Readonly<Record<RefusalReason, RefusalForm>> = {
   denied: { status: 403, engine: userError(4, 'PERMISSION_DENIED') },
   rule_failed: { status: 500, engine: userError(0, 'GENERIC_USER_ERROR') },
@@ -111,29 +110,29 @@ const forms: Readonly<Record<RefusalReason, RefusalForm>> = {
   method: { status: 405, engine: null },
 };
 
-/** The error that clients see of a refusal in the engines' protocol; null for one that they answer by sending the request again. */
+/** The protocol error that clients see for a rejection; null if they retry the request instead. */
 export function refusalError(reason: RefusalReason): RefusalForm['engine'] {
   return forms[reason].engine;
 }
 
-/** Methods that proxied paths take, for `Allow` (docs/compatibility.md#proxied-paths). */
+/** Methods of proxied paths, for `Allow` (docs/compatibility.md#proxied-paths). */
 export const ALLOWED_METHODS = 'GET, HEAD, POST, PUT, DELETE, OPTIONS';
 
-/** How refusals are reported. */
+/** Form of rejections. */
 export interface RefusalStyle {
   /** True for paths below a statement path. */
   readonly statementPath: boolean;
   /** `routing.statementErrors` */
   readonly statementErrors: 'protocol' | 'http';
-  /** Base of the gateway's own URL as the client named it, for `infoUri`; e.g. `http://gw:8080`. */
+  /** Base of the gateway's URL as the client named it, for `infoUri`; e.g. `http://gw:8080`. */
   readonly baseUrl: string;
-  /** Id of the made-up results object where the refusal names no query. */
+  /** Id of the results object if the rejection names no query. */
   readonly fallbackId: string;
 }
 
 /**
- * Puts a refusal into a protocol (docs/protocol.md#refusals): on statement paths HTTP 200 with a QueryResults object
- * that holds `error` and no `nextUri`; else text/plain with the HTTP status.
+ * Renders a rejection for the client's protocol (docs/protocol.md#refusals): on statement paths HTTP 200 with a
+ * QueryResults object that contains `error` and no `nextUri`; else text/plain with the HTTP status.
  */
 export function renderRefusal(refusal: Refusal, style: RefusalStyle): PlainAnswer {
   const form = forms[refusal.reason];
@@ -155,7 +154,7 @@ export function renderRefusal(refusal: Refusal, style: RefusalStyle): PlainAnswe
   return { status: form.status, headers, body: `${refusal.message}\n` };
 }
 
-/** The object that the statement protocol's clients read; every field that one of them requires is there. */
+/** The object that clients of the statement protocol read; contains every field that one of them requires. */
 function queryResults(id: string, infoUri: string, message: string, error: NonNullable<RefusalForm['engine']>): object {
   return {
     id,

@@ -2,8 +2,8 @@ import { createHash, hash } from 'node:crypto';
 import type { ClusterEntry } from './routingTable.ts';
 
 /**
- * The same one for the same text, on every replica and in any order of the candidates; only texts of a removed cluster
- * move to another one (rendezvous hashing).
+ * Picks the same cluster for the same text, on every replica and in any order of the candidates; only texts of a
+ * removed cluster move (rendezvous hashing).
  */
 export function pickByHash(candidates: readonly ClusterEntry[], text: string): ClusterEntry {
   const scored = candidates.map((cluster) => ({
@@ -13,13 +13,13 @@ export function pickByHash(candidates: readonly ClusterEntry[], text: string): C
   return scored.reduce((best, one) => (one.score > best.score ? one : best)).cluster;
 }
 
-/** Hash values are numbers below this. */
+/** Exclusive upper bound of hash values. */
 const RANGE = 2 ** 48;
 
 /**
- * How much a cluster is to be preferred for a text: the larger, the more (weighted rendezvous hashing). The same on every
- * replica; of many texts each cluster has the largest score for a share that is in proportion to its weight, and a
- * cluster that comes or goes moves no text between two others.
+ * Score of a cluster for a text: the greatest wins (weighted rendezvous hashing). Equal on every replica; each cluster
+ * has the greatest score for a share of texts in proportion to its weight, and an added or removed cluster moves no
+ * text between two others.
  */
 export function weightedScore({ name }: ClusterEntry, text: string, weight: number): number {
   if (weight <= 0) return 0;

@@ -4,22 +4,22 @@ import type { RequestKey } from './admissionPolicy.ts';
 
 const HEADER = 'header:';
 
-/** Reads `user`, `source`, `session` or `header:NAME`; its schema has checked the text. */
+/** Parses `user`, `source`, `session` or `header:NAME`; its schema has checked the text. */
 export function requestKeyOf(text: string): RequestKey {
   if (text.startsWith(HEADER)) return { by: 'header', header: text.slice(HEADER.length).toLowerCase() };
   return { by: text === 'source' || text === 'session' ? text : 'user' };
 }
 
-/** Who sends a request, and its header lines. */
+/** User and headers of a request. */
 export interface KeyedRequest {
-  /** Null where it is not known. */
+  /** Null if unknown. */
   readonly user: string | null;
   readonly headers: RawHeaders;
 }
 
 /**
- * The value of a request's key (docs/routing.md#affinity); null where the request has none. A session is what clients say
- * of theirs: user, source, client info and trace token.
+ * The value of a request's key (docs/routing.md#affinity), or null. A session consists of user, source, client info and
+ * trace token.
  */
 export function keyValue({ user, headers }: KeyedRequest, key: RequestKey, names: ProductNames): string | null {
   const header = (suffix: string) => firstHeader(headers, names.headerKey(suffix));

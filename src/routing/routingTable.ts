@@ -6,25 +6,26 @@ import { type AdmissionPolicy, noPolicy } from './admissionPolicy.ts';
 /** Verdict of the last health check of a cluster. */
 export interface HealthVerdict {
   readonly status: ClusterHealth;
-  /** Sentence for people, e.g. `GET http://a:8080/v1/info: connection refused`. */
+  /** Sentence for users, e.g. `GET http://a:8080/v1/info: connection refused`. */
   readonly reason: string;
   /** Wall clock of the last check in milliseconds; null before the first. */
   readonly checkedAt: number | null;
-  /** Counts as the monitor knows them; null where its kind gives none. */
+  /** Counts of the monitor; null if its kind has none. */
   readonly queued: number | null;
   readonly running: number | null;
   readonly workers: number | null;
-  /** Queued queries by user, where the monitor knows them. */
+  /** Queued queries by user, if the monitor knows them. */
   readonly queuedByUser: ReadonlyMap<string, number> | null;
-  /** Monotonic time in milliseconds at which the counts were requested; null where there are none. */
+  /** Monotonic time in milliseconds of the request for the counts, or null. */
   readonly countsAsOf: number | null;
-  /** Set after real requests failed: it takes no new queries, or takes a share of them on trial (docs/health.md#ejection). */
+  /**
+   * Set after real requests failed: it receives no new queries, or a share of them on trial (docs/health.md#ejection).
+   */
   readonly ejection?: 'ejected' | 'trial' | null;
-  /** Wall clock of the first of several ejections in milliseconds; null where there are none. */
+  /** Wall clock of the first of several ejections in milliseconds, or null. */
   readonly flappingSince?: number | null;
 }
 
-/** The verdict of a cluster that was never checked. */
 export const neverChecked: HealthVerdict = {
   status: 'PENDING',
   reason: 'not checked yet',
@@ -36,58 +37,56 @@ export const neverChecked: HealthVerdict = {
   countsAsOf: null,
 };
 
-/** A registered cluster as routing sees it. */
+/** A registered cluster for routing. */
 export interface RoutableCluster {
   /** Registry name. */
   readonly name: string;
   /** URL without trailing slash. */
   readonly proxyTo: string;
   readonly externalUrl: string;
-  /** True where `externalUrl` is stated by the resource, also where it is the same as `proxyTo`. */
+  /** True if the resource states `externalUrl`, even if it equals `proxyTo`. */
   readonly hasExternalUrl?: true;
   readonly routingGroup: string;
-  /** Effective value: `spec.active`, unless an override says otherwise. */
+  /** Effective value: `spec.active` or an override. */
   readonly active: boolean;
   readonly weight: number;
-  /** Queries that may run on it at a time; left out for no limit. */
+  /** Maximum number of concurrent queries; absent for no limit. */
   readonly maxRunningQueries?: number | undefined;
   readonly healthCheck: HealthCheck | null;
-  /** How its certificate is verified; null as the configuration says. */
+  /** Verification of its certificate; null: as configured. */
   readonly tls: ClusterTlsSpec | null;
-  /** `resource`: has a resource; `row`: a row of a gateway that ran before (unmanaged). */
+  /** `resource`: has a resource; `row`: a row of Trino Gateway (unmanaged). */
   readonly origin: 'resource' | 'row';
-  /** uid of its resource; left out where it has none. */
+  /** uid of its resource; absent without a resource. */
   readonly uid?: string | undefined;
 }
 
-/** What a source of clusters and rules gives to the table. */
+/** Table inputs from a source of clusters and rules. */
 export interface RoutingInputs {
   readonly clusters: readonly RoutableCluster[];
-  /** Null: no rules at all, the header decides. */
+  /** Null: no rules, the header decides. */
   readonly rules: RuleSet | null;
-  /** Limits and queues. */
   readonly admission: AdmissionPolicy;
 }
 
-/** A cluster of the table with its verdict. */
 export interface ClusterEntry extends RoutableCluster {
   readonly health: HealthVerdict;
-  /** Wall clock of the last check that found it HEALTHY, milliseconds; left out where none did since it is registered. */
+  /** Wall clock of the last HEALTHY check in milliseconds; absent if there was none since its registration. */
   readonly lastHealthyAt?: number | undefined;
 }
 
-/** Everything a decision reads, immutable; replaced whole. */
+/** All data of a decision, immutable; replaced as a whole. */
 export interface RoutingTable {
-  /** Grows with each replacement. */
+  /** Incremented by each replacement. */
   readonly version: number;
   readonly clusters: ReadonlyMap<string, ClusterEntry>;
-  /** Clusters by routing group, in order of registry names. */
+  /** Clusters by routing group, sorted by registry name. */
   readonly groups: ReadonlyMap<string, readonly ClusterEntry[]>;
   readonly rules: RuleSet | null;
   readonly admission: AdmissionPolicy;
 }
 
-/** The table before anything was read. */
+/** The table before the first read. */
 export const emptyTable: RoutingTable = {
   version: 0,
   clusters: new Map(),
@@ -96,7 +95,7 @@ export const emptyTable: RoutingTable = {
   admission: noPolicy,
 };
 
-/** True if a cluster takes new queries: it is active and HEALTHY (docs/health.md). Limits are another matter. */
+/** True if a cluster is active and HEALTHY (docs/health.md), regardless of limits. */
 export function takesNewQueries({
   active,
   health,
@@ -108,8 +107,8 @@ export function takesNewQueries({
 }
 
 /**
- * Whether two names mean the same engine: clusters may be registered with one URL, and what answers there says nothing of
- * which of them was chosen.
+ * True if two names mean the same engine: clusters may be registered with one URL, and its responses do not identify
+ * the chosen one.
  */
 export function isSameEngine(table: RoutingTable, one: string, other: string): boolean {
   if (one === other) return true;

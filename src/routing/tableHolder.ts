@@ -9,10 +9,9 @@ import {
   type RoutingTable,
 } from './routingTable.ts';
 
-/** Called after a replacement, with the new table and the one before. Must not throw. */
+/** Called after a replacement, with the new table and the previous one. Must not throw. */
 export type TableListener = (table: RoutingTable, before: RoutingTable) => void;
 
-/** What checks found of a cluster. */
 interface LastVerdict {
   readonly proxyTo: string;
   readonly health: HealthVerdict;
@@ -20,7 +19,7 @@ interface LastVerdict {
 }
 
 /**
- * Holds the current routing table. Readers take `current` once a request and keep it; writers replace it whole
+ * Holds the current routing table. Readers take `current` once per request and keep it; writers replace it as a whole
  * (docs/architecture.md#the-way-of-the-data).
  */
 export class RoutingTableHolder {
@@ -29,12 +28,13 @@ export class RoutingTableHolder {
   readonly #listeners = new Set<TableListener>();
   #table: RoutingTable = emptyTable;
 
-  /** The table as it is now. */
   get current(): RoutingTable {
     return this.#table;
   }
 
-  /** Replaces clusters, rules, limits, or all of them. Verdicts of clusters that kept name and address stay; others start again. */
+  /**
+   * Replaces clusters, rules or limits. Verdicts of clusters with unchanged name and address stay; others are reset.
+   */
   setInputs(inputs: Partial<RoutingInputs>): void {
     this.#inputs = { ...this.#inputs, ...inputs };
     const addresses = new Map(this.#inputs.clusters.map(({ name, proxyTo }) => [name, proxyTo]));
@@ -45,8 +45,8 @@ export class RoutingTableHolder {
   }
 
   /**
-   * Sets the result of a check. Ignored when the cluster was removed or has another address by now, so that a late
-   * answer is never used for a changed cluster.
+   * Sets the result of a check. Ignored if the cluster was removed or has another address by now, so that a late result
+   * is never used for a changed cluster.
    */
   setHealth(name: string, proxyTo: string, verdict: HealthVerdict): void {
     const cluster = this.#table.clusters.get(name);
@@ -67,7 +67,6 @@ export class RoutingTableHolder {
     );
   }
 
-  /** Registers a listener; the answer removes it again. */
   onChange(listener: TableListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

@@ -2,46 +2,45 @@ import type { GroupPolicy } from './admissionPolicy.ts';
 import type { GroupDecision } from './groupDecision.ts';
 import { type ClusterEntry, type RoutingTable, takesNewQueries } from './routingTable.ts';
 
-/** Whether a cluster that has a limit (`maxRunningQueries`) may run one more query. */
+/** Returns true if a cluster with a limit (`maxRunningQueries`) has capacity for one more query. */
 export type HasRoom = (cluster: string) => boolean;
 
-/** No cluster is ever full. */
+/** Capacity check without limits. */
 export const alwaysRoom: HasRoom = () => true;
 
 /**
- * As what a routing group is looked at: `pinned` stands for the one cluster that a rule chose, `bestEffort` for clusters of
- * the decided group that are not healthy.
+ * Role of an examined routing group: `pinned` stands for the one cluster that a rule chose, `bestEffort` for unhealthy
+ * clusters of the decided group.
  */
 export type TakerRole = 'group' | 'pinned' | 'fallback' | 'default' | 'bestEffort';
 
-/** A routing group that was looked at in vain. */
+/** A routing group without an eligible cluster. */
 export interface PassedGroup {
   readonly as: TakerRole;
   readonly group: string;
-  /** `full`: it has healthy clusters, and none of them has room. */
+  /** `full`: it has healthy clusters, but all are at their limit. */
   readonly because: 'unavailable' | 'full';
-  /** Its clusters, in order of names; those of a role `pinned`: that one. */
+  /** Its clusters, sorted by name; for role `pinned` only that one. */
   readonly members: readonly ClusterEntry[];
 }
 
-/** The clusters that may take a request. */
 export interface Takers {
   readonly as: TakerRole;
-  /** Routing group that they belong to. */
+  /** Routing group of the candidates. */
   readonly group: string;
-  /** In order of names; empty where no cluster can take it. */
+  /** Sorted by name; empty if no cluster is eligible. */
   readonly candidates: readonly ClusterEntry[];
-  /** What was looked at before, in this order; empty where the first one takes it. */
+  /** Groups examined before, in order; empty if the first one has an eligible cluster. */
   readonly passed: readonly PassedGroup[];
 }
 
-/** What is looked for, and where. */
+/** Inputs of the search. */
 export interface TakerSearch {
   readonly table: RoutingTable;
   readonly decision: GroupDecision;
   /** `routing.defaultRoutingGroup` */
   readonly defaultGroup: string;
-  /** Clusters that failed the request already, with what went wrong; null for none. */
+  /** Clusters that already failed the request, with the error; null for none. */
   readonly excluded: ReadonlyMap<string, string> | null;
   readonly hasRoom: HasRoom;
 }
@@ -50,9 +49,9 @@ const noClusters: readonly ClusterEntry[] = [];
 const nothingPassed: readonly PassedGroup[] = [];
 
 /**
- * Finds the clusters that may take a request: those of the group that are active and HEALTHY, of these the ones with room;
- * then of its fallbacks, in their order; then of the default group; then, with `bestEffort`, the least bad of the group
- * (docs/routing.md#fallbacks). Fallbacks of fallbacks are not looked at, so that there is no loop.
+ * Finds the eligible clusters of a request: those of the group that are active, HEALTHY and below their limit; then of
+ * its fallbacks, in order; then of the default group; then, with `bestEffort`, the least unhealthy of the group
+ * (docs/routing.md#fallbacks). Fallbacks of fallbacks are not examined, so that there is no loop.
  */
 export function findTakers(search: TakerSearch): Takers {
   const { table, decision, excluded, hasRoom } = search;
@@ -64,13 +63,16 @@ export function findTakers(search: TakerSearch): Takers {
   if (healthy.length > 0) {
     const open = withRoom(healthy, hasRoom);
     if (open.length > 0) return { as: 'group', group, candidates: open, passed: nothingPassed };
-    // They wait for room in the group then.
+    // The request waits for capacity in the group.
     if (!spillsOver(policy, decision)) return { as: 'group', group, candidates: healthy, passed: nothingPassed };
   }
   return findElsewhere(search, policy, healthy);
 }
 
-/** Whether a healthy cluster of the group or of its fallbacks exists: what a query waits for that may wait for clusters. */
+/**
+ * True if a healthy cluster of the group or of its fallbacks exists: the condition to leave the queue for unavailable
+ * groups.
+ */
 export function isServed(search: TakerSearch): boolean {
   const { as, candidates } = findTakers(search);
   return candidates.length > 0 && as !== 'bestEffort';
@@ -88,7 +90,7 @@ function findPinned(search: TakerSearch, cluster: string): Takers {
   return (decision.onUnavailable === 'fallback' ? findDefault(search, passed) : null) ?? nobody(group, passed);
 }
 
-/** The group has no cluster that takes the request. @param healthy its healthy clusters, none of which has room */
+/** The group has no eligible cluster. @param healthy its healthy clusters, all at their limit */
 function findElsewhere(search: TakerSearch, policy: GroupPolicy | undefined, healthy: readonly ClusterEntry[]): Takers {
   const { table, decision, defaultGroup, excluded, hasRoom } = search;
   const { group } = decision;
@@ -108,7 +110,7 @@ function findElsewhere(search: TakerSearch, policy: GroupPolicy | undefined, hea
       passed.push(passing('fallback', name, members, table));
     }
     if (full !== null) return { ...full, passed };
-    // Where queries wait for the group, the default group is no place for them, unless it is one of the fallbacks.
+    // If queries are queued for the group, the default group is only used if it is one of the fallbacks.
     const mayBeDefault = policy?.queue.whenUnavailable !== 'wait';
     const isNew = !passed.some((other) => other.group === defaultGroup);
     const byDefault = mayBeDefault && isNew ? findDefault(search, passed) : null;
@@ -121,7 +123,7 @@ function findElsewhere(search: TakerSearch, policy: GroupPolicy | undefined, hea
   return nobody(group, passed);
 }
 
-/** @param passed gets the default group where nobody of it takes the request */
+/** @param passed receives the default group if it has no eligible cluster */
 function findDefault({ table, defaultGroup, excluded, hasRoom }: TakerSearch, passed: PassedGroup[]): Takers | null {
   const healthy = routable(table.groups.get(defaultGroup), excluded);
   if (healthy.length > 0) {
@@ -141,7 +143,7 @@ function passing(as: TakerRole, group: string, healthy: readonly ClusterEntry[],
   return { as, group, because, members: table.groups.get(group) ?? noClusters };
 }
 
-/** Whether fallbacks serve while the group is full. */
+/** True if fallbacks are used while the group is full. */
 function spillsOver(policy: GroupPolicy | undefined, { onUnavailable }: GroupDecision): boolean {
   return policy?.fallbackWhen === 'full' && onUnavailable === 'fallback';
 }
@@ -150,24 +152,24 @@ function isRoutable(cluster: ClusterEntry, excluded: ReadonlyMap<string, string>
   return takesNewQueries(cluster) && excluded?.has(cluster.name) !== true;
 }
 
-/** Those of some clusters that take new queries. @param excluded names of clusters that do not count */
+/** Filters clusters that accept new queries. @param excluded names of clusters to ignore */
 export function routable(
   members: readonly ClusterEntry[] | undefined,
   excluded: ReadonlyMap<string, string> | null,
 ): readonly ClusterEntry[] {
   if (members === undefined) return noClusters;
-  // Nearly always all of them are: no list of its own for each request then.
+  // Nearly always all of them are: avoids a new list for each request.
   if (members.every((member) => isRoutable(member, excluded))) return members;
   return members.filter((member) => isRoutable(member, excluded));
 }
 
-/** Those of some clusters that may run one more query. */
+/** Filters clusters with capacity. */
 function withRoom(clusters: readonly ClusterEntry[], hasRoom: HasRoom): readonly ClusterEntry[] {
   const isOpen = ({ name, maxRunningQueries }: ClusterEntry) => maxRunningQueries === undefined || hasRoom(name);
   return clusters.every(isOpen) ? clusters : clusters.filter(isOpen);
 }
 
-/** Clusters that were not found healthy and may answer all the same: not checked yet; else the ones that were healthy last. */
+/** Unhealthy clusters that may still respond: unchecked ones; else the ones that were healthy last. */
 function leastBad(
   members: readonly ClusterEntry[],
   excluded: ReadonlyMap<string, string> | null,

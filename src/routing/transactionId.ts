@@ -1,9 +1,9 @@
-/** Engines give UUIDs; a longer or other text is that of no transaction. */
+/** Engines send UUIDs; other text does not identify a transaction. */
 const form = /^[0-9A-Za-z-]{8,64}$/;
 
 /**
- * The id of a transaction in a header's value; null where there is none. Clients of the statement protocol send `NONE`
- * outside of transactions.
+ * The id of a transaction in a header's value, or null. Clients of the statement protocol send `NONE` outside of
+ * transactions.
  */
 export function transactionIdOf(value: unknown): string | null {
   return typeof value === 'string' && form.test(value) ? value : null;

@@ -1,12 +1,12 @@
 import type { GroupAnswer, Router } from './router.ts';
 
-/** Takes the default group, for requests about which no other router decides. */
+/** Chooses the default group for requests without another decision. */
 export class DefaultGroupRouter implements Router {
   readonly name = 'default';
   readonly step = null;
   readonly #group: () => string;
 
-  /** @param group `routing.defaultRoutingGroup`, as it is now */
+  /** @param group current `routing.defaultRoutingGroup` */
   constructor(group: () => string) {
     this.#group = group;
   }

@@ -2,7 +2,7 @@ import { firstHeader } from '../../model/rawHeaders.ts';
 import type { RuleRequest } from '../../rules/decision.ts';
 import { nothing, type Router, type RouterAnswer } from './router.ts';
 
-/** Takes the group that the client names in the routing group header. */
+/** Chooses the group in the routing group header. */
 export class HeaderRouter implements Router {
   readonly name = 'header';
   readonly step = null;

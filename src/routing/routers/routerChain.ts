@@ -5,32 +5,31 @@ import type { RoutingTable } from '../routingTable.ts';
 import type { GroupAnswer, Router, RouterAnswer, RouterFindings } from './router.ts';
 import type { RouterName, RouterStep } from './routerNames.ts';
 
-/** A decision that a router of the chain made. */
 export interface RoutedDecision extends GroupDecision {
   readonly decidedBy: RouterName;
 }
 
-/** What is known of a request that a router refused: no group was decided. */
+/** A request that a router rejected: no group was decided. */
 export interface UndecidedRouting {
-  /** The router that refused it. */
+  /** The router that rejected it. */
   readonly decidedBy: RouterName;
   readonly trace: DecisionTrace;
   readonly external?: ExternalAnswer;
 }
 
-/** What the chain made of a request. */
+/** Result of the chain. */
 export type Routed =
   | { readonly refusal: null; readonly decision: RoutedDecision }
   | {
       readonly refusal: Refusal;
-      /** Rule that refuses; null where it is no rule. */
+      /** Rule that rejects, or null. */
       readonly rule: string | null;
       readonly undecided: UndecidedRouting;
-      /** Where it would go without the refusal: asks the routers that are left, for explanations. */
+      /** The routing without the rejection: calls the remaining routers, for explanations. */
       readonly otherwise: () => Routed | Promise<Routed>;
     };
 
-/** Receives the steps of a request as they begin. */
+/** Receives the steps of a request when they begin. */
 export interface StepNotes {
   step(name: RouterStep): void;
 }
@@ -47,8 +46,8 @@ interface Question {
 }
 
 /**
- * Decides routing groups: asks each router in turn until one of them chooses a group or refuses the request, and keeps
- * what all of them found for the decision's trace (docs/extending.md#a-router).
+ * Decides routing groups: calls each router in turn until one chooses a group or rejects the request, and collects
+ * their additions for the decision's trace (docs/extending.md#a-router).
  */
 export class RouterChain {
   readonly #routers: readonly Router[];
@@ -59,14 +58,14 @@ export class RouterChain {
     this.#last = last;
   }
 
-  /** Whether one of them reads user and query of the requests with this table. */
+  /** True if a router reads user and query of the requests with this table. */
   needsAnalysis(table: RoutingTable): boolean {
     return this.#routers.some((router) => router.needsAnalysis(table));
   }
 
   /**
-   * Decides about a request: at once, unless a router has to ask somebody.
-   * @param table the snapshot that all of them decide by
+   * Decides about a request: synchronously, unless a router makes a request.
+   * @param table the snapshot for all routers
    */
   decide(request: RuleRequest, table: RoutingTable, notes: StepNotes | null = null): Routed | Promise<Routed> {
     return this.#ask(0, { request, table, notes }, null);

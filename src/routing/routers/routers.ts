@@ -5,16 +5,15 @@ import type { Router } from './router.ts';
 import { RouterChain } from './routerChain.ts';
 import { RulesRouter } from './rulesRouter.ts';
 
-/** Options of the chain. */
 export interface RouterOptions {
   readonly names: ProductNames;
-  /** `routing.defaultRoutingGroup`, as it is now. */
+  /** Current `routing.defaultRoutingGroup`. */
   readonly defaultGroup: () => string;
-  /** Router that calls the external rules service; null where none is configured, or it is not to be called. */
+  /** Router that calls the external rules service; null if disabled. */
   readonly external: Router | null;
 }
 
-/** Puts the routers in their order (docs/routing.md#which-cluster-takes-a-query). */
+/** Creates the routers in order (docs/routing.md#which-cluster-takes-a-query). */
 export function routers({ names, defaultGroup, external }: RouterOptions): RouterChain {
   return new RouterChain(
     [

@@ -2,17 +2,18 @@ import type { RuleDecision, RuleRequest } from '../../rules/decision.ts';
 import type { RoutingTable } from '../routingTable.ts';
 import { type GroupAnswer, type NothingAnswer, nothing, type Router, type RouterAnswer } from './router.ts';
 
-/** What the rules' router is made with. */
 export interface RulesRouterOptions {
-  /** `routing.defaultRoutingGroup`, as it is now: the group of requests that a rule pins to a cluster. */
+  /** Current `routing.defaultRoutingGroup`: the group of requests that a rule pins to a cluster. */
   readonly defaultGroup: () => string;
-  /** Rules refuse requests and choose nothing, as an external service does (docs/rules.md#an-external-rules-service). */
+  /**
+   * Rules reject requests and choose nothing, as an external service does (docs/rules.md#an-external-rules-service).
+   */
   readonly refusesOnly: boolean;
 }
 
 /**
- * Asks the rules. They replace the header: where they set no group, the default group is taken, unless they could not be
- * loaded (docs/rules.md#when-something-is-wrong).
+ * Evaluates the rules. They replace the header: if they set no group, the default group is used, unless they could not
+ * be loaded (docs/rules.md#when-something-is-wrong).
  */
 export class RulesRouter implements Router {
   readonly name = 'rule';

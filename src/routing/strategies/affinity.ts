@@ -8,15 +8,15 @@ import type { ClusterEntry } from '../routingTable.ts';
 import type { PickRequest, Strategy, StrategyDependencies } from './strategy.ts';
 import { pickByWeight } from './weightedRandom.ts';
 
-/** How much of its share of all queries a cluster takes before keys go elsewhere. */
+/** A cluster receives this multiple of its share of all queries before keys move elsewhere. */
 export const LOAD_FACTOR = 1.25;
-/** Queries that a cluster takes whatever its share: so few are no load, and one user's dashboard sends them at once. */
+/** Queries that a cluster receives regardless of its share: such a small load is typical for one user's dashboard. */
 export const FREE_QUERIES = 4;
 
 /**
- * The same cluster for the same key, as long as it has no more than its share of the load; then the next one in the order
- * of the key (docs/routing.md#affinity): weighted rendezvous hashing, with bounded loads as in Mirrokni, Thorup and
- * Zadimoghaddam, "Consistent Hashing with Bounded Loads". Requests without the key are spread by weight.
+ * The same cluster for the same key, up to the bound of its load; then the next one in the order of the key
+ * (docs/routing.md#affinity): weighted rendezvous hashing, with bounded loads as in Mirrokni, Thorup and Zadimoghaddam,
+ * "Consistent Hashing with Bounded Loads". Requests without the key are spread by weight.
  */
 export class Affinity implements Strategy {
   readonly #random: Random;
@@ -51,7 +51,7 @@ export class Affinity implements Strategy {
     let best = candidates[0] as ClusterEntry;
     let highest = -1;
     for (const [index, cluster] of candidates.entries()) {
-      // Weights that are all 0 are equal ones.
+      // If all weights are 0, they count as equal.
       const weight = totalWeight === 0 ? 1 : (weights[index] as number);
       const share = weight / (totalWeight === 0 ? candidates.length : totalWeight);
       if ((loads[index] as number) >= boundOf(load, share)) continue;
@@ -65,7 +65,7 @@ export class Affinity implements Strategy {
 }
 
 /**
- * Most queries that a cluster may have, so that it takes another one while it has fewer.
+ * Upper bound of a cluster's queries before it receives another one.
  * @param load queries on all candidates
  * @param share its part of their weight
  */

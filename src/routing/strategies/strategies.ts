@@ -4,7 +4,7 @@ import { LeastLoaded } from './leastLoaded.ts';
 import type { Strategy, StrategyDependencies } from './strategy.ts';
 import { weightedRandom } from './weightedRandom.ts';
 
-/** Makes every strategy; a name of `src/model/strategies.ts` without one does not compile. */
+/** Creates all strategies; a name of `src/model/strategies.ts` without one does not compile. */
 export function makeStrategies(dependencies: StrategyDependencies): Readonly<Record<StrategyName, Strategy>> {
   return {
     weightedRandom: weightedRandom(dependencies),
