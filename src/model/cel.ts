@@ -1,9 +1,9 @@
-/** A rule that the API server checks itself: a CEL expression over `self`, and the message when it is false. */
+/** A rule that the API server checks: a CEL expression over `self`, and the message if it is false. */
 export type CelRule = readonly [rule: string, message: string];
 
 /**
- * Rules to spread into a schema: kept beside it, so that the CRD says what the gateway says.
- * Kubernetes: "Validation rules", x-kubernetes-validations.
+ * CEL rules to spread into a schema, so that the CRD contains the gateway's messages. Kubernetes: "Validation rules",
+ * x-kubernetes-validations.
  */
 export function cel(...rules: readonly CelRule[]): {
   readonly 'x-kubernetes-validations': readonly { readonly rule: string; readonly message: string }[];
@@ -11,43 +11,43 @@ export function cel(...rules: readonly CelRule[]): {
   return { 'x-kubernetes-validations': rules.map(([rule, message]) => ({ rule, message })) };
 }
 
-/** Keeps `spec.name` as it was created: the registry, the history and rules know the object by it. */
+/** Makes `spec.name` immutable: the registry, the history and rules identify the object by it. */
 export const immutableName = (kind: string): CelRule => [
   'has(self.name) == has(oldSelf.name) && (!has(self.name) || self.name == oldSelf.name)',
   `name is immutable; delete the ${kind} and create another one to rename it`,
 ];
 
-/** URL shape of a field, with a message that names it. */
+/** URL form of a field, with a message that names it. */
 export const httpUrl = (field: string): CelRule => [
   "isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != '' && !self.contains('?') && !self.contains('#') && !self.contains('@')",
   `${field} must be an http or https URL without user, query and fragment, such as http://engine-a:8080`,
 ];
 
 /**
- * Refuses what no cluster can have, whatever the configuration says: IPv4 addresses in forms that hide them (`2130706433`,
- * `0x7f.1`, `0177.0.0.1`), the unspecified address, multicast and broadcast. Addresses that the configuration may allow,
- * link-local ones among them, are refused by the gateway, as the API server does not know its configuration.
+ * Rejects hosts that no cluster can have, regardless of the configuration: IPv4 addresses in obfuscated forms
+ * (`2130706433`, `0x7f.1`, `0177.0.0.1`), the unspecified address, multicast and broadcast. The gateway rejects
+ * configurable addresses, including link-local ones, as the API server does not know its configuration.
  */
 export const usableHost = (field: string): CelRule => [
-  // Of the text itself: the cost of a pattern is estimated by the length of what it is matched with.
+  // Matches the text itself, because the API server estimates the cost of a pattern by the length of its input.
   "!self.matches('^https?://([^/:]*[.])?(0[xX][0-9a-fA-F]*|[0-9]+)[.]?([:/]|$)') || (self.matches('^https?://[1-9][0-9]{0,2}([.](0|[1-9][0-9]{0,2})){3}([:/]|$)') && !self.matches('^https?://(22[4-9]|23[0-9]|25[5-9]|2[6-9][0-9]|[3-9][0-9][0-9])[.]'))",
   `${field} must name a host by its name or by an IPv4 address of four decimal numbers that a server can have`,
 ];
 
-/** Port of a URL, where it has one. */
+/** Port of a URL, if it has one. */
 export const usablePort = (field: string): CelRule => [
-  // Of the text itself, for its cost.
+  // Matches the text itself, because of the cost.
   "!self.matches('^https?://([^/:]*|[[][^/]*[]]):(0+|[0-9]{6,}|[7-9][0-9]{4}|6[6-9][0-9]{3}|65[6-9][0-9]{2}|655[4-9][0-9]|6553[6-9])(/|$)')",
   `${field} must have a port from 1 to 65535, or none`,
 ];
 
-/** A routing group is sent in a header, whose value has no space at either end. */
+/** Routing groups are sent in a header, whose value has no space at either end. */
 export const groupWithoutEdgeSpaces = (field: string): CelRule => [
   'self == self.trim()',
   `${field} must not begin or end with a space: no header and no rule would name it`,
 ];
 
-/** As the pattern of a name says it, which a field with rules does not have in the CRD. */
+/** Equivalent of a name's pattern, which a field with rules does not have in the CRD. */
 export const withoutControlCharacters = (field: string): CelRule => [
   "self.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$')",
   `${field} must not hold control characters`,

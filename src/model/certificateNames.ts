@@ -1,19 +1,20 @@
 import type { X509Certificate } from 'node:crypto';
 
-/** One attribute of a distinguished name (RFC 5280 §4.1.2.4). */
+/** An attribute of a distinguished name (RFC 5280 §4.1.2.4). */
 export interface NameAttribute {
-  /** Keyword such as `CN` or `EMAILADDRESS`; the dotted object identifier of a type without one. */
+  /** Keyword such as `CN` or `EMAILADDRESS`; the dotted object identifier for other types. */
   readonly type: string;
-  /** Null where the value is no text. */
+  /** Null if the value is not a text. */
   readonly value: string | null;
-  /** The value as it is encoded, with tag and length. */
+  /** The encoded value, with tag and length. */
   readonly encoded: Buffer;
 }
 
-/** A distinguished name: relative names in the order of the certificate, root first, each of one attribute or more. */
+/**
+ * A distinguished name: relative names in the order of the certificate, root first, each with one or more attributes.
+ */
 export type DistinguishedName = readonly (readonly NameAttribute[])[];
 
-/** Names that a certificate holds. */
 export interface CertificateNames {
   readonly subject: DistinguishedName;
   readonly issuer: DistinguishedName;
@@ -45,7 +46,7 @@ const KEYWORDS: ReadonlyMap<string, string> = new Map([
   ['2.5.4.5', 'SERIALNUMBER'],
 ]);
 
-/** Tags of ASN.1 (X.680), as far as certificates need them. */
+/** Tags of ASN.1 (X.680) in certificates. */
 const Tag = { sequence: 0x30, octets: 0x04, extensions: 0xa3, version: 0xa0, oid: 0x06 } as const;
 const SUBJECT_ALTERNATIVE_NAME = '2.5.29.17';
 
@@ -57,14 +58,14 @@ interface Element {
 }
 
 /**
- * Reads the names of a certificate from its bytes: what libraries print of them is not the same for every value.
- * @throws Error for bytes that are no certificate, which OpenSSL has refused before
+ * Reads the names of a certificate from its bytes: the output of libraries is ambiguous for some values.
+ * @throws Error for bytes that are not a certificate, which OpenSSL has rejected before
  */
 export function certificateNames({ raw }: Pick<X509Certificate, 'raw'>): CertificateNames {
   const [certificate] = elementsIn(raw);
   const [body] = elementsIn(certificate?.content ?? raw);
   const fields = elementsIn(body?.content ?? raw);
-  // Left out in certificates of version 1.
+  // Absent in certificates of version 1.
   const first = fields[0]?.tag === Tag.version ? 1 : 0;
   const [issuer, subject] = [fields[first + 2], fields[first + 4]];
   if (issuer === undefined || subject === undefined) throw new Error('the certificate has no subject');
@@ -82,8 +83,8 @@ export function certificateNames({ raw }: Pick<X509Certificate, 'raw'>): Certifi
 }
 
 /**
- * A distinguished name as text, leaf first, exactly as Java's `X500Principal.toString()` writes it: engines map it so, and
- * rules for them must mean the same here.
+ * A distinguished name as text, leaf first, exactly as Java's `X500Principal.toString()` writes it: engines map this
+ * text, and rules for them must mean the same here.
  */
 export function nameText(name: DistinguishedName): string {
   return name.toReversed().map(relativeText).join(', ');
@@ -93,7 +94,7 @@ function relativeText(attributes: readonly NameAttribute[]): string {
   return attributes.map(attributeText).join(' + ');
 }
 
-/** Characters that make a value be quoted. */
+/** Characters that require quotes. */
 const special = /[,+=\n<>#;\\"]/;
 
 function attributeText({ type, value, encoded }: NameAttribute): string {
@@ -181,7 +182,7 @@ function oidText(bytes: Buffer): string {
   return arcs.join('.');
 }
 
-/** The elements that bytes in DER consist of (X.690 §8.1). */
+/** The elements in DER bytes (X.690 §8.1). */
 function elementsIn(bytes: Buffer): readonly Element[] {
   const elements: Element[] = [];
   for (let at = 0; at < bytes.length; ) {

@@ -1,6 +1,6 @@
 /**
- * Numbers the states of something that is made of immutable parts: the number grows whenever a part is another than at
- * the last look. A look compares and makes nothing, so that it costs far less than what is made of the parts.
+ * Numbers the states of immutable parts: the number grows whenever a part has changed since the last call. A call only
+ * compares, which is far cheaper than processing the parts.
  */
 export class ChangeCount {
   readonly #parts: unknown[] = [];

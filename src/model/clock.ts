@@ -1,4 +1,4 @@
-/** Time as the program sees it; injected, so that tests choose it. */
+/** Time source; injected for tests. */
 export interface Clock {
   /** Wall clock, milliseconds since 1970-01-01T00:00:00Z. May jump when the machine's clock is set. */
   now(): number;
@@ -12,5 +12,5 @@ export const systemClock: Clock = {
   monotonic: () => performance.now(),
 };
 
-/** A number in [0, 1), as `Math.random`; injected, so that tests choose it. */
+/** A number in [0, 1), as `Math.random`; injected for tests. */
 export type Random = () => number;

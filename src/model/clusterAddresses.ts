@@ -1,17 +1,17 @@
 import { AddressList, embeddedIpv4, isAddress, type SpecialAddress, specialAddress } from './networkAddress.ts';
 
-/** Which special addresses clusters may have. */
+/** Special addresses that clusters may have. */
 export interface ClusterAddressOptions {
   /** `resources.allowedAddresses`: addresses and networks in CIDR form. */
   readonly allowed: readonly string[];
   /**
-   * Whether clusters may be on the gateway's own machine. Not where others than the gateway's operators register
-   * clusters: the gateway's own API, and sidecars of its pod, listen there.
+   * True if clusters may be on the gateway's own machine. False if other users than the gateway's operators register
+   * clusters: the gateway's API, and sidecars of its pod, listen there.
    */
   readonly loopback: boolean;
 }
 
-/** Names that resolvers of clouds and operating systems give a special address. */
+/** Names that resolvers of clouds and operating systems map to a special address. */
 const knownNames: readonly (readonly [RegExp, SpecialAddress, address: string])[] = [
   [/^(.+\.)?localhost$|^localhost\.localdomain$|^ip6-(localhost|loopback)$/, 'loopback', '127.0.0.1'],
   [/^metadata(\.google\.internal|\.goog)?$|^instance-data(\.ec2\.internal)?$/, 'metadata', '169.254.169.254'],
@@ -25,8 +25,8 @@ const words: Readonly<Record<SpecialAddress, string>> = {
 };
 
 /**
- * Which addresses clusters may have: everything but link-local addresses, metadata services of clouds and, where the
- * options say so, the gateway's own machine; plus what `resources.allowedAddresses` lists (docs/resources.md).
+ * Checks the addresses of clusters: all but link-local addresses, metadata services of clouds and, depending on the
+ * options, the gateway's own machine; plus addresses in `resources.allowedAddresses` (docs/resources.md).
  */
 export class ClusterAddresses {
   readonly #allowed: AddressList;
@@ -38,8 +38,9 @@ export class ClusterAddresses {
   }
 
   /**
-   * Why an address may not be connected to, as a sentence that goes on after the address; null when it may.
-   * @param address IPv4 or IPv6, as a resolver gives it
+   * Returns the reason that connections to an address are rejected, as a sentence that continues after the address;
+   * null if allowed.
+   * @param address IPv4 or IPv6, from a resolver
    */
   refusal(address: string): string | null {
     const kind = specialAddress(address);
@@ -47,12 +48,12 @@ export class ClusterAddresses {
   }
 
   /**
-   * Why a URL's host may not be a cluster's, before names are resolved; null when it may, and for names that must be
-   * resolved first.
+   * Returns the reason that a URL's host cannot be a cluster's, before names are resolved; null if allowed, and for
+   * names that must be resolved first.
    * @param host as in a URL: a name, an IPv4 address, or an IPv6 address in brackets
    */
   hostRefusal(host: string): string | null {
-    // As the URL parser reads it, and so every connection: 0x7f.1 and 2130706433 are 127.0.0.1.
+    // As the URL parser, and so every connection, interprets it: 0x7f.1 and 2130706433 are 127.0.0.1.
     const read = URL.parse(`http://${host}`)?.hostname ?? host;
     const plain = read
       .replace(/^\[(.*)\]$/, '$1')
@@ -65,7 +66,7 @@ export class ClusterAddresses {
     return this.#allows(kind, address) ? null : sentence(kind, address);
   }
 
-  /** Why a cluster may not have a URL; null when it may, and for text that is not a URL. */
+  /** Returns the reason that a cluster may not have a URL; null if it may, and for text that is not a URL. */
   urlRefusal(url: string): string | null {
     const parsed = URL.parse(url);
     const refusal = parsed === null ? null : this.hostRefusal(parsed.hostname);

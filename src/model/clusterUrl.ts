@@ -1,15 +1,15 @@
 import { specialAddress } from './networkAddress.ts';
 
-/** Longest URL that the cluster columns hold (contract: `gateway_backend.backend_url varchar(256)`). */
+/** Maximum length of a URL in cluster columns (contract: `gateway_backend.backend_url varchar(256)`). */
 export const MAX_CLUSTER_URL_LENGTH = 256;
 
 /** Scheme, host (name, IPv4 or bracketed IPv6), port, path; all in printable ASCII. */
 const form = /^(https?):\/\/(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?\.?)(?::([0-9]+))?(\/.*)?$/;
 
 /**
- * Says what is wrong with a cluster's URL (`proxyTo`, `externalUrl`), or null when it is fine. Requests go to
- * `<url><raw path>?<raw query>`, so a query, a fragment or credentials in it have no meaning.
- * @returns a sentence that says what is wrong and how to fix it, without the field's name
+ * Returns the mistake in a cluster's URL (`proxyTo`, `externalUrl`), or null. Requests go to `<url><raw path>?<raw
+ * query>`, so a query, a fragment or credentials in it have no meaning.
+ * @returns a sentence with the mistake and the fix, without the field's name
  */
 export function clusterUrlProblem(text: string): string | null {
   if (text === '') return 'is empty; give a URL such as http://engine-1.example:8080';
@@ -46,15 +46,14 @@ export function clusterUrlProblem(text: string): string | null {
   return null;
 }
 
-/**
- * The form in which cluster URLs are stored and compared: one trailing `/` is cut
- * (docs/compatibility.md#cluster-registry).
- */
+/** The stored form of cluster URLs: without one trailing `/` (docs/compatibility.md#cluster-registry). */
 export function storedClusterUrl(text: string): string {
   return text.endsWith('/') ? text.slice(0, -1) : text;
 }
 
-/** WHATWG URLs read `http://8080` as 0.0.31.144 and `http://0x7f.1` as 127.0.0.1: both are almost certainly mistakes. */
+/**
+ * WHATWG URLs read `http://8080` as 0.0.31.144 and `http://0x7f.1` as 127.0.0.1: both are almost certainly mistakes.
+ */
 function hostIsAsWritten(text: string, host: string): boolean {
   const url = URL.parse(text);
   return url !== null && (host.startsWith('[') || url.hostname === host.toLowerCase());

@@ -7,17 +7,17 @@ export interface Condition {
   readonly status: ConditionStatus;
   /** CamelCase word for programs. */
   readonly reason: string;
-  /** Sentence for people: what is so, and what to do. At most 32,768 characters. */
+  /** Sentence for users: the state, and the action to take. At most 32,768 characters. */
   readonly message: string;
   readonly observedGeneration?: number;
   /** RFC 3339; changes only when `status` changes. */
   readonly lastTransitionTime: string;
 }
 
-/** A condition before the time of its transition is known. */
+/** A condition without transition time. */
 export type ConditionDraft = Omit<Condition, 'lastTransitionTime'>;
 
-/** Makes conditions that speak of a generation of a resource. */
+/** Creates conditions for a generation of a resource. */
 export function conditionsAt(observedGeneration: number) {
   return (type: string, status: ConditionStatus, reason: string, message: string): ConditionDraft => ({
     type,

@@ -5,7 +5,7 @@ const units: readonly (readonly [milliseconds: number, unit: string])[] = [
   [1_000, 's'],
 ];
 
-/** A duration as the reference writes it in messages: two decimals of the largest unit that fits, `2.00m`. */
+/** A duration as Trino Gateway writes it in messages: two decimals of the largest unit that fits, `2.00m`. */
 export function durationText(milliseconds: number): string {
   for (const [size, unit] of units) {
     if (milliseconds >= size) return `${(milliseconds / size).toFixed(2)}${unit}`;

@@ -1,4 +1,4 @@
-/** Texts for sizes and durations as the engines read them (airlift's DataSize and Duration). */
+/** Units of sizes and durations in engines (airlift's DataSize and Duration). */
 
 const sizeUnits: Readonly<Record<string, number>> = {
   B: 1,
@@ -22,12 +22,12 @@ export const durationUnits: Readonly<Record<string, number>> = {
 
 const form = /^\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*$/;
 
-/** Bytes of a size such as `5GB`; null when it is none. Units are case-sensitive: B, kB, MB, GB, TB, PB. */
+/** Bytes of a size such as `5GB`; null if invalid. Units are case-sensitive: B, kB, MB, GB, TB, PB. */
 export function engineSizeBytes(text: string): number | null {
   return read(text, sizeUnits);
 }
 
-/** Milliseconds of a duration such as `1.5h`; null when it is none. Units: ns, us, ms, s, m, h, d. */
+/** Milliseconds of a duration such as `1.5h`; null if invalid. Units: ns, us, ms, s, m, h, d. */
 export function engineDurationMs(text: string): number | null {
   return read(text, durationUnits);
 }

@@ -1,7 +1,4 @@
-/**
- * Every error the API answers: its code, HTTP status and what it means. docs/errors.md lists the same table (a test
- * compares them).
- */
+/** All errors of the API: code, HTTP status and meaning. docs/errors.md lists the same table (a test compares them). */
 export const errorCatalog = {
   EG_MALFORMED: { status: 400, meaning: 'The request or one of its fields is not of the documented form.' },
   EG_UNAUTHENTICATED: { status: 401, meaning: 'The call needs authentication.' },
@@ -47,18 +44,17 @@ export const errorCatalog = {
   EG_NO_CLUSTER: { status: 503, meaning: 'No cluster of the routing group can take requests now.' },
 } as const;
 
-/** Code of an error of the catalogue. */
 export type ErrorCode = keyof typeof errorCatalog;
 
-/** Details of a GatewayError beside its code and message. */
+/** Details of a GatewayError in addition to its code and message. */
 export interface ErrorDetails {
-  /** Path of the field that is wrong, e.g. `proxyTo` or `spec.healthCheck.interval`. */
+  /** Path of the invalid field, e.g. `proxyTo` or `spec.healthCheck.interval`. */
   readonly field?: string;
-  /** Seconds after which a retry makes sense (Retry-After). */
+  /** Retry delay in seconds (Retry-After). */
   readonly retryAfterSeconds?: number;
-  /** Who owns fields that the change would set (EG_FIELD_OWNED). */
+  /** Owners of fields that the change would set (EG_FIELD_OWNED). */
   readonly owners?: readonly FieldOwner[];
-  /** Every mistake of the input, where there may be several. */
+  /** All mistakes of the input, if there may be several. */
   readonly problems?: readonly PlacedProblem[];
   readonly cause?: unknown;
 }
@@ -70,7 +66,7 @@ export interface FieldOwner {
   readonly manager: string;
 }
 
-/** An error with a stable code whose message is written for the caller: it names the problem and the fix. */
+/** An error with a stable code and a message for the caller: it names the problem and the fix. */
 export class GatewayError extends Error {
   override readonly name = 'GatewayError';
   readonly code: ErrorCode;
@@ -88,7 +84,6 @@ export class GatewayError extends Error {
     this.problems = details.problems;
   }
 
-  /** HTTP status of the code. */
   get status(): number {
     return errorCatalog[this.code].status;
   }
@@ -108,28 +103,28 @@ export class GatewayError extends Error {
   }
 }
 
-/** What the API returns for an error. */
+/** Error facts in API responses. */
 export interface ErrorFacts extends Pick<ErrorDetails, 'field' | 'owners' | 'problems'> {
   readonly code: ErrorCode;
   readonly message: string;
 }
 
-/** A mistake found in user input: a value, not an exception. */
+/** A mistake in user input: a value, not an exception. */
 export interface Problem {
-  /** Path of the field, e.g. `spec.proxyTo`; empty for the whole. */
+  /** Path of the field, e.g. `spec.proxyTo`; empty for the whole input. */
   readonly field: string;
-  /** What is wrong and how to fix it. */
+  /** The mistake and the fix. */
   readonly message: string;
 }
 
-/** Problems as one sentence: `spec.proxyTo is required; spec.weight must be >= 0`. */
+/** Joins problems to a sentence: `spec.proxyTo is required; spec.weight must be >= 0`. */
 export function problemText(problems: readonly Problem[]): string {
   return problems.map(({ field, message }) => (field === '' ? message : `${field} ${message}`)).join('; ');
 }
 
-/** A mistake within a text, with its place. */
+/** A mistake within a text, with its position. */
 export interface PlacedProblem extends Problem {
-  /** Line and column of the field's text, counted from 1; absent where the mistake has no place in it. */
+  /** Line and column in the field's text, counted from 1; absent if the mistake has no position. */
   readonly line?: number;
   readonly column?: number;
 }

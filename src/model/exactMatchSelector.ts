@@ -4,7 +4,7 @@ import { type Checked, compileCheck } from './validation.ts';
 
 const text = (maxLength: number, description: string) => Type.String({ minLength: 1, maxLength, description });
 
-/** A selector for one source, exactly (docs/compatibility.md#tables); engines read it where they are configured to. */
+/** A selector for one exact source (docs/compatibility.md#tables); engines read it if configured to. */
 export const ExactMatchSelector = Type.Object(
   {
     resourceGroupId: text(256, 'Resource group, as the engine writes its path.'),
@@ -20,14 +20,14 @@ export const ExactMatchSelector = Type.Object(
   { $id: 'ExactMatchSelector' },
 );
 
-/** A stored one; `updateTime` as `YYYY-MM-DD hh:mm:ss`, UTC. */
+/** A stored row; `updateTime` as `YYYY-MM-DD hh:mm:ss`, UTC. */
 export type ExactMatchSelectorRow = { readonly [field in keyof Static<typeof ExactMatchSelector>]-?: string };
 
 const check = compileCheck(ExactMatchSelector);
 
 /**
- * Checks one that is to be stored.
- * @param now milliseconds since 1970, for a time that is absent
+ * Checks a new selector.
+ * @param now milliseconds since 1970, for an absent time
  */
 export function parseExactMatchSelector(value: unknown, now: number): Checked<ExactMatchSelectorRow> {
   const checked = check(value);
@@ -45,7 +45,7 @@ export function parseExactMatchSelector(value: unknown, now: number): Checked<Ex
   return { ok: true, value: { ...texts, updateTime: new Date(time).toISOString().slice(0, 19).replace('T', ' ') } };
 }
 
-/** A time without zone is UTC. */
+/** Interprets a time without zone as UTC. */
 function inUtc(time: string): string {
   const iso = time.trim().replace(' ', 'T');
   return /T.*(?:Z|[+-]\d\d:?\d\d)$/i.test(iso) ? iso : `${iso}${iso.includes('T') ? 'Z' : ''}`;

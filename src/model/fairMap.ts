@@ -1,14 +1,14 @@
 /** Bounds of a `FairMap`, in entries. */
 export interface FairMapOptions<Key, Value> {
   readonly max: number;
-  /** Bound of one group; `max` where it is left out. */
+  /** Bound of one group; default: `max`. */
   readonly maxPerGroup?: number;
-  /** Called for each entry that is dropped to make room. */
+  /** Called for each evicted entry. */
   readonly onDrop?: (key: Key, value: Value) => void;
 }
 
 /**
- * A bounded map whose entries belong to groups. A full group drops its own oldest entries; a full map drops the oldest
+ * A bounded map with entries in groups. A full group evicts its own oldest entries; a full map evicts the oldest
  * entries of its largest group. So a client that fills one group never displaces the entries of the others.
  */
 export class FairMap<Key, Value> {
@@ -36,7 +36,7 @@ export class FairMap<Key, Value> {
     return this.#entries.get(key)?.value;
   }
 
-  /** Entries in the order in which they were set. */
+  /** Entries in insertion order. */
   *entries(): IterableIterator<readonly [Key, Value]> {
     for (const [key, { value }] of this.#entries) yield [key, value];
   }
@@ -79,8 +79,8 @@ export class FairMap<Key, Value> {
   }
 
   /**
-   * Drops several at a time from a large group: a Set keeps the places of deleted entries until it is rebuilt, and a search
-   * for its first entry passes all of them.
+   * Evicts several entries of a large group at a time: a Set keeps the slots of deleted entries until it is rebuilt,
+   * and a search for its first entry scans all of them.
    */
   #dropOldest(group: string, members: Set<Key>, bound: number): void {
     let left = Math.min(members.size, 1 + (bound >> 7));

@@ -1,30 +1,32 @@
 import { Type } from 'typebox';
 
-/** Longest name of a class: it is a part of names of objects. */
+/** Maximum length of a class name, which is a part of names of objects. */
 const MAX_LENGTH = 40;
 
-/** Schema rules of the name of a class: an RFC 1123 label, shorter, as it is a part of the names of Leases. */
+/** Schema rules of a class name: an RFC 1123 label, shorter, as it is a part of the names of Leases. */
 export const gatewayClassRules = {
   minLength: 1,
   maxLength: MAX_LENGTH,
   pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$',
 } as const;
 
-/** `spec.gatewayClassName`, which every kind has: the gateway that a resource is for (docs/resources.md#several-gateways). */
+/**
+ * `spec.gatewayClassName` of every kind: the gateway that a resource belongs to (docs/resources.md#several-gateways).
+ */
 export const GatewayClassName = Type.String({
   ...gatewayClassRules,
   description:
     'Class of the gateway that the resource is for, resources.class of its configuration; left out, it is for gateways without a class.',
 });
 
-/** What is wrong with the name of a class; null when it is fine. */
+/** Returns the mistake in a class name, or null. */
 export function gatewayClassProblem(text: string): string | null {
   return text.length <= MAX_LENGTH && new RegExp(gatewayClassRules.pattern).test(text)
     ? null
     : `must be lower-case letters, digits and "-", at most ${MAX_LENGTH}, starting and ending with a letter or digit, not "${text}"`;
 }
 
-/** The class that a spec names; null when it names none. */
+/** The class in a spec, or null. */
 export function gatewayClassOf(spec: object): string | null {
   const { gatewayClassName } = spec as { readonly gatewayClassName?: unknown };
   return typeof gatewayClassName === 'string' ? gatewayClassName : null;

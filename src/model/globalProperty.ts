@@ -4,12 +4,12 @@ import type { Problem } from './errors.ts';
 import { type Checked, compileCheck } from './validation.ts';
 
 /**
- * The only global property that the table's check and the engine know
+ * The only global property that the table's check and the engine support
  * (docs/compatibility.md#resource-groups-selectors-and-global-properties).
  */
 const CPU_QUOTA_PERIOD = 'cpu_quota_period';
 
-/** A global property as callers send it. */
+/** A global property in requests. */
 export const GlobalProperty = Type.Object(
   {
     name: Type.String({ maxLength: 128, description: `${CPU_QUOTA_PERIOD}, the only one there is.` }),
@@ -19,13 +19,13 @@ export const GlobalProperty = Type.Object(
 );
 export type GlobalProperty = Static<typeof GlobalProperty>;
 
-/** A global property as the API answers it; others may have left its value null, which is left out. */
+/** A global property in responses; a null value from another writer is omitted. */
 export const StoredGlobalProperty = Type.Object(
   { name: GlobalProperty.properties.name, value: Type.Optional(GlobalProperty.properties.value) },
   { $id: 'StoredGlobalProperty' },
 );
 
-/** A stored one, whose value others may have left null. */
+/** A stored property; another writer may have set its value to null. */
 export interface GlobalPropertyRow {
   readonly name: string;
   readonly value: string | null;

@@ -1,25 +1,25 @@
 /** Namespaces that may use a routing group; null: every namespace. `*` stands for every namespace. */
 export interface GroupRights {
-  /** Whose clusters may belong to the group. */
+  /** Namespaces with clusters that may belong to the group. */
   readonly join: readonly string[] | null;
-  /** Whose rules may route to it. */
+  /** Namespaces with rules that may route to it. */
   readonly route: readonly string[] | null;
-  /** Whose deny rules may refuse queries to it; left out for every namespace. */
+  /** Namespaces with deny rules that may reject queries to it; default: every namespace. */
   readonly deny?: readonly string[] | null;
 }
 
-/** The entry for groups that have none of their own. */
+/** The default entry for groups. */
 const OTHERS = '*';
 
 /**
- * Which namespaces may join, route to, or deny queries to which routing group: `resources.groups` (docs/resources.md). A group without an
- * entry follows the entry `*`; without that one it is open to all.
+ * Rights of namespaces to join, route to, or deny queries to routing groups: `resources.groups` (docs/resources.md). A
+ * group without an entry follows the entry `*`; without that one it is open to all.
  */
 export class GroupBindings {
   readonly #rights: ReadonlyMap<string, GroupRights>;
-  /** By namespace: there are as many as have rules. */
+  /** By namespace; bounded by the number of namespaces with rules. */
   readonly #deniable = new Map<string, 'all' | 'some' | 'none'>();
-  /** The same text for the same rights. */
+  /** Equal for equal rights. */
   readonly key: string;
 
   /** @param rights by name of the group, or `*` */
@@ -28,27 +28,29 @@ export class GroupBindings {
     this.key = JSON.stringify([...this.#rights]);
   }
 
-  /** Whether every namespace may use every group. */
+  /** True if every namespace may use every group. */
   get areOpen(): boolean {
     return this.#rights.size === 0;
   }
 
-  /** Why a namespace's cluster may not belong to a group, with the fix; null when it may. */
+  /** Returns the reason that a namespace's cluster may not belong to a group, with the fix; null if it may. */
   joinRefusal(namespace: string, group: string): string | null {
     return this.#refusal(namespace, group, 'join', 'have clusters in');
   }
 
-  /** Why a namespace's rule may not route to a group, with the fix; null when it may. */
+  /** Returns the reason that a namespace's rule may not route to a group, with the fix; null if it may. */
   routeRefusal(namespace: string, group: string): string | null {
     return this.#refusal(namespace, group, 'route', 'route to');
   }
 
-  /** Why a namespace's deny rule may not refuse queries to a group, with the fix; null when it may. */
+  /**
+   * Returns the reason that a namespace's deny rule may not reject queries to a group, with the fix; null if it may.
+   */
   denyRefusal(namespace: string, group: string): string | null {
     return this.#refusal(namespace, group, 'deny', 'deny queries to');
   }
 
-  /** Queries to which groups a namespace's deny rules may refuse. */
+  /** Scope of queries that a namespace's deny rules may reject, by group. */
   deniable(namespace: string): 'all' | 'some' | 'none' {
     const entry = this.#deniable.get(namespace) ?? this.#denied(namespace);
     this.#deniable.set(namespace, entry);

@@ -1,6 +1,6 @@
 /**
- * Limits of an LRU cache (lru-cache) whose memory grows with its entries: with `max` it is allocated at once, 24
- * bytes an entry and more, which is much for caches that hold something only where their feature is used.
+ * Limits of an LRU cache (lru-cache) that allocates on demand: with `max` it allocates 24 bytes or more per entry
+ * immediately, which is wasteful for caches of optional features.
  */
 export function growingTo(entries: number): { readonly maxSize: number; readonly sizeCalculation: () => number } {
   return { maxSize: entries, sizeCalculation: () => 1 };

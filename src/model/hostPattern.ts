@@ -1,10 +1,13 @@
-/** A host name, `*.` and a name for everything below it, `*` for every host, or an address (IPv6 in brackets); and a port. */
+/**
+ * A host name, `*.` and a name for everything below it, `*` for every host, or an address (IPv6 in brackets); and a
+ * port.
+ */
 const form = /^(\*|(?:\*\.)?[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?$/;
 
-/** Default ports of the schemes, which URLs leave out. */
+/** Default ports of the schemes, which URLs omit. */
 const ports: Readonly<Record<string, string>> = { 'http:': '80', 'https:': '443' };
 
-/** What is wrong with a pattern, with the forms that it may have; null when it is fine. */
+/** Returns the mistake in a pattern, with the valid forms, or null. */
 export function hostPatternProblem(text: string): string | null {
   const port = form.exec(text.toLowerCase())?.[2];
   const isPort = port === undefined || (Number(port) >= 1 && Number(port) <= 65_535);
@@ -14,8 +17,8 @@ export function hostPatternProblem(text: string): string | null {
 }
 
 /**
- * Whether the host of a URL is one of those that patterns name: `trino.example` on any port, `trino.example:8443` on that
- * one, `*.trino.svc` for all names below trino.svc, `*` for all hosts. Patterns that are not valid match nothing.
+ * True if the host of a URL matches one of the patterns: `trino.example` on any port, `trino.example:8443` on that one,
+ * `*.trino.svc` for all names below trino.svc, `*` for all hosts. Invalid patterns match nothing.
  */
 export function hostMatches(patterns: readonly string[], url: string): boolean {
   const parsed = URL.parse(url);

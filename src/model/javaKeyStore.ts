@@ -1,30 +1,30 @@
 import { createHash, createPrivateKey, timingSafeEqual, X509Certificate } from 'node:crypto';
 
-/** Begins every file of Java's own form of key stores, JKS; not those in PKCS#12. */
+/** First bytes of a key store in Java's own format, JKS; absent in PKCS#12. */
 const MAGIC = 0xfeed_feed;
 const DIGEST_BYTES = 20;
 const DIGEST = 'sha1';
 /** 1.3.6.1.4.1.42.2.17.1.1, the cipher of private keys in these files. */
 const KEY_PROTECTOR = Buffer.from('060a2b060104012a02110101', 'hex');
 
-/** What a JKS file holds, as PEM: a private key with its chain, leaf first, and certificates of others. */
+/** Content of a JKS file as PEM: a private key with its chain, leaf first, and trusted certificates. */
 export interface JavaKeyStore {
-  /** Null where the file holds no private key. Of several keys the first one. */
+  /** The first private key, or null. */
   readonly identity: { readonly key: string; readonly chain: string } | null;
-  /** Certificates that are trusted; empty for none. */
+  /** Trusted certificates; may be empty. */
   readonly trusted: string;
 }
 
-/** Whether a file is a key store in Java's own form. */
+/** True if a file is a key store in Java's own format. */
 export function isJavaKeyStore(bytes: Buffer): boolean {
   return bytes.length >= 4 && bytes.readUInt32BE(0) === MAGIC;
 }
 
 /**
- * Reads a key store in the form that `keytool -storetype JKS` writes, which Java 8 and older wrote by default.
- * @param password that of the private key, which is checked by it; null: private keys stay closed. The password of the whole
- *   file only guards against damage and is not needed
- * @throws Error for a file that is cut off or of an unknown version, and where the password does not open it
+ * Reads a key store in the form that `keytool -storetype JKS` writes, the default of Java 8 and older.
+ * @param password password of the private key; null: private keys are not decrypted. The password of the file only
+ * protects its integrity and is not needed
+ * @throws Error for a truncated file, an unknown version, or a wrong password
  */
 export function readJavaKeyStore(bytes: Buffer, password: string | null): JavaKeyStore {
   const reader = new Reader(bytes);
@@ -48,7 +48,7 @@ export function readJavaKeyStore(bytes: Buffer, password: string | null): JavaKe
   return { identity, trusted: trusted.join('') };
 }
 
-/** Numbers and lengths of the file, each checked against its end. */
+/** Reads numbers and lengths of the file, with bounds checks. */
 class Reader {
   readonly #bytes: Buffer;
   #at = 0;
@@ -87,12 +87,12 @@ function certificate(reader: Reader, version: number): string {
   return new X509Certificate(bytes).toString();
 }
 
-/** Passwords count as two bytes a character there. */
+/** Passwords count as two bytes per character. */
 const passwordBytes = (password: string): Buffer => Buffer.from(password, 'utf16le').swap16();
 
 const digest = (secret: Buffer, data: Buffer): Buffer => createHash(DIGEST).update(secret).update(data).digest();
 
-/** A private key: salt, the key under a stream of chained digests, and a digest of the key. */
+/** Decrypts a private key: salt, the key under a stream of chained digests, and a digest of the key. */
 function openKey(sealed: Buffer, password: string): string {
   const outer = derValue(sealed, 0);
   const algorithm = derValue(sealed, outer.start);
@@ -116,7 +116,7 @@ function openKey(sealed: Buffer, password: string): string {
     .toString();
 }
 
-/** Where the value of a DER element begins and ends (X.690, section 8.1). */
+/** Start and end of a DER element's value (X.690, section 8.1). */
 function derValue(bytes: Buffer, at: number): { readonly start: number; readonly end: number } {
   const first = bytes[at + 1] ?? 0;
   const lengthBytes = first < 0x80 ? 0 : first & 0x7f;

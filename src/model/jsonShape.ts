@@ -1,15 +1,15 @@
-/** Bounds of a JSON text: what takes time to parse and to check is in proportion to them. */
+/** Bounds of a JSON text: the time to parse and check it is in proportion to them. */
 export interface JsonBounds {
-  /** Most values; members of objects count as one. */
+  /** Maximum number of values; a member of an object counts as one. */
   readonly values: number;
-  /** How deep arrays and objects may be nested. */
+  /** Maximum nesting of arrays and objects. */
   readonly depth: number;
 }
 
 /**
- * Whether a JSON text stays within bounds. Counts without parsing, which would block the event loop for texts of nothing
- * but brackets. Of a text that is not JSON it says nothing.
- * @returns the bound that is exceeded; null: none
+ * Checks the bounds of a JSON text. Counts without parsing, which would block the event loop for texts that only
+ * consist of brackets. Does not detect invalid JSON.
+ * @returns the exceeded bound, or null
  */
 export function exceededBound(text: string, bounds: JsonBounds): keyof JsonBounds | null {
   let values = 1;

@@ -1,7 +1,5 @@
-/** Labels of an object. */
 type Labels = Readonly<Record<string, string>>;
 
-/** One requirement of a label selector. */
 interface Requirement {
   readonly key: string;
   readonly operator: 'in' | 'notIn' | 'exists' | 'doesNotExist';
@@ -13,7 +11,7 @@ export interface LabelSelector {
   readonly requirements: readonly Requirement[];
 }
 
-/** Requirements of a selector; more are refused. */
+/** Maximum number of requirements of a selector. */
 const MAX_REQUIREMENTS = 32;
 
 const name = '[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?';
@@ -27,8 +25,8 @@ const forms = {
 };
 
 /**
- * Reads a label selector such as `team=etl,env in (prod, test),!legacy`.
- * @returns what is wrong with it, with the fix, where it cannot be read
+ * Parses a label selector such as `team=etl,env in (prod, test),!legacy`.
+ * @returns the mistake with the fix if it is invalid
  */
 export function parseLabelSelector(text: string): LabelSelector | { readonly problem: string } {
   // Commas within parentheses are between values.
@@ -61,7 +59,7 @@ function parseRequirement(part: string): Requirement | null {
   return { key: plainKey, operator: not === '!' ? 'doesNotExist' : 'exists', values: [] };
 }
 
-/** Whether labels meet every requirement of a selector. */
+/** True if labels meet every requirement of a selector. */
 export function matchesLabels({ requirements }: LabelSelector, labels: Labels): boolean {
   return requirements.every(({ key, operator, values }) => {
     const value = Object.hasOwn(labels, key) ? labels[key] : undefined;
@@ -71,7 +69,7 @@ export function matchesLabels({ requirements }: LabelSelector, labels: Labels): 
   });
 }
 
-/** Labels that an object must have to be selected: as few as possible; null where no labels meet the selector. */
+/** The minimal labels that match a selector; null if no labels match. */
 export function labelsFor(selector: LabelSelector): Labels | null {
   const excluded = (key: string, value: string): boolean =>
     selector.requirements.some(

@@ -1,14 +1,14 @@
 import { keyOf, keyText, type Resource } from './resource.ts';
 import { registryNameOf } from './resourceName.ts';
 
-/** Who has a name: the resource of one kind that holds it, by registry name. */
+/** Holders of names: the resource of one kind that has a registry name. */
 export type NameClaims<R extends Claimant = Resource> = ReadonlyMap<string, R>;
 
 type Claimant = Pick<Resource, 'kind' | 'metadata'> & { readonly spec: object };
 
 /**
- * Decides which resource has a registry name when several claim it: the older one; of equally old ones the one whose
- * key comes first. Resources that are being deleted claim nothing. Pure.
+ * Decides which resource has a registry name if several claim it: the older one; of equally old ones the one with the
+ * first key. Resources under deletion claim nothing. Pure.
  * @param resources of one kind
  * @returns the holder of each registry name
  */
@@ -23,13 +23,13 @@ export function claimNames<R extends Claimant>(resources: readonly R[]): NameCla
   return holders;
 }
 
-/** Why a resource does not get its name, and what to do. @param holder who has it */
+/** Describes a name conflict, with the fix. @param holder the resource that has the name */
 export function nameConflictMessage(resource: Claimant, holder: Claimant): string {
   const { namespace, name } = holder.metadata;
   return `the name ${registryNameOf(resource)} belongs to the older ${holder.kind} ${namespace}/${name}; set another spec.name or delete one of the two`;
 }
 
-/** Whether a resource comes before another that claims the same: the older one; of equally old ones by their keys. */
+/** True if a resource precedes another with the same claim: the older one; of equally old ones by their keys. */
 export function isOlder(a: Pick<Resource, 'kind' | 'metadata'>, b: Pick<Resource, 'kind' | 'metadata'>): boolean {
   const difference = Date.parse(a.metadata.creationTimestamp) - Date.parse(b.metadata.creationTimestamp);
   return difference === 0 || Number.isNaN(difference) ? keyText(keyOf(a)) < keyText(keyOf(b)) : difference < 0;

@@ -1,19 +1,22 @@
 /**
- * All names that carry the product's name, made in one place from `protocol.productName`
- * (docs/protocol.md#product-names): with "Trino" the program serves real Trino clients and clusters.
+ * All names that contain the product's name, derived from `protocol.productName` (docs/protocol.md#product-names): with
+ * "Trino" the program serves real Trino clients and clusters.
  */
 export interface ProductNames {
-  /** Whether the product is the one of the reference gateway, whose installations expect its defaults (docs/migration.md). */
+  /** True for the product name of Trino Gateway, whose installations expect its defaults (docs/migration.md). */
   readonly isReference: boolean;
   /** The configured product name, e.g. `Engine` or `Trino`. */
   readonly product: string;
   /** `X-<Product>-<suffix>`, e.g. `header('Routing-Group')` is `X-Engine-Routing-Group`. */
   header(suffix: string): string;
-  /** The same in lower case, as Node gives incoming header names. */
+  /** The header in lower case, as Node provides incoming header names. */
   headerKey(suffix: string): string;
-  /** Prefixes in lower case of the protocol headers that the gateway reads; that of the configured product is the first. */
+  /** Lower-case prefixes of the protocol headers that the gateway reads; the configured product's is the first. */
   readonly headerPrefixes: readonly string[];
-  /** True if a header belongs to the protocol of engines, under any name that the gateway reads. @param key name in lower case */
+  /**
+   * True if a header belongs to the protocol of engines, under any name that the gateway reads. @param key name in
+   * lower case
+   */
   isProtocolHeader(key: string): boolean;
   /** Returns the configured product's name of a protocol header, `X-Engine-User` of `X-Trino-User`; other names as they are. */
   ownHeader(name: string): string;
@@ -23,7 +26,7 @@ export interface ProductNames {
   clusterHeaders(suffix: string, value: string): Readonly<Record<string, string>>;
   /** Returns the keys of a protocol header in responses of clusters; the first one that is present counts. */
   responseKeys(suffix: string): readonly string[];
-  /** Product in names at clusters that have only one, such as those of MBeans. */
+  /** Product in names at clusters that have only one, such as names of MBeans. */
   readonly clusterProduct: string;
   /** Returns a request target with the configured product's path segment in place of another one that the gateway reads. */
   ownTarget(target: string): string;
@@ -33,7 +36,7 @@ export interface ProductNames {
   readonly gatewayPath: string;
   /** Field of a cluster's status in the public reads: `engineStatus`. */
   readonly statusField: string;
-  /** Names of the cookie of the engine's web interface that may hold a JWT: `Engine-UI-Token` and `Trino-UI-Token`. */
+  /** Names of the cookie of the engine's web interface with a JWT: `Engine-UI-Token` and `Trino-UI-Token`. */
   readonly uiTokenCookies: Readonly<CookieNames>;
   /** Names of the engine's identity token cookie: `__Secure-Engine-ID-Token` and `__Secure-Trino-ID-Token`. */
   readonly idTokenCookies: Readonly<CookieNames>;
@@ -43,42 +46,42 @@ export interface ProductNames {
   isEngineCookie(name: string): boolean;
   /** Name of the extracted user in rules: `engineRequestUser`. */
   readonly requestUserObject: string;
-  /** Name of the analysed query in rules: `engineQueryProperties`. */
+  /** Name of the analyzed query in rules: `engineQueryProperties`. */
   readonly queryPropertiesObject: string;
   /** Returns the name of a rule object under the configured product, `engineRequestUser` of `trinoRequestUser`; others as they are. */
   ownObject(name: string): string;
-  /** The gateway's own name in `Via`: `EngineGateway`. */
+  /** The gateway's name in `Via`: `EngineGateway`. */
   readonly gateway: string;
   /** Cookie naming the cluster's host (`includeClusterHostInResponse`): `engineClusterHost`. */
   readonly clusterHostCookie: string;
   /**
-   * Prefix of the gateway's sticky cookies: the product's initials and a dot. `EG.` where that would be `TG.`: the reference
-   * answers 500 to cookies of that prefix which are not its own, and both may stand behind one address.
+   * Prefix of the gateway's sticky cookies: the product's initials and a dot. `EG.` instead of `TG.`: Trino Gateway
+   * responds with 500 to cookies of that prefix from other programs, and both may be behind one address.
    */
   readonly stickyCookiePrefix: string;
-  /** Cookie that keeps a browser on one cluster's pages: `EG.UI`. */
+  /** Cookie that binds a browser to one cluster's pages: `EG.UI`. */
   readonly pageCookie: string;
-  /** Prefix of the names under which browsers keep clusters' cookies: `EG-`. */
+  /** Prefix of clusters' cookies in browsers: `EG-`. */
   readonly engineCookiePrefix: string;
 }
 
-/** Names of a cookie; that of the configured product is the first. */
+/** Names of a cookie; the configured product's is the first. */
 type CookieNames = [string, ...string[]];
 
-/** Product name of installations of the reference gateway, which knows no other. */
+/** The only product name of Trino Gateway. */
 export const REFERENCE_PRODUCT = 'Trino';
-/** Product names under which the gateway reads the headers of clients, in addition to the configured one. */
+/** Product names in headers of clients that the gateway reads, in addition to the configured one. */
 const PROTOCOL_PRODUCTS = ['Engine', REFERENCE_PRODUCT] as const;
-/** Products under which clusters get the headers of the engine protocol (`protocol.clusterHeaders`). */
+/** Product names in engine protocol headers for clusters (`protocol.clusterHeaders`). */
 export const clusterHeaderChoices = ['Both', 'Engine', 'Trino'] as const;
 export type ClusterHeaders = (typeof clusterHeaderChoices)[number];
-/** What its cookies begin with, before a dot. */
+/** Prefix of its cookies, before a dot. */
 const REFERENCE_INITIALS = 'TG';
 
 /**
- * Makes the product's names.
+ * Creates the product's names.
  * @param productName letters and digits, starting with an upper-case letter, e.g. `Engine`, `Trino`
- * @param clusterHeaders `protocol.clusterHeaders`; null: those of Trino for Trino, else both
+ * @param clusterHeaders `protocol.clusterHeaders`; null: `Trino` for Trino, else both
  */
 export function productNames(productName: string, clusterHeaders: ClusterHeaders | null = null): ProductNames {
   const lower = productName.toLowerCase();
@@ -154,7 +157,10 @@ export function productNames(productName: string, clusterHeaders: ClusterHeaders
   };
 }
 
-/** Returns the paths of the gateway's pages under the product names that are not configured, such as `/engine-gateway` for Trino. */
+/**
+ * Returns the paths of the gateway's pages under the product names that are not configured, such as `/engine-gateway`
+ * for Trino.
+ */
 export function otherGatewayPaths(names: ProductNames): readonly string[] {
   return PROTOCOL_PRODUCTS.map((product) => `/${product.toLowerCase()}-gateway`).filter(
     (path) => path !== names.gatewayPath,

@@ -1,4 +1,7 @@
-/** Namespaces that may declare what affects every team: `resources.trustedNamespaces` (docs/resources.md#trusted-namespaces). */
+/**
+ * Namespaces that may declare resources that affect every team: `resources.trustedNamespaces`
+ * (docs/resources.md#trusted-namespaces).
+ */
 export class NamespaceTrust {
   readonly #trusted: readonly string[];
 
@@ -7,13 +10,13 @@ export class NamespaceTrust {
     this.#trusted = trusted;
   }
 
-  /** Returns why a namespace may not declare rules or resource groups, with the fix; null if it may. */
+  /** Returns the reason that a namespace may not declare rules or resource groups, with the fix; null if it may. */
   refusal(namespace: string): string | null {
     if (this.#trusted.includes('*') || this.#trusted.includes(namespace)) return null;
     return `namespace ${namespace} may not declare what affects every team; declare it in ${this.#trusted.join(' or ')}, or have ${namespace} added to resources.trustedNamespaces of the gateway's configuration`;
   }
 
-  /** Returns why a cluster of a namespace may not have a name, with the fix; null if it may. */
+  /** Returns the reason that a cluster of a namespace may not have a name, with the fix; null if it may. */
   nameRefusal(namespace: string, name: string): string | null {
     if (name.startsWith(`${namespace}-`) || this.refusal(namespace) === null) return null;
     return `${name} does not begin with ${namespace}-, as names of clusters of namespace ${namespace} do; declare it with such a name, or have ${namespace} added to resources.trustedNamespaces of the gateway's configuration`;

@@ -1,6 +1,6 @@
 /**
- * What an address is for, where that is not ordinary traffic:
- * - `unusable`: the unspecified address, multicast and broadcast; no server answers there
+ * Special purpose of an address:
+ * - `unusable`: the unspecified address, multicast and broadcast; no server responds there
  * - `loopback`: the gateway's own machine or pod
  * - `linkLocal`: the gateway's own network segment (RFC 3927, RFC 4291 §2.5.6)
  * - `metadata`: metadata services of clouds, which return credentials to any caller on the machine
@@ -14,11 +14,11 @@ interface Address {
   readonly value: bigint;
 }
 
-/** Addresses and networks. */
+/** A set of addresses and networks. */
 export class AddressList {
   readonly #networks: readonly (Address & { readonly prefix: number })[];
 
-  /** @param entries addresses, or networks in CIDR form; what is neither is left out */
+  /** @param entries addresses, or networks in CIDR form; invalid entries are ignored */
   constructor(entries: readonly string[]) {
     this.#networks = entries.flatMap((entry) => {
       const [text = '', prefix] = entry.split('/');
@@ -27,7 +27,7 @@ export class AddressList {
     });
   }
 
-  /** Whether an address is one of them, or within one; false for text that is not an address. */
+  /** True if an address is in the set; false for text that is not an address. */
   has(text: string): boolean {
     const address = readAddress(text);
     return (
@@ -59,7 +59,7 @@ function fromParts(parts: readonly string[], radix: number, width: bigint): bigi
   return parts.reduce((value, part) => (value << width) | BigInt(Number.parseInt(part, radix)), 0n);
 }
 
-/** In this order: the metadata addresses lie within other networks. */
+/** Order matters: the metadata addresses lie within other networks. */
 const networks: readonly (readonly [SpecialAddress, readonly Network[]])[] = [
   [
     'metadata',
@@ -109,7 +109,7 @@ const lists = networks.map(
   ([kind, members]) => [kind, new AddressList(members.map(([address, prefix]) => `${address}/${prefix}`))] as const,
 );
 
-/** Networks of IPv6 whose addresses stand for one of IPv4, and how many bits follow that one. */
+/** IPv6 networks with embedded IPv4 addresses, and the number of bits after the IPv4 address. */
 const embeddings: readonly (readonly [network: AddressList, bitsAfter: bigint])[] = [
   // IPv4-mapped, IPv4-translated (RFC 2765), NAT64 (RFC 6052), IPv4-compatible (RFC 4291 §2.5.5.1); 6to4 (RFC 3056).
   [new AddressList(['::ffff:0:0/96', '::ffff:0:0:0/96', '64:ff9b::/96', '::/96']), 0n],
@@ -117,9 +117,9 @@ const embeddings: readonly (readonly [network: AddressList, bitsAfter: bigint])[
 ];
 
 /**
- * What an address is for; null for ordinary addresses, and for text that is not an address. Addresses of IPv6 that stand
- * for one of IPv4 are what that one is.
- * @param address without brackets; a zone (`%eth0`) is left out
+ * The special purpose of an address; null for ordinary addresses, and for text that is not an address. An IPv6 address
+ * with an embedded IPv4 address has its purpose.
+ * @param address without brackets; a zone (`%eth0`) is ignored
  */
 export function specialAddress(address: string): SpecialAddress | null {
   const kind = lists.find(([, list]) => list.has(address))?.[0] ?? null;
@@ -128,7 +128,7 @@ export function specialAddress(address: string): SpecialAddress | null {
   return inner === null ? null : specialAddress(inner);
 }
 
-/** The IPv4 address that an IPv6 address stands for; null for none. */
+/** The IPv4 address embedded in an IPv6 address, or null. */
 export function embeddedIpv4(address: string): string | null {
   const read = readAddress(address);
   const embedding = read?.bits === 128 ? embeddings.find(([network]) => network.has(address)) : undefined;
@@ -137,7 +137,7 @@ export function embeddedIpv4(address: string): string | null {
   return [value >>> 24, (value >>> 16) & 255, (value >>> 8) & 255, value & 255].join('.');
 }
 
-/** Whether a text is an IPv4 address of four decimal numbers, or an IPv6 address without brackets. */
+/** True if a text is an IPv4 address of four decimal numbers, or an IPv6 address without brackets. */
 export function isAddress(text: string): boolean {
   return readAddress(text) !== null;
 }

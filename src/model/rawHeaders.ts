@@ -1,9 +1,9 @@
-/** Header lines as Node's `rawHeaders`: name, value, name, value, … in the order they came. */
+/** Header lines as Node's `rawHeaders`: name, value, name, value, … in order of arrival. */
 export type RawHeaders = readonly string[];
 
 /**
- * Whether a line's name is a header's, in any letter case (RFC 9110 §5.1). Looks at lengths first, and makes no text in
- * lower case: a request has about ten lines, and a dozen headers are looked up in it.
+ * True if a header line has the given name, ignoring case (RFC 9110 §5.1). Compares lengths first, and creates no
+ * lower-case text: a request has about ten lines, and a dozen headers are looked up in it.
  * @param key name in lower case
  */
 export function isHeader(name: string, key: string): boolean {
@@ -17,7 +17,7 @@ export function isHeader(name: string, key: string): boolean {
 }
 
 /**
- * Value of a header's first line: of repeated ones `request.headers` has the first, the last or all joined, by name.
+ * Value of a header's first line. `request.headers` has the first, the last or all joined, depending on the name.
  * @param key name in lower case
  */
 export function firstHeader(headers: RawHeaders, key: string): string | undefined {
@@ -42,7 +42,7 @@ export function headerValues(headers: RawHeaders, key: string): readonly string[
 }
 const noValues: readonly string[] = [];
 
-/** Value of a header, that of several lines joined with commas; null when there is none. */
+/** Value of a header, of several lines joined with commas; null if missing. */
 export function headerValue(headers: RawHeaders, key: string): string | null {
   let joined: string | null = null;
   for (let index = 0; index + 1 < headers.length; index += 2) {

@@ -19,7 +19,7 @@ export const routingGroupRules = { minLength: 1, maxLength: 255, pattern: '^[^\\
 
 const urlText = { minLength: 1, maxLength: MAX_CLUSTER_URL_LENGTH, format: 'uri' } as const;
 
-/** A cluster as the registry's REST API shows it (docs/rest-api.md#cluster-registry). */
+/** A cluster in responses of the registry's REST API (docs/rest-api.md#cluster-registry). */
 export const RegistryCluster = Type.Object(
   {
     name: Type.String({ description: 'Identifier of the cluster; used in the activate and deactivate paths.' }),
@@ -32,7 +32,7 @@ export const RegistryCluster = Type.Object(
 );
 export type RegistryCluster = Static<typeof RegistryCluster>;
 
-/** A cluster as callers send it: name, proxyTo, active and routingGroup are required. */
+/** A cluster in requests: name, proxyTo, active and routingGroup are required. */
 export const RegistryClusterInput = Type.Object(
   {
     name: Type.String({ ...clusterNameRules, description: 'Identifier of the cluster.' }),
@@ -65,8 +65,8 @@ const checkInput = compileCheck(
 export type ClusterHealth = 'PENDING' | 'HEALTHY' | 'UNHEALTHY';
 
 /**
- * Checks a cluster that a caller sent and puts it into the form that is stored: URLs without one trailing slash,
- * `externalUrl` filled in. Unknown fields are ignored (docs/compatibility.md#common-rules).
+ * Checks a cluster in a request and converts it to the stored form: URLs without one trailing slash, `externalUrl`
+ * filled in. Unknown fields are ignored (docs/compatibility.md#common-rules).
  */
 export function parseRegistryCluster(value: unknown): Checked<RegistryCluster> {
   const checked = checkInput(value);
@@ -83,14 +83,14 @@ export function parseRegistryCluster(value: unknown): Checked<RegistryCluster> {
   return { ok: true, value: { name, proxyTo, active, routingGroup, externalUrl } };
 }
 
-/** Group of a cluster that is sent without one, where that is allowed. */
+/** Default group of clusters, if the group is optional. */
 const DEFAULT_GROUP = 'adhoc';
 
-/** As the reference reads a field of text: a number or truth value is its text. */
+/** Converts a text field as Trino Gateway does: a number or boolean becomes its text. */
 const textOf = (value: unknown): unknown =>
   typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value)) ? String(value) : value;
 
-/** As the reference reads a truth value: text and numbers count, and null is false. */
+/** Converts a boolean as Trino Gateway does: text and numbers count, and null is false. */
 function truthOf(value: unknown): unknown {
   if (value === 'true' || value === 'false') return value === 'true';
   if (value === null) return false;
@@ -98,8 +98,9 @@ function truthOf(value: unknown): unknown {
 }
 
 /**
- * `parseRegistryCluster` for callers of the reference gateway: `active` and `routingGroup` may be left out (true and `adhoc`),
- * `active` may be text, a number or null, names may be numbers, and an empty `externalUrl` is none (docs/migration.md#rest-api).
+ * `parseRegistryCluster` for callers of Trino Gateway: `active` and `routingGroup` are optional (true and `adhoc`),
+ * `active` may be text, a number or null, names may be numbers, and an empty `externalUrl` counts as absent
+ * (docs/migration.md#rest-api).
  */
 function parseReferenceCluster(value: unknown): Checked<RegistryCluster> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return parseRegistryCluster(value);
@@ -113,12 +114,12 @@ function parseReferenceCluster(value: unknown): Checked<RegistryCluster> {
   });
 }
 
-/** How the calls of a product read the cluster that a caller sent (docs/rest-api.md#cluster-registry). */
+/** Returns the parser of clusters in requests for a product (docs/rest-api.md#cluster-registry). */
 export function clusterParser({ isReference }: Pick<ProductNames, 'isReference'>): typeof parseRegistryCluster {
   return isReference ? parseReferenceCluster : parseRegistryCluster;
 }
 
-/** Messages of patterns in words. */
+/** Replaces messages about patterns by descriptions. */
 function better(problem: Problem): Problem {
   if (!problem.message.startsWith('must match')) return problem;
   const message =

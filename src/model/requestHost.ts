@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 
-/** A host as `Host` (RFC 9110 §7.2) and `:authority` (RFC 9113 §8.3.1) name it. */
+/** A host in `Host` (RFC 9110 §7.2) and `:authority` (RFC 9113 §8.3.1). */
 export interface RequestHost {
   /** Name or IPv4 address in lower case without a trailing dot, or an IPv6 address in its short form in brackets. */
   readonly name: string;
@@ -11,7 +11,7 @@ export interface RequestHost {
 const form = /^(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252}[A-Za-z0-9_])?\.?)(?::(\d{0,5}))?$/;
 
 /**
- * Reads a host with an optional port, strictly: anything that a browser would not send, such as user info, white space
+ * Parses a host with an optional port, strictly: anything that a browser would not send, such as user info, white space
  * or an IPv4 address in another form than four decimal numbers, is null.
  */
 export function parseHost(text: string): RequestHost | null {
@@ -24,9 +24,9 @@ export function parseHost(text: string): RequestHost | null {
 }
 
 /**
- * Whether a request names one of some hosts.
+ * True if a request names one of the hosts.
  * @param hosts one without a port stands for every port
- * @param host where it has no port, both default ports fit: a proxy in front may end TLS without saying so
+ * @param host without a port, both default ports match: a proxy in front may terminate TLS without reporting it
  */
 export function namesOneOf(hosts: readonly RequestHost[], host: RequestHost): boolean {
   return hosts.some(({ name, port }) => {
@@ -38,7 +38,7 @@ export function namesOneOf(hosts: readonly RequestHost[], host: RequestHost): bo
 function nameOf(host: string): string | null {
   const name = (host.endsWith('.') ? host.slice(0, -1) : host).toLowerCase();
   if (name.length > 253 || name.split('.').some((label) => label === '' || label.length > 63)) return null;
-  // A last label that is a number makes it an IPv4 address (WHATWG URL, "ends in a number").
+  // A numeric last label makes it an IPv4 address (WHATWG URL, "ends in a number").
   const last = name.slice(name.lastIndexOf('.') + 1);
   return /^(?:\d+|0x[0-9a-f]*)$/.test(last) && isIP(name) !== 4 ? null : name;
 }

@@ -1,26 +1,26 @@
 import type { Membership } from './membership.ts';
 
-/** The user of a request as rules, history and log see it (docs/request-user.md). */
+/** The user of a request for rules, history and log (docs/request-user.md). */
 export interface RequestUser {
-  /** The user's name; null when extraction failed. */
+  /** The user's name; null if extraction failed. */
   readonly user: string | null;
   /** OpenID Connect user info; only after a token was exchanged. */
   readonly userInfo: Readonly<Record<string, unknown>> | null;
-  /** Groups of users (docs/identity.md); left out where no source of groups is configured. */
+  /** Groups of users (docs/identity.md); absent without a configured source of groups. */
   readonly membership?: Membership;
-  /** What the user mapping did (docs/identity.md#user-mapping); left out where the name is not mapped. */
+  /** Result of the user mapping (docs/identity.md#user-mapping); absent if the name is not mapped. */
   readonly mapping?: NameMapping;
-  /** Why the user mapping refuses the user, a sentence; there is no user then. Left out where it does not. */
+  /** Rejection by the user mapping, a sentence; there is no user then. */
   readonly refusal?: string;
 }
 
-/** How a user came by its name. */
+/** Origin of a mapped name. */
 export interface NameMapping {
-  /** The name before. */
+  /** The name before the mapping. */
   readonly from: string;
-  /** Whether clusters get the mapped name, in place of what the client says. */
+  /** True if clusters receive the mapped name in place of the client's. */
   readonly isForwarded: boolean;
 }
 
-/** The user of a request without a recognised user. */
+/** The result without a recognized user. */
 export const noUser: RequestUser = { user: null, userInfo: null };

@@ -1,12 +1,10 @@
 import type { Condition } from './condition.ts';
 
-/** API group of the gateway's resources. */
 export const API_GROUP = 'enginegateway.dev';
-/** Version of the API group. */
 export const API_VERSION = 'v1';
 /** `apiVersion` of every resource. */
 export const API_GROUP_VERSION = `${API_GROUP}/${API_VERSION}`;
-/** Field manager of changes made by REST (server-side apply). */
+/** Field manager of changes by REST (server-side apply). */
 export const API_FIELD_MANAGER = 'engine-gateway-api';
 
 /** Annotation with a run-time override of `spec.active`, JSON (docs/resources.md#activate-and-deactivate). */
@@ -14,38 +12,38 @@ export const ACTIVE_ANNOTATION = `${API_GROUP}/active`;
 /** Annotation that pauses reconciling of a resource while its value is `true`. */
 export const PAUSED_ANNOTATION = `${API_GROUP}/paused`;
 
-/** Name of a kind of the API group; `src/kinds/registry.ts` has those that there are. */
+/** Name of a kind of the API group; `src/kinds/registry.ts` lists them. */
 export type Kind = string;
 
-/** A resource that another one belongs to (Kubernetes: OwnerReference). */
+/** Owner of a resource (Kubernetes: OwnerReference). */
 export interface OwnerReference {
   readonly apiVersion: string;
   readonly kind: Kind;
   readonly name: string;
   readonly uid: string;
-  /** Whether it is the one that manages the resource. */
+  /** True for the managing controller. */
   readonly controller?: boolean;
 }
 
-/** Metadata of a resource; the part of Kubernetes' ObjectMeta that the gateway uses. */
+/** Metadata of a resource; the subset of Kubernetes' ObjectMeta that the gateway uses. */
 export interface ObjectMeta {
   readonly name: string;
   readonly namespace: string;
   readonly uid: string;
-  /** Opaque but for sources that say otherwise; decimal digits that grow, in every source of ours. */
+  /** Opaque for foreign sources; increasing decimal digits in every source of this project. */
   readonly resourceVersion: string;
-  /** Grows with each change of `spec`. */
+  /** Incremented by each change of `spec`. */
   readonly generation: number;
   /** RFC 3339. */
   readonly creationTimestamp: string;
   readonly deletionTimestamp?: string;
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
-  /** Left out where there are none, as in every source but Kubernetes. */
+  /** Absent if empty, as in every source except Kubernetes. */
   readonly ownerReferences?: readonly OwnerReference[];
 }
 
-/** A resource of the API group as a source holds it. Its spec is whatever was written: not yet validated. */
+/** A resource of the API group in a source. Its spec is not validated yet. */
 export interface Resource<Spec = Readonly<Record<string, unknown>>> {
   readonly apiVersion: typeof API_GROUP_VERSION;
   readonly kind: Kind;
@@ -54,7 +52,6 @@ export interface Resource<Spec = Readonly<Record<string, unknown>>> {
   readonly status?: ResourceStatus;
 }
 
-/** Status that the gateway writes. */
 export interface ResourceStatus {
   readonly observedGeneration?: number;
   readonly conditions?: readonly Condition[];
@@ -76,7 +73,7 @@ export function keyText(key: ResourceKey): string {
 
 const texts = new WeakMap<object, string>();
 
-/** `keyText` of a resource: the same string each time, as with each change thousands of resources are looked up by it. */
+/** `keyText` of a resource: cached, as each change looks up thousands of resources by it. */
 export function keyTextOf(resource: Pick<Resource, 'kind' | 'metadata'>): string {
   const existing = texts.get(resource);
   if (existing !== undefined) return existing;
@@ -85,13 +82,12 @@ export function keyTextOf(resource: Pick<Resource, 'kind' | 'metadata'>): string
   return text;
 }
 
-/** The key that `keyText` made a text of. */
+/** Parses the result of `keyText`. */
 export function keyOfText(text: string): ResourceKey {
   const [kind, namespace, name] = text.split('/') as [Kind, string, string];
   return { kind, namespace, name };
 }
 
-/** The key of a resource. */
 export function keyOf(resource: Pick<Resource, 'kind' | 'metadata'>): ResourceKey {
   return { kind: resource.kind, namespace: resource.metadata.namespace, name: resource.metadata.name };
 }

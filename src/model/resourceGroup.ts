@@ -5,10 +5,10 @@ import { groupNameProblem } from './groupsFile/groupName.ts';
 import { memoryLimitProblem } from './groupsFile/memoryLimit.ts';
 import { type Checked, compileCheck } from './validation.ts';
 
-/** Largest value of the integer columns. */
+/** Maximum value of the integer columns. */
 const MAX_INT = 2_147_483_647;
 
-/** Whole number that JSON and the database both hold exactly. */
+/** Whole number that JSON and the database both represent exactly. */
 const Id = { minimum: 1, maximum: Number.MAX_SAFE_INTEGER } as const;
 const Count = { minimum: 0, maximum: MAX_INT } as const;
 const nullable = <T extends Parameters<typeof Type.Optional>[0]>(type: T, description: string) =>
@@ -42,7 +42,7 @@ const fields = {
   ),
 };
 
-/** A resource group as the API answers it; fields that are null are left out. */
+/** A resource group in responses; null fields are omitted. */
 export const ResourceGroup = Type.Object(
   {
     resourceGroupId: Type.Integer({ ...Id, description: 'Assigned by the database.' }),
@@ -53,13 +53,13 @@ export const ResourceGroup = Type.Object(
   { $id: 'ResourceGroup', description: 'A resource group (spec: Resource group).' },
 );
 
-/** What callers send to create one. */
+/** Request body to create a group. */
 export const ResourceGroupCreate = Type.Object(
   { ...fields, resourceGroupId: nullable(Type.Literal(0), 'Must not be sent; null and 0 are taken as not sent.') },
   { $id: 'ResourceGroupCreate', additionalProperties: false },
 );
 
-/** What callers send to overwrite one. */
+/** Request body to overwrite a group. */
 export const ResourceGroupUpdate = Type.Object(
   { resourceGroupId: Type.Integer(Id), ...fields },
   {
@@ -69,7 +69,7 @@ export const ResourceGroupUpdate = Type.Object(
   },
 );
 
-/** All columns of a resource group but its id. */
+/** All columns of a resource group except its id. */
 export interface ResourceGroupColumns {
   readonly name: string;
   readonly softMemoryLimit: string | null;
@@ -85,7 +85,6 @@ export interface ResourceGroupColumns {
   readonly environment: string | null;
 }
 
-/** A stored resource group. */
 export interface ResourceGroupRow extends ResourceGroupColumns {
   readonly resourceGroupId: number;
 }
@@ -94,13 +93,13 @@ const policies = ['fair', 'weighted', 'weighted_fair', 'query_priority'];
 const checkCreate = compileCheck(ResourceGroupCreate);
 const checkUpdate = compileCheck(ResourceGroupUpdate);
 
-/** Checks a group to be created: types, ranges and what the engine could not load. */
+/** Checks a new group: types, ranges and values that the engine could not load. */
 export function parseResourceGroupCreate(value: unknown): Checked<ResourceGroupColumns> {
   const checked = checkCreate(value);
   return checked.ok ? withRules(checked.value) : { ok: false, problems: checked.problems.map(better) };
 }
 
-/** Checks a group that overwrites another. */
+/** Checks a replacement of a group. */
 export function parseResourceGroupUpdate(value: unknown): Checked<ResourceGroupRow> {
   const checked = checkUpdate(value);
   if (!checked.ok) return { ok: false, problems: checked.problems.map(better) };
@@ -111,7 +110,7 @@ export function parseResourceGroupUpdate(value: unknown): Checked<ResourceGroupR
 
 type ResourceGroupBody = Omit<Static<typeof ResourceGroupUpdate>, 'resourceGroupId'>;
 
-/** Rules of single fields beyond their types, as the engine's ResourceGroupSpec and its name template have them. */
+/** Rules of single fields in addition to their types, as in the engine's ResourceGroupSpec and its name template. */
 function withRules(body: ResourceGroupBody): Checked<ResourceGroupColumns> {
   const columns: ResourceGroupColumns = {
     name: body.name,
@@ -145,8 +144,8 @@ function withRules(body: ResourceGroupBody): Checked<ResourceGroupColumns> {
 }
 
 /**
- * Fields that contradict each other: the engine would refuse its whole configuration (AbstractResourceConfigurationManager
- * and ResourceGroupSpec of the engine).
+ * Contradictory fields: the engine would reject its whole configuration (AbstractResourceConfigurationManager and
+ * ResourceGroupSpec of the engine).
  */
 export function contradictions(group: ResourceGroupColumns): readonly Problem[] {
   const problems: Problem[] = [];

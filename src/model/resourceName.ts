@@ -1,19 +1,19 @@
 import { createHash } from 'node:crypto';
 import type { Resource } from './resource.ts';
 
-/** Longest metadata.name that is made: names appear in labels, whose values are at most 63 characters. */
+/** Maximum length of a created metadata.name: names appear in labels, whose values are at most 63 characters. */
 const MAX_LENGTH = 63;
 const HASH_LENGTH = 8;
 
-/** Whether a name may be a metadata.name of ours as it is: an RFC 1123 label or subdomain of at most 63 characters. */
+/** True if a name can be used as metadata.name unchanged: an RFC 1123 label or subdomain of at most 63 characters. */
 export function isResourceName(name: string): boolean {
   return name.length <= MAX_LENGTH && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(name);
 }
 
 /**
- * Names for the resource of a registry name, best first: the name itself where it may be one, otherwise its letters
- * and digits with a hash of the whole. The same name gives the same candidates everywhere; a later one is for the case
- * that a resource of another registry name holds the earlier.
+ * Names for the resource of a registry name, best first: the name itself if valid, otherwise its letters and digits
+ * with a hash of the whole. Deterministic; a later name is used if a resource of another registry name has the earlier
+ * one.
  */
 export function* resourceNames(registryName: string): Generator<string, never, undefined> {
   if (isResourceName(registryName)) yield registryName;
@@ -32,7 +32,7 @@ export function* resourceNames(registryName: string): Generator<string, never, u
   }
 }
 
-/** Name of a resource in the registry (of a rule: its name): `spec.name`, or `metadata.name`. */
+/** Registry name of a resource (or name of a rule): `spec.name`, or `metadata.name`. */
 export function registryNameOf(resource: Pick<Resource, 'metadata'> & { readonly spec: object }): string {
   const { name } = resource.spec as { readonly name?: unknown };
   return typeof name === 'string' && name !== '' ? name : resource.metadata.name;

@@ -30,7 +30,7 @@ const fields = {
   authenticatedUserRegex: regex('authenticated user', 512, newer),
 };
 
-/** A selector as the API answers it; fields that are null are left out. */
+/** A selector in responses; null fields are omitted. */
 export const Selector = Type.Object(
   {
     resourceGroupId: Type.Integer({ ...Id, description: 'Group that the selector points to.' }),
@@ -41,7 +41,7 @@ export const Selector = Type.Object(
   { $id: 'Selector', description: 'A selector (spec: Selector).' },
 );
 
-/** What callers send to create one. */
+/** Request body to create a selector. */
 export const SelectorCreate = Type.Object(
   {
     resourceGroupId: Type.Optional(
@@ -52,7 +52,7 @@ export const SelectorCreate = Type.Object(
   { $id: 'SelectorCreate', additionalProperties: false },
 );
 
-/** What callers send to name one: all its fields. */
+/** Identifies a selector in requests by all its fields. */
 export const SelectorMatch = Type.Object(
   {
     resourceGroupId: Type.Integer(Id),
@@ -68,10 +68,10 @@ export const SelectorMatch = Type.Object(
   },
 );
 
-/** The same within another body: a schema with an `$id` stands for itself only. */
+/** The schema within another body: a schema with an `$id` cannot be nested. */
 const side = Type.Object(SelectorMatch.properties, { additionalProperties: false });
 
-/** What callers send to change one. */
+/** Request body to change a selector. */
 export const SelectorUpdate = Type.Object(
   { current: side, update: side },
   {
@@ -81,7 +81,7 @@ export const SelectorUpdate = Type.Object(
   },
 );
 
-/** Text columns of `selectors` by the name of their field; the last three are the engine's own additions. */
+/** Text columns of `selectors` by field name; the last three are the engine's own additions. */
 export const selectorTextColumns = {
   userRegex: 'user_regex',
   sourceRegex: 'source_regex',
@@ -93,25 +93,24 @@ export const selectorTextColumns = {
   authenticatedUserRegex: 'authenticated_user_regex',
 } as const;
 
-/** Name of a text field of a selector. */
 export type SelectorText = keyof typeof selectorTextColumns;
 
-/** All columns of a selector; a column that is missing from the table is null. */
+/** All columns of a selector; a missing column of the table is null. */
 export type SelectorColumns = { readonly resourceGroupId: number; readonly priority: number } & {
   readonly [field in SelectorText]: string | null;
 };
 
-/** A stored selector, or what names some: `id` is null where the table has no key, or none was sent. */
+/** A stored selector, or a filter: `id` is null if the table has no key, or none was sent. */
 export type SelectorRow = SelectorColumns & { readonly id: number | null };
 
-/** A selector to be created; without group it goes to the newest one. */
+/** A new selector; without group it goes to the newest one. */
 export type NewSelector = Omit<SelectorColumns, 'resourceGroupId'> & { readonly resourceGroupId: number | null };
 
 const checkCreate = compileCheck(SelectorCreate);
 const checkMatch = compileCheck(SelectorMatch);
 const checkUpdate = compileCheck(SelectorUpdate);
 
-/** Checks a selector to be created: types, and what the engine could not load. */
+/** Checks a new selector: types, and values that the engine could not load. */
 export function parseSelectorCreate(value: unknown): Checked<NewSelector> {
   const checked = checkCreate(value);
   if (!checked.ok) return checked;
@@ -120,7 +119,7 @@ export function parseSelectorCreate(value: unknown): Checked<NewSelector> {
   return { ok: true, value: { ...columnsOf(checked.value), resourceGroupId: checked.value.resourceGroupId || null } };
 }
 
-/** Reads the selector that a caller names. Its texts are compared, not checked: what is stored may be anything. */
+/** Reads the selector of a request. Its texts are compared, not checked: stored texts are arbitrary. */
 export function parseSelectorMatch(value: unknown): Checked<SelectorRow> {
   const checked = checkMatch(value);
   if (!checked.ok) return checked;
@@ -128,7 +127,7 @@ export function parseSelectorMatch(value: unknown): Checked<SelectorRow> {
   return problems.length === 0 ? { ok: true, value: rowOf(checked.value) } : { ok: false, problems };
 }
 
-/** Checks `{current, update}`: both are needed, and `update` must be one the engine can load. */
+/** Checks `{current, update}`: both are required, and the engine must be able to load `update`. */
 export function parseSelectorUpdate(value: unknown): Checked<{ current: SelectorRow; update: SelectorColumns }> {
   const checked = checkUpdate(value);
   if (!checked.ok) return checked;
@@ -150,7 +149,7 @@ function columnsOf(body: SelectorBody): Omit<SelectorColumns, 'resourceGroupId'>
   return { priority: body.priority ?? 0, ...(Object.fromEntries(texts) as Record<SelectorText, string | null>) };
 }
 
-/** What a selector may ask for as the kind of a query (Trino: `QueryType`); letter case does not count. */
+/** Kinds of queries in selectors (Trino: `QueryType`), case-insensitive. */
 export const queryTypes: readonly string[] = [
   'SELECT',
   'EXPLAIN',
@@ -164,7 +163,6 @@ export const queryTypes: readonly string[] = [
   'DATA_DEFINITION',
 ];
 
-/** Whether a text is one of them. */
 export function isQueryType(text: string): boolean {
   return queryTypes.includes(text.toUpperCase());
 }
@@ -184,13 +182,13 @@ const textRules: Readonly<Record<SelectorText, (text: string) => string | null>>
   selectorResourceEstimate: estimateProblem,
 };
 
-/** A character that PostgreSQL has no place for, so that no row can hold it. */
+/** Finds NUL characters, which PostgreSQL cannot store. */
 function nulProblems(body: SelectorBody, prefix: string): Problem[] {
   const fields = (Object.keys(selectorTextColumns) as SelectorText[]).filter((field) => body[field]?.includes('\0'));
   return fields.map((field) => ({ field: prefix + field, message: 'must not hold the character NUL' }));
 }
 
-/** What the engine could not load: one such row keeps it from loading any change. */
+/** Finds texts that the engine could not load: one such row prevents it from loading any change. */
 function textProblems(body: SelectorBody, prefix: string): Problem[] {
   const problems = nulProblems(body, prefix);
   for (const [field, rule] of Object.entries(textRules)) {

@@ -1,4 +1,4 @@
-/** Signature algorithms of tokens with a public key; `none` and those with a shared secret prove nothing here. */
+/** Signature algorithms with a public key; `none` and shared secrets prove nothing here. */
 export const signatureAlgorithms = [
   'RS256',
   'RS384',

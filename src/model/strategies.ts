@@ -1,7 +1,6 @@
 /**
- * Strategies by which a cluster is chosen among those of a group that may take a request
- * (docs/routing.md#strategies): each name with its description. The configuration and its page derive from this;
- * `src/routing/strategies` has one for each name.
+ * Strategies that choose one of a group's eligible clusters (docs/routing.md#strategies): name and description. The
+ * configuration and its page derive from this; `src/routing/strategies` implements each.
  */
 export const strategies = {
   weightedRandom: 'at random by weight',
@@ -9,14 +8,13 @@ export const strategies = {
   affinity: 'the same one for the same user (or source, session, header), within its share of the load',
 } as const;
 
-/** Name of a strategy (`routing.strategy`, `routing.groups.{name}.strategy`). */
 export type StrategyName = keyof typeof strategies;
 
-/** All names, in the order in which they are documented. */
+/** All names, in the order of the documentation. */
 export const strategyNames = Object.keys(strategies) as StrategyName[];
 
-/** The strategy of groups for which nothing else is configured. */
+/** The default strategy. */
 export const DEFAULT_STRATEGY = 'weightedRandom' satisfies StrategyName;
 
-/** Share of new queries of a cluster that names none, relative to others of its group. */
+/** Default share of a cluster's new queries, relative to others of its group. */
 export const DEFAULT_WEIGHT = 100;

@@ -1,8 +1,8 @@
 /**
- * Runs work that ends when its signal aborts, within a time. `AbortSignal.timeout` cannot be cancelled: of thousands of
- * calls each one's would stay until its time is over, answered or not.
- * @param late what the signal aborts with
- * @throws what the work throws
+ * Runs work with a signal that aborts after a time limit. `AbortSignal.timeout` cannot be cancelled: the timers of
+ * thousands of finished calls would remain.
+ * @param late reason of the abort
+ * @throws the error of the work
  */
 export async function withTimeLimit<T>(
   milliseconds: number,
@@ -18,7 +18,9 @@ export async function withTimeLimit<T>(
   }
 }
 
-/** The promise's value, or `otherwise` once the time is over; the promise itself goes on. Rejects as the promise does. */
+/**
+ * The promise's value, or `otherwise` after a time limit; the promise itself continues. Rejects as the promise does.
+ */
 export function within<T, Late>(promise: Promise<T>, milliseconds: number, otherwise: Late): Promise<T | Late> {
   const { promise: result, resolve, reject } = Promise.withResolvers<T | Late>();
   const timer = setTimeout(() => resolve(otherwise), milliseconds);

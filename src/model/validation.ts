@@ -2,26 +2,25 @@ import type { Static, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Problem } from './errors.ts';
 
-/** The value in its type, or what is wrong with it. */
+/** The typed value, or its mistakes. */
 export type Checked<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
-/** An error as TypeBox reports it (JSON Schema output, as far as it is read here). */
+/** An error of TypeBox (JSON Schema output, the fields that are used here). */
 interface SchemaError {
   readonly keyword: string;
   readonly instancePath: string;
   readonly params: Readonly<Record<string, unknown>>;
 }
 
-/** Most problems that are reported for one value. */
+/** Maximum number of reported problems per value. */
 const MAX_PROBLEMS = 100;
 
 /**
- * Compiles a schema once into a check that answers mistakes as values: one problem a field, in the order of the
- * schema, with the field's path as people write it (`spec.healthCheck.interval`, `actions[0]`). Nothing is coerced,
- * no default is filled in.
- * @param prefix path put before every field, e.g. `spec`
+ * Compiles a schema into a check that returns mistakes as values: one problem per field, in the order of the schema,
+ * with the field's path as users write it (`spec.healthCheck.interval`, `actions[0]`). No coercion, no defaults.
+ * @param prefix prefix of every field's path, e.g. `spec`
  */
 export function compileCheck<S extends TSchema>(schema: S, prefix = ''): (value: unknown) => Checked<Static<S>> {
   const compiled = Compile(schema);
@@ -40,7 +39,7 @@ export function compileCheck<S extends TSchema>(schema: S, prefix = ''): (value:
   };
 }
 
-/** A union of literals reports each of them; together they are what is allowed. */
+/** Merges the errors of a union of literals to the list of allowed values. */
 function choicesByField(errors: readonly SchemaError[], prefix: string): ReadonlyMap<string, string> {
   const choices = Map.groupBy(
     errors.filter((error) => error.keyword === 'const'),

@@ -1,6 +1,6 @@
 import manifest from '../../package.json' with { type: 'json' };
 
-/** Version of the program, as package.json has it. */
+/** Version of the program in package.json. */
 export const { version } = manifest;
 
 /** `User-Agent` of the gateway's own requests: health checks, calls of the API server. */

@@ -3,7 +3,7 @@ import type { SelectorText } from '../selector.ts';
 import type { FileGroup, FileSelector } from './groupFields.ts';
 import type { GroupsFile } from './storedGroups.ts';
 
-/** A group as it is to be stored, wherever its row is. */
+/** A declared group, independent of its row. */
 export interface DeclaredGroup {
   /** Such as `global.adhoc`. */
   readonly path: string;
@@ -12,7 +12,6 @@ export interface DeclaredGroup {
   readonly columns: Omit<ResourceGroupColumns, 'parent' | 'environment'>;
 }
 
-/** A selector as it is to be stored. */
 export interface DeclaredSelector {
   /** Path of its group. */
   readonly path: string;
@@ -20,19 +19,19 @@ export interface DeclaredSelector {
   readonly texts: Readonly<Record<SelectorText, string | null>>;
 }
 
-/** The content of a file as rows of the tables that engines read. */
+/** The content of a file as rows of the engines' tables. */
 export interface DeclaredRows {
-  /** Each after its parent. */
+  /** Parents first. */
   readonly groups: readonly DeclaredGroup[];
   /** Highest priority first. */
   readonly selectors: readonly DeclaredSelector[];
-  /** Value of the global property; null: none is declared. */
+  /** Value of the global property; null: not declared. */
   readonly cpuQuotaPeriod: string | null;
 }
 
 /**
- * The rows of a file that `checkGroupsFile` finds no problem in. Engines try selectors by priority, so that each has a lower
- * one than those before it.
+ * The rows of a file that `checkGroupsFile` accepts. Engines try selectors by priority, so that each has a lower one
+ * than its predecessors.
  * @param firstPriority priority of the first selector; null: their number
  */
 export function declaredRows(file: GroupsFile, firstPriority: number | null): DeclaredRows {
@@ -48,19 +47,18 @@ export function declaredRows(file: GroupsFile, firstPriority: number | null): De
 
 /**
  * Priority of the first selector; each further one has one less.
- * @param firstPriority what the resource says; null: nothing
+ * @param firstPriority priority in the resource, or null
  */
 export function highestPriority({ selectors }: Pick<GroupsFile, 'selectors'>, firstPriority: number | null): number {
   return firstPriority ?? selectors.length;
 }
 
-/** What a group without a limit of memory gets where the column must have one: it is never reached. */
+/** Value for a group without a memory limit if the column requires one: it is never reached. */
 export const ALL_MEMORY = '100%';
 
-/** No rows: what there is of a resource that is gone. */
+/** Rows of a deleted resource. */
 export const noRows: DeclaredRows = { groups: [], selectors: [], cpuQuotaPeriod: null };
 
-/** The root group of a path. */
 export function rootOf(path: string): string {
   const end = path.indexOf('.');
   return end === -1 ? path : path.slice(0, end);
@@ -74,7 +72,7 @@ function addGroups(groups: readonly FileGroup[], parentPath: string | null, rows
   }
 }
 
-/** Columns of a group of a checked file. */
+/** Columns of a group in a checked file. */
 export function columnsOf(group: FileGroup): DeclaredGroup['columns'] {
   return {
     name: group.name,

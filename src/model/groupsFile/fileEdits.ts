@@ -2,7 +2,7 @@ import type { ResourceGroupColumns } from '../resourceGroup.ts';
 import { ALL_MEMORY, columnsOf } from './declaredGroups.ts';
 import type { FileGroup, FileSelector } from './groupFields.ts';
 
-/** Finds a group by its path; null: there is none. */
+/** Finds a group by its path, or null. */
 export function findGroup(groups: readonly FileGroup[], path: string): FileGroup | null {
   let level = groups;
   let group: FileGroup | null = null;
@@ -15,9 +15,9 @@ export function findGroup(groups: readonly FileGroup[], path: string): FileGroup
 }
 
 /**
- * Groups with one of them changed; the others stay the same objects. Pure.
- * @param path of a group that is there
- * @param edit answers the group as it is to be; null takes it out, with all below it
+ * Changes one of the groups; the others stay the same objects. Pure.
+ * @param path of an existing group
+ * @param edit returns the changed group; null removes it with its descendants
  */
 export function withGroup(
   groups: readonly FileGroup[],
@@ -32,21 +32,21 @@ export function withGroup(
   });
 }
 
-/** A group with these below it; without any it has no list of them. Pure. */
+/** Replaces a group's sub-groups; an empty list is omitted. Pure. */
 export function withSubGroups(group: FileGroup, subGroups: readonly FileGroup[]): FileGroup {
   const { subGroups: _before, ...rest } = group;
   return subGroups.length === 0 ? rest : { ...rest, subGroups: [...subGroups] };
 }
 
-/** Groups right below a group of a checked file. */
+/** Direct sub-groups of a group in a checked file. */
 export function subGroupsOf({ subGroups }: FileGroup): readonly FileGroup[] {
   return (subGroups ?? []) as readonly FileGroup[];
 }
 
 /**
- * A group whose row has other columns. Fields that mean the same stay as they are written. Pure.
- * @param columns all that the row is to have
- * @param stored what it has now
+ * Changes a group's columns. Fields with an equivalent value stay as they are written. Pure.
+ * @param columns all columns of the new row
+ * @param stored the current row
  */
 export function withColumns(
   group: FileGroup,
@@ -58,7 +58,7 @@ export function withColumns(
   for (const field of Object.keys(declared) as (keyof typeof declared)[]) {
     const value = columns[field];
     if (value === declared[field]) continue;
-    // What the row has where the column needs a value, and the file has none.
+    // Value of a required column that the file does not have.
     const isFilledIn = field === 'softMemoryLimit' && value === ALL_MEMORY && stored.softMemoryLimit === ALL_MEMORY;
     if (isFilledIn && declared.softMemoryLimit === null) continue;
     if (value === null) delete changed[field];
@@ -69,15 +69,15 @@ export function withColumns(
   return changed as FileGroup;
 }
 
-/** A list of selectors, and where in it the one that was put is. */
+/** A list of selectors, with the index of the changed one. */
 export interface PlacedSelector {
   readonly selectors: readonly FileSelector[];
   readonly index: number;
 }
 
 /**
- * Selectors with a further one, after those of the same priority or a higher one. Pure.
- * @param highest priority of the first selector now
+ * Adds a selector after others of the same or a higher priority. Pure.
+ * @param highest current priority of the first selector
  */
 export function withSelector(
   selectors: readonly FileSelector[],
@@ -90,9 +90,9 @@ export function withSelector(
 }
 
 /**
- * Selectors with another one in the place of one of them, moved to where a priority is. Pure.
- * @param from index of the one that goes
- * @param highest as `withSelector` takes it
+ * Replaces a selector and moves it to its priority. Pure.
+ * @param from index of the replaced selector
+ * @param highest as in `withSelector`
  */
 export function withOtherSelector(
   selectors: readonly FileSelector[],

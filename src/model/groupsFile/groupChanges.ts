@@ -3,44 +3,44 @@ import { type SelectorRow, selectorTextColumns } from '../selector.ts';
 import { type DeclaredGroup, type DeclaredRows, type DeclaredSelector, rootOf } from './declaredGroups.ts';
 import type { GroupRows } from './storedGroups.ts';
 
-/** What a resource declares for one environment of one database, and what it had there before. */
+/** Declared and former rows of a resource for one environment of one database. */
 export interface GroupTarget {
   readonly environment: string;
   readonly rows: DeclaredRows;
-  /** Paths that were stored for the resource before: those that it does not declare any more are deleted. */
+  /** Previously stored paths of the resource: paths that are no longer declared are deleted. */
   readonly formerPaths: readonly string[];
-  /** Values of the global property that were stored for it. */
+  /** Previously stored values of the global property. */
   readonly formerPeriods: readonly string[];
-  /** Root groups of other resources, which stay. */
+  /** Root groups of other resources, which stay unchanged. */
   readonly othersRoots: ReadonlySet<string>;
-  /** Whether another resource declares the global property. */
+  /** True if another resource declares the global property. */
   readonly isPeriodOfAnother: boolean;
-  /** Whether groups that no resource declares are deleted. */
+  /** True deletes groups that no resource declares. */
   readonly prune: boolean;
 }
 
-/** What differs between the tables and what is declared: what is to be done, and in words. */
+/** Changes between the tables and a declaration, with a description. */
 export interface GroupChanges {
   readonly inserts: readonly DeclaredGroup[];
   readonly updates: readonly { readonly id: number; readonly group: DeclaredGroup }[];
-  /** Each after those below it. */
+  /** Descendants first. */
   readonly deletes: readonly number[];
-  /** Paths whose selectors are written whole, with those that they get. */
+  /** Paths whose selectors are replaced, with the new selectors. */
   readonly selectors: ReadonlyMap<string, readonly DeclaredSelector[]>;
-  /** The global property; null: it stays as it is. */
+  /** The global property; null: unchanged. */
   readonly period: { readonly value: string | null } | null;
-  /** Ids of the declared groups that have a row. */
+  /** Ids of the declared groups with a row. */
   readonly ids: ReadonlyMap<string, number>;
-  /** Paths that are not declared any more and stay, as groups that no resource declares are below them. */
+  /** Undeclared paths that stay, as they have descendants that no resource declares. */
   readonly blocked: readonly string[];
-  /** A sentence each: what is otherwise than declared. */
+  /** Descriptions of differences, a sentence each. */
   readonly differences: readonly string[];
 }
 
-/** Deepest nesting of groups that is followed, as in files. */
+/** Maximum depth of groups, as in files. */
 const MAX_DEPTH = 32;
 
-/** Compares the tables with what a resource declares. Rows of other environments and of other resources do not matter. Pure. */
+/** Compares the tables with a resource's declaration. Ignores rows of other environments and other resources. Pure. */
 export function groupChanges(present: GroupRows, target: GroupTarget): GroupChanges {
   const { environment, rows, prune, othersRoots } = target;
   const own = present.groups.filter((group) => group.environment === environment);
@@ -75,7 +75,7 @@ export function groupChanges(present: GroupRows, target: GroupTarget): GroupChan
     const path = paths.get(resourceGroupId);
     if (path === undefined) return prune && !matched.has(resourceGroupId);
     if (matched.has(resourceGroupId) || othersRoots.has(rootOf(path))) return false;
-    // A second row of a path that is declared is nobody's.
+    // A second row of a declared path has no owner.
     return prune || former.has(path) || ids.has(path);
   });
   const { deletes, blocked } = deletable(unwanted, present.groups, updates, ids);
@@ -93,12 +93,12 @@ export function groupChanges(present: GroupRows, target: GroupTarget): GroupChan
   };
 }
 
-/** Whether there is nothing to be done. */
+/** True if there are no changes. */
 export function isUnchanged({ inserts, updates, deletes, selectors, period }: GroupChanges): boolean {
   return inserts.length + updates.length + deletes.length + selectors.size === 0 && period === null;
 }
 
-/** Paths of rows by their ids; one whose parents are not all of the environment, or go round, has none. */
+/** Paths of rows by id. A row has no path if its ancestors are not all of the environment, or if they form a cycle. */
 export function pathsOf(rows: readonly ResourceGroupRow[]): ReadonlyMap<number, string> {
   const byId = new Map(rows.map((row) => [row.resourceGroupId, row]));
   const paths = new Map<number, string>();
@@ -123,7 +123,7 @@ function columnDifferences({ columns }: DeclaredGroup, row: ResourceGroupRow): r
   );
 }
 
-/** Which rows can go: those below which nothing stays. */
+/** Rows that can be deleted: rows without remaining descendants. */
 function deletable(
   unwanted: readonly ResourceGroupRow[],
   all: readonly ResourceGroupRow[],
@@ -139,7 +139,7 @@ function deletable(
   const goes = new Set(unwanted.map(({ resourceGroupId }) => resourceGroupId));
   const blocked: number[] = [];
   const staying = [...parents.keys()].filter((id) => !goes.has(id));
-  // What stays keeps all that is above it.
+  // The ancestors of remaining rows remain too.
   for (const id of staying) {
     for (let above = parents.get(id) ?? null; above !== null && goes.has(above); above = parents.get(above) ?? null) {
       goes.delete(above);
@@ -188,7 +188,7 @@ function selectorChanges(
   return changes;
 }
 
-/** What becomes of the global property, which is of all groups of the database. */
+/** Change of the global property, which applies to all groups of the database. */
 function periodChange(
   { properties, groups }: GroupRows,
   { rows, formerPeriods, isPeriodOfAnother }: GroupTarget,
@@ -198,7 +198,7 @@ function periodChange(
   const { cpuQuotaPeriod: wanted } = rows;
   if (wanted !== null) return present === wanted ? null : { present, value: wanted };
   if (present === null || !formerPeriods.includes(present) || isPeriodOfAnother) return null;
-  // Engines load nothing when a group has limits of a period that is not there. Declared ones have none without it.
+  // Engines load nothing if a group has CPU limits without a period. Declared groups always have one.
   const isNeeded = groups.some(
     ({ hardCpuLimit, resourceGroupId }) => hardCpuLimit !== null && !gone.has(resourceGroupId),
   );

@@ -8,7 +8,7 @@ const MAX_INT = 2_147_483_647;
 const Count = Type.Integer({ minimum: 0, maximum: MAX_INT });
 const Text = Type.String({ maxLength: 4096 });
 
-/** A group of the engine's file format, without what is within its sub-groups (Trino: `ResourceGroupSpec`). */
+/** A group of the engine's file format, without the content of its sub-groups (Trino: `ResourceGroupSpec`). */
 export const FileGroup = Type.Object(
   {
     name: Type.String({ minLength: 1, maxLength: 250 }),
@@ -29,14 +29,14 @@ export const FileGroup = Type.Object(
 );
 export type FileGroup = Static<typeof FileGroup>;
 
-/** Estimates of a query that selectors look at: name, reader of its values (null: not a value), and the form of values. */
+/** Estimates of a query for selectors: name, parser of its values (null: invalid), and the form of values. */
 export const resourceEstimates = [
   ['executionTime', engineDurationMs, 'a duration such as 10m'],
   ['cpuTime', engineDurationMs, 'a duration such as 10m'],
   ['peakMemory', engineSizeBytes, 'a size such as 5GB'],
 ] as const;
 
-/** A range of a resource estimate; both ends belong to it. */
+/** A range of a resource estimate; both ends are inclusive. */
 const Range = Type.Optional(
   Type.Object({ min: Type.Optional(Text), max: Type.Optional(Text) }, { additionalProperties: false }),
 );
@@ -77,7 +77,7 @@ const checks = {
   file: compileCheck(GroupsFileFields),
 };
 
-/** Checks the form of a group but for its sub-groups; field names are relative to it. */
+/** Checks the form of a group without its sub-groups; field names are relative to it. */
 export function checkFileGroup(value: unknown): Checked<FileGroup> {
   return checks.group(withoutNulls(value));
 }
@@ -87,12 +87,12 @@ export function checkFileSelector(value: unknown): Checked<FileSelector> {
   return checks.selector(withoutNulls(value));
 }
 
-/** Checks the form of a file but for its groups and selectors. */
+/** Checks the form of a file without its groups and selectors. */
 export function checkGroupsFileFields(value: unknown): Checked<Static<typeof GroupsFileFields>> {
   return checks.file(withoutNulls(value));
 }
 
-/** The engine reads a field that is null as one that is left out. Entries of lists stay. */
+/** The engine treats null fields as absent. Entries of lists stay. */
 function withoutNulls(value: unknown): unknown {
   if (!isRecord(value)) return value;
   const fields = Object.entries(value).filter(([, field]) => field !== null);

@@ -1,12 +1,12 @@
-/** A variable in the name of a group, which stands for what the query has. */
+/** A variable in the name of a group, replaced by a value of the query. */
 const variable = /\$\{([a-zA-Z][a-zA-Z0-9]*)\}/g;
 
-/** Names of the variables of a group's name or path, in their order. */
+/** Variables in a group's name or path, in order. */
 export function variablesOf(text: string): readonly string[] {
   return [...text.matchAll(variable)].map(([, name = '']) => name);
 }
 
-/** What is wrong with the name of a group (Trino: `ResourceGroupNameTemplate`); null when it is fine. */
+/** Returns the mistake in a group's name (Trino: `ResourceGroupNameTemplate`), or null. */
 export function groupNameProblem(name: string): string | null {
   if (name.includes('.')) return 'must not hold a dot, which separates a group from its parent';
   if (/[${}]/.test(name.replaceAll(variable, ''))) {
@@ -17,8 +17,8 @@ export function groupNameProblem(name: string): string | null {
 }
 
 /**
- * A path of groups with its variables replaced.
- * @returns its parts; or the variable that has no value, or the part that would be empty
+ * Replaces the variables in a path of groups.
+ * @returns its parts; or the variable without a value, or the part that would be empty
  */
 export function expandedPath(
   path: string,

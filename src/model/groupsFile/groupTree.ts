@@ -1,4 +1,3 @@
-/** Where a group of a file is. */
 interface Place {
   readonly at: string;
   readonly hasSubGroups: boolean;
@@ -14,13 +13,15 @@ export class GroupTree {
     if (!this.#places.has(path)) this.#places.set(path, { at, hasSubGroups, isUsed: false });
   }
 
-  /** The first part of a path that is not there, with what is before it; null: all of it is. */
+  /** The first missing part of a path, with its ancestors; null if the path exists. */
   absentPart(path: string): string | null {
     for (const above of pathsTo(path)) if (!this.#places.has(above)) return above;
     return null;
   }
 
-  /** Notes that a selector leads to a group; answers whether queries may run in it, as in groups without others below. */
+  /**
+   * Records that a selector leads to a group; returns true if queries may run in it, as in groups without sub-groups.
+   */
   use(path: string): boolean {
     for (const above of pathsTo(path)) {
       const place = this.#places.get(above);
@@ -29,7 +30,7 @@ export class GroupTree {
     return this.#places.get(path)?.hasSubGroups === false;
   }
 
-  /** Groups that no selector leads to or below, but not those below one of them. */
+  /** Groups that no selector leads to directly or indirectly, without their descendants. */
   unused(): readonly { readonly at: string; readonly path: string }[] {
     return [...this.#places].flatMap(([path, { at, isUsed }]) => {
       const above = pathsTo(path).at(-2);

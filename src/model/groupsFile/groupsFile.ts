@@ -15,24 +15,25 @@ import { GroupTree } from './groupTree.ts';
 import { memoryLimitProblem, percentage } from './memoryLimit.ts';
 import { shadowWarnings } from './shadowedSelectors.ts';
 
-/** Deepest nesting of groups; each level is a part of a name that people read. */
+/** Maximum depth of groups; each level is a part of a name that users read. */
 const MAX_DEPTH = 32;
-/** Most mistakes, and most warnings, of one file. */
+/** Maximum number of mistakes, and of warnings, of one file. */
 const MAX_FINDINGS = 100;
 
-/** What is wrong with a file of resource groups. `field` is a path such as `rootGroups[0].subGroups[1].name`. */
+/** Result of checking a file of resource groups. `field` is a path such as `rootGroups[0].subGroups[1].name`. */
 export interface GroupsFileCheck {
-  /** What the engine refuses, or runs no query with. */
+  /** Content that the engine rejects, or that prevents all queries. */
   readonly problems: readonly Problem[];
-  /** What it loads and is hardly meant. */
+  /** Valid content that is most likely unintended. */
   readonly warnings: readonly Problem[];
 }
 
 /**
- * Checks the content of a file of the engine's file-based resource group manager as that does (Trino: `ManagerSpec`,
- * `ResourceGroupSpec`, `SelectorSpec`, `StaticSelector` and `AbstractResourceConfigurationManager`), and for what it would not
- * say: selectors that no query reaches, groups that no selector leads to, limits that cannot be reached.
- * @param withShadows whether selectors are compared with each other, which takes up to seconds for thousands of them
+ * Checks the content of a file of the engine's file-based resource group manager as the engine does (Trino:
+ * `ManagerSpec`, `ResourceGroupSpec`, `SelectorSpec`, `StaticSelector` and `AbstractResourceConfigurationManager`), and
+ * for mistakes that the engine does not report: unreachable selectors, groups without selectors, limits that cannot be
+ * reached.
+ * @param withShadows true compares selectors with each other, which takes up to seconds for thousands of them
  */
 export function checkGroupsFile(value: unknown, withShadows = true): GroupsFileCheck {
   const checked = checkGroupsFileFields(value);
@@ -47,7 +48,7 @@ export function checkGroupsFile(value: unknown, withShadows = true): GroupsFileC
   return { problems: check.problems.slice(0, MAX_FINDINGS), warnings: check.warnings.slice(0, MAX_FINDINGS) };
 }
 
-/** What a group has of the one around it. */
+/** Properties of a group's parent. */
 interface Parent {
   readonly group: FileGroup;
   readonly path: string;
@@ -73,7 +74,7 @@ class FileCheck {
     this.warnings.push({ field, message });
   }
 
-  /** Notes a field that came after the release whose tables and files this program knows. */
+  /** Records a field that is newer than the supported release's tables and files. */
   newer(field: string): void {
     this.#warn(field, 'is read by releases after Trino 476 only; that and earlier ones refuse the whole file');
   }
@@ -155,7 +156,7 @@ class FileCheck {
     if (parent !== null) this.#withinParent(at, group, parent.group);
   }
 
-  /** Limits that the parent's make useless, and what only the parent's policy allows. */
+  /** Checks limits against the parent's limits, and fields that depend on the parent's policy. */
   #withinParent(at: string, group: FileGroup, parent: FileGroup): void {
     const [hard, parentHard] = [hardLimit(group), hardLimit(parent)];
     if (hard !== null && parentHard !== null && hard > parentHard) {
@@ -173,7 +174,7 @@ class FileCheck {
     }
   }
 
-  /** Weights, which go with some policies of the parent only, and the sum of the limits. */
+  /** Checks weights, which depend on the parent's policy, and the sum of the limits. */
   #weights(field: string, groups: readonly FileGroup[], { group: parent }: Parent): void {
     const weighted = groups.flatMap(({ schedulingWeight }, index) => (schedulingWeight == null ? [] : [index]));
     const [first] = weighted;
@@ -216,7 +217,7 @@ class FileCheck {
       this.#selector(at, checked.value);
       selectors.push({ at, selector: checked.value });
     }
-    // What is wrong elsewhere would only be repeated.
+    // Follow-up mistakes are omitted.
     if (this.problems.length > 0) return;
     if (values.length === 0) this.#warn('selectors', 'is empty: the engine refuses every query');
     if (withShadows) this.warnings.push(...shadowWarnings(selectors));
@@ -281,9 +282,9 @@ class FileCheck {
 }
 
 const regexFields = ['user', 'userGroup', 'originalUser', 'authenticatedUser', 'source'] as const;
-/** Those whose named groups are variables of the group's name. */
+/** Fields whose named groups are variables of the group's name. */
 const namingFields = ['user', 'originalUser', 'authenticatedUser', 'source'] as const;
-/** As the engine looks for them in an expression. */
+/** The engine's expression for named groups. */
 const namedGroup = /\(\?<([a-zA-Z][a-zA-Z0-9]*)>/g;
 
 function within(at: string, field: string): string {

@@ -4,11 +4,11 @@ import { PatternError, parsePattern } from '../javaRegex/patternParser.ts';
 import { WholeMatch } from '../javaRegex/wholeMatch.ts';
 import { type FileSelector, resourceEstimates } from './groupFields.ts';
 
-/** Deepest nesting of an expression that is looked into. */
+/** Maximum nesting depth of an examined expression. */
 const MAX_DEPTH = 50;
-/** Most texts that an expression may stand for to be taken as a list of them. */
+/** Maximum number of texts of an expression that is treated as a list. */
 const MAX_TEXTS = 64;
-/** Most comparisons of selectors, and most matches of expressions, of one file: what is left is not warned of. */
+/** Maximum number of comparisons of selectors, and of matches of expressions, per file; the rest is not checked. */
 const MAX_COMPARISONS = 500_000;
 const MAX_MATCHES = 20_000;
 
@@ -19,9 +19,9 @@ interface PlacedSelector {
 }
 
 /**
- * Warns of selectors that no query reaches, as one before them takes all that they would match. Only what is certain: an
- * expression that is the same, that matches any text, or that matches each of the few texts that the later one stands for.
- * @param selectors whose expressions compile, in the order in which they are tried
+ * Warns of unreachable selectors, because an earlier one matches all of their queries. Only certain cases: an equal
+ * expression, one that matches any text, or one that matches each of the few texts of the later one.
+ * @param selectors whose expressions compile, in order of evaluation
  */
 export function shadowWarnings(selectors: readonly PlacedSelector[]): readonly Problem[] {
   const warnings: Problem[] = [];
@@ -44,7 +44,7 @@ export function shadowWarnings(selectors: readonly PlacedSelector[]): readonly P
   return warnings;
 }
 
-/** Whether every query that `later` matches is matched by `first`. */
+/** True if `first` matches every query that `later` matches. */
 function covers(first: FileSelector, later: FileSelector, expressions: Expressions): boolean {
   return (
     // Every query has a user, and an original one.
@@ -63,7 +63,7 @@ function covers(first: FileSelector, later: FileSelector, expressions: Expressio
   );
 }
 
-/** A range of an estimate; null: none is asked for. */
+/** A range of an estimate; null without a condition. */
 function rangeOf(
   { selectorResourceEstimate }: FileSelector,
   name: (typeof resourceEstimates)[number][0],
@@ -82,7 +82,7 @@ function hasEmptyRange(selector: FileSelector): boolean {
   });
 }
 
-/** What is known of the expressions of a file. */
+/** Properties of a file's expressions. */
 class Expressions {
   readonly #compiled = new Map<
     string,
@@ -91,8 +91,8 @@ class Expressions {
   #matches = 0;
 
   /**
-   * Whether `first` holds wherever `later` does; null and undefined: no condition.
-   * @param isPresent whether every query has the value
+   * True if `first` holds whenever `later` does; null and undefined: no condition.
+   * @param isPresent true if every query has the value
    */
   cover(first: string | null | undefined, later: string | null | undefined, isPresent: boolean): boolean {
     if (first == null || first === later) return true;
@@ -114,7 +114,7 @@ class Expressions {
   }
 }
 
-/** Null where it cannot be matched here. */
+/** Null if it cannot be matched here. */
 function compiled(regex: string): WholeMatch | null {
   try {
     return new WholeMatch(regex);
@@ -124,7 +124,7 @@ function compiled(regex: string): WholeMatch | null {
   }
 }
 
-/** The texts that an expression stands for; `any`: any text of one line, as all of these values are; null: others. */
+/** The texts that an expression matches; `any`: any text of one line, like all of these values; null: others. */
 function textsOf(regex: string): readonly string[] | 'any' | null {
   try {
     return textsOfAlternatives(parsePattern(regex, MAX_DEPTH));

@@ -5,14 +5,13 @@ import type { ResourceGroupColumns, ResourceGroupRow } from '../resourceGroup.ts
 import type { SelectorRow } from '../selector.ts';
 import type { FileGroup, FileSelector } from './groupFields.ts';
 
-/** The content of a file of resource groups. */
 export interface GroupsFile {
   readonly cpuQuotaPeriod?: string;
   readonly rootGroups: readonly FileGroup[];
   readonly selectors: readonly FileSelector[];
 }
 
-/** All rows of the tables that engines read. */
+/** All rows of the engines' tables. */
 export interface GroupRows {
   readonly groups: readonly ResourceGroupRow[];
   /** Highest priority first. */
@@ -20,28 +19,31 @@ export interface GroupRows {
   readonly properties: readonly GlobalPropertyRow[];
 }
 
-/** What the tables hold for one environment. */
+/** The tables' content for one environment. */
 export interface StoredGroups {
   readonly file: GroupsFile;
   /** Rows of the file's selectors, in the same order. */
   readonly selectorRows: readonly SelectorRow[];
   /** Rows of the groups by their paths. */
   readonly groupRows: ReadonlyMap<string, ResourceGroupRow>;
-  /** Rows that have no place in a file, with which engines load nothing. */
+  /** Rows that cannot be represented in a file; engines load nothing with them. */
   readonly problems: readonly Problem[];
 }
 
-/** Deepest nesting of groups that is followed, as in files. */
+/** Maximum depth of groups, as in files. */
 const MAX_DEPTH = 32;
-/** Most problems that are listed. */
+/** Maximum number of listed problems. */
 const MAX_PROBLEMS = 100;
 
-/** Environments that groups are for, sorted; engines read groups of their own only. */
+/** Environments of groups, sorted; engines only read groups of their own. */
 export function environmentsOf(groups: readonly ResourceGroupRow[]): readonly string[] {
   return [...new Set(groups.flatMap(({ environment }) => environment ?? []))].sort();
 }
 
-/** What the tables hold for an environment, in the form of the file-based manager (Trino: `DbResourceGroupConfigurationManager`). */
+/**
+ * The tables' content for an environment, in the form of the file-based manager (Trino:
+ * `DbResourceGroupConfigurationManager`).
+ */
 export function storedGroups({ groups, selectors, properties }: GroupRows, environment: string): StoredGroups {
   const own = groups.filter((group) => group.environment === environment);
   const problems: Problem[] = [];
@@ -80,7 +82,7 @@ export function storedGroups({ groups, selectors, properties }: GroupRows, envir
   return { file, selectorRows, groupRows, problems: problems.slice(0, MAX_PROBLEMS) };
 }
 
-/** A group as a file has it. */
+/** Converts a group to the file's form. */
 export function fileGroup(
   row: Omit<ResourceGroupColumns, 'parent' | 'environment'>,
   subGroups: FileGroup[],
@@ -99,9 +101,9 @@ export function fileGroup(
 }
 
 /**
- * A selector as a file has it.
- * @param group path that it leads to
- * @param problems gets a problem for each field that is left out, as it has no place in a file
+ * Converts a selector to the file's form.
+ * @param group path of its group
+ * @param problems receives a problem for each omitted field that a file cannot represent
  */
 export function fileSelector(row: SelectorRow, group: string, problems: Problem[]): FileSelector {
   const json = (field: 'clientTags' | 'selectorResourceEstimate', isRight: (value: unknown) => boolean): unknown => {
