@@ -1,43 +1,40 @@
-/** What came of an attempt to admit: `blocked`: others may be; `full`: nobody is. */
+/** Result of an admission attempt: `blocked`: others may still be admitted; `full`: none can. */
 export type Attempt = 'admitted' | 'blocked' | 'full';
 
-/** Submissions of one user, or of whatever takes turns; first in, first out. */
+/** Submissions of one user, or of another fairness key; first in, first out. */
 interface Flow<Item> {
   readonly name: string;
   readonly items: Map<Item, number>;
   weight: number;
-  /** Turns that it has left. */
+  /** Remaining turns. */
   credit: number;
 }
 
-/** Flows that one call of `admit` finds blocked at most, before it leaves the others to the next call. */
+/** Maximum number of blocked flows that one call of `admit` examines. */
 const MAX_BLOCKED = 1_000;
-/** A smaller weight counts as this one. */
+/** Minimum weight. */
 const LEAST_WEIGHT = 0.01;
 
-/**
- * Those that wait, in fair order: flows take turns (deficit round robin), each as many as its weight says, and each in the order
- * in which its items came. Pure.
- */
+/** A fair queue: flows take turns (deficit round robin) by weight, and each flow is first in, first out. Pure. */
 export class FairQueue<Item> {
   readonly #flows = new Map<string, Flow<Item>>();
   readonly #flowOf = new Map<Item, Flow<Item>>();
-  /** Items that come before all flows, in this order: they were moved there. */
+  /** Items that were moved before all flows, in order. */
   #moved: Item[] = [];
   #ring: Flow<Item>[] = [];
   #at = 0;
-  /** Whether the flow at `#at` has not had its credit of this round. */
+  /** True if the flow at `#at` has not received its credit of this round. */
   #isNewTurn = true;
 
-  /** Items that wait. */
+  /** Number of queued items. */
   get size(): number {
     return this.#flowOf.size + this.#moved.length;
   }
 
   /**
    * Adds an item at the end of its flow.
-   * @param weight share of the flow from now on; above 0
-   * @param order items of a flow with a smaller number come first: for one that takes up its place again; by default the end
+   * @param weight new weight of the flow; above 0
+   * @param order items of a flow with a smaller number come first, to restore a position; default: the end
    */
   push(flow: string, weight: number, item: Item, order: number = Number.POSITIVE_INFINITY): void {
     let entry = this.#flows.get(flow);
@@ -56,7 +53,7 @@ export class FairQueue<Item> {
     this.#flowOf.set(item, entry);
   }
 
-  /** Takes an item out; without effect where it does not wait. */
+  /** Removes an item, if present. */
   remove(item: Item): void {
     const flow = this.#flowOf.get(item);
     if (flow === undefined) {
@@ -69,7 +66,7 @@ export class FairQueue<Item> {
     if (flow.items.size === 0) this.#drop(flow);
   }
 
-  /** Moves an item before all others, whatever the order of turns; without effect where it does not wait. */
+  /** Moves an item before all others, if present. */
   moveFirst(item: Item): void {
     if (!this.#flowOf.has(item) && !this.#moved.includes(item)) return;
     this.remove(item);
@@ -79,7 +76,7 @@ export class FairQueue<Item> {
   /** Admits items in fair order, as long as attempts succeed. */
   admit(attempt: (item: Item) => Attempt): void {
     let blocked = 0;
-    // Of these a blocked one lets the others pass as well.
+    // A blocked item here does not block the others.
     for (const item of this.#moved.slice(0, MAX_BLOCKED)) {
       const came = attempt(item);
       if (came === 'full') return;
@@ -109,8 +106,8 @@ export class FairQueue<Item> {
   }
 
   /**
-   * The place of an item: how many come before it when all flows take their turns and nobody is blocked, and one more; 0 where
-   * it does not wait. Takes a time in proportion to the flows and to the items of its own flow.
+   * The position of an item: 1 plus the number of items before it if all flows take their turns and none is blocked; 0
+   * if absent. Takes time in proportion to the flows and to the items of its flow.
    */
   position(item: Item): number {
     const own = this.#flowOf.get(item);
@@ -131,10 +128,10 @@ export class FairQueue<Item> {
     return position;
   }
 
-  /** All items in the order of their places. Takes a time in proportion to their number. */
+  /** All items by position. Takes time in proportion to their number. */
   inOrder(): readonly Item[] {
     const rounds = new Map<number, Item[]>();
-    // The flows in the order of their turns, so that the items of each round are in order.
+    // Flows in order of their turns, so that the items of each round are sorted.
     for (let turn = 0; turn < this.#ring.length; turn++) {
       const flow = this.#ofTurn(turn);
       let ahead = 0;
@@ -149,24 +146,26 @@ export class FairQueue<Item> {
     return [...this.#moved, ...order.flatMap(([, items]) => items)];
   }
 
-  /** The flow that has a turn of the round; 0 is the next one. */
+  /** The flow at a turn of the round; 0 is the next one. */
   #ofTurn(turn: number): Flow<Item> {
     return this.#ring[(this.#at + turn) % this.#ring.length] as Flow<Item>;
   }
 
-  /** Turns that a flow has in rounds to come: 0 or more. @param rounds how many of them */
+  /** Turns of a flow in future rounds. @param rounds their number */
   #turnsIn(flow: Flow<Item>, rounds: number): number {
     const isBegun = !this.#isNewTurn && this.#ring[this.#at] === flow;
     return flow.credit + flow.weight * (isBegun ? rounds - 1 : rounds);
   }
 
-  /** The round in which an item of a flow is admitted; 0 is the present one. @param ahead items of the flow before it */
+  /**
+   * The round in which an item of a flow is admitted; 0 is the present one. @param ahead items of the flow before it
+   */
   #roundOf(flow: Flow<Item>, ahead: number): number {
     const missing = ahead + 1 - this.#turnsIn(flow, 1);
     return missing <= 0 ? 0 : Math.ceil(missing / flow.weight);
   }
 
-  /** Items of a flow that are admitted in so many rounds. */
+  /** Number of items of a flow admitted in a number of rounds. */
   #admittedBefore(flow: Flow<Item>, rounds: number): number {
     return rounds === 0 ? 0 : Math.min(flow.items.size, Math.floor(this.#turnsIn(flow, rounds)));
   }

@@ -3,70 +3,81 @@ import type { CounterChange, LockedCounter, SlotRow, TokenBucket } from '../stor
 import type { RateLimit, SlotAnswer, SlotDemand, SlotLedger, TakenSlots } from './slotLedger.ts';
 import { shareOf } from './slotShares.ts';
 
-/** What the ledger of a replica works with. */
+/** Dependencies of `LeasedSlots`. */
 export interface LeasedSlotsDependencies {
-  /** Name of this replica; another one for each start. */
+  /** Name of this replica, unique per start. */
   readonly replica: string;
   readonly clock: Pick<Clock, 'monotonic'>;
   readonly random: Random;
 }
 
-/** After this time without a beat other replicas may take the queries of this one over, by the database's clock. */
+/**
+ * Lease duration: after this time without a heartbeat other replicas may adopt the queries of this one, by the
+ * database's clock.
+ */
 export const LEASE_MS = 15_000;
-/** So much earlier this replica stops taking slots: covers clocks that run at different paces. */
+/** This replica stops acquiring slots this much earlier: covers clocks that run at different rates. */
 const LEASE_MARGIN_MS = 3_000;
-/** Time to the next beat of a counter that somebody waits for here: with what the database takes, a free slot is used within 300 ms. */
+/**
+ * Heartbeat interval of a counter with local waiters: together with the database's latency, a free slot is used within
+ * 300 ms.
+ */
 const WAITING_BEAT_MS = 150;
-/** Time to the next beat of a counter that somebody waits for elsewhere; between two questions who waits elsewhere. */
+/**
+ * Heartbeat interval of a counter with waiters at other replicas; also the polling interval of waiters at other
+ * replicas.
+ */
 export const SHORT_BEAT_MS = 250;
-/** Time to the next beat of a counter on which something changes. */
+/** Heartbeat interval of a counter with changes. */
 const LONG_BEAT_MS = 2_000;
-/** Time to the next beat of any other counter: renews its lease. */
+/** Heartbeat interval of any other counter: renews its lease. */
 const RENEWAL_MS = 5_000;
-/** Least time between two beats of a counter, where something has to happen at once. */
+/** Minimum time between two heartbeats of a counter. */
 const LEAST_BEAT_MS = 20;
-/** Time to the next try after the database failed. */
+/** Retry delay after the database failed. */
 const FAILED_BEAT_MS = 500;
-/** A counter that nothing used for so long is given back and forgotten. */
+/** Idle time after which a counter is released and removed. */
 const IDLE_MS = 5_000;
-/** Counters of one transaction. */
+/** Counters per transaction. */
 const BATCH = 200;
-/** Counters of a replica: names of users make them. One more is full until idle ones are forgotten. */
+/**
+ * Maximum number of counters of a replica: user names create them. A further one is full until idle ones are removed.
+ */
 const MAX_COUNTERS = 20_000;
-/** How long shares last in which a slot that cannot be split belongs to the same replica. */
+/** Time for which an indivisible slot belongs to the same replica. */
 const TURN_MS = 1_000;
 
-/** A counter as this replica knows it. */
+/** State of a counter at this replica. */
 interface Counter {
   readonly key: string;
   limit: number;
   rate: RateLimit | null;
   inUse: number;
   waiting: number;
-  /** Slots that the database has granted, as far as known: at most what its row says. */
+  /** Slots granted by the database, at most the value of its row. */
   granted: number;
-  /** Slots may be taken while fewer are in use: the share, as far as it is granted. */
+  /** Slots may be acquired while fewer are in use: the share, as far as it is granted. */
   allowed: number;
-  /** Monotonic time from which on nothing is taken. */
+  /** Monotonic end of the lease. */
   leaseUntil: number;
-  /** Whole tokens that were drawn from the bucket. */
+  /** Whole tokens drawn from the bucket. */
   tokens: number;
-  /** Tokens that were taken since the last beat. */
+  /** Tokens used since the last heartbeat. */
   spent: number;
-  /** So many wait at other replicas. */
+  /** Number of waiters at other replicas. */
   waitingElsewhere: number;
-  /** So many are in use at other replicas, as of the last beat. */
+  /** Slots in use at other replicas, as of the last heartbeat. */
   usedElsewhere: number;
-  /** It is not forgotten while nothing uses it, so that the next query need not wait for a beat. */
+  /** True keeps it while it is unused, so that the next query need not wait for a heartbeat. */
   isKept: boolean;
-  /** Something is different from what the last beat reported. */
+  /** True if the state differs from the last heartbeat. */
   changed: boolean;
   lastUsed: number;
-  /** Monotonic time before which those that wait here claim no slots: they have to wait for another counter. */
+  /** Monotonic time before which local waiters claim no slots, as they wait for another counter. */
   claimAfter: number;
   lastBeat: number;
   due: number;
-  /** What the beat under way writes; null: its row is deleted, undefined: it is in none. */
+  /** Pending values of the current heartbeat; null: its row is deleted, undefined: none. */
   pending: PendingShare | null | undefined;
 }
 
@@ -78,19 +89,19 @@ interface PendingShare {
   readonly usedElsewhere: number;
 }
 
-/** A beat: reports counters and gets their shares. Each is ended by `commit` or `fail`. */
+/** A heartbeat: reports counters and gets their shares. Each is ended by `commit` or `fail`. */
 export interface Beat {
   /** Sorted. */
   readonly keys: readonly string[];
-  /** Decides within the transaction; may be called again when that is repeated. */
+  /** Decides within the transaction; may be called again on a retry. */
   decide(now: number, counters: ReadonlyMap<string, LockedCounter>): readonly CounterChange[];
   /** The transaction is committed. */
   commit(): void;
-  /** It failed, or nobody knows. */
+  /** It failed, or the result is unknown. */
   fail(): void;
 }
 
-/** How a counter stands at this replica. */
+/** State of a counter at this replica. */
 export interface CounterState {
   readonly key: string;
   readonly limit: number;
@@ -102,12 +113,12 @@ export interface CounterState {
 }
 
 /**
- * The slots that this replica has leased (docs/architecture.md#slots). The sum of what is granted to all replicas is never
- * above a limit, so each takes slots from its own part without asking; a beat reports what is used and waits, gives back what
- * others need, and gets what is free. Without the database nobody gets more, and a replica that could not report in time
- * takes nothing.
+ * Slots leased by this replica (docs/architecture.md#slots). The sum of all granted slots never exceeds a limit, so
+ * each replica acquires slots from its part without coordination. A heartbeat reports usage and waiters, releases slots
+ * that others need, and acquires free ones. Without the database no replica receives more, and a replica that could not
+ * report in time acquires nothing.
  *
- * A state machine without I/O: its owner runs the beats, one at a time.
+ * A state machine without I/O: its owner runs the heartbeats, one at a time.
  */
 export class LeasedSlots implements SlotLedger {
   readonly #dependencies: LeasedSlotsDependencies;
@@ -116,9 +127,9 @@ export class LeasedSlots implements SlotLedger {
   #earliest = Number.POSITIVE_INFINITY;
   #onDue: () => void = () => {};
   #isRetired = false;
-  /** Whether a beat did not meet a row that an earlier one had written. */
+  /** True if a heartbeat did not find a row that an earlier one had written. */
   #lacksRow = false;
-  /** When idle counters were given back last, as there were too many. */
+  /** Time of the last removal of idle counters, because there were too many. */
   #forgot = Number.NEGATIVE_INFINITY;
 
   constructor(dependencies: LeasedSlotsDependencies) {
@@ -166,8 +177,8 @@ export class LeasedSlots implements SlotLedger {
   }
 
   /**
-   * Takes limits that have changed: where one is lower now, nothing is taken before the next beat.
-   * @param demandOf the present demand of a key; null where no limit has it any more
+   * Applies changed limits: if one is lower, nothing is acquired before the next heartbeat.
+   * @param demandOf the current demand of a key; null if no limit has it any more
    */
   revise(demandOf: (key: string) => Pick<SlotDemand, 'limit' | 'rate'> | null): void {
     const now = this.#dependencies.clock.monotonic();
@@ -181,7 +192,7 @@ export class LeasedSlots implements SlotLedger {
     }
   }
 
-  /** Has slots of a counter ready from now on, until no limit has it any more. */
+  /** Reserves slots of a counter until no limit has it any more. */
   keep(demand: SlotDemand): void {
     const now = this.#dependencies.clock.monotonic();
     const counter = this.#addCounter(demand, now);
@@ -190,20 +201,20 @@ export class LeasedSlots implements SlotLedger {
     this.#soon(counter, LEAST_BEAT_MS);
   }
 
-  /** Whether all slots of a counter are in use on all replicas, or no token is left, as far as this one knows. */
+  /** True if all slots of a counter are in use on all replicas, or no token is left, as far as this replica knows. */
   isExhausted({ key, limit }: SlotDemand): boolean {
     const counter = this.#counters.get(key);
     if (counter === undefined || counter.leaseUntil === Number.NEGATIVE_INFINITY) return false;
     return counter.rate === null ? counter.inUse + counter.usedElsewhere >= limit : counter.tokens === 0;
   }
 
-  /** Slots of a counter that are in use on all replicas, as far as this one knows. */
+  /** Slots of a counter in use on all replicas, as far as this replica knows. */
   inUse(key: string): number {
     const counter = this.#counters.get(key);
     return counter === undefined ? 0 : counter.inUse + counter.usedElsewhere;
   }
 
-  /** Whether all slots of a counter that this replica has are in use, so that each that is free again counts. */
+  /** True if all slots of a counter of this replica are in use, so that each released one counts. */
   get isScarce(): boolean {
     for (const { inUse, allowed, waiting } of this.#counters.values()) {
       if (waiting > 0 || (inUse > 0 && inUse >= allowed)) return true;
@@ -211,7 +222,7 @@ export class LeasedSlots implements SlotLedger {
     return false;
   }
 
-  /** Whether this replica has all slots of a counter that are free, such as the only one. */
+  /** True if this replica has all free slots of a counter, such as the only replica. */
   get holdsAllUnused(): boolean {
     for (const { inUse, granted, usedElsewhere, limit } of this.#counters.values()) {
       if (granted > inUse && granted + usedElsewhere >= limit) return true;
@@ -219,17 +230,19 @@ export class LeasedSlots implements SlotLedger {
     return false;
   }
 
-  /** Submissions that wait for a counter at other replicas, as of the last beat. */
+  /** Submissions queued for a counter at other replicas, as of the last heartbeat. */
   waitingElsewhere(key: string): number {
     return this.#counters.get(key)?.waitingElsewhere ?? 0;
   }
 
-  /** Counts slots of a query that runs in any case, whether there is room or not; tokens are none. */
+  /** Counts slots of a query that runs in any case, regardless of the limit, without tokens. */
   adopt(demands: readonly SlotDemand[]): TakenSlots {
     return this.#adopt(demands, false);
   }
 
-  /** The same for a query that the database counts for this replica already, however many counters there are. */
+  /**
+   * Like `adopt` for a query that the database already counts for this replica, regardless of the number of counters.
+   */
   inherit(demands: readonly SlotDemand[]): TakenSlots {
     return this.#adopt(demands, true);
   }
@@ -246,20 +259,20 @@ export class LeasedSlots implements SlotLedger {
     return new Taken(counters, (all) => this.#giveBack(all));
   }
 
-  /** Whether others may have taken this replica for dead, and its queries over, since this was asked last. */
+  /** True if other replicas may have considered this replica dead and adopted its queries since the last call. */
   takeLostRow(): boolean {
     const lacksRow = this.#lacksRow;
     this.#lacksRow = false;
     return lacksRow;
   }
 
-  /** Whether this replica has slots that others may wait for without its knowledge. */
+  /** True if this replica has slots that others may wait for without its knowledge. */
   get holdsUnused(): boolean {
     for (const { granted, inUse, tokens } of this.#counters.values()) if (granted > inUse || tokens > 0) return true;
     return false;
   }
 
-  /** Takes nothing any more; the next beat gives back what no query uses. */
+  /** Stops acquiring; the next heartbeat releases unused slots. */
   retire(): void {
     this.#isRetired = true;
     for (const counter of this.#counters.values()) {
@@ -271,7 +284,7 @@ export class LeasedSlots implements SlotLedger {
     }
   }
 
-  /** Takes note of counters that other replicas wait for, as the database says. */
+  /** Records counters with waiters at other replicas, from the database. */
   noteWaitingElsewhere(keys: Iterable<string>): void {
     for (const key of keys) {
       const counter = this.#counters.get(key);
@@ -281,23 +294,22 @@ export class LeasedSlots implements SlotLedger {
     }
   }
 
-  /** Calls the listener when the next beat is due earlier than it was. */
+  /** Calls the listener if the next heartbeat becomes due earlier. */
   onDue(listener: () => void): void {
     this.#onDue = listener;
   }
 
-  /** Time to the next beat, milliseconds; null: none is due. */
+  /** Milliseconds to the next heartbeat; null: none is due. */
   get dueIn(): number | null {
     if (this.#counters.size === 0) return null;
     return Math.max(0, this.#earliest - this.#dependencies.clock.monotonic());
   }
 
-  /** The counters of this replica. */
   *states(): Iterable<CounterState> {
     yield* this.#counters.values();
   }
 
-  /** Begins a beat; null when nothing is due. Its owner ends it before the next one begins. */
+  /** Begins a heartbeat; null if none is due. Its owner ends it before the next one begins. */
   begin(): Beat | null {
     const now = this.#dependencies.clock.monotonic();
     const due: Counter[] = [];
@@ -341,8 +353,8 @@ export class LeasedSlots implements SlotLedger {
       counter.tokens = 0;
       return { key, own: null, expired: [], bucket, isUnused: others.length === 0 && bucket === null };
     }
-    // Those that wait although there is room here lack slots of another counter. They give it up by chance, and for a time:
-    // two replicas, each with what the other one needs, would otherwise hold it for ever, or swap for ever.
+    // Waiters despite free capacity lack slots of another counter. They release the slot at random, for a time: two
+    // replicas, each with the slot that the other one needs, would otherwise deadlock or livelock.
     const room = roomIn(counter, monotonic) ? Math.max(0, counter.allowed - inUse) : 0;
     const blocked = room > 0 && counter.waiting > 0 && waitingElsewhere > 0;
     const givesUp = blocked && random() >= 0.5;
@@ -358,9 +370,10 @@ export class LeasedSlots implements SlotLedger {
     const share = this.#isRetired ? 0 : shareOf(replica, limit, demands, turnOf(key, now));
     const free = limit - others.reduce((sum, row) => sum + row.granted, 0);
     const allowed = Math.max(0, Math.min(share, free));
-    // More than that where the limit was lowered, or this replica could not report: nothing new until enough ended.
+    // May exceed the limit if it was lowered, or if this replica could not report: nothing new until enough queries
+    // ended.
     const granted = Math.max(inUse, allowed);
-    // From here on, whatever becomes of the transaction, as others may count on it.
+    // Effective regardless of the transaction's result, as others may rely on it.
     counter.allowed = Math.min(counter.allowed, allowed);
     counter.pending = { granted, allowed, drawn: 0, waitingElsewhere, usedElsewhere };
     return {
@@ -372,7 +385,7 @@ export class LeasedSlots implements SlotLedger {
     };
   }
 
-  /** Puts back the tokens that this replica has, and draws what it needs. */
+  /** Returns unused tokens of this replica, and draws new ones. */
   #draw(
     counter: Counter,
     rate: RateLimit,
@@ -423,7 +436,7 @@ export class LeasedSlots implements SlotLedger {
     if (roomy.length > 0) this.#reportRoom(roomy);
   }
 
-  /** The row was given up, and meanwhile somebody came: from the beginning. */
+  /** The row was released, but a new request arrived: starts over. */
   #notGranted(counter: Counter, now: number): void {
     counter.granted = 0;
     counter.allowed = 0;
@@ -480,7 +493,7 @@ export class LeasedSlots implements SlotLedger {
     for (const listener of [...this.#listeners]) listener(keys);
   }
 
-  /** The counter of a demand, with the limit that this states; null where there is none yet. */
+  /** The counter of a demand with the demand's limit, or null. */
   #counterOf(demand: SlotDemand): Counter | null {
     const counter = this.#counters.get(demand.key);
     if (counter === undefined) return null;
@@ -520,7 +533,7 @@ export class LeasedSlots implements SlotLedger {
     return counter;
   }
 
-  /** Has the next beat give back what nothing uses, and forget it. */
+  /** Lets the next heartbeat release and remove unused counters. */
   #forgetIdle(now: number): void {
     if (now - this.#forgot < SHORT_BEAT_MS) return;
     this.#forgot = now;
@@ -537,7 +550,7 @@ export class LeasedSlots implements SlotLedger {
     counter.limit = limit;
     counter.rate = rate;
     if (isLess) {
-      // Nothing before the next beat: not even a slot that is given back here is free, as too many may run elsewhere.
+      // Nothing before the next heartbeat: not even a released slot is free, as too many may run at other replicas.
       counter.allowed = 0;
       if (counter.pending != null) counter.pending.allowed = 0;
     }
@@ -546,10 +559,10 @@ export class LeasedSlots implements SlotLedger {
     this.#soon(counter, LEAST_BEAT_MS);
   }
 
-  /** Moves the next beat of a counter to a time after the last one, unless it is due before that. */
+  /** Schedules the next heartbeat of a counter relative to the last one, unless it is due earlier. */
   #soon(counter: Counter, afterLast: number): void {
     const earliest = counter.lastBeat + afterLast;
-    // Nearly always: no need to know what time it is.
+    // The usual case: avoids reading the clock.
     if (counter.due <= earliest) return;
     const due = Math.max(this.#dependencies.clock.monotonic(), earliest);
     if (due < counter.due) this.#setDue(counter, due);
@@ -563,17 +576,17 @@ export class LeasedSlots implements SlotLedger {
   }
 }
 
-/** A row whose time is over, as others count it until it is taken over: queries may use all that it was granted. */
+/** An expired row as other replicas count it until it is adopted: queries may use all granted slots. */
 function inFull(row: SlotRow): SlotRow {
   return { ...row, inUse: row.granted, waiting: 0 };
 }
 
-/** Whether a slot, or a token, can be taken now. */
+/** True if a slot or a token is available. */
 function roomIn({ rate, tokens, inUse, allowed, leaseUntil }: Counter, now: number): boolean {
   return rate === null ? inUse < allowed && now < leaseUntil : tokens > 0;
 }
 
-/** The bucket filled up to now. */
+/** The bucket, filled up to now. */
 function filled({ queries, periodMs, burst }: RateLimit, bucket: TokenBucket | null, now: number): TokenBucket {
   if (bucket === null) return { tokens: burst * 1000, filled: now };
   const since = Math.max(0, now - bucket.filled);
@@ -587,13 +600,13 @@ function putBack({ tokens, rate }: Counter, bucket: TokenBucket): TokenBucket {
   return { tokens: Math.min(most, bucket.tokens + tokens * 1000), filled: bucket.filled };
 }
 
-/** The bucket with the time at which it is full again: as if there were none. */
+/** The bucket with the time at which it is full again: a full bucket needs no row. */
 function stored({ queries, periodMs, burst }: RateLimit, bucket: TokenBucket): NonNullable<CounterChange['bucket']> {
   const missing = burst * 1000 - bucket.tokens;
   return { ...bucket, expires: bucket.filled + Math.ceil((missing * periodMs) / (queries * 1000)) };
 }
 
-/** A number that grows by one each second, at another moment for each counter. */
+/** A number that increments each second, at another moment for each counter. */
 function turnOf(key: string, now: number): number {
   let hash = 0;
   for (let index = 0; index < key.length; index++) hash = (hash * 31 + key.charCodeAt(index)) % 1_000_003;

@@ -1,4 +1,4 @@
-/** A token bucket: so many in a period, and at most `burst` at once. */
+/** A token bucket: queries per period, with a maximum `burst`. */
 export interface RateLimit {
   readonly queries: number;
   readonly periodMs: number;
@@ -6,25 +6,25 @@ export interface RateLimit {
 }
 
 /**
- * One counter that a query needs a slot of: `cluster:NAME`, `group:NAME`, `limit:NAMESPACE/NAME:VALUE`, or a token:
+ * A counter that a query needs a slot of: `cluster:NAME`, `group:NAME`, `limit:NAMESPACE/NAME:VALUE`, or a token:
  * `rate:NAMESPACE/NAME:VALUE`. Two demands of a key are equal.
  */
 export interface SlotDemand {
   readonly key: string;
-  /** Most slots that may be taken at a time, on all replicas; of a rate limit its burst. */
+  /** Maximum number of acquired slots on all replicas; of a rate limit its burst. */
   readonly limit: number;
-  /** Null or left out: the counter has slots. Otherwise it has tokens, which are not given back. */
+  /** Null or absent: the counter has slots. Otherwise it has tokens, which are not released. */
   readonly rate?: RateLimit | null;
 }
 
-/** Slots that a query has taken; given back once. */
+/** Acquired slots of a query. */
 export interface TakenSlots {
   readonly keys: readonly string[];
-  /** Gives them back; without effect from the second time on. */
+  /** Releases them once; further calls have no effect. */
   release(): void;
 }
 
-/** Slots of every counter, or none and the counters that have no room here. */
+/** Slots of every counter, or the counters without capacity. */
 export type SlotAnswer =
   | { readonly taken: TakenSlots; readonly full: null }
   | { readonly taken: null; readonly full: readonly string[] };
@@ -32,17 +32,17 @@ export type SlotAnswer =
 /** Counts the queries that run on all replicas against their limits. */
 export interface SlotLedger {
   /**
-   * Takes a slot of every counter or none; local, without I/O. A counter that this replica has not used for a while is
-   * full until the next beat, which asks for slots of it: say with `setWaiting` that somebody waits.
+   * Acquires a slot of every counter or none; local, without I/O. A counter that this replica has not used for a while
+   * is full until the next heartbeat, which requests slots of it: report waiters with `setWaiting`.
    */
   take(demands: readonly SlotDemand[]): SlotAnswer;
-  /** Whether `take` would find a slot of this counter. */
+  /** True if `take` would find a slot of this counter. */
   hasRoom(demand: SlotDemand): boolean;
-  /** Says how many submissions of this replica wait and need this counter: shares follow it at the next beat. */
+  /** Reports the number of local submissions that wait for this counter: shares follow at the next heartbeat. */
   setWaiting(demand: SlotDemand, waiting: number): void;
   /**
-   * Calls the listener when slots of some counters may have become free: given back, or granted.
-   * @returns ends that
+   * Calls the listener if slots of some counters may have become free: released, or granted.
+   * @returns its removal
    */
   onRoom(listener: (keys: readonly string[]) => void): () => void;
 }

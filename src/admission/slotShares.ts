@@ -1,4 +1,4 @@
-/** What a replica needs of a counter. */
+/** Demand of a replica for a counter. */
 export interface ReplicaDemand {
   readonly replica: string;
   readonly inUse: number;
@@ -6,11 +6,11 @@ export interface ReplicaDemand {
 }
 
 /**
- * How many slots of a counter one of the replicas should have: max-min fair by what they use and what waits there. What is
- * left when all of that is satisfied is split, one part more than there are replicas: that one stays free for newcomers.
- * All replicas that see the same demands come to shares whose sum is at most the limit.
- * @param demands of all replicas, the one that is asked about among them
- * @param turn a number that grows with time: slots that cannot be split go to another replica at each turn
+ * Computes a replica's share of a counter's slots: max-min fair by usage and waiters. The remainder is split into one
+ * part more than there are replicas: that part stays free for new replicas. All replicas with the same demands compute
+ * shares whose sum is at most the limit.
+ * @param demands of all replicas, including this one
+ * @param turn a number that grows with time: indivisible slots go to another replica at each turn
  */
 export function shareOf(replica: string, limit: number, demands: readonly ReplicaDemand[], turn: number): number {
   const inTurn = rotated(demands, turn);
@@ -29,7 +29,7 @@ function rotated(demands: readonly ReplicaDemand[], turn: number): readonly Repl
   return [...ordered.slice(start), ...ordered.slice(0, start)];
 }
 
-/** The largest equal level that the limit can fill, below which every demand is satisfied; remainders to the first ones. */
+/** The largest equal level within the limit, below which every demand is satisfied; remainders go to the first ones. */
 function waterFill(demands: readonly ReplicaDemand[], limit: number): number[] {
   const wanted = demands.map(({ inUse, waiting }) => inUse + waiting);
   const shares = wanted.map(() => 0);

@@ -1,10 +1,10 @@
 import type { DeadReplica, SlotQuery, Takeover } from '../store/store.ts';
 
 /**
- * What becomes of the slots of a replica that has ended, while its queries go on (docs/architecture.md#slots). Those that it
- * noted are counted by the heir. Those that it did not come to note are only known by their clients, who ask other replicas:
- * as many of its slots stay granted as such queries may use. All else is free.
- * @param isOf whether queries on a cluster may use slots of a counter
+ * Handles the slots of a dead replica while its queries continue (docs/architecture.md#slots). Recorded queries are
+ * counted by their successor. Unrecorded queries are only known by their clients, who contact other replicas: slots
+ * that such queries may use stay granted. All others are free.
+ * @param isOf true if queries on a cluster may use slots of a counter
  */
 export function takeOver(
   { slots, queries, over, followed }: DeadReplica,
