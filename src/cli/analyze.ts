@@ -12,7 +12,7 @@ interface AnalyzeOptions {
   readonly product: string;
 }
 
-/** `analyze`: what the gateway sees in a statement. */
+/** `analyze`: prints the gateway's analysis of a statement. */
 export const analyzeCommand: CommandFactory = (io, finish) =>
   new Command('analyze')
     .description('show what rules see of a statement: its kind, tables, catalogs, schemas')
@@ -43,7 +43,7 @@ function jsonAnalysis(analysis: SqlAnalysis): object {
   return { ...analysis, tables: analysis.tables.map((table) => table.join('.')) };
 }
 
-/** Lines of `name: value`; what is empty is left out. */
+/** Lines of `name: value`, without empty values. */
 function readableAnalysis(analysis: SqlAnalysis): string {
   const rows: readonly (readonly [string, string])[] = [
     ['error', analysis.errorMessage ?? ''],
@@ -61,7 +61,7 @@ function readableAnalysis(analysis: SqlAnalysis): string {
     .join('');
 }
 
-/** Answers each line of standard input by a line with the case's id and its analysis, in the same order. */
+/** Writes a line with the case's id and its analysis for each line of standard input, in order. */
 async function answerCases(io: CliIo, productName: string): Promise<number> {
   let line = 0;
   for await (const text of createInterface({ input: io.stdin, crlfDelay: Number.POSITIVE_INFINITY })) {

@@ -17,8 +17,8 @@ import {
 } from '../rules/values/value.ts';
 
 /**
- * Puts values of a case's JSON into a map.
- * @throws EvaluationError where they are nested too deep or are too many
+ * Adds values of a case's JSON to a map.
+ * @throws EvaluationError if they are nested too deep or are too many
  */
 export function fillMap(map: JavaMap, json: Readonly<Record<string, unknown>> | undefined, e: Evaluation): void {
   for (const [key, value] of Object.entries(json ?? {})) map.fill(key, fromJson(value, e, 0), e);
@@ -56,7 +56,7 @@ const PLAIN = [
   'collection', 'optional', 'class',
 ]; // biome-ignore format: a table
 
-/** Type of a value, as the cases name it. */
+/** Type of a value in the cases. */
 export function typeOf(value: Value): string {
   const kind = kindOf(value);
   return PLAIN.includes(kind) ? kind : 'object';
@@ -98,7 +98,7 @@ function numberJson(value: number): unknown {
   return Number.isFinite(value) ? value : String(value);
 }
 
-/** Elements of a set in an order that is the same each time: by their JSON. */
+/** Elements of a set in a stable order: by their JSON. */
 function sorted(items: readonly Value[], jsonOf: (items: readonly Value[]) => unknown[]): unknown[] {
   return jsonOf(items)
     .map((json) => ({ json, text: typeof json === 'object' ? JSON.stringify(json) : String(json) }))

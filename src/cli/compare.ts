@@ -33,19 +33,19 @@ interface CompareOptions {
   readonly since?: string;
 }
 
-/** A request to decide, and how it is called in the output. */
+/** A request to decide, and its name in the output. */
 interface Recorded {
   readonly id: string;
   readonly request: DescribedRequest;
 }
 
-/** Exit codes are those of diff: 0 alike, 1 different, 2 in trouble. */
+/** Exit codes as of diff: 0 alike, 1 different, 2 in trouble. */
 const codes = { alike: exitCodes.success, different: exitCodes.failure, trouble: exitCodes.usage } as const;
 
-/** Most rows of the history that one run decides. */
+/** Maximum number of history rows per run. */
 const MOST_QUERIES = 100_000;
 
-/** `compare`: which recorded queries would be routed elsewhere by other rules, and why. */
+/** `compare`: shows recorded queries that other rules would route differently, and the reasons. */
 export const compareCommand: CommandFactory = (io, finish) =>
   new Command('compare')
     .description(
@@ -134,7 +134,7 @@ async function compare(options: CompareOptions, io: CliIo): Promise<number> {
   return moved === 0 ? codes.alike : codes.different;
 }
 
-/** The history decided by the rules of a gateway that runs, and by edited ones. */
+/** Decides the history with the rules of a running gateway, and with edited ones. */
 async function compareRules(options: CompareOptions, io: CliIo): Promise<number> {
   const complain = (line: string): void => void io.stderr.write(`${line}\n`);
   if (options.rules !== undefined || options.requests !== undefined) {
@@ -164,21 +164,21 @@ function isCount(count: number): boolean {
   return Number.isInteger(count) && count > 0 && count <= MOST_QUERIES;
 }
 
-/** Where a request goes, for people. */
+/** Destination of a request as text. */
 function target({ decision, refused }: ExplainedRouting): string {
   if (refused !== null) return refused.rule === null ? 'refused by the user mapping' : `denied by rule ${refused.rule}`;
   if (decision.cluster !== null) return `cluster ${decision.cluster}`;
   return `routing group ${decision.group}`;
 }
 
-/** What the user mapping made of a user. */
+/** Result of the user mapping for a user. */
 function mappingLines({ user }: RuleRequest): readonly string[] {
   if (user?.refusal !== undefined) return [user.refusal];
   if (user?.mapping === undefined || user.mapping.from === user.user) return [];
   return [`user ${user.mapping.from} before, ${user.user} now`];
 }
 
-/** What the rules did differently; where each did the same, the order in which they put their groups. */
+/** Differences between the rules' effects; if all effects are equal, the order of their groups. */
 function differences(
   before: readonly RuleTrace[],
   after: readonly RuleTrace[],
@@ -202,7 +202,7 @@ function differences(
   return [`rules fire in the order ${order(before)} before, ${order(after)} now; the last one decides`];
 }
 
-/** `userMapping` of a configuration; null without it, undefined where it cannot be used. */
+/** `userMapping` of a configuration; null without it, undefined if invalid. */
 async function readMapping(
   { userMapping }: GatewayConfig,
   complain: (line: string) => void,
@@ -217,7 +217,7 @@ async function readMapping(
   }
 }
 
-/** Requests of a file; null where it has mistakes. */
+/** Requests of a file; null if it has mistakes. */
 async function readRequests(path: string, complain: (line: string) => void): Promise<readonly Recorded[] | null> {
   let items: readonly unknown[];
   try {
@@ -244,7 +244,7 @@ async function readRequests(path: string, complain: (line: string) => void): Pro
   return hasMistakes ? null : recorded;
 }
 
-/** The last queries of the history, oldest first: user, source and text are what is known of them. */
+/** The last queries of the history, oldest first, with user, source and text. */
 async function readHistory(
   config: GatewayConfig,
   names: ProductNames,

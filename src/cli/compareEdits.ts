@@ -19,7 +19,7 @@ import type { CliIo } from './io.ts';
 import { readRuleEdits } from './ruleEdits.ts';
 import { clusterPolicy, databaseSettings, replaySettings, ruleCompilerOptions } from './settings.ts';
 
-/** Options of `compare` where rules of a gateway that runs are edited. */
+/** Options of `compare` with edited rules of a running gateway. */
 export interface EditOptions {
   readonly edits?: string;
   readonly delete?: readonly string[];
@@ -27,15 +27,15 @@ export interface EditOptions {
   readonly json?: boolean;
 }
 
-/** How many queries are looked at, and how much of them is shown. */
+/** Maximum number of listed queries. */
 const LISTED = 20;
-/** A command has no caller that waits; it is ended by hand. */
+/** A command has no waiting caller; users can interrupt it. */
 const REPLAY_MS = 600_000;
 
 /**
- * Replays the history of a gateway's database through its rules, and through these with the edits.
- * @param queries most queries, the newest first
- * @returns null in trouble; else what would move
+ * Replays the history of a gateway's database with its rules, and with edited rules.
+ * @param queries maximum number of queries, newest first
+ * @returns null on failure; else the changes
  */
 export async function compareEdits(
   config: GatewayConfig,
@@ -75,7 +75,7 @@ export async function compareEdits(
   }
 }
 
-/** The rules of the database's resources and of the rules file, and the same with edits; null in trouble. */
+/** The rules of the database's resources and of the rules file, with and without edits; null on failure. */
 async function editedRules(
   config: GatewayConfig,
   edits: readonly RuleEdit[],
@@ -93,7 +93,7 @@ async function editedRules(
     monotonic: () => performance.now(),
   });
   const file = await rulesFile(config);
-  // As the operator does: what is no rule is found out by compiling it.
+  // As in the operator, the compilation finds invalid rules.
   const rules: readonly unknown[] = stored.map(resourceOfStored);
   const { order, fileProblems } = compiler.compile(rules as readonly RoutingRule[], file, rights);
   for (const { line, column, message } of fileProblems)
@@ -123,7 +123,7 @@ async function rulesFile({ routingRules }: GatewayConfig): Promise<RulesFile | n
   return { path, text, defaultPriority: defaultPriority ?? undefined };
 }
 
-/** What would move, for people. */
+/** Report as text. */
 export function reportLines(report: ReplayReport): readonly string[] {
   const { queries, unmoved, moved, unknown, cutBy, moves, users, sources, unreplayed, examples } = report;
   const shares = (what: string, all: ReplayReport['users']) =>

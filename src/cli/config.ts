@@ -3,7 +3,7 @@ import { effectiveYaml } from '../config/effective.ts';
 import { configFlags, configName, oneMoreFile, readConfigFiles } from './configFile.ts';
 import { type CommandFactory, exitCodes } from './io.ts';
 
-/** `config`: checks the configuration with the files that it names and prints it; notes go to standard error. */
+/** `config`: checks the configuration and its files and prints it; notes go to standard error. */
 export const configCommand: CommandFactory = (io, finish) =>
   new Command('config')
     .description('print the effective configuration as YAML, defaults included and secrets masked')
@@ -12,7 +12,7 @@ export const configCommand: CommandFactory = (io, finish) =>
       const loaded = await readConfigFiles(options.config, io);
       if (loaded === null) return finish(exitCodes.failure);
       for (const note of loaded.notes) io.stderr.write(`${note.text}\n`);
-      // Only now, so that other commands need not load what reads keys.
+      // Loaded on demand, so that other commands need not load code that reads keys.
       const { namedFileProblems } = await import('./namedFiles.ts');
       const problems = await namedFileProblems(loaded.config, io.environment);
       for (const problem of problems) io.stderr.write(`${configName(options.config)}: ${problem}\n`);

@@ -4,25 +4,24 @@ import { type ConfigNote, problemLine } from '../config/problem.ts';
 import type { CliIo } from './io.ts';
 import { inferProductName } from './productName.ts';
 
-/** A configuration that was read, with its notes as lines for people. */
+/** A loaded configuration, with its notes as lines of text. */
 export interface LoadedConfig {
   readonly config: GatewayConfig;
   readonly notes: readonly (ConfigNote & { readonly text: string })[];
 }
 
-/** Flags and description of the option that names configuration files. */
+/** Flags of the option for configuration files. */
 export const configFlags = '-c, --config <file>';
 
-/** Takes one more `--config FILE`. */
 export function oneMoreFile(path: string, before: readonly string[] = []): readonly string[] {
   return [...before, path];
 }
 
 /**
- * Reads the configuration of a command; prints every mistake to standard error. A product name that is missing in the files is
- * inferred, and a note says so.
+ * Reads the configuration of a command; prints every mistake to standard error. Infers a missing product name and adds
+ * a note.
  * @param paths the files, each laid over those before it; undefined for the defaults
- * @returns null when it cannot be used
+ * @returns null if invalid
  */
 export async function readConfigFiles(paths: readonly string[] = [], io: CliIo): Promise<LoadedConfig | null> {
   const file = configName(paths);
@@ -43,7 +42,7 @@ export async function readConfigFiles(paths: readonly string[] = [], io: CliIo):
   return null;
 }
 
-/** What messages call configuration files together. */
+/** Name of configuration files in messages. */
 export function configName(paths: readonly string[] = []): string {
   return paths.length === 0 ? 'configuration' : paths.join(', ');
 }

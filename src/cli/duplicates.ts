@@ -6,14 +6,14 @@ import { keyOf, keyText, type Resource } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
 import type { Finding } from './manifestCheck.ts';
 
-/** What of a resource decides who has its name. */
+/** Fields of a resource that determine the owner of its name. */
 export type NamedResource = Pick<Resource, 'kind' | 'metadata'> & { readonly spec: object };
 
-/** Something that has a name, and where it is written. */
+/** A named object and its position. */
 export interface NamedPlace {
   readonly path: string;
   readonly document: number;
-  /** Line and column of the name, or of what has none of its own. */
+  /** Line and column of the name, or of the object without a name. */
   readonly line: number;
   readonly column: number;
   readonly name: string;
@@ -21,13 +21,13 @@ export interface NamedPlace {
   readonly resource: NamedResource | null;
 }
 
-/** What checking names over all files finds. */
+/** Result of checking names over all files. */
 export interface Duplicates {
   readonly problems: readonly Finding[];
   readonly warnings: readonly Finding[];
 }
 
-/** Resources that are there twice, registry names that two claim, and rules that have the name of another one. */
+/** Finds resources that occur twice, registry names with two claims, and rules with the name of another one. */
 export function duplicates(places: readonly NamedPlace[]): Duplicates {
   const resources = places.filter((place) => place.resource !== null) as readonly Claiming[];
   const kinds = new Set(resources.map(({ resource }) => resource.kind));
@@ -39,7 +39,7 @@ export function duplicates(places: readonly NamedPlace[]): Duplicates {
 
 type Claiming = NamedPlace & { readonly resource: NamedResource };
 
-/** Of one kind: as the gateway judges who has a name. */
+/** Conflicts of one kind, decided as the gateway does. */
 function conflicts(places: readonly Claiming[]): readonly Finding[] {
   const findings: Finding[] = [];
   const byKey = new Map<string, Claiming>();
@@ -78,7 +78,7 @@ function conflicts(places: readonly Claiming[]): readonly Finding[] {
   return findings;
 }
 
-/** Rules of a rules file that have the name of another rule: both are asked. */
+/** Rules of a rules file with the name of another rule: both are evaluated. */
 function sameRules(places: readonly NamedPlace[]): readonly Finding[] {
   const findings: Finding[] = [];
   const first = new Map<string, NamedPlace>();

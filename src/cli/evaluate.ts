@@ -32,7 +32,7 @@ interface EvaluateOptions {
   readonly defaultPriority?: string;
 }
 
-/** `evaluate`: what rules, or a file of resource groups, say about a request. */
+/** `evaluate`: applies rules, or a file of resource groups, to a request. */
 export const evaluateCommand: CommandFactory = (io, finish) =>
   new Command('evaluate')
     .description('show what rules decide for a request, or which resource group takes it, without sending anything')
@@ -110,7 +110,7 @@ async function evaluate(rulesPath: string, requestPath: string, options: Evaluat
   return exitCodes.success;
 }
 
-/** The user mapping of a file; null without one, undefined where it cannot be used. */
+/** The user mapping of a file; null without one, undefined if invalid. */
 async function readMapping(file: string | undefined, io: CliIo): Promise<MappedUsers | null | undefined> {
   if (file === undefined) return null;
   try {
@@ -138,7 +138,7 @@ async function readAll(stream: NodeJS.ReadableStream): Promise<string> {
   return text;
 }
 
-/** The decision as lines for people. */
+/** The decision as lines of text. */
 function readable({ decision, refused }: ExplainedRouting, request: RuleRequest): string {
   const lines: string[] = [];
   const { group, cluster, rule, decidedBy } = decision;
@@ -170,7 +170,7 @@ function readable({ decision, refused }: ExplainedRouting, request: RuleRequest)
   return `${lines.join('\n')}\n`;
 }
 
-/** Answers each line of standard input by a line with the case's id and its result, in the same order. */
+/** Writes a line with the case's id and its result for each line of standard input, in order. */
 async function answerCases(io: CliIo): Promise<number> {
   let number = 0;
   for await (const text of createInterface({ input: io.stdin, crlfDelay: Number.POSITIVE_INFINITY })) {

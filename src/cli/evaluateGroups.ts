@@ -10,18 +10,18 @@ import { groupsOfText } from './groupsFileCheck.ts';
 import { type CliIo, exitCodes } from './io.ts';
 import { offlineRequests } from './offlineRequests.ts';
 
-/** What `evaluate --resource-groups` is given beside the two files. */
+/** Options of `evaluate --resource-groups` in addition to the two files. */
 export interface GroupEvaluation {
   readonly product?: string | undefined;
-  /** Groups of the user, with commas. */
+  /** Groups of the user, separated by commas. */
   readonly groups?: string | undefined;
   readonly json?: boolean | undefined;
 }
 
 /**
- * Prints which resource group an engine chooses for a request (docs/resource-groups.md#which-group-takes-a-query).
+ * Prints the resource group that an engine chooses for a request (docs/resource-groups.md#which-group-takes-a-query).
  * @param path a file of the engine's file-based manager, or a manifest of resource groups
- * @param description the request, from JSON
+ * @param description the request as JSON
  * @returns exit code
  */
 export async function evaluateGroups(
@@ -90,7 +90,7 @@ function listed(text: string): readonly string[] {
     .filter((part) => part !== '');
 }
 
-/** The selection as lines for people. */
+/** The selection as lines of text. */
 function readable({ selectors }: GroupsFile, { results, group, message }: GroupSelection): string {
   const lines = [group === null ? message : `resource group ${group.join('.')} (${message})`];
   for (const [index, { outcome, message: why }] of results.entries()) {

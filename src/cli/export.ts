@@ -23,7 +23,7 @@ interface ExportOptions {
   readonly manifest?: boolean;
 }
 
-/** `export`: prints what a gateway that ran before has in database and rules file as manifests, or its resource groups. */
+/** `export`: prints database and rules file of Trino Gateway as manifests, or its resource groups. */
 export const exportCommand: CommandFactory = (io, finish) =>
   new Command('export')
     .description('print clusters of the database and rules of a rules file as manifests, ready for kubectl apply')
@@ -51,7 +51,7 @@ export const exportCommand: CommandFactory = (io, finish) =>
     });
 
 /**
- * Prints the resource groups of an environment as JSON, and what is wrong with them to standard error.
+ * Prints the resource groups of an environment as JSON, and their mistakes to standard error.
  * @returns exit code
  */
 async function printGroups(options: ExportOptions, io: CliIo): Promise<number> {
@@ -94,7 +94,7 @@ function warnings(io: CliIo): Logger {
 }
 
 /**
- * Reads the database as it is, without making anything in it.
+ * Reads the database without changing it.
  * @returns exit code
  */
 async function printManifests(options: ExportOptions, io: CliIo): Promise<number> {
@@ -118,7 +118,7 @@ async function printManifests(options: ExportOptions, io: CliIo): Promise<number
   return exitCodes.success;
 }
 
-/** Rules of a file; null when it has mistakes, which are printed. */
+/** Rules of a file; null if it has mistakes, which are printed. */
 async function readRules(
   path: string | null,
   defaultPriority: number | null,

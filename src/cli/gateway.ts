@@ -23,23 +23,22 @@ import { openMappedUsers, openUserGroups } from './gateway/userGroups.ts';
 import { listen } from './listeners.ts';
 import { sharesOrigin } from './settings.ts';
 
-/** What the log says where a page of an engine can act as a user of the gateway's pages. */
+/** Warning of the log if a page of an engine can act as a user of the gateway's pages. */
 const SHARED_ORIGIN =
   'web pages of engines are served at the same address as the API: a script in them acts with the rights of the user who is logged in to the gateway. Set server.adminHosts, or server.enginePages to redirect or off (docs/serving.md, Separate origins)';
 
-/** A gateway that runs. */
 export interface RunningGateway {
   /** Address of proxied paths. */
   readonly url: string;
-  /** Address of the API where it has a listener of its own. */
+  /** Address of the API if it has a separate listener. */
   readonly adminUrl: string | null;
-  /** Stops cleanly: running answers finish within `server.drainTimeout`, the history is written, leadership released. */
+  /** Stops cleanly: waits for responses up to `server.drainTimeout`, flushes the history, releases leadership. */
   stop(): Promise<void>;
 }
 
 /**
- * Makes all parts of the gateway, joins and starts them (docs/architecture.md).
- * @throws GatewayError for what the operator has to fix, such as a port that is taken; nothing is left running then
+ * Creates, connects and starts all parts of the gateway (docs/architecture.md).
+ * @throws GatewayError for problems that the operator must fix, such as a used port; stops all parts then
  */
 export async function startGateway(options: GatewayOptions): Promise<RunningGateway> {
   const open = openContext(options);
@@ -52,7 +51,7 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
 }
 
 /**
- * Makes, joins and starts the parts of the gateway; the owner of `context` closes it when this fails. Later parts use
+ * Creates, connects and starts the parts of the gateway; the owner of `context` closes it on failure. Later parts use
  * earlier ones, and are closed before them.
  */
 export async function startComponents({ context, beginStop, close }: OpenContext): Promise<RunningGateway> {
@@ -173,8 +172,7 @@ export async function startComponents({ context, beginStop, close }: OpenContext
     async stop() {
       beginStop();
       const { drainDelay, drainTimeout } = config.server;
-      // From the beginning, so that clients leave their connections before these are closed: a request that is sent just
-      // then would be lost.
+      // First, so that clients leave their connections before these are closed: a concurrent request would be lost.
       openRequests.drain();
       if (drainDelay > 0) await pause(drainDelay);
       dataPlane.refuseSubmissions();

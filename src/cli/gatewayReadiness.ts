@@ -12,25 +12,24 @@ import type { HistoryWriter, Store } from '../store/store.ts';
 /** Time limit of the database check of `/readyz?verbose`. */
 const PING_TIMEOUT_MS = 1_000;
 
-/** What readiness is computed from. */
+/** Inputs of the readiness. */
 export interface ReadinessOptions {
   readonly table: RoutingTableHolder;
-  /** Whether the table holds what was read from the resource source or the database. */
+  /** True if the table was read from the resource source or the database. */
   readonly isLoaded: () => boolean;
   readonly store: Store;
   readonly source: ResourceSource;
   readonly leadership: Leadership;
   readonly heldDeletions: () => readonly HeldDeletions[];
   readonly history: HistoryWriter;
-  /** Null: none is configured. */
+  /** Null: not configured. */
   readonly externalRules: Pick<ExternalRulesClient, 'leftAloneBecause'> | null;
   readonly config: GatewayConfig;
   readonly clock: Clock;
-  /** Whether the gateway is stopping. */
+  /** True while the gateway is stopping. */
   readonly stopping: () => boolean;
 }
 
-/** Readiness of the whole gateway (docs/rest-api.md#probes). */
 export function gatewayReadiness(options: ReadinessOptions): Readiness {
   const ready = routingReadinessOf(options.table, options.clock, options.isLoaded);
   return {
@@ -88,10 +87,7 @@ function leaderState(leadership: Leadership): ComponentState {
   return { name: 'leader', ok: true, message };
 }
 
-/**
- * Rows of a gateway that ran before (docs/resources.md#a-gateway-that-ran-before): routed like any other, and marked
- * here.
- */
+/** Rows of Trino Gateway (docs/resources.md#a-gateway-that-ran-before): routed like any other, and marked here. */
 function unmanagedState(table: RoutingTableHolder): readonly ComponentState[] {
   const rows = [...table.current.clusters.values()].filter((cluster) => cluster.origin === 'row');
   if (rows.length === 0) return [];

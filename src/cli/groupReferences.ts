@@ -8,16 +8,15 @@ import { PATTERN_MARK } from '../rules/textMatcher.ts';
 import type { NamedPlace } from './duplicates.ts';
 import type { Finding } from './manifestCheck.ts';
 
-/** What the manifests of one gateway say of routing groups. */
+/** Routing groups in the manifests of one gateway. */
 interface Groups {
-  /** Those that have clusters. */
   readonly withClusters: ReadonlySet<string>;
   readonly fallbacks: ReadonlyMap<string, readonly string[]>;
 }
 
 /**
- * Routing groups that resources name and that no cluster belongs to. Nothing is said where no file has a cluster: they are
- * declared elsewhere.
+ * Finds routing groups that resources name and that have no cluster. Empty if no file has a cluster: they are declared
+ * elsewhere.
  */
 export function groupReferences(places: readonly NamedPlace[]): readonly Finding[] {
   // Gateways of different classes do not see each other's resources.
@@ -45,7 +44,7 @@ function declaredGroups(places: readonly NamedPlace[]): Groups {
 
 function absentGroups(place: NamedPlace, { withClusters, fallbacks }: Groups): readonly Finding[] {
   const isServed = (group: string): boolean =>
-    // What has a space at an end is a mistake of the name, which is reported as such.
+    // Surrounding white space is reported as a mistake of the name.
     group !== group.trim() ||
     withClusters.has(group) ||
     (fallbacks.get(group) ?? []).some((fallback) => withClusters.has(fallback));

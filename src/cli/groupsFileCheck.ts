@@ -7,7 +7,7 @@ import type { Finding } from './manifestCheck.ts';
 import { holdsManifests } from './offlineRules.ts';
 import { SourceDocument } from './sourceDocument.ts';
 
-/** Whether a text is a file of the engine's file-based resource group manager, also one with mistakes. */
+/** True if a text is a file of the engine's file-based resource group manager, even with mistakes. */
 export function looksLikeGroupsFile(text: string): boolean {
   return /^\s*\{/.test(text) && /"(?:rootGroups|cpuQuotaPeriod)"\s*:/.test(text);
 }
@@ -39,14 +39,14 @@ export function checkGroupsFileText(
   return { problems: problems.map(placed), warnings: warnings.map(placed) };
 }
 
-/** Resource groups of a text; null: it has none, or mistakes. */
+/** Resource groups of a text; null if it has none, or mistakes. */
 export interface GroupsOfText {
   readonly file: GroupsFile | null;
   readonly problems: readonly Finding[];
 }
 
 /**
- * Reads resource groups: a file of the engine's file-based manager, or manifests of which one is such a resource
+ * Reads resource groups: a file of the engine's file-based manager, or manifests with such a resource
  * (docs/resource-groups.md#as-a-resource).
  */
 export function groupsOfText(path: string, text: string): GroupsOfText {
@@ -61,7 +61,7 @@ export function groupsOfText(path: string, text: string): GroupsOfText {
     file: null,
     problems: [{ path, document: 1, rule: null, line, column: 1, message }],
   });
-  // One that cannot be read may have been it.
+  // An unreadable document may have been one.
   const broken = first ?? documents.find(({ kind }) => kind === 'broken');
   if (broken?.kind === 'broken') return refused(broken.problemLine, broken.message);
   if (first === undefined) return refused(1, `none of the manifests is a ${RESOURCE_GROUP_CONFIGURATION}`);

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 
-/** What a command has of the process. */
+/** Process interface of a command. */
 export interface CliIo {
   /** For results. */
   readonly stdout: NodeJS.WritableStream;
@@ -20,7 +20,6 @@ export const exitCodes = {
 } as const;
 
 /**
- * Makes a command of the program. Its action calls `finish` with the exit code when it is done; an error it throws
- * is a defect.
+ * Creates a command of the program. Its action calls `finish` with the exit code at the end; an exception is a defect.
  */
 export type CommandFactory = (io: CliIo, finish: (exitCode: number) => void) => Command;

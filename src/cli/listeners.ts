@@ -26,34 +26,34 @@ import { productNames } from '../model/names.ts';
 import { parseHost } from '../model/requestHost.ts';
 import { clientCertificateMode } from './tlsSettings.ts';
 
-/** Time between two looks for connections over their time. */
+/** Interval of checks for connections over their time limit. */
 const CONNECTIONS_CHECKING_INTERVAL_MS = 5_000;
 
 /** Time for the end of connections to reach clients at a clean stop. */
 const GOODBYE_MS = 500;
 
-/** The servers that clients connect to. */
+/** The servers for clients. */
 export interface Listeners {
-  /** Address of proxied paths (and of the API, unless it has one of its own): clear text where that is served. */
+  /** Address of proxied paths (and of the API, unless it has a separate one): clear text if available. */
   readonly url: string;
-  /** Address of HTTPS; null where it is not served. */
+  /** Address of HTTPS, or null. */
   readonly httpsUrl: string | null;
-  /** Address of the API where `server.adminPort` gives it a listener of its own; else null. */
+  /** Address of the API if `server.adminPort` gives it a separate listener; else null. */
   readonly adminUrl: string | null;
-  /** Takes no new connections and closes idle ones. */
+  /** Accepts no new connections and closes idle ones. */
   drain(): void;
-  /** Closes connections on which nothing runs, then, after a moment for goodbyes, all others. */
+  /** Closes idle connections, then, after a moment, all others. */
   closeConnections(): Promise<void>;
 }
 
-/** What is served. */
+/** Handlers and options of the servers. */
 export interface Served {
   readonly dataPlane: DataPlane;
   readonly api: RequestHandler;
   readonly openRequests: OpenRequests;
   readonly bodies: RequestBodies;
   readonly http2Connections: Http2Connections;
-  /** Certificate files of clients' connections; null where HTTPS is off. */
+  /** Certificate files of clients' connections; null if HTTPS is disabled. */
   readonly tls: TlsWatch | null;
 }
 
@@ -65,10 +65,10 @@ interface Listener {
 }
 
 /**
- * Starts listening. With HTTPS on, the listener of `server.adminPort` speaks it too. Where `server.adminHosts` or
- * `server.adminPort` is set, no address serves both the API and what is proxied (docs/serving.md).
- * @throws GatewayError EG_IMPOSSIBLE when an address cannot be listened on: the message names address and key; nothing
- *   is left listening then
+ * Starts listening. With HTTPS, the listener of `server.adminPort` uses it too. With `server.adminHosts` or
+ * `server.adminPort`, no address serves both the API and proxied paths (docs/serving.md).
+ * @throws GatewayError EG_IMPOSSIBLE if an address is not available: the message names address and key; stops all
+ * listeners then
  */
 export async function listen(
   config: GatewayConfig,
@@ -115,8 +115,8 @@ export async function listen(
 }
 
 /**
- * Listens on IPv6 beside IPv4, where this machine has it.
- * @param isAnyPort the port was chosen for IPv4, so that another program may have it for IPv6
+ * Listens on IPv6 in addition to IPv4, if available.
+ * @param isAnyPort true if the port was chosen for IPv4, so that another program may use it for IPv6
  */
 async function openBeside(open: () => Promise<string>, isAnyPort: boolean): Promise<void> {
   try {
@@ -128,12 +128,12 @@ async function openBeside(open: () => Promise<string>, isAnyPort: boolean): Prom
   }
 }
 
-/** Hosts that a gateway without authentication answers under, beside addresses and localhost. */
+/** Accepted hosts of a gateway without authentication, in addition to addresses and localhost. */
 function knownHosts({ address, allowedHosts, adminHosts }: GatewayConfig['server']): readonly string[] {
   return [address, ...allowedHosts, ...adminHosts.flatMap((host) => parseHost(host)?.name ?? [])];
 }
 
-/** How API and pages are kept apart from what is proxied, on the listeners of both; null where they share an origin. */
+/** Separation of API and pages from proxied paths, on the listeners of both; null if they share an origin. */
 function separateOrigins({ protocol, server, serverConfig }: GatewayConfig): Origins | null {
   const { adminHosts, adminPort, trustedProxies } = server;
   if (adminHosts.length === 0 && adminPort === null) return null;
@@ -159,7 +159,7 @@ function separateOrigins({ protocol, server, serverConfig }: GatewayConfig): Ori
   };
 }
 
-/** Limits of the listeners, of the configuration. */
+/** Limits of the listeners. */
 export function serverLimits(config: GatewayConfig): ServerLimits {
   const { server, serverConfig } = config;
   return {
@@ -179,7 +179,7 @@ export function serverLimits(config: GatewayConfig): ServerLimits {
 interface Address {
   readonly address: string;
   readonly port: number;
-  /** Key of the configuration that names the port. */
+  /** Configuration key of the port. */
   readonly key: string;
 }
 
@@ -206,7 +206,7 @@ async function startSecure(
   return { ...listener, url };
 }
 
-/** Listens; answers host and port. */
+/** Listens; returns host and port. */
 async function bind(server: Server, { address, port, key }: Address): Promise<string> {
   server.listen(port, address);
   try {
@@ -233,7 +233,7 @@ function listenersOf(started: readonly Listener[], urls: Pick<Listeners, 'url' |
       closed = Promise.all(
         started.map(({ server }) => {
           const end = once(server, 'close');
-          // Closes idle connections as well, and asks clients over HTTP/2 to go.
+          // Closes idle connections too, and sends GOAWAY to clients over HTTP/2.
           server.close();
           return end;
         }),

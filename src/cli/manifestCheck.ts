@@ -8,23 +8,22 @@ import type { RulesFileProblem } from '../rules/ruleCompiler.ts';
 import type { NamedPlace } from './duplicates.ts';
 import { SourceDocument } from './sourceDocument.ts';
 
-/** A mistake or warning with its place. */
+/** A mistake or warning with its position. */
 export type Finding = Omit<RulesFileProblem, 'effect'>;
 
-/** What checking a manifest file found. */
+/** Result of checking a manifest file. */
 export interface ManifestCheck {
   /** Resources of the gateway's API group in the file. */
   readonly resources: number;
   readonly problems: readonly Finding[];
   readonly warnings: readonly Finding[];
-  /** Its resources with their names. */
   readonly named: readonly NamedPlace[];
 }
 
 /**
- * Checks the resources of a manifest file: their form, and what their kinds say of them, such as rules that do not compile.
- * Documents of other API groups are not ours.
- * @param gatewayClass class of the gateway that they are meant for; null: whichever
+ * Checks the resources of a manifest file: their form, and problems found by their kinds, such as rules that do not
+ * compile. Ignores documents of other API groups.
+ * @param gatewayClass class of the gateway that they are intended for; null: any
  */
 export function checkManifests(
   path: string,

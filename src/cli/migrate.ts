@@ -11,7 +11,7 @@ interface MigrateOptions {
   readonly printSql?: boolean;
 }
 
-/** `migrate`: makes what the database lacks, or prints the statements for those who run them themselves. */
+/** `migrate`: creates missing parts of the database, or prints the statements for administrators. */
 export const migrateCommand: CommandFactory = (io, finish) =>
   new Command('migrate')
     .description('make the tables, columns and indexes that the database lacks, without starting the gateway')

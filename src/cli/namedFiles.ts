@@ -15,8 +15,8 @@ import { databaseSettings } from './settings.ts';
 import { incomingTlsFiles, outgoingTlsFiles } from './tlsSettings.ts';
 
 /**
- * What is wrong with the URL of the database and with the files of keys, certificates and LDAP servers that the configuration
- * names: each a line for people that names the key. The start reads the same files. Changes nothing.
+ * Checks the URL of the database and the files of keys, certificates and LDAP servers in the configuration: returns a
+ * line of text for each mistake that names the key. The start reads the same files. Changes nothing.
  */
 export async function namedFileProblems(config: GatewayConfig, environment: Environment): Promise<readonly string[]> {
   const problems: string[] = [];

@@ -9,7 +9,7 @@ import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
 import type { RuleRequest } from '../rules/decision.ts';
 import { requestAnalysis } from '../sql/analyzeRequest.ts';
 
-/** Users as the defaults of requestAnalyzerConfig find them. */
+/** Users by the defaults of requestAnalyzerConfig. */
 const userSettings = {
   tokenUserField: 'email',
   oauthTokenInfoUrl: null,
@@ -20,8 +20,8 @@ const userSettings = {
 } as const;
 
 /**
- * Reads rules that map the names of users.
- * @param settings as `userMapping`; names of all sources are mapped where it does not list any
+ * Reads rules for mapping user names.
+ * @param settings as `userMapping`; by default names of all sources are mapped
  * @throws GatewayError EG_IMPOSSIBLE naming the key and the fix
  */
 export async function offlineMapping({
@@ -33,14 +33,14 @@ export async function offlineMapping({
   return new MappedUsers(rules, { sources, rewriteUserHeader: false });
 }
 
-/** How descriptions are read. */
+/** Options for reading descriptions. */
 export interface OfflineReading {
   readonly statementPaths?: readonly string[];
-  /** Left out or null: names of users stay as they are. */
+  /** Mapping of user names; default: none. */
   readonly mapping?: MappedUsers | null;
 }
 
-/** Makes what turns a description of a request into what rules see of it, without asking anybody outside. */
+/** Returns a function that converts a description of a request to a request for rules, without network access. */
 export function offlineRequests(
   names: ProductNames,
   analyzeRequest: boolean,

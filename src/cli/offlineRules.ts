@@ -7,24 +7,24 @@ import { listManifestFiles } from '../operator/sources/directory/manifestFiles.t
 import { createRuleCompiler } from '../rules/compiler.ts';
 import type { RuleSet } from '../rules/decision.ts';
 
-/** How rules are compiled without a gateway. */
+/** Options for compiling rules without a gateway. */
 export interface OfflineRuleOptions {
   readonly names: ProductNames;
   /** `requestAnalyzerConfig.analyzeRequest`. */
   readonly analyzeRequest: boolean;
-  /** Priority of rules of a rules file that have none; 2147483647 by default. */
+  /** Priority of rules of a rules file without one; default: 2147483647. */
   readonly defaultPriority?: number | undefined;
 }
 
-/** Whether a file holds manifests, and not the documents of a rules file. */
+/** True if a file contains manifests, not the documents of a rules file. */
 export function holdsManifests(text: string): boolean {
   return /^\s*(?:\{\s*)?["']?apiVersion["']?\s*:/m.test(text);
 }
 
 /**
  * Compiles the rules of a rules file, of a file of manifests, or of a directory of manifests.
- * @param report gets a line for each mistake, with file and place where they are known
- * @returns null where they cannot be used
+ * @param report receives a line for each mistake, with file and position if known
+ * @returns null if invalid
  */
 export async function offlineRules(
   path: string,

@@ -8,11 +8,11 @@ import { hasReferenceMigrations } from '../store/referenceMigrations.ts';
 import type { CliIo } from './io.ts';
 import { databaseSettings } from './settings.ts';
 
-/** What stands in for a product name that the configuration does not give. */
+/** Inferred product name. */
 export interface InferredProduct {
-  /** Null: nothing says that it is not the default. */
+  /** Null: no evidence against the default. */
   readonly productName: string | null;
-  /** For people: why, or what could not be asked; null where there is nothing to say. */
+  /** Reason or failure as text, or null. */
   readonly message: string | null;
 }
 
@@ -46,8 +46,8 @@ export async function inferProductName(config: GatewayConfig): Promise<InferredP
 }
 
 /**
- * The product whose names rules have, of files and of directories of manifests, as the start infers it from its rules file:
- * Engine where they name none, or both. A name that is not the default is reported.
+ * The product names in rules, of files and of directories of manifests, as the start infers them from its rules file:
+ * Engine for none or several. Reports a name other than the default.
  */
 export async function productOfRules(paths: readonly string[], io: CliIo): Promise<string> {
   const texts: string[] = [];

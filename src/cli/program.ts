@@ -11,7 +11,7 @@ import { migrateCommand } from './migrate.ts';
 import { serveCommand } from './serve.ts';
 import { validateCommand } from './validate.ts';
 
-/** Every command; a new one is a file of its own and a line here. */
+/** All commands; a new one is a separate file and a line here. */
 const commands: readonly CommandFactory[] = [
   serveCommand,
   configCommand,

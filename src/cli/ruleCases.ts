@@ -13,7 +13,6 @@ import { JavaMap } from '../rules/values/collections.ts';
 import type { QueryProperties } from '../sql/queryProperties.ts';
 import { fillMap, typeOf, valueJson } from './caseValues.ts';
 
-/** A request of a case. */
 export interface CaseRequest {
   readonly method: string;
   readonly path: string;
@@ -25,10 +24,10 @@ export interface CaseRequest {
   readonly queryProperties?: CaseProperties;
 }
 
-/** Query properties as cases give them; what is left out is empty. */
+/** Query properties in cases; missing ones are empty. */
 export type CaseProperties = { readonly [name: string]: unknown };
 
-/** A line of the cases, without what is expected of it. */
+/** A line of the cases, without the expected result. */
 export interface RuleCase {
   readonly id: string;
   readonly kind: 'expression' | 'rules';
@@ -47,13 +46,13 @@ export interface RuleCase {
   readonly requests?: readonly CaseRequest[];
 }
 
-/** What evaluating a case gives. */
+/** Result of a case. */
 export interface CaseResult {
   readonly id: string;
   readonly value?: unknown;
   readonly type?: string;
   readonly error?: string;
-  /** Whether the text was refused or failed. */
+  /** Phase of the failure. */
   readonly phase?: 'compile' | 'run';
   readonly state?: unknown;
   readonly result?: unknown;
@@ -86,7 +85,7 @@ function evaluateExpression(line: RuleCase): CaseResult {
     fillMap(objects.result, vars.result, e);
     const program = compileProgram(expr, { names, analyzeRequest: vars.analyzeRequest !== false });
     const value = program.run(e);
-    // What is printed has budgets of its own: an expression may use up those of its evaluation.
+    // Output has a separate budget: an expression may use up its own.
     const printing = new Evaluation(objects);
     return {
       id,
@@ -137,7 +136,7 @@ function evaluateRules(line: RuleCase): CaseResult {
   return { id: line.id, requests };
 }
 
-/** What the rules put last where it is no group: "" in place of null. */
+/** The last entry of the rules even if it is not a group: "" in place of null. */
 function lastPut(decision: RuleDecision): string | null {
   return (
     decision.trace.rules.findLast((entry) => entry.put !== undefined && 'routingGroup' in entry.put)?.put
@@ -194,7 +193,7 @@ function toProperties(properties: CaseProperties = {}): QueryProperties {
   };
 }
 
-/** Parts of a table's text; parts in the middle may hold dots. */
+/** Parts of a table's text; parts in the middle may contain dots. */
 function tableParts(table: string | readonly string[]): readonly string[] {
   if (typeof table !== 'string') return table;
   const first = table.indexOf('.');

@@ -10,9 +10,10 @@ import type { RuleEdit } from '../rules/replay/editedRules.ts';
 import { holdsManifests } from './offlineRules.ts';
 
 /**
- * Reads rules that are to replace those of their names, or to be added: of a rules file, a file of manifests, or a directory of them.
- * @param report gets a line for each mistake, with file and place where they are known
- * @returns null where there are mistakes
+ * Reads rules that replace rules by name, or are added: of a rules file, a file of manifests, or a directory of
+ * manifests.
+ * @param report receives a line for each mistake, with file and position if known
+ * @returns null if there are mistakes
  */
 export async function readRuleEdits(
   path: string,

@@ -29,7 +29,7 @@ async function serve(configPaths: readonly string[] | undefined, io: CliIo): Pro
   for (const { file = configPaths?.[0], line, field, message } of loaded.notes) {
     logger.warn({ file, line, key: field }, message);
   }
-  // Only now, so that --help and --version need not load the whole program.
+  // Loaded on demand, so that --help and --version need not load the whole program.
   const { startGateway } = await import('./gateway.ts');
   // Registered before the start, which may take long, so that a signal during it is not lost.
   const stopped = stopSignal();

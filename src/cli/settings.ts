@@ -58,7 +58,7 @@ export function dataPlaneSettings(config: GatewayConfig): DataPlaneSettings {
   };
 }
 
-/** How cookies of OAuth2 logins are made; null unless `gatewayCookieConfiguration` turns them on. */
+/** Options of the cookies of OAuth2 logins; null unless `gatewayCookieConfiguration` enables them. */
 export function handshakeCookieOptions(
   { gatewayCookieConfiguration, oauth2GatewayCookieConfiguration }: GatewayConfig,
   { stickyCookiePrefix }: ProductNames,
@@ -70,8 +70,8 @@ export function handshakeCookieOptions(
 }
 
 /**
- * How browsers are kept on one cluster's pages; null where that is turned off, or the replicas share no secret that
- * cookies could be signed with.
+ * Options of the cookies that bind browsers to one cluster's pages; null if disabled, or if the replicas share no
+ * secret for signatures.
  */
 export function pageCookieOptions(config: GatewayConfig): PageCookieOptions | null {
   const { authentication, gatewayCookieConfiguration, uiGatewayCookieConfiguration } = config;
@@ -80,18 +80,16 @@ export function pageCookieOptions(config: GatewayConfig): PageCookieOptions | nu
   const { session, oauth } = authentication ?? {};
   const secret = stated ?? session?.secret?.text ?? oauth?.clientSecret.text ?? null;
   if (!enabled || secret === null || secret === '') return null;
-  // A key of its own: nothing that is signed with the secret elsewhere can be taken for a cookie.
+  // A derived key: other values signed with the secret cannot be used as cookies.
   return { secret: createHmac('sha256', secret).update('engine pages').digest('base64url'), lifetime };
 }
 
-/** Strategies of the groups that have one of their own. */
 function groupStrategies(groups: GatewayConfig['routing']['groups']): ReadonlyMap<string, StrategyName> {
   return new Map(
     Object.entries(groups).flatMap(([name, { strategy }]) => (strategy === null ? [] : [[name, strategy]])),
   );
 }
 
-/** Keys of the groups that have one of their own. */
 function groupAffinities(groups: GatewayConfig['routing']['groups']): ReadonlyMap<string, RequestKey> {
   return new Map(
     Object.entries(groups).flatMap(([name, { affinity }]) =>
@@ -113,7 +111,7 @@ export function upstreamOptions(config: GatewayConfig): Omit<UpstreamOptions, 't
   };
 }
 
-/** The external rules service; null where rules and header decide (docs/rules.md#an-external-rules-service). */
+/** Options of the external rules service, or null (docs/rules.md#an-external-rules-service). */
 export function externalRulesOptions(config: GatewayConfig): Omit<ExternalRulesOptions, 'ownCookies' | 'tls'> | null {
   const { rulesType, rulesEngineEnabled, rulesExternalConfiguration } = config.routingRules;
   const url = rulesExternalConfiguration.urlPath;
@@ -132,7 +130,7 @@ export function externalRulesOptions(config: GatewayConfig): Omit<ExternalRulesO
   };
 }
 
-/** Settings of health checks that clusters do not set themselves. */
+/** Defaults of health checks. */
 export function monitorSettings({ monitor, clusterStatsConfiguration }: GatewayConfig): MonitorSettings {
   return {
     type: clusterStatsConfiguration.monitorType,
@@ -147,7 +145,7 @@ export function monitorSettings({ monitor, clusterStatsConfiguration }: GatewayC
   };
 }
 
-/** Settings of the checks that ask as a user. */
+/** Settings of the checks with a user's credentials. */
 export function userCheckSettings(config: GatewayConfig): UserCheckSettings {
   const { monitor, backendState } = config;
   return {
@@ -176,13 +174,13 @@ export function historySettings({ dataStore, queryHistory }: GatewayConfig): His
 
 const policies = new WeakMap<GatewayConfig['resources'], ClusterPolicy>();
 
-/** What the configuration lets authors of resources do; the same object for the same configuration. */
+/** Rights of the authors of resources; a stable object for one configuration. */
 export function clusterPolicy({ resources }: GatewayConfig): ClusterPolicy {
   const existing = policies.get(resources);
   if (existing !== undefined) return existing;
   const { source, allowedAddresses, groups } = resources;
   const policy = {
-    // Elsewhere those who write resources run the gateway; engines beside it on one machine are theirs.
+    // Authors of other sources operate the gateway; engines on the same machine are theirs.
     addresses: new ClusterAddresses({ allowed: allowedAddresses, loopback: source !== 'kubernetes' }),
     groups: new GroupBindings(groups),
   };
@@ -190,7 +188,6 @@ export function clusterPolicy({ resources }: GatewayConfig): ClusterPolicy {
   return policy;
 }
 
-/** Settings of the rules engine. */
 export function ruleCompilerOptions({
   routingRules,
   requestAnalyzerConfig,
@@ -215,12 +212,12 @@ export function ruleCompilerOptions({
   };
 }
 
-/** Whether pages of engines are served at the same origin as the gateway's API and pages (docs/serving.md). */
+/** True if pages of engines are served at the same origin as the gateway's API and pages (docs/serving.md). */
 export function sharesOrigin({ server }: GatewayConfig): boolean {
   return server.enginePages === 'proxy' && server.adminHosts.length === 0 && server.adminPort === null;
 }
 
-/** `dataStore` as the store takes it. */
+/** Converts `dataStore` for the store. */
 export function databaseSettings({ dataStore: { jdbcUrl, user, password } }: GatewayConfig): JdbcSettings {
   return { jdbcUrl, user: user ?? undefined, password: password ?? undefined };
 }
@@ -240,7 +237,7 @@ export function replaySettings(config: GatewayConfig): ReplaySettings {
   };
 }
 
-/** `resources.massDeletion` as the operator takes it. */
+/** Converts `resources.massDeletion` for the operator. */
 export function deletionGuard({ resources: { massDeletion } }: GatewayConfig): DeletionGuardSettings {
   const { confirmAfter } = massDeletion;
   return { ...massDeletion, confirmAfter: confirmAfter === 0 ? null : confirmAfter };

@@ -1,27 +1,27 @@
 import { isMap, isScalar, LineCounter, parseDocument, type Scalar } from 'yaml';
 import { textPlace } from '../rules/compile/textPlace.ts';
 
-/** A document of YAML or JSON, for places of its fields. */
+/** A document of YAML or JSON, with positions of its fields. */
 export class SourceDocument {
   readonly #text: string;
   readonly #firstLine: number;
   readonly #lines = new LineCounter();
   readonly #document;
 
-  /** @param firstLine line of the file that the text begins with, from 1 */
+  /** @param firstLine line of the file at the text's start, from 1 */
   constructor(text: string, firstLine: number) {
     this.#text = text;
     this.#firstLine = firstLine;
     this.#document = parseDocument(text, { lineCounter: this.#lines, logLevel: 'silent' });
   }
 
-  /** Where the content of a text begins in the file; null when it is not there. */
+  /** Start of a text's content in the file; null if missing. */
   textPlace(path: readonly (string | number)[]) {
     const node = this.#document.getIn(path, true);
     return isScalar(node) ? textPlace(node as Scalar, this.#text, this.#lines, this.#firstLine) : null;
   }
 
-  /** Place of a field such as `spec.actions[0]`, or of the nearest one around it that is there. */
+  /** Position of a field such as `spec.actions[0]`, or of the nearest existing ancestor. */
   placeOf(field: string): { readonly line: number; readonly column: number } {
     const path = field
       .split(/[.[\]]+/)

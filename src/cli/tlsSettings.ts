@@ -5,7 +5,7 @@ import type { HttpClient } from '../config/schema/serverConfig.ts';
 import type { ClientCertificateMode } from '../gateway/server/secureServer.ts';
 import type { TlsFiles } from '../gateway/tls/tlsFiles.ts';
 
-/** Files of the certificate that clients are shown; null where HTTPS is off. */
+/** Files of the server certificate; null if HTTPS is disabled. */
 export function incomingTlsFiles({ serverConfig }: GatewayConfig): TlsFiles | null {
   const path = serverConfig['http-server.https.keystore.path'];
   if (!serverConfig['http-server.https.enabled'] || path === null) return null;
@@ -18,7 +18,7 @@ export function incomingTlsFiles({ serverConfig }: GatewayConfig): TlsFiles | nu
   };
 }
 
-/** Whether connections over TLS are asked for client certificates (`server.clientCertificates`). */
+/** Client certificate request on TLS connections (`server.clientCertificates`). */
 export function clientCertificateMode(config: GatewayConfig): ClientCertificateMode {
   const stated = config.server.clientCertificates;
   if (stated !== null) return stated;

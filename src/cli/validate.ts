@@ -22,12 +22,12 @@ interface ValidateOptions {
   readonly defaultPriority?: string;
 }
 
-/** What files are checked for. */
+/** Settings of the checks. */
 export interface ValidateSettings {
   readonly context: CompileContext;
   readonly defaultPriority: number | undefined;
   readonly isStrict: boolean;
-  /** `resources.class`; undefined: not asked for. */
+  /** `resources.class`; undefined: absent. */
   readonly gatewayClass: string | undefined;
 }
 
@@ -63,7 +63,7 @@ export const validateCommand: CommandFactory = (io, finish) =>
     });
 
 /**
- * Checks files as `validate` does.
+ * Checks files for `validate`.
  * @returns exit code
  */
 export async function validate(
@@ -147,7 +147,7 @@ function rulePlace(path: string, name: string, document: number, place: { line: 
   return { path, name, document, ...place, resource: null };
 }
 
-/** A file that is broken counts as rules when it has one of their fields. */
+/** True if a file has a field of rules, even if it is invalid. */
 function looksLikeRules(text: string): boolean {
   return (
     /^\s*[{,]?\s*["']?(?:condition|actions|priority)["']?\s*:/m.test(text) ||

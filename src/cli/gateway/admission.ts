@@ -19,21 +19,21 @@ import type { GatewayContext } from './context.ts';
 import type { Control } from './control.ts';
 import type { Storage } from './storage.ts';
 
-/** How soon changed limits count while no query comes. */
+/** Maximum delay of changed limits while no query arrives. */
 const REFRESH_MS = 1_000;
 
-/** When submissions are sent on, and how many wait for that. */
+/** Admission of submissions, and counts of queued ones. */
 export interface AdmissionParts {
   readonly admission: Admission;
-  /** How many submissions wait for a group, on all replicas. */
+  /** Number of submissions queued for a group, on all replicas. */
   readonly countWaiting: WaitingQueriesCount;
-  /** Notes which queries clients follow, and gives back the slots of those that end. */
+  /** Records queries that clients follow, and releases the slots of ended queries. */
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
 }
 
 /**
- * Makes what submissions wait for, in this order: a cluster that is available, then slots of limits.
- * @param kept what keeps submissions that wait for long; null where none are kept
+ * Creates the admission steps: an available cluster, then slots of limits.
+ * @param kept stores submissions that wait for long; null if disabled
  */
 export function openAdmission(
   context: GatewayContext,

@@ -7,19 +7,19 @@ import { followUserMapping } from '../../gateway/user/followedUserMapping.ts';
 import { openSigningKeys, type SigningKeySettings, type SigningKeys } from '../../gateway/user/signingKeys.ts';
 import type { GatewayContext } from './context.ts';
 
-/** What finds users of client certificates, and what names them to clusters. */
+/** Users of client certificates, and their identity for clusters. */
 export interface CertificateParts {
   readonly users: ClientCertificates;
   readonly isRequired: boolean;
-  /** Null: clusters are sent what clients send. */
+  /** Null: clients' headers are forwarded. */
   readonly identities: CertificateIdentities | null;
-  /** Keys of tokens for clusters; null: there are none. */
+  /** Keys of tokens for clusters, or null. */
   readonly keys: SigningKeys | null;
 }
 
 /**
- * Makes what finds users of client certificates; null where the configuration takes none from them.
- * @throws GatewayError naming the key whose pattern, file, expression or key file cannot be used
+ * Opens the identification by client certificates; null if not configured.
+ * @throws GatewayError naming the key with an invalid pattern, file, expression or key file
  */
 export async function openClientCertificates(context: GatewayContext): Promise<CertificateParts | null> {
   const { config, names, clock, logger, onClose } = context;
@@ -28,7 +28,7 @@ export async function openClientCertificates(context: GatewayContext): Promise<C
   if (mapping === null) return null;
   onClose(() => mapping.stop());
   const { clientCertificateHeader: name, trustedProxies } = config.server;
-  // Believing everybody's forwarded headers (http-server.process-forwarded) must not let everybody be anybody.
+  // Trusting all forwarded headers (http-server.process-forwarded) must not allow arbitrary identities.
   const isProxy = trustPeers(false, trustedProxies);
   const header = name === null ? null : { name: names.ownHeader(name).toLowerCase(), isProxy };
   const users = new ClientCertificates({ mapping: () => mapping.current, header, clock });
@@ -54,7 +54,7 @@ export async function openClientCertificates(context: GatewayContext): Promise<C
   return { users, isRequired: settings.clientCertificateRequired, identities, keys };
 }
 
-/** Where the keys of tokens for clusters are; null where there are no such tokens. */
+/** Location of the keys of tokens for clusters, or null. */
 export function signingKeySettings({ clientCertificateJwtAuthentication }: GatewayConfig): SigningKeySettings | null {
   if (clientCertificateJwtAuthentication === null) return null;
   const { jwtSigningKeyPair, jwtKeyId, jwtLifetime, jwtPublishAhead, jwtPublishedKeys } =

@@ -9,7 +9,6 @@ import { trustPeers } from '../../gateway/headers/trustedProxies.ts';
 import { type Clock, type Random, systemClock } from '../../model/clock.ts';
 import { type ProductNames, productNames } from '../../model/names.ts';
 
-/** What a gateway is started with. */
 export interface GatewayOptions {
   readonly config: GatewayConfig;
   readonly version: string;
@@ -29,22 +28,19 @@ export interface GatewayContext extends GatewayOptions {
   readonly replica: string;
   /** Milliseconds since 1970 at which the gateway was started. */
   readonly startedAt: number;
-  /** Whether the gateway is stopping. */
+  /** True while the gateway is stopping. */
   readonly stopping: () => boolean;
   /** Registers a cleanup; cleanups run in reverse order when the context closes. */
   onClose(step: () => unknown): void;
 }
 
-/** The context with the operations of its owner. */
 export interface OpenContext {
   readonly context: GatewayContext;
-  /** From now on `stopping` is true. */
+  /** Sets `stopping` to true. */
   beginStop(): void;
-  /** Runs every cleanup, last first. */
   close(): Promise<void>;
 }
 
-/** Makes the context for the parts of one gateway. */
 export function openContext(options: GatewayOptions): OpenContext {
   const { config } = options;
   const cleanups = new AsyncDisposableStack();

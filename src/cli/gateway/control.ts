@@ -16,12 +16,11 @@ import { clusterPolicy, databaseSettings, deletionGuard, ruleCompilerOptions } f
 import type { GatewayContext } from './context.ts';
 import type { Storage } from './storage.ts';
 
-/** What maintains the routing table. */
+/** Maintenance of the routing table. */
 export interface Control {
-  /** How much of limits is used. */
+  /** Usage of limits. */
   readonly counts: SharedCounts;
   readonly table: RoutingTableHolder;
-  /** The last changes of each cluster. */
   readonly clusterChanges: ClusterChanges;
   readonly operator: Operator;
   readonly routingRules: RoutingRules;
@@ -30,7 +29,7 @@ export interface Control {
   start(): Promise<void>;
 }
 
-/** Makes the operator with its rule compiler and, where one is configured, the rules file; `start` it later. */
+/** Creates the operator with its rule compiler and the rules file, if configured; `start` it later. */
 export async function openControl(
   context: GatewayContext,
   { store, auditWriter, groupTables }: Pick<Storage, 'store' | 'auditWriter' | 'groupTables'>,
@@ -69,7 +68,7 @@ export async function openControl(
           logger,
         });
   onClose(() => rulesFile?.stop());
-  // Before the operator, so that the first rule set has the file's rules; its listener is there by the first change.
+  // Before the operator, so that the first rule set has the file's rules; the listener exists before the first change.
   const operator: Operator = await createOperator({
     resources: config.resources,
     kinds: resourceKinds,
@@ -121,10 +120,10 @@ export async function openControl(
   };
 }
 
-/** Most warnings of resources that one compilation logs; there may be thousands of rules. */
+/** Maximum number of logged warnings per compilation; there may be thousands of rules. */
 const MOST_LOGGED = 20;
 
-/** Logs what is to be said of rules that were compiled now. */
+/** Logs the warnings of compiled rules. */
 function logRuleWarnings(
   rules: Parameters<NonNullable<RuleCompilerOptions['onRuleWarnings']>>[0],
   logger: Logger,

@@ -29,20 +29,20 @@ import type { GatewayContext } from './context.ts';
 import type { Control } from './control.ts';
 import type { Storage } from './storage.ts';
 
-/** Where `npm run build:ui` puts the user interface. */
+/** Output directory of `npm run build:ui`. */
 const BUILT_FILES = join(dirname(findPackageJSON('..', import.meta.url) ?? ''), 'dist/ui');
 
-/** What says who sends a request. */
+/** Sources of a caller's identity. */
 export interface CallerIdentity {
-  /** Null: certificates name no users. */
+  /** Null: no client certificates. */
   readonly certificates: CertificateParts | null;
-  /** What maps the names of users; null: they stay as they are. */
+  /** Mapping of user names, or null. */
   readonly mapping: MappedUsers | null;
-  /** Groups of users; null: there are none. */
+  /** Groups of users, or null. */
   readonly groups: UserGroups | null;
 }
 
-/** Makes the REST API: registry, rules, resource groups, web application, health, metrics, login. */
+/** Creates the REST API: registry, rules, resource groups, web application, health, metrics, login. */
 export async function openApi(
   context: GatewayContext,
   storage: Storage,
@@ -78,7 +78,7 @@ export async function openApi(
       const { loadKubeConfig, watchedNamespaces } = await import('../../operator/sources/kubernetes/kubeConfig.ts');
       const kubeConfig = loadKubeConfig(config.resources.kubeconfig);
       const namespaces = watchedNamespaces(config.resources, kubeConfig);
-      // A call may be about resources of any of them.
+      // A call may concern resources of any namespace.
       return { kubeConfig, namespace: namespaces?.length === 1 ? (namespaces[0] ?? null) : null };
     },
     revocations: store.endedSessions,
@@ -164,21 +164,21 @@ export async function openApi(
   return api;
 }
 
-/** Conditions of the resource of a rule. @param text `namespace/name` */
+/** Conditions of a rule's resource. @param text `namespace/name` */
 function ruleConditions({ source }: Operator, text: string): readonly Condition[] {
   const slash = text.indexOf('/');
   const key = { kind: routingRule.kind, namespace: text.slice(0, slash), name: text.slice(slash + 1) };
   return source.get(key)?.status?.conditions ?? [];
 }
 
-/** Digest of what a call left of a resource or a rule of the rules file; null of what no source has. */
+/** Digest of a resource or a rule of the rules file after a call; null for other objects. */
 async function digestOf({ audit }: Operator, { subject, regarding }: Change): Promise<string | null> {
   if (audit === null || regarding === null) return null;
   if (regarding !== 'gateway') return audit.digestOfResource(regarding, regarding.uid);
   return subject?.kind === routingRule.kind ? await audit.digestOfFileRule(subject.name) : null;
 }
 
-/** The public keys of tokens for clusters, as they are when they are asked for; null where there are none. */
+/** The current public keys of tokens for clusters, or null. */
 function publishedKeys(certificates: CertificateParts | null): JwksRoutes['published'] | null {
   const keys = certificates?.keys ?? null;
   return keys === null ? null : () => keys.published();

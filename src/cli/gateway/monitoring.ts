@@ -7,7 +7,7 @@ import { monitorSettings, userCheckSettings } from '../settings.ts';
 import type { GatewayContext } from './context.ts';
 import type { Control } from './control.ts';
 
-/** Makes the health checks of all clusters; `start` them later. */
+/** Creates the health checks of all clusters; `start` them later. */
 export function openMonitors(context: GatewayContext, { table, operator }: Control, tls: ClusterTls): HealthMonitors {
   const { config, names, logger, metrics, clock, random, onClose } = context;
   const { kinds, close } = openHealthChecks({
@@ -19,7 +19,7 @@ export function openMonitors(context: GatewayContext, { table, operator }: Contr
   onClose(close);
   const credentials = {
     configured: () => config.backendState,
-    // Elsewhere those who write resources run the gateway.
+    // Authors of other sources operate the gateway.
     trustsResources: config.resources.source !== 'kubernetes',
     ofCluster: (cluster: string, proxyTo: string) => operator.healthCredentials(cluster, proxyTo),
     report: (cluster: string, refusal: CredentialsRefusal | null) =>

@@ -10,13 +10,12 @@ import { type GatewayStore, openStoreWaiting } from '../../store/waitingStore.ts
 import { databaseSettings, historySettings } from '../settings.ts';
 import type { GatewayContext } from './context.ts';
 
-/** Time for the last batch of history at a clean stop; what is left then lies on disk for the next start. */
+/** Time limit for flushing the history at a clean stop; the rest is on disk for the next start. */
 const FLUSH_TIMEOUT_MS = 10_000;
 
-/** Databases named by `useSchema` whose connections are kept at once. */
+/** Maximum number of open databases named by `useSchema`. */
 const OPEN_SCHEMAS = 8;
 
-/** The parts of the gateway that use the database. */
 export interface Storage {
   readonly store: GatewayStore;
   readonly history: HistoryWriter;
@@ -24,7 +23,7 @@ export interface Storage {
   readonly queryOutcomes: QueryOutcomes;
   readonly auditWriter: AuditWriter;
   readonly runningQueries: RunningQueries;
-  /** The tables of resource groups. Null: switched off by `resourceGroups.enabled`. */
+  /** The tables of resource groups. Null: disabled by `resourceGroups.enabled`. */
   readonly groupTables: SchemaStores | null;
 }
 

@@ -8,7 +8,7 @@ import { clusterPolicy } from '../settings.ts';
 import { incomingTlsFiles, outgoingTlsFiles } from '../tlsSettings.ts';
 import type { GatewayContext } from './context.ts';
 
-/** TLS of the gateway's clients: each with the certificate files of its own prefix in `serverConfig`. */
+/** TLS of the gateway's clients: each with the certificate files of its prefix in `serverConfig`. */
 export interface OutgoingTls {
   readonly clusters: ClusterTls;
   readonly healthChecks: ClusterTls;
@@ -16,8 +16,8 @@ export interface OutgoingTls {
 }
 
 /**
- * Loads and follows the certificate that clients are shown; null where HTTPS is off.
- * @throws GatewayError for files that cannot be used
+ * Loads and follows the server certificate; null if HTTPS is disabled.
+ * @throws GatewayError for invalid files
  */
 export async function openIncomingTls(context: GatewayContext, metrics: TlsMetrics): Promise<TlsWatch | null> {
   const files = incomingTlsFiles(context.config);
@@ -34,8 +34,8 @@ export async function openIncomingTls(context: GatewayContext, metrics: TlsMetri
 }
 
 /**
- * Loads and follows the certificate files toward clusters and the external rules service.
- * @throws GatewayError for files that cannot be used
+ * Loads and follows the certificate files for clusters and the external rules service.
+ * @throws GatewayError for invalid files
  */
 export async function openOutgoingTls(
   context: GatewayContext,

@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import type { Tracing } from '../../gateway/tracing/requestTrace.ts';
 import type { GatewayContext } from './context.ts';
 
-/** Starts tracing; null where it is off: its modules are not loaded then. */
+/** Starts tracing; null if disabled: its modules are not loaded then. */
 export async function openTracing({
   config,
   version,

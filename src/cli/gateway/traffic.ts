@@ -33,7 +33,7 @@ import type { GatewayContext } from './context.ts';
 import type { Control } from './control.ts';
 import type { Storage } from './storage.ts';
 
-/** Makes the client of the external rules service; null where rules and header decide. */
+/** Creates the client of the external rules service, or null. */
 export function openExternalRules(context: GatewayContext, tls: ClusterTls): ExternalRulesClient | null {
   const { config, names, clock, logger, metrics, onClose } = context;
   const options = externalRulesOptions(config);
@@ -46,39 +46,36 @@ export function openExternalRules(context: GatewayContext, tls: ClusterTls): Ext
   return client;
 }
 
-/** What the data plane depends on. */
 export interface DataPlaneDependencies {
   readonly storage: Storage;
   readonly control: Control;
   readonly monitors: HealthMonitors;
   readonly analyze: AnalyzeLongRequest;
-  /** Decides when submissions are sent on. */
   readonly admission: Admission;
-  /** Notes which queries clients follow. */
+  /** Records queries that clients follow. */
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
   readonly bodies: RequestBodies;
-  /** Null: certificates name no users. */
+  /** Null: no client certificates. */
   readonly certificates: DataPlaneOptions['certificates'];
-  /** Groups of users; null: there are none. */
+  /** Groups of users, or null. */
   readonly mapping: MappedUsers | null;
   readonly groups: UserGroups | null;
-  /** Null: rules and header decide. */
+  /** Null: no external rules service. */
   readonly externalRules: ExternalRules | null;
-  /** TLS toward clusters. */
   readonly tls: ClusterTls;
-  /** Null: requests are not traced. */
+  /** Null: tracing is disabled. */
   readonly tracing: Tracing | null;
-  /** What keeps submissions that wait; null: none are kept. */
+  /** Storage of queued submissions, or null. */
   readonly queue: QueueOptions | null;
 }
 
-/** What the log says where queries that wait cannot be kept. */
+/** Warning of the log if queued queries cannot be stored. */
 const HOLD_ONLY =
   'queries that have to wait for a limit are held for queue.hold and then refused, as the replicas share no secret that encrypts them in the database: set admission.secret, or authentication.session.secret (docs/limits.md, The queue)';
 
 /**
- * What keeps queries that wait. Replicas share a secret, or the key of sessions; without one, only a database that no other replica
- * can use (SQLite) keeps them, as long as this process runs. Null: none are kept.
+ * Options of the stored queue. Replicas share a secret, or the key of sessions; without one, only a private database
+ * (SQLite) stores queries, for the lifetime of this process. Null: disabled.
  */
 export async function openQueue(
   { config, replica, logger }: GatewayContext,
@@ -95,7 +92,7 @@ export async function openQueue(
   return { repository: queuedQueries, key: new QueueKey(seal), replica };
 }
 
-/** Makes the data plane; `start` it before its first request. Its owner closes it. */
+/** Creates the data plane; `start` it before its first request. Its owner closes it. */
 export async function openDataPlane(
   context: GatewayContext,
   {
@@ -169,16 +166,16 @@ export async function openDataPlane(
   return dataPlane;
 }
 
-/** Audiences of service account tokens that clusters do not get; null: they get all. */
+/** Audiences of service account tokens that are not forwarded to clusters; null: all are forwarded. */
 function heldAudiences({ requestAnalyzerConfig: { kubernetesTokens } }: GatewayConfig): readonly string[] | null {
   return kubernetesTokens === null || kubernetesTokens.forward ? null : kubernetesTokens.audiences;
 }
 
-/** What asks the API server about tokens of service accounts; null where it is not asked. */
+/** Client of the API server for reviews of service account tokens, or null. */
 async function tokenReviews({ config, metrics }: GatewayContext): Promise<ReviewToken | null> {
   const { kubernetesTokens } = config.requestAnalyzerConfig;
   if (kubernetesTokens === null) return null;
-  // The client library takes half a second to load: only where it is needed.
+  // The client library takes half a second to load.
   const { loadKubeConfig } = await import('../../operator/sources/kubernetes/kubeConfig.ts');
   const { KubeRequests } = await import('../../operator/sources/kubernetes/kubeRequests.ts');
   const { reviewToken } = await import('../../api/auth/tokenReview.ts');

@@ -14,12 +14,12 @@ import { namesWithoutPrefix } from '../../gateway/user/requestIssuers.ts';
 import { type GroupSourceName, groupSourceNames } from '../../model/membership.ts';
 import type { GatewayContext } from './context.ts';
 
-/** Makes a source; null where the configuration does not have it. */
+/** Creates a source; null if not configured. */
 type Opening = () => Promise<GroupSource | null>;
 
 /**
- * Makes what maps the names of users; null where they stay as they are.
- * @throws GatewayError naming the key of what cannot be used
+ * Creates the mapping of user names; null if not configured.
+ * @throws GatewayError naming the invalid key
  */
 export async function openMappedUsers({ config, logger, onClose }: GatewayContext): Promise<MappedUsers | null> {
   if (config.userMapping === null) return null;
@@ -29,9 +29,9 @@ export async function openMappedUsers({ config, logger, onClose }: GatewayContex
 }
 
 /**
- * Makes what finds groups of users, by the sources of `userGroups` in their order; null where none is configured.
- * @param mapping names of callers of the API by which groups are looked up; null: as they are
- * @throws GatewayError naming the key of what cannot be used
+ * Creates the lookup of user groups from the sources of `userGroups` in order; null if not configured.
+ * @param mapping maps names of API callers for the lookup, or null
+ * @throws GatewayError naming the invalid key
  */
 export async function openUserGroups(context: GatewayContext, mapping: MappedUsers | null): Promise<UserGroups | null> {
   const { config, names, clock, environment, logger, onClose } = context;
@@ -46,7 +46,7 @@ export async function openUserGroups(context: GatewayContext, mapping: MappedUse
     },
     tokenReview: async () => (settings.tokenReview === null ? null : new TokenReviewGroups()),
     certificate: async () => (settings.certificate === null ? null : new CertificateGroups(settings.certificate.field)),
-    // Believing everybody's forwarded headers (http-server.process-forwarded) must not put everybody into any group.
+    // Trusting all forwarded headers (http-server.process-forwarded) must not allow arbitrary groups.
     header: async () =>
       settings.header === null
         ? null
