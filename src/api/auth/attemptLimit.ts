@@ -1,73 +1,75 @@
-import { LRUCache } from 'lru-cache';
+import { createHash } from 'node:crypto';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
-import { growingTo } from '../../model/growingCache.ts';
-import { FailureBuckets } from './failureBuckets.ts';
-import { FailureTable, keyOfParts } from './failureTable.ts';
-import { type LoginSource, nearNetwork } from './loginSource.ts';
-import { SourceLimit } from './sourceLimit.ts';
+import { type LoginSource, nearNetwork, wideNetworks } from './loginSource.ts';
 
-/** How many failed logins are let through (`authentication.loginLimit`). */
+/** Limits of failed logins (`authentication.loginLimit`). */
 export interface AttemptLimits {
-  /** Failures of one name from one address before the next one has to wait. */
+  /** Failures of one name from one network before the next attempt has to wait. */
   readonly maxAttempts: number;
-  /** Milliseconds: the longest wait, and the time after it in which failures are forgotten. */
+  /** Milliseconds after which all of these are forgotten. */
   readonly window: number;
 }
 
-/** Failures of a name from one address. */
-interface Failures {
-  readonly count: number;
-  /** Monotonic milliseconds of the last one. */
-  readonly at: number;
-}
-
-/** What became of an attempt, for a metric. */
+/** Result of an attempt, for a metric. */
 export type AttemptResult = 'succeeded' | 'failed' | 'limited';
 
 /** Called with every attempt. */
 export type RecordAttempt = (name: string, source: LoginSource, result: AttemptResult) => void;
 
-/** Most pairs of name and address remembered of each kind, and most of those that logged in. */
-const CAPACITY = 50_000;
-/** First wait in milliseconds; each further failure doubles it. */
-const FIRST_WAIT_MS = 1000;
-/** Failures of a name from everywhere after which an address without a login has one try at once in place of maxAttempts. */
-const NAME_FACTOR = 20;
-/** Time for which an address that logged in as a name is known for it, in milliseconds. */
-const KNOWN_MS = 7 * 86_400_000;
+/** Tokens of a full bucket, and milliseconds after which one returns. */
+interface BucketSize {
+  readonly tokens: number;
+  readonly refillMs: number;
+}
+
+/** Attempts that are left to a key. */
+interface Bucket {
+  readonly size: BucketSize;
+  readonly tokens: number;
+  /** Monotonic milliseconds at which `tokens` was right. */
+  readonly at: number;
+  /** True after a login of the name from the network. */
+  readonly isKnown: boolean;
+}
+
+/** Most buckets of a limit. */
+const MAX_BUCKETS = 100_000;
+/** Buckets that are looked at to evict one. */
+const MAX_LOOKS = 16;
+/** Share of its tokens from which a bucket may be evicted. */
+const NEARLY_FULL = 0.75;
+/** Failures of a network for all names, as a multiple of those for one name; of a wide network as a multiple of those. */
+const NETWORK_FACTOR = 10;
 
 /**
- * Limits guessing of passwords without locking anybody out. Failures are counted
- * - for a name at an address: after `maxAttempts` each further attempt waits, 1 s at first and twice as long each time;
- * - for an address over all names ({@link SourceLimit}), which binds only names that never logged in from there;
- * - for a name over all addresses: while there are many, addresses that never logged in as that name have one attempt
- *   before they wait. Nobody else waits: a name is never locked.
- * Attempts that have to wait are refused without looking at the password, so that right ones do not stand out. Counts
- * are of this process and in bounded memory.
+ * Limits guessing of passwords without locking a user out. A failure takes a token of the bucket of (name, network) and one of the buckets of
+ * the network and of the wide networks around it. Names that have logged in from the network need only a token of the first. Attempts without
+ * a token are rejected without looking at the password, so that right ones do not stand out.
+ *
+ * The buckets are of this process, in an LRU of a fixed size, which evicts nearly full buckets: a flood of other names and networks does not
+ * refill the bucket of a name that is guessed at.
  */
 export class AttemptLimit {
-  readonly #limits: AttemptLimits;
   readonly #clock: Clock;
   readonly #record: RecordAttempt;
-  readonly #pairs = new FailureTable<Failures>(CAPACITY);
-  readonly #names: FailureBuckets;
-  readonly #sources: SourceLimit;
-  readonly #successes: LRUCache<string, true>;
+  readonly #ofName: BucketSize;
+  readonly #ofNetwork: BucketSize;
+  readonly #ofWideNetwork: BucketSize;
+  /** By key, the one used last at the end. */
+  readonly #buckets = new Map<string, Bucket>();
 
-  constructor(limits: AttemptLimits, clock: Clock, record: RecordAttempt) {
-    this.#limits = limits;
+  constructor({ maxAttempts, window }: AttemptLimits, clock: Clock, record: RecordAttempt) {
     this.#clock = clock;
     this.#record = record;
-    const capacity = limits.maxAttempts * NAME_FACTOR;
-    this.#names = new FailureBuckets({ capacity, leakMs: limits.window / capacity }, CAPACITY);
-    this.#sources = new SourceLimit(limits);
-    const perf = { now: () => clock.monotonic() };
-    this.#successes = new LRUCache({ ...growingTo(CAPACITY), ttl: KNOWN_MS, ttlResolution: 0, perf });
+    const refillMs = window / maxAttempts;
+    this.#ofName = { tokens: maxAttempts, refillMs };
+    this.#ofNetwork = { tokens: maxAttempts * NETWORK_FACTOR, refillMs };
+    this.#ofWideNetwork = { tokens: maxAttempts * NETWORK_FACTOR ** 2, refillMs: refillMs / NETWORK_FACTOR };
   }
 
   /**
-   * Runs a check of a password, counted as a failure before it starts, so that guesses sent at once count as well.
+   * Runs a check of a password. The tokens are taken before it starts, so that concurrent guesses count as well.
    * @throws GatewayError EG_TOO_MANY_ATTEMPTS with the seconds to wait, without looking at the password
    */
   async guard<T>(
@@ -76,68 +78,96 @@ export class AttemptLimit {
     check: () => Promise<T>,
     succeeded: (result: T) => boolean,
   ): Promise<T> {
-    const now = this.#clock.monotonic();
-    const pair = keyOfParts(name, nearNetwork(source));
-    const nameKey = keyOfParts(name);
-    const wait = this.#wait(pair, nameKey, source, now);
+    const pair = keyOf(name, nearNetwork(source));
+    const own = this.#bucket(pair, this.#ofName);
+    const wait = Math.max(waitOf(own), own.isKnown ? 0 : this.wait(source));
     if (wait > 0) {
       this.#record(name, source, 'limited');
       throw tooManyAttempts(wait);
     }
-    const before = this.#failuresOf(pair, now);
-    this.#setFailures(pair, { count: before.count + 1, at: now });
-    this.#names.add(nameKey, 1, now);
-    this.#sources.add(source, 1, now);
-    const takeBack = () => {
-      const { count, at } = this.#failuresOf(pair, now);
-      this.#setFailures(pair, { count: Math.max(0, count - 1), at });
-      this.#names.add(nameKey, -1, now);
-      this.#sources.add(source, -1, now);
-    };
+    this.#add(pair, this.#ofName, -1);
+    this.add(source, -1);
     let result: T;
     try {
       result = await check();
     } catch (error) {
-      // A directory that is unavailable says nothing about the password.
-      takeBack();
+      // A directory that is unavailable shows nothing about the password.
+      this.#add(pair, this.#ofName, 1);
+      this.add(source, 1);
       throw error;
     }
     const isRight = succeeded(result);
     this.#record(name, source, isRight ? 'succeeded' : 'failed');
     if (isRight) {
-      takeBack();
-      this.#pairs.delete(pair);
-      this.#successes.set(pair, true);
+      this.#set(pair, { ...this.#bucket(pair, this.#ofName), tokens: this.#ofName.tokens, isKnown: true });
+      this.add(source, 1);
     }
     return result;
   }
 
-  #wait(pair: string, nameKey: string, source: LoginSource, now: number): number {
-    const { count, at } = this.#failuresOf(pair, now);
-    const isKnown = this.#successes.has(pair);
-    const isGuessedAt = !isKnown && this.#names.wait(nameKey, now) > 0;
-    const own = at + this.#delay(count, isGuessedAt ? 1 : this.#limits.maxAttempts) - now;
-    return Math.max(0, own, isKnown ? 0 : this.#sources.wait(source, now));
+  /** Milliseconds until the networks of a source may fail once more; 0: now. */
+  wait(source: LoginSource): number {
+    return Math.max(...this.#networks(source).map(([key, size]) => waitOf(this.#bucket(key, size))));
   }
 
-  #delay(count: number, atOnce: number): number {
-    return count < atOnce ? 0 : Math.min(this.#limits.window, FIRST_WAIT_MS * 2 ** Math.min(40, count - atOnce));
+  /** Takes a token of each network of a source, or returns one. */
+  add(source: LoginSource, tokens: 1 | -1): void {
+    for (const [key, size] of this.#networks(source)) this.#add(key, size, tokens);
   }
 
-  #failuresOf(pair: string, now: number): Failures {
-    const failures = this.#pairs.get(pair);
-    if (failures === undefined) return { count: 0, at: now };
-    const { window, maxAttempts } = this.#limits;
-    return now - failures.at > this.#delay(failures.count, maxAttempts) + window ? { count: 0, at: now } : failures;
+  #networks(source: LoginSource): readonly (readonly [key: string, size: BucketSize])[] {
+    const wide = wideNetworks(source).map((network) => [keyOf(network), this.#ofWideNetwork] as const);
+    return [[keyOf(nearNetwork(source)), this.#ofNetwork], ...wide];
   }
 
-  #setFailures(pair: string, failures: Failures): void {
-    if (failures.count === 0) this.#pairs.delete(pair);
-    else this.#pairs.set(pair, failures, failures.count >= this.#limits.maxAttempts / 2);
+  #bucket(key: string, size: BucketSize): Bucket {
+    const at = this.#clock.monotonic();
+    const bucket = this.#buckets.get(key);
+    return bucket === undefined
+      ? { size, tokens: size.tokens, at, isKnown: false }
+      : { ...bucket, tokens: tokensAt(bucket, at), at };
+  }
+
+  #add(key: string, size: BucketSize, tokens: 1 | -1): void {
+    const bucket = this.#bucket(key, size);
+    this.#set(key, { ...bucket, tokens: Math.min(size.tokens, bucket.tokens + tokens) });
+  }
+
+  #set(key: string, bucket: Bucket): void {
+    this.#buckets.delete(key);
+    if (bucket.tokens === bucket.size.tokens && !bucket.isKnown) return;
+    if (this.#buckets.size >= MAX_BUCKETS) this.#evict(bucket.at);
+    this.#buckets.set(key, bucket);
+  }
+
+  /** Evicts the first of the oldest buckets that is nearly full, else the fullest one; the others count as used now. */
+  #evict(now: number): void {
+    let fullest: { readonly key: string; readonly share: number } | null = null;
+    for (const [key, bucket] of [...this.#buckets.entries().take(MAX_LOOKS)]) {
+      const share = bucket.isKnown ? 0 : tokensAt(bucket, now) / bucket.size.tokens;
+      if (fullest === null || share > fullest.share) fullest = { key, share };
+      if (share >= NEARLY_FULL) break;
+      this.#buckets.delete(key);
+      this.#buckets.set(key, bucket);
+    }
+    if (fullest !== null) this.#buckets.delete(fullest.key);
   }
 }
 
-/** The refusal of an attempt that has to wait. */
+function tokensAt({ size, tokens, at }: Bucket, now: number): number {
+  return Math.min(size.tokens, tokens + (now - at) / size.refillMs);
+}
+
+function waitOf({ size, tokens }: Bucket): number {
+  return Math.max(0, 1 - tokens) * size.refillMs;
+}
+
+/** A key of fixed length for parts that a client chooses. */
+function keyOf(...parts: readonly string[]): string {
+  return createHash('sha256').update(JSON.stringify(parts)).digest('base64url').slice(0, 22);
+}
+
+/** The rejection of an attempt that has to wait. */
 export function tooManyAttempts(waitMs: number): GatewayError {
   const seconds = Math.max(1, Math.ceil(waitMs / 1000));
   return new GatewayError('EG_TOO_MANY_ATTEMPTS', `Too many failed logins; try again in ${seconds} s.`, {

@@ -6,11 +6,10 @@ import { growingTo } from '../../model/growingCache.ts';
 import type { ApiServerCalls } from '../../operator/sources/kubernetes/apiServerCalls.ts';
 import { KubeRequests } from '../../operator/sources/kubernetes/kubeRequests.ts';
 import { ApiQuestions } from './apiQuestions.ts';
-import { type AttemptLimits, type RecordAttempt, tooManyAttempts } from './attemptLimit.ts';
+import { AttemptLimit, type AttemptLimits, type RecordAttempt, tooManyAttempts } from './attemptLimit.ts';
 import type { Caller, Role } from './caller.ts';
 import { accessOfRole, type ResourceAccess } from './endpointAccess.ts';
 import { type LoginSource, nearNetwork } from './loginSource.ts';
-import { SourceLimit } from './sourceLimit.ts';
 import { plausibleToken, type TokenExpectations } from './tokenForm.ts';
 import { type KubernetesIdentity, reviewToken } from './tokenReview.ts';
 
@@ -71,7 +70,7 @@ export class KubernetesAccess {
   readonly #users: LRUCache<string, true>;
   readonly #allowed: LRUCache<string, { readonly allowed: boolean }>;
   readonly #questions = new ApiQuestions();
-  readonly #sources: SourceLimit;
+  readonly #sources: AttemptLimit;
 
   constructor(options: KubernetesAccessOptions) {
     this.#options = options;
@@ -82,7 +81,7 @@ export class KubernetesAccess {
     this.#refused = new LRUCache({ ...growingTo(REFUSED_CAPACITY), ttl, ttlResolution: 0, perf });
     this.#users = new LRUCache({ ...growingTo(CAPACITY), ttl: KNOWN_MS, ttlResolution: 0, perf });
     this.#allowed = new LRUCache({ ...growingTo(CAPACITY), ttl, ttlResolution: 0, perf });
-    this.#sources = new SourceLimit(options.limits);
+    this.#sources = new AttemptLimit(options.limits, options.clock, options.record);
   }
 
   /**
@@ -101,8 +100,7 @@ export class KubernetesAccess {
     if (accepted !== undefined && !isOver) return { identity: accepted, expires };
     if (this.#refused.has(key)) return REFUSED;
     const isKnown = this.#users.has(key);
-    const now = clock.monotonic();
-    const wait = isKnown ? 0 : this.#sources.wait(source, now);
+    const wait = isKnown ? 0 : this.#sources.wait(source);
     if (wait > 0) throw tooManyAttempts(wait);
     const network = isKnown ? null : nearNetwork(source);
     const identity = await this.#questions.once(`review ${key}`, network, () =>
@@ -111,7 +109,7 @@ export class KubernetesAccess {
     if (identity === null) {
       this.#users.delete(key);
       this.#refused.set(key, true);
-      this.#sources.add(source, 1, now);
+      this.#sources.add(source, -1);
       record(key, source, 'failed');
       return REFUSED;
     }

@@ -2,7 +2,6 @@ import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Clock } from '../../model/clock.ts';
 import type { AttemptResult } from './attemptLimit.ts';
-import { keyOfParts } from './failureTable.ts';
 import { type LoginSource, nearNetwork } from './loginSource.ts';
 
 /** Time that is looked at as a whole, and between two warnings, in milliseconds. */
@@ -51,7 +50,7 @@ export class LoginOrigins {
     const network = nearNetwork(source);
     this.#network ??= network;
     this.#isOne &&= this.#network === network;
-    if (this.#names.size < SUSPICIOUS_NAMES) this.#names.add(keyOfParts(name));
+    if (this.#names.size < SUSPICIOUS_NAMES) this.#names.add(name);
     if (this.#warned || !this.#looksLikeProxy()) return;
     this.#warned = true;
     this.#logger.warn(

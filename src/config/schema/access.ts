@@ -102,14 +102,14 @@ export const authentication = optionalSection(
       {
         maxAttempts: integer({
           description:
-            'Failed logins of one name from one address that are looked at without a wait; then each next one waits, 1 s at first and twice as long each time, and is answered 429 before. An address has ten times as many for all names.',
+            'Failed logins of one name from one address before the next ones get 429. An address has ten times as many for all names.',
           default: 10,
           minimum: 1,
           maximum: 10_000,
         }),
         window: duration({
           description:
-            'Longest wait, and the time after it in which failed logins are forgotten; for all names of an address one is forgotten in each `window / maxAttempts`.',
+            'Time in which the failed logins of a name from an address are forgotten: one in each `window / maxAttempts`.',
           default: 15 * 60_000,
           minimum: 1000,
           maximum: 86_400_000,

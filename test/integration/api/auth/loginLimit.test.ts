@@ -17,6 +17,8 @@ const keys = sessionKeyPair();
 const ADDRESS = '203.0.113.7';
 const MAX_ATTEMPTS = 3;
 const WINDOW_S = 60;
+/** Seconds after which one failure is forgotten. */
+const REFILL_S = WINDOW_S / MAX_ATTEMPTS;
 
 describe('the limit of failed logins', () => {
   let clock: TestClock;
@@ -51,18 +53,16 @@ presetUsers:
   };
   const guess = (from: string, count: number, username = 'ann') => statuses(count, () => status(from, username));
 
-  test('makes each further attempt at a name from one address wait, twice as long each time', async () => {
+  test('makes each further attempt at a name from one address wait', async () => {
     await start();
     expect(await guess(ADDRESS, MAX_ATTEMPTS)).toEqual([401, 401, 401]);
-    const waits: number[] = [];
-    for (let attempt = 0; attempt < 8; attempt++) {
-      const refused = await login(ADDRESS, 'ann', 'right');
-      expect([refused.status, refused.json().error.code]).toEqual([429, 'EG_TOO_MANY_ATTEMPTS']);
-      waits.push(Number(refused.headers['retry-after']));
-      clock.ahead += Number(refused.headers['retry-after']) * 1000;
+    for (let attempt = 0; attempt < 3; attempt++) {
+      const rejected = await login(ADDRESS, 'ann', 'right');
+      expect([rejected.status, rejected.json().error.code]).toEqual([429, 'EG_TOO_MANY_ATTEMPTS']);
+      expect(rejected.headers['retry-after']).toBe(String(REFILL_S));
+      clock.ahead += REFILL_S * 1000;
       expect(await status(ADDRESS, 'ann')).toBe(401);
     }
-    expect(waits).toEqual([1, 2, 4, 8, 16, 32, 60, 60]);
   });
 
   test('lets right credentials pass from elsewhere at once, and from there after the wait', async () => {
@@ -71,15 +71,15 @@ presetUsers:
     expect(await status('203.0.113.8', 'ann', 'right')).toBe(200);
     expect(await status(ADDRESS, 'ben', 'right')).toBe(200);
     expect(await status(ADDRESS, 'ann', 'right')).toBe(429);
-    clock.ahead += 1000;
+    clock.ahead += REFILL_S * 1000;
     expect(await status(ADDRESS, 'ann', 'right')).toBe(200);
     expect(await guess(ADDRESS, MAX_ATTEMPTS + 1)).toEqual([401, 401, 401, 429]);
   });
 
-  test('forgets what failed when nothing has failed for the window after the wait', async () => {
+  test('forgets all failures after the window', async () => {
     await start();
     await guess(ADDRESS, MAX_ATTEMPTS + 1);
-    clock.ahead += (1 + WINDOW_S) * 1000 + 1;
+    clock.ahead += WINDOW_S * 1000 + 1;
     expect(await guess(ADDRESS, MAX_ATTEMPTS + 1)).toEqual([401, 401, 401, 429]);
   });
 
@@ -104,7 +104,7 @@ presetUsers:
     expect(await status(ADDRESS, 'ben', 'right')).toBe(429);
     expect(await status(ADDRESS, 'ann', 'right')).toBe(200);
     expect(await status('203.0.113.8', 'ben', 'right')).toBe(200);
-    clock.ahead += (WINDOW_S / MAX_ATTEMPTS) * 1000;
+    clock.ahead += REFILL_S * 1000;
     expect(await status(ADDRESS, 'ben', 'right')).toBe(200);
   });
 
@@ -114,18 +114,6 @@ presetUsers:
     expect(found).toEqual([401, 401, 401, 429]);
     expect(await status('2001:db8:1:3::9', 'ann')).toBe(401);
     expect(await status('[2001:db8:1:2::1]:4711', 'ann')).toBe(429);
-  });
-
-  test('leaves addresses one attempt at once at a name that is guessed at from everywhere, and locks nobody out', async () => {
-    await start();
-    expect(await status(ADDRESS, 'ann', 'right')).toBe(200);
-    const elsewhere = (index: number) => `198.51.${100 + Math.floor(index / 200)}.${1 + (index % 200)}`;
-    const spread = await statuses(MAX_ATTEMPTS * 20, (index) => status(elsewhere(index), 'ann'));
-    expect(new Set(spread)).toEqual(new Set([401]));
-    expect(await guess('192.0.2.1', 2)).toEqual([401, 429]);
-    expect(await guess('192.0.2.1', 1, 'ben')).toEqual([401]);
-    expect(await status('192.0.2.2', 'ann', 'right')).toBe(200);
-    expect(await guess(ADDRESS, MAX_ATTEMPTS + 1)).toEqual([401, 401, 401, 429]);
   });
 
   test('counts for the last hop that is no trusted proxy, whatever a client writes before it', async () => {
