@@ -35,9 +35,9 @@ routing:
   is used without a restart ([secrets](secrets.md)). For other keys, a change of the file alone is not seen.
 - **Durations** are a number and \`ns\`, \`us\`, \`ms\`, \`s\`, \`m\`, \`h\` or \`d\` (\`30s\`, \`1.5h\`); **sizes** a number and \`B\`, \`kB\`, \`MB\`
   or \`GB\`, in steps of 1024. Numbers and truth values may be quoted or not.
-- **Regular expressions** are matched in linear time. Those of \`authorization\` and \`extraWhitelistPaths\` are Java's, with look-around (\`^(?!/admin).*$\`), and must
-  match the whole text; back references, atomic groups and possessive quantifiers with a choice, and more than 4,000 steps when repetitions are written
-  out are refused. Those of \`queryHistory.redact\` are RE2's, without look-around.
+- **Regular expressions** are matched in linear time. Those of \`authorization\` and \`extraWhitelistPaths\` are in
+  [Java's syntax](rules.md#regular-expressions) and must match the whole text. Those of \`queryHistory.redact\` are RE2's. An expression with
+  look-around or a back reference is a mistake; list what matches instead, such as \`/v1/(further|extra)\`.
 - **Changes** of the file take effect when the gateway starts again. A rolling restart loses [no query](serving.md#clean-stop). The Helm chart and
   kustomize restart the pods when their configuration changes; for a file of your own run \`kubectl rollout restart\`. Files that the configuration names are followed
   without a restart: rules file, manifests, certificates, group files, and the files of keys marked *file*.

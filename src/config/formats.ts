@@ -2,8 +2,8 @@ import { isIP } from 'node:net';
 import { RE2JS } from 're2js';
 import { gatewayClassProblem } from '../model/gatewayClass.ts';
 import { hostPatternProblem } from '../model/hostPattern.ts';
-import { wholeMatchProblem } from '../model/javaRegex/wholeMatch.ts';
 import { parseLabelSelector } from '../model/labelSelector.ts';
+import { wholeMatchProblem } from '../model/regex/wholeMatch.ts';
 import { parseHost } from '../model/requestHost.ts';
 import { REQUEST_KEY_FORM } from '../model/requestKey.ts';
 import type { TextFormat } from './fields.ts';
@@ -112,7 +112,7 @@ function checkJdbcUrl(text: string): string | null {
 /** Expressions of keys that Trino Gateway has, in Java's syntax. */
 function checkJavaRegex(text: string): string | null {
   const why = wholeMatchProblem(text);
-  return why === null ? null : `is no regular expression that can be used here: it ${why}`;
+  return why === null ? null : `is no regular expression that can be used here: ${why}`;
 }
 
 /** Regular expressions run in linear time here (re2js), so look-around and back references are not supported. */

@@ -1,7 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { engineDurationMs, engineSizeBytes } from './engineUnits.ts';
 import type { Problem } from './errors.ts';
-import { javaRegexProblem } from './javaRegex/javaRegexProblem.ts';
 import { type Checked, compileCheck } from './validation.ts';
 
 const Id = { minimum: 1, maximum: Number.MAX_SAFE_INTEGER } as const;
@@ -167,12 +166,8 @@ export function isQueryType(text: string): boolean {
   return queryTypes.includes(text.toUpperCase());
 }
 
-const textRules: Readonly<Record<SelectorText, (text: string) => string | null>> = {
-  userRegex: javaRegexProblem,
-  sourceRegex: javaRegexProblem,
-  userGroupRegex: javaRegexProblem,
-  originalUserRegex: javaRegexProblem,
-  authenticatedUserRegex: javaRegexProblem,
+/** Regular expressions are the engine's and are stored as they are. */
+const textRules: Readonly<Partial<Record<SelectorText, (text: string) => string | null>>> = {
   queryType: (type) => (isQueryType(type) ? null : `must be one of ${queryTypes.join(', ')}`),
   clientTags: (tags) => {
     const list = json(tags);

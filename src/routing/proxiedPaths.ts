@@ -13,7 +13,7 @@ const fixedPrefixes: readonly (readonly [prefix: string, kind: PathKind])[] = [
   ['/oauth2', 'other'],
 ];
 
-/** A pattern for a whole path, such as a WholeMatch. */
+/** A pattern that matches a path as a whole. */
 export interface PathPattern {
   matches(path: string): boolean;
 }

@@ -1,8 +1,5 @@
 import { resourceEstimates as estimateFields, type FileSelector } from '../model/groupsFile/groupFields.ts';
 import { expandedPath } from '../model/groupsFile/groupName.ts';
-import type { Alternatives, PatternNode } from '../model/javaRegex/pattern.ts';
-import { PatternError, parsePattern } from '../model/javaRegex/patternParser.ts';
-import { WholeMatch } from '../model/javaRegex/wholeMatch.ts';
 import { Turns } from '../model/turns.ts';
 import { Evaluation, EvaluationError, type Sources, systemSources } from './evaluation.ts';
 import { CompileError } from './language/source.ts';
@@ -220,31 +217,23 @@ class Attempt {
   #matches(regex: string, values: readonly string[]): string | null | Unknown {
     if (values.length === 0) return `${JSON.stringify(regex)} has nothing to match: the user is in no group`;
     try {
-      const matches = this.#matcher(regex);
-      if (values.some((value) => matches(value))) return null;
+      const pattern = this.#pattern(regex);
+      if (values.some((value) => pattern.matches(value, this.#evaluation))) return null;
     } catch (error) {
-      if (error instanceof EvaluationError || error instanceof PatternError) return new Unknown(error.message);
+      if (error instanceof EvaluationError) return new Unknown(error.message);
       throw error;
     }
     return `${JSON.stringify(regex)} does not match ${values.map((value) => JSON.stringify(value)).join(', ')}`;
   }
 
-  /** @throws EvaluationError, PatternError if it cannot be matched here */
-  #matcher(regex: string): (text: string) => boolean {
-    const pattern = this.#pattern(regex);
-    if (pattern !== null) return (text) => pattern.matches(text, this.#evaluation);
-    const whole = new WholeMatch(regex);
-    return (text) => whole.matches(text);
-  }
-
-  /** Null for an expression that RE2 does not support. */
-  #pattern(regex: string): JavaPattern | null {
+  /** @throws EvaluationError if RE2 cannot match the expression, or it took too long */
+  #pattern(regex: string): JavaPattern {
     if (this.#budget.isSpent) throw new EvaluationError('the expressions before it took too long');
     try {
       return new JavaPattern(regex);
     } catch (error) {
-      if (error instanceof CompileError) return null;
-      throw error;
+      if (!(error instanceof CompileError)) throw error;
+      throw new EvaluationError(`${JSON.stringify(regex)} is not evaluated here: ${error.message}`);
     }
   }
 
@@ -254,16 +243,10 @@ class Attempt {
     for (const [condition, value] of texts) {
       const regex = this.#selector[condition];
       const [text] = value(this.#criteria);
-      if (regex == null || condition === 'userGroup' || text === undefined) continue;
-      const names = groupNames(regex);
-      if (names.size === 0) continue;
+      if (regex == null || condition === 'userGroup' || text === undefined || !regex.includes('(?<')) continue;
       try {
-        const groups = this.#pattern(regex)?.captures(text, this.#evaluation) ?? null;
-        if (groups === null) return `what the named groups of ${JSON.stringify(regex)} match is not known here`;
-        for (const [name, index] of names) {
-          const group = groups[index - 1];
-          if (group != null) variables.set(name, group);
-        }
+        const groups = this.#pattern(regex).namedGroups(text, this.#evaluation) ?? [];
+        for (const [name, group] of groups) variables.set(name, group);
       } catch (error) {
         if (error instanceof EvaluationError) return error.message;
         throw error;
@@ -286,30 +269,3 @@ const texts = [
   ['source', ({ source }: GroupCriteria) => [source ?? '']],
   ['userGroup', ({ groups }: GroupCriteria) => groups],
 ] as const;
-
-/** Maximum nesting depth of an examined expression, equal to the limit for matching. */
-const MAX_DEPTH = 50;
-
-/** Numbers of an expression's named groups, from 1. */
-function groupNames(regex: string): ReadonlyMap<string, number> {
-  const names = new Map<string, number>();
-  let count = 0;
-  const visit = (node: PatternNode): void => {
-    if (node.kind === 'repetition') visit(node.of);
-    else if (node.kind === 'alternatives') visitAll(node);
-    else if (node.kind === 'group') {
-      if (node.form === 'capturing' || node.form === 'named') count += 1;
-      if (node.name !== null) names.set(node.name, count);
-      visitAll(node.body);
-    }
-  };
-  const visitAll = ({ branches }: Alternatives): void => {
-    for (const branch of branches) for (const node of branch) visit(node);
-  };
-  try {
-    visitAll(parsePattern(regex, MAX_DEPTH));
-  } catch (error) {
-    if (!(error instanceof PatternError)) throw error;
-  }
-  return names;
-}

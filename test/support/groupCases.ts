@@ -19,7 +19,7 @@ const tags = ['hi', 'lo', 'nightly'];
 const groups = ['analysts', 'engineers', 'admins'];
 const expressions = [
   ...['.*', '(.*)', '.+', 'ann', 'bob|ann', '(?i)bob', 'etl_\\d+', 'etl_(?<NUMBER>\\d+)', '[a-z]+', '(?:ann|etl_1)'],
-  ...['svc-(?<SERVICE>.*)', '\\p{L}+', 'a.*|b.*', '(?!bob).*', '[^_]*', '(?<FIRST>[ae]).*(?<LAST>.)', 'x?'],
+  ...['svc-(?<SERVICE>.*)', '\\p{L}+', 'a.*|b.*', '[^b].*', '[^_]*', '(?<FIRST>[ae]).*(?<LAST>.)', 'x?'],
 ];
 const sourceExpressions = ['.*', 'airflow', '(?<TOOL>[a-z]+)-?.*', 'dbt.*|cli', '(?<TOOL>dbt)?.*', 'superset|cli'];
 const durations = ['30s', '1m', '5m', '1h'];

@@ -1,4 +1,4 @@
-import { WholeMatch } from '../../model/javaRegex/wholeMatch.ts';
+import { compileWholeMatch } from '../../model/regex/wholeMatch.ts';
 import { type Role, roles } from './caller.ts';
 
 /** The configured expressions; null where the configuration has no `authorization` at all. */
@@ -9,7 +9,7 @@ export type RoleExpressions = {
 };
 
 /**
- * Makes the mapping from the text of a user's privileges to roles (docs/authentication.md#roles): a role is held when
+ * Maps the text of a user's privileges to roles (docs/authentication.md#roles): a role is held when
  * the whole text matches its expression. Without `authorization` everybody who is recognised holds all roles.
  */
 export function roleMapping(expressions: RoleExpressions | null): (privileges: string) => ReadonlySet<Role> {
@@ -19,7 +19,7 @@ export function roleMapping(expressions: RoleExpressions | null): (privileges: s
   }
   const patterns = roles.flatMap((role) => {
     const text = expressions[role.toLowerCase() as Lowercase<Role>];
-    return text === null ? [] : [[role, new WholeMatch(text)] as const];
+    return text === null ? [] : [[role, compileWholeMatch(text)] as const];
   });
   return (privileges) => new Set(patterns.filter(([, pattern]) => pattern.matches(privileges)).map(([role]) => role));
 }

@@ -19,7 +19,7 @@ import type { MappedUsers } from '../../gateway/user/mappedUsers.ts';
 import { EXCHANGE_TIMEOUT_MS } from '../../gateway/user/tokenExchange.ts';
 import { userAndQueryAnalyzer } from '../../gateway/user/userAndQueryAnalyzer.ts';
 import { UserExtractor } from '../../gateway/user/userExtractor.ts';
-import { WholeMatch } from '../../model/javaRegex/wholeMatch.ts';
+import { compileWholeMatch } from '../../model/regex/wholeMatch.ts';
 import { countedCalls } from '../../operator/sources/kubernetes/apiServerCalls.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import {
@@ -148,7 +148,7 @@ export async function openDataPlane(
     },
     {
       additionalStatementPaths: config.additionalStatementPaths,
-      extraWhitelistPaths: config.extraWhitelistPaths.map((pattern) => new WholeMatch(pattern)),
+      extraWhitelistPaths: config.extraWhitelistPaths.map(compileWholeMatch),
       trustPeer,
       certificateHeader: config.server.clientCertificateHeader,
       certificates,

@@ -1,6 +1,5 @@
 import { engineDurationMs, engineSizeBytes } from '../engineUnits.ts';
 import type { Problem } from '../errors.ts';
-import { javaRegexProblem } from '../javaRegex/javaRegexProblem.ts';
 import { isQueryType, queryTypes } from '../selector.ts';
 import {
   checkFileGroup,
@@ -227,10 +226,6 @@ class FileCheck {
   }
 
   #selector(at: string, selector: FileSelector): void {
-    for (const field of regexFields) {
-      const regex = selector[field];
-      if (regex != null) this.#refuse(`${at}.${field}`, javaRegexProblem(regex));
-    }
     if (selector.queryType != null && !isQueryType(selector.queryType)) {
       this.#refuse(`${at}.queryType`, `must be one of ${queryTypes.join(', ')}`);
     }
@@ -281,8 +276,7 @@ class FileCheck {
   }
 }
 
-const regexFields = ['user', 'userGroup', 'originalUser', 'authenticatedUser', 'source'] as const;
-/** Fields whose named groups are variables of the group's name. */
+/** Those whose named groups are variables of the group's name. */
 const namingFields = ['user', 'originalUser', 'authenticatedUser', 'source'] as const;
 /** The engine's expression for named groups. */
 const namedGroup = /\(\?<([a-zA-Z][a-zA-Z0-9]*)>/g;

@@ -1,12 +1,9 @@
 import type { Problem } from '../errors.ts';
-import type { Alternatives, PatternNode } from '../javaRegex/pattern.ts';
-import { PatternError, parsePattern } from '../javaRegex/patternParser.ts';
-import { WholeMatch } from '../javaRegex/wholeMatch.ts';
+import { PatternError } from '../regex/javaSyntax.ts';
+import { compileWholeMatch } from '../regex/wholeMatch.ts';
 import { type FileSelector, resourceEstimates } from './groupFields.ts';
 
-/** Maximum nesting depth of an examined expression. */
-const MAX_DEPTH = 50;
-/** Maximum number of texts of an expression that is treated as a list. */
+/** Most texts that an expression may stand for to be taken as a list of them. */
 const MAX_TEXTS = 64;
 /** Maximum number of comparisons of selectors, and of matches of expressions, per file; the rest is not checked. */
 const MAX_COMPARISONS = 500_000;
@@ -86,7 +83,7 @@ function hasEmptyRange(selector: FileSelector): boolean {
 class Expressions {
   readonly #compiled = new Map<
     string,
-    { readonly match: WholeMatch | null; readonly texts: readonly string[] | 'any' | null }
+    { readonly match: ReturnType<typeof compiled>; readonly texts: readonly string[] | 'any' | null }
   >();
   #matches = 0;
 
@@ -114,61 +111,20 @@ class Expressions {
   }
 }
 
-/** Null if it cannot be matched here. */
-function compiled(regex: string): WholeMatch | null {
+/** Null if RE2 cannot match it. */
+function compiled(regex: string): ReturnType<typeof compileWholeMatch> | null {
   try {
-    return new WholeMatch(regex);
+    return compileWholeMatch(regex);
   } catch (error) {
     if (error instanceof PatternError) return null;
     throw error;
   }
 }
 
-/** The texts that an expression matches; `any`: any text of one line, like all of these values; null: others. */
+/** The texts that an expression such as `ann|bob` lists; `any`: any text of one line, as all of these values are. */
 function textsOf(regex: string): readonly string[] | 'any' | null {
-  try {
-    return textsOfAlternatives(parsePattern(regex, MAX_DEPTH));
-  } catch (error) {
-    if (error instanceof PatternError) return null;
-    throw error;
-  }
-}
-
-function textsOfAlternatives({ branches }: Alternatives): readonly string[] | 'any' | null {
-  const texts: string[] = [];
-  for (const branch of branches) {
-    const ofBranch = textsOfSequence(branch);
-    if (ofBranch === null) return null;
-    if (ofBranch === 'any') return 'any';
-    texts.push(...ofBranch);
-    if (texts.length > MAX_TEXTS) return null;
-  }
-  return texts;
-}
-
-function textsOfSequence(pieces: readonly PatternNode[]): readonly string[] | 'any' | null {
-  let texts: readonly string[] = [''];
-  for (const piece of pieces) {
-    const ofPiece = textsOfPiece(piece);
-    if (ofPiece === 'any' && pieces.length === 1) return 'any';
-    if (ofPiece === null || ofPiece === 'any') return null;
-    texts = texts.flatMap((start) => ofPiece.map((end) => start + end));
-    if (texts.length > MAX_TEXTS) return null;
-  }
-  return texts;
-}
-
-function textsOfPiece(piece: PatternNode): readonly string[] | 'any' | null {
-  switch (piece.kind) {
-    case 'character':
-      return [String.fromCodePoint(piece.codePoint)];
-    case 'group':
-      return ['capturing', 'named', 'plain'].includes(piece.form) ? textsOfAlternatives(piece.body) : null;
-    case 'repetition': {
-      const isAny = piece.of.kind === 'dot' && piece.minimum === 0 && piece.maximum === Number.POSITIVE_INFINITY;
-      return isAny ? 'any' : null;
-    }
-    default:
-      return null;
-  }
+  if (/^(?:\(\.\*\)|\.\*)$/.test(regex)) return 'any';
+  const [, list] = /^(?:\((?:\?:)?)?([\w@ ,:;=/|-]*)\)?$/.exec(regex) ?? [];
+  const texts = list?.split('|') ?? [];
+  return list !== undefined && texts.length <= MAX_TEXTS ? texts : null;
 }

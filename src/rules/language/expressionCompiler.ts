@@ -345,7 +345,7 @@ function matchCode({ left, right, offset }: Node<'binary'>, scope: Scope): Code 
 export function literalPattern(value: Value, offset: number, scope: Scope): JavaPattern {
   if (typeof value !== 'string') throw new UnavailableError('~= needs a regular expression as a string', offset);
   try {
-    const pattern = new JavaPattern(value);
+    const pattern = new JavaPattern(value, true);
     scope.budget.countPattern(pattern.cost, offset);
     return pattern;
   } catch (error) {

@@ -1,9 +1,10 @@
 import { LRUCache } from 'lru-cache';
-import { RE2JS } from 're2js';
+import type { RE2JS } from 're2js';
+import { PatternError, toRe2 } from '../../model/regex/javaSyntax.ts';
+import { compileRe2 } from '../../model/regex/wholeMatch.ts';
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import { CompileError } from '../language/source.ts';
 import { MeteredText } from './meteredText.ts';
-import { type LookAhead, translate } from './translation.ts';
 
 /** Maximum length of a pattern in UTF-16 units. */
 const MAX_LENGTH = 4096;
@@ -20,9 +21,6 @@ const WORK_A_STEP = 512;
 const QUICK_WORK = 4096;
 const SMALL_WORK = 65_536;
 
-/** Maximum memory of a pattern's automaton in bytes; above, it is recreated or not used. */
-const AUTOMATON_BYTES = 131_072;
-
 /**
  * A Java regular expression on RE2: linear in the size of the text for every pattern
  * (docs/decisions/0003-regular-expressions.md).
@@ -35,18 +33,21 @@ export class JavaPattern {
   /** Cost of compilation in instructions: classes with many ranges count several. */
   readonly cost: number;
 
-  /** @throws CompileError for an invalid or unsupported pattern */
-  constructor(pattern: string) {
-    if (pattern.length > MAX_LENGTH)
-      throw new CompileError(`regular expression longer than ${MAX_LENGTH} characters`, 0);
-    const { pattern: re2, lookAheads, size } = translate(pattern);
-    this.#re2 = compile(re2);
-    this.#lookAheads = lookAheads.map((ahead: LookAhead) => ({
-      re2: compile(ahead.pattern),
-      isPositive: ahead.isPositive,
-    }));
-    this.size = this.#lookAheads.reduce((sum, { re2: ahead }) => sum + ahead.programSize(), this.#re2.programSize());
-    this.cost = Math.max(size, this.size);
+  /**
+   * @param allowsLookAheads at the start of the pattern; only `matches` works with them
+   * @throws CompileError for a pattern that is wrong or cannot be translated
+   */
+  constructor(pattern: string, allowsLookAheads = false) {
+    try {
+      const { pattern: re2, lookAheads, size } = toRe2(pattern, allowsLookAheads);
+      this.#re2 = compileRe2(re2);
+      this.#lookAheads = lookAheads.map((ahead) => ({ re2: compileRe2(ahead.pattern), isPositive: ahead.isPositive }));
+      this.size = this.#lookAheads.reduce((sum, { re2: ahead }) => sum + ahead.programSize(), this.#re2.programSize());
+      this.cost = Math.max(size, this.size);
+    } catch (error) {
+      if (error instanceof PatternError) throw new CompileError(`regular expression: ${error.message}`, error.offset);
+      throw error;
+    }
     if (this.size > MOST_INSTRUCTIONS) throw new CompileError('regular expression: too large when it is compiled', 0);
   }
 
@@ -66,21 +67,18 @@ export class JavaPattern {
     return this.#re2.matches(text);
   }
 
-  /**
-   * Returns the groups of a text that matches as a whole; null if it does not match, or if the pattern has look-aheads
-   * with unknown groups. A group without a match is null.
-   */
-  captures(text: string, e: Evaluation): readonly (string | null)[] | null {
-    if (this.#lookAheads.length > 0) return null;
+  /** Returns what the named groups match in a text that matches as a whole; null if the text does not match. */
+  namedGroups(text: string, e: Evaluation): ReadonlyMap<string, string> | null {
     e.step(1 + Math.trunc((text.length * this.size) / WORK_A_STEP));
     const matcher = this.#re2.matcher(text);
     const isMatch = matcher.matches();
     e.checkTime();
     if (!isMatch) return null;
-    return Array.from({ length: matcher.groupCount() }, (_, index) => {
-      const start = matcher.start(index + 1) ?? -1;
-      return start < 0 ? null : text.slice(start, matcher.end(index + 1) ?? start);
+    const groups = Object.keys(this.#re2.namedGroups()).flatMap((name) => {
+      const value = matcher.group(name);
+      return value == null ? [] : [[name, value] as const];
     });
+    return new Map(groups);
   }
 
   /** Positions of matches from left to right; an empty match advances by one unit. */
@@ -194,25 +192,7 @@ function parseReplacement(replacement: string, e: Evaluation): (string | number)
   return parts;
 }
 
-function compile(pattern: string): RE2JS {
-  try {
-    const re2 = RE2JS.compile(pattern);
-    // The automaton of an innocent pattern can have millions of states; re2js keeps up to 8 MB of them for each
-    // pattern.
-    const { dfa } = re2.re2() as unknown as { readonly dfa: { stateBudget: number; memBudget: number } };
-    dfa.stateBudget = AUTOMATON_BYTES;
-    dfa.memBudget = AUTOMATON_BYTES;
-    return re2;
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new CompileError(
-      `regular expression: ${reason.replace(/^error parsing regexp: /, '').replace(/: `.*$/s, '')}`,
-      0,
-    );
-  }
-}
-
-/** Literal patterns of rules, by text: compiled with the rule. */
+/** Patterns that rules have as literals, by their text: compiled with the rule. */
 const literals = new LRUCache<string, JavaPattern>({
   max: 4000,
   maxSize: 1_000_000,
@@ -242,7 +222,7 @@ export function javaPattern(text: string, e: Evaluation): JavaPattern {
   const pattern = patterns.get(text);
   if (pattern !== undefined) return pattern;
   try {
-    const pattern = new JavaPattern(text);
+    const pattern = new JavaPattern(text, true);
     e.checkTime();
     patterns.set(text, pattern);
     return pattern;

@@ -336,7 +336,7 @@ for (const family of databases) {
         422,
         'resourceGroupId',
       ],
-      ['a broken expression', 'POST', '/selector/create', { userRegex: '(' }, 400, 'userRegex'],
+      ['an unknown query type', 'POST', '/selector/create', { queryType: 'DROP' }, 400, 'queryType'],
       ['a column of the engine', 'POST', '/selector/create', { userGroupRegex: 'a' }, 422, 'userGroupRegex'],
       ['an update without current', 'POST', '/selector/update', { update: { resourceGroupId: 1 } }, 400, 'current'],
       ['an update without update', 'POST', '/selector/update', { current: { resourceGroupId: 1 } }, 400, 'update'],

@@ -350,13 +350,13 @@ for (const family of databases) {
         'resourceGroupId',
       ],
       ['deleteResourceGroup', { data: {} }, 400, 'data.resourceGroupId'],
-      ['saveSelector', { data: { userRegex: '(' } }, 400, 'data.userRegex'],
+      ['saveSelector', { data: { queryType: 'DROP' } }, 400, 'data.queryType'],
       ['updateSelector', { data: { resourceGroupId: 1 } }, 400, 'oldData'],
       [
         'updateSelector',
-        { data: { resourceGroupId: 1, userRegex: '(' }, oldData: { resourceGroupId: 1 } },
+        { data: { resourceGroupId: 1, queryType: 'DROP' }, oldData: { resourceGroupId: 1 } },
         400,
-        'data.userRegex',
+        'data.queryType',
       ],
       ['saveGlobalProperty', { data: { name: 'x', value: '1h' } }, 400, 'data.name'],
       ['findSelector', { useSchema: 'a;b' }, 400, 'useSchema'],
@@ -436,7 +436,7 @@ for (const family of databases) {
         expect(await list('SELECTOR')).toEqual([{ resourceGroupId, priority: 1, userRegex }]);
       }
       for (const [type, body, status, field] of [
-        ['SELECTOR', { resourceGroupId, userRegex: '(' }, 400, 'userRegex'],
+        ['SELECTOR', { resourceGroupId, queryType: 'DROP' }, 400, 'queryType'],
         ['SELECTOR', { userRegex: 'a' }, 400, 'resourceGroupId'],
         ['SELECTOR', { resourceGroupId: 4_000_000_000 }, 422, 'resourceGroupId'],
         [

@@ -22,7 +22,7 @@ describe('the spec of a limit', () => {
     ['a rate', { per: 'source', rate: { queries: 120 } }],
     ['a whole rate', { per: 'source', rate: { queries: 1_000_000, period: '24h', burst: 1 } }],
     ['an empty match', limit({ match: {} })],
-    ['regular expressions', limit({ match: { users: ['~etl-.*', '~(?!svc).*'], routingGroups: ['~a|b'] } })],
+    ['regular expressions', limit({ match: { users: ['~etl-.*', '~(?i)svc.*'], routingGroups: ['~a|b'] } })],
     ['everything', limit({ maxQueued: 50, weight: 1_000, mode: 'observe', message: 'Ask.' })],
     ['many values', limit({ match: { users: Array.from({ length: 64 }, (_, index) => `u${index}`) } })],
   ])('%s is fine', (_, spec) => {
@@ -52,6 +52,10 @@ describe('the spec of a limit', () => {
     [limit({ match: { groups: [''] } }), 'spec.match.groups[0] must not be empty'],
     [limit({ match: { sources: ['x'.repeat(513)] } }), 'spec.match.sources[0] must have at most 512 characters'],
     [limit({ match: { users: ['a', '~('] } }), 'spec.match.users[1] regular expression'],
+    [
+      limit({ match: { users: ['~(?!svc).*'] } }),
+      'spec.match.users[0] regular expression: look-ahead is not available; list',
+    ],
     [limit({ match: { clients: ['a'] } }), 'spec.match.clients is not a known field'],
     [limit({ name: 'x' }), 'spec.name is not a known field'],
   ])('%j: %s', (spec, problem) => {

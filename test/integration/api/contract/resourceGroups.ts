@@ -68,8 +68,6 @@ export function resourceGroupRows(known: Known): Record<string, OperationRows> {
   const badSelectors = (wrap: (fields: object) => object, prefix: string): readonly Row[] =>
     (
       [
-        ['an expression that does not compile', { userRegex: '(' }, 'userRegex'],
-        ['an expression of another dialect', { sourceRegex: '(?P<a>b)' }, 'sourceRegex'],
         ['a type that does not exist', { queryType: 'DROP' }, 'queryType'],
         ['tags that are no list', { clientTags: '{}' }, 'clientTags'],
         ['an estimate that is no object', { selectorResourceEstimate: '[]' }, 'selectorResourceEstimate'],
