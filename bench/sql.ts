@@ -86,7 +86,7 @@ function growing(): readonly (readonly [name: string, make: (size: number) => st
 
 /** What the memory of analyses does for submissions that are unique, and for such as repeat. */
 function printInputs(): void {
-  const settings = { names: productNames('Engine'), maxBodySize: () => 2_000_000, clientsUseV2Format: false };
+  const settings = { names: productNames('Engine'), maxBodySize: 2_000_000, clientsUseV2Format: false };
   const [kept, each] = [DEFAULT_CACHE_BYTES, 0].map((cacheBytes) => requestAnalysis({ ...settings, cacheBytes }));
   if (kept === undefined || each === undefined) return;
   const times = inputTimes([({ analyzable }) => kept(analyzable), ({ analyzable }) => each(analyzable)]);
@@ -107,7 +107,7 @@ export async function run(): Promise<void> {
   const measured = await groups();
   const analyze = requestAnalysis({
     names: productNames('Engine'),
-    maxBodySize: () => 2_000_000,
+    maxBodySize: 2_000_000,
     clientsUseV2Format: false,
     cacheBytes: 0,
   });

@@ -60,7 +60,7 @@ function admissionWith(count: number) {
     metrics: new AdmissionMetrics(new Registry(), ledger),
     clock: systemClock,
     isDatabaseAway: () => false,
-    settings: () => ({ onDatabaseUnavailable: 'refuse', defaultRoutingGroup: 'adhoc' }),
+    settings: { onDatabaseUnavailable: 'refuse', defaultRoutingGroup: 'adhoc' },
   });
   const beat = () => {
     for (let one = ledger.begin(); one !== null; one = ledger.begin()) {

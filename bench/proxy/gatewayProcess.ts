@@ -81,7 +81,7 @@ const monitors = new HealthMonitors(
     table,
     kinds: openChecks().kinds,
     credentials: {
-      configured: () => null,
+      configured: null,
       trustsResources: true,
       ofCluster: async () => null,
       report: () => undefined,

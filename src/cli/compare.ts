@@ -108,7 +108,7 @@ async function compare(options: CompareOptions, io: CliIo): Promise<number> {
   const statementPaths = [STATEMENT_PATH, ...config.additionalStatementPaths];
   const asSent = offlineRequests(names, analysis.analyzeRequest, { statementPaths });
   const asMapped = offlineRequests(names, analysis.analyzeRequest, { statementPaths, mapping });
-  const chain = routers({ names, defaultGroup: () => config.routing.defaultRoutingGroup, external: null });
+  const chain = routers({ names, defaultGroup: config.routing.defaultRoutingGroup, external: null });
   const decide = async (request: RuleRequest, rules: RuleSet): Promise<ExplainedRouting> => {
     const routing = await routingOf(chain, request, { ...emptyTable, rules });
     const refusal = request.user === null ? null : userRefusal(request.user);

@@ -104,7 +104,7 @@ async function evaluate(rulesPath: string, requestPath: string, options: Evaluat
     io.stdout.write(`${JSON.stringify(answer, null, 2)}\n`);
     return exitCodes.success;
   }
-  const chain = routers({ names, defaultGroup: () => options.defaultGroup, external: null });
+  const chain = routers({ names, defaultGroup: options.defaultGroup, external: null });
   const table = { ...emptyTable, rules: ruleSet };
   io.stdout.write(readable(await routingOf(chain, request, table), request));
   return exitCodes.success;

@@ -70,7 +70,7 @@ export async function startComponents({ context, beginStop, close }: OpenContext
   const analyze = requestAnalysis(
     {
       names,
-      maxBodySize: () => config.requestAnalyzerConfig.maxBodySize,
+      maxBodySize: config.requestAnalyzerConfig.maxBodySize,
       clientsUseV2Format: config.requestAnalyzerConfig.isClientsUseV2Format,
       cacheBytes: DEFAULT_CACHE_BYTES,
     },

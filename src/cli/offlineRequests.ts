@@ -50,7 +50,7 @@ export function offlineRequests(
     names,
     statementPaths,
     analyzeRequest,
-    analyze: requestAnalysis({ names, maxBodySize: () => 1_000_000, clientsUseV2Format: false, cacheBytes: 0 }),
+    analyze: requestAnalysis({ names, maxBodySize: 1_000_000, clientsUseV2Format: false, cacheBytes: 0 }),
     userOf: localUsers(userSettings, { names, clock: systemClock, logger: pino({ level: 'silent' }) }),
     ...(mapping === null
       ? {}

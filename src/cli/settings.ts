@@ -126,7 +126,7 @@ export function externalRulesOptions(config: GatewayConfig): Omit<ExternalRulesO
     connections: client.maxConnectionsPerServer,
     maxQueued: client.maxRequestsQueuedPerDestination,
     maxResponseSize: client.maxResponseContentLength,
-    settings: () => config.routingRules.rulesExternalConfiguration,
+    settings: config.routingRules.rulesExternalConfiguration,
   };
 }
 

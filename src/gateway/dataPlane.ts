@@ -14,7 +14,6 @@ import {
   type DataPlaneOptions,
   type DataPlaneSteps,
 } from './dataPlaneComposition.ts';
-import type { DataPlaneSettings } from './dataPlaneSettings.ts';
 import type { RequestKind } from './metrics/dataPlaneMetrics.ts';
 import type { KillResult } from './ownership/engineKills.ts';
 import type { ProxiedRequest } from './proxiedRequest.ts';
@@ -32,8 +31,6 @@ export interface DataPlane {
   /** Whether a request target is proxied; all others are the API's. */
   handles(rawUrl: string): boolean;
   handle(request: IncomingMessage, response: ServerResponse): void;
-  /** Takes changed settings for requests from now on. */
-  configure(settings: Partial<DataPlaneSettings>): void;
   /** Ends a running query by its cluster's own call, in the name of a user. Never rejects for what the cluster does. */
   kill(queryId: string, user: string): Promise<KillResult>;
   /** From now on submissions are answered 503 with Retry-After, which clients repeat elsewhere (a clean stop). */
@@ -63,7 +60,7 @@ class QueryDataPlane implements DataPlane {
   readonly #certificates: DataPlaneOptions['certificates'];
   /** The steps that requests are given to. */
   readonly #to: DataPlaneSteps;
-  #settings: DataPlaneSettings;
+  readonly #maxBodySize: number;
   #sweeper: NodeJS.Timeout | null = null;
   readonly #tenders: NodeJS.Timeout[] = [];
   #queueStop: Promise<void> | null = null;
@@ -73,11 +70,11 @@ class QueryDataPlane implements DataPlane {
     this.#clock = dependencies.clock;
     this.#bodies = dependencies.bodies;
     this.#tracing = dependencies.tracing;
-    this.#settings = options.settings;
+    this.#maxBodySize = options.settings.maxBodySize;
     this.#certificates = options.certificates;
     this.#mapping = dependencies.mapping?.users ?? null;
     this.#isLoaded = dependencies.isLoaded;
-    this.#to = composeDataPlane(dependencies, options, () => this.#settings);
+    this.#to = composeDataPlane(dependencies, options);
   }
 
   async start(): Promise<void> {
@@ -150,10 +147,6 @@ class QueryDataPlane implements DataPlane {
     return this.#to.kills.kill(queryId, user);
   }
 
-  configure(settings: Partial<DataPlaneSettings>): void {
-    this.#settings = { ...this.#settings, ...settings };
-  }
-
   refuseSubmissions(): void {
     this.#to.submissions.refuseAll();
     this.#queueStop = this.#to.queue?.room.stop() ?? null;
@@ -214,8 +207,8 @@ class QueryDataPlane implements DataPlane {
       return;
     }
     const announced = method === 'GET' || method === 'HEAD' ? null : announcedLength(request);
-    if (announced !== null && announced > this.#settings.maxBodySize) {
-      answers.refuse(proxied, bodyRefusal('body_too_large', this.#bodies, this.#settings.maxBodySize));
+    if (announced !== null && announced > this.#maxBodySize) {
+      answers.refuse(proxied, bodyRefusal('body_too_large', this.#bodies, this.#maxBodySize));
       return;
     }
     const id =

@@ -112,7 +112,7 @@ export interface DataPlaneDependencies {
   readonly onObservation: (observation: ForwardedHeadersObservation) => void;
 }
 
-/** What does not change while the data plane runs. */
+/** Options of the data plane. */
 export interface DataPlaneOptions {
   readonly additionalStatementPaths: readonly string[];
   readonly extraWhitelistPaths: readonly PathPattern[];
@@ -168,15 +168,9 @@ export interface DataPlaneSteps {
   readonly transactions: Transactions;
 }
 
-/**
- * Makes the steps of the data plane, each with what it works with: the one place that knows all of them.
- * @param settings the current ones
- */
-export function composeDataPlane(
-  dependencies: DataPlaneDependencies,
-  options: DataPlaneOptions,
-  settings: () => DataPlaneSettings,
-): DataPlaneSteps {
+/** Makes the steps of the data plane, each with what it works with: the one place that knows all of them. */
+export function composeDataPlane(dependencies: DataPlaneDependencies, options: DataPlaneOptions): DataPlaneSteps {
+  const { settings } = options;
   const { names, table, clock, logger, registry, bodies } = dependencies;
   const upstreams = new Upstreams(options.upstream, clock);
   const chooser = new ClusterChooser(settings, {
@@ -190,7 +184,7 @@ export function composeDataPlane(
   const clients = new RequestHeaders({
     names,
     viaToken: refusalIds.process,
-    forwardedHeadersEnabled: () => settings().forwardedHeadersEnabled,
+    forwardedHeadersEnabled: settings.forwardedHeadersEnabled,
     trustPeer: options.trustPeer,
     ownCookies: [...options.ownCookies, names.pageCookie],
     certificateHeader: options.certificateHeader,
@@ -211,8 +205,8 @@ export function composeDataPlane(
   const service = dependencies.externalRules;
   const chain = routers({
     names,
-    defaultGroup: () => settings().defaultRoutingGroup,
-    external: service === null ? null : new ExternalRouter(service, () => settings().propagateErrors),
+    defaultGroup: settings.defaultRoutingGroup,
+    external: service === null ? null : new ExternalRouter(service, settings.propagateErrors),
   });
   const { analyzer, admission } = dependencies;
   const routing = new RequestRouting({ names, steps, table, analyzer, clients, routers: chain, clock });
@@ -296,7 +290,7 @@ export function composeDataPlane(
 
 /** What the groups of steps below have in common. */
 interface SharedSteps {
-  readonly settings: () => DataPlaneSettings;
+  readonly settings: DataPlaneSettings;
   readonly upstreams: Upstreams;
   readonly metrics: DataPlaneMetrics;
   readonly clients: RequestHeaders;
@@ -321,7 +315,7 @@ function ownersOf(
     history,
     table,
     upstream: (proxyTo: string) => upstreams.peek(proxyTo),
-    takeover: () => settings().ownerTakeover,
+    takeover: settings.ownerTakeover,
     logger,
     clock,
   };

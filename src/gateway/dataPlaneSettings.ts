@@ -1,6 +1,6 @@
 import type { ChoiceSettings } from '../routing/clusterChooser.ts';
 
-/** Settings of the data plane that may change while it runs; times in milliseconds, sizes in bytes. */
+/** Settings of the data plane; times in milliseconds, sizes in bytes. */
 export interface DataPlaneSettings extends ChoiceSettings {
   /** Time until a cluster must have begun its answer. */
   readonly asyncTimeout: number;

@@ -10,7 +10,7 @@ import { makeStrategies } from './strategies/strategies.ts';
 import type { PickRequest, Strategy, StrategyDependencies } from './strategies/strategy.ts';
 import { alwaysRoom, type HasRoom } from './takers.ts';
 
-/** Current settings of the choice. */
+/** Settings of the choice. */
 export interface ChoiceSettings {
   /** `routing.defaultRoutingGroup` */
   readonly defaultRoutingGroup: string;
@@ -34,12 +34,12 @@ const TRIAL_SHARE = 0.1;
 
 /** Chooses clusters by the strategy of their group, and counts submissions if the strategy needs load. */
 export class ClusterChooser {
-  readonly #settings: () => ChoiceSettings;
+  readonly #settings: ChoiceSettings;
   readonly #strategies: Readonly<Record<StrategyName, Strategy>>;
   readonly #hasRoom: HasRoom;
   readonly #random: Random;
 
-  constructor(settings: () => ChoiceSettings, dependencies: ChooserDependencies) {
+  constructor(settings: ChoiceSettings, dependencies: ChooserDependencies) {
     this.#settings = settings;
     this.#strategies = makeStrategies(dependencies);
     this.#hasRoom = dependencies.hasRoom ?? alwaysRoom;
@@ -65,12 +65,12 @@ export class ClusterChooser {
         : this.#strategyOf(table, group).pick(this.#withTrials(candidates), request, () =>
             this.#affinityOf(table, group),
           );
-    return chooseCluster(table, decision, this.#settings().defaultRoutingGroup, excluded, pick, this.#hasRoom);
+    return chooseCluster(table, decision, this.#settings.defaultRoutingGroup, excluded, pick, this.#hasRoom);
   }
 
   /** Name of a group's strategy: of its `RoutingGroup`, else configured. */
   strategyOf({ admission }: RoutingTable, group: string): StrategyName {
-    const { strategy, groupStrategies } = this.#settings();
+    const { strategy, groupStrategies } = this.#settings;
     return admission.groups.get(group)?.strategy ?? groupStrategies.get(group) ?? strategy;
   }
 
@@ -97,7 +97,7 @@ export class ClusterChooser {
 
   /** Affinity key of a group, from the source that states its strategy. */
   #affinityOf({ admission }: RoutingTable, group: string): RequestKey {
-    const { affinity, groupAffinities } = this.#settings();
+    const { affinity, groupAffinities } = this.#settings;
     const policy = admission.groups.get(group);
     return policy?.strategy == null ? (groupAffinities.get(group) ?? affinity) : policy.affinity;
   }

@@ -12,7 +12,7 @@ import { v2Body } from './v2Body.ts';
 export interface AnalysisSettings {
   readonly names: ProductNames;
   /** Bodies of this many UTF-16 units or more are not analyzed; read for each request. */
-  readonly maxBodySize: () => number;
+  readonly maxBodySize: number;
   /** Bodies may be JSON with `query` and `preparedStatements`. */
   readonly clientsUseV2Format: boolean;
   /** Bytes of memory for analyses of repeated texts; 0 for none. */
@@ -72,7 +72,7 @@ export function requestAnalysis(
   const texts = new RecentTexts();
 
   // Characters are at most four bytes of UTF-8.
-  const maxPreparedBytes = (): number => Math.min(Math.max(settings.maxBodySize() * 4, 1), 2 ** 30);
+  const maxPreparedBytes = Math.min(Math.max(settings.maxBodySize * 4, 1), 2 ** 30);
 
   function analyze(task: StatementTask): SqlAnalysis | Promise<SqlAnalysis> {
     if (analyzeLong === null) return analyzeTask(task);
@@ -87,7 +87,7 @@ export function requestAnalysis(
     schema: string | null,
     lines: readonly string[],
   ): SqlAnalysis | Promise<SqlAnalysis> {
-    const prepared = { lines, maxBytes: maxPreparedBytes(), maxCharacters: settings.maxBodySize() };
+    const prepared = { lines, maxBytes: maxPreparedBytes, maxCharacters: settings.maxBodySize };
     return analyze({ text, catalog, schema, prepared });
   }
 
@@ -117,7 +117,7 @@ export function requestAnalysis(
   ): SqlAnalysis | Promise<SqlAnalysis> {
     const { body, headers } = request;
     if (body === null || request.method !== 'POST' || body.length === 0) return nothing;
-    const maxBodySize = Math.min(settings.maxBodySize(), LONGEST_ANALYZED);
+    const maxBodySize = Math.min(settings.maxBodySize, LONGEST_ANALYZED);
     // No character takes more than three bytes a UTF-16 unit.
     if (typeof body !== 'string' && body.length >= maxBodySize * 3) return nothing;
     const text = bodyText(body, headerValue(headers, 'content-type'), request.utf8Body);

@@ -29,7 +29,7 @@ const DEFAULT_MAX_BODY_SIZE = 1_000_000;
 export function analyzeCase(request: AnalysisCase, productName: string): CaseAnalysis {
   const analyze = requestAnalysis({
     names: productNames(productName),
-    maxBodySize: () => request.config?.maxBodySize ?? DEFAULT_MAX_BODY_SIZE,
+    maxBodySize: request.config?.maxBodySize ?? DEFAULT_MAX_BODY_SIZE,
     clientsUseV2Format: request.config?.isClientsUseV2Format ?? false,
     cacheBytes: 0,
   });

@@ -187,7 +187,7 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
         table,
         kinds: checks.kinds,
         credentials: {
-          configured: () => ({ username: 'monitor', password: 'of-all-others', allowedHosts: null }),
+          configured: { username: 'monitor', password: 'of-all-others', allowedHosts: null },
           trustsResources: false,
           ofCluster: operator.healthCredentials,
           report: (name, refusal) => controller.reportHealthCredentials(name, refusal),

@@ -39,16 +39,10 @@ function explainingRules(): NonNullable<ServerOptions['rules']> {
     names,
     statementPaths: ['/v1/statement'],
     analyzeRequest: false,
-    analyze: requestAnalysis({ names, maxBodySize: () => 1000, clientsUseV2Format: false, cacheBytes: 1000 }),
+    analyze: requestAnalysis({ names, maxBodySize: 1000, clientsUseV2Format: false, cacheBytes: 1000 }),
     userOf: () => ({ name: null }) as never,
   };
-  const explain = requestExplanation(
-    new RoutingTableHolder(),
-    reader,
-    () => 'adhoc',
-    (draft) => compiler.tryRule(draft),
-    {},
-  );
+  const explain = requestExplanation(new RoutingTableHolder(), reader, 'adhoc', (draft) => compiler.tryRule(draft), {});
   return {
     explain,
     routingRules: {} as never,

@@ -327,7 +327,7 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
     const logger = pino({ level: 'trace' }, { write: (line) => void lines.push(line) });
     const checks = openChecks();
     const credentials = {
-      configured: () => ({ username: 'monitor', password: 'of-all-others', allowedHosts: null }),
+      configured: { username: 'monitor', password: 'of-all-others', allowedHosts: null },
       trustsResources: false,
       ofCluster: operator.healthCredentials,
       report: () => undefined,

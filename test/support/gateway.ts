@@ -85,13 +85,13 @@ export const defaultExternalRules: Omit<ExternalRulesOptions, 'url'> = {
   connections: 16,
   maxQueued: 16,
   maxResponseSize: 65_536,
-  settings: () => ({
+  settings: {
     excludeHeaders: [],
     sendHttpHeaders: true,
     emptyErrors: null,
     failureThreshold: 5,
     retryAfter: 10_000,
-  }),
+  },
 };
 
 /** A data plane behind a real HTTP server on a free port. */

@@ -37,7 +37,7 @@ export function openChecks(
 ): ReturnType<typeof openHealthChecks> {
   return openHealthChecks({
     names: productNames('Engine'),
-    settings: () => ({ ...defaultUserCheckSettings, ...settings }),
+    settings: { ...defaultUserCheckSettings, ...settings },
     connectTimeout: 2_000,
     tls: verifyingTls,
     ...more,

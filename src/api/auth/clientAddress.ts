@@ -20,7 +20,7 @@ export interface Origin {
 export function originReader(names: ProductNames, trustPeer: TrustPeer): (request: IncomingMessage) => Origin {
   const headers = new RequestHeaders({
     ...{ names, trustPeer },
-    forwardedHeadersEnabled: () => true,
+    forwardedHeadersEnabled: true,
     viaToken: '',
     ownCookies: [],
     tracing: false,

@@ -86,10 +86,10 @@ export function openAdmission(
     metrics: new AdmissionMetrics(metrics, ledger),
     clock,
     isDatabaseAway: () => beats.isFailing,
-    settings: () => ({
+    settings: {
       onDatabaseUnavailable: config.admission.onDatabaseUnavailable,
       defaultRoutingGroup: config.routing.defaultRoutingGroup,
-    }),
+    },
   });
   const refreshing = setInterval(() => {
     limits.refresh();
@@ -103,7 +103,7 @@ export function openAdmission(
     table,
     queueCounts,
     counts,
-    defaultGroup: () => config.routing.defaultRoutingGroup,
+    defaultGroup: config.routing.defaultRoutingGroup,
   });
   const queue = new QueueMetrics({ registry: metrics, table, clock });
   const chain = queue.measured(new AdmissionChain([clusterWait, limits], () => clock.monotonic()));

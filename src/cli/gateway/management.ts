@@ -207,7 +207,7 @@ function ruleDependencies(
         ...(mapping === null ? {} : { mapped: (user) => mapping.of(user), mappedName: (name) => mapping.ofName(name) }),
         ...(groups === null ? {} : { groupsOf: (user, headers) => groups.described(user, headers) }),
       },
-      () => config.routing.defaultRoutingGroup,
+      config.routing.defaultRoutingGroup,
       (draft) => compiler.tryRule(draft),
       admission,
     ),

@@ -12,13 +12,13 @@ export function openMonitors(context: GatewayContext, { table, operator }: Contr
   const { config, names, logger, metrics, clock, random, onClose } = context;
   const { kinds, close } = openHealthChecks({
     names,
-    settings: () => userCheckSettings(config),
+    settings: userCheckSettings(config),
     connectTimeout: httpClientSettings(config, 'monitor').connectTimeout,
     tls,
   });
   onClose(close);
   const credentials = {
-    configured: () => config.backendState,
+    configured: config.backendState,
     // Authors of other sources operate the gateway.
     trustsResources: config.resources.source !== 'kubernetes',
     ofCluster: (cluster: string, proxyTo: string) => operator.healthCredentials(cluster, proxyTo),

@@ -73,7 +73,7 @@ export async function openOutgoingTls(
     });
   };
   const clusters = clusterAtOrigin(table);
-  const guard = new AddressGuard(() => clusterPolicy(context.config).addresses);
+  const guard = new AddressGuard(clusterPolicy(context.config).addresses);
   return {
     clusters: await open('clusters', 'proxy', clusters, guard),
     healthChecks: await open('healthChecks', 'monitor', clusters, guard),

@@ -15,8 +15,8 @@ export interface ClusterWaitDependencies {
   readonly table: { readonly current: RoutingTable; onChange(listener: TableListener): () => void };
   readonly queueCounts: QueueCounts;
   readonly counts: Pick<SharedCounts, 'noteRefused'>;
-  /** `routing.defaultRoutingGroup`, as it is now. */
-  readonly defaultGroup: () => string;
+  /** `routing.defaultRoutingGroup`. */
+  readonly defaultGroup: string;
 }
 
 /** Submissions that wait for clusters of the same groups: all of them go on together. */
@@ -112,7 +112,7 @@ export class ClusterWait implements Admission {
   }
 
   #isServed(table: RoutingTable, decision: GroupDecision): boolean {
-    const defaultGroup = this.#dependencies.defaultGroup();
+    const defaultGroup = this.#dependencies.defaultGroup;
     return isServed({ table, decision, defaultGroup, excluded: null, hasRoom: alwaysRoom });
   }
 }

@@ -39,10 +39,10 @@ export interface LimitedAdmissionDependencies {
   readonly clock: Clock;
   /** Whether the database is unavailable. */
   readonly isDatabaseAway: () => boolean;
-  readonly settings: () => LimitedAdmissionSettings;
+  readonly settings: LimitedAdmissionSettings;
 }
 
-/** Settings, as they are now. */
+/** Settings of `LimitedAdmission`. */
 export interface LimitedAdmissionSettings {
   /** `admission.onDatabaseUnavailable` */
   readonly onDatabaseUnavailable: 'refuse' | 'admit';
@@ -194,7 +194,7 @@ export class LimitedAdmission implements Admission {
     const { candidates } = findTakers({
       table: table.current,
       decision,
-      defaultGroup: settings().defaultRoutingGroup,
+      defaultGroup: settings.defaultRoutingGroup,
       excluded,
       hasRoom: (cluster) => this.hasRoom(cluster),
     });
@@ -396,7 +396,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
   takeAnyway(): boolean {
     const { ledger, metrics, isDatabaseAway, settings } = this.#admission.parts;
     const waited = this.#endWait();
-    if (!isDatabaseAway() || settings().onDatabaseUnavailable === 'refuse') {
+    if (!isDatabaseAway() || settings.onDatabaseUnavailable === 'refuse') {
       metrics.refused();
       this.noteRefused();
       return false;

@@ -91,14 +91,14 @@ export interface ExplainRequest {
 
 /**
  * Makes the explanation of described requests: the same steps as for a real one, with nothing sent and nobody asked.
- * @param defaultGroup `routing.defaultRoutingGroup`, as it is now
+ * @param defaultGroup `routing.defaultRoutingGroup`
  * @param tryRule makes the rule set of the rules in force with a draft among them
  * @param admission what would let it wait; nothing is taken of limits
  */
 export function requestExplanation(
   table: RoutingTableHolder,
   reader: DescriptionReader<AnalyzeLongRequest>,
-  defaultGroup: () => string,
+  defaultGroup: string,
   tryRule: RuleCompiler['tryRule'],
   admission: ExplainedAdmission,
 ): ExplainRequest {
@@ -113,7 +113,7 @@ export function requestExplanation(
       conflict === null ? userRefusal(sender) : { reason: 'header_conflict', message: conflict, queryId: null };
     const routing = refusal === null ? routed : { ...routed, refused: { refusal, rule: null } };
     const hasRoom: HasRoom = (cluster) => admission.hasRoom?.(cluster) ?? true;
-    const explanation = explainRouting(current, routing, defaultGroup(), began, hasRoom);
+    const explanation = explainRouting(current, routing, defaultGroup, began, hasRoom);
     const { decision, refused } = routing;
     // Statements of transactions and calls of kill_query never wait, and other requests than submissions do not.
     const mayWait = refused === null && began === null && request.isSubmission && !isKill(request);

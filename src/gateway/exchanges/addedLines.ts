@@ -39,7 +39,7 @@ export interface AddedLinesDependencies {
   readonly handshakes: HandshakeCookies | null;
   /** Keeps browsers on one cluster's pages; null where they are not. */
   readonly places: BrowserPlaces | null;
-  readonly settings: () => Pick<DataPlaneSettings, 'explainHeader' | 'includeClusterHostInResponse'>;
+  readonly settings: Pick<DataPlaneSettings, 'explainHeader' | 'includeClusterHostInResponse'>;
 }
 
 /** Makes the header lines that the gateway adds to answers of clusters: its cookies, and how the request was routed. */
@@ -54,14 +54,14 @@ export class AddedLines {
   areWanted({ pathKind }: ProxiedRequest): boolean {
     const { handshakes, places, settings } = this.#dependencies;
     if (handshakes !== null || (places !== null && pathKind === 'ui')) return true;
-    const { explainHeader, includeClusterHostInResponse } = settings();
+    const { explainHeader, includeClusterHostInResponse } = settings;
     return explainHeader || includeClusterHostInResponse;
   }
 
   /** The lines of an answer, names and values in turn. */
   of(proxied: ProxiedRequest, answer: ClusterAnswer, answering: AnsweringCluster): readonly string[] {
     const { names, handshakes, places, settings } = this.#dependencies;
-    const { explainHeader, includeClusterHostInResponse } = settings();
+    const { explainHeader, includeClusterHostInResponse } = settings;
     const { cluster, decision, handshake } = answering;
     const isSubmission = proxied.kind === 'submission';
     const lines: string[] = [];

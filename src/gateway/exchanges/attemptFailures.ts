@@ -29,7 +29,7 @@ export interface AttemptFailuresDependencies {
   readonly reports: ClusterReports;
   readonly metrics: Pick<DataPlaneMetrics, 'clusterError' | 'retry'>;
   readonly bodies: RequestBodies;
-  readonly settings: () => Pick<DataPlaneSettings, 'maxBodySize'>;
+  readonly settings: Pick<DataPlaneSettings, 'maxBodySize'>;
   readonly logger: Logger;
 }
 
@@ -71,6 +71,6 @@ export class AttemptFailures {
   /** The refusal of a request for its body. */
   bodyRefusal(fault: RelayFault | 'request_memory'): Refusal {
     const { bodies, settings } = this.#dependencies;
-    return bodyRefusal(fault, bodies, settings().maxBodySize);
+    return bodyRefusal(fault, bodies, settings.maxBodySize);
   }
 }

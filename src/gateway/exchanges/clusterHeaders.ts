@@ -15,7 +15,7 @@ export interface ClusterHeadersDependencies {
   readonly engineCookies: EngineCookies | null;
   /** How clusters recognise users of client certificates; null: they are sent what clients send. */
   readonly identities: CertificateIdentities | null;
-  readonly settings: () => { readonly forwardedHeadersEnabled: boolean };
+  readonly settings: { readonly forwardedHeadersEnabled: boolean };
 }
 
 /** What header lines depend on at the cluster that a request goes to. */
@@ -64,7 +64,7 @@ export class ClusterHeaders {
     const { name, trace, certificateUser } = hop;
     const named = certificateUser === null ? lines : (identities?.named(lines, certificateUser, hop) ?? lines);
     const own = engineCookies?.forCluster(named, hop.identity, hop.isPage) ?? named;
-    const isPrefixed = prefixes !== null && hop.answersUrls && name !== '' && settings().forwardedHeadersEnabled;
+    const isPrefixed = prefixes !== null && hop.answersUrls && name !== '' && settings.forwardedHeadersEnabled;
     const prefixed = isPrefixed ? prefixes.withPrefix(own, name) : own;
     return trace === null ? prefixed : [...prefixed, ...trace.toCluster(name, hop.proxyTo)];
   }

@@ -28,7 +28,7 @@ export type ExchangeEnd = 'answered' | 'failed' | 'cut' | 'client_gone';
 
 /** What every exchange works with. */
 export interface ExchangeDependencies {
-  readonly settings: () => DataPlaneSettings;
+  readonly settings: DataPlaneSettings;
   readonly requests: OutgoingRequests;
   /** Which lines of the cluster's answer the client gets. */
   readonly answerHeaders: ResponseHeaders;
@@ -68,7 +68,7 @@ export abstract class Exchange<Dependencies extends ExchangeDependencies> implem
     this.dependencies = dependencies;
     this.proxied = proxied;
     this.response = response;
-    this.#writing = { stallTimeout: settings().clientStallTimeout, answerHeaders };
+    this.#writing = { stallTimeout: settings.clientStallTimeout, answerHeaders };
     response.on('close', () => this.#onClose());
   }
 

@@ -40,7 +40,7 @@ export interface OutgoingRequestsDependencies {
   readonly heldAudiences: readonly string[] | null;
   readonly clusterHeaders: ClusterHeaders;
   readonly bodies: RequestBodies;
-  readonly settings: () => Pick<DataPlaneSettings, 'maxBodySize' | 'asyncTimeout'>;
+  readonly settings: Pick<DataPlaneSettings, 'maxBodySize' | 'asyncTimeout'>;
 }
 
 /** Makes the requests that clusters get of those of clients. */
@@ -126,7 +126,7 @@ export class OutgoingRequests {
         ),
       ),
       body,
-      headersTimeout: settings().asyncTimeout,
+      headersTimeout: settings.asyncTimeout,
     };
   }
 
@@ -151,6 +151,6 @@ export class OutgoingRequests {
 
   #relay({ request }: ProxiedRequest, start: Buffer | null, onFault: (fault: RelayFault) => void): BodyRelay {
     const { bodies, settings } = this.#dependencies;
-    return new BodyRelay(request, start, settings().maxBodySize, bodies, onFault);
+    return new BodyRelay(request, start, settings.maxBodySize, bodies, onFault);
   }
 }

@@ -29,7 +29,7 @@ export interface OwnedQueriesDependencies {
   readonly transactions: Pick<Transactions, 'noteAnswer'>;
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
   readonly outcomes: Pick<QueryOutcomes, 'page' | 'end' | 'cancel' | 'lose' | 'awaitsRows'>;
-  readonly settings: () => Pick<DataPlaneSettings, 'statementErrors' | 'ownerGoneAfter' | 'cancelQueryOnDisconnect'>;
+  readonly settings: Pick<DataPlaneSettings, 'statementErrors' | 'ownerGoneAfter' | 'cancelQueryOnDisconnect'>;
   readonly logger: Logger;
 }
 
@@ -68,7 +68,7 @@ export class OwnedQueries {
 
   /** Whether an owner that cannot be connected to counts as gone; before, it is given time to come back. */
   isGone(upstream: Upstream): boolean {
-    return upstream.unreachableFor() >= this.#dependencies.settings().ownerGoneAfter;
+    return upstream.unreachableFor() >= this.#dependencies.settings.ownerGoneAfter;
   }
 
   /**
@@ -77,7 +77,7 @@ export class OwnedQueries {
    */
   lossReason({ statementPath, method }: ProxiedRequest, queryId: string, status: number): string | null {
     const { stickiness, settings } = this.#dependencies;
-    if (!statementPath || settings().statementErrors === 'http') return null;
+    if (!statementPath || settings.statementErrors === 'http') return null;
     if (stickiness.isSuperseded(queryId)) return 'it was restarted since';
     // A GET that is answered 404 ends the query for its client, who learns more from the reason than from the bare status.
     return status === 404 && method === 'GET' ? 'it does not know the query any more' : null;
@@ -109,7 +109,7 @@ export class OwnedQueries {
    */
   abandon(queryId: string, cluster: string, upstream: Upstream, request: () => OutgoingRequest): void {
     const { settings, runningQueries, outcomes, logger } = this.#dependencies;
-    if (!settings().cancelQueryOnDisconnect) return;
+    if (!settings.cancelQueryOnDisconnect) return;
     const onEnd = () => {
       runningQueries.noteEnd(queryId, cluster);
       outcomes.cancel(queryId, cluster);

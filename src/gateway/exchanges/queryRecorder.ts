@@ -69,7 +69,7 @@ export interface QueryRecorderDependencies {
   readonly refusalIds: RefusalIds;
   readonly logger: Logger;
   readonly clock: Clock;
-  readonly settings: () => DataPlaneSettings;
+  readonly settings: DataPlaneSettings;
   readonly table: { readonly current: Pick<RoutingTable, 'rules'> };
 }
 
@@ -97,7 +97,7 @@ export class QueryRecorder {
   ): void {
     const { body, user, queuedAs } = submission;
     const { history, clock, settings } = this.#dependencies;
-    if (!settings().historyEnabled) return;
+    if (!settings.historyEnabled) return;
     history.add({
       queryId,
       queryText: body.text,
@@ -221,7 +221,7 @@ export class QueryRecorder {
       ...{ cluster: '', fallback: false, steps: null, attempts: null },
       refused: refusal.reason,
       times: this.#timesOf(proxied, false),
-      conditions: settings().historyEnabled ? conditions() : [],
+      conditions: settings.historyEnabled ? conditions() : [],
       request: this.#factsOf(proxied, { body }),
       membership: user.membership,
       mapping: user.mapping,
@@ -268,7 +268,7 @@ export class QueryRecorder {
         source: this.#sourceOf(proxied),
         status: status === 0 ? 'client_gone' : status,
         durationMs: this.#durationOf(proxied),
-        queryText: settings().logQueryText ? body.text : undefined,
+        queryText: settings.logQueryText ? body.text : undefined,
       },
       'query',
     );

@@ -183,7 +183,7 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   #retryAfter(cluster: ClusterEntry, error: Error, stage: AttemptStage, reason: string): void {
     const { settings, answers, failures } = this.dependencies;
     this.#retry ??= new SubmissionRetry(this.#submission, this.#bound !== null);
-    const step = this.#retry.after({ cluster, error, stage, reason }, settings().retrySubmissions);
+    const step = this.#retry.after({ cluster, error, stage, reason }, settings.retrySubmissions);
     if (step.next === 'refuse') {
       this.refuse(step.refusal);
       return;

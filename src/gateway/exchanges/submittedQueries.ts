@@ -53,7 +53,7 @@ export interface SubmittedQueriesDependencies {
   readonly forwardedCheck: ForwardedCheck;
   readonly clients: Pick<RequestHeaders, 'clientOf'>;
   readonly recorder: Pick<QueryRecorder, 'record' | 'whenWritten' | 'factsOf'>;
-  readonly settings: () => Pick<DataPlaneSettings, 'forwardedHeadersEnabled' | 'historyBeforeAnswer'>;
+  readonly settings: Pick<DataPlaneSettings, 'forwardedHeadersEnabled' | 'historyBeforeAnswer'>;
 }
 
 /**
@@ -106,7 +106,7 @@ export class SubmittedQueries {
 
   #recordAndRelease(query: SubmittedQuery, answer: UnreleasedAnswer): void {
     const { recorder, settings } = this.#dependencies;
-    const { historyBeforeAnswer } = settings();
+    const { historyBeforeAnswer } = settings;
     // Most clients do not wait for the history.
     if (!historyBeforeAnswer) answer.release();
     recorder.record(query.queryId, query.cluster, query.proxied, query.submission, query.route);
@@ -118,7 +118,7 @@ export class SubmittedQueries {
   /** Looks whether the cluster's URLs point to the gateway. */
   #checkForwarded({ cluster, proxied, text }: SubmittedQuery): void {
     const { settings, forwardedCheck, clients } = this.#dependencies;
-    if (!settings().forwardedHeadersEnabled || !forwardedCheck.due(cluster.proxyTo)) return;
+    if (!settings.forwardedHeadersEnabled || !forwardedCheck.due(cluster.proxyTo)) return;
     forwardedCheck.noteAnswer(cluster.name, cluster.proxyTo, text, clients.clientOf(proxied.request));
   }
 

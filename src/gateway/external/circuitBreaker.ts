@@ -1,6 +1,6 @@
 import type { Clock } from '../../model/clock.ts';
 
-/** When a service counts as dead, and how long it is left alone; asked at each use. */
+/** When a service counts as dead, and how long it is left alone. */
 export interface CircuitBreakerSettings {
   /** Failures in a row after which nobody asks any more. */
   readonly failureThreshold: number;
@@ -13,14 +13,14 @@ export interface CircuitBreakerSettings {
  * while may try; its success opens the way for all (M. Nygard's circuit breaker).
  */
 export class CircuitBreaker {
-  readonly #settings: () => CircuitBreakerSettings;
+  readonly #settings: CircuitBreakerSettings;
   readonly #clock: Clock;
   #failures = 0;
   /** Monotonic time at which one may try again; null while all may. */
   #retryAt: number | null = null;
   #trying = false;
 
-  constructor(settings: () => CircuitBreakerSettings, clock: Clock) {
+  constructor(settings: CircuitBreakerSettings, clock: Clock) {
     this.#settings = settings;
     this.#clock = clock;
   }
@@ -45,7 +45,7 @@ export class CircuitBreaker {
   }
 
   noteFailure(): void {
-    const { failureThreshold, retryAfter } = this.#settings();
+    const { failureThreshold, retryAfter } = this.#settings;
     this.#failures += 1;
     // Those who were on their way when it opened do not keep it open any longer.
     if (this.#retryAt !== null && !this.#trying) return;

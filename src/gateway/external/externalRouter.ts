@@ -10,10 +10,10 @@ export class ExternalRouter implements Router {
   readonly name = 'external';
   readonly step = 'rules service';
   readonly #service: ExternalRules;
-  readonly #propagateErrors: () => boolean;
+  readonly #propagateErrors: boolean;
 
-  /** @param propagateErrors whether errors of the service are the client's answer, as it is now */
-  constructor(service: ExternalRules, propagateErrors: () => boolean) {
+  /** @param propagateErrors whether errors of the service are the client's answer */
+  constructor(service: ExternalRules, propagateErrors: boolean) {
     this.#service = service;
     this.#propagateErrors = propagateErrors;
   }
@@ -37,7 +37,7 @@ export class ExternalRouter implements Router {
       case 'errors': {
         const { errors } = external;
         const instead = { ...nothing, asks: 'last', findings } as const;
-        if (errors.length === 0 || !this.#propagateErrors()) return instead;
+        if (errors.length === 0 || !this.#propagateErrors) return instead;
         const message = `The external rules service refused the request: ${errors.join('; ')}`;
         const refusal = { reason: 'external_errors', message, queryId: null, list: errors } as const;
         return { says: 'refusal', refusal, rule: null, instead };

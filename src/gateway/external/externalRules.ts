@@ -38,7 +38,7 @@ export interface ExternalRulesOptions {
   readonly maxQueued: number;
   /** Longest answer in bytes; beyond `MAX_REPLY_BYTES` without effect. */
   readonly maxResponseSize: number;
-  readonly settings: () => ExternalRulesSettings;
+  readonly settings: ExternalRulesSettings;
   /** TLS with the service; Node's own trust where absent. */
   readonly tls: ClusterTls;
 }
@@ -78,7 +78,8 @@ export class ExternalRulesClient implements ExternalRules {
   readonly #ownCookies: ReadonlySet<string>;
   readonly #calls: Counter<'outcome'>;
   readonly #duration: Histogram;
-  #excluded: { readonly list: readonly string[]; readonly keys: ReadonlySet<string> } = { list: [], keys: new Set() };
+  /** Keys of headers that are not sent. */
+  readonly #excluded: ReadonlySet<string>;
   #running = 0;
   #lastFailure: string | null = null;
 
@@ -92,6 +93,8 @@ export class ExternalRulesClient implements ExternalRules {
     this.#clock = clock;
     this.#path = `${url.pathname}${url.search}`;
     this.#ownCookies = new Set(options.ownCookies);
+    const { excludeHeaders } = options.settings;
+    this.#excluded = new Set(excludeHeaders.map((name) => this.#names.ownHeader(name).toLowerCase()));
     this.#pool = new Pool(url.origin, {
       connections: options.connections,
       pipelining: 1,
@@ -164,12 +167,11 @@ export class ExternalRulesClient implements ExternalRules {
   async #call(request: RuleRequest): Promise<ExternalAnswer> {
     const { connections, maxQueued, requestTimeout, settings } = this.#options;
     if (this.#running >= connections + maxQueued) throw new CallFailed('too many calls wait for a connection');
-    const { sendHttpHeaders, excludeHeaders, ...more } = settings();
-    const emptyErrors = more.emptyErrors ?? (this.#names.isReference ? 'ignore' : 'defaultGroup');
-    const excluded = this.#excludedKeys(excludeHeaders);
+    const { sendHttpHeaders } = settings;
+    const emptyErrors = settings.emptyErrors ?? (this.#names.isReference ? 'ignore' : 'defaultGroup');
     const { body, headers } = externalRequest(request, {
       names: this.#names,
-      excluded,
+      excluded: this.#excluded,
       sendHttpHeaders,
       ownCookies: this.#ownCookies,
     });
@@ -183,7 +185,7 @@ export class ExternalRulesClient implements ExternalRules {
     } finally {
       this.#running -= 1;
     }
-    const parsed = parseReply(text, excluded, this.#names);
+    const parsed = parseReply(text, this.#excluded, this.#names);
     if ('problem' in parsed) throw new CallFailed(parsed.problem);
     const { routingGroup, errors, headers: set } = parsed.reply;
     const isError = errors !== null && (errors.length > 0 || emptyErrors === 'defaultGroup');
@@ -195,13 +197,6 @@ export class ExternalRulesClient implements ExternalRules {
   #answer(answer: ExternalAnswer): ExternalAnswer {
     this.#calls.inc({ outcome: answer.outcome });
     return answer;
-  }
-
-  #excludedKeys(list: readonly string[]): ReadonlySet<string> {
-    if (list !== this.#excluded.list) {
-      this.#excluded = { list, keys: new Set(list.map((name) => this.#names.ownHeader(name).toLowerCase())) };
-    }
-    return this.#excluded.keys;
   }
 
   #failure(error: unknown): string {

@@ -45,7 +45,7 @@ export interface RequestHeaderOptions {
   /** Random name of this process in `Via`. */
   readonly viaToken: string;
   /** `routing.forwardedHeadersEnabled` */
-  readonly forwardedHeadersEnabled: () => boolean;
+  readonly forwardedHeadersEnabled: boolean;
   readonly trustPeer: TrustPeer;
   /** Whether the gateway writes the headers of traces itself; else they pass untouched. */
   readonly tracing: boolean;
@@ -166,7 +166,7 @@ export class RequestHeaders {
         case Action.forwarded:
           sawForwarded = true;
           // Ours are written below; others of the family (-Prefix, -Server) are a trusted proxy's own business.
-          if (connection.trusted && this.#options.forwardedHeadersEnabled() && !isRewritten(name))
+          if (connection.trusted && this.#options.forwardedHeadersEnabled && !isRewritten(name))
             lines.push(name, value);
           break;
         default:
@@ -175,8 +175,7 @@ export class RequestHeaders {
     }
     const forwarded = named === null ? lines : withoutNamed(lines, named);
     forwarded.push('Via', request.httpVersionMinor === 0 ? this.#viaOf(request.httpVersionMajor) : this.#via);
-    if (this.#options.forwardedHeadersEnabled())
-      this.#pushForwarded(forwarded, request, connection, host, sawForwarded);
+    if (this.#options.forwardedHeadersEnabled) this.#pushForwarded(forwarded, request, connection, host, sawForwarded);
     if (set !== null) {
       for (const [name, value] of set.values()) {
         const action = this.#actions.get(name) ?? this.#learn(name);

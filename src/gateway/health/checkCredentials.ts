@@ -28,7 +28,7 @@ export interface ConfiguredCredentials {
 /** Where the credentials of checks come from. */
 export interface CredentialSources {
   /** `backendState`; null where it is not configured. */
-  readonly configured: () => ConfiguredCredentials | null;
+  readonly configured: ConfiguredCredentials | null;
   /**
    * Whether resources are written by those who run the gateway, as in a directory or the database. On an API server
    * they may be anybody's.
@@ -83,7 +83,7 @@ export async function findCredentials(
     if (!credentials.ok) return refused(credentials, false);
     return { ok: true, credentials: { username: credentials.username, password: credentials.password, from } };
   }
-  const configured = sources.configured();
+  const { configured } = sources;
   if (configured === null) {
     const message = 'this type of health check needs a user: set backendState or spec.healthCheck.credentialsSecretRef';
     return refused({ reason: 'NoCredentials', message });

@@ -11,8 +11,7 @@ import { UiApiCheck } from './uiApiCheck.ts';
 /** What all kinds of checks are made with. */
 export interface HealthCheckOptions extends CheckClientOptions {
   readonly names: ProductNames;
-  /** Settings as they are now. */
-  readonly settings: () => UserCheckSettings;
+  readonly settings: UserCheckSettings;
 }
 
 /** Makes all kinds of health checks over one set of connections; `close` ends those. */
@@ -25,7 +24,7 @@ export function openHealthChecks(options: HealthCheckOptions): {
   const user = { client, names, settings };
   return {
     kinds: {
-      INFO_API: new InfoCheck(client, () => settings().retries),
+      INFO_API: new InfoCheck(client, settings.retries),
       METRICS: new MetricsCheck(user),
       JDBC: new JdbcCheck(user),
       JMX: new JmxCheck(user),

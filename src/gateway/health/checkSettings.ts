@@ -28,8 +28,7 @@ export interface UserCheckSettings {
 export interface UserCheckOptions {
   readonly client: CheckClient;
   readonly names: ProductNames;
-  /** Settings as they are now. */
-  readonly settings: () => UserCheckSettings;
+  readonly settings: UserCheckSettings;
 }
 
 /** Headers that say who asks: the user's name, or Basic authentication where a password is to be sent. */

@@ -313,7 +313,7 @@ function settingsOf(
   const own: HealthCheck = healthCheck ?? {};
   const type = own.type ?? defaults.type;
   const kind = kinds[type];
-  const timeout = kind.needsUser ? (kind.timeout?.() ?? defaults.timeout) : defaults.timeout;
+  const timeout = kind.needsUser ? (kind.timeout ?? defaults.timeout) : defaults.timeout;
   return {
     ...defaults,
     type,

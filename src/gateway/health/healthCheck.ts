@@ -46,7 +46,7 @@ export interface AnonymousCheck {
 export interface UserCheck {
   readonly needsUser: true;
   /** Time for one check in milliseconds, where it is another than `monitor.timeout` and the cluster has none of its own. */
-  readonly timeout?: () => number;
+  readonly timeout?: number;
   /** As of an anonymous check. */
   check(target: CheckTarget, credentials: CheckCredentials, signal: AbortSignal): Promise<CheckResult>;
 }

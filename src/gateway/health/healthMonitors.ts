@@ -14,7 +14,7 @@ const MAX_SPREAD_MS = 2_000;
 /** Checks the health of every registered cluster, active or not, each on a timer of its own (docs/health.md). */
 export class HealthMonitors {
   readonly #dependencies: HealthMonitorDependencies;
-  #settings: MonitorSettings;
+  readonly #settings: MonitorSettings;
   readonly #monitors = new Map<string, ClusterMonitor>();
   readonly #checks: Counter<'cluster' | 'found'>;
   readonly #duration: Histogram;
@@ -64,14 +64,6 @@ export class HealthMonitors {
     this.#removeListener = null;
     for (const monitor of this.#monitors.values()) monitor.stop();
     this.#monitors.clear();
-  }
-
-  /** Takes changed settings: every cluster is checked again. */
-  configure(settings: MonitorSettings): void {
-    this.#settings = settings;
-    for (const monitor of this.#monitors.values()) monitor.stop();
-    this.#monitors.clear();
-    if (this.#removeListener !== null) this.#follow();
   }
 
   /**

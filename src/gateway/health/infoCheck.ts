@@ -8,10 +8,10 @@ const MAX_ANSWER_BYTES = 65_536;
 export class InfoCheck implements AnonymousCheck {
   readonly needsUser = false;
   readonly #client: CheckClient;
-  readonly #retries: () => number;
+  readonly #retries: number;
 
   /** @param retries `monitor.retries`: how often a check answered 502, 503 or 504 is repeated at once */
-  constructor(client: CheckClient, retries: () => number) {
+  constructor(client: CheckClient, retries: number) {
     this.#client = client;
     this.#retries = retries;
   }
@@ -19,7 +19,7 @@ export class InfoCheck implements AnonymousCheck {
   async check(target: CheckTarget, signal: AbortSignal): Promise<CheckResult> {
     const answer = await this.#client.read(
       target.proxyTo,
-      { method: 'GET', path: target.path ?? '/v1/info', maxBytes: MAX_ANSWER_BYTES, retries: this.#retries() },
+      { method: 'GET', path: target.path ?? '/v1/info', maxBytes: MAX_ANSWER_BYTES, retries: this.#retries },
       null,
       signal,
     );

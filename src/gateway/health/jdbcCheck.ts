@@ -16,13 +16,13 @@ const MAX_MESSAGE = 300;
  */
 export class JdbcCheck implements UserCheck {
   readonly needsUser = true;
+  readonly timeout: number;
   readonly #options: UserCheckOptions;
 
   constructor(options: UserCheckOptions) {
     this.#options = options;
+    this.timeout = options.settings.queryTimeout;
   }
-
-  readonly timeout = (): number => this.#options.settings().queryTimeout;
 
   async check({ proxyTo }: CheckTarget, credentials: CheckCredentials, signal: AbortSignal): Promise<CheckResult> {
     const { client, names, settings } = this.#options;
@@ -38,7 +38,7 @@ export class JdbcCheck implements UserCheck {
           ...names.clusterHeaders('Catalog', 'system'),
           ...names.clusterHeaders('Source', CHECK_SOURCE),
         },
-        maxBytes: settings().maxAnswer,
+        maxBytes: settings.maxAnswer,
       },
       signal,
     );

@@ -31,8 +31,7 @@ export class JmxCheck implements UserCheck {
 
   /** The numbers among an MBean's attributes. */
   async #bean(target: CheckTarget, name: string, credentials: CheckCredentials, signal: AbortSignal) {
-    const { client, settings: current } = this.#options;
-    const settings = current();
+    const { client, settings } = this.#options;
     const answer = await client.read(
       target.proxyTo,
       {

@@ -12,8 +12,7 @@ export class MetricsCheck implements UserCheck {
   }
 
   async check(target: CheckTarget, credentials: CheckCredentials, signal: AbortSignal): Promise<CheckResult> {
-    const { client, settings: current } = this.#options;
-    const settings = current();
+    const { client, settings } = this.#options;
     const names = metricsOf(settings);
     const query = names.map((name) => `name%5B%5D=${encodeURIComponent(name)}`).join('&');
     const answer = await client.read(

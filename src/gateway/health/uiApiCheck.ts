@@ -40,9 +40,9 @@ export class UiApiCheck implements UserCheck {
       {
         method: 'POST',
         path: '/ui/login',
-        headers: { 'content-type': 'application/x-www-form-urlencoded', ...forwardedHeaders(settings()) },
+        headers: { 'content-type': 'application/x-www-form-urlencoded', ...forwardedHeaders(settings) },
         body: new URLSearchParams({ username, password, redirectPath: '' }).toString(),
-        maxBytes: settings().maxAnswer,
+        maxBytes: settings.maxAnswer,
       },
       signal,
     );
@@ -59,8 +59,8 @@ export class UiApiCheck implements UserCheck {
 
   #read(target: CheckTarget, path: string, cookie: string, credentials: CheckCredentials, signal: AbortSignal) {
     const { client, settings } = this.#options;
-    const headers = { cookie, ...forwardedHeaders(settings()) };
-    const request = { method: 'GET' as const, path, headers, maxBytes: settings().maxAnswer };
+    const headers = { cookie, ...forwardedHeaders(settings) };
+    const request = { method: 'GET' as const, path, headers, maxBytes: settings.maxAnswer };
     return client.read(target.proxyTo, request, credentials, signal);
   }
 }

@@ -41,7 +41,7 @@ export interface ClaimDependencies {
   /** Milliseconds since the last sign of life at a `proxyTo`. */
   readonly silentFor: (proxyTo: string) => number;
   /** `routing.ownerTakeover`, milliseconds. */
-  readonly takeover: () => number;
+  readonly takeover: number;
   /** Longest wait for the database, milliseconds. */
   readonly learnTimeout: number;
   /** The database could not be used. */
@@ -179,15 +179,15 @@ export class OwnerClaims {
         await replacing(owner, null);
         return null;
       }
-      if (silentFor(owner.proxyTo) < takeover()) return { kind: 'owned', owner };
+      if (silentFor(owner.proxyTo) < takeover) return { kind: 'owned', owner };
       const stored = (await within(records.get(key), learnTimeout, undefined)) ?? owner;
       if (stored.proxyTo === claimant.proxyTo) {
         memory.remember(key, claimant, true);
         return null;
       }
       if (stored.proxyTo !== owner.proxyTo) memory.remember(key, stored, true);
-      if (silentFor(stored.proxyTo) < takeover()) return { kind: 'owned', owner: stored };
-      return await replacing(stored, takeover());
+      if (silentFor(stored.proxyTo) < takeover) return { kind: 'owned', owner: stored };
+      return await replacing(stored, takeover);
     } catch (error) {
       this.#dependencies.unavailable();
       logger.debug({ err: error, [records.kind]: key }, 'a claim of query ids cannot be decided by the database');

@@ -69,7 +69,7 @@ export interface StickinessDependencies extends Pick<PresenceSources, 'upstream'
   readonly history: Pick<HistoryWriter, 'findBuffered'>;
   readonly table: { readonly current: RoutingTable };
   /** `routing.ownerTakeover`, milliseconds. */
-  readonly takeover: () => number;
+  readonly takeover: number;
   readonly logger: Logger;
   readonly clock: Clock;
 }
@@ -311,7 +311,7 @@ export class Stickiness {
 
   /** Milliseconds between two updates of the stored coordinators. */
   #interval(): number {
-    return Math.min(this.#options.touchInterval, Math.max(this.#options.tick, this.#dependencies.takeover() / 4));
+    return Math.min(this.#options.touchInterval, Math.max(this.#options.tick, this.#dependencies.takeover / 4));
   }
 
   async #load(): Promise<void> {

@@ -32,7 +32,7 @@ export interface QueueAnswersDependencies {
   readonly paths: ProxiedPaths;
   readonly clients: Pick<RequestHeaders, 'clientOf' | 'prefixOf'>;
   readonly answers: OwnAnswer;
-  readonly settings: () => Pick<DataPlaneSettings, 'explainHeader'>;
+  readonly settings: Pick<DataPlaneSettings, 'explainHeader'>;
 }
 
 const plainText = ['content-type', 'text/plain; charset=utf-8', 'cache-control', 'no-store'];
@@ -49,7 +49,7 @@ export class QueueAnswers implements PollAnswers {
   waiting(proxied: ProxiedRequest, id: string, token: number, waitedMs: number, state: QueuedState): void {
     const { names, key, paths, answers, settings } = this.#dependencies;
     const { place: waits, ...decided } = state;
-    const lines = settings().explainHeader
+    const lines = settings.explainHeader
       ? waitLine(names, { ...decided, position: waits?.position() ?? null, why: waits?.why() ?? null })
       : [];
     const place = {

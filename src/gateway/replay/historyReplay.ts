@@ -51,7 +51,7 @@ class QueryReplay {
     this.#replay = new RuleReplay(rules, { names, analyzeRequest }, rights === null ? null : rightsOfVersion(rights));
     const analyze = requestAnalysis({
       ...{ names, clientsUseV2Format, cacheBytes: DEFAULT_CACHE_BYTES },
-      maxBodySize: () => maxAnalyzed,
+      maxBodySize: maxAnalyzed,
     });
     this.#context = { names, settings, analyze };
     const [before, after] = [new Set(rules.before), new Set(rules.after)];

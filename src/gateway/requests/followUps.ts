@@ -26,7 +26,7 @@ export interface FollowUpsDependencies {
   readonly steps: RequestSteps;
   readonly answers: Pick<GatewayAnswers, 'refuse'>;
   readonly metrics: Pick<DataPlaneMetrics, 'lookup'>;
-  readonly settings: () => Pick<DataPlaneSettings, 'askClusters'>;
+  readonly settings: Pick<DataPlaneSettings, 'askClusters'>;
 }
 
 /** Requests about a query: they go to the cluster that owns it. */
@@ -84,7 +84,7 @@ export class FollowUps {
   #ask(proxied: ProxiedRequest, id: string, stored: 'unknown' | 'undecided'): void {
     const suffix = coordinatorSuffix(id);
     const { enginePages, settings } = this.#dependencies;
-    if (suffix === null || settings().askClusters === 'off' || enginePages.replaces(proxied)) {
+    if (suffix === null || settings.askClusters === 'off' || enginePages.replaces(proxied)) {
       this.#notFound(proxied, id, stored);
       return;
     }

@@ -21,7 +21,7 @@ export interface OwnAnswersDependencies {
   readonly logger: Logger;
   readonly clock: Clock;
   readonly refusalIds: RefusalIds;
-  readonly settings: () => DataPlaneSettings;
+  readonly settings: DataPlaneSettings;
 }
 
 /** Answers to proxied requests that the gateway gives itself, and the note of each request's end. */
@@ -39,7 +39,7 @@ export class OwnAnswers implements GatewayAnswers {
     const client = headers.clientOf(proxied.request);
     const rendered = renderRefusal(refusal, {
       statementPath: proxied.statementPath,
-      statementErrors: settings().statementErrors,
+      statementErrors: settings.statementErrors,
       baseUrl: `${client.scheme}://${client.host}:${client.port}`,
       fallbackId: refusalIds.next(),
     });
@@ -58,7 +58,7 @@ export class OwnAnswers implements GatewayAnswers {
     const remote = `remote ${names.product} server`;
     const message =
       codeOf(error) === 'UND_ERR_HEADERS_TIMEOUT'
-        ? `Request to ${remote} timed out after ${durationText(settings().asyncTimeout)}`
+        ? `Request to ${remote} timed out after ${durationText(settings.asyncTimeout)}`
         : answered
           ? `Failed reading response from ${remote}`
           : `Request to ${remote} failed`;

@@ -15,7 +15,7 @@ const BYTES_PER_BYTE_SENT = 6;
 /** What bodies of submissions are read with. */
 export interface SubmissionBodiesDependencies {
   readonly bodies: RequestBodies;
-  readonly settings: () => Pick<DataPlaneSettings, 'maxAnalyzedBody' | 'maxBodySize'>;
+  readonly settings: Pick<DataPlaneSettings, 'maxAnalyzedBody' | 'maxBodySize'>;
   /** Whether a router sends the statement's text on. */
   readonly sendsText: boolean;
 }
@@ -35,10 +35,10 @@ export class SubmissionBodies {
    */
   read({ request }: ProxiedRequest, next: (body: BodyStart) => void, refuse: (refusal: Refusal) => void): void {
     const { bodies, settings, sendsText } = this.#dependencies;
-    const limit = Math.max(settings().maxAnalyzedBody, MIN_BUFFERED_BODY);
+    const limit = Math.max(settings.maxAnalyzedBody, MIN_BUFFERED_BODY);
     const bytesPerByte = sendsText ? BYTES_PER_BYTE_SENT : BYTES_PER_BYTE;
     bodies.read(request, { limit, bytesPerByte }, next, (fault) =>
-      refuse(bodyRefusal(fault, bodies, settings().maxBodySize)),
+      refuse(bodyRefusal(fault, bodies, settings.maxBodySize)),
     );
   }
 }

@@ -20,14 +20,14 @@ export class AddressRefused extends Error {
  * may resolve to something else later (DNS rebinding). Connections that are open stay as they are.
  */
 export class AddressGuard {
-  readonly #addresses: () => ClusterAddresses;
+  readonly #addresses: ClusterAddresses;
   readonly #resolve: ResolveAll;
 
   /**
-   * @param addresses which addresses clusters may have, as it is now
+   * @param addresses which addresses clusters may have
    * @param resolve resolves names; the system's resolver by default
    */
-  constructor(addresses: () => ClusterAddresses, resolve: ResolveAll = systemLookup) {
+  constructor(addresses: ClusterAddresses, resolve: ResolveAll = systemLookup) {
     this.#addresses = addresses;
     this.#resolve = resolve;
   }
@@ -38,7 +38,7 @@ export class AddressGuard {
    */
   refusal(host: string): AddressRefused | null {
     const plain = isIP(host) === 6 ? `[${host}]` : host;
-    const refusal = this.#addresses().hostRefusal(plain);
+    const refusal = this.#addresses.hostRefusal(plain);
     return refusal === null ? null : new AddressRefused(`address not allowed: ${host} ${refusal}`);
   }
 
@@ -49,7 +49,7 @@ export class AddressGuard {
         callback(error, '');
         return;
       }
-      const addresses = this.#addresses();
+      const addresses = this.#addresses;
       const allowed = resolution.filter(({ address }) => addresses.refusal(address) === null);
       const [first] = allowed;
       if (first === undefined) {

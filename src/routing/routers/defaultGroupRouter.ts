@@ -4,10 +4,10 @@ import type { GroupAnswer, Router } from './router.ts';
 export class DefaultGroupRouter implements Router {
   readonly name = 'default';
   readonly step = null;
-  readonly #group: () => string;
+  readonly #group: string;
 
-  /** @param group current `routing.defaultRoutingGroup` */
-  constructor(group: () => string) {
+  /** @param group `routing.defaultRoutingGroup` */
+  constructor(group: string) {
     this.#group = group;
   }
 
@@ -20,7 +20,7 @@ export class DefaultGroupRouter implements Router {
   }
 
   route(): GroupAnswer {
-    const choice = { group: this.#group(), cluster: null, rule: null, onUnavailable: 'fallback' } as const;
+    const choice = { group: this.#group, cluster: null, rule: null, onUnavailable: 'fallback' } as const;
     return { says: 'group', choice, findings: null };
   }
 }

@@ -7,8 +7,8 @@ import { RulesRouter } from './rulesRouter.ts';
 
 export interface RouterOptions {
   readonly names: ProductNames;
-  /** Current `routing.defaultRoutingGroup`. */
-  readonly defaultGroup: () => string;
+  /** `routing.defaultRoutingGroup`. */
+  readonly defaultGroup: string;
   /** Router that calls the external rules service; null if disabled. */
   readonly external: Router | null;
 }

@@ -3,8 +3,8 @@ import type { RoutingTable } from '../routingTable.ts';
 import { type GroupAnswer, type NothingAnswer, nothing, type Router, type RouterAnswer } from './router.ts';
 
 export interface RulesRouterOptions {
-  /** Current `routing.defaultRoutingGroup`: the group of requests that a rule pins to a cluster. */
-  readonly defaultGroup: () => string;
+  /** `routing.defaultRoutingGroup`: the group of requests that a rule pins to a cluster. */
+  readonly defaultGroup: string;
   /**
    * Rules reject requests and choose nothing, as an external service does (docs/rules.md#an-external-rules-service).
    */
@@ -52,7 +52,7 @@ export class RulesRouter implements Router {
     if (this.#options.refusesOnly) return { says: 'nothing', asks: 'next', findings };
     const group = routingGroup === '' ? null : routingGroup;
     if (group === null && cluster === null) return { says: 'nothing', asks: useHeader ? 'next' : 'last', findings };
-    const choice = { group: group ?? this.#options.defaultGroup(), cluster, rule, onUnavailable };
+    const choice = { group: group ?? this.#options.defaultGroup, cluster, rule, onUnavailable };
     return { says: 'group', choice, findings };
   }
 }

@@ -12,7 +12,7 @@ import { send } from '../../support/rawHttp.ts';
 afterEach(closeAll);
 
 /** A cluster that counts its requests, behind names whose addresses the test sets. */
-async function setUp() {
+async function setUp(...allowed: string[]) {
   let requests = 0;
   const server = createServer((_request, response) => {
     requests++;
@@ -27,17 +27,13 @@ async function setUp() {
   });
   const { port } = server.address() as AddressInfo;
   const names = new Map<string, readonly string[]>();
-  let addresses = new ClusterAddresses({ allowed: [], loopback: false });
-  const guard = new AddressGuard(
-    () => addresses,
-    (name, _options, callback) => {
-      const found = names.get(name) ?? [];
-      callback(
-        null,
-        found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
-      );
-    },
-  );
+  const guard = new AddressGuard(new ClusterAddresses({ allowed, loopback: false }), (name, _options, callback) => {
+    const found = names.get(name) ?? [];
+    callback(
+      null,
+      found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
+    );
+  });
   const tls = new ClusterTls({
     material: () => ({ context: {} }) as never,
     verifyHostname: true,
@@ -45,14 +41,11 @@ async function setUp() {
     guard,
     logger: capturingLogger([]),
   });
-  const check = new InfoCheck(closing(new CheckClient({ connectTimeout: 2_000, tls })), () => 0);
+  const check = new InfoCheck(closing(new CheckClient({ connectTimeout: 2_000, tls })), 0);
   return {
     names,
     port,
     requests: () => requests,
-    allow: (...allowed: string[]) => {
-      addresses = new ClusterAddresses({ allowed, loopback: false });
-    },
     /** What a query gets at a cluster of this URL, and what a health check finds there. */
     ask: async (url: string) => {
       const gateway = await startGateway({ clusters: [clusterAt('a', url)], upstream: { tls } });
@@ -93,8 +86,7 @@ describe('connections to clusters, by the address that they really go to', () =>
   });
 
   test('a refused address of a name is left out, and the others are used', async () => {
-    const { names, port, allow, ask, requests } = await setUp();
-    allow('127.0.0.1');
+    const { names, port, ask, requests } = await setUp('127.0.0.1');
     names.set('engine.example', ['169.254.169.254', 'fe80::1', '127.0.0.1']);
     const { status, checked } = await ask(`http://engine.example:${port}`);
     expect([status, checked.health]).toEqual([200, 'HEALTHY']);
@@ -102,8 +94,7 @@ describe('connections to clusters, by the address that they really go to', () =>
   });
 
   test('a name that resolves to something else later is looked at again (DNS rebinding)', async () => {
-    const { names, port, allow, ask } = await setUp();
-    allow('127.0.0.1');
+    const { names, port, ask } = await setUp('127.0.0.1');
     names.set('engine.example', ['127.0.0.1']);
     expect((await ask(`http://engine.example:${port}`)).status).toBe(200);
     names.set('engine.example', ['127.0.0.2']);

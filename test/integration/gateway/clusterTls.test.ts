@@ -82,7 +82,7 @@ describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
     const serverAt = clusterAtOrigin(table);
     const tls = new ClusterTls({ material: () => watch.current, verifyHostname, serverAt, guard: null, logger });
     const gateway = await startGateway({ clusters: [cluster], upstream: { tls } });
-    const check = new InfoCheck(closing(new CheckClient({ connectTimeout: 2_000, tls })), () => 0);
+    const check = new InfoCheck(closing(new CheckClient({ connectTimeout: 2_000, tls })), 0);
     return {
       log,
       watch,

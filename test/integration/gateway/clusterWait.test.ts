@@ -45,7 +45,7 @@ async function gatewayWith(queue: Partial<QueuePolicy> = {}, fallbacks: readonly
           table,
           queueCounts: new QueueCounts(lonely),
           counts: uncounted,
-          defaultGroup: () => 'adhoc',
+          defaultGroup: 'adhoc',
         }),
       );
     },

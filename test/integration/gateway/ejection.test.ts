@@ -31,7 +31,7 @@ async function monitored(
       table,
       kinds,
       credentials: {
-        configured: () => null,
+        configured: null,
         trustsResources: true,
         ofCluster: async () => null,
         report: () => undefined,

@@ -48,7 +48,7 @@ async function service(answer: (call: Call, request: IncomingMessage, response: 
 }
 
 const settings = (more: Partial<ExternalRulesSettings>) => ({
-  settings: () => ({ ...defaultExternalRules.settings(), ...more }),
+  settings: { ...defaultExternalRules.settings, ...more },
 });
 
 /** Two clusters, `adhoc` of the default group and `etl`, behind a gateway that asks a service. */
@@ -168,7 +168,7 @@ test('receives user and query where requests are analysed', async () => {
     {
       analyzer: userAndQueryAnalyzer({
         users: { user: () => ({ user: 'alice', userInfo: { sub: 'a' } }) } as never,
-        analyze: requestAnalysis({ names, maxBodySize: () => 1_000, clientsUseV2Format: false, cacheBytes: 0 }),
+        analyze: requestAnalysis({ names, maxBodySize: 1_000, clientsUseV2Format: false, cacheBytes: 0 }),
         logger: capturingLogger([]),
       }),
     },

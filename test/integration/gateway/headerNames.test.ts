@@ -169,7 +169,7 @@ test('an external rules service gets the names of clusters; what it sets and exc
       response.end(JSON.stringify({ routingGroup: 'adhoc', externalHeaders }));
     });
   });
-  const settings = () => ({ ...defaultExternalRules.settings(), excludeHeaders: ['X-Engine-Source', 'x-trino-user'] });
+  const settings = { ...defaultExternalRules.settings, excludeHeaders: ['X-Engine-Source', 'x-trino-user'] };
   const { post, seen } = await setting([], {
     names: productNames('Engine', 'Trino'),
     externalRules: { url: service.url, settings },

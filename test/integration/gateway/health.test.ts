@@ -21,7 +21,7 @@ function monitor(clusters: readonly RoutableCluster[], settings: Partial<Monitor
       table,
       kinds,
       credentials: {
-        configured: () => null,
+        configured: null,
         trustsResources: true,
         ofCluster: async () => null,
         report: () => undefined,

@@ -35,7 +35,7 @@ function analyzer(clientsUseV2Format = false) {
     exchangeTimeoutMs: 10_000,
   });
   closing(users);
-  const analyze = requestAnalysis({ names, maxBodySize: () => 1_000_000, clientsUseV2Format, cacheBytes: 0 });
+  const analyze = requestAnalysis({ names, maxBodySize: 1_000_000, clientsUseV2Format, cacheBytes: 0 });
   return userAndQueryAnalyzer({ users, analyze, logger });
 }
 

@@ -76,7 +76,7 @@ class Replica {
       },
     };
     const { table, clock } = this.#world;
-    const more = { upstream: () => undefined, takeover: () => TAKEOVER, logger, clock };
+    const more = { upstream: () => undefined, takeover: TAKEOVER, logger, clock };
     // Nothing depends on real time: no timer runs, and the database answers or rejects.
     const times = { learnTimeout: 60_000, lookupTimeout: 60_000, catchUpTime: 0, tick: 1_000 };
     const options = { ...defaultStickinessOptions, ...times };

@@ -179,7 +179,7 @@ async function start(settings: Partial<UserSettings>, groups: UserGroups | null 
   );
   const analyze = requestAnalysis({
     names,
-    maxBodySize: () => 1_000_000,
+    maxBodySize: 1_000_000,
     clientsUseV2Format: false,
     cacheBytes: 1_000_000,
   });

@@ -390,10 +390,10 @@ describe('unknown ids while the database is unavailable', () => {
     const clusters = await Promise.all(
       ids.map(async (one, index) => clusterAt('abc'[index]!, (await cluster(one)).url)),
     );
-    const one = await gateway({ clusters, store: storeAway });
-    comeAgain(await send(one.url, target, { method }));
-    one.dataPlane.configure({ statementErrors: 'http' });
-    comeAgain(await send(one.url, target, { method }));
+    for (const statementErrors of ['protocol', 'http'] as const) {
+      const one = await gateway({ clusters, store: storeAway, settings: { statementErrors } });
+      comeAgain(await send(one.url, target, { method }));
+    }
   });
 
   test('a database that answers too late counts as away', async () => {
@@ -453,8 +453,8 @@ describe('owners that are gone', () => {
     await a.restart();
     const { error } = results((await send(one.url, pathOf(nextUri!), { headers: user })).text);
     expect(error!.message).toContain('it does not know the query any more');
-    one.dataPlane.configure({ statementErrors: 'http' });
-    expect((await send(one.url, pathOf(nextUri!), { headers: user })).status).toBe(404);
+    const plain = await gateway({ clusters: [clusterAt('a', a.url)], settings: { statementErrors: 'http' } });
+    expect((await send(plain.url, pathOf(nextUri!), { headers: user })).status).toBe(404);
   });
 
   test('a coordinator that is back under a new suffix: a refusal once that is seen', async () => {

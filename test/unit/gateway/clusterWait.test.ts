@@ -52,7 +52,7 @@ function sleeping(policy = groupPolicy('night', spare)) {
     table,
     queueCounts: new QueueCounts(lonely),
     counts: uncounted,
-    defaultGroup: () => 'adhoc',
+    defaultGroup: 'adhoc',
   });
   return { table, wait, setStatus };
 }

@@ -72,7 +72,7 @@ function world({ limits = [], groups = [], clusters, onDatabaseUnavailable = 're
     metrics: new AdmissionMetrics(registry, ledger),
     clock,
     isDatabaseAway: () => state.isDatabaseAway,
-    settings: () => ({ onDatabaseUnavailable, defaultRoutingGroup: 'adhoc' }),
+    settings: { onDatabaseUnavailable, defaultRoutingGroup: 'adhoc' },
   });
   const counters = new Map<string, LockedCounter>();
   /** As the database decides while there is no other replica. */

@@ -164,7 +164,7 @@ test('the strategy and the key of a group come from its RoutingGroup, else from 
     ...{ defaultRoutingGroup: 'adhoc', strategy: 'weightedRandom' as const, affinity: requestKeyOf('user') },
     ...{ groupStrategies: new Map(), groupAffinities: new Map([['bi', requestKeyOf('header:X-Team')]]) },
   };
-  const chooser = new ClusterChooser(() => settings, { random: () => random, monotonic: () => 0, names });
+  const chooser = new ClusterChooser(settings, { random: () => random, monotonic: () => 0, names });
   const decision = { ...{ group: 'bi', cluster: null, rule: null }, trace: noTrace } as const;
   /** Clusters that ten requests of one user go to, whose header differs. */
   const spread = () => {

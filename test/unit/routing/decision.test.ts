@@ -35,7 +35,7 @@ describe('the group', () => {
     ],
     ['a pinned cluster', decided({ cluster: 'a', rule: 'r' }), 'etl', 'adhoc', 'rule'],
   ])('%s', (_what, decision, header, group, decidedBy) => {
-    const chain = routers({ names: productNames('Engine'), defaultGroup: () => 'adhoc', external: null });
+    const chain = routers({ names: productNames('Engine'), defaultGroup: 'adhoc', external: null });
     const rules = decision === null ? null : { needsAnalysis: false, decide: () => decision };
     const table = { ...emptyTable, version: 1, rules };
     const headers = header === undefined ? [] : ['x-ENGINE-routing-group', header];

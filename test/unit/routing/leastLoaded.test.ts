@@ -21,7 +21,7 @@ function fleet(counts: Readonly<Record<string, Counts>>, random = () => 0, weigh
     affinity: { by: 'user' } as const,
     groupAffinities: new Map<string, never>(),
   };
-  const chooser = new ClusterChooser(() => settings, { random, monotonic: () => now, names: productNames('Engine') });
+  const chooser = new ClusterChooser(settings, { random, monotonic: () => now, names: productNames('Engine') });
   const declared = Object.keys(counts);
   const register = () =>
     table.setInputs({
@@ -163,10 +163,10 @@ describe('least loaded', () => {
 
   test('a group with the other strategy is not counted', () => {
     const chooser = new ClusterChooser(
-      () => ({
+      {
         ...{ defaultRoutingGroup: 'adhoc', strategy: 'weightedRandom', groupStrategies: new Map() },
         ...{ affinity: { by: 'user' }, groupAffinities: new Map() },
-      }),
+      },
       { random: () => 0, monotonic: () => 0, names: productNames('Engine') },
     );
     const entry = { routingGroup: 'adhoc', name: 'a' } as ClusterEntry;

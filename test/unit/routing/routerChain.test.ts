@@ -47,7 +47,7 @@ function chainOf(
     },
   });
   const routers = [{ ...router('rule', 'rules', first), ...more }, router('external', 'rules service', second)];
-  return { chain: new RouterChain(routers, new DefaultGroupRouter(() => 'adhoc')), called };
+  return { chain: new RouterChain(routers, new DefaultGroupRouter('adhoc')), called };
 }
 
 describe('the first router that says something decides', () => {

@@ -6,7 +6,7 @@ import { isStatementPath } from '../../../src/sql/statementPath.ts';
 
 const settings: AnalysisSettings = {
   names: productNames('Engine'),
-  maxBodySize: () => 1_000_000,
+  maxBodySize: 1_000_000,
   clientsUseV2Format: false,
   cacheBytes: 1_000_000,
 };
@@ -143,7 +143,7 @@ test.each([
   [10, 'TABLE "ü"', 'Query'],
   [9, 'TABLE "ü"', ''],
 ])('maxBodySize %i counts characters: %s', (maxBodySize, body, queryType) => {
-  const analyze = requestAnalysis({ ...settings, maxBodySize: () => maxBodySize });
+  const analyze = requestAnalysis({ ...settings, maxBodySize });
   expect(analyze(post(body)).queryType).toBe(queryType);
   expect(analyze(post(Buffer.from(body))).queryType).toBe(queryType);
 });

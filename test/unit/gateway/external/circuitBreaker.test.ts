@@ -3,10 +3,13 @@ import { CircuitBreaker } from '../../../../src/gateway/external/circuitBreaker.
 
 function breakerAt(start: number) {
   let now = start;
-  const breaker = new CircuitBreaker(() => ({ failureThreshold: 3, retryAfter: 1_000 }), {
-    now: () => now,
-    monotonic: () => now,
-  });
+  const breaker = new CircuitBreaker(
+    { failureThreshold: 3, retryAfter: 1_000 },
+    {
+      now: () => now,
+      monotonic: () => now,
+    },
+  );
   const pass = (milliseconds: number): void => {
     now += milliseconds;
   };

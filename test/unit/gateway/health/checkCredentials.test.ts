@@ -11,11 +11,7 @@ const never = new AbortController().signal;
 const sources = (
   more: Partial<CredentialSources> & { readonly allowedHosts?: readonly string[]; readonly password?: string } = {},
 ): CredentialSources => ({
-  configured: () => ({
-    username: 'monitor',
-    password: more.password ?? password,
-    allowedHosts: more.allowedHosts ?? null,
-  }),
+  configured: { username: 'monitor', password: more.password ?? password, allowedHosts: more.allowedHosts ?? null },
   trustsResources: false,
   ofCluster: async () => null,
   report: () => undefined,
