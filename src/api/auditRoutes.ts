@@ -1,8 +1,8 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { GatewayError } from '../model/errors.ts';
-import type { AuditEntry, AuditFilter, AuditRepository, AuditSource } from '../store/audit.ts';
-import { auditSources } from '../store/audit.ts';
+import { type AuditEntry, type AuditFilter, type AuditSource, auditSources } from '../store/audit.ts';
+import type { AuditRepository } from '../store/auditRepository.ts';
 import { type AuditedChange, AuditPage } from './answers/audit.ts';
 import { answer, errorAnswers } from './schemas.ts';
 
@@ -74,19 +74,12 @@ export async function auditRoutes(app: FastifyInstance, { repository }: AuditRou
   );
 }
 
-function filterOf({ id, kind, namespace, name, user, manager, source, match, from, to }: Query): AuditFilter {
-  return {
-    ...(id === undefined ? {} : { id }),
-    ...(kind === undefined ? {} : { kind }),
-    ...(namespace === undefined ? {} : { namespace }),
-    ...(name === undefined ? {} : { name }),
-    ...(user === undefined ? {} : { user }),
-    ...(manager === undefined ? {} : { manager }),
-    ...(source === undefined ? {} : { source: source as AuditSource }),
-    ...(match === 'prefix' ? { match } : {}),
+function filterOf({ limit: _limit, after: _after, from, to, ...texts }: Query): AuditFilter {
+  const range = {
     ...(from === undefined ? {} : { from: timeOf('from', from) }),
     ...(to === undefined ? {} : { to: timeOf('to', to) }),
   };
+  return { ...(texts as AuditFilter), ...range };
 }
 
 function timeOf(field: string, text: string): number {

@@ -1,10 +1,12 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { RoutingGroupSpec } from '../kinds/routingGroup/spec.ts';
+import { ROUTING_GROUP, RoutingGroupSpec } from '../kinds/routingGroup/spec.ts';
 import { groupProblems } from '../kinds/routingGroup/validation.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
+import type { WriteContext } from '../operator/registry/clusterRegistry.ts';
 import type { InventoryGroup, LimitRegistry } from '../operator/registry/limitRegistry.ts';
+import type { SpecWrite } from '../operator/registry/specWrites.ts';
 import { newQueriesWithout } from '../routing/newQueries.ts';
 import { takesNewQueries } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
@@ -14,8 +16,7 @@ import { DeletedVersion, sentSpec, sentVersion, Version } from './limitBodies.ts
 import { ListPage, listPageOf } from './page.ts';
 import { notModified, revalidate } from './revalidation.ts';
 import { answer, emptyWriteAnswers, errorAnswers, Force, reference, writeAnswers } from './schemas.ts';
-import { auditedLimitChange } from './writes/auditedLimits.ts';
-import { apiFamily, writeContext } from './writes/writeFamily.ts';
+import { AuditedWrites, apiFamily } from './writes/writeFamily.ts';
 
 /** Dependencies of the routes of routing groups. */
 export interface GroupRoutes {
@@ -48,6 +49,17 @@ export async function groupRoutes(app: FastifyInstance, options: GroupRoutes): P
   const state = (name: string): GroupState | null => {
     const group = limits.group(name);
     return group === null ? null : groupState(group);
+  };
+  const writes = new AuditedWrites(names, apiFamily);
+  const write = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    name: string,
+    change: (context: WriteContext) => Promise<SpecWrite>,
+  ) => {
+    const group = { object: `routing group ${name}`, kind: ROUTING_GROUP, name, before: state(name)?.spec ?? null };
+    await writes.make(request, reply, group, change, () => state(name)?.spec ?? null);
+    return state(name);
   };
 
   app.get(
@@ -109,13 +121,7 @@ export async function groupRoutes(app: FastifyInstance, options: GroupRoutes): P
       const { spec, version } = sentSpec<RoutingGroupSpec>(request, GroupUpdate, (body) =>
         groupProblems({ ...(body as object), name }, name),
       );
-      const { force } = writeContext(request, apiFamily);
-      const after = await auditedLimitChange(request, reply, names, {
-        object: `routing group ${name}`,
-        name,
-        state: () => state(name),
-        write: () => limits.putGroup(name, spec, { force, version }),
-      });
+      const after = await write(request, reply, name, ({ force }) => limits.putGroup(name, spec, { force, version }));
       if (after === null) throw new GatewayError('EG_CONFLICT', `the routing group ${name} was deleted meanwhile`);
       return reply.send(after);
     },
@@ -138,12 +144,7 @@ export async function groupRoutes(app: FastifyInstance, options: GroupRoutes): P
     },
     async (request, reply) => {
       const name = groupInPath(request);
-      await auditedLimitChange(request, reply, names, {
-        object: `routing group ${name}`,
-        name,
-        state: () => state(name),
-        write: () => limits.deleteGroup(name, sentVersion(request)),
-      });
+      await write(request, reply, name, () => limits.deleteGroup(name, sentVersion(request)));
       return reply.send();
     },
   );

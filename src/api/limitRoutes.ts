@@ -1,18 +1,19 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { queryLimit } from '../kinds/queryLimit/kind.ts';
-import { QueryLimitSpec } from '../kinds/queryLimit/spec.ts';
+import { QUERY_LIMIT, QueryLimitSpec } from '../kinds/queryLimit/spec.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
+import type { WriteContext } from '../operator/registry/clusterRegistry.ts';
 import type { InventoryLimit, LimitRegistry } from '../operator/registry/limitRegistry.ts';
+import type { SpecWrite } from '../operator/registry/specWrites.ts';
 import { LimitState } from './answers/limits.ts';
 import { countsOf, declaredState } from './limitAnswers.ts';
 import { DeletedVersion, sentSpec, sentVersion, Version } from './limitBodies.ts';
 import { ListPage, listPageOf } from './page.ts';
 import { notModified, revalidate } from './revalidation.ts';
 import { answer, emptyWriteAnswers, errorAnswers, Force, reference, writeAnswers } from './schemas.ts';
-import { auditedLimitChange } from './writes/auditedLimits.ts';
-import { apiFamily, writeContext } from './writes/writeFamily.ts';
+import { AuditedWrites, apiFamily } from './writes/writeFamily.ts';
 
 /** Dependencies of the routes of query limits. */
 export interface LimitRoutes {
@@ -43,6 +44,18 @@ export async function limitRoutes(app: FastifyInstance, { limits, names }: Limit
   const state = ({ namespace, name }: LimitPath): LimitState | null => {
     const limit = limits.limit(namespace, name);
     return limit === null ? null : limitState(limit);
+  };
+  const writes = new AuditedWrites(names, apiFamily);
+  const write = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    path: LimitPath,
+    change: (context: WriteContext) => Promise<SpecWrite>,
+  ) => {
+    const object = `query limit ${path.namespace}/${path.name}`;
+    const limit = { object, kind: QUERY_LIMIT, name: path.name, before: state(path)?.spec ?? null };
+    await writes.make(request, reply, limit, change, () => state(path)?.spec ?? null);
+    return state(path);
   };
 
   app.get(
@@ -102,13 +115,9 @@ export async function limitRoutes(app: FastifyInstance, { limits, names }: Limit
     async (request, reply) => {
       const path = limitPath(request);
       const { spec, version } = sentSpec<QueryLimitSpec>(request, LimitUpdate, (body) => queryLimit.specProblems(body));
-      const { force } = writeContext(request, apiFamily);
-      const after = await auditedLimitChange(request, reply, names, {
-        object: `query limit ${path.namespace}/${path.name}`,
-        name: path.name,
-        state: () => state(path),
-        write: () => limits.putLimit(path.namespace, path.name, spec, { force, version }),
-      });
+      const after = await write(request, reply, path, ({ force }) =>
+        limits.putLimit(path.namespace, path.name, spec, { force, version }),
+      );
       if (after === null) {
         throw new GatewayError('EG_CONFLICT', `the limit ${path.namespace}/${path.name} was deleted meanwhile`);
       }
@@ -132,12 +141,7 @@ export async function limitRoutes(app: FastifyInstance, { limits, names }: Limit
     },
     async (request, reply) => {
       const path = limitPath(request);
-      await auditedLimitChange(request, reply, names, {
-        object: `query limit ${path.namespace}/${path.name}`,
-        name: path.name,
-        state: () => state(path),
-        write: () => limits.deleteLimit(path.namespace, path.name, sentVersion(request)),
-      });
+      await write(request, reply, path, () => limits.deleteLimit(path.namespace, path.name, sentVersion(request)));
       return reply.send();
     },
   );

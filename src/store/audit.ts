@@ -1,5 +1,4 @@
 import type { Kind, ResourceKey } from '../model/resource.ts';
-import type { Fence } from './store.ts';
 
 /** Where a change came from: `gateway` is the gateway itself, `database` another program that wrote into its tables. */
 export const auditSources = ['rest', 'kubernetes', 'file', 'database', 'gateway'] as const;
@@ -99,21 +98,3 @@ export interface SourceChange {
 
 /** `stale`: a mark is another by now, so that somebody else recorded the change; the others are recorded. */
 export type SourceChangeResult = 'recorded' | 'stale' | 'fenced';
-
-/** `eg_audit`, which is only added to, and `eg_audited`. */
-export interface AuditRepository {
-  insert(entries: readonly AuditEntry[]): Promise<void>;
-  /** Newest first. */
-  list(filter: AuditFilter, page: AuditPage): Promise<readonly AuditEntry[]>;
-  /** All marks; null before the first of them were set by `begin`. */
-  marks(): Promise<readonly AuditMark[] | null>;
-  /** Sets the first marks: what there is when the audit begins is no change. False when leadership was lost. */
-  begin(states: readonly AuditedState[], fence: Fence): Promise<boolean>;
-  /** Records changes with their marks, at most 50 and each of another key, in one transaction: of several leaders one records each. */
-  recordSourceChanges(changes: readonly SourceChange[], fence: Fence): Promise<SourceChangeResult>;
-  /** True if the last entry of a call, or of the gateway itself, at or after a time left a resource like this. */
-  isRecorded(key: ResourceKey, digest: string, since: number): Promise<boolean>;
-  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
-  /** Deletes the oldest entries beyond a number; answers how many. */
-  deleteBeyond(entries: number, fence?: Fence | null): Promise<number>;
-}

@@ -1,14 +1,11 @@
 import type { Knex } from 'knex';
 import { keyText, type ResourceKey } from '../model/resource.ts';
 import type {
-  AuditAction,
   AuditEntry,
   AuditedState,
   AuditFilter,
   AuditMark,
   AuditPage,
-  AuditRepository,
-  AuditSource,
   SourceChange,
   SourceChangeResult,
 } from './audit.ts';
@@ -27,27 +24,24 @@ const BEGUN = 'audit';
 const BATCH = 50;
 
 /** A row as drivers give it: big integers may come as text. */
-interface Row {
-  readonly id: string;
-  readonly at: number | string;
-  readonly source: AuditSource;
-  readonly action: AuditAction;
-  readonly kind: string;
-  readonly namespace: string;
-  readonly name: string;
-  readonly resource: string;
-  readonly object: string;
-  readonly user_name: string | null;
-  readonly manager: string | null;
-  readonly recognised_by: string | null;
-  readonly roles: string;
-  readonly address: string | null;
-  readonly call_text: string | null;
-  readonly request_id: string | null;
-  readonly before_text: string | null;
-  readonly after_text: string | null;
-  readonly digest: string | null;
-}
+type Row = Readonly<Record<string, string | number | null>>;
+
+/** Columns of the texts of an entry, with their widths in characters; null: as long as the text. */
+const texts: readonly (readonly [field: keyof AuditEntry & string, column: string, width: number | null])[] = [
+  ['kind', 'kind', 64],
+  ['namespace', 'namespace', 253],
+  ['name', 'name', 256],
+  ['resource', 'resource', 253],
+  ['object', 'object', 512],
+  ['user', 'user_name', 256],
+  ['manager', 'manager', 256],
+  ['recognisedBy', 'recognised_by', 32],
+  ['address', 'address', 64],
+  ['call', 'call_text', 512],
+  ['requestId', 'request_id', 64],
+  ['before', 'before_text', null],
+  ['after', 'after_text', null],
+];
 
 interface MarkRow extends ResourceKey {
   readonly title: string;
@@ -57,21 +51,12 @@ interface MarkRow extends ResourceKey {
   readonly noted: number | string;
 }
 
-const equalities: readonly [keyof AuditFilter, string][] = [
-  ['id', 'id'],
-  ['kind', 'kind'],
-  ['namespace', 'namespace'],
-  ['name', 'name'],
-  ['user', 'user_name'],
-  ['manager', 'manager'],
-  ['source', 'source'],
-];
+/** Columns of filters. */
+const equalities = { id: 'id', kind: 'kind', namespace: 'namespace', name: 'name', user: 'user_name' } as const;
+const filters = Object.entries({ ...equalities, manager: 'manager', source: 'source' });
 
-/** Fields whose beginning may be enough. */
-const beginnings: ReadonlySet<keyof AuditFilter> = new Set(['kind', 'namespace', 'name', 'user', 'manager']);
-
-/** `eg_audit` and `eg_audited`. */
-export class KnexAuditRepository implements AuditRepository {
+/** `eg_audit`, which is only added to, and `eg_audited`. */
+export class AuditRepository {
   private readonly database: Database;
 
   constructor(database: Database) {
@@ -87,15 +72,16 @@ export class KnexAuditRepository implements AuditRepository {
     });
   }
 
+  /** Newest first. */
   list(filter: AuditFilter, { limit, after }: AuditPage): Promise<readonly AuditEntry[]> {
     return this.database.search(async (knex) => {
       const query = knex(ENTRIES);
-      for (const [field, column] of equalities) {
-        const value = filter[field];
+      for (const [field, column] of filters) {
+        const value = filter[field as keyof AuditFilter];
         if (value === undefined) continue;
-        const text = storable(String(value));
-        if (filter.match === 'prefix' && beginnings.has(field)) whereBegins(query, column, text);
-        else query.where(column, text);
+        const isExact = filter.match !== 'prefix' || field === 'id' || field === 'source';
+        if (isExact) query.where(column, storable(String(value)));
+        else whereBegins(query, column, storable(String(value)));
       }
       if (filter.from !== undefined) query.where('at', '>=', filter.from);
       if (filter.to !== undefined) query.where('at', '<', filter.to);
@@ -113,6 +99,7 @@ export class KnexAuditRepository implements AuditRepository {
     });
   }
 
+  /** All marks; null before the first of them were set by `begin`. */
   marks(): Promise<readonly AuditMark[] | null> {
     return this.database.run(async (knex) => {
       if ((await knex('eg_marks').where('name', BEGUN).first('name')) === undefined) return null;
@@ -123,6 +110,7 @@ export class KnexAuditRepository implements AuditRepository {
     });
   }
 
+  /** Sets the first marks: what there is when the audit begins is no change. False when leadership was lost. */
   begin(states: readonly AuditedState[], fence: Fence): Promise<boolean> {
     return this.database.transaction(async (trx) => {
       if (!(await fenceHolds(trx, this.database, fence))) return false;
@@ -135,6 +123,7 @@ export class KnexAuditRepository implements AuditRepository {
     });
   }
 
+  /** Records changes with their marks, at most 50 and each of another key, in one transaction: of several leaders one records each. */
   recordSourceChanges(changes: readonly SourceChange[], fence: Fence): Promise<SourceChangeResult> {
     return this.database.transaction(async (trx) => {
       // The fence locks the leader's row, so that nobody else changes marks meanwhile.
@@ -155,6 +144,7 @@ export class KnexAuditRepository implements AuditRepository {
     });
   }
 
+  /** True if the last entry of a call, or of the gateway itself, at or after a time left a resource like this. */
   isRecorded({ kind, namespace, name }: ResourceKey, digest: string, since: number): Promise<boolean> {
     return this.database.run(async (knex) => {
       const row = await knex(ENTRIES)
@@ -172,6 +162,7 @@ export class KnexAuditRepository implements AuditRepository {
     return deleteInBatches(this.database, ENTRIES, 'at', before, fence);
   }
 
+  /** Deletes the oldest entries beyond a number; returns how many. */
   async deleteBeyond(entries: number, fence: Fence | null = null): Promise<number> {
     const last = await this.database.search((knex) =>
       knex(ENTRIES).orderBy('at', 'desc').offset(entries).limit(1).first('at'),
@@ -185,43 +176,21 @@ function whereKeys(query: Knex.QueryBuilder, changes: readonly SourceChange[]): 
   return query;
 }
 
-const optional = (text: string | null, width: number): string | null =>
-  text === null ? null : cutToWidth(text, width);
-
 function rowOf(entry: AuditEntry): Row {
-  const { id, at, source, action, before, after, digest } = entry;
-  return {
-    ...{ id, at, source, action, digest },
-    kind: cutToWidth(entry.kind, 64),
-    namespace: cutToWidth(entry.namespace, 253),
-    name: cutToWidth(entry.name, 256),
-    resource: cutToWidth(entry.resource, 253),
-    object: cutToWidth(entry.object, 512),
-    user_name: optional(entry.user, 256),
-    manager: optional(entry.manager, 256),
-    recognised_by: optional(entry.recognisedBy, 32),
-    roles: cutToWidth(entry.roles.join(' '), 256),
-    address: optional(entry.address, 64),
-    call_text: optional(entry.call, 512),
-    request_id: optional(entry.requestId, 64),
-    before_text: before === null ? null : storable(before),
-    after_text: after === null ? null : storable(after),
-  };
+  const { id, at, source, action, roles, digest } = entry;
+  const row: Record<string, string | number | null> = { id, at, source, action, digest };
+  row.roles = cutToWidth(roles.join(' '), 256);
+  for (const [field, column, width] of texts) {
+    const text = entry[field] as string | null;
+    row[column] = text === null ? null : width === null ? storable(text) : cutToWidth(text, width);
+  }
+  return row;
 }
 
-function entryOf(row: Row): AuditEntry {
-  const { id, source, action, kind, namespace, name, resource, object, manager, address, digest } = row;
-  return {
-    ...{ id, source, action, kind, namespace, name, resource, object, manager, address, digest },
-    at: Number(row.at),
-    user: row.user_name,
-    recognisedBy: row.recognised_by,
-    roles: row.roles === '' ? [] : row.roles.split(' '),
-    call: row.call_text,
-    requestId: row.request_id,
-    before: row.before_text,
-    after: row.after_text,
-  };
+function entryOf({ id, at, source, action, roles, digest, ...columns }: Row): AuditEntry {
+  const fields = Object.fromEntries(texts.map(([field, column]) => [field, columns[column]]));
+  const rest = { id, at: Number(at), source, action, digest, roles: roles === '' ? [] : String(roles).split(' ') };
+  return { ...rest, ...fields } as unknown as AuditEntry;
 }
 
 function markRowOf({ kind, namespace, name, title, uid, digest, writers, noted, state }: AuditedState): object {

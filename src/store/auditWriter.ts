@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { AuditEntry, AuditRepository } from './audit.ts';
+import type { AuditEntry } from './audit.ts';
+import type { AuditRepository } from './auditRepository.ts';
 
 /** What waits at most, in characters of entries, and in entries. */
 const MAX_WAITING_CHARACTERS = 8_000_000;
@@ -12,21 +13,14 @@ const RETRY_MS = 1_000;
 /** After so many entries of this process it looks whether there are too many. */
 const TRIM_AFTER = 500;
 
-/** What a writer of the audit works with. */
-export interface AuditWriterOptions {
-  readonly repository: Pick<AuditRepository, 'insert' | 'deleteBeyond'>;
-  /** `audit.maxEntries`, as it is now. */
-  readonly maxEntries: () => number;
-  readonly logger: Logger;
-  readonly retryMs?: number;
-}
-
 /**
  * Writes entries of the audit in the background, in their order. While the database is unavailable they wait in memory, up to a
  * bound: beyond it, and where the process ends before the database is back, only the log has them.
  */
 export class AuditWriter {
-  readonly #options: AuditWriterOptions;
+  readonly #repository: Pick<AuditRepository, 'insert' | 'deleteBeyond'>;
+  readonly #maxEntries: number;
+  readonly #logger: Logger;
   readonly #waiting: AuditEntry[] = [];
   readonly #stop = new AbortController();
   #characters = 0;
@@ -34,15 +28,18 @@ export class AuditWriter {
   #sinceTrim = 0;
   #dropped = 0;
 
-  constructor(options: AuditWriterOptions) {
-    this.#options = options;
+  /** @param maxEntries `audit.maxEntries` */
+  constructor(repository: Pick<AuditRepository, 'insert' | 'deleteBeyond'>, maxEntries: number, logger: Logger) {
+    this.#repository = repository;
+    this.#maxEntries = maxEntries;
+    this.#logger = logger;
   }
 
   /** Takes an entry. Never throws, never waits. */
   add(entry: AuditEntry): void {
     const size = sizeOf(entry);
     if (this.#waiting.length >= MAX_WAITING || this.#characters + size > MAX_WAITING_CHARACTERS) {
-      if (this.#dropped === 0) this.#options.logger.warn('the audit has no room for more; the log has what it lacks');
+      if (this.#dropped === 0) this.#logger.warn('the audit has no room for more; the log has what it lacks');
       this.#dropped += 1;
       return;
     }
@@ -60,29 +57,28 @@ export class AuditWriter {
     this.#stop.abort();
     await this.#writing;
     if (this.#waiting.length === 0) return;
-    this.#options.logger.warn(
+    this.#logger.warn(
       { entries: this.#waiting.length },
       'entries of the audit could not be written to the database; the log has them',
     );
   }
 
   async #writeAll(): Promise<void> {
-    const { repository, logger, retryMs = RETRY_MS } = this.#options;
     let isFailing = false;
     while (this.#waiting.length > 0 && !this.#stop.signal.aborted) {
       const batch = this.#waiting.slice(0, BATCH);
       try {
-        await repository.insert(batch);
+        await this.#repository.insert(batch);
         this.#waiting.splice(0, batch.length);
         for (const entry of batch) this.#characters -= sizeOf(entry);
-        if (isFailing || this.#dropped > 0) logger.info({ dropped: this.#dropped }, 'the audit is written again');
+        if (isFailing || this.#dropped > 0) this.#logger.info({ dropped: this.#dropped }, 'the audit is written again');
         isFailing = false;
         this.#dropped = 0;
         await this.#trim(batch.length);
       } catch (error) {
-        if (!isFailing) logger.warn({ err: error }, 'the audit cannot be written; its entries wait');
+        if (!isFailing) this.#logger.warn({ err: error }, 'the audit cannot be written; its entries wait');
         isFailing = true;
-        await sleep(retryMs, undefined, { signal: this.#stop.signal, ref: false }).catch(() => undefined);
+        await sleep(RETRY_MS, undefined, { signal: this.#stop.signal, ref: false }).catch(() => undefined);
       }
     }
   }
@@ -92,10 +88,9 @@ export class AuditWriter {
     this.#sinceTrim += written;
     if (this.#sinceTrim < TRIM_AFTER) return;
     this.#sinceTrim = 0;
-    const { repository, maxEntries, logger } = this.#options;
-    await repository
-      .deleteBeyond(maxEntries())
-      .catch((error: unknown) => logger.warn({ err: error }, 'old entries of the audit stay for now'));
+    await this.#repository
+      .deleteBeyond(this.#maxEntries)
+      .catch((error: unknown) => this.#logger.warn({ err: error }, 'old entries of the audit stay for now'));
   }
 }
 

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { GatewayError } from '../model/errors.ts';
 import type { GroupRows } from '../model/groupsFile/storedGroups.ts';
 import type { Kind } from '../model/resource.ts';
-import { KnexAuditRepository } from './auditRepository.ts';
+import { AuditRepository } from './auditRepository.ts';
 import { KnexBackendRepository } from './backendRepository.ts';
 import { KnexCoordinatorRepository } from './coordinatorRepository.ts';
 import { type Database, type DatabaseLimits, defaultLimits, openDatabase } from './database.ts';
@@ -69,7 +69,7 @@ export class KnexStore implements Store {
   readonly endedSessions: KnexEndedSessionRepository;
   readonly leader: KnexLeaderRepository;
   readonly groupClaims: KnexGroupClaimRepository;
-  readonly audit: KnexAuditRepository;
+  readonly audit: AuditRepository;
   readonly queryCounts: QueryCounts;
   readonly queryRates: QueryRates;
   readonly ruleHits: RuleHits;
@@ -102,7 +102,7 @@ export class KnexStore implements Store {
     this.endedSessions = new KnexEndedSessionRepository(database);
     this.leader = new KnexLeaderRepository(database);
     this.groupClaims = new KnexGroupClaimRepository(database);
-    this.audit = new KnexAuditRepository(database);
+    this.audit = new AuditRepository(database);
     this.queryCounts = queryCounts(database);
     this.queryRates = queryRates(database);
     this.ruleHits = ruleHits(database);

@@ -1,5 +1,5 @@
 import type { Kind, ResourceKey } from '../model/resource.ts';
-import type { AuditRepository } from './audit.ts';
+import type { AuditRepository } from './auditRepository.ts';
 import type { QueryOutcomeRepository } from './queryOutcome.ts';
 
 /** Database families. MariaDB is `mysql`. */

@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { auditText } from '../../operator/audit/auditText.ts';
 import type { AppliedChange, ChangedThing } from '../../operator/registry/appliedChange.ts';
-import type { AuditEntry } from '../../store/audit.ts';
+import type { AuditAction, AuditEntry } from '../../store/audit.ts';
 import { pathOf } from '../errors.ts';
 
 /** A change that a call made. */
@@ -70,81 +70,51 @@ export function auditCalls(
   });
   app.addHook('onResponse', async (request, reply) => {
     const { statusCode } = reply;
-    const who = { user: request.caller?.name ?? null, recognisedBy: request.caller?.by ?? null };
+    const user = request.caller?.name ?? null;
+    const recognisedBy = request.caller?.by ?? null;
+    const path = pathOf(request);
+    const address = addressOf(request);
     const call = {
-      ...who,
-      loginMethod: request.caller?.method ?? null,
-      address: addressOf(request),
-      method: request.method,
-      path: pathOf(request),
-      status: statusCode,
-      requestId: request.id,
+      ...{ user, recognisedBy, loginMethod: request.caller?.method ?? null, address },
+      ...{ method: request.method, path, status: statusCode, requestId: request.id },
     };
     if (statusCode === 401 || statusCode === 403 || statusCode === 429) {
       logger.warn({ audit: call }, 'call refused');
       return;
     }
-    if (statusCode >= 400) return;
-    const roles = request.changes.length === 0 ? [] : await rolesOf(request);
+    if (statusCode >= 400 || (request.changes.length === 0 && !isWrite(request))) return;
+    const roles = await rolesOf(request);
+    const addEntry = (change: Change, digest: string | null, action: AuditAction) => {
+      const { object, subject, regarding } = change;
+      const { kind, name } = subject ?? { kind: 'Call', name: path };
+      const resource = regarding === 'gateway' ? null : regarding;
+      trail?.add({
+        ...{ id: randomUUID(), at: trail.clock.now(), source: 'rest', action, kind, name, object, digest },
+        ...{ user, recognisedBy, roles, address, call: `${request.method} ${path}`, requestId: request.id },
+        namespace: resource?.namespace ?? '',
+        // A rule of the rules file has no resource, and is known by its name.
+        resource: resource?.name ?? (digest === null ? '' : name),
+        manager: null,
+        before: auditText(change.before),
+        after: auditText(change.after),
+      });
+    };
     for (const recorded of request.changes) {
       const { regarding, subject, ...change } = recorded;
       logger.info({ audit: { ...call, roles, ...change } }, 'changed');
       if (trail !== null && subject !== null && !isDeepStrictEqual(change.before, change.after)) {
         const digest = await trail.digestOf(recorded).catch(() => null);
-        trail.add(entryOf(call, roles, recorded, digest, trail.clock.now()));
+        addEntry(recorded, digest, change.before === null ? 'create' : change.after === null ? 'delete' : 'change');
       }
-      const { user, recognisedBy } = who;
       if (regarding === null || user === null || recognisedBy === null) continue;
       onChange({ ...change, regarding, user, recognisedBy, roles });
     }
-    if (request.changes.length > 0 || !isWrite(request)) return;
-    const body = sentBody(request);
-    logger.info({ audit: { ...call, query: request.query, sent: body } }, 'changed');
-    const object = `${call.method} ${call.path}`;
-    const subject = { kind: 'Call', name: call.path };
-    const change: Change = {
-      object,
-      subject,
-      regarding: null,
-      before: null,
-      after: { query: request.query, sent: body },
-    };
-    trail?.add({ ...entryOf(call, await rolesOf(request), change, null, trail.clock.now()), action: 'change' });
+    if (request.changes.length > 0) return;
+    const after = { query: request.query, sent: sentBody(request) };
+    logger.info({ audit: { ...call, ...after } }, 'changed');
+    const object = `${request.method} ${path}`;
+    addEntry({ object, subject: null, regarding: null, before: null, after }, null, 'change');
   });
-}
-
-/** Facts of a call. */
-interface AuditedCall {
-  readonly user: string | null;
-  readonly recognisedBy: string | null;
-  readonly address: string;
-  readonly method: string;
-  readonly path: string;
-  readonly requestId: string;
-}
-
-function entryOf(
-  { user, recognisedBy, address, method, path, requestId }: AuditedCall,
-  roles: readonly string[],
-  { object, subject, regarding, before, after }: Change,
-  digest: string | null,
-  at: number,
-): AuditEntry {
-  const resource = regarding === 'gateway' ? null : regarding;
-  const { kind, name } = subject ?? { kind: 'Call', name: path };
-  return {
-    ...{ user, recognisedBy, address, roles, requestId, kind, name, object, digest, at },
-    id: randomUUID(),
-    source: 'rest',
-    action: before === null ? 'create' : after === null ? 'delete' : 'change',
-    namespace: resource?.namespace ?? '',
-    // A rule of the rules file has no resource, and is known by its name.
-    resource: resource?.name ?? (digest === null ? '' : name),
-    manager: null,
-    call: `${method} ${path}`,
-    before: auditText(before),
-    after: auditText(after),
-  };
 }
 
 /** Roles for the audit; none where they cannot be asked for now: the change is made, and reported without them. */

@@ -34,79 +34,63 @@ export async function withAuditedGroups<T>(
   return await tables.use(database, (store) => work(auditedGroups(store, request, () => resource)), context);
 }
 
-/** @param written the resource that the last change went to; null: to the tables alone */
+/** A change of a row; null: nothing changed. */
+type RowChange = readonly [name: string | number, before: unknown, after: unknown] | null;
+
+/** @param written the resource that the last change went to; null: to the tables only */
 function auditedGroups(
   store: ResourceGroupStore,
   request: FastifyRequest,
   written: () => ResourceReference | null,
 ): ResourceGroupStore {
-  const { groups, selectors, properties, declared } = store;
-  const recorded = <T>(result: T, kind: Kind, name: string | number, before: unknown, after: unknown): T => {
+  const { groups, selectors, properties } = store;
+  const record = (kind: Kind, [name, before, after]: NonNullable<RowChange>) => {
     const object = `${words[kind]} ${name}`;
     const resource = written();
-    const change =
-      resource === null
-        ? { object, subject: { kind, name: String(name) }, regarding: 'gateway' as const }
-        : {
-            object: `${object} of ${resource.kind} ${resource.namespace}/${resource.name}`,
-            subject: { kind: resource.kind, name: resource.name },
-            regarding: resource,
-          };
-    recordChange(request, { ...change, before, after });
-    return result;
+    const subject = resource === null ? { kind, name: String(name) } : { kind: resource.kind, name: resource.name };
+    const where = resource === null ? '' : ` of ${resource.kind} ${resource.namespace}/${resource.name}`;
+    recordChange(request, { object: object + where, subject, regarding: resource ?? 'gateway', before, after });
   };
+  const audited =
+    <Args extends unknown[], Result>(
+      kind: Kind,
+      write: (...args: Args) => Promise<Result>,
+      changeOf: (result: Result, ...args: Args) => RowChange,
+    ) =>
+    async (...args: Args): Promise<Result> => {
+      const result = await write(...args);
+      const change = changeOf(result, ...args);
+      if (change !== null) record(kind, change);
+      return result;
+    };
   return {
-    declared,
+    ...store,
     groups: {
-      all: () => groups.all(),
-      get: (id) => groups.get(id),
-      create: async (columns) => {
-        const written = await groups.create(columns);
-        return recorded(written, 'ResourceGroup', written.row.resourceGroupId, null, written.row);
-      },
-      update: async (row) => {
-        const written = await groups.update(row);
-        return recorded(written, 'ResourceGroup', row.resourceGroupId, written.before, written.row);
-      },
-      delete: async (id) => {
-        const before = await groups.delete(id);
-        return before === null ? null : recorded(before, 'ResourceGroup', id, before, null);
-      },
+      ...groups,
+      create: audited('ResourceGroup', groups.create, ({ row }) => [row.resourceGroupId, null, row]),
+      update: audited('ResourceGroup', groups.update, ({ before, row }) => [row.resourceGroupId, before, row]),
+      delete: audited('ResourceGroup', groups.delete, (before, id) => (before === null ? null : [id, before, null])),
     },
     selectors: {
-      all: (id) => selectors.all(id),
-      create: async (selector) => {
-        const written = await selectors.create(selector);
-        return recorded(written, 'Selector', written.row.resourceGroupId, null, written.row);
-      },
-      update: async (current, update) => {
-        const written = await selectors.update(current, update);
-        return recorded(written, 'Selector', written.row.resourceGroupId, written.before, written.row);
-      },
-      replaceFirst: async (selector) => {
-        const written = await selectors.replaceFirst(selector);
-        return recorded(written, 'Selector', selector.resourceGroupId, written.before, written.row);
-      },
-      delete: async (selector) => {
-        const rows = await selectors.delete(selector);
-        return rows === 0 ? rows : recorded(rows, 'Selector', selector.resourceGroupId, selector, null);
-      },
+      ...selectors,
+      create: audited('Selector', selectors.create, ({ row }) => [row.resourceGroupId, null, row]),
+      update: audited('Selector', selectors.update, ({ before, row }) => [row.resourceGroupId, before, row]),
+      replaceFirst: audited('Selector', selectors.replaceFirst, ({ before, row }) => [
+        row.resourceGroupId,
+        before,
+        row,
+      ]),
+      delete: audited('Selector', selectors.delete, (rows, selector) =>
+        rows === 0 ? null : [selector.resourceGroupId, selector, null],
+      ),
     },
     properties: {
-      all: () => properties.all(),
-      get: (name) => properties.get(name),
-      create: async (property) => {
-        await properties.create(property);
-        recorded(null, 'GlobalProperty', property.name, null, property);
-      },
-      update: async (property) => {
-        const before = await properties.update(property);
-        return recorded(before, 'GlobalProperty', property.name, before, property);
-      },
-      delete: async (name) => {
-        const before = await properties.delete(name);
-        return before === null ? null : recorded(before, 'GlobalProperty', name, before, null);
-      },
+      ...properties,
+      create: audited('GlobalProperty', properties.create, (_, property) => [property.name, null, property]),
+      update: audited('GlobalProperty', properties.update, (before, property) => [property.name, before, property]),
+      delete: audited('GlobalProperty', properties.delete, (before, name) =>
+        before === null ? null : [name, before, null],
+      ),
     },
   };
 }

@@ -3,64 +3,35 @@ import { engineCluster } from '../../kinds/engineCluster/kind.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { RegistryCluster } from '../../model/registryCluster.ts';
 import type { ClusterRegistry, RegistryWrite, WriteContext } from '../../operator/registry/clusterRegistry.ts';
-import { recordChange } from '../auth/audit.ts';
-import { reportPending, type WriteFamily, writeContext } from './writeFamily.ts';
+import { AuditedWrites, type WriteFamily } from './writeFamily.ts';
 
-const { kind } = engineCluster;
-
-/**
- * The cluster registry as a family of REST calls changes it: every change that succeeds is in the audit with the cluster
- * before and after, and the answer reports what is not in the database yet. Rejects as the registry does.
- */
+/** Changes of the cluster registry by a family of REST calls. Rejects as the registry does. */
 export class AuditedRegistry {
   readonly #registry: ClusterRegistry;
-  readonly #names: ProductNames;
-  readonly #family: WriteFamily;
+  readonly #writes: AuditedWrites;
 
   constructor(registry: ClusterRegistry, names: ProductNames, family: WriteFamily) {
     this.#registry = registry;
-    this.#names = names;
-    this.#family = family;
+    this.#writes = new AuditedWrites(names, family);
   }
 
   /** Adds a cluster, or replaces the one of its name. Returns it as it is stored. */
-  store(
-    operation: 'add' | 'update',
-    request: FastifyRequest,
-    reply: FastifyReply,
-    cluster: RegistryCluster,
-  ): Promise<RegistryCluster> {
+  store(operation: 'add' | 'update', request: FastifyRequest, reply: FastifyReply, cluster: RegistryCluster) {
     return this.#write(request, reply, cluster.name, (context) => this.#registry[operation](cluster, context));
   }
 
   /**
    * Lets a cluster take new queries, or keeps them away. Returns it as it is stored.
-   * @param version as it is switched now, to be refused where it was switched since; left out, whatever it is
+   * @param version EG_CONFLICT if the cluster was switched since; absent: any version
    */
-  setActive(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    name: string,
-    active: boolean,
-    version?: string,
-  ): Promise<RegistryCluster> {
+  setActive(request: FastifyRequest, reply: FastifyReply, name: string, active: boolean, version?: string) {
     return this.#write(request, reply, name, (context) => this.#registry.setActive(name, active, context, version));
   }
 
-  /** Deletes a cluster; an unknown name is no error, and no change. */
+  /** Deletes a cluster; an unknown name is neither an error nor a change. */
   async delete(request: FastifyRequest, reply: FastifyReply, name: string): Promise<void> {
-    const before = this.#registry.get(name);
-    const { pending, resource } = await this.#registry.delete(name, writeContext(request, this.#family));
-    if (before !== null) {
-      recordChange(request, {
-        object: `cluster ${name}`,
-        subject: { kind, name },
-        regarding: resource,
-        before,
-        after: null,
-      });
-    }
-    if (pending) reportPending(reply, this.#family, this.#names);
+    const write = (context: WriteContext) => this.#registry.delete(name, context);
+    await this.#writes.make(request, reply, this.#clusterNamed(name), write, () => null);
   }
 
   async #write(
@@ -69,16 +40,11 @@ export class AuditedRegistry {
     name: string,
     write: (context: WriteContext) => Promise<RegistryWrite>,
   ): Promise<RegistryCluster> {
-    const before = this.#registry.get(name);
-    const { cluster, pending, resource } = await write(writeContext(request, this.#family));
-    recordChange(request, {
-      object: `cluster ${name}`,
-      subject: { kind, name },
-      regarding: resource,
-      before,
-      after: cluster,
-    });
-    if (pending) reportPending(reply, this.#family, this.#names);
-    return cluster;
+    const cluster = this.#clusterNamed(name);
+    return (await this.#writes.make(request, reply, cluster, write, (written) => written.cluster)).cluster;
+  }
+
+  #clusterNamed(name: string) {
+    return { object: `cluster ${name}`, kind: engineCluster.kind, name, before: this.#registry.get(name) };
   }
 }

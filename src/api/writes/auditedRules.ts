@@ -1,38 +1,37 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { routingRule } from '../../kinds/routingRule/kind.ts';
 import type { ProductNames } from '../../model/names.ts';
+import type { WriteContext } from '../../operator/registry/clusterRegistry.ts';
 import type { RoutingRules, RuleChange, RuleWrite } from '../../operator/registry/routingRules.ts';
-import { recordChange } from '../auth/audit.ts';
-import { reportPending, type WriteFamily, writeContext } from './writeFamily.ts';
+import { AuditedWrites, type WriteFamily } from './writeFamily.ts';
 
-/** What changes rules. */
-type RuleWrites = Pick<RoutingRules, 'update' | 'create' | 'delete'>;
-
-/** Routing rules as a family of REST calls changes them, each change in the audit (docs/rest-api.md#routing-rules). */
+/** Changes of routing rules by a family of REST calls (docs/rest-api.md#routing-rules). */
 export class AuditedRules<Rule extends object> {
-  readonly #rules: RuleWrites;
+  readonly #rules: Pick<RoutingRules, 'update' | 'create' | 'delete'>;
   readonly #ruleNamed: (name: string) => Rule | null;
-  readonly #names: ProductNames;
-  readonly #family: WriteFamily;
+  readonly #writes: AuditedWrites;
 
-  /** @param ruleNamed a rule in the form that the family lists; null: there is none of that name */
-  constructor(rules: RuleWrites, ruleNamed: (name: string) => Rule | null, names: ProductNames, family: WriteFamily) {
+  /** @param ruleNamed returns a rule in the form that the family lists; null: no rule has the name */
+  constructor(
+    rules: Pick<RoutingRules, 'update' | 'create' | 'delete'>,
+    ruleNamed: (name: string) => Rule | null,
+    names: ProductNames,
+    family: WriteFamily,
+  ) {
     this.#rules = rules;
     this.#ruleNamed = ruleNamed;
-    this.#names = names;
-    this.#family = family;
+    this.#writes = new AuditedWrites(names, family);
   }
 
   /** Replaces the rule of that name. Returns it as it is listed now; null: it was deleted meanwhile. */
-  async update(request: FastifyRequest, reply: FastifyReply, change: RuleChange): Promise<Rule | null> {
-    const { name } = change;
-    const write = () => this.#rules.update(change, writeContext(request, this.#family));
-    return await this.#write(request, reply, name, write, change);
+  update(request: FastifyRequest, reply: FastifyReply, change: RuleChange): Promise<Rule | null> {
+    const write = (context: WriteContext) => this.#rules.update(change, context);
+    return this.#write(request, reply, change.name, write, change);
   }
 
   /** Creates a rule. Returns it as it is listed now; null: it was deleted meanwhile. */
-  async create(request: FastifyRequest, reply: FastifyReply, rule: RuleChange): Promise<Rule | null> {
-    return await this.#write(request, reply, rule.name, () => this.#rules.create(rule), rule);
+  create(request: FastifyRequest, reply: FastifyReply, rule: RuleChange): Promise<Rule | null> {
+    return this.#write(request, reply, rule.name, () => this.#rules.create(rule), rule);
   }
 
   /** Deletes the rule of a name. @param version that the caller has seen; undefined: any */
@@ -40,21 +39,16 @@ export class AuditedRules<Rule extends object> {
     await this.#write(request, reply, name, () => this.#rules.delete(name, version), null);
   }
 
-  /** @param sent what the audit has where nothing is listed after the write */
+  /** @param sent state for the audit if the rule is not listed after the write */
   async #write(
     request: FastifyRequest,
     reply: FastifyReply,
     name: string,
-    write: () => Promise<RuleWrite>,
+    write: (context: WriteContext) => Promise<RuleWrite>,
     sent: RuleChange | null,
   ): Promise<Rule | null> {
-    const before = this.#ruleNamed(name);
-    const { pending, resource } = await write();
-    const after = this.#ruleNamed(name);
-    const object = `routing rule ${name}`;
-    const subject = { kind: routingRule.kind, name };
-    recordChange(request, { object, subject, regarding: resource ?? 'gateway', before, after: after ?? sent });
-    if (pending) reportPending(reply, this.#family, this.#names);
-    return after;
+    const rule = { object: `routing rule ${name}`, kind: routingRule.kind, name, before: this.#ruleNamed(name) };
+    await this.#writes.make(request, reply, rule, write, () => this.#ruleNamed(name) ?? sent);
+    return this.#ruleNamed(name);
   }
 }

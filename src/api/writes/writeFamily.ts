@@ -1,13 +1,15 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ProductNames } from '../../model/names.ts';
+import type { ResourceReference } from '../../operator/registry/appliedChange.ts';
 import type { WriteContext } from '../../operator/registry/clusterRegistry.ts';
+import { recordChange } from '../auth/audit.ts';
 import { isForced, writerOf } from '../auth/guard.ts';
 
 /** A family of REST calls, as far as its writes differ from those of others. */
 export interface WriteFamily {
   /** Who writes, where callers are not distinguished: the name in override annotations. */
   readonly writer: 'api' | 'webapp' | 'entity';
-  /** Status of an answer while the database is unavailable: 202, or 200 in families whose callers know no other. */
+  /** Status of a response while the database is unavailable: 202, or 200 in families whose callers know no other. */
   readonly pendingStatus: 200 | 202;
 }
 
@@ -18,17 +20,49 @@ export const webappFamily: WriteFamily = { writer: 'webapp', pendingStatus: 200 
 /** The entity editor's calls. */
 export const entityFamily: WriteFamily = { writer: 'entity', pendingStatus: 200 };
 
-/** Name of the header of answers whose change is not in the database yet (docs/rest-api.md#cluster-registry). */
+/** Name of the header of responses to changes that are not in the database yet (docs/rest-api.md#cluster-registry). */
 export function pendingHeader(names: ProductNames): string {
   return names.header('Gateway-Pending');
 }
 
-/** Makes an answer report that its change is safe in the resource source and follows in the database. */
-export function reportPending(reply: FastifyReply, { pendingStatus }: WriteFamily, names: ProductNames): void {
-  reply.code(pendingStatus).header(pendingHeader(names), 'database');
+/** Something that a call changes. */
+export interface ChangedObject {
+  /** In words, e.g. `routing group etl`. */
+  readonly object: string;
+  /** Its kind in the audit. */
+  readonly kind: string;
+  readonly name: string;
+  /** Its state before the change; null: it does not exist. */
+  readonly before: unknown;
 }
 
-/** Who writes, and whether fields of other managers are taken over. */
-export function writeContext(request: FastifyRequest, { writer }: WriteFamily): WriteContext {
-  return { by: writerOf(request, writer), force: isForced(request) };
+/** Makes the changes of a family of calls: the audit has each with the states before and after. */
+export class AuditedWrites {
+  readonly #names: ProductNames;
+  readonly #family: WriteFamily;
+
+  constructor(names: ProductNames, family: WriteFamily) {
+    this.#names = names;
+    this.#family = family;
+  }
+
+  /**
+   * Makes a change. The response reports if it is not in the database yet. Rejects as `write` does.
+   * @param after the state after the change; null: the object is deleted
+   */
+  async make<Written extends { readonly pending: boolean; readonly resource: ResourceReference | null }>(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { object, kind, name, before }: ChangedObject,
+    write: (context: WriteContext) => Promise<Written>,
+    after: (written: Written) => unknown,
+  ): Promise<Written> {
+    const context = { by: writerOf(request, this.#family.writer), force: isForced(request) };
+    const written = await write(context);
+    const change = { object, subject: { kind, name }, regarding: written.resource ?? 'gateway', before } as const;
+    const present = after(written);
+    if (before !== null || present !== null) recordChange(request, { ...change, after: present });
+    if (written.pending) reply.code(this.#family.pendingStatus).header(pendingHeader(this.#names), 'database');
+    return written;
+  }
 }

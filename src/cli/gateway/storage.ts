@@ -54,11 +54,7 @@ export async function openStorage(context: GatewayContext): Promise<Storage> {
     clock,
   });
   onClose(() => outcomes.close(FLUSH_TIMEOUT_MS));
-  const auditWriter = new AuditWriter({
-    repository: store.audit,
-    maxEntries: () => config.audit.maxEntries,
-    logger,
-  });
+  const auditWriter = new AuditWriter(store.audit, config.audit.maxEntries, logger);
   onClose(() => auditWriter.close(FLUSH_TIMEOUT_MS));
   const runningQueries = new RunningQueries({
     repository: store.runningQueries,

@@ -48,9 +48,14 @@ const digests = new WeakMap<object, string>();
 export function digestOf(resource: Pick<Resource, 'spec' | 'metadata'>): string {
   const remembered = digests.get(resource);
   if (remembered !== undefined) return remembered;
-  const digest = hash(sorted(stateOf(resource)));
+  const digest = digestOfState(stateOf(resource));
   digests.set(resource, digest);
   return digest;
+}
+
+/** Digest of a state, with any order of its fields. */
+export function digestOfState(state: object): string {
+  return hash(sorted(state));
 }
 
 /**
