@@ -4,89 +4,92 @@ import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 
-/** A submission whose routing group is known, before a cluster is picked. */
+/** A submission with a routing group, before a cluster is picked. */
 export interface AdmissionRequest {
   readonly decision: GroupDecision;
   readonly user: RequestUser;
   /** The client's header lines: names as sent and values in turn. */
   readonly headers: RawHeaders;
-  /** Milliseconds that it has waited already, at this replica or another one: its place among those that wait; left out for 0. */
+  /**
+   * Milliseconds that it has already waited, at this replica or another one: determines its position in the queue.
+   * Default: 0.
+   */
   readonly waitedMs?: number;
-  /** Clusters that failed it, by name with the reason: they are no choice. Left out for none. */
+  /** Clusters that failed it, with the reason: they are not eligible. Default: none. */
   readonly excluded?: ReadonlyMap<string, string> | null;
 }
 
-/** What a submission has taken of limits; of most there is none. */
+/** Slots that a submission has acquired; usually none. */
 export interface QuerySlots {
   /**
-   * What the trace and the log say of its wait: `group etl: 40 of 40 running (maxRunningQueries of the group); waited 4.2 s as 3rd of
-   * 12 (fair by user, weight 1); admitted to etl-2`; null where it does not and did not wait.
+   * Description of its wait for the trace and the log: `group etl: 40 of 40 running (maxRunningQueries of the group);
+   * waited 4.2 s as 3rd of 12 (fair by user, weight 1); admitted to etl-2`; null without a wait.
    */
   readonly note: string | null;
-  /** A cluster is about to be chosen: the slot of the one before is free for the choice. */
+  /** Begins a cluster choice: the slot of the previous cluster is available to it. */
   beginChoice(): void;
   /**
-   * Takes a slot of the cluster that was chosen.
-   * @returns null, or why it is refused: no slot is free
+   * Acquires a slot of the chosen cluster.
+   * @returns null, or the rejection if no slot is free
    */
   takeCluster(cluster: ClusterEntry): Refusal | null;
-  /** The cluster has accepted the query: the slots are given back when that ends. */
+  /** Binds the slots to an accepted query: they are released when it ends. */
   bind(queryId: string, cluster: string): void;
-  /** Gives them back, unless they are bound to a query; more than once without effect. */
+  /** Releases the slots, unless they are bound to a query; idempotent. */
   release(): void;
 }
 
-/** The place of a submission among those that wait at this replica for the same routing group. */
+/** Position of a submission among those queued at this replica for the same routing group. */
 export interface QueuePosition {
   /** 1 is the next. */
   readonly position: number;
-  /** How many wait, with this one. */
+  /** Number of queued submissions, including this one. */
   readonly waiting: number;
 }
 
-/** What is known of a submission while it waits. */
+/** State of a queued submission. */
 export interface WaitPlace {
-  /** What it waits for, for people: `group etl: 40 of 40 running (maxRunningQueries of the group)`. */
+  /** Reason of the wait as text: `group etl: 40 of 40 running (maxRunningQueries of the group)`. */
   why(): string;
-  /** Null where those that wait have no order, and before the wait begins. At most a second old. */
+  /** Null if the queue is not ordered, and before the wait begins. At most a second old. */
   position(): QueuePosition | null;
-  /** Moves it before all others of its group, as an administrator wants it. */
+  /** Moves it to the front of its group, for an administrator. */
   moveFirst(): void;
 }
 
-/** The submission has to wait for its turn. */
+/** The submission must wait. */
 export interface AdmissionWait {
   readonly answer: 'wait';
-  /** What it has taken once it is admitted; left out for nothing. */
+  /** Slots that it has acquired when it is admitted, if any. */
   readonly slots?: QuerySlots;
-  /** Left out where nothing is known of it. */
+  /** State of the wait, if known. */
   readonly place?: WaitPlace;
-  /** Longest wait, milliseconds; less than 2^31. */
+  /** Maximum wait, milliseconds; less than 2^31. */
   readonly atMost: number;
   /**
-   * How long the client's request itself is held, milliseconds; then it is answered as an engine answers for a query in
-   * its queue, where this gateway can keep it. Left out for half a second.
+   * Time before the client's request receives a "queued" response like that of an engine, milliseconds, if this gateway
+   * can store it. Default: half a second.
    */
   readonly hold?: number;
   /**
-   * Called where that is over and the gateway cannot keep the submission now, as the database is unavailable.
-   * @returns null where it is sent on all the same, or why it is refused; left out: it is refused
+   * Called after that time if the gateway cannot store the submission, as the database is unavailable.
+   * @returns null if it is sent anyway, or the rejection; absent: it is rejected
    */
   readonly whenUnkept?: () => Refusal | null;
-  /** What the client gets when that is over. */
+  /** The client's response after the maximum wait. */
   readonly late: Refusal;
-  /** Called when it is refused with that. Must not throw. */
+  /** Called when it is rejected with `late`. Must not throw. */
   readonly noteLate?: () => void;
   /**
    * Begins the wait; called once.
-   * @param signal aborts when the wait is given up: the client went away, the time is over, or the gateway stops. What the
-   *   answer is after that does not matter; the place must be free for others then
-   * @returns null once the submission is admitted, or why it never will be
+   * @param signal aborts when the wait is abandoned: the client disconnected, the time is over, or the gateway stops.
+   * The result is ignored then; the place must be available to others
+   * @returns null once the submission is admitted, or its rejection
    */
   readonly begin: (signal: AbortSignal) => Promise<Refusal | null>;
 }
 
-/** Whether a submission is sent on. */
+/** Result of an admission check. */
 export type AdmissionAnswer =
   | { readonly answer: 'now'; readonly slots?: QuerySlots }
   | { readonly answer: 'refuse'; readonly refusal: Refusal }
@@ -94,25 +97,24 @@ export type AdmissionAnswer =
 
 /**
  * Decides when a submission is sent to a cluster of its routing group (docs/architecture.md#the-way-of-a-submission).
- * Calls of kill_query and statements of transactions are not asked about: what they wait for may be waiting for them.
+ * Excludes calls of kill_query and statements of transactions: the queries that they wait for may be waiting for them.
  */
 export interface Admission {
-  /** Answers at once, without I/O. */
+  /** Returns synchronously, without I/O. */
   admit(request: AdmissionRequest): AdmissionAnswer;
-  /** Counts a submission that only one cluster can take, and that never waits; null where nothing is counted. */
+  /** Counts a submission that is bound to one cluster and never waits; null if nothing counts it. */
   countBound?(request: AdmissionRequest): QuerySlots | null;
-  /** Whether a cluster may run one more query; left out where clusters have no limits. */
+  /** Returns true if a cluster has capacity for one more query; absent without limits of clusters. */
   hasRoom?(cluster: string): boolean;
   /**
-   * What a submission would wait for if it came now, for people; null where it would be sent on, or refused. Takes nothing.
-   * Left out where nothing is known.
+   * Describes the limits that a new submission would wait for; null if it would be sent or rejected. Acquires nothing.
    */
   whyItWaits?(request: AdmissionRequest): string | null;
-  /** @param isSuperseded whether the coordinator of a query was replaced by a new one, and the query is lost */
+  /** @param isSuperseded true if the coordinator of a query was replaced by a new one, and the query is lost */
   watchCoordinators?(isSuperseded: (queryId: string) => boolean): void;
 }
 
 const now: AdmissionAnswer = { answer: 'now' };
 
-/** Admits every submission at once. */
+/** Admits every submission immediately. */
 export const admitAll: Admission = { admit: () => now };

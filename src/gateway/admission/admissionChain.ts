@@ -13,15 +13,14 @@ import type {
 const now: AdmissionAnswer = { answer: 'now' };
 
 /**
- * Several admissions in turn: the first that does not say *now* answers. After a wait the ones behind it are asked, so
- * that a submission has passed all of them when it is sent on; the first wait's longest time bounds all of it. Only the last one
- * may answer *now* with slots.
+ * Several admissions in sequence: the first wait or rejection is the result. After a wait the remaining ones are
+ * checked, so that a submission has passed all of them when it is sent; the first wait's maximum time is the total
+ * limit. Only the last one may admit with slots.
  */
 export class AdmissionChain implements Admission {
   readonly #admissions: readonly Admission[];
   readonly #now: () => number;
 
-  /** @param now monotonic milliseconds */
   constructor(admissions: readonly Admission[], now: () => number) {
     this.#admissions = admissions;
     this.#now = now;
@@ -41,7 +40,7 @@ export class AdmissionChain implements Admission {
     return now;
   }
 
-  /** A wait, with what the admissions behind it say when it is over. */
+  /** Continues with the remaining admissions after a wait. */
   #goOn(wait: AdmissionWait, next: number, request: AdmissionRequest): AdmissionWait {
     const place = new ChangingPlace(wait.place ?? null);
     const since = this.#now() - (request.waitedMs ?? 0);
@@ -64,7 +63,7 @@ export class AdmissionChain implements Admission {
   }
 }
 
-/** The place of a submission that waits for one thing after the other. */
+/** State of a submission with several consecutive waits. */
 class ChangingPlace implements WaitPlace {
   #place: WaitPlace | null;
   #isMoved = false;
@@ -92,17 +91,16 @@ class ChangingPlace implements WaitPlace {
   }
 }
 
-/** Slots of a submission that waits for something else first. */
+/** Slots of a submission that first waits for something else. */
 class LaterSlots implements QuerySlots {
   #slots: QuerySlots | null = null;
   #isReleased = false;
   readonly #textOfFirst: () => string;
-  /** What the first wait was for, once it is over. */
+  /** Reason of the first wait, once it is over. */
   #first: string | null = null;
-  /** Cluster that was chosen. */
   #chosen: string | null = null;
 
-  /** @param textOfFirst what the trace says of the first wait */
+  /** @param textOfFirst description of the first wait for the trace */
   constructor(textOfFirst: () => string) {
     this.#textOfFirst = textOfFirst;
   }
@@ -143,7 +141,7 @@ class LaterSlots implements QuerySlots {
   }
 }
 
-/** Begins a wait that ends by its own time too: its caller knows only that of the wait before. */
+/** Begins a wait with its own time limit: the caller only knows the limit of the previous wait. */
 async function beginWithin(
   { atMost, late, noteLate, begin }: AdmissionWait,
   signal: AbortSignal,

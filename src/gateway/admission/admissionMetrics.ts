@@ -1,7 +1,7 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { LeasedSlots } from '../../admission/leasedSlots.ts';
 
-/** What is counted of admission; labels name resources, never users or sources. */
+/** Metrics of admission; labels name resources, never users or sources. */
 export class AdmissionMetrics {
   readonly #answers: Counter<'answer'>;
   readonly #wouldWait: Counter<'limit'>;
@@ -55,7 +55,7 @@ export class AdmissionMetrics {
     this.#answers.inc({ answer: 'unavailable' });
   }
 
-  /** @param key counter of a limit that is only observed */
+  /** @param key counter of a limit that only observes */
   wouldWait(key: string): void {
     this.#wouldWait.inc({ limit: limitLabel(key) });
   }

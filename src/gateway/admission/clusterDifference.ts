@@ -3,7 +3,10 @@ import type { LeasedSlots } from '../../admission/leasedSlots.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import { clusterDemand } from './limitDemands.ts';
 
-/** Shows by how much clusters run more than is counted of them: queries that did not come through the gateway, or counts that are wrong. */
+/**
+ * Exports the difference between running queries of clusters and counted ones: queries that bypassed the gateway, or
+ * wrong counts.
+ */
 export function measureDifference(
   registry: Registry,
   table: { readonly current: RoutingTable },

@@ -10,7 +10,6 @@ import { groupKey, groupQueueKey } from './limitDemands.ts';
 import type { QueueCounts } from './queueCounts.ts';
 import type { SharedCounts } from './sharedCounts.ts';
 
-/** What waits for clusters work with. */
 export interface ClusterWaitDependencies {
   readonly table: { readonly current: RoutingTable; onChange(listener: TableListener): () => void };
   readonly queueCounts: QueueCounts;
@@ -19,7 +18,7 @@ export interface ClusterWaitDependencies {
   readonly defaultGroup: string;
 }
 
-/** Submissions that wait for clusters of the same groups: all of them go on together. */
+/** Submissions that wait for clusters of the same groups: all continue together. */
 interface Waiting {
   readonly decision: GroupDecision;
   readonly goOn: Set<() => void>;
@@ -28,15 +27,15 @@ interface Waiting {
 const now: AdmissionAnswer = { answer: 'now' };
 
 /**
- * Lets submissions to groups with `queue.whenUnavailable: wait` wait while neither the group nor one of its fallbacks has a
- * healthy cluster (docs/limits.md#clusters-on-demand). They go on with the first change of the routing table after which
- * one has, or after which the group does not let them wait any more.
+ * Lets submissions to groups with `queue.whenUnavailable: wait` wait while neither the group nor one of its fallbacks
+ * has a healthy cluster (docs/limits.md#clusters-on-demand). They continue after the first change of the routing table
+ * that adds a healthy cluster or disables the wait.
  */
 export class ClusterWait implements Admission {
   readonly #dependencies: ClusterWaitDependencies;
-  /** By group and by whether fallbacks may serve: at most two entries a group that has a `RoutingGroup`. */
+  /** By group and use of fallbacks: at most two entries per `RoutingGroup`. */
   readonly #waiting = new Map<string, Waiting>();
-  /** Ends listening to the table; null while nothing waits. */
+  /** Removes the listener of the table; null while no submission waits. */
   #endListening: (() => void) | null = null;
 
   constructor(dependencies: ClusterWaitDependencies) {
@@ -58,7 +57,7 @@ export class ClusterWait implements Admission {
       hold: holdMs,
       place: {
         why: () => `no cluster of routing group ${policy.name} is available (queue.whenUnavailable)`,
-        // All go on together.
+        // All continue together.
         position: () => null,
         moveFirst: () => undefined,
       },
@@ -74,7 +73,7 @@ export class ClusterWait implements Admission {
 
   #wait(decision: GroupDecision, signal: AbortSignal): Promise<null> {
     const { table, queueCounts } = this.#dependencies;
-    // The table may have changed since, before anybody listened.
+    // The table may have changed before the listener was added.
     if (signal.aborted || this.#mayGoOn(table.current, decision)) return Promise.resolve(null);
     const key = keyOf(decision);
     const place = this.#waiting.get(key) ?? { decision, goOn: new Set() };
@@ -93,7 +92,7 @@ export class ClusterWait implements Admission {
     });
   }
 
-  /** A table change costs one search a group that is waited for, however many wait. */
+  /** Each table change costs one search per group, independent of the number of submissions. */
   #look(table: RoutingTable): void {
     for (const { decision, goOn } of [...this.#waiting.values()]) {
       if (this.#mayGoOn(table, decision)) for (const one of [...goOn]) one();
@@ -117,7 +116,7 @@ export class ClusterWait implements Admission {
   }
 }
 
-/** What says that submissions wait; null where they do not, as nearly always. A pinned cluster is not waited for. */
+/** The policy if submissions wait for clusters, usually null. Pinned clusters are not waited for. */
 function waitingPolicy({ admission }: RoutingTable, { group, cluster }: GroupDecision): GroupPolicy | null {
   if (admission.groups.size === 0 || cluster !== null) return null;
   const policy = admission.groups.get(group);

@@ -7,54 +7,58 @@ import type { SlotQueryRepository } from '../../store/store.ts';
 import { clusterKey } from './limitDemands.ts';
 import type { RunningSlots } from './runningSlots.ts';
 
-/** What dead replicas are looked for with. */
 export interface DeadReplicasDependencies {
   readonly replica: string;
   readonly repository: Pick<SlotQueryRepository, 'dead' | 'takeOver'>;
   readonly running: Pick<RunningSlots, 'expectRows' | 'inherit' | 'isShared'>;
   readonly ledger: Pick<LeasedSlots, 'inherit'>;
-  /** The present demand of a counter; null where no limit has it. */
+  /** The current demand of a counter; null if no limit has it. */
   readonly demandOf: (key: string) => SlotDemand | null;
   readonly clock: Pick<Clock, 'monotonic'>;
   readonly logger: Logger;
 }
 
-/** Time between two looks. */
+/** Sweep interval. */
 export const LOOK_MS = 5_000;
-/** So long after its lease a replica is taken over: the others have written down by then which queries clients follow. */
+/**
+ * Time after the end of its lease until a replica's queries are adopted: by then the others have recorded the queries
+ * that clients follow.
+ */
 export const GRACE_MS = 5_000;
-/** So long this replica must have had the database: clients have asked it for their queries, and it has written that down. */
+/**
+ * Minimum time of database access of this replica before a takeover: clients have polled their queries, and it has
+ * recorded them.
+ */
 export const CONTACT_MS = 12_000;
-/** Longer without an answer of the database: it was paused, and served no client. */
+/** After a longer time without a response of the database, this replica counts as paused: it served no client. */
 export const PAUSE_MS = 8_000;
 
 /**
- * Takes over what dead replicas counted (docs/architecture.md#slots): their queries go on, and use slots until they end. One
- * replica alone gets them.
+ * Adopts the counts of dead replicas (docs/architecture.md#slots): their queries continue, and use slots until they
+ * end. Only one replica adopts them.
  */
 export class DeadReplicas {
   readonly #dependencies: DeadReplicasDependencies;
   #next = 0;
   #contactSince: number | null = null;
-  /** Monotonic time; null: none yet. */
+  /** Monotonic time, or null. */
   #lastContact: number | null = null;
 
   constructor(dependencies: DeadReplicasDependencies) {
     this.#dependencies = dependencies;
   }
 
-  /** Time to the next look, milliseconds; infinite while there are no limits. */
+  /** Milliseconds to the next sweep; infinite without limits. */
   get dueIn(): number {
     const { running, clock } = this.#dependencies;
     return running.isShared ? Math.max(0, this.#next - clock.monotonic()) : Number.POSITIVE_INFINITY;
   }
 
-  /** Whether this replica was paused: others may have taken its queries over. */
+  /** True if this replica was paused: others may have adopted its queries. */
   get wasPaused(): boolean {
     return this.#lastContact !== null && this.#dependencies.clock.monotonic() - this.#lastContact > PAUSE_MS;
   }
 
-  /** The database failed. */
   noteFailure(): void {
     this.#contactSince = null;
   }
@@ -62,11 +66,11 @@ export class DeadReplicas {
   /** Counts slots of queries that run in any case, by the keys of their counters. */
   readonly take = (keys: readonly string[]): TakenSlots => {
     const { ledger, demandOf } = this.#dependencies;
-    // A limit that is gone, or that this replica has yet to learn of, lets nobody in by this counter until it is known.
+    // A counter of a deleted or unknown limit admits no query until the limit is known.
     return ledger.inherit(keys.map((key) => demandOf(key) ?? { key, limit: 0 }));
   };
 
-  /** Takes over what dead replicas left. Not while a beat is under way. Rejects while the database is unavailable. */
+  /** Adopts the queries of dead replicas. Not during a heartbeat. Rejects while the database is unavailable. */
   async look(): Promise<void> {
     const { replica, repository, running, clock, logger } = this.#dependencies;
     this.#next = clock.monotonic() + LOOK_MS;

@@ -2,7 +2,7 @@ import type { EventEmitter } from 'node:events';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { AdmissionWait } from './admission.ts';
 
-/** Submissions that may be held at a time, whatever lets them wait. */
+/** Maximum number of concurrently waiting client requests. */
 const MAX_HELD = 10_000;
 
 const tooMany: Refusal = {
@@ -11,35 +11,34 @@ const tooMany: Refusal = {
   queryId: null,
 };
 
-/** Takes a submission over whose request has waited for as long as requests are held. */
+/** Takes over a submission after the maximum wait of its client request. */
 export interface HandOver {
   /** Milliseconds. */
   readonly after: number;
   /**
-   * Called once, when that time is over or the gateway stops; from then on the wait is the taker's.
+   * Called once, when that time is over or the gateway stops; from then on the wait belongs to the callee.
    * @param turn settles as `AdmissionWait.begin` does
-   * @param giveUp to be aborted when the wait is given up
+   * @param giveUp aborted to abandon the wait
    */
   readonly take: (turn: Promise<Refusal | null>, giveUp: AbortController) => void;
 }
 
-/** What a submission is held with. */
 interface Holding {
   readonly response: EventEmitter;
   readonly resolve: (refusal: Refusal | null) => void;
   readonly reject: (error: Error) => void;
-  /** Null where nobody takes it over. */
+  /** Null without a takeover. */
   readonly handOver: HandOver | null;
   readonly giveUp: AbortController;
   readonly isOver: () => void;
 }
 
-/** How a submission waits, as far as its request is held. */
+/** Fields of a wait that concern the client's request. */
 type HeldWait = Pick<AdmissionWait, 'atMost' | 'late' | 'noteLate' | 'begin'>;
 
 /**
- * A submission that is held. It lets go of its request as soon as that is over, and of all that hangs on it: the turn that it
- * waits for, which keeps this object, may come hours after somebody took it over.
+ * A submission with a waiting request. It releases the request and its dependencies when that is over: the pending
+ * turn, which references this object, may come hours after a takeover.
  */
 class Held {
   #holding: Holding | null;
@@ -51,7 +50,7 @@ class Held {
     this.#holding = holding;
   }
 
-  /** @param atMost milliseconds after which it is refused with `late`, unless somebody takes it over before */
+  /** @param atMost milliseconds after which it is rejected with `late`, unless it is taken over before */
   waitFor(turn: Promise<Refusal | null>, { atMost, late, noteLate }: Omit<HeldWait, 'begin'>): void {
     const holding = this.#holding;
     if (holding === null) return;
@@ -68,7 +67,7 @@ class Held {
     follow(turn, this);
   }
 
-  /** Its turn has come, or it was refused instead. */
+  /** Ends the wait: admitted or rejected. */
   settle(refusal: Refusal | null): void {
     this.#end()?.resolve(refusal);
   }
@@ -80,7 +79,7 @@ class Held {
     holding?.reject(error);
   }
 
-  /** The gateway stops: it is taken over, or refused. */
+  /** The gateway stops: it is taken over, or rejected. */
   endEarly(refusal: Refusal): void {
     const handOver = this.#holding?.handOver ?? null;
     if (handOver === null) this.#refuse(refusal);
@@ -99,7 +98,7 @@ class Held {
     if (holding !== null && turn !== null) handOver.take(turn, holding.giveUp);
   }
 
-  /** @returns what it was held with; null where it was over before */
+  /** @returns the request; null if it ended before */
   #end(): Holding | null {
     const holding = this.#holding;
     if (holding === null) return null;
@@ -113,7 +112,7 @@ class Held {
   }
 }
 
-/** Apart from methods that know the request: what is called at the end keeps all that is known where it was made. */
+/** Separate from methods with access to the request: the closure would keep the request in memory. */
 function follow(turn: Promise<Refusal | null>, held: Held): void {
   turn.then(
     (refusal) => held.settle(refusal),
@@ -121,23 +120,22 @@ function follow(turn: Promise<Refusal | null>, held: Held): void {
   );
 }
 
-/** Holds submissions that have to wait: until they are admitted, for a time, and as long as their clients are there. */
+/** Lets client requests wait until their submissions are admitted, the time is over, or the client disconnects. */
 export class HeldSubmissions {
   readonly #waiting = new Set<Held>();
   readonly #limit: number;
 
-  /** @param limit most submissions that are held at a time */
+  /** @param limit maximum number of waiting requests */
   constructor(limit: number = MAX_HELD) {
     this.#limit = limit;
   }
 
   /**
-   * Holds a submission.
-   * @param response emits `close` when its client goes away
-   * @param handOver who takes it over after a time; null for nobody
-   * @returns null once it is admitted, or why it is refused; never settles where the client goes away, and where it is
-   *   taken over
-   * @throws what the wait rejects with: a defect
+   * Lets a request wait.
+   * @param response emits `close` when its client disconnects
+   * @param handOver takeover after a time, or null
+   * @returns null once it is admitted, or its rejection; never settles if the client disconnects, or after a takeover
+   * @throws the wait's error: a defect
    */
   hold(
     response: EventEmitter,
@@ -149,13 +147,13 @@ export class HeldSubmissions {
     const giveUp = new AbortController();
     const entry = new Held({ response, resolve, reject, handOver, giveUp, isOver: () => this.#waiting.delete(entry) });
     this.#waiting.add(entry);
-    // Neither the time nor the client's end can come between the answer and what is done upon it: they are events, and
-    // this is a microtask. So nobody is admitted and given up at once.
+    // Neither the timeout nor the client's disconnect can interleave between the result and its use: they are events,
+    // and this is a microtask. So no submission is admitted and abandoned at the same time.
     entry.waitFor(begin(giveUp.signal), wait);
     return promise;
   }
 
-  /** Ends all holding, as the gateway stops: each is taken over, or refused. */
+  /** Ends all waits when the gateway stops: each is taken over, or rejected. */
   endAll(refusal: Refusal): void {
     for (const entry of [...this.#waiting]) entry.endEarly(refusal);
   }

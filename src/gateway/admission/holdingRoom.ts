@@ -7,9 +7,9 @@ import type { WaitingRoom, WaitingSubmission } from './waitingRoom.ts';
 /** The wait ends by itself; this only guards against a defect. */
 const GUARD_MS = 5_000;
 
-/** As many may wait for a group that the place of a new one among them is counted. */
+/** Up to this number, the position of a new submission is computed. */
 const MAX_COUNTED = 2_000;
-/** Most age of the places that clients get. */
+/** Maximum age of the positions that clients receive. */
 const PLACES_MS = 1_000;
 
 interface Place {
@@ -17,7 +17,7 @@ interface Place {
   readonly admitted: () => void;
 }
 
-/** The places of those that wait for a group, as they were a moment ago. */
+/** A snapshot of the positions in a group's queue. */
 interface Places {
   /** Monotonic milliseconds. */
   readonly at: number;
@@ -25,8 +25,8 @@ interface Places {
 }
 
 /**
- * Lets submissions wait in fair order within each routing group. Where the gateway can keep them, it does so for as long as
- * their group says; else requests of clients are held for a short time and then refused.
+ * Queues submissions in fair order within each routing group. If the gateway can store them, they wait up to their
+ * group's limit; else requests of clients wait for a short time and are then rejected.
  */
 export class HoldingRoom implements WaitingRoom {
   readonly #queues = new Map<string, FairQueue<Place>>();
@@ -36,7 +36,7 @@ export class HoldingRoom implements WaitingRoom {
   #isScheduled = false;
 
   /**
-   * @param isKeeping whether the gateway can keep submissions whose clients are answered meanwhile
+   * @param isKeeping true if the gateway can store submissions and respond to their clients meanwhile
    * @param now monotonic milliseconds
    */
   constructor(isKeeping: boolean, now: () => number) {
@@ -74,7 +74,7 @@ export class HoldingRoom implements WaitingRoom {
   admit(): void {
     if (this.#isScheduled || this.#queues.size === 0) return;
     this.#isScheduled = true;
-    // What took slots just now shall be done with that.
+    // Lets newly acquired slots be used first.
     queueMicrotask(() => {
       this.#isScheduled = false;
       this.#admitNow();
@@ -90,13 +90,13 @@ export class HoldingRoom implements WaitingRoom {
         return attempt;
       });
       this.#queues.delete(group);
-      // At the end, so that each group is the first one at times: limits may count several of them.
+      // At the end, so that each group is first at times: limits may count several of them.
       if (queue.size > 0) this.#queues.set(group, queue);
       else this.#places.delete(group);
     }
   }
 
-  /** As it was at most a second ago, as all clients of a group ask for theirs each second; null for one that came since. */
+  /** At most a second old, as all clients of a group ask each second; null for newer submissions. */
   #positionOf(submission: WaitingSubmission): QueuePosition | null {
     const { group } = submission;
     const queue = this.#queues.get(group);
@@ -141,7 +141,7 @@ export class HoldingRoom implements WaitingRoom {
     signal.addEventListener('abort', leave);
     const queue = this.#queues.get(group) ?? new FairQueue();
     this.#queues.set(group, queue);
-    // One that has waited before has its place again: those that came later stand behind it.
+    // A submission that waited before gets its position again: later ones stand behind it.
     queue.push(flow, weight, place, waitedMs > 0 ? this.#now() - waitedMs : Number.POSITIVE_INFINITY);
     const { size } = queue;
     const entry = size > MAX_COUNTED ? null : { position: queue.position(place), waiting: size };
@@ -161,7 +161,7 @@ export class HoldingRoom implements WaitingRoom {
   }
 }
 
-/** The place of a submission, also before its wait begins and after it has ended. */
+/** The state of a submission before, during and after its wait. */
 class HeldPlace implements WaitPlace {
   readonly #submission: WaitingSubmission;
   readonly #position: () => QueuePosition | null;
@@ -176,8 +176,8 @@ class HeldPlace implements WaitPlace {
   }
 
   /**
-   * @param entry its place when the wait begins
-   * @param move moves it before all others
+   * @param entry its initial position
+   * @param move moves it to the front
    */
   begin(entry: QueuePosition | null, move: () => void): void {
     this.#entry = entry;

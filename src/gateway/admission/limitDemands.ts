@@ -3,19 +3,19 @@ import type { SlotDemand } from '../../admission/slotLedger.ts';
 import type { Membership } from '../../model/membership.ts';
 import type { AdmissionPolicy, GroupPolicy, LimitPolicy } from '../../routing/admissionPolicy.ts';
 
-/** What a submission needs slots of, beside its cluster. */
+/** Slots that a submission needs in addition to its cluster's. */
 export interface Demands {
-  /** All that must be had; empty for nothing. */
+  /** Required slots; may be empty. */
   readonly enforced: readonly SlotDemand[];
-  /** What is only counted. */
+  /** Slots that are only counted. */
   readonly observed: readonly SlotDemand[];
   /** Share in a fair queue. */
   readonly weight: number;
-  /** How many may wait; empty for no limit beside the group's. */
+  /** Limits of queued submissions in addition to the group's; may be empty. */
   readonly queues: readonly QueueBound[];
 }
 
-/** How many submissions may wait by one counter of a limit, on all replicas. */
+/** Maximum number of queued submissions for one counter of a limit, on all replicas. */
 export interface QueueBound {
   readonly key: string;
   /** Namespace and name of the limit. */
@@ -23,24 +23,24 @@ export interface QueueBound {
   readonly maxQueued: number;
 }
 
-/** Users and sources whose demands are kept. */
+/** Maximum number of users and sources with cached demands. */
 const MAX_KEPT = 10_000;
-/** Characters of a value that stand in its key as they are. */
+/** Maximum length of a value that is part of its key unchanged. */
 const MAX_VALUE = 64;
-/** Characters of the rest of a key that do. */
+/** Maximum length of the remaining key that is unchanged. */
 const MAX_NAME = 120;
 
-/** Of a submission that no limit is about. */
+/** Demands without a matching limit. */
 export const noDemands: Demands = { enforced: [], observed: [], weight: 1, queues: [] };
 
-/** Finds what limits say of a submission. */
+/** Computes the demands of a submission by limits. */
 export class LimitDemands {
   #policy: AdmissionPolicy | null = null;
   readonly #cache = new Map<string, Demands>();
 
   /**
-   * @param user, source empty where there is none
-   * @param membership groups of the user; undefined where no source of groups is configured
+   * @param user, source empty if missing
+   * @param membership groups of the user; undefined without a configured source of groups
    */
   of(policy: AdmissionPolicy, group: string, user: string, source: string, membership?: Membership): Demands {
     if (policy !== this.#policy || this.#cache.size >= MAX_KEPT) {
@@ -57,13 +57,12 @@ export class LimitDemands {
   }
 }
 
-/** What limits know of a submission. */
+/** Properties of a submission for limits. */
 interface Limited {
-  /** Its routing group. */
   readonly group: string;
   readonly user: string;
   readonly source: string;
-  /** Of users, that its user belongs to. */
+  /** User groups of its user. */
   readonly groups: readonly string[];
 }
 
@@ -102,7 +101,7 @@ function groupDemand(policy: GroupPolicy | undefined): SlotDemand | null {
   return { key: groupKey(policy.name), limit: policy.maxRunning, rate: null };
 }
 
-/** What a limit counts queries by. @param value of the user or source after a colon; empty where all have one counter */
+/** Counters of a limit. @param value user or source after a colon; empty for a shared counter */
 function countersOf({ key, maxRunning, rate }: LimitPolicy, value: string): readonly SlotDemand[] {
   const name = nameText(key);
   return [
@@ -111,7 +110,7 @@ function countersOf({ key, maxRunning, rate }: LimitPolicy, value: string): read
   ];
 }
 
-/** The demand of a cluster's slot; null where it has no limit. */
+/** The demand for a cluster's slot; null without a limit. */
 export function clusterDemand(cluster: {
   readonly name: string;
   readonly maxRunningQueries?: number | undefined;
@@ -120,43 +119,44 @@ export function clusterDemand(cluster: {
   return maxRunningQueries === undefined ? null : { key: clusterKey(name), limit: maxRunningQueries, rate: null };
 }
 
-/** The counter of a cluster. */
 export function clusterKey(name: string): string {
   return `cluster:${nameText(name)}`;
 }
 
-/** The counter of a routing group. */
 export function groupKey(group: string): string {
   return `group:${nameText(group)}`;
 }
 
-/** The counter of what waits for a routing group. */
+/** The counter of submissions queued for a routing group. */
 export function groupQueueKey(group: string): string {
   return `queue:group:${nameText(group)}`;
 }
 
-/** A counter of a limit, or how those of all its users or sources begin. @param key namespace and name of the limit */
+/**
+ * A counter of a limit, or the common prefix of its users' or sources' counters. @param key namespace and name of the
+ * limit
+ */
 export function limitKey(key: string, counter: 'limit' | 'rate' | 'queue' = 'limit'): string {
   return `${counter}:${nameText(key)}`;
 }
 
-/** A counter without the user or source: the same for all counters of a limit. */
+/** A counter without the user or source: equal for all counters of a limit. */
 export function nameOfKey(key: string): string {
-  // Names have no colons; that of a group which waits has two parts.
+  // Names have no colons; a group's queue has two parts.
   return key
     .split(':')
     .slice(0, key.startsWith('queue:group:') ? 3 : 2)
     .join(':');
 }
 
-/** Demands of limits that have one counter: known before anybody asks. */
+/** Demands of limits with a single counter, known in advance. */
 export function sharedDemands(policy: AdmissionPolicy): readonly SlotDemand[] {
   const ofGroups = [...policy.groups.values()].flatMap((group) => groupDemand(group) ?? []);
   const ofLimits = policy.limits.flatMap((limit) => (limit.per === 'all' ? countersOf(limit, '') : []));
   return [...ofGroups, ...ofLimits];
 }
 
-/** The limit that a counter belongs to now; null where it is gone. */
+/** The current limit of a counter, or null. */
 export function limitOfKey(policy: AdmissionPolicy, key: string): LimitPolicy | null {
   return policy.limits.find((limit) => isOf(limit, key)) ?? null;
 }
@@ -166,7 +166,7 @@ function isOf(limit: LimitPolicy, key: string): boolean {
   return [`limit:${name}`, `rate:${name}`].some((start) => key === start || key.startsWith(`${start}:`));
 }
 
-/** Names the same in each database, whatever it takes for equal: ASCII, no white space, bounded. */
+/** Encodes names independently of the database's comparison rules: ASCII, no white space, bounded. */
 function nameText(name: string): string {
   return boundedText(encodeURIComponent(name.toWellFormed()).replaceAll('%2F', '/'), MAX_NAME);
 }

@@ -26,7 +26,6 @@ import type { RunningSlots } from './runningSlots.ts';
 import type { SharedCounts } from './sharedCounts.ts';
 import type { WaitingRoom, WaitingSubmission } from './waitingRoom.ts';
 
-/** What limits are applied with. */
 export interface LimitedAdmissionDependencies {
   readonly names: ProductNames;
   readonly table: { readonly current: RoutingTable };
@@ -37,7 +36,7 @@ export interface LimitedAdmissionDependencies {
   readonly counts: Pick<SharedCounts, 'noteRefused'>;
   readonly metrics: AdmissionMetrics;
   readonly clock: Clock;
-  /** Whether the database is unavailable. */
+  /** True while the database is unavailable. */
   readonly isDatabaseAway: () => boolean;
   readonly settings: LimitedAdmissionSettings;
 }
@@ -50,24 +49,24 @@ export interface LimitedAdmissionSettings {
 }
 
 const now: AdmissionAnswer = { answer: 'now' };
-/** Counters that a text names. */
+/** Maximum number of counters in a text. */
 const MAX_TEXTS = 3;
 
 /**
- * Admits submissions within the limits of groups, clusters and `QueryLimit`s: by slots that this replica has, without I/O. Those
- * that lack one wait.
+ * Admits submissions within the limits of groups, clusters and `QueryLimit`s: by slots of this replica, without I/O.
+ * Submissions without a slot wait.
  */
 export class LimitedAdmission implements Admission {
   readonly #dependencies: LimitedAdmissionDependencies;
   readonly #demands = new LimitDemands();
   readonly #sourceHeader: string;
-  /** How many wait here for each counter. */
+  /** Number of local waiters by counter. */
   readonly #waiting = new Map<string, number>();
   #version = -1;
   #policy: AdmissionPolicy = noPolicy;
-  /** Of clusters that have a limit, by name. */
+  /** Demands of clusters with a limit, by name. */
   #clusters: ReadonlyMap<string, SlotDemand> = new Map();
-  /** Demands that many submissions have: of clusters, groups, and limits with one counter. */
+  /** Shared demands: of clusters, groups, and limits with one counter. */
   #shared: ReadonlyMap<string, SlotDemand> = new Map();
   #isLimited = false;
 
@@ -112,7 +111,7 @@ export class LimitedAdmission implements Admission {
     return new SubmissionSlots(this, null, noDemands, decision.group);
   }
 
-  /** Whether a cluster may run one more query. */
+  /** True if a cluster has capacity for one more query. */
   hasRoom(cluster: string): boolean {
     const demand = this.#clusters.get(cluster);
     return demand === undefined || this.#dependencies.ledger.hasRoom(demand);
@@ -131,7 +130,7 @@ export class LimitedAdmission implements Admission {
     return full.length === 0 ? null : this.textOf(full.map(({ key }) => key));
   }
 
-  /** What people read of counters that are full. */
+  /** Describes full counters. */
   textOf(keys: readonly string[]): string {
     return keys
       .slice(0, MAX_TEXTS)
@@ -164,13 +163,13 @@ export class LimitedAdmission implements Admission {
     this.#dependencies.running.watchCoordinators(isSuperseded);
   }
 
-  /** Takes changed limits, also while no submission comes. */
+  /** Applies changed limits even without submissions. */
   refresh(): void {
     const { current } = this.#dependencies.table;
     if (current.version !== this.#version) this.#learn(current);
   }
 
-  /** What the wait of submissions works with. */
+  /** Dependencies for the wait of submissions. */
   get parts(): LimitedAdmissionDependencies {
     return this.#dependencies;
   }
@@ -184,9 +183,8 @@ export class LimitedAdmission implements Admission {
   }
 
   /**
-   * A cluster whose slot a submission can take, before it is known which one is chosen.
-   * @returns null where no cluster of the decision has a limit, or none can take it at all; else the demands of those that could,
-   *   of which one with room is the first
+   * Demands of the eligible clusters before one is chosen.
+   * @returns null if no eligible cluster has a limit, or none is eligible; else their demands, one with capacity first
    */
   clustersOf({ decision, excluded = null }: AdmissionRequest): readonly SlotDemand[] | null {
     if (this.#clusters.size === 0) return null;
@@ -207,14 +205,14 @@ export class LimitedAdmission implements Admission {
     return demands.length === 0 ? null : demands;
   }
 
-  /** Counts a submission among those that wait. @param by 1 or -1 */
+  /** Counts a queued submission. @param by 1 or -1 */
   countQueued(group: string, { queues }: Demands, by: 1 | -1): void {
     const { queueCounts } = this.#dependencies;
     queueCounts.count(groupQueueKey(group), by);
     for (const { key } of queues) queueCounts.count(key, by);
   }
 
-  /** Why no more may wait, and what refuses it; null: there is room. */
+  /** The full queue and its rejection; null if there is capacity. */
   #fullQueue(
     group: string,
     { maxQueued }: QueuePolicy,
@@ -232,7 +230,7 @@ export class LimitedAdmission implements Admission {
     return { refusal, keys: [groupKey(group), limitKey(full.limit)] };
   }
 
-  /** Counts a submission that was refused, or would have been. @param keys counters of its group and of limits */
+  /** Counts a submission that was rejected, or would have been. @param keys counters of its group and of limits */
   noteRefused(keys: readonly string[]): void {
     const named = keys.flatMap((key) => {
       const limit = limitOfKey(this.#policy, key);
@@ -241,7 +239,7 @@ export class LimitedAdmission implements Admission {
     this.#dependencies.counts.noteRefused(named);
   }
 
-  /** Counts those that wait for counters. @param by 1 or -1 */
+  /** Counts waiters for counters. @param by 1 or -1 */
   countWaiting(demands: readonly SlotDemand[], by: 1 | -1): void {
     for (const demand of demands) {
       const count = (this.#waiting.get(demand.key) ?? 0) + by;
@@ -274,7 +272,7 @@ export class LimitedAdmission implements Admission {
     for (const demand of shared.values()) ledger.keep(demand);
   }
 
-  /** The present demand of a counter; null where no limit has it. */
+  /** The current demand of a counter; null if no limit has it. */
   demandOf(key: string): SlotDemand | null {
     const demand = this.#shared.get(key);
     if (demand !== undefined) return demand;
@@ -285,7 +283,7 @@ export class LimitedAdmission implements Admission {
   }
 }
 
-/** What one submission takes of limits. */
+/** Slots of one submission. */
 class SubmissionSlots implements QuerySlots, WaitingSubmission {
   readonly group: string;
   readonly weight: number;
@@ -297,17 +295,16 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
   /** Null: it is bound to a cluster, and never waits. */
   readonly #request: AdmissionRequest | null;
   readonly #demands: Demands;
-  /** Of its group and its limits. */
+  /** Slots of its group and its limits. */
   #taken: TakenSlots | null = null;
   #observed: TakenSlots | null = null;
-  /** Of a cluster: the one that is chosen, or one that is kept free until it is. */
+  /** Slot of the chosen cluster, or of one that is reserved until the choice. */
   #cluster: TakenSlots | null = null;
   #isOver = false;
   #waitingSince: number | null = null;
   #wait: WaitText | null = null;
-  /** What the wait came to, once it is over. */
+  /** Description of a finished wait. */
   #waited: string | null = null;
-  /** Cluster that was chosen. */
   #chosen: string | null = null;
   /** Counters that it waits for. */
   #waitsFor: readonly SlotDemand[] = [];
@@ -322,7 +319,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     this.group = group ?? request?.decision.group ?? '';
   }
 
-  /** Counts what is only observed, and whether it would have waited. */
+  /** Counts observed limits, and whether it would have waited. */
   observe(): void {
     const { ledger, metrics } = this.#admission.parts;
     const { observed } = this.#demands;
@@ -333,7 +330,6 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     this.#observed = ledger.adopt(observed);
   }
 
-  /** From now on it waits. */
   beginWait({ holdMs, maxWaitMs, fairBy }: QueuePolicy, flow: string): void {
     this.#wait = new WaitText(fairBy, this.weight);
     this.holdMs = holdMs;
@@ -342,7 +338,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     this.#waitingSince = this.#admission.parts.clock.monotonic();
     this.#admission.countQueued(this.group, this.#demands, 1);
     const missing = this.#missing();
-    // One that others wait before was not tried.
+    // A submission behind others was not tried.
     if (this.#full.length === 0) this.#full = this.#fullOf(missing);
     this.#waitFor(missing);
   }
@@ -361,7 +357,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
 
   tryTake(fullCounters: Set<string>): Attempt {
     if (this.#isOver || this.#request === null) return 'blocked';
-    // Without looking at all of them again for each that waits.
+    // Avoids checking all counters again for each waiter.
     if (fullCounters.size > 0 && this.#demands.enforced.some(({ key }) => fullCounters.has(key))) return 'blocked';
     const { ledger, metrics } = this.#admission.parts;
     const clusters = this.#admission.clustersOf(this.#request);
@@ -388,7 +384,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     return 'admitted';
   }
 
-  /** Counts that it was refused, by its group and the limits that it waited for. */
+  /** Counts the rejection by its group and the limits that it waited for. */
   noteRefused(): void {
     this.#admission.noteRefused([groupKey(this.group), ...this.#full]);
   }
@@ -451,7 +447,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     this.beginChoice();
     const demand = this.#admission.demandOfCluster(name);
     if (demand === null) return null;
-    // One that is bound to its cluster runs in any case, and is counted.
+    // A bound submission runs in any case, and is counted.
     if (this.#request === null) {
       this.#cluster = ledger.adopt([demand]);
       return null;
@@ -478,7 +474,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     this.#cluster?.release();
   }
 
-  /** @returns how long it waited, milliseconds */
+  /** @returns the duration of the wait, milliseconds */
   #endWait(): number {
     if (this.#waitingSince === null) return 0;
     const waited = this.#admission.parts.clock.monotonic() - this.#waitingSince;
@@ -509,7 +505,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
   }
 }
 
-/** What the trace says of the place of a submission that waits. */
+/** Description of a queued submission's position for the trace. */
 class WaitText {
   readonly #fairness: string;
   #entry: QueuePosition | null = null;
@@ -527,7 +523,7 @@ class WaitText {
     this.#isMoved = true;
   }
 
-  /** `as 3rd of 12 (fair by user, weight 1)`; empty before it has a place. */
+  /** `as 3rd of 12 (fair by user, weight 1)`; empty before it has a position. */
   get place(): string {
     const place = this.#entry === null ? '' : ` as ${ordinal(this.#entry.position)} of ${this.#entry.waiting}`;
     return `${place}${this.#fairness}${this.#isMoved ? ', moved first by an administrator' : ''}`;
@@ -539,7 +535,7 @@ function ordinal(place: number): string {
   return `${place}${['th', 'st', 'nd', 'rd'][last] ?? 'th'}`;
 }
 
-/** @param rest of the sentence that says what is full @param message text of the limit for people */
+/** @param rest end of the sentence, which names the full queue @param message the limit's text for users */
 function queueFull(rest: string, message: string | null): Refusal {
   const text = `As many queries as may ${rest}; send the query again later.`;
   return { reason: 'queue_full', message: message === null ? text : `${text} ${message}`, queryId: null };

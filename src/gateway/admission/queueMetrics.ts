@@ -3,18 +3,20 @@ import type { Clock } from '../../model/clock.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { Admission, AdmissionAnswer, AdmissionRequest } from './admission.ts';
 
-/** Routing groups that have series of their own; clients name groups, and all others share one. */
+/** Maximum number of routing groups with separate series; clients name groups, and all others share one. */
 const MAX_GROUPS = 1_000;
 const OTHER = 'other';
 
-/** What the metrics of waiting submissions work with. */
 export interface QueueMetricsDependencies {
   readonly registry: Registry;
   readonly table: { readonly current: RoutingTable };
   readonly clock: Pick<Clock, 'monotonic'>;
 }
 
-/** Counts and times submissions that wait at this replica, by routing group. What needs not wait costs one comparison. */
+/**
+ * Counts and durations of submissions queued at this replica, by routing group. Without a wait, it costs one
+ * comparison.
+ */
 export class QueueMetrics {
   readonly #table: { readonly current: RoutingTable };
   readonly #clock: Pick<Clock, 'monotonic'>;
@@ -33,7 +35,7 @@ export class QueueMetrics {
       registers: [registry],
       collect() {
         this.reset();
-        // A group that lets queries wait shows before one does.
+        // A group with a queue has series before the first wait.
         for (const { name } of table.current.admission.groups.values()) this.set({ group: name }, 0);
         for (const [group, length] of lengths) this.set({ group }, length);
       },
@@ -47,12 +49,12 @@ export class QueueMetrics {
     });
   }
 
-  /** Submissions to a group that wait at this replica. */
+  /** Submissions of a group queued at this replica. */
   waiting(group: string): number {
     return this.#lengths.get(group) ?? 0;
   }
 
-  /** The same admission, with what waits counted. */
+  /** Wraps an admission to count waits. */
   measured(admission: Admission): Admission {
     return { admit: (request) => this.#measured(admission.admit(request), request) };
   }
@@ -69,7 +71,7 @@ export class QueueMetrics {
     };
   }
 
-  /** @returns ends the wait; again, without effect */
+  /** @returns ends the wait; idempotent */
   #begin(group: string): () => void {
     const lengths = this.#lengths;
     const since = this.#clock.monotonic();

@@ -3,23 +3,23 @@ import { type AdmissionPolicy, DEFAULT_QUEUE } from '../../routing/admissionPoli
 import type { QueuePosition } from './admission.ts';
 import { LimitDemands } from './limitDemands.ts';
 
-/** A submission that waits at any replica. */
+/** A submission queued at any replica. */
 export interface PlacedSubmission {
   readonly id: string;
   readonly group: string;
   readonly user: string | null;
   readonly source: string | null;
-  /** When an administrator moved it first; null for never. Times have one unit and one clock. */
+  /** Time at which an administrator moved it to the front; null for never. Times have one unit and one clock. */
   readonly movedAt: number | null;
 }
 
-/** Finds the places of all that waits, as if one replica had all of it. */
+/** Computes the positions of all queued submissions, as if one replica had all of them. */
 export class QueuePlaces {
   readonly #demands = new LimitDemands();
 
   /**
-   * The places of submissions by their ids, each in its routing group: users (or sources) take turns, by their weights.
-   * @param submissions those that wait, the oldest first
+   * Positions of submissions by id, each in its routing group: users (or sources) take turns, by weight.
+   * @param submissions queued submissions, oldest first
    */
   of(policy: AdmissionPolicy, submissions: readonly PlacedSubmission[]): ReadonlyMap<string, QueuePosition> {
     const queues = new Map<string, FairQueue<string>>();

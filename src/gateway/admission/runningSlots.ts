@@ -9,9 +9,7 @@ import type {
   SlotQueryRepository,
 } from '../../store/store.ts';
 
-/** What slots of running queries are watched with. */
 export interface RunningSlotsDependencies {
-  /** Name of this replica. */
   readonly replica: string;
   readonly table: { readonly current: RoutingTable };
   readonly endedQueries: Pick<EndedQueryRepository, 'put' | 'since'>;
@@ -21,26 +19,30 @@ export interface RunningSlotsDependencies {
   readonly logger: Logger;
 }
 
-/** Engines give up a query that nobody asked about for so long. */
+/** Engines abandon a query without a poll for this time. */
 export const ABANDONED_AFTER_MS = 300_000;
-/** The database may have the time of a client's last request so much late: `RunningQueries` renews it each minute. */
+/**
+ * The database may have the time of a client's last request with this delay: `RunningQueries` renews it each minute.
+ */
 export const LATE_RENEWAL_MS = 70_000;
-/** Time between two looks at queries that may be lost. */
+/** Interval of sweeps for lost queries. */
 export const SWEEP_INTERVAL_MS = 10_000;
-/** Ends that are kept for other replicas while the database is unavailable. */
+/** Maximum number of ends kept for other replicas while the database is unavailable. */
 const MAX_ENDED = 10_000;
-/** Queries that are known at a time: more than engines run. */
+/** Maximum number of known queries: more than engines run. */
 const MAX_QUERIES = 100_000;
-/** Age at which a query that uses slots is noted for other replicas: short ones are over by then, and cost no statement. */
+/**
+ * Age at which a query with slots is recorded for other replicas: short ones are over by then, and cost no statement.
+ */
 export const NOTE_AFTER_MS = 500;
 /**
- * A lease is not renewed while a query is not noted that is older than this: an heir takes only queries for those of a dead replica
- * that began shortly before its last beat.
+ * The lease is not renewed while an older query is unrecorded: a successor only attributes queries to a dead replica
+ * that began shortly before its last heartbeat.
  */
 export const LATE_NOTE_MS = 3_000;
-/** The same for others, which are noted only so that they are not taken for queries of dead replicas. */
+/** Like NOTE_AFTER_MS for other queries, which are only recorded so that they are not attributed to dead replicas. */
 const NOTE_OTHERS_AFTER_MS = 2_000;
-/** Queries that are noted at a time. */
+/** Maximum number of queries recorded at a time. */
 const MAX_NOTED = 2_000;
 
 interface Running {
@@ -49,31 +51,31 @@ interface Running {
   /** Monotonic milliseconds. */
   readonly since: number;
   lastSeen: number;
-  /** The database has a row of it, or may have. */
+  /** True if the database has or may have a row of it. */
   isNoted: boolean;
 }
 
 /**
- * Slots of queries that clusters run, until the queries end: with their last page or their cancellation, on whatever replica, when
- * nobody asks about them for five minutes, or with their coordinator. Those that run for some seconds are noted in the
- * database, so that another replica goes on counting them when this one is dead.
+ * Slots of running queries until their end: the last page or a cancellation at any replica, five minutes without a
+ * poll, or the loss of their coordinator. Queries that run for some seconds are recorded in the database, so that
+ * another replica continues counting them if this one dies.
  */
 export class RunningSlots {
   readonly #dependencies: RunningSlotsDependencies;
   readonly #running = new Map<string, Running>();
-  /** Queries that are not noted, oldest first: those with slots, and others. */
+  /** Unrecorded queries, oldest first: those with slots, and others. */
   readonly #fresh = new Set<string>();
   readonly #freshOthers = new Set<string>();
   /**
-   * Queries that are over and noted, with what they hold until their rows are deleted: an heir of this replica counts a row or
+   * Ended recorded queries, with their slots until their rows are deleted: a successor of this replica counts a row or
    * the query that has the slot next, never neither.
    */
   readonly #surplus = new Map<string, readonly TakenSlots[]>();
-  /** Ends of queries whose slots another replica may hold. */
+  /** Ends of queries with slots that another replica may have. */
   readonly #ended = new Set<string>();
-  /** How many queries hold slots. */
+  /** Number of queries with slots. */
   #holding = 0;
-  /** Whether the database may have rows of this replica. */
+  /** True if the database may have rows of this replica. */
   #hasRows = false;
   #isShared = false;
   #mark: number | null = null;
@@ -86,38 +88,38 @@ export class RunningSlots {
     this.#dependencies = dependencies;
   }
 
-  /** Queries that hold slots here. */
+  /** Number of queries with slots here. */
   get size(): number {
     return this.#holding;
   }
 
-  /** Whether any limit is declared here. */
+  /** True if any limit is declared. */
   get isShared(): boolean {
     return this.#isShared;
   }
 
-  /** Whether anything is to be said to other replicas, or to be heard from them. */
+  /** True if other replicas need or have information. */
   get isWatching(): boolean {
     return this.#ended.size > 0 || this.#surplus.size > 0 || this.#holding > 0;
   }
 
-  /** @param isShared whether any limit is declared, so that other replicas may hold slots of queries that end here */
+  /** @param isShared true if any limit is declared, so that other replicas may have slots of queries that end here */
   share(isShared: boolean): void {
     this.#isShared = isShared;
     if (!isShared) this.#ended.clear();
   }
 
-  /** @param isSuperseded whether the coordinator of a query was replaced by a new one */
+  /** @param isSuperseded true if the coordinator of a query was replaced by a new one */
   watchCoordinators(isSuperseded: (queryId: string) => boolean): void {
     this.#isSuperseded = isSuperseded;
   }
 
-  /** Calls the listener when a query ends here whose slots another replica may hold: `say` is to be called. */
+  /** Calls the listener when a query ends here with slots that another replica may have: call `say` then. */
   onForeignEnd(listener: () => void): void {
     this.#onForeignEnd = listener;
   }
 
-  /** Calls the listener when a query is over that is noted: the sooner its row goes, the sooner its slots are free. */
+  /** Calls the listener when a recorded query ends: its slots are free when its row is deleted. */
   onGone(listener: () => void): void {
     this.#onGone = listener;
   }
@@ -129,8 +131,8 @@ export class RunningSlots {
   }
 
   /**
-   * A client asked about a query, which goes on.
-   * @param isNew whether this is the answer to its submission: it runs on this replica's account
+   * Records a poll of a running query.
+   * @param isNew true for the response to its submission: this replica counts it
    */
   noteActivity(queryId: string, cluster: string, isNew: boolean): void {
     const running = this.#running.get(queryId);
@@ -138,7 +140,7 @@ export class RunningSlots {
     else if (isNew && this.#isShared) this.#set(queryId, cluster, [], false);
   }
 
-  /** A query is over, as the answer of a cluster says. */
+  /** Records the end of a query from a cluster's response. */
   noteEnd(queryId: string, cluster: string): void {
     const running = this.#running.get(queryId);
     if (running === undefined) {
@@ -148,15 +150,15 @@ export class RunningSlots {
     } else if (isSameEngine(this.#dependencies.table.current, running.cluster, cluster)) this.#end(queryId);
   }
 
-  /** The database may have rows of this replica from now on that it does not know: it is about to take queries over. */
+  /** Expects unknown rows of this replica in the database: it is about to adopt queries. */
   expectRows(): void {
     this.#hasRows = true;
   }
 
   /**
-   * Counts queries of a replica that is dead.
-   * @param take counts slots that are used in any case
-   * @param mark of `EndedQueryRepository`, from which on their ends are to be heard; null: as before
+   * Adopts queries of a dead replica.
+   * @param take counts slots regardless of limits
+   * @param mark position of `EndedQueryRepository` from which their ends are read; null: unchanged
    */
   inherit(queries: readonly SlotQuery[], take: (keys: readonly string[]) => TakenSlots, mark: number | null): void {
     if (queries.length === 0) return;
@@ -174,7 +176,7 @@ export class RunningSlots {
     }
   }
 
-  /** Says which queries ended here. Rejects while the database is unavailable: `exchange` says it again. */
+  /** Publishes the queries that ended here. Rejects while the database is unavailable: `exchange` retries. */
   async say(): Promise<void> {
     if (this.#ended.size === 0) return;
     const ended = [...this.#ended];
@@ -182,7 +184,7 @@ export class RunningSlots {
     for (const queryId of ended) this.#ended.delete(queryId);
   }
 
-  /** Says which queries ended here and which go on, and hears which ended elsewhere. Never rejects. */
+  /** Publishes the queries that ended here and that continue, and reads ends at other replicas. Never rejects. */
   async exchange(): Promise<void> {
     const { endedQueries, clock, logger } = this.#dependencies;
     try {
@@ -206,13 +208,13 @@ export class RunningSlots {
     }
   }
 
-  /** Notes queries that should have been noted by now; before leases are renewed. Rejects while the database is unavailable. */
+  /** Records overdue queries, before leases are renewed. Rejects while the database is unavailable. */
   async noteLate(): Promise<void> {
-    // Each turn notes some of them, the oldest first, or rejects.
+    // Each turn records some of them, oldest first, or rejects.
     while (this.isLate) await this.#note(NOTE_AFTER_MS, NOTE_OTHERS_AFTER_MS);
   }
 
-  /** Whether a query should have been noted by now. */
+  /** True if an unrecorded query is overdue. */
   get isLate(): boolean {
     const [oldest] = this.#fresh;
     if (oldest === undefined) return false;
@@ -220,20 +222,20 @@ export class RunningSlots {
     return since <= this.#dependencies.clock.monotonic() - LATE_NOTE_MS;
   }
 
-  /** Notes all that runs, before this replica ends. Rejects while the database is unavailable. */
+  /** Records all running queries before this replica ends. Rejects while the database is unavailable. */
   async handOver(): Promise<void> {
     await this.#forgetGone();
     while (this.#fresh.size + this.#freshOthers.size > 0) await this.#note(0, 0);
   }
 
   /**
-   * Compares what is counted here with the database, after that was unavailable, or this replica was paused: others may
-   * have taken queries over, and this one may have without knowing. Rejects while the database is unavailable.
-   * @param take counts slots that are used in any case
+   * Compares local counts with the database after it was unavailable or this replica was paused: others may have
+   * adopted queries, and this one may have without knowing. Rejects while the database is unavailable.
+   * @param take counts slots regardless of limits
    */
   async reconcile(take: (keys: readonly string[]) => TakenSlots): Promise<void> {
     const { slotQueries, replica, clock } = this.#dependencies;
-    // While nothing could be written, or nothing ran here, other replicas may have answered clients without a trace of it.
+    // While writes were impossible or nothing ran here, other replicas may have responded to clients without a record.
     for (const running of this.#running.values()) running.lastSeen = clock.now();
     if (!this.#hasRows) return;
     const rows = await slotQueries.ofReplica(replica);
@@ -248,7 +250,7 @@ export class RunningSlots {
     );
   }
 
-  /** Deletes rows of queries that are over. Another replica that has taken one over hears of its end. */
+  /** Deletes rows of ended queries. Another replica that has adopted one is notified of its end. */
   async #forgetGone(): Promise<void> {
     if (this.#surplus.size === 0) return;
     const { slotQueries, endedQueries, replica } = this.#dependencies;
@@ -261,7 +263,7 @@ export class RunningSlots {
     }
   }
 
-  /** Notes queries that have run for some time, milliseconds. */
+  /** Records queries that have run for some time, milliseconds. */
   async #note(after: number, othersAfter: number): Promise<void> {
     const { slotQueries, clock, replica } = this.#dependencies;
     const now = clock.monotonic();
@@ -270,7 +272,7 @@ export class RunningSlots {
     const queries: SlotQuery[] = [];
     for (const queryId of ids) {
       const running = this.#running.get(queryId) as Running;
-      // From here on it may have a row, whatever becomes of the statement.
+      // From here on it may have a row, regardless of the statement's result.
       running.isNoted = true;
       queries.push({ queryId, cluster: running.cluster, keys: keysOf(running) });
     }
@@ -299,7 +301,7 @@ export class RunningSlots {
     return ids;
   }
 
-  /** Gives back what queries hold that no answer will say the end of. */
+  /** Releases slots of queries without an observed end. */
   async #sweep(): Promise<void> {
     const { table, runningQueries, clock } = this.#dependencies;
     const since = clock.now() - ABANDONED_AFTER_MS;
@@ -356,7 +358,7 @@ export class RunningSlots {
   }
 }
 
-/** Counters of a query's slots; not those of tokens, which are not given back. */
+/** Counters of a query's slots, without tokens, which are not released. */
 function keysOf({ taken }: Running): readonly string[] {
   return taken.flatMap((one) => one.keys.filter((key) => !key.startsWith('rate:')));
 }

@@ -5,32 +5,31 @@ import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { CounterUse, LimitCountRepository } from '../../store/store.ts';
 import { groupKey, groupQueueKey, limitKey, nameOfKey } from './limitDemands.ts';
 
-/** What counts over all replicas are read with. */
 export interface SharedCountsDependencies {
   readonly table: { readonly current: RoutingTable };
   readonly repository: Pick<LimitCountRepository, 'inUse' | 'refusals' | 'addRefusals'>;
   readonly logger: Logger;
 }
 
-/** Time between two looks at the database. */
+/** Polling interval of the database. */
 const LOOK_MS = 10_000;
 
-/** What the database had last. */
+/** The latest counts of the database. */
 interface Counts {
   /** Slots in use by group or limit: `group:etl`, `limit:team/analysts`. */
   readonly running: ReadonlyMap<string, number>;
-  /** Of a limit by each of its counters, whose largest sum counts: one submission may wait for several. */
+  /** For a limit the largest sum of its counters: one submission may wait for several. */
   readonly waiting: ReadonlyMap<string, number>;
   readonly refused: ReadonlyMap<string, number>;
 }
 
-/** How much of groups and limits is used on all replicas, as the database had it at most ten seconds ago (docs/limits.md). */
+/** Usage of groups and limits on all replicas, from the database, at most ten seconds old (docs/limits.md). */
 export class SharedCounts implements AdmissionCounts {
   readonly #dependencies: SharedCountsDependencies;
   readonly #listeners = new Set<() => void>();
-  /** Refusals here that the database does not have yet. */
+  /** Local rejections that are not in the database yet. */
   #refused = new Map<string, number>();
-  /** Null: not known. */
+  /** Null: unknown. */
   #counts: Counts | null = null;
   #timer: NodeJS.Timeout | null = null;
   #looking: Promise<void> | null = null;
@@ -43,7 +42,7 @@ export class SharedCounts implements AdmissionCounts {
     this.#timer = setInterval(() => void this.look(), LOOK_MS).unref();
   }
 
-  /** Has the database count what was refused here, and ends. */
+  /** Writes local rejections to the database, and stops. */
   async stop(): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer);
     this.#timer = null;
@@ -67,12 +66,14 @@ export class SharedCounts implements AdmissionCounts {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Counts a submission that was refused, or would have been. @param keys of its group and limits, each counted once */
+  /**
+   * Counts a submission that was rejected, or would have been. @param keys of its group and limits, each counted once
+   */
   noteRefused(keys: Iterable<string>): void {
     for (const key of new Set(keys)) this.#refused.set(key, (this.#refused.get(key) ?? 0) + 1);
   }
 
-  /** Looks at the database now. Never rejects. */
+  /** Reads the database now. Never rejects. */
   look(): Promise<void> {
     this.#looking ??= this.#read()
       .catch((error: unknown) => {

@@ -5,7 +5,6 @@ import type { SlotQueryRepository, SlotRepository } from '../../store/store.ts';
 import { type DeadReplicas, GRACE_MS } from './deadReplicas.ts';
 import type { RunningSlots } from './runningSlots.ts';
 
-/** What beats work with. */
 export interface SlotBeatsDependencies {
   readonly replica: string;
   readonly ledger: LeasedSlots;
@@ -20,32 +19,32 @@ export interface SlotBeatsDependencies {
   readonly logger: Logger;
 }
 
-/** Time from the end of a query whose slots another replica may hold until that is said; of several at once. */
+/** Delay until the end of a query with slots of another replica is published, to batch several. */
 const SAY_MS = 30;
 /**
- * Time between two questions which queries ended elsewhere, while slots are scarce here. With `SAY_MS` it is what a slot lies idle
- * whose query ends at another replica: of queries of 100 ms it decides how many run a second.
+ * Polling interval for ends at other replicas, while slots are scarce here. Together with `SAY_MS` it is the idle time
+ * of a slot whose query ends at another replica: for queries of 100 ms it determines the throughput.
  */
 const HEAR_MS = 50;
-/** Time between two questions who waits elsewhere, while this replica has all slots of a counter that are free. */
+/** Polling interval for waiters at other replicas, while this replica has all free slots of a counter. */
 const LAST_SLOTS_MS = 100;
-/** How soon the row of a query that is over is deleted, upon which its slots are free: rows of several at once. */
+/** Delay until the row of an ended query is deleted, which frees its slots: batches several. */
 const GONE_MS = 20;
-/** Time to the next try after the database failed. */
+/** Retry delay after the database failed. */
 const FAILED_MS = 500;
 
-/** Runs the beats of the ledger against the database, one after the other (docs/architecture.md#slots). */
+/** Runs the heartbeats of the ledger against the database, sequentially (docs/architecture.md#slots). */
 export class SlotBeats {
   readonly #dependencies: SlotBeatsDependencies;
   #timer: NodeJS.Timeout | null = null;
   #timerAt = Number.POSITIVE_INFINITY;
   #beating: Promise<void> | null = null;
   #nextQuestion = 0;
-  /** When ends are to be said next; null: there are none. */
+  /** Time of the next publication of ends, or null. */
   #sayAt: number | null = null;
   #isStopped = false;
   #isFailing = false;
-  /** Whether another replica may count queries of this one, or this one may have to count more than it knows. */
+  /** True if another replica may count queries of this one, or this one may have to count more than it knows. */
   #isUncertain = false;
 
   constructor(dependencies: SlotBeatsDependencies) {
@@ -62,12 +61,12 @@ export class SlotBeats {
     });
   }
 
-  /** Whether the last beat failed: nobody can get more slots. */
+  /** True if the last heartbeat failed: no replica can acquire more slots. */
   get isFailing(): boolean {
     return this.#isFailing;
   }
 
-  /** Has the next beat run when it is due: something changed. */
+  /** Schedules the next heartbeat after a change. */
   wake(): void {
     if (this.#isStopped || this.#beating !== null) return;
     const { ledger, running, deadReplicas } = this.#dependencies;
@@ -89,7 +88,7 @@ export class SlotBeats {
     this.#timer = setTimeout(() => this.#run(), delay).unref();
   }
 
-  /** Gives back what is unused, in a last beat, and has another replica count the queries that go on. */
+  /** Releases unused slots in a last heartbeat, and lets another replica count the continuing queries. */
   async stop(): Promise<void> {
     const { replica, ledger, running, slotQueries, logger } = this.#dependencies;
     this.#isStopped = true;
@@ -142,7 +141,7 @@ export class SlotBeats {
         if (ledger.holdsUnused) ledger.noteWaitingElsewhere(await repository.waitingElsewhere(replica));
       }
       if (deadReplicas.dueIn === 0) {
-        // What no beat is about: queries without slots, and ends that other replicas wait for.
+        // Not covered by heartbeats: queries without slots, and ends that other replicas wait for.
         if (!running.isWatching) await running.exchange();
         await deadReplicas.look();
       }
@@ -151,7 +150,7 @@ export class SlotBeats {
         const { keys, decide, commit, fail } = beat;
         try {
           await repository.exchange(replica, keys, (...rows) => {
-            // A pause of the process since they were noted: the lease must not be renewed before they are.
+            // The process was paused since they were recorded: the lease must not be renewed before they are.
             if (running.isLate) throw new Error('queries that use slots are to be noted first');
             return decide(...rows);
           });

@@ -2,13 +2,13 @@ import { Worker } from 'node:worker_threads';
 import { type SqlAnalysis, unanalyzed } from '../../sql/analyzeSql.ts';
 import { type StatementTask, taskCharacters } from '../../sql/statementTask.ts';
 
-/** The worker's file: of the sources, or of the program that is built from them. */
+/** The worker's file: of the sources, or of the bundled program. */
 const workerFile = `./analysisWorker.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`;
-/** Time for one statement, milliseconds, the start of the thread included. */
+/** Timeout of one statement, milliseconds, including the start of the thread. */
 const MAX_TASK_MS = 5_000;
-/** Characters of all statements that wait; more are not analysed. */
+/** Maximum number of characters of waiting statements; more are not analyzed. */
 const MAX_WAITING_CHARACTERS = 16_000_000;
-/** The thread ends when it had nothing to do for this time, milliseconds. */
+/** Idle time after which the thread ends, milliseconds. */
 const IDLE_MS = 30_000;
 /** Heap of the thread, megabytes: names of one statement, and their analysis. */
 const MAX_HEAP_MB = 96;
@@ -19,8 +19,8 @@ interface WaitingTask {
 }
 
 /**
- * Analyses long statements beside the main thread, whose event loop they would block: one after the other, each for a
- * bounded time. What cannot be analysed has an analysis whose `errorMessage` says why. Never rejects.
+ * Analyzes long statements in a thread, because they would block the event loop: sequentially, each with a timeout. A
+ * failed analysis has an `errorMessage`. Never rejects.
  */
 export class AnalysisThread {
   readonly #waiting: WaitingTask[] = [];
@@ -41,7 +41,7 @@ export class AnalysisThread {
     });
   }
 
-  /** Ends the thread; what waits has an analysis that says so. */
+  /** Ends the thread; waiting statements get an analysis with an error. */
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     const worker = this.#worker;
@@ -74,7 +74,7 @@ export class AnalysisThread {
       execArgv: [],
       resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
     });
-    // Requests keep the process running, the thread alone never does.
+    // Requests keep the process running, the thread does not.
     worker.unref();
     const failed = (error?: Error) => {
       if (this.#worker !== worker) return;

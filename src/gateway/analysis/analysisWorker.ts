@@ -1,4 +1,4 @@
-/** Runs in a worker thread of its own: analyses long statements for `AnalysisThread`. */
+/** Worker thread of `AnalysisThread`: analyzes long statements. */
 import { parentPort } from 'node:worker_threads';
 import { analyzeTask, type StatementTask } from '../../sql/statementTask.ts';
 

@@ -10,7 +10,7 @@ import { isStatementPath } from '../../sql/statementPath.ts';
 import { ProtocolHeaders } from '../headers/protocolHeaders.ts';
 import { membershipOf } from './membership.ts';
 
-/** A request as people describe it, to ask what would become of it. */
+/** A description of a request for an explanation. */
 export const DescribedRequest = Type.Object(
   {
     method: Type.Optional(Type.String({ pattern: '^[A-Z]+$', maxLength: 16, description: 'POST by default.' })),
@@ -50,35 +50,34 @@ export const DescribedRequest = Type.Object(
 );
 export type DescribedRequest = Static<typeof DescribedRequest>;
 
-/** Checks a description. */
 export const parseDescribedRequest = compileCheck(DescribedRequest);
 
-/** What turns a description into what rules see. Nothing outside is asked. */
+/** Converts descriptions to requests for rules, without network access. */
 export interface DescriptionReader<Analyze extends AnalyzeLongRequest = AnalyzeRequest> {
   readonly names: ProductNames;
   readonly statementPaths: readonly string[];
   /** `requestAnalyzerConfig.analyzeRequest`. */
   readonly analyzeRequest: boolean;
   readonly analyze: Analyze;
-  /** The user that header lines name, without asking anybody outside. */
+  /** The user in header lines, without network access. */
   readonly userOf: (headers: RawHeaders) => RequestUser;
-  /** Maps the names of users that header lines name; left out where they stay as they are. */
+  /** Maps user names of header lines; default: unchanged. */
   readonly mapped?: (user: RequestUser) => RequestUser;
-  /** The user of a name as clients send it, whatever it would come from; left out where names stay as they are. */
+  /** The user of a name as clients send it, from any source; default: unchanged. */
   readonly mappedName?: (name: string) => RequestUser;
-  /** Adds the user's groups, without asking anybody outside; left out where no source of groups is configured. */
+  /** Adds the user's groups, without network access; absent without a configured source of groups. */
   readonly groupsOf?: (user: RequestUser, headers: RawHeaders) => RequestUser;
-  /** Further headers that say who sends a request; left out for none. */
+  /** Additional headers that identify a user. */
   readonly identityHeaders?: readonly string[];
 }
 
-/** The request that rules see. */
+/** The request for rules. */
 export function describedRuleRequest(description: DescribedRequest, reader: DescriptionReader): RuleRequest {
   const { analyzable, ruleRequest } = describedParts(description, reader);
   return ruleRequest(reader.analyze(analyzable));
 }
 
-/** The same, where long statements have to be waited for. */
+/** The asynchronous variant for long statements. */
 export async function awaitedRuleRequest(
   description: DescribedRequest,
   reader: DescriptionReader<AnalyzeLongRequest>,
@@ -137,7 +136,7 @@ export function isDescribedSubmission(
   return method === 'POST' && isStatementPath(path.split('?')[0] ?? '', statementPaths);
 }
 
-/** Who sends a described request: header lines are mapped, `user` where `mapUser` says that it is not mapped already. */
+/** The user of a described request: header lines are mapped, `user` only if `mapUser` is set. */
 export function describedUser(
   description: DescribedRequest,
   lines: RawHeaders,
@@ -163,7 +162,7 @@ function namedUser(
   return user === null || !mapUser ? described : (mappedName?.(user) ?? described);
 }
 
-/** A user without what says who it is. */
+/** A user without its evidence. */
 function withoutEvidence({ user, userInfo, mapping }: RequestUser): RequestUser {
   return { user, userInfo, ...(mapping === undefined ? {} : { mapping }) };
 }

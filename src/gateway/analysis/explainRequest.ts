@@ -30,21 +30,21 @@ import {
   isDescribedSubmission,
 } from './describedRequest.ts';
 
-/** What a request would come to, and what was seen of it. */
+/** Explanation of a request, with its analysis. */
 export interface ExplainedRequest extends RoutingExplanation {
-  /** Of rules that were asked: those that did something first, 50 at most. */
+  /** Conditions of evaluated rules: rules with an effect first, 50 at most. */
   readonly conditions: readonly ReadCondition[];
-  /** The limits that it would wait for now; null where it would not. */
+  /** The limits that it would wait for now, or null. */
   readonly waitsFor: string | null;
   readonly request: {
     readonly isSubmission: boolean;
-    /** Null: none was recognised, or request analysis is off. */
+    /** Null: none was recognized, or request analysis is disabled. */
     readonly user: string | null;
-    /** What the user mapping did; null where the user's name is not mapped. */
+    /** Result of the user mapping; null if the user's name is not mapped. */
     readonly userMapping: Pick<NameMapping, 'from'> | null;
-    /** Groups of the user, by source; null: no source of groups is configured, or request analysis is off. */
+    /** Groups of the user, by source; null: no source of groups is configured, or request analysis is disabled. */
     readonly groups: Membership['sources'] | null;
-    /** Null: request analysis is off. */
+    /** Null: request analysis is disabled. */
     readonly query: {
       readonly queryType: string;
       readonly resourceGroupQueryType: string;
@@ -56,14 +56,14 @@ export interface ExplainedRequest extends RoutingExplanation {
   };
 }
 
-/** Conditions of one explanation. */
+/** Maximum number of conditions in an explanation. */
 const MAX_CONDITIONS = 50;
 
-/** What would let a request wait; left out, nothing does. */
+/** Admission checks for explanations; default: none. */
 export interface ExplainedAdmission {
-  /** Whether a cluster may run one more query. */
+  /** True if a cluster has capacity for one more query. */
   readonly hasRoom?: HasRoom;
-  /** The limits that a submission would wait for now; null for none. */
+  /** The limits that a submission would wait for now, or null. */
   readonly whyItWaits?: (submission: {
     readonly decision: GroupDecision;
     readonly user: RequestUser;
@@ -74,18 +74,18 @@ export interface ExplainedAdmission {
 /** Explains described requests. */
 export interface ExplainRequest {
   /**
-   * What would become of a request now.
-   * @param began the cluster of its transaction; null outside of transactions that are known
+   * Explains the current routing of a request.
+   * @param began the cluster of its transaction; null outside of known transactions
    */
   (description: DescribedRequest, began: TransactionOwner | null): Promise<ExplainedRequest>;
   /**
-   * What would become of it with one more rule, in place of the rule of its name or added; nothing is kept of it.
-   * @throws GatewayError EG_MALFORMED (the rule does not compile), EG_IMPOSSIBLE (rules are not asked at all)
+   * Explains it with one more rule, which replaces the rule with its name or is added; stores nothing.
+   * @throws GatewayError EG_MALFORMED (the rule does not compile), EG_IMPOSSIBLE (rules are disabled)
    */
   withRule(description: DescribedRequest, draft: RuleDraft, began: TransactionOwner | null): Promise<ExplainedRequest>;
-  /** Names in lower case of headers that say who sends a request, beside those of the protocol and of HTTP. */
+  /** Lower-case names of headers that identify a user, in addition to those of the protocol and of HTTP. */
   readonly identityHeaders: readonly string[];
-  /** Id of the transaction that a described statement belongs to; null for none. */
+  /** Id of the transaction of a described statement, or null. */
   transactionOf(description: DescribedRequest): string | null;
 }
 
@@ -115,7 +115,7 @@ export function requestExplanation(
     const hasRoom: HasRoom = (cluster) => admission.hasRoom?.(cluster) ?? true;
     const explanation = explainRouting(current, routing, defaultGroup, began, hasRoom);
     const { decision, refused } = routing;
-    // Statements of transactions and calls of kill_query never wait, and other requests than submissions do not.
+    // Only submissions wait, except statements of transactions and calls of kill_query.
     const mayWait = refused === null && began === null && request.isSubmission && !isKill(request);
     const user = request.user ?? { user: null, userInfo: null };
     const why = mayWait ? (admission.whyItWaits?.({ decision, user, headers: request.headers }) ?? null) : null;

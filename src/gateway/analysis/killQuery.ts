@@ -2,12 +2,12 @@ import type { IncomingMessage } from 'node:http';
 
 const killQuery = /kill_query/i;
 const execute = /\bexecute\b/i;
-/** The name in a prepared statement's header: URL-encoded, perhaps compressed, when only the analysis can read it. */
+/** The name in a prepared statement's header: URL-encoded, or compressed and only readable by the analysis. */
 const inHeader = /kill(?:_|%5f)query|zstd/i;
 
 /**
- * Whether a submission may call `kill_query`, so that it has to be analysed even where no rule needs that: its text holds
- * the word, or it executes a prepared statement of the request that does. Others cost one search of their text.
+ * True if a submission may call `kill_query`, so that it must be analyzed even if no rule needs that: its text contains
+ * the word, or it executes such a prepared statement of the request. Others cost one search of their text.
  * @param text the body
  * @param preparedKey `ProductNames.headerKey('Prepared-Statement')`
  */

@@ -3,10 +3,10 @@ import type { Membership, SourceGroups } from '../../model/membership.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
 import { MOST_QUERY_GROUPS } from '../../store/queryGroups.ts';
 
-/** Longest digest that is the groups themselves. */
+/** Maximum length of a digest that equals the groups. */
 const LONGEST_DIGEST = 200;
 
-/** Joins what sources say of a user's groups. */
+/** Joins the groups of a user from several sources. */
 export function membershipOf(sources: readonly SourceGroups[]): Membership {
   const groups = [...new Set(sources.flatMap((source) => source.groups))].sort();
   const text = JSON.stringify(groups);
@@ -14,10 +14,10 @@ export function membershipOf(sources: readonly SourceGroups[]): Membership {
   return { groups, sources, digest };
 }
 
-/** Groups of a user that a query is kept under; none where there are none. */
+/** Groups of a user to store with a query; absent if empty. */
 export function queryGroups({ membership }: RequestUser): { readonly groups?: readonly string[] } {
   const groups = membership?.groups ?? [];
   if (groups.length === 0) return {};
-  // The list itself where it is short: queries that are followed hold it.
+  // The list itself if it is short: followed queries reference it.
   return { groups: groups.length > MOST_QUERY_GROUPS ? groups.slice(0, MOST_QUERY_GROUPS) : groups };
 }

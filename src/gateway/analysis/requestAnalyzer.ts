@@ -3,24 +3,23 @@ import type { RequestUser } from '../../model/requestUser.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import type { BodyStart } from '../bodies/body.ts';
 
-/** Who asks, and what is asked. */
+/** User and query of a request. */
 export interface Analysis {
   readonly user: RequestUser;
-  /** Null where the request was not analysed. */
+  /** Null without an analysis. */
   readonly queryProperties: QueryProperties | null;
 }
 
 /**
- * Finds out who asks and what (docs/request-user.md, docs/sql-analysis.md). Answers directly where nothing has to
- * be waited for, so that a submission costs no turn of the event loop. Must neither throw nor reject: what cannot be
- * found out is null.
+ * Extracts user and query (docs/request-user.md, docs/sql-analysis.md). Returns synchronously if possible, so that a
+ * submission costs no turn of the event loop. Must neither throw nor reject: unknown values are null.
  */
 export interface RequestAnalyzer {
-  /** The user alone, for history and log; also with `analyzeRequest: false`. */
+  /** The user only, for history and log; also with `analyzeRequest: false`. */
   user(request: IncomingMessage): RequestUser | Promise<RequestUser>;
   /**
-   * User and query properties. Called where rules need them, or where the body may hold a call of kill_query.
-   * @param body the whole body; null when it is longer than the buffer, or the request has none
+   * User and query properties. Called if rules need them, or if the body may contain a call of kill_query.
+   * @param body the whole body; null if it is longer than the buffer, or missing
    */
   analyze(request: IncomingMessage, body: BodyStart | null, isSubmission: boolean): Analysis | Promise<Analysis>;
 }

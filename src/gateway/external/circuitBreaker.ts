@@ -2,21 +2,21 @@ import type { Clock } from '../../model/clock.ts';
 
 /** When a service counts as dead, and how long it is left alone. */
 export interface CircuitBreakerSettings {
-  /** Failures in a row after which nobody asks any more. */
+  /** Consecutive failures after which calls are rejected. */
   readonly failureThreshold: number;
-  /** Milliseconds until one request may try again. */
+  /** Milliseconds until one trial call is allowed. */
   readonly retryAfter: number;
 }
 
 /**
- * Keeps a dead service from delaying every caller: after failures in a row nobody is let through, until one caller a
- * while may try; its success opens the way for all (M. Nygard's circuit breaker).
+ * Circuit breaker (M. Nygard): after consecutive failures, calls are rejected, with one trial call at intervals; its
+ * success closes the breaker.
  */
 export class CircuitBreaker {
   readonly #settings: CircuitBreakerSettings;
   readonly #clock: Clock;
   #failures = 0;
-  /** Monotonic time at which one may try again; null while all may. */
+  /** Monotonic time of the next trial call; null while closed. */
   #retryAt: number | null = null;
   #trying = false;
 
@@ -25,12 +25,12 @@ export class CircuitBreaker {
     this.#clock = clock;
   }
 
-  /** Whether the service is left alone. */
+  /** True while calls are rejected. */
   get isOpen(): boolean {
     return this.#retryAt !== null;
   }
 
-  /** Asks for the way through; who gets it must report `noteSuccess` or `noteFailure`. */
+  /** Returns true if a call is allowed; it must report `noteSuccess` or `noteFailure`. */
   enter(): boolean {
     if (this.#retryAt === null) return true;
     if (this.#trying || this.#clock.monotonic() < this.#retryAt) return false;
@@ -47,7 +47,7 @@ export class CircuitBreaker {
   noteFailure(): void {
     const { failureThreshold, retryAfter } = this.#settings;
     this.#failures += 1;
-    // Those who were on their way when it opened do not keep it open any longer.
+    // Calls in flight when it opened do not extend the time.
     if (this.#retryAt !== null && !this.#trying) return;
     if (this.#failures < failureThreshold) return;
     this.#trying = false;

@@ -1,32 +1,32 @@
 import { exceededBound } from '../../model/jsonShape.ts';
 import type { ProductNames } from '../../model/names.ts';
 
-/** A valid answer of the external rules service. */
+/** A valid response of the external rules service. */
 export interface ExternalReply {
-  /** The group; null only beside errors. */
+  /** The group; null only with errors. */
   readonly routingGroup: string | null;
   /** Null: no errors. */
   readonly errors: readonly string[] | null;
-  /** Header lines for the request to the cluster: name to value. */
+  /** Headers of the request to the cluster: name to value. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** What the service said, or what is wrong with how it said it. */
+/** The reply, or the mistake in it. */
 export type ParsedReply = { readonly reply: ExternalReply } | { readonly problem: string };
 
 /**
- * Longest answer that is read, in bytes, whatever the configuration allows: a group, errors and header lines are far
- * shorter, and parsing more than that would hold up every request.
+ * Maximum size of a response in bytes, regardless of the configuration: a group, errors and headers are far shorter,
+ * and parsing more would delay all requests.
  */
 export const MAX_REPLY_BYTES = 1_048_576;
 
-/** What an answer may hold at most. */
+/** Limits of a reply's JSON. */
 const BOUNDS = { values: 5_000, depth: 100 };
 
-/** Longest names and values of header lines together: clusters refuse requests whose headers are longer. */
+/** Maximum total length of names and values of headers: clusters reject requests with longer headers. */
 const MAX_HEADERS_LENGTH = 65_536;
 
-/** Lines that the connection to the cluster says itself, or that the gateway writes. */
+/** Headers of the connection to the cluster, or written by the gateway. */
 const neverSet = new Set([
   'connection',
   'content-length',
@@ -45,14 +45,13 @@ const neverSet = new Set([
   'via',
 ]);
 
-/** RFC 9110 §5.6.2 and §5.5: what can stand in a header line. */
+/** RFC 9110 §5.6.2 and §5.5: valid names of headers. */
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /**
- * Reads an answer (docs/rules.md#an-external-rules-service): JSON, exactly one group, errors, headers. Header lines
- * that are never set by rules (hop-by-hop, Host, Content-Length, forwarded ones) and those of `excludeHeaders` are left
- * out.
+ * Parses a response (docs/rules.md#an-external-rules-service): JSON, exactly one group, errors, headers. Ignores
+ * headers that rules never set (hop-by-hop, Host, Content-Length, forwarded ones) and those in `excludeHeaders`.
  * @param excluded `excludeHeaders`, lower-case, under the names of the configured product
  */
 export function parseReply(text: string, excluded: ReadonlySet<string>, names: ProductNames): ParsedReply {
@@ -88,7 +87,7 @@ function errorsOf(errors: unknown): readonly string[] | null | undefined {
   return errors;
 }
 
-/** The lines, or what is wrong with them. */
+/** The headers, or the mistake in them. */
 function headersOf(
   value: unknown,
   excluded: ReadonlySet<string>,

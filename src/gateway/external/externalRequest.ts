@@ -4,14 +4,14 @@ import { parametersOf } from '../../rules/requestParameters.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import { withoutCookies } from '../headers/ownCookies.ts';
 
-/** What of a request is sent to the external rules service. */
+/** Options of requests to the external rules service. */
 export interface ExternalRequestOptions {
   readonly names: ProductNames;
   /** `excludeHeaders`, lower-case, under the names of the configured product. */
   readonly excluded: ReadonlySet<string>;
-  /** Whether the client's headers also go as HTTP headers, for services that read them there. */
+  /** True if the client's headers are also sent as HTTP headers, for services that read them there. */
   readonly sendHttpHeaders: boolean;
-  /** Cookies of the gateway itself, sent to nobody. */
+  /** The gateway's cookies, which are never forwarded. */
   readonly ownCookies: ReadonlySet<string>;
 }
 
@@ -22,7 +22,7 @@ export interface ExternalRequest {
   readonly headers: string[];
 }
 
-/** Header lines that belong to this connection or this body, and are never the client's (RFC 9110 §7.6.1, §8). */
+/** Headers of this connection or this body, never the client's (RFC 9110 §7.6.1, §8). */
 const ours = new Set([
   'accept',
   'accept-encoding',
@@ -43,8 +43,8 @@ const ours = new Set([
 ]);
 
 /**
- * Describes a request to the external rules service (docs/rules.md#an-external-rules-service). What a servlet would
- * answer with null is null.
+ * Builds a request to the external rules service (docs/rules.md#an-external-rules-service). Values that a servlet
+ * returns as null are null.
  */
 export function externalRequest(request: RuleRequest, options: ExternalRequestOptions): ExternalRequest {
   const { names } = options;
@@ -73,7 +73,7 @@ export function externalRequest(request: RuleRequest, options: ExternalRequestOp
         };
   const { isReference } = names;
   const query = request.queryProperties === null ? null : properties(request.queryProperties, isReference);
-  // The reference has read the body before it asks for parameters: those of a form are not among them.
+  // Trino Gateway has read the body before it reads parameters: form parameters are not included.
   const parameters = Object.fromEntries(parametersOf(isReference ? { ...request, formBody: null } : request));
   const body = {
     headers: Object.fromEntries([...headers.values()].map(({ name, value }) => [name, value])),
@@ -83,7 +83,7 @@ export function externalRequest(request: RuleRequest, options: ExternalRequestOp
     queryString: request.query,
     session: null,
     remoteAddr: request.remoteAddr,
-    // The name is not looked up: a resolver that hangs would hold up queries.
+    // No DNS lookup: a hanging resolver would delay queries.
     remoteHost: request.remoteAddr,
     parameterMap: parameters,
     ...(user === null ? {} : { [capital(names.requestUserObject)]: user }),
@@ -93,7 +93,7 @@ export function externalRequest(request: RuleRequest, options: ExternalRequestOp
   return { body: JSON.stringify(body), headers: lines };
 }
 
-/** The same under the names that services of the reference read (docs/compatibility.md#external-rules-service). */
+/** The fields under the names of Trino Gateway (docs/compatibility.md#external-rules-service). */
 function referenceFields(
   names: ProductNames,
   {
@@ -111,8 +111,8 @@ function referenceFields(
 }
 
 /**
- * The query, in the reference's form (docs/compatibility.md#external-rules-service).
- * @param isReference what is not there is left out, as the reference does, and not null
+ * The query in the form of Trino Gateway (docs/compatibility.md#external-rules-service).
+ * @param isReference true omits missing values, as Trino Gateway does, instead of null
  */
 function properties(query: QueryProperties, isReference: boolean): object {
   const all = {

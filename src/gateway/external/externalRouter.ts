@@ -3,8 +3,8 @@ import type { RuleRequest } from '../../rules/decision.ts';
 import type { ExternalRules } from './externalRules.ts';
 
 /**
- * Asks the external rules service (docs/rules.md#an-external-rules-service): its group counts; where it reports errors,
- * the default group does, and where it fails, the header.
+ * Calls the external rules service (docs/rules.md#an-external-rules-service) and uses its group; the default group if
+ * it reports errors, and the header if it fails.
  */
 export class ExternalRouter implements Router {
   readonly name = 'external';

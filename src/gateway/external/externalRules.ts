@@ -12,38 +12,40 @@ import { CircuitBreaker } from './circuitBreaker.ts';
 import { MAX_REPLY_BYTES, parseReply } from './externalReply.ts';
 import { externalRequest } from './externalRequest.ts';
 
-/** Settings that may change while it runs (`routingRules.rulesExternalConfiguration`); times in milliseconds. */
+/** Settings that may change while running (`routingRules.rulesExternalConfiguration`); times in milliseconds. */
 export interface ExternalRulesSettings {
   readonly excludeHeaders: readonly string[];
   readonly sendHttpHeaders: boolean;
-  /** What an empty list of errors means; null: the default group, and with the reference's product name nothing, as there. */
+  /**
+   * Meaning of an empty list of errors; null: the default group, or nothing with Trino Gateway's product name, as
+   * there.
+   */
   readonly emptyErrors: 'defaultGroup' | 'ignore' | null;
   readonly failureThreshold: number;
   readonly retryAfter: number;
 }
 
-/** The service and the connections to it (`serverConfig`: `router.http-client.…`); times in milliseconds. */
+/** The service and its connections (`serverConfig`: `router.http-client.…`); times in milliseconds. */
 export interface ExternalRulesOptions {
   readonly url: string;
-  /** `requestAnalyzerConfig.analyzeRequest`: whether user and query are sent. */
+  /** `requestAnalyzerConfig.analyzeRequest`: true sends user and query. */
   readonly needsAnalysis: boolean;
   readonly ownCookies: readonly string[];
   readonly connectTimeout: number;
-  /** Time for a whole call. */
+  /** Timeout of a call. */
   readonly requestTimeout: number;
-  /** Time without any byte. */
+  /** Timeout without any received byte. */
   readonly idleTimeout: number;
   readonly connections: number;
-  /** Calls that may wait for a connection. */
+  /** Maximum number of calls that wait for a connection. */
   readonly maxQueued: number;
-  /** Longest answer in bytes; beyond `MAX_REPLY_BYTES` without effect. */
+  /** Maximum size of a response in bytes, up to `MAX_REPLY_BYTES`. */
   readonly maxResponseSize: number;
   readonly settings: ExternalRulesSettings;
   /** TLS with the service; Node's own trust where absent. */
   readonly tls: ClusterTls;
 }
 
-/** What it works with. */
 export interface ExternalRulesDependencies {
   readonly names: ProductNames;
   readonly clock: Clock;
@@ -51,20 +53,20 @@ export interface ExternalRulesDependencies {
   readonly registry: Registry;
 }
 
-/** The external rules service as the data plane sees it. */
+/** The external rules service for the data plane. */
 export interface ExternalRules {
-  /** Whether requests have to be analysed before it is asked. */
+  /** True if requests must be analyzed first. */
   readonly needsAnalysis: boolean;
-  /** Asks for a request's group. Never rejects; takes at most the request timeout. */
+  /** Requests a group. Never rejects; takes at most the request timeout. */
   ask(request: RuleRequest): Promise<ExternalAnswer>;
 }
 
-/** A call that did not lead to a valid answer; the message is for log and trace, and holds nothing of the request. */
+/** A failed call; the message is for log and trace, and contains no data of the request. */
 class CallFailed extends Error {}
 
 /**
- * Asks the external rules service (docs/rules.md#an-external-rules-service). Redirects are not
- * followed; a dead service is left alone for a while, so that it does not delay every query.
+ * Client of the external rules service (docs/rules.md#an-external-rules-service). Does not follow redirects; a circuit
+ * breaker prevents a dead service from delaying every query.
  */
 export class ExternalRulesClient implements ExternalRules {
   readonly needsAnalysis: boolean;
@@ -127,7 +129,7 @@ export class ExternalRulesClient implements ExternalRules {
     });
   }
 
-  /** Why the service is left alone now; null while it is asked. */
+  /** Reason that the circuit breaker is open, or null. */
   get leftAloneBecause(): string | null {
     return this.#breaker.isOpen ? this.#lastFailure : null;
   }
@@ -159,7 +161,7 @@ export class ExternalRulesClient implements ExternalRules {
     return Math.min(this.#options.maxResponseSize, MAX_REPLY_BYTES);
   }
 
-  /** Ends running calls and closes the connections. */
+  /** Aborts running calls and closes the connections. */
   async close(): Promise<void> {
     await this.#pool.destroy();
   }
@@ -209,11 +211,11 @@ export class ExternalRulesClient implements ExternalRules {
   }
 }
 
-/** The body of a good answer. @throws CallFailed for any other status than 200 */
+/** The body of a successful response. @throws CallFailed for any status other than 200 */
 async function textOf(response: Dispatcher.ResponseData): Promise<string> {
   const { statusCode, body } = response;
   if (statusCode === 200) return await body.text();
-  // What it says does not matter, but the connection can serve again once it was read.
+  // The content is irrelevant, but the connection can be reused after it was read.
   await body.dump({ limit: 65_536 }).catch(() => undefined);
   const isRedirect = statusCode >= 300 && statusCode < 400;
   throw new CallFailed(`it answered status ${statusCode}${isRedirect ? '; redirects are not followed' : ''}`);

@@ -3,15 +3,15 @@ import { type ServerResponse, validateHeaderValue } from 'node:http';
 /** RFC 9112 §4 also allows tabs and bytes beyond ASCII, which have no known encoding. */
 const printableAscii = /^[\x20-\x7e]*$/;
 
-/** The head of a cluster's answer cannot be sent to a client. */
+/** The head of a cluster's response cannot be sent to a client. */
 class UnusableHead extends Error {}
 
 /**
- * Writes the head of a cluster's answer to the client.
- * @param statusText reason phrase of the cluster; where it is empty or absent the standard one is sent
+ * Writes the head of a cluster's response to the client.
+ * @param statusText reason phrase of the cluster; default: the standard one
  * @param lines names and values in turn
- * @throws UnusableHead and Node's own errors when the head cannot be sent. The response is as before then, so that
- *   another head can be written.
+ * @throws UnusableHead and Node's own errors if the head cannot be sent. The response is unchanged then, so that
+ * another head can be written.
  */
 export function writeClusterHead(
   response: ServerResponse,
@@ -23,7 +23,7 @@ export function writeClusterHead(
   if (!isStandard && !printableAscii.test(statusText)) {
     throw new UnusableHead(`The reason phrase of status ${status} has characters outside printable ASCII`);
   }
-  // Node decides that these have no body before it looks at the lines, and never takes that back.
+  // Node determines that these have no body before it reads the headers, and never reverts that.
   if (status === 204 || status === 304) {
     for (let index = 0; index < lines.length; index += 2) {
       validateHeaderValue(lines[index] as string, lines[index + 1] as string);

@@ -1,12 +1,12 @@
 /**
- * Value of the first cookie of a name in the lines of the Cookie header (RFC 6265 §4.2); quotes around it are taken off.
- * @param name the name, or what says whether a name is meant
- * @returns null when there is none
+ * Value of the first cookie with a name in Cookie headers (RFC 6265 §4.2), without quotes.
+ * @param name the name, or a test of names
+ * @returns null if missing
  */
 export function cookieValue(lines: readonly string[], name: string | ((cookie: string) => boolean)): string | null {
   const isMeant = typeof name === 'string' ? (cookie: string) => cookie === name : name;
   for (const line of lines) {
-    // A client may send hundreds of thousands of pairs: most lines need no look at each, and none a list of them.
+    // A client may send hundreds of thousands of pairs: most lines are skipped, and none is split to a list.
     if (typeof name === 'string' && !line.includes(name)) continue;
     for (let start = 0, end = 0; start < line.length; start = end + 1) {
       const semicolon = line.indexOf(';', start);

@@ -1,20 +1,20 @@
 import type { Clock } from '../../model/clock.ts';
 import type { ClientView } from './forwardedHeaders.ts';
 
-/** Whether a cluster honours forwarded headers, as its answers show (condition ForwardedHeaders). */
+/** Support of forwarded headers by a cluster, observed in its responses (condition ForwardedHeaders). */
 export interface ForwardedHeadersObservation {
   readonly cluster: string;
   readonly proxyTo: string;
   readonly honoured: boolean;
-  /** Sentence for people: what was seen, and what to set at the engine. */
+  /** Sentence for users: the observation, and the engine's setting to change. */
   readonly message: string;
 }
 
-/** A cluster whose answers were fine is looked at again after this. */
+/** Interval of checks of a cluster with correct responses. */
 const RECHECK_AFTER_MS = 60_000;
-/** One that ignores forwarded headers may be fixed any moment. */
+/** Interval for a cluster that ignores forwarded headers, which may be fixed any moment. */
 const RECHECK_BAD_AFTER_MS = 1_000;
-/** One that goes on ignoring them is reported again after this: other replicas may have had good answers in between. */
+/** Interval of repeated reports about a cluster: other replicas may have had correct responses in between. */
 const REPEAT_BAD_AFTER_MS = 60_000;
 const nextUri = /"nextUri"\s*:\s*"([^"\\]+)"/;
 
@@ -26,7 +26,10 @@ interface Entry {
   readonly reportedAt: number;
 }
 
-/** Watches answers to submissions for clusters that ignore or refuse forwarded headers; reports changes, and what stays wrong. */
+/**
+ * Detects clusters that ignore or reject forwarded headers in responses to submissions; reports changes, and repeats
+ * continuing problems.
+ */
 export class ForwardedCheck {
   readonly #clock: Clock;
   readonly #report: (observation: ForwardedHeadersObservation) => void;
@@ -37,22 +40,22 @@ export class ForwardedCheck {
     this.#report = report;
   }
 
-  /** Whether it is time to look at an answer of the cluster. */
+  /** True if the next response of the cluster should be checked. */
   due(proxyTo: string): boolean {
     const observation = this.#observations.get(proxyTo);
     if (observation === undefined) return true;
     return this.#clock.monotonic() - observation.at > (observation.honoured ? RECHECK_AFTER_MS : RECHECK_BAD_AFTER_MS);
   }
 
-  /** A cluster answered a submission 406. */
+  /** Records a response 406 to a submission. */
   noteRefusal(cluster: string, proxyTo: string): void {
     this.#note(cluster, proxyTo, false, `The cluster answers 406 to forwarded headers; ${fix}.`);
   }
 
   /**
-   * Looks where the answer's nextUri points to.
-   * @param text start of the answer
-   * @param view how the client called the gateway
+   * Checks the response's nextUri.
+   * @param text start of the response
+   * @param view the gateway's address as the client named it
    */
   noteAnswer(cluster: string, proxyTo: string, text: string, view: ClientView): void {
     const uri = nextUri.exec(text)?.[1];

@@ -1,4 +1,4 @@
-/** Where the client of a request is and what it called the gateway, after trusted proxies. */
+/** Address of the client and the gateway's address as the client named it, behind trusted proxies. */
 export interface ClientView {
   /** Address of the client. */
   readonly address: string;
@@ -17,7 +17,7 @@ export interface IncomingForwarded {
   readonly forwarded?: string | undefined;
 }
 
-/** What the gateway sees of the connection itself. */
+/** Properties of the connection itself. */
 export interface DirectView {
   /** Address of the peer. */
   readonly peer: string;
@@ -28,7 +28,7 @@ export interface DirectView {
   readonly localPort: number;
 }
 
-/** The view of a client that is the peer itself. */
+/** The view if the client is the peer itself. */
 export function directView(direct: DirectView): ClientView {
   const named = direct.hostHeader === undefined ? null : splitHost(direct.hostHeader);
   if (named === null) {
@@ -43,7 +43,7 @@ export function directView(direct: DirectView): ClientView {
 }
 
 /**
- * The view after a trusted proxy: `Forwarded` (RFC 7239) before `X-Forwarded-*`, as engines read them; in a chain the
+ * The view behind a trusted proxy: `Forwarded` (RFC 7239) before `X-Forwarded-*`, as engines read them; in a chain the
  * first element is the client's.
  */
 export function forwardedView(direct: DirectView, incoming: IncomingForwarded): ClientView {
@@ -63,9 +63,9 @@ export function forwardedView(direct: DirectView, incoming: IncomingForwarded): 
 }
 
 /**
- * The header lines that describe the client to a cluster: names and values in turn. `Forwarded` is only written where one
- * came from a trusted proxy, so that both tellings agree.
- * @param chain incoming X-Forwarded-For of a trusted proxy; undefined for none
+ * Headers that describe the client to a cluster: names and values in turn. `Forwarded` is only written if one came from
+ * a trusted proxy, so that both are consistent.
+ * @param chain incoming X-Forwarded-For of a trusted proxy, if any
  */
 export function forwardedLines(
   view: ClientView,
@@ -114,7 +114,7 @@ function portOf(text: string | undefined): number | undefined {
   return port >= 1 && port <= 65_535 ? port : undefined;
 }
 
-/** `host`, `host:port`, `[::1]:port`; null when it is none of them. */
+/** `host`, `host:port`, `[::1]:port`; null if invalid. */
 function splitHost(text: string): { host: string; port: number | undefined } | null {
   const match = /^(\[[0-9A-Fa-f:.]+\]|[^\s:/@,;"[\]]+)(?::(\d*))?$/.exec(text);
   return match?.[1] === undefined ? null : { host: match[1], port: portOf(match[2]) };
@@ -135,7 +135,7 @@ function node(address: string): string {
   return /^[\w.-]+$/.test(address) ? address : 'unknown';
 }
 
-/** The first element of a `Forwarded` header; null when nothing in it can be used. */
+/** The first element of a `Forwarded` header; null without usable values. */
 function parseForwarded(text: string): { for?: string; proto?: string; host?: string } | null {
   const element: { for?: string; proto?: string; host?: string } = {};
   const pair = /([A-Za-z]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]*))\s*([;,]|$)/y;

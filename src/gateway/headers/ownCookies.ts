@@ -1,7 +1,7 @@
 /**
- * A `Cookie` header's value without certain cookies: the gateway's own go to nobody else. A value without them stays as
- * it is; no list is made of the pairs, of which a client may send hundreds of thousands.
- * @returns the remaining pairs; empty when none is left
+ * Removes cookies from a `Cookie` header's value: the gateway's cookies are not forwarded. Returns a value without them
+ * unchanged; the pairs are not split to a list, as a client may send hundreds of thousands.
+ * @returns the remaining pairs; may be empty
  */
 export function withoutCookies(value: string, names: ReadonlySet<string>): string {
   if (!holdsOneOf(value, names)) return value;
@@ -26,29 +26,32 @@ function holdsOneOf(value: string, names: ReadonlySet<string>): boolean {
   return false;
 }
 
-/** Names of the gateway's own cookies, in lower case and without the prefixes `__Host-` and `__Secure-`. */
+/** Names of the gateway's cookies, in lower case and without the prefixes `__Host-` and `__Secure-`. */
 export interface OwnCookieNames {
   readonly names: ReadonlySet<string>;
-  /** Beginnings of names, such as that of the cookies of OAuth2 logins. */
+  /** Prefixes of names, such as that of OAuth2 login cookies. */
   readonly prefixes: readonly string[];
 }
 
 /**
- * Makes the names by which `Set-Cookie` lines of clusters are refused.
+ * Creates the names for rejecting `Set-Cookie` headers of clusters.
  * @param names as they are set, with or without `__Host-` or `__Secure-`
- * @param prefixes beginnings of further names
+ * @param prefixes prefixes of further names
  */
 export function ownCookieNames(names: readonly string[], prefixes: readonly string[]): OwnCookieNames {
   return { names: new Set(names.map(plainName)), prefixes: prefixes.map(plainName) };
 }
 
-/** What a lenient reader may skip in and around a name; each by itself, so that long lines cost no more than their length. */
+/**
+ * Characters that a lenient parser may skip in and around a name; matched individually, so that long lines take linear
+ * time.
+ */
 const skipped = /[\s"']/g;
 
 /**
- * Whether a `Set-Cookie` line would set, replace or delete one of the gateway's own cookies. It looks at the name as
- * leniently as any reader could: in any letter case, under either prefix, quoted, and as the value of a cookie without a
- * name, which browsers send as it is (RFC 6265bis §5.7, §5.8.3).
+ * True if a `Set-Cookie` line would set, replace or delete one of the gateway's cookies. Parses the name as leniently
+ * as any client could: in any letter case, under either prefix, quoted, and as the value of a cookie without a name,
+ * which browsers send unchanged (RFC 6265bis §5.7, §5.8.3).
  */
 export function setsOwnCookie(line: string, own: OwnCookieNames): boolean {
   const semicolon = line.indexOf(';');

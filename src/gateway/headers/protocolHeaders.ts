@@ -2,17 +2,17 @@ import type { ProductNames } from '../../model/names.ts';
 import { headerValues, isHeader } from '../../model/rawHeaders.ts';
 import { cookieValue } from './cookies.ts';
 
-/** Names under which a client sends the headers of the engine protocol. */
+/** Names of a client's engine protocol headers. */
 export interface ClientNames {
-  /** Prefixes in lower case, such as `x-trino-`; empty if the request has no such header. */
+  /** Prefixes in lower case, such as `x-trino-`; empty without such headers. */
   readonly prefixes: readonly string[];
-  /** Error message about a header or cookie that has different values under two names; null for none. */
+  /** Error message for a header or cookie with different values under two names, or null. */
   readonly conflict: string | null;
 }
 
 /** A header of the engine protocol. */
 interface ProtocolName {
-  /** Position of its prefix. */
+  /** Index of its prefix. */
   readonly prefix: number;
   /** Its name under the configured product. */
   readonly own: string;
@@ -27,7 +27,7 @@ const tokenCookie = /-(?:UI|ID)-Token=/;
 export class ProtocolHeaders {
   readonly #names: ProductNames;
   readonly #cache = new Map<string, ProtocolName | null>();
-  /** Clients by the set of prefixes that they use, as bits. */
+  /** Clients by bit set of their prefixes. */
   readonly #clients: readonly ClientNames[];
 
   constructor(names: ProductNames) {
@@ -39,8 +39,8 @@ export class ProtocolHeaders {
   }
 
   /**
-   * Renames headers of the engine protocol to those of the configured product, so that the gateway reads each of them in one
-   * place. Of equal values under two names one stays.
+   * Renames headers of the engine protocol to those of the configured product, so that each is read in one place.
+   * Merges equal values under two names.
    * @param lines names and values in turn; unchanged if there is a conflict
    */
   normalize(lines: string[]): ClientNames {
@@ -127,7 +127,7 @@ function conflictMessage(what: string, first: string, other: string): string {
   return `The ${what} ${first} and ${other} have different values; send one of them.`;
 }
 
-/** The value of a Cookie line for clusters, which get the cookies that the gateway reads under their own names. */
+/** The value of a Cookie line for clusters, with the engines' names of cookies that the gateway reads. */
 export function cookiesForCluster(line: string, { clusterCookies }: ProductNames): string {
   if (!tokenCookie.test(line)) return line;
   const pairs = line.split(';').flatMap((text) => {

@@ -14,11 +14,11 @@ import { withoutCookies } from './ownCookies.ts';
 import { cookiesForCluster } from './protocolHeaders.ts';
 import { plainAddress, type TrustPeer } from './trustedProxies.ts';
 
-/** What a header line of the client becomes on the way to a cluster. */
+/** Handling of a client's header on the way to a cluster. */
 const Action = { copy: 0, drop: 1, connection: 2, cookie: 3, acceptEncoding: 4, forwarded: 5, host: 6 } as const;
 type Action = (typeof Action)[keyof typeof Action];
 
-/** Hop-by-hop headers (RFC 9110 §7.6.1), what each connection says for itself, and what Node has answered. */
+/** Hop-by-hop headers (RFC 9110 §7.6.1), headers of each connection, and headers that Node handled. */
 const dropped = [
   'keep-alive',
   'proxy-connection',
@@ -31,15 +31,15 @@ const dropped = [
   'http2-settings',
 ];
 
-/** Header names are few; strangers beyond this many are looked at each time. */
+/** Maximum number of cached header names. */
 const MAX_KNOWN_NAMES = 1000;
 const MAX_KNOWN_HOSTS = 1000;
-/** Browsers keep attributes of cookies up to 1024 characters (RFC 6265bis §5.6). */
+/** Browsers store attributes of cookies up to 1024 characters (RFC 6265bis §5.6). */
 const MAX_PREFIX = 1000;
-/** A path that needs no quoting in an attribute of a cookie. */
+/** A path that needs no quoting in a cookie attribute. */
 const plainPath = /^(?:\/[\w.~%-]+)*$/;
 
-/** How requests are sent on. */
+/** Options of forwarded requests. */
 export interface RequestHeaderOptions {
   readonly names: ProductNames;
   /** Random name of this process in `Via`. */
@@ -47,11 +47,11 @@ export interface RequestHeaderOptions {
   /** `routing.forwardedHeadersEnabled` */
   readonly forwardedHeadersEnabled: boolean;
   readonly trustPeer: TrustPeer;
-  /** Whether the gateway writes the headers of traces itself; else they pass untouched. */
+  /** True if the gateway writes trace headers; else they are forwarded unchanged. */
   readonly tracing: boolean;
-  /** Header by which proxies pass certificates on (`server.clientCertificateHeader`), which ends here; null for none. */
+  /** Header in which proxies pass certificates (`server.clientCertificateHeader`), which is not forwarded; or null. */
   readonly certificateHeader: string | null;
-  /** Cookies of the gateway itself, never sent to a cluster (docs/authentication.md#sessions). */
+  /** The gateway's cookies, never sent to a cluster (docs/authentication.md#sessions). */
   readonly ownCookies: readonly string[];
 }
 
@@ -61,13 +61,13 @@ interface Connection {
   readonly scheme: 'http' | 'https';
 }
 
-/** Makes the header lines that go to a cluster (docs/routing.md#what-changes-on-the-way-and-what-does-not). */
+/** Builds the headers for a cluster (docs/routing.md#what-changes-on-the-way-and-what-does-not). */
 export class RequestHeaders {
   readonly #options: RequestHeaderOptions;
-  /** An action, or the names that clusters get in place of a name. */
+  /** An action, or the names for clusters that replace a name. */
   readonly #actions = new Map<string, Action | readonly string[]>();
   readonly #connections = new WeakMap<Socket, Connection>();
-  /** Host and port lines by scheme and `Host`: the same for nearly all requests. */
+  /** Host and port by scheme and `Host`: equal for nearly all requests. */
   readonly #hosts = new Map<string, ClientView>();
   readonly #via: string;
   readonly #via2: string;
@@ -86,7 +86,7 @@ export class RequestHeaders {
     this.#ownCookies = new Set(options.ownCookies);
   }
 
-  /** Where the client is, after trusted proxies. */
+  /** Address of the client, behind trusted proxies. */
   clientOf(request: IncomingMessage): ClientView {
     const connection = this.#connection(request.socket);
     const host = firstHeader(request.rawHeaders, 'host');
@@ -103,14 +103,14 @@ export class RequestHeaders {
     return headerValues(request.rawHeaders, 'via').some((value) => value.includes(this.#options.viaToken));
   }
 
-  /** Path that a trusted proxy in front has taken off (`X-Forwarded-Prefix`), without a trailing slash; empty for none. */
+  /** Path removed by a trusted proxy (`X-Forwarded-Prefix`), without a trailing slash; may be empty. */
   prefixOf(request: IncomingMessage): string {
     if (!this.#connection(request.socket).trusted) return '';
     const prefix = firstHeader(request.rawHeaders, 'x-forwarded-prefix')?.replace(/\/+$/, '') ?? '';
     return prefix.length <= MAX_PREFIX && plainPath.test(prefix) ? prefix : '';
   }
 
-  /** The view of a client that no trusted proxy describes; its address may be another client's: hosts are shared. */
+  /** The view without a trusted proxy; its address may be another client's: hosts are shared. */
   #directView(request: IncomingMessage, connection: Connection, host: string | undefined): ClientView {
     const hostHeader = host ?? '';
     const key = connection.scheme === 'https' ? `s${hostHeader}` : hostHeader;
@@ -124,9 +124,9 @@ export class RequestHeaders {
   }
 
   /**
-   * The lines for the cluster, names and values in turn, `Host` left out (the client of the connection writes it).
-   * @param identity true to ask for an answer without Content-Encoding, so that the query id can be read from it
-   * @param extra lines set by rules: they replace lines of the same name, in any letter case; null for none
+   * Headers for the cluster, names and values in turn, without `Host` (the HTTP client writes it).
+   * @param identity true to request a response without Content-Encoding, so that the query id can be read from it
+   * @param extra headers set by rules: they replace headers of the same name, in any letter case; or null
    */
   forCluster(request: IncomingMessage, identity: boolean, extra: Readonly<Record<string, string>> | null): string[] {
     const raw = request.rawHeaders;
@@ -185,7 +185,7 @@ export class RequestHeaders {
     return forwarded;
   }
 
-  /** Lines that rules set, by their name in lower case under the configured product; the last of a name counts. */
+  /** Headers set by rules, by lower-case name under the configured product; the last of a name counts. */
   #setLines(extra: Readonly<Record<string, string>>): ReadonlyMap<string, readonly [string, string]> {
     const set = new Map<string, readonly [string, string]>();
     for (const [name, value] of Object.entries(extra)) {
@@ -292,7 +292,7 @@ function isRewritten(name: string): boolean {
   return forwardedParts.has(name.toLowerCase());
 }
 
-/** What the lines of a request say; those of a list in their order. */
+/** Forwarded headers of a request; list elements in order. */
 function forwardedOf({ rawHeaders }: IncomingMessage): IncomingForwarded | null {
   let incoming: { -readonly [part in keyof IncomingForwarded]: string } | null = null;
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -307,10 +307,10 @@ function forwardedOf({ rawHeaders }: IncomingMessage): IncomingForwarded | null 
   return incoming;
 }
 
-/** Headers that stay although `Connection` names them: the message needs them, or the gateway decides on them. */
+/** Headers that stay even if `Connection` names them: the message needs them, or the gateway depends on them. */
 const endToEnd: ReadonlySet<string> = new Set(['content-length', 'content-type', 'authorization', 'cookie']);
 
-/** Names that `Connection` makes hop-by-hop, lower-case; null where it names none. */
+/** Names that `Connection` makes hop-by-hop, lower-case, or null. */
 function namedByConnection(
   value: string,
   before: Set<string> | null,

@@ -1,12 +1,12 @@
 import { BlockList, isIP } from 'node:net';
 
-/** Says whether a peer's forwarded headers are believed. */
+/** True if a peer's forwarded headers are trusted. */
 export type TrustPeer = (address: string) => boolean;
 
 /**
- * Makes the trust decision (docs/routing.md#what-changes-on-the-way-and-what-does-not).
- * @param processForwarded `http-server.process-forwarded`: every peer is believed
- * @param trustedProxies addresses and networks in CIDR form, valid
+ * Returns the trust decision (docs/routing.md#what-changes-on-the-way-and-what-does-not).
+ * @param processForwarded `http-server.process-forwarded`: every peer is trusted
+ * @param trustedProxies valid addresses and networks in CIDR form
  */
 export function trustPeers(processForwarded: boolean, trustedProxies: readonly string[]): TrustPeer {
   if (processForwarded) return () => true;
@@ -21,7 +21,7 @@ export function trustPeers(processForwarded: boolean, trustedProxies: readonly s
   return (address) => list.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
 }
 
-/** An address as text without the IPv4-mapped form that dual-stack sockets give. */
+/** An address without the IPv4-mapped form of dual-stack sockets. */
 export function plainAddress(address: string | undefined): string {
   if (address === undefined) return 'unknown';
   return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address;

@@ -4,24 +4,23 @@ import type { ClusterTls } from '../tls/clusterTls.ts';
 import { classify } from '../upstreams/clusterError.ts';
 import type { CheckCredentials, CheckResult } from './healthCheck.ts';
 
-/** A request of a health check. */
 export interface CheckRequest {
   readonly method: 'GET' | 'POST' | 'DELETE';
   /** Path and query string below the cluster's URL. */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** Longest answer that is read, in bytes. */
+  /** Maximum size of a response, in bytes. */
   readonly maxBytes: number;
-  /** How often an answer 502, 503 or 504 is asked for again at once. */
+  /** Number of immediate retries after 502, 503 or 504. */
   readonly retries?: number;
 }
 
-/** An answer of any status, or what went wrong in words. */
+/** A response of any status, or a description of the failure. */
 export type CheckAnswer =
   | {
       readonly ok: true;
-      /** The request for reasons, without its query string: `GET http://a:8080/v1/info`. */
+      /** The request for messages, without its query string: `GET http://a:8080/v1/info`. */
       readonly endpoint: string;
       readonly status: number;
       readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -29,14 +28,13 @@ export type CheckAnswer =
     }
   | { readonly ok: false; readonly endpoint: string; readonly reason: string };
 
-/** A good answer, or the result of a check that did not get one. */
+/** A successful response, or the result of the failed check. */
 export type ReadAnswer =
   | { readonly ok: true; readonly endpoint: string; readonly text: string }
   | { readonly ok: false; readonly result: CheckResult };
 
 const repeatable = [502, 503, 504];
 
-/** Settings of the connections of health checks. */
 export interface CheckClientOptions {
   /** Milliseconds. */
   readonly connectTimeout: number;
@@ -44,8 +42,8 @@ export interface CheckClientOptions {
 }
 
 /**
- * Asks clusters for health checks: over connections of its own, so that a cluster busy with queries is not taken for a
- * sick one, one a cluster; redirects are never followed, so that credentials go nowhere else.
+ * Sends requests of health checks: over separate connections, one per cluster, so that a busy cluster does not seem
+ * unhealthy; never follows redirects, so that credentials stay there.
  */
 export class CheckClient {
   readonly #agent: Agent;
@@ -59,7 +57,7 @@ export class CheckClient {
     });
   }
 
-  /** Asks once, or more often where the request says so. Never rejects. */
+  /** Sends a request, with retries if it requests them. Never rejects. */
   async ask(proxyTo: string, question: CheckRequest, signal: AbortSignal): Promise<CheckAnswer> {
     let answer = await this.#once(proxyTo, question, signal);
     for (let left = question.retries ?? 0; left > 0 && answer.ok && repeatable.includes(answer.status); left--) {
@@ -68,7 +66,7 @@ export class CheckClient {
     return answer;
   }
 
-  /** Asks for an answer 200; any other makes the cluster UNHEALTHY, with what to fix. */
+  /** Requires status 200; any other makes the cluster UNHEALTHY, with the fix. */
   async read(
     proxyTo: string,
     question: CheckRequest,
@@ -81,7 +79,6 @@ export class CheckClient {
     return { ok: false, result: { health: 'UNHEALTHY', reason: `${answer.endpoint}: ${why}` } };
   }
 
-  /** Closes the connections. */
   async close(): Promise<void> {
     await this.#agent.destroy();
   }
@@ -92,7 +89,7 @@ export class CheckClient {
     signal: AbortSignal,
   ): Promise<CheckAnswer> {
     const url = urlOf(proxyTo, path);
-    // Without the query string, and without user and password that a row of another gateway may hold in its URL.
+    // Without the query string, and without credentials that a row of another gateway may have in its URL.
     const named = `${method} ${url === null ? path : `${url.origin}${url.pathname}`}`;
     const failed = (reason: string): CheckAnswer => ({ ok: false, endpoint: named, reason });
     if (url === null) return failed('proxyTo is not an HTTP URL');
@@ -127,7 +124,7 @@ function urlOf(proxyTo: string, path: string): URL | null {
   return url.protocol === 'http:' || url.protocol === 'https:' ? url : null;
 }
 
-/** What a status other than 200 means, and what to fix. */
+/** Describes a status other than 200, with the fix. */
 export function statusReason(status: number, credentials: CheckCredentials | null): string {
   if (credentials !== null && (status === 401 || status === 403)) {
     const what = status === 403 ? 'may not ask this' : 'or the way it logs in is refused';
@@ -137,7 +134,7 @@ export function statusReason(status: number, credentials: CheckCredentials | nul
   return `status ${status}`;
 }
 
-/** The object that a JSON text holds; null for anything else. */
+/** The object of a JSON text; null for anything else. */
 export function jsonObject(text: string): Readonly<Record<string, unknown>> | null {
   try {
     const value: unknown = JSON.parse(text);

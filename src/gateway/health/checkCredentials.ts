@@ -4,69 +4,71 @@ import type { MonitorType } from '../../model/monitorType.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import type { CheckCredentials } from './healthCheck.ts';
 
-/** Why credentials are not sent to a cluster: reason and message of its condition `HealthCredentials`. */
+/** Reason for not sending credentials to a cluster: reason and message of its condition `HealthCredentials`. */
 export interface CredentialsRefusal {
   /** CamelCase. */
   readonly reason: string;
-  /** Sentence for people, with the fix. */
+  /** Sentence for users, with the fix. */
   readonly message: string;
 }
 
-/** Credentials of a cluster's own Secret, or why they cannot be had; as the operator reads them. */
+/** Credentials from a cluster's Secret, or the reason that they are unavailable; from the operator. */
 export type ClusterCredentials =
   | { readonly ok: true; readonly username: string; readonly password: string }
   | ({ readonly ok: false } & CredentialsRefusal);
 
-/** `backendState`, as far as it is credentials. */
+/** Credentials in `backendState`. */
 export interface ConfiguredCredentials {
   readonly username: string;
   readonly password: string;
-  /** `backendState.allowedHosts`: host patterns; null where it is not set. */
+  /** `backendState.allowedHosts`: host patterns; null if not set. */
   readonly allowedHosts: readonly string[] | null;
 }
 
-/** Where the credentials of checks come from. */
+/** Sources of credentials for checks. */
 export interface CredentialSources {
   /** `backendState`; null where it is not configured. */
   readonly configured: ConfiguredCredentials | null;
   /**
-   * Whether resources are written by those who run the gateway, as in a directory or the database. On an API server
-   * they may be anybody's.
+   * True if only the gateway's operators write resources, as in a directory or the database. On an API server other
+   * users may write them.
    */
   readonly trustsResources: boolean;
-  /** Those of the Secret that a cluster names, by registry name, for checks at a URL; null when it names none. */
+  /** Credentials of the Secret that a cluster names, by registry name, for checks at a URL; null without a Secret. */
   readonly ofCluster: (cluster: string, proxyTo: string) => Promise<ClusterCredentials | null>;
-  /** Called at each check with the reason why credentials were not sent; null when they were, or none are needed. */
+  /** Called at each check with the reason for not sending credentials, or null. */
   readonly report: (cluster: string, refusal: CredentialsRefusal | null) => void;
 }
 
-/** The cluster whose credentials are looked for. */
+/** The cluster that needs credentials. */
 export interface CredentialsTarget extends Pick<ClusterEntry, 'name' | 'origin' | 'tls'> {
-  /** URL that they are sent to. */
+  /** URL that receives them. */
   readonly proxyTo: string;
   readonly healthCheck: HealthCheck | null;
-  /** Type of the check that is made. */
+  /** Type of the check. */
   readonly type: MonitorType;
   /** `clusterStatsConfiguration.monitorType`. */
   readonly configuredType: MonitorType;
 }
 
-/** Credentials for a check, or the reason why there are none. */
+/** Credentials for a check, or the reason that they are missing. */
 export type CredentialsLookup =
   | { readonly ok: true; readonly credentials: CheckCredentials }
   | {
       readonly ok: false;
-      /** No check can be made until somebody changes something; else it may pass, as an API server that is unavailable. */
+      /**
+       * True if no check is possible until a user changes something; else it may be temporary, as an unavailable API
+       * server.
+       */
       readonly lasting: boolean;
       readonly reason: string;
-      /** For the condition; null while it is not known yet. */
+      /** For the condition; null while unknown. */
       readonly refusal: CredentialsRefusal | null;
     };
 
 /**
- * The credentials of a cluster's checks: those of the Secret it names, else `backendState`'s where these may go there. A
- * Secret that cannot be used is never replaced by the configured ones: they would go to an address that they are not
- * meant for.
+ * Finds the credentials of a cluster's checks: from its Secret, else `backendState` if allowed. An unusable Secret is
+ * never replaced by the configured credentials: they would be sent to an unintended address.
  * @param signal ends the wait for the Secret
  */
 export async function findCredentials(
@@ -96,15 +98,15 @@ export async function findCredentials(
 }
 
 /**
- * Why `backendState` may not be sent to a cluster; null when it may (docs/health.md#credentials). What a resource asks
- * for does not widen where it goes: its author could have it sent to a host of their own.
+ * Returns the reason that `backendState` may not be sent to a cluster; null if it may (docs/health.md#credentials). A
+ * resource cannot extend the allowed hosts: its author could send it to their own host.
  */
 function configuredRefusal(
   { password, allowedHosts }: ConfiguredCredentials,
   { proxyTo, type, configuredType, tls }: CredentialsTarget,
   isTrusted: boolean,
 ): CredentialsRefusal | null {
-  // A name alone proves nothing to an engine: there is nothing to keep.
+  // A name without a password proves nothing to an engine, and is no secret.
   if (password === '') return null;
   const host = hostOf(proxyTo);
   const allow = `have ${host} added to backendState.allowedHosts`;

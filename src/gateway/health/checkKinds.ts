@@ -8,13 +8,13 @@ import { JmxCheck } from './jmxCheck.ts';
 import { MetricsCheck } from './metricsCheck.ts';
 import { UiApiCheck } from './uiApiCheck.ts';
 
-/** What all kinds of checks are made with. */
+/** Options of all kinds of checks. */
 export interface HealthCheckOptions extends CheckClientOptions {
   readonly names: ProductNames;
   readonly settings: UserCheckSettings;
 }
 
-/** Makes all kinds of health checks over one set of connections; `close` ends those. */
+/** Creates all kinds of health checks over one set of connections, which `close` closes. */
 export function openHealthChecks(options: HealthCheckOptions): {
   readonly kinds: HealthCheckKinds;
   close(): Promise<void>;

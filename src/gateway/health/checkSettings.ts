@@ -2,7 +2,7 @@ import type { ProductNames } from '../../model/names.ts';
 import { basicAuthorization, type CheckClient } from './checkClient.ts';
 import type { CheckCredentials } from './healthCheck.ts';
 
-/** Settings of the checks that ask as a user; times in milliseconds, sizes in bytes. */
+/** Settings of the checks with a user; times in milliseconds, sizes in bytes. */
 export interface UserCheckSettings {
   /** `monitor.retries` */
   readonly retries: number;
@@ -24,14 +24,14 @@ export interface UserCheckSettings {
   readonly maxAnswer: number;
 }
 
-/** What the checks that ask as a user work with. */
+/** Options of the checks with a user. */
 export interface UserCheckOptions {
   readonly client: CheckClient;
   readonly names: ProductNames;
   readonly settings: UserCheckSettings;
 }
 
-/** Headers that say who asks: the user's name, or Basic authentication where a password is to be sent. */
+/** Headers that identify the user: the user's name, or Basic authentication with a password. */
 export function userHeaders(
   { names }: Pick<UserCheckOptions, 'names'>,
   credentials: CheckCredentials,
@@ -42,12 +42,12 @@ export function userHeaders(
     : names.clusterHeaders('User', credentials.username);
 }
 
-/** `X-Forwarded-Proto: https` where it is configured, for engines that take a login only behind TLS. */
+/** `X-Forwarded-Proto: https` if configured, for engines that only accept a login behind TLS. */
 export function forwardedHeaders({ forwardedProto }: UserCheckSettings): Record<string, string> {
   return forwardedProto ? { 'x-forwarded-proto': 'https' } : {};
 }
 
-/** Whether a cluster is asked over TLS. */
+/** True for a URL with TLS. */
 export function isSecure(proxyTo: string): boolean {
   return proxyTo.startsWith('https:');
 }

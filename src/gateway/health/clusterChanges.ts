@@ -3,50 +3,50 @@ import type { ClusterHealth } from '../../model/registryCluster.ts';
 import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 
-/** A state that a cluster came into. */
+/** A state change of a cluster. */
 export interface ClusterChange {
   /** Wall clock, milliseconds since 1970. */
   readonly since: number;
   readonly status: ClusterHealth;
-  /** Why it has that status, cut after 300 characters. */
+  /** Reason of the status, truncated to 300 characters. */
   readonly reason: string;
-  /** False: it is switched off. */
+  /** False: it is deactivated. */
   readonly active: boolean;
 }
 
-/** What is kept of a cluster. */
+/** Stored state of a cluster. */
 interface Kept {
-  /** The newest first. */
+  /** Newest first. */
   readonly changes: readonly ClusterChange[];
-  /** Monotonic time at which it was switched off, or first known as such; null while it is active. */
+  /** Monotonic time at which it was deactivated, or first seen so; null while it is active. */
   readonly offSince: number | null;
 }
 
-/** Changes that are kept of a cluster. */
+/** Maximum number of stored changes per cluster. */
 const MAX_CHANGES = 50;
 const MAX_REASON = 300;
 
 /**
- * The last changes of every registered cluster, as this process saw them: its own health checks and requests, and switches of the
- * resources (docs/health.md#what-a-replica-keeps). In memory, since the process started; what is kept of a cluster goes with it.
+ * The last changes of every registered cluster in this process: health checks, requests, and activation
+ * (docs/health.md#what-a-replica-keeps). In memory, since the process started; removed with the cluster.
  */
 export class ClusterChanges {
   readonly #clock: Clock;
   readonly #clusters = new Map<string, Kept>();
 
-  /** Follows a table from now on; the table lives as long as this. */
+  /** Subscribes to a table of the same lifetime. */
   constructor(table: RoutingTableHolder, clock: Clock) {
     this.#clock = clock;
     for (const cluster of table.current.clusters.values()) this.#note(cluster);
     table.onChange((next, before) => this.#follow(next, before));
   }
 
-  /** The last changes of a cluster, the newest first; none where it is not registered. */
+  /** The last changes of a cluster, newest first; empty if it is not registered. */
   of(cluster: string): readonly ClusterChange[] {
     return this.#clusters.get(cluster)?.changes ?? [];
   }
 
-  /** For how long a cluster is known here as switched off, in milliseconds; null where it is active, or not registered. */
+  /** Milliseconds since a cluster is known to be inactive; null if it is active, or not registered. */
   offFor(cluster: string): number | null {
     const offSince = this.#clusters.get(cluster)?.offSince ?? null;
     return offSince === null ? null : this.#clock.monotonic() - offSince;

@@ -10,7 +10,7 @@ import { type CredentialSources, findCredentials } from './checkCredentials.ts';
 import type { CheckResult, HealthCheckKinds } from './healthCheck.ts';
 import { nextVerdict, noStreak, type Streak } from './verdict.ts';
 
-/** Settings of all health checks, where a cluster has none of its own; times in milliseconds. */
+/** Default settings of health checks; times in milliseconds. */
 export interface MonitorSettings {
   readonly type: MonitorType;
   /** `monitor.taskDelay` */
@@ -18,16 +18,15 @@ export interface MonitorSettings {
   readonly timeout: number;
   readonly failureThreshold: number;
   readonly successThreshold: number;
-  /** `monitor.serverErrorThreshold`: real requests in a row that fail; 0 for never. */
+  /** `monitor.serverErrorThreshold`: consecutive failed requests; 0 for never. */
   readonly serverErrorThreshold: number;
-  /** `monitor.baseEjectionTime`: of the first ejection; each further one takes twice as long. */
+  /** `monitor.baseEjectionTime`: duration of the first ejection; doubled by each further one. */
   readonly baseEjectionTime: number;
   readonly maxEjectionTime: number;
   /** `monitor.maxEjectionPercent`: of the active clusters of a routing group. */
   readonly maxEjectionPercent: number;
 }
 
-/** What the monitor of a cluster works with. */
 export interface ClusterMonitorDependencies {
   readonly table: RoutingTableHolder;
   readonly kinds: HealthCheckKinds;
@@ -37,34 +36,34 @@ export interface ClusterMonitorDependencies {
   readonly random: Random;
 }
 
-/** Receives what a monitor measured, for metrics. */
+/** Receives measurements of a monitor, for metrics. */
 export interface MonitorListener {
   onCheck(health: CheckResult['health'], seconds: number): void;
   onRemoval(cause: 'connection' | 'server_errors'): void;
-  /** It was kept, as too many clusters of its group would be ejected. */
+  /** An ejection was prevented, as too many clusters of the group would be ejected. */
   onPrevention(): void;
 }
 
-/** Ejections of a cluster, until it has taken new queries for `maxEjectionTime` without another one. */
+/** Ejections of a cluster, reset after it has received new queries for `maxEjectionTime` without another one. */
 interface Ejections {
   readonly count: number;
   /** Wall clock of the first one. */
   readonly since: number;
   readonly reason: string;
-  /** Milliseconds that the last one takes; the trial after it takes as long. */
+  /** Duration of the last one, milliseconds; the trial after it has the same duration. */
   readonly time: number;
-  /** Monotonic time at which the last one began. */
+  /** Monotonic start of the last one. */
   readonly ejectedAt: number;
-  /** Monotonic time of its return; null before. */
+  /** Monotonic time of its return, or null. */
   readonly returnedAt: number | null;
 }
 
-/** A cluster that real requests found failing, or that is starting, is looked at again after this. */
+/** Delay of the next check after failed requests, or while a cluster starts. */
 const SOON_MS = 1_000;
 const STARTING_MS = 5_000;
 const JITTER = 0.1;
 
-/** The timer of one cluster: checks, thresholds, and what real requests find (docs/health.md). */
+/** Monitor of one cluster: checks, thresholds, and results of real requests (docs/health.md). */
 export class ClusterMonitor {
   readonly proxyTo: string;
   readonly #cluster: string;
@@ -77,11 +76,11 @@ export class ClusterMonitor {
   #timer: NodeJS.Timeout | null = null;
   #running: Promise<void> | null = null;
   #streak: Streak = noStreak;
-  /** Time until the next check while a request found the cluster unavailable; null otherwise. */
+  /** Delay of the next check after a request found the cluster unavailable; null otherwise. */
   #soon: number | null = null;
-  /** Grows when requests take the cluster out: a check begun before says nothing any more. */
+  /** Incremented when requests make the cluster UNHEALTHY: invalidates checks that began before. */
   #era = 0;
-  /** Null: none, or none since long. */
+  /** Null: no recent ejections. */
   #ejections: Ejections | null = null;
   #checks = 0;
 
@@ -100,10 +99,10 @@ export class ClusterMonitor {
     this.#listener = listener;
   }
 
-  /** Whether the monitor is still right for the cluster. */
+  /** True if the monitor still matches the cluster. */
   fits(cluster: ClusterEntry): boolean {
     if (cluster.proxyTo !== this.proxyTo) return false;
-    // Nearly always the same object; the texts are compared for one that was read again.
+    // Nearly always the same object; texts are compared after a new read.
     return (
       cluster.healthCheck === this.#healthCheck ||
       JSON.stringify(cluster.healthCheck) === JSON.stringify(this.#healthCheck)
@@ -121,7 +120,7 @@ export class ClusterMonitor {
     this.#timer = null;
   }
 
-  /** Checks once; a check that is running already is waited for. */
+  /** Checks once; waits for a running check. */
   check(): Promise<void> {
     this.#running ??= this.#check().finally(() => {
       this.#running = null;
@@ -129,15 +128,15 @@ export class ClusterMonitor {
     return this.#running;
   }
 
-  /** A real request could not connect: UNHEALTHY until a check finds it healthy. */
+  /** Records a failed connection of a real request: UNHEALTHY until a successful check. */
   connectionFailed(reason: string): void {
     this.#eject(`a request could not connect: ${reason}`, 'connection', SOON_MS);
   }
 
   /**
-   * A real request was answered 5xx, or not at all.
-   * @param inARow failures since the last good answer: after the threshold the cluster is ejected. When it is back, its first
-   *   failure ejects it again; after a good answer as many as the threshold do
+   * Records a response 5xx, or no response, of a real request.
+   * @param inARow failures since the last success: at the threshold the cluster is ejected. After its return the first
+   * failure ejects it again; after a success the threshold applies again
    */
   serverFailed(reason: string, inARow: number): void {
     const { serverErrorThreshold, baseEjectionTime } = this.#settings;
@@ -183,7 +182,7 @@ export class ClusterMonitor {
     return (ejected + 1) * 100 <= maxEjectionPercent * active && (takers > 1 || maxEjectionPercent === 100);
   }
 
-  /** The ejections, unless it has taken new queries for long since. */
+  /** The current ejections; null after a long time of success. */
   #currentEjections(now: number): Ejections | null {
     const returnedAt = this.#ejections?.returnedAt ?? null;
     if (returnedAt !== null && now - returnedAt >= this.#settings.maxEjectionTime) this.#ejections = null;
@@ -202,7 +201,7 @@ export class ClusterMonitor {
   #ejectionDelay(now: number): number | null {
     if (this.#ejections === null || this.#ejectionAt(now) === null) return null;
     const { returnedAt, ejectedAt, time } = this.#ejections;
-    // Not before the end, whatever the jitter.
+    // Not before the end, regardless of the jitter.
     const left = ((returnedAt ?? ejectedAt) + time - now) / (1 - JITTER);
     return Math.min(this.#settings.interval, left);
   }
@@ -228,9 +227,9 @@ export class ClusterMonitor {
     this.#schedule(this.#ejectionDelay(clock.monotonic()) ?? this.#delay(verdict));
   }
 
-  /** The verdict of a check, while the cluster is ejected not a good one. */
+  /** The verdict of a check; never HEALTHY while the cluster is ejected. */
   #heldBack(verdict: HealthVerdict, found: CheckResult['health']): HealthVerdict {
-    // A cluster that starts is another process.
+    // A starting cluster is a new process.
     if (found === 'PENDING') this.#ejections = null;
     const now = this.#dependencies.clock.monotonic();
     const ejections = this.#currentEjections(now);
@@ -252,7 +251,7 @@ export class ClusterMonitor {
       return await kind.check(target, signal);
     }
     const entry = this.#dependencies.table.current.clusters.get(name);
-    // What is known of another address says nothing about this one.
+    // State of another address does not apply.
     const { origin = 'resource', tls = null } = entry?.proxyTo === this.proxyTo ? entry : {};
     const of = { name, origin, tls, proxyTo: this.proxyTo, healthCheck: this.#healthCheck };
     const stored = await findCredentials(credentials, { ...of, type, configuredType: this.#configuredType }, signal);
@@ -270,7 +269,7 @@ export class ClusterMonitor {
       return Math.min(delay, interval);
     }
     if (verdict.status === 'PENDING') return Math.min(interval, STARTING_MS);
-    // Clusters that were first checked together are not checked together for ever.
+    // Adds jitter, so that clusters that were first checked together drift apart.
     return this.#checks++ === 0 ? interval * (0.5 + this.#dependencies.random() / 2) : interval;
   }
 
@@ -304,7 +303,7 @@ interface EffectiveSettings extends MonitorSettings {
   readonly path: string | null;
 }
 
-/** The settings of a cluster: its own, and the gateway's for what it leaves out. */
+/** Merges a cluster's settings with the defaults. */
 function settingsOf(
   healthCheck: HealthCheck | null,
   defaults: MonitorSettings,

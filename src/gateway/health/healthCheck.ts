@@ -1,11 +1,11 @@
 import type { MonitorType } from '../../model/monitorType.ts';
 import type { ClusterHealth } from '../../model/registryCluster.ts';
 
-/** What one check of a cluster found. */
+/** Result of a check. */
 export interface CheckResult {
-  /** `inconclusive`: nothing was learned, the last verdict stays. */
+  /** `inconclusive`: the last verdict stays. */
   readonly health: ClusterHealth | 'inconclusive';
-  /** Sentence for people, e.g. `GET http://a:8080/v1/info: connection refused`. Never a credential. */
+  /** Sentence for users, e.g. `GET http://a:8080/v1/info: connection refused`. Never contains credentials. */
   readonly reason: string;
   readonly queued?: number;
   readonly running?: number;
@@ -13,36 +13,36 @@ export interface CheckResult {
   readonly queuedByUser?: ReadonlyMap<string, number>;
 }
 
-/** User and password of checks, and where they come from. Never logged. */
+/** User and password of checks, and their source. Never logged. */
 export interface CheckCredentials {
   readonly username: string;
   /** "" for none. */
   readonly password: string;
-  /** The setting to fix when the cluster refuses them, e.g. `backendState`. */
+  /** The setting to fix when the cluster rejects them, e.g. `backendState`. */
   readonly from: string;
 }
 
-/** The cluster that is checked. */
+/** The checked cluster. */
 export interface CheckTarget {
   /** Registry name. */
   readonly cluster: string;
   /** URL without trailing slash. */
   readonly proxyTo: string;
-  /** Path of the cluster's own healthCheck; null for the kind's. */
+  /** Path of the cluster's healthCheck; null: default of the kind. */
   readonly path: string | null;
 }
 
-/** A kind of health check that asks as nobody. */
+/** A kind of health check without a user. */
 export interface AnonymousCheck {
   readonly needsUser: false;
   /**
-   * Checks a cluster once. Never rejects: what fails is a result.
-   * @param signal aborted when the check's time is over, or the cluster is gone
+   * Checks a cluster once. Never rejects: a failure is a result.
+   * @param signal aborted by the timeout, or when the cluster is removed
    */
   check(target: CheckTarget, signal: AbortSignal): Promise<CheckResult>;
 }
 
-/** A kind of health check that asks as a user. */
+/** A kind of health check with a user. */
 export interface UserCheck {
   readonly needsUser: true;
   /** Time for one check in milliseconds, where it is another than `monitor.timeout` and the cluster has none of its own. */

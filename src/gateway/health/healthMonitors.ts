@@ -2,16 +2,15 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 import type { HealthVerdict } from '../../routing/routingTable.ts';
 import { ClusterMonitor, type ClusterMonitorDependencies, type MonitorSettings } from './clusterMonitor.ts';
 
-/** What the monitors work with. */
 export interface HealthMonitorDependencies extends ClusterMonitorDependencies {
   readonly registry: Registry;
 }
 
-/** First checks are spread over this many milliseconds a cluster, and over all at most over that many. */
+/** First checks are spread over this many milliseconds per cluster, with a total maximum. */
 const SPREAD_MS = 4;
 const MAX_SPREAD_MS = 2_000;
 
-/** Checks the health of every registered cluster, active or not, each on a timer of its own (docs/health.md). */
+/** Checks the health of every registered cluster, active or not, each with a separate timer (docs/health.md). */
 export class HealthMonitors {
   readonly #dependencies: HealthMonitorDependencies;
   readonly #settings: MonitorSettings;
@@ -52,13 +51,12 @@ export class HealthMonitors {
     });
   }
 
-  /** Starts checking, and follows clusters that come, change and go. */
+  /** Starts checking, and follows changes of clusters. */
   start(): void {
     this.#removeListener = this.#dependencies.table.onChange(() => this.#follow());
     this.#follow();
   }
 
-  /** Stops all checks. */
   stop(): void {
     this.#removeListener?.();
     this.#removeListener = null;
@@ -67,22 +65,22 @@ export class HealthMonitors {
   }
 
   /**
-   * A real request could not connect: the cluster is UNHEALTHY at once, whatever the threshold, and checked again soon
-   * (docs/health.md#what-real-requests-find). Clusters that are not checked (NOOP) stay HEALTHY.
+   * Records a failed connection of a real request: the cluster is UNHEALTHY immediately, regardless of the threshold,
+   * and checked again soon (docs/health.md#what-real-requests-find). Clusters without checks (NOOP) stay HEALTHY.
    */
   connectionFailed(cluster: string, proxyTo: string, reason: string): void {
     this.#at(cluster, proxyTo)?.connectionFailed(reason);
   }
 
   /**
-   * A real request was answered 5xx, or its connection broke before an answer. As many in a row as the threshold eject
-   * the cluster (docs/health.md#ejection). Clusters that are not checked (NOOP) stay HEALTHY.
+   * Records a response 5xx of a real request, or a connection that broke before. At the threshold of consecutive
+   * failures the cluster is ejected (docs/health.md#ejection). Clusters without checks (NOOP) stay HEALTHY.
    */
   serverFailed(cluster: string, proxyTo: string, reason: string, inARow: number): void {
     this.#at(cluster, proxyTo)?.serverFailed(reason, inARow);
   }
 
-  /** Checks a cluster now; resolves with its verdict, or null when it is not registered. */
+  /** Checks a cluster now; resolves with its verdict, or null if it is not registered. */
   async checkNow(cluster: string): Promise<HealthVerdict | null> {
     const monitor = this.#monitors.get(cluster);
     if (monitor === undefined) return null;

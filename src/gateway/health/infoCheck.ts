@@ -1,7 +1,7 @@
 import type { CheckClient } from './checkClient.ts';
 import type { AnonymousCheck, CheckResult, CheckTarget } from './healthCheck.ts';
 
-/** Longest answer that is read. */
+/** Maximum size of a response. */
 const MAX_ANSWER_BYTES = 65_536;
 
 /** INFO_API: GET `/v1/info` without credentials; 200 with `starting` false is HEALTHY, true PENDING. */

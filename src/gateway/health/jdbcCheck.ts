@@ -3,16 +3,16 @@ import { isSecure, type UserCheckOptions, userHeaders } from './checkSettings.ts
 import type { CheckCredentials, CheckResult, CheckTarget, UserCheck } from './healthCheck.ts';
 import { runStatement } from './statementQuery.ts';
 
-/** Source of the check's own queries, for the engine's resource groups and people who look at its queries. */
+/** Source of the check's queries, for resource groups and users who inspect queries. */
 const CHECK_SOURCE = 'engine-gateway-health';
 
-/** Longest message of the engine that a reason repeats. */
+/** Maximum length of an engine's message in a reason. */
 const MAX_MESSAGE = 300;
 
 /**
- * JDBC: counts the queries of the last hour by state on the cluster's `runtime.queries`, those of the check's own user
- * left out; HEALTHY when the query succeeds (docs/health.md#types-of-checks). Speaks the statement protocol, as the
- * JDBC driver does.
+ * JDBC: counts the queries of the last hour by state in the cluster's `runtime.queries`, without those of the check's
+ * user; HEALTHY if the query succeeds (docs/health.md#types-of-checks). Uses the statement protocol, as the JDBC driver
+ * does.
  */
 export class JdbcCheck implements UserCheck {
   readonly needsUser = true;
@@ -31,7 +31,7 @@ export class JdbcCheck implements UserCheck {
       {
         proxyTo,
         sql: countQueries(credentials.username),
-        // As the driver: a password goes over TLS only, the user's name alone otherwise.
+        // As the driver: a password is only sent over TLS, otherwise only the user's name.
         headers: {
           ...userHeaders(this.#options, credentials, isSecure(proxyTo)),
           'content-type': 'text/plain; charset=utf-8',
@@ -53,7 +53,7 @@ export class JdbcCheck implements UserCheck {
       default: {
         const { answer, queued } = outcome;
         const why = answer.ok ? (outcome.reason ?? statusReason(answer.status, credentials)) : answer.reason;
-        // It answers, and has more to do than it can: no reason to take it out.
+        // It responds, but is overloaded: not a reason for UNHEALTHY.
         if (queued && !answer.ok && signal.aborted) {
           const fix = `give queries with source ${CHECK_SOURCE} a resource group of their own`;
           return { health: 'inconclusive', reason: `the check's query waits in the cluster's queue; ${fix}` };

@@ -29,7 +29,7 @@ export class JmxCheck implements UserCheck {
     return { health, reason: `${nodes.endpoint}: ${workers} active nodes`, workers, queued, running };
   }
 
-  /** The numbers among an MBean's attributes. */
+  /** The numeric attributes of an MBean. */
   async #bean(target: CheckTarget, name: string, credentials: CheckCredentials, signal: AbortSignal) {
     const { client, settings } = this.#options;
     const answer = await client.read(
@@ -37,7 +37,7 @@ export class JmxCheck implements UserCheck {
       {
         method: 'GET',
         path: `/v1/jmx/mbean/${name}`,
-        // The password goes over TLS only; engines refuse it otherwise.
+        // The password is only sent over TLS; engines reject it otherwise.
         headers: {
           ...userHeaders(this.#options, credentials, isSecure(target.proxyTo)),
           ...forwardedHeaders(settings),

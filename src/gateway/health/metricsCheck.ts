@@ -2,7 +2,7 @@ import { forwardedHeaders, type UserCheckOptions, type UserCheckSettings, userHe
 import type { CheckCredentials, CheckResult, CheckTarget, UserCheck } from './healthCheck.ts';
 import { parseMetrics } from './openMetrics.ts';
 
-/** METRICS: HEALTHY while all named metrics are there and within their bounds (docs/health.md#types-of-checks). */
+/** METRICS: HEALTHY while all named metrics exist and are within their bounds (docs/health.md#types-of-checks). */
 export class MetricsCheck implements UserCheck {
   readonly needsUser = true;
   readonly #options: UserCheckOptions;
@@ -35,7 +35,6 @@ export class MetricsCheck implements UserCheck {
   }
 }
 
-/** Names of all metrics that the check needs. */
 function metricsOf(settings: UserCheckSettings): readonly string[] {
   const { queuedQueriesMetric, runningQueriesMetric, metricMinimums, metricMaximums } = settings;
   return [

@@ -1,6 +1,6 @@
 /**
- * Reads values from a text in the format of OpenMetrics or Prometheus: of each name the sample without labels, else the
- * first one. Timestamps, exemplars and lines that are no samples are passed over.
+ * Parses values of a text in OpenMetrics or Prometheus format: by name the sample without labels, else the first one.
+ * Ignores timestamps, exemplars and lines that are not samples.
  */
 export function parseMetrics(text: string): ReadonlyMap<string, number> {
   const values = new Map<string, number>();

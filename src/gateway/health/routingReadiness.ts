@@ -1,20 +1,20 @@
 import type { Clock } from '../../model/clock.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 
-/** Time after which clusters without a verdict no longer keep the gateway from being ready. */
+/** Time after which clusters without a verdict no longer prevent readiness. */
 const GRACE_MS = 5_000;
 
-/** Whether requests can be routed, and what is missing. */
+/** Readiness of routing, with the missing parts. */
 export interface RoutingReadiness {
   readonly ready: boolean;
-  /** Clusters that were never checked. */
+  /** Clusters without a check. */
   readonly unchecked: readonly string[];
 }
 
 /**
- * Makes the readiness check: a routing table is loaded and every cluster has a verdict, or 5 s have passed since it was
- * loaded (docs/rest-api.md#probes). Once ready it stays so.
- * @param isLoaded whether the table holds what was read from the resource source or the database, not only that it was made
+ * Returns the readiness check: a routing table is loaded and every cluster has a verdict, or 5 s have passed since then
+ * (docs/rest-api.md#probes). Once ready it stays so.
+ * @param isLoaded true if the table was read from the resource source or the database
  */
 export function routingReadinessOf(
   table: RoutingTableHolder,

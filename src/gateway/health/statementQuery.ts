@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type CheckAnswer, type CheckClient, jsonObject } from './checkClient.ts';
 
-/** What a statement gave: its rows, the engine's error, or the answer that was no result. */
+/** Result of a statement: its rows, the engine's error, or an unexpected response. */
 export type StatementResult =
   | { readonly kind: 'rows'; readonly rows: readonly (readonly unknown[])[] }
   | { readonly kind: 'error'; readonly name: string; readonly message: string }
@@ -9,7 +9,7 @@ export type StatementResult =
       readonly kind: 'failed';
       readonly answer: CheckAnswer;
       readonly reason: string | null;
-      /** Whether the engine had it wait in a queue when it last answered. */
+      /** True if the query was queued by the engine in its last response. */
       readonly queued: boolean;
     };
 
@@ -18,19 +18,19 @@ export interface Statement {
   readonly proxyTo: string;
   readonly sql: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Longest single answer, in bytes. */
+  /** Maximum size of a single response, in bytes. */
   readonly maxBytes: number;
 }
 
 const MAX_ROWS = 1_000;
 const CANCEL_TIMEOUT_MS = 1_000;
-/** Pauses between pages that come at once without rows; engines hold such answers back for a second by themselves. */
+/** Delays between immediate pages without rows; engines delay such responses by a second themselves. */
 const FIRST_PAUSE_MS = 20;
 const MAX_PAUSE_MS = 500;
 
 /**
- * Runs a statement by the engine's statement protocol and follows its pages on the cluster's own address, whatever host
- * they name. A statement that does not come to its end, also for lack of time, is cancelled.
+ * Runs a statement with the engine's statement protocol and follows its pages on the cluster's own address, regardless
+ * of the host in links. Cancels a statement that does not end, also on a timeout.
  */
 export async function runStatement(
   client: CheckClient,
@@ -85,7 +85,7 @@ function stateOf(stats: unknown): unknown {
   return typeof stats === 'object' && stats !== null && 'state' in stats ? stats.state : null;
 }
 
-/** Path and query of a follow-up URL below the cluster's URL; null for what is not a URL. */
+/** Path and query of a follow-up URL below the cluster's URL; null for invalid URLs. */
 function pathOf(nextUri: string, proxyTo: string): string | null {
   if (!URL.canParse(nextUri, proxyTo)) return null;
   const { pathname, search } = new URL(nextUri, proxyTo);

@@ -2,7 +2,7 @@ import { type CheckAnswer, jsonObject, statusReason } from './checkClient.ts';
 import { forwardedHeaders, type UserCheckOptions } from './checkSettings.ts';
 import type { CheckCredentials, CheckResult, CheckTarget, UserCheck } from './healthCheck.ts';
 
-/** UI_API: the statistics of the engine's web interface, behind its login form (docs/health.md#types-of-checks). */
+/** UI_API: the statistics of the engine's web interface, with a form login (docs/health.md#types-of-checks). */
 export class UiApiCheck implements UserCheck {
   readonly needsUser = true;
   readonly #options: UserCheckOptions;
@@ -32,7 +32,7 @@ export class UiApiCheck implements UserCheck {
       : { health: 'HEALTHY', ...counts, reason: `${counts.reason}, users of queued queries unknown` };
   }
 
-  /** Logs in by the form; the session is in cookies. The redirect that follows is not. */
+  /** Logs in with the form; the session is in cookies. Does not follow the redirect. */
   async #login(target: CheckTarget, { username, password, from }: CheckCredentials, signal: AbortSignal) {
     const { client, settings } = this.#options;
     const answer = await client.ask(
@@ -65,14 +65,14 @@ export class UiApiCheck implements UserCheck {
   }
 }
 
-/** The cookies that an answer sets, as a `Cookie` header; those that it deletes left out. */
+/** The cookies set by a response, as a `Cookie` header, without deleted ones. */
 function cookiesOf({ headers }: CheckAnswer & { ok: true }): string {
   const lines = headers['set-cookie'] ?? [];
   const pairs = (typeof lines === 'string' ? [lines] : lines).map((line) => line.split(';', 1)[0]?.trim() ?? '');
   return pairs.filter((pair) => /^[^=]+=./.test(pair)).join('; ');
 }
 
-/** Queries of each user in a list of queries. */
+/** Counts queries by user in a list of queries. */
 function countUsers(text: string): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   let queries: unknown;

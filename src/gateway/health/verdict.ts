@@ -1,26 +1,25 @@
 import type { HealthVerdict } from '../../routing/routingTable.ts';
 import type { CheckResult } from './healthCheck.ts';
 
-/** Results in a row, for the thresholds. */
+/** Consecutive results, for the thresholds. */
 export interface Streak {
   readonly good: number;
   readonly bad: number;
 }
 
-/** No result yet. */
 export const noStreak: Streak = { good: 0, bad: 0 };
 
-/** When a check was made. */
+/** Times of a check. */
 export interface CheckTime {
   /** Wall clock of its end, in milliseconds. */
   readonly checkedAt: number;
-  /** Monotonic time of its begin, in milliseconds: its counts hold what was there before. */
+  /** Monotonic time of its start, in milliseconds: its counts include earlier queries. */
   readonly askedAt: number;
 }
 
 /**
- * The verdict after a check. PENDING counts at once, as a starting cluster must get no query; the other two when as
- * many results in a row as the threshold say so. Inconclusive results change nothing but the reason. Counts stay while
+ * The verdict after a check. PENDING counts immediately, as a starting cluster must not get queries; the other two
+ * after as many consecutive results as the threshold. Inconclusive results only change the reason. Counts stay while
  * failed checks wait for their threshold.
  */
 export function nextVerdict(

@@ -1,13 +1,12 @@
 import { Histogram, type Registry } from 'prom-client';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 
-/** Most clusters, and most routing groups of further clusters, that have durations of their own. */
+/** Maximum number of clusters, and of routing groups of further clusters, with separate durations. */
 const MAX_CLUSTERS = 200;
 const MAX_GROUPS = 100;
 
 type Label = 'cluster' | 'routing_group' | 'kind';
 
-/** Where the times of one cluster are counted. */
 interface Series {
   readonly routingGroup: string;
   readonly labels: { readonly cluster: string; readonly routing_group: string };
@@ -17,8 +16,8 @@ interface Series {
 
 /**
  * Times of submissions and follow-ups by cluster and routing group. A registry may have thousands of clusters, and each
- * series costs Prometheus memory: the first 200 that are asked have series of their own, further ones share those of
- * their group (`cluster` is empty), and those of groups after the first 100 share one. Clusters that leave give up theirs.
+ * series costs Prometheus memory: the first 200 clusters have separate series, further ones share those of their group
+ * (`cluster` is empty), and those of groups after the first 100 share one. Removed clusters free their series.
  */
 export class ClusterDurations {
   readonly #table: { readonly current: RoutingTable };
@@ -38,7 +37,7 @@ export class ClusterDurations {
     });
   }
 
-  /** @param cluster registry name of the cluster that answered; others than those of the routing table are not counted */
+  /** @param cluster registry name of the responding cluster; clusters outside of the routing table are not counted */
   observe(cluster: string, kind: 'submission' | 'follow_up', seconds: number): void {
     const entry = this.#table.current.clusters.get(cluster);
     if (entry === undefined) return;

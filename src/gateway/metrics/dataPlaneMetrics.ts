@@ -12,14 +12,14 @@ export type RequestKind = 'submission' | 'follow_up' | 'query' | 'ui' | 'other';
 
 const methods = ['GET', 'POST', 'DELETE', 'PUT', 'HEAD'];
 
-/** What is counted of the requests of one kind. */
+/** Counts of requests of one kind. */
 interface KindCounts {
   readonly duration: Histogram.Internal<'kind'>;
-  /** By method as it is shown, then by class of the status. */
+  /** By displayed method, then by class of the status. */
   readonly requests: Map<string, (Tally | undefined)[]>;
 }
 
-/** Metrics of the data plane. What every request counts is kept in numbers of its own: an addition costs nanoseconds. */
+/** Metrics of the data plane. Counts per request are plain numbers: an addition costs nanoseconds. */
 export class DataPlaneMetrics {
   readonly #requests: LocalCounter<'kind' | 'method' | 'status'>;
   readonly #duration: Histogram<'kind'>;
@@ -77,7 +77,7 @@ export class DataPlaneMetrics {
       labelNames: ['source'],
       registers,
     });
-    // The usual one shows before it happens.
+    // The usual source has a series from the start.
     this.#sources.set('memory', this.#lookups.tally({ source: 'memory' }));
     const inFlight = new Gauge({
       name: 'engine_gateway_cluster_requests_in_flight',
@@ -94,8 +94,8 @@ export class DataPlaneMetrics {
   }
 
   /**
-   * @param status status answered; 0 when the client went away before one was
-   * @param cluster registry name of the cluster that answered; null: the gateway itself did, or nobody
+   * @param status response status; 0 if the client disconnected before
+   * @param cluster registry name of the responding cluster; null: the gateway itself, or no response
    */
   request(kind: RequestKind, method: string, status: number, seconds: number, cluster: string | null): void {
     let counts = this.#kinds.get(kind);
@@ -107,7 +107,7 @@ export class DataPlaneMetrics {
     if (cluster !== null && (kind === 'submission' || kind === 'follow_up')) {
       this.#clusterDurations.observe(cluster, kind, seconds);
     }
-    // Methods are the client's to choose: only known ones may take a place.
+    // Clients choose methods: only known ones get a series.
     const label = methods.includes(method) ? method : 'other';
     let ofMethod = counts.requests.get(label);
     if (ofMethod === undefined) {

@@ -1,13 +1,13 @@
 import { Counter, type CounterConfiguration } from 'prom-client';
 
-/** What was counted of one label set since the counter was asked last. */
+/** Count of one label set since the last scrape. */
 export interface Tally {
   count: number;
 }
 
 /**
- * A counter of prom-client's that is updated only at a scrape: updated by every request, it would look up
- * and check the labels each time.
+ * A counter of prom-client that is only updated at a scrape: an update per request would look up and check the labels
+ * each time.
  */
 export class LocalCounter<T extends string> {
   readonly #counter: Counter<T>;
@@ -17,7 +17,9 @@ export class LocalCounter<T extends string> {
     this.#counter = new Counter({ ...configuration, collect: () => this.#update() });
   }
 
-  /** A number for a label set that its holder adds to; the label set shows from the next scrape on. */
+  /**
+   * Returns the count of a label set, which its holder increments; the label set is exported from the next scrape on.
+   */
   tally(labels: Partial<Record<T, string>>): Tally {
     const tally: Tally = { count: 0 };
     this.#tallies.push({ tally, child: this.#counter.labels(labels) });

@@ -1,6 +1,5 @@
 import { Counter, type Registry } from 'prom-client';
 
-/** Counts failures of rules at evaluation. */
 export function ruleFailureCounter(registry: Registry): (rule: string, origin: 'file' | 'resource') => void {
   const failures = new Counter({
     name: 'engine_gateway_rule_failures_total',

@@ -1,4 +1,4 @@
-/** What the last page of a query says of it: figures of `stats`, and `error` (docs/protocol.md#outcomes). Null: not said. */
+/** Content of the last page of a query: figures of `stats`, and `error` (docs/protocol.md#outcomes). Null: missing. */
 export interface FinalPage {
   readonly elapsedMillis: number | null;
   readonly queuedMillis: number | null;
@@ -10,7 +10,7 @@ export interface FinalPage {
   readonly error: PageError | null;
 }
 
-/** The error of a page; its texts are as the cluster sent them, the message cut. */
+/** The error of a page; its texts are as the cluster sent them, with a truncated message. */
 export interface PageError {
   readonly name: string | null;
   readonly type: string | null;
@@ -18,16 +18,16 @@ export interface PageError {
   readonly message: string | null;
 }
 
-/** Bytes of a string or number that are read; of a message so many are kept. */
+/** Maximum size of a parsed string or number; messages are truncated to it. */
 const MAX_TOKEN_BYTES = 8192;
-/** Bytes of a page that are read one by one: the last page of an engine has few. */
+/** Maximum number of scanned bytes of a page: the last page of an engine is short. */
 const MAX_SCANNED_BYTES = 1_048_576;
-/** Of a longer page the end is read: figures and error follow on the rows. */
+/** Of a longer page the end is scanned: figures and error follow the rows. */
 const TAIL_BYTES = 65_536;
 
-/** Ends of longer strings are found by the engine's own search, which costs something to begin. */
+/** Ends of longer strings are found by the native search, which has a setup cost. */
 const NEAR_BYTES = 32;
-/** Texts as long as names of members are. */
+/** Maximum length of member names. */
 const SHORT_TOKEN_BYTES = 64;
 
 const QUOTE = 0x22;
@@ -39,33 +39,33 @@ const CLOSE_OBJECT = 0x7d;
 const OPEN_ARRAY = 0x5b;
 const CLOSE_ARRAY = 0x5d;
 
-/** Members of the page that are read; their own members that are no objects. */
+/** Scanned members of the page; only their scalar members are read. */
 type Section = 'stats' | 'error';
 type Value = string | number;
 
 /**
- * Reads the members of `stats` and `error` from a JSON object as its bytes pass, in whatever pieces: nothing else of it is kept, so
- * that rows, segments of spooled results, stages and stack traces of any size cost no memory.
+ * Streaming scanner for the members of `stats` and `error` in a JSON object: nothing else is stored, so that rows,
+ * segments of spooled results, stages and stack traces of any size cost no memory.
  */
 class PageScanner {
   readonly values: Readonly<Record<Section, Map<string, Value>>> = { stats: new Map(), error: new Map() };
-  /** Whether the object is over. */
+  /** True at the end of the object. */
   isWhole = false;
-  /** Whether it has a member `error` that is an object. */
+  /** True if it has a member `error` that is an object. */
   hasError = false;
   #depth = 0;
   #isString = false;
   #isEscaped = false;
   #expectsKey = false;
   #section: Section | null = null;
-  /** Name of the present member of the page, and of that of the section. */
+  /** Name of the current member of the page, and of the section. */
   #key = '';
   #member = '';
-  /** Bytes of the string or number that is read; null where it is of no interest. */
+  /** Bytes of the current string or number; null if it is skipped. */
   #token: number[] | null = null;
 
   push(bytes: Uint8Array): void {
-    // Of a piece, from where on no escape was looked for, and where the next one is.
+    // Within a piece: start of the escape search, and position of the next escape.
     let nextEscape = -1;
     for (let at = 0; at < bytes.length && !this.isWhole; at++) {
       if (!this.#isString) {
@@ -97,7 +97,7 @@ class PageScanner {
     }
   }
 
-  /** Adds a part of a piece to the token, where that is of interest. */
+  /** Adds a part of a piece to the token, unless it is skipped. */
   #take(bytes: Uint8Array, start: number, end: number): void {
     const token = this.#token;
     if (token === null) return;
@@ -137,7 +137,7 @@ class PageScanner {
     }
   }
 
-  /** Names of members of the page; names and values of those of a section. */
+  /** True for names of members of the page; names and values in a section. */
   get #isRead(): boolean {
     return this.#depth === 1 ? this.#expectsKey : this.#depth === 2 && this.#section !== null;
   }
@@ -187,15 +187,15 @@ function isPlain(byte: number): boolean {
   return byte >= 0x20 && byte < 0x7f && byte !== BACKSLASH;
 }
 
-/** Where a byte is next; the length of the piece where it has none. */
+/** Position of the next such byte, or the length of the piece. */
 function positionOf(byte: number, bytes: Uint8Array, from: number): number {
   const position = bytes.indexOf(byte, from);
   return position < 0 ? bytes.length : position;
 }
 
-/** The text of a JSON string whose end may be cut: an escape or a character that is not whole is left out. */
+/** The text of a JSON string that may be truncated: omits an incomplete escape or character. */
 function textOf(token: readonly number[]): string {
-  // Nearly all are names: short, of ASCII, without escapes.
+  // Nearly all are names: short, ASCII, without escapes.
   if (token.length <= SHORT_TOKEN_BYTES && token.every(isPlain)) return String.fromCharCode(...token);
   let text = Buffer.from(token).toString();
   const isCut = token.length >= MAX_TOKEN_BYTES;
@@ -211,15 +211,14 @@ function textOf(token: readonly number[]): string {
   return '';
 }
 
-/** Reads the last page of a query as it passes to the client, within a bound of memory and time whatever it holds. */
+/** Reads the last page of a query on its way to the client, within a bound of memory and time. */
 export class FinalPageReader {
   #scanner: PageScanner | null = new PageScanner();
   #scanned = 0;
-  /** The end of a long page. */
   #tail: Buffer | null = null;
   #tailBytes = 0;
 
-  /** Takes a piece of the page, decoded; keeps nothing of it. */
+  /** Scans a decoded piece of the page without storing it. */
   push(bytes: Uint8Array): void {
     if (this.#scanner !== null && this.#scanned + bytes.length <= MAX_SCANNED_BYTES) {
       this.#scanned += bytes.length;
@@ -230,7 +229,7 @@ export class FinalPageReader {
     this.#keepTail(bytes);
   }
 
-  /** Returns what the page said; null if it is not whole and no error stands in its start, or if it is too long to be read. */
+  /** Returns the page's content; null if it is incomplete and has no error at its start, or if it is too long. */
   end(): FinalPage | null {
     const scanner = this.#scanner ?? this.#ofTail();
     return scanner?.isWhole === true || scanner?.hasError === true ? pageOf(scanner) : null;
@@ -245,7 +244,7 @@ export class FinalPageReader {
     this.#tailBytes = stays + end.length;
   }
 
-  /** The figures and the error, which follow on the rows: the last members of these names. */
+  /** Scans figures and error, which follow the rows: the last members with these names. */
   #ofTail(): PageScanner | null {
     const tail = this.#tail?.subarray(0, this.#tailBytes);
     const start = tail?.lastIndexOf('"stats":{') ?? -1;

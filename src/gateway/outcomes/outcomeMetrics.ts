@@ -2,14 +2,13 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 import { isUserError, type QueryState } from '../../store/queryOutcome.ts';
 import type { OutcomeCounts } from './queryOutcomes.ts';
 
-/** Groups with a series of their own; queries of further ones, as of none, are counted together. */
+/** Maximum number of groups with separate series; queries of further groups, or without a group, share one. */
 const MAX_GROUPS = 200;
-/** The engines' types of errors; a cluster may send anything. */
+/** The engines' types of errors; a cluster may send other values. */
 const errorTypes: ReadonlySet<string> = new Set([
   ...['USER_ERROR', 'INTERNAL_ERROR', 'INSUFFICIENT_RESOURCES', 'EXTERNAL'],
 ]);
 
-/** Metrics of how queries end. */
 export class OutcomeMetrics implements OutcomeCounts {
   readonly #seconds: Histogram<'group' | 'state'>;
   readonly #ended: Counter<'state'>;

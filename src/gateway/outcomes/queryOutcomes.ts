@@ -11,68 +11,67 @@ import {
 import type { RunningQueryRepository } from '../../store/store.ts';
 import type { FinalPage } from './finalPage.ts';
 
-/** What is known of a query when it is submitted. */
+/** Data of a query at its submission. */
 export interface QueryFacts {
-  /** Registry name; null where no cluster took it. */
+  /** Registry name; null if no cluster received it. */
   readonly cluster: string | null;
   readonly routingGroup: string | null;
   readonly user: string | null;
   readonly source: string | null;
   /** Rule that decided its routing group, or that denied it. */
   readonly rule: string | null;
-  /** How long it waited here before it was sent, milliseconds; null where it did not wait. */
+  /** Time in the gateway's queue, milliseconds; null if it did not wait. */
   readonly gatewayQueuedMillis: number | null;
-  /** Groups of the user to find and count it by; left out for none. */
+  /** Groups of the user for searches and counts. */
   readonly groups?: readonly string[];
 }
 
-/** A submission that no cluster took. */
+/** A submission without a cluster. */
 export interface RefusedQuery {
-  /** Id that its client has of it. */
+  /** Its id for the client. */
   readonly queryId: string;
   readonly state: 'REFUSED' | 'FAILED' | 'DENIED' | 'CANCELLED' | 'ABANDONED' | 'LOST';
   readonly facts: QueryFacts;
   readonly queryText: string;
-  /** `StoredDecision` as JSON; null where nothing was decided. */
+  /** `StoredDecision` as JSON; null without a decision. */
   readonly decision: string | null;
   readonly error: { readonly name: string; readonly type: string; readonly code: number; readonly message: string };
 }
 
-/** Counts ends of queries. */
+/** Counts of ended queries. */
 export interface OutcomeCounts {
-  /** @param seconds null: not known */
+  /** @param seconds null: unknown */
   ended(group: string | null, state: QueryState, seconds: number | null, errorType: string | null): void;
 }
 
-/** What outcomes are kept with. */
 export interface QueryOutcomesDependencies {
   readonly writer: Pick<OutcomeWriter, 'add'>;
-  /** What the replicas share of queries that clients follow. */
+  /** Shared state of the replicas about queries that clients follow. */
   readonly running: Pick<RunningQueryRepository, 'lastSeen'>;
-  /** What is stored of queries. */
+  /** Stored outcomes of queries. */
   readonly stored: Pick<QueryOutcomeRepository, 'unended' | 'ends'>;
   readonly counts: OutcomeCounts;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** Age at which a query that goes on gets a row: shorter ones cost one write. */
+/** Age at which a running query gets a row: shorter ones cost one write. */
 const WRITE_AFTER_MS = 5_000;
 const SWEEP_INTERVAL_MS = 5_000;
-/** Rows of queries that go on which one round writes at most. */
+/** Maximum number of rows of running queries per sweep. */
 const MAX_ROWS = 2_000;
-/** Engines give up a query whose client has not asked for this long (Trino: `query.client.timeout`). */
+/** Engines abandon a query without a poll for this time (Trino: `query.client.timeout`). */
 const ABANDONED_AFTER_MS = 300_000;
-/** The database may have the time of a client's last request so much late. */
+/** The database may have the time of a client's last request with this delay. */
 const LATE_RENEWAL_MS = 70_000;
-/** A cluster that said that it does not know a query is believed after so long without another answer. */
+/** Time without another response after which a cluster's "unknown query" response is final. */
 const LOST_AFTER_MS = 30_000;
-/** Queries that this replica does not follow and that their clusters do not know; beyond, further ones are not looked at. */
+/** Maximum number of tracked queries that this replica does not follow and that their clusters do not know. */
 const MAX_MISSED = 10_000;
-/** Queries that are followed at a time; beyond, the oldest are left to other replicas and to the row that they get. */
+/** Maximum number of followed queries; above, the oldest are left to other replicas and to their row. */
 const MAX_OPEN = 100_000;
 const FORGOTTEN_AT_ONCE = 1_000;
-/** Ends that are remembered, so that a last page that is asked for twice counts once. */
+/** Maximum number of remembered ends, so that a repeated last page counts once. */
 const MAX_ENDED = 20_000;
 
 interface OpenQuery {
@@ -82,13 +81,13 @@ interface OpenQuery {
   lastSeen: number;
   pages: number;
   bytes: number;
-  /** Milliseconds from `created` to the first answer with rows; null before. */
+  /** Milliseconds from `created` to the first response with rows, or null. */
   firstRow: number | null;
   isWritten: boolean;
   isLost: boolean;
 }
 
-/** A query whose owner does not know it, or is gone. */
+/** A query that its owner does not know, or with a lost owner. */
 interface MissedQuery {
   readonly cluster: string;
   /** Milliseconds since 1970. */
@@ -104,22 +103,22 @@ const noPage: Omit<FinalPage, 'error'> = {
   peakMemoryBytes: null,
 };
 
-/** Engines' errors that say that a query did not fail by itself. */
+/** Engines' errors of queries that did not fail by themselves. */
 const statesOfErrors: ReadonlyMap<string, QueryState> = new Map([
   ['USER_CANCELED', 'CANCELLED'],
   ['ABANDONED_QUERY', 'ABANDONED'],
 ]);
 
 /**
- * How queries end, by what passes through the gateway: the last page of an engine, its client's cancellation, or silence. Each gets
- * a row of `eg_query_outcomes` when it is over, and before that when it goes on for long, so that another replica that sees its end
- * need not know what was submitted.
+ * Outcomes of queries, observed in responses: the last page of an engine, a cancellation, or silence. Each gets a row
+ * of `eg_query_outcomes` at its end, or earlier if it runs for long, so that another replica that observes the end need
+ * not know the submission.
  */
 export class QueryOutcomes {
   readonly #dependencies: QueryOutcomesDependencies;
   readonly #open = new Map<string, OpenQuery>();
   readonly #ended = new Set<string>();
-  /** Queries that another replica follows, or followed, and that their clusters do not know. */
+  /** Queries of other replicas that their clusters do not know. */
   readonly #missed = new Map<string, MissedQuery>();
   #timer: NodeJS.Timeout | null = null;
   #sweeping: Promise<void> | null = null;
@@ -128,12 +127,12 @@ export class QueryOutcomes {
     this.#dependencies = dependencies;
   }
 
-  /** Begins to look for queries that go on for long, and for those that nobody asks for. */
+  /** Starts the sweeps for long and abandoned queries. */
   start(): void {
     this.#timer = setInterval(() => void this.sweep(), SWEEP_INTERVAL_MS).unref();
   }
 
-  /** Gives rows to all that go on: other replicas will see their ends. */
+  /** Writes rows of all running queries: other replicas will observe their ends. */
   async stop(): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer);
     await this.#sweeping;
@@ -141,19 +140,19 @@ export class QueryOutcomes {
     this.#open.clear();
   }
 
-  /** A cluster has accepted a query. */
+  /** Records a query that a cluster accepted. */
   begin(queryId: string, facts: QueryFacts): void {
     const query = this.#open.get(queryId);
     if (query !== undefined) query.facts = facts;
     else this.#follow(queryId, facts, this.#dependencies.clock.now());
   }
 
-  /** Whether no answer with rows of a query has passed yet. */
+  /** True if no response with rows was observed yet. */
   awaitsRows(queryId: string): boolean {
     return (this.#open.get(queryId)?.firstRow ?? null) === null;
   }
 
-  /** An answer passed after which the query goes on. @param hasRows whether rows were seen in it */
+  /** Records a response of a continuing query. @param hasRows true if it has rows */
   page(queryId: string, cluster: string, bytes: number, hasRows = false): void {
     const query = this.#open.get(queryId) ?? this.#follow(queryId, factsOf(cluster), null);
     query.lastSeen = this.#dependencies.clock.now();
@@ -165,9 +164,9 @@ export class QueryOutcomes {
   }
 
   /**
-   * The last answer passed.
-   * @param page what it said; null where that could not be read
-   * @param hasRows whether rows were seen in it
+   * Records the last response.
+   * @param page its content; null if it could not be read
+   * @param hasRows true if it has rows
    */
   end(queryId: string, cluster: string, bytes: number, page: FinalPage | null, hasRows = false): void {
     if (this.#ended.has(queryId)) return;
@@ -182,7 +181,7 @@ export class QueryOutcomes {
     this.#close(queryId, query, state, page === null ? certainty.guessed : certainty.said, page);
   }
 
-  /** Its client cancelled it, which the cluster accepted. */
+  /** Records a cancellation that the cluster accepted. */
   cancel(queryId: string, cluster: string): void {
     if (this.#ended.has(queryId)) return;
     const query = this.#open.get(queryId) ?? this.#unfollowed(queryId, cluster);
@@ -191,8 +190,8 @@ export class QueryOutcomes {
   }
 
   /**
-   * The cluster does not know the query, or is gone: it is lost unless another answer says otherwise soon. One that this replica does not
-   * follow is looked up first: anybody may ask for an id.
+   * Records that the cluster does not know the query, or is lost: the query is lost unless another response follows
+   * soon. A query that this replica does not follow is looked up first: any client may send any id.
    */
   lose(queryId: string, cluster: string): void {
     const now = this.#dependencies.clock.now();
@@ -206,7 +205,7 @@ export class QueryOutcomes {
     }
   }
 
-  /** The gateway refused a submission for good, or a cluster answered it with an HTTP error. */
+  /** Records a submission that the gateway rejected, or that a cluster rejected with an HTTP error. */
   refuse({ queryId, state, facts, queryText, decision, error }: RefusedQuery): void {
     const { clock, writer, counts } = this.#dependencies;
     const now = clock.now();
@@ -231,7 +230,7 @@ export class QueryOutcomes {
     });
   }
 
-  /** Gives rows to queries that go on for long, and ends those that nobody asks for. Never rejects. */
+  /** Writes rows of long queries, and ends abandoned ones. Never rejects. */
   sweep(): Promise<void> {
     this.#sweeping ??= this.#sweep()
       .catch((error: unknown) => this.#dependencies.logger.debug({ err: error }, 'ends of queries wait'))
@@ -261,9 +260,9 @@ export class QueryOutcomes {
     for (const queryId of silent) {
       const query = this.#open.get(queryId);
       if (query === undefined || query.lastSeen >= now - ABANDONED_AFTER_MS) continue;
-      // Another replica saw its end and counted it.
+      // Another replica observed its end and counted it.
       if (ends.has(queryId)) this.#open.delete(queryId);
-      // Another replica follows it, and says how it ends.
+      // Another replica follows it, and reports its end.
       else if (
         (elsewhere.get(queryId) ?? 0) >= now - ABANDONED_AFTER_MS - LATE_RENEWAL_MS &&
         !isOwn(query, elsewhere.get(queryId))
@@ -273,14 +272,14 @@ export class QueryOutcomes {
     }
   }
 
-  /** Ends those that are lost of the queries that this replica did not follow. */
+  /** Ends lost queries that this replica did not follow. */
   async #endMissed(now: number): Promise<void> {
     const due = [...this.#missed].filter(([, { since }]) => since < now - LOST_AFTER_MS).slice(0, MAX_ROWS);
     if (due.length === 0) return;
     const unended = await this.#dependencies.stored.unended(due.map(([queryId]) => queryId));
     for (const [queryId, { cluster, since }] of due) {
       const present = unended.get(queryId);
-      // Another answer came meanwhile.
+      // Another response arrived meanwhile.
       if (!this.#missed.delete(queryId) || present === undefined || this.#open.has(queryId)) continue;
       const { created, ...facts } = present;
       const query = { ...this.#unfollowed(queryId, cluster, created), lastSeen: since };
@@ -340,7 +339,7 @@ export class QueryOutcomes {
         if (--left === 0) break;
       }
     }
-    // A cluster that lost a query, or a client that stopped asking for it, may say more later.
+    // A cluster that lost a query, or a client that stopped polling it, may send more later.
     if (sureness > certainty.guessed) this.#ended.add(queryId);
     const isGuess = state === 'LOST' || state === 'ABANDONED';
     const elapsed =
@@ -386,12 +385,12 @@ export class QueryOutcomes {
   }
 }
 
-/** An answer with rows passed just now. */
+/** Records the time of the first rows. */
 function noteRows(query: OpenQuery): void {
   query.firstRow ??= Math.max(0, query.lastSeen - query.created);
 }
 
-/** Whether the time that the database has is that of this replica's own requests. */
+/** True if the time in the database is from this replica's requests. */
 function isOwn({ lastSeen }: OpenQuery, stored = 0): boolean {
   return stored <= lastSeen;
 }
@@ -401,7 +400,7 @@ function factsOf(cluster: string): QueryFacts {
   return { cluster, ...unknown };
 }
 
-/** When a query began, by its id (`20261121_015745_00000_kvhrm`, UTC); null for ids of another form. */
+/** Start of a query from its id (`20261121_015745_00000_kvhrm`, UTC); null for other ids. */
 function startOf(queryId: string): number | null {
   const parts = /^(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)_/.exec(queryId);
   if (parts === null) return null;

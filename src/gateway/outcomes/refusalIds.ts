@@ -1,12 +1,11 @@
 import type { Clock, Random } from '../../model/clock.ts';
 
-/** Digits of the part that sets the ids of a process apart. */
+/** Digits of the part that identifies a process. */
 const PROCESS_DIGITS = 8;
 
-/** Ids of submissions that the gateway refuses: of the form of query ids, but never of a coordinator. */
+/** Ids of rejected submissions: of the form of query ids, but never of a coordinator. */
 export class RefusalIds {
   readonly #clock: Pick<Clock, 'now'>;
-  /** Random name of this process. */
   readonly process: string;
   #count = 0;
 
@@ -17,7 +16,7 @@ export class RefusalIds {
       .padStart(PROCESS_DIGITS, '0');
   }
 
-  /** The next one: no other submission has it, at whatever replica. */
+  /** Returns the next id, unique across replicas. */
   next(): string {
     const stamp = new Date(this.#clock.now()).toISOString().replace(/[-:]/g, '').slice(0, 15).replace('T', '_');
     this.#count = (this.#count + 1) % 100_000;

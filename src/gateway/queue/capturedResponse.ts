@@ -1,20 +1,20 @@
 import type { ServerResponse } from 'node:http';
 import { Writable } from 'node:stream';
 
-/** Most bytes of a first answer: those of engines have some hundred, as results follow later. */
+/** Maximum size of a first response: those of engines have some hundred bytes, as results follow later. */
 const MAX_ANSWER_BYTES = 1_048_576;
 
-/** An answer that was taken in whole. */
+/** A complete captured response. */
 export interface CapturedAnswer {
   readonly status: number;
-  /** Names and values in turn, without those of the connection. */
+  /** Names and values in turn, without connection headers. */
   readonly headers: readonly string[];
   readonly body: Buffer;
 }
 
 const ofConnection: ReadonlySet<string> = new Set(['content-length', 'transfer-encoding', 'connection', 'keep-alive']);
 
-/** Takes the answer of a cluster to a submission whose client is not on the line, as a client's connection would. */
+/** Captures a cluster's response to a submission without a connected client. */
 export class CapturedResponse extends Writable {
   statusCode = 200;
   statusMessage = '';
@@ -25,12 +25,12 @@ export class CapturedResponse extends Writable {
   #chunks: Buffer[] = [];
   #size = 0;
 
-  /** The same, as the type that exchanges write to: of its members they use those that are here. */
+  /** Typed as the response that exchanges write to: they only use members that exist here. */
   get asResponse(): ServerResponse {
     return this as unknown as ServerResponse;
   }
 
-  /** What was written; null where it is not whole, or larger than is kept. */
+  /** The captured response; null if it is incomplete, or too large. */
   get answer(): CapturedAnswer | null {
     if (!this.writableFinished || this.#size > MAX_ANSWER_BYTES) return null;
     const headers: string[] = [];
@@ -48,7 +48,7 @@ export class CapturedResponse extends Writable {
     return this;
   }
 
-  /** Trailers belong to results, which a first answer has none of. */
+  /** Trailers belong to results, which a first response does not have. */
   addTrailers(): void {}
 
   getHeaderNames(): readonly string[] {
@@ -62,7 +62,7 @@ export class CapturedResponse extends Writable {
       this.#chunks = [];
       this.destroy();
     } else {
-      // The bytes may be lent: they are used again for the next read.
+      // The buffer may be lent: it is reused for the next read.
       this.#chunks.push(Buffer.from(chunk));
     }
     done();

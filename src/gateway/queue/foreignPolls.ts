@@ -5,20 +5,19 @@ import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { type PollAnswers, QueuedPolls, type QueuedState } from './queuedPolls.ts';
 import type { WaitingRoom } from './waitingRoom.ts';
 
-/** Time between two looks for queries that are asked for here and held elsewhere, and do not wait any more. */
+/** Polling interval of queries at other replicas with local requests, to detect that they do not wait any more. */
 const LOOK_MS = 250;
-/** Time between two reads of rows that requests came for which are not known here: those that come meanwhile are read together. */
+/** Batching delay for reads of unknown rows. */
 const READ_MS = 10;
-/** Age at which a row is read again when a request comes: what was deleted meanwhile is in no look. */
+/** Maximum age of a row when a request arrives: deleted rows are not in any poll. */
 const READ_AGAIN_MS = 3_000;
-/** How long a row is known after the last request: clients come again at once. */
+/** Cache time of a row after the last request: clients poll immediately. */
 const KNOWN_MS = 2_000;
-/** Queries that are watched at a time; requests for more are answered at once. */
+/** Maximum number of watched queries; requests for more get an immediate response. */
 const MAX_WATCHED = 20_000;
-/** Age of the time of the last request in the database. */
+/** Maximum age of the last request's time in the database. */
 const TOUCH_AFTER_MS = 15_000;
 
-/** What requests for queries of other replicas are served with. */
 export interface ForeignPollsDependencies {
   readonly repository: QueuedQueryRepository;
   readonly room: Pick<WaitingRoom, 'poll' | 'adopt' | 'endLost' | 'outcomeOf'>;
@@ -29,24 +28,23 @@ export interface ForeignPollsDependencies {
 
 interface Watched {
   readonly polls: QueuedPolls;
-  /** As the row was seen last. */
+  /** The latest row. */
   row: QueuedQueryRow | null;
-  /** When that was, and when the last request was held; monotonic milliseconds. */
+  /** Monotonic milliseconds of the last read, and of the last request. */
   readAt: number;
   heldAt: number;
 }
 
 /**
- * Requests for queries that another replica holds, or held: they wait here on the row. Rows are read together: each when a
- * request comes that is the first in a while, and from then on those that do not wait any more. A query whose replica is
- * dead goes on here.
+ * Polls of queries that another replica has, or had: they wait here for a change of the row. Rows are read in batches:
+ * first on a request after some time, then those that do not wait any more. A query of a dead replica is adopted here.
  */
 export class ForeignPolls {
   readonly #dependencies: ForeignPollsDependencies;
   readonly #watched = new Map<string, Watched>();
-  /** Those whose rows are to be read. */
+  /** Queries with rows to read. */
   readonly #unread = new Set<string>();
-  /** When the database had a request for a query noted, monotonic milliseconds. */
+  /** Time at which the database recorded a query's last request, monotonic milliseconds. */
   readonly #touched = new Map<string, number>();
   #timer: NodeJS.Timeout | null = null;
   #timerAt = Number.POSITIVE_INFINITY;
@@ -57,7 +55,7 @@ export class ForeignPolls {
     this.#dependencies = dependencies;
   }
 
-  /** Holds a request until its query's row says more, at most for a time (milliseconds). */
+  /** Holds a request until its query's row changes, at most for a time (milliseconds). */
   hold(proxied: ProxiedRequest, id: string, token: number, holdMs: number): void {
     const { answers, clock } = this.#dependencies;
     const now = clock.monotonic();
@@ -92,7 +90,6 @@ export class ForeignPolls {
     } else answers.waiting(proxied, id, token, row.waitingMs + clock.monotonic() - readAt, stateOf(row));
   }
 
-  /** Has the next look or read begin when it is due. */
   #schedule(): void {
     if (this.#isLooking || this.#watched.size === 0) return;
     const now = this.#dependencies.clock.monotonic();
@@ -139,7 +136,7 @@ export class ForeignPolls {
     }
   }
 
-  /** Forgets queries that nobody has asked for in a while. @returns those with open requests, whose rows are known */
+  /** Removes queries without recent requests. @returns those with open requests and known rows */
   #forgetIdle(): readonly string[] {
     const now = this.#dependencies.clock.monotonic();
     const ids: string[] = [];
@@ -172,7 +169,7 @@ export class ForeignPolls {
     }
   }
 
-  /** The query is held here now: its requests are answered by what comes of it. */
+  /** The query is adopted here: its requests get its result. */
   #moveToRoom(id: string, watched: Watched): void {
     const { room, answers } = this.#dependencies;
     this.#watched.delete(id);

@@ -3,34 +3,34 @@ import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes, ti
 const CIPHER = 'aes-256-gcm';
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
-/** Bytes of a slug: it cannot be guessed, and says nothing of the key. */
+/** Size of a slug: not guessable, and independent of the key. */
 const SLUG_BYTES = 16;
 
-/** What a sealed text is of: one cannot be opened as the other. */
+/** Purpose of a sealed text: one cannot be opened as the other. */
 type Purpose = 'request' | 'answer';
 
 /**
- * Seals requests and answers of queries that wait (AES-256-GCM), and makes the secret part of their URIs, so that the
- * database has no credentials and every replica with the same key can go on with any of them.
+ * Encrypts requests and responses of queued queries (AES-256-GCM), and derives the secret part of their URIs, so that
+ * the database has no credentials and every replica with the same key can continue any of them.
  */
 export class QueueKey {
   readonly #sealing: Uint8Array;
   readonly #slugs: Uint8Array;
 
-  /** @param secret the same on all replicas; at least 32 bytes from a random source, or a text that nobody guesses */
+  /** @param secret equal on all replicas; at least 32 bytes from a random source, or a text with enough entropy */
   constructor(secret: Uint8Array | string) {
     this.#sealing = new Uint8Array(hkdfSync('sha256', secret, '', 'engine-gateway queued queries', 32));
     this.#slugs = new Uint8Array(hkdfSync('sha256', secret, '', 'engine-gateway slugs of queued queries', 32));
   }
 
-  /** Seals bytes for a row: base64 of a random start value, the cipher text, and its tag. It opens in that row alone. */
+  /** Encrypts bytes for a row: base64 of a random nonce, the cipher text, and its tag. Bound to this row. */
   seal(purpose: Purpose, id: string, bytes: Uint8Array): string {
     const iv = randomBytes(IV_BYTES);
     const cipher = createCipheriv(CIPHER, this.#sealing, iv).setAAD(additionalData(purpose, id));
     return Buffer.concat([iv, cipher.update(bytes), cipher.final(), cipher.getAuthTag()]).toString('base64');
   }
 
-  /** Opens what was sealed for a row; null for anything else. */
+  /** Decrypts sealed bytes of a row; null for anything else. */
   open(purpose: Purpose, id: string, sealed: string): Buffer | null {
     const bytes = Buffer.from(sealed, 'base64');
     if (bytes.length < IV_BYTES + TAG_BYTES) return null;
@@ -46,12 +46,12 @@ export class QueueKey {
     }
   }
 
-  /** The secret part of a query's URIs: who has it can read the answer. */
+  /** The secret part of a query's URIs: it grants access to the response. */
   slugOf(id: string): string {
     return this.#slug(id).toString('hex');
   }
 
-  /** Whether a text is the slug of an id; takes the same time for all texts. */
+  /** True if a text is the slug of an id; constant time. */
   isSlugOf(id: string, text: string): boolean {
     const bytes = Buffer.from(text, 'hex');
     const isWhole = bytes.length === SLUG_BYTES && text.length === 2 * SLUG_BYTES;

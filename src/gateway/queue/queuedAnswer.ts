@@ -3,26 +3,26 @@ import type { PlainAnswer } from '../../routing/refusal.ts';
 /** Characters of the seconds of an id: `20261121_015745`. */
 const STAMP_CHARACTERS = 15;
 
-/** Where a client finds the gateway, and its query there. */
+/** Address of the gateway and the query for a client. */
 export interface QueuedPlace {
-  /** Scheme, host and port as the client named them, with the path that a trusted proxy has taken off. */
+  /** Scheme, host and port as the client named them, with the path that a trusted proxy removed. */
   readonly base: string;
   readonly statementPath: string;
   readonly id: string;
   readonly slug: string;
 }
 
-/** How far a query that waits has come. */
+/** Progress of a queued query. */
 export interface QueuedProgress {
-  /** Of the next request for it. */
+  /** Token of the next request. */
   readonly token: number;
-  /** Milliseconds that it has waited. */
+  /** Milliseconds in the queue. */
   readonly waitedMs: number;
-  /** Header lines that the gateway adds: names and values in turn. */
+  /** Headers that the gateway adds: names and values in turn. */
   readonly lines: readonly string[];
 }
 
-/** Numbers of a query that has not begun. */
+/** Statistics of a query that has not started. */
 const noWork = {
   nodes: 0,
   totalSplits: 0,
@@ -44,7 +44,7 @@ const noWork = {
   spilledBytes: 0,
 };
 
-/** The answer to a call of a procedure that the gateway has carried out itself. @param base as in `QueuedPlace` */
+/** The response to a procedure call that the gateway executed itself. @param base as in `QueuedPlace` */
 export function finishedCall(id: string, base: string): PlainAnswer {
   return {
     status: 200,
@@ -67,8 +67,8 @@ export function finishedCall(id: string, base: string): PlainAnswer {
 }
 
 /**
- * The answer for a query that waits, as an engine gives it for one in its own queue: every field of Trino's first answer
- * is there (docs/protocol.md#queries-that-wait).
+ * The response for a queued query, as an engine sends it for one in its own queue: contains every field of Trino's
+ * first response (docs/protocol.md#queries-that-wait).
  */
 export function queuedAnswer(place: QueuedPlace, { token, waitedMs, lines }: QueuedProgress): PlainAnswer {
   const { base, statementPath, id, slug } = place;
@@ -111,7 +111,7 @@ const unitMs: Readonly<Record<string, number>> = {
 };
 
 /**
- * How long a request may be held: the query parameter `maxWait` (`500ms`, `1.50s`), where it is less than the limit.
+ * Maximum wait of a request: the query parameter `maxWait` (`500ms`, `1.50s`), if it is less than the limit.
  * @param limit milliseconds
  */
 export function maxWaitOf(query: string | null, limit: number): number {
@@ -120,15 +120,15 @@ export function maxWaitOf(query: string | null, limit: number): number {
   return stated === null ? limit : Math.min(limit, Number(stated[1]) * (unitMs[stated[2] as string] ?? 1));
 }
 
-/** Makes ids of queries that wait: `20261121_015745_471130200042_queue`, different on all replicas. */
+/** Creates ids of queued queries: `20261121_015745_471130200042_queue`, unique across replicas. */
 export class QueuedIds {
   readonly #replica: string;
   readonly #suffix: string;
   #count = 0;
 
   /**
-   * @param random number in [0, 1) that sets the ids of this replica apart
-   * @param suffix last part of all of them
+   * @param random number in [0, 1) that identifies this replica
+   * @param suffix last part of all ids
    */
   constructor(random: number, suffix: string) {
     this.#replica = String(Math.floor(random * 10_000_000)).padStart(7, '0');

@@ -6,10 +6,9 @@ import { decisionText } from '../exchanges/decisionText.ts';
 import type { QueryOutcomes, RefusedQuery } from '../outcomes/queryOutcomes.ts';
 import type { StoredSubmission } from './storedSubmission.ts';
 
-/** How a query ended that waited: refused, or given up by its client. */
+/** End of a queued query: rejected, or abandoned by its client. */
 export type QueuedEnd = Refusal | 'CANCELLED' | 'ABANDONED';
 
-/** What ends are kept with. */
 export interface QueuedEndsDependencies {
   readonly names: ProductNames;
   readonly outcomes: Pick<QueryOutcomes, 'refuse'>;
@@ -17,7 +16,7 @@ export interface QueuedEndsDependencies {
 
 type EndError = RefusedQuery['error'];
 
-/** Errors of the engines' protocol for what clients do themselves. */
+/** Errors of the engines' protocol for actions of clients. */
 const ofClients: Readonly<Record<'CANCELLED' | 'ABANDONED', EndError>> = {
   CANCELLED: { name: 'USER_CANCELED', type: 'USER_ERROR', code: 3, message: 'Query was canceled' },
   ABANDONED: {
@@ -31,7 +30,7 @@ const statesOfReasons: Partial<Record<RefusalReason, RefusedQuery['state']>> = {
   queue_lost: 'LOST',
 };
 
-/** Keeps how queries ended that no cluster took while they waited: under the id that their clients have of them. */
+/** Stores outcomes of queries that ended in the queue, under their client's id. */
 export class QueuedEnds {
   readonly #outcomes: Pick<QueryOutcomes, 'refuse'>;
   readonly #sourceHeader: string;
@@ -42,8 +41,8 @@ export class QueuedEnds {
   }
 
   /**
-   * @param stored the submission; null where it cannot be read: then its end is not kept
-   * @param waitedMs how long it waited, milliseconds
+   * @param stored the submission; null if it cannot be read: its end is not stored then
+   * @param waitedMs duration of the wait, milliseconds
    */
   note(id: string, stored: StoredSubmission | null, waitedMs: number, end: QueuedEnd): void {
     const error = typeof end === 'string' ? ofClients[end] : errorOf(end);

@@ -5,22 +5,21 @@ import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { QueuedOwners } from './queuedOwners.ts';
 import type { WaitingRoom } from './waitingRoom.ts';
 
-/** What becomes of a call of kill_query that names a query with an id of the gateway's own. */
+/** Result of a kill_query call with an id of the gateway. */
 export type KillAnswer =
-  /** A cluster has the query: the statement names it as the cluster does. */
+  /** A cluster has the query: the statement is rewritten to its id. */
   | { readonly kind: 'cluster'; readonly engineId: string; readonly body: BodyStart }
-  /** It waited, and does not any more. */
+  /** It was removed from the queue. */
   | { readonly kind: 'killed' }
   | { readonly kind: 'refused'; readonly refusal: Refusal };
 
-/** What such calls are answered with. */
 export interface QueuedKillsDependencies {
   readonly repository: QueuedQueryRepository;
   readonly owners: Pick<QueuedOwners, 'haveSameCredentials'>;
   readonly room: Pick<WaitingRoom, 'drop'>;
 }
 
-/** Calls of kill_query for queries that wait, or waited: engines do not know their ids. */
+/** Calls of kill_query for queries that are or were queued: engines do not know their ids. */
 export class QueuedKills {
   readonly #dependencies: QueuedKillsDependencies;
 
@@ -29,9 +28,9 @@ export class QueuedKills {
   }
 
   /**
-   * Kills a query that waits, where the caller is the one who sent it. Never rejects.
-   * @param user of the call; null where it is not known
-   * @param id that the statement names
+   * Kills a queued query if the caller submitted it. Never rejects.
+   * @param user of the call; null if unknown
+   * @param id in the statement
    */
   async kill(proxied: ProxiedRequest, body: BodyStart, user: string | null, id: string): Promise<KillAnswer> {
     const { repository, room, owners } = this.#dependencies;
@@ -56,7 +55,7 @@ export class QueuedKills {
   }
 }
 
-/** The statement with the cluster's id, as long as it was: its length is announced. */
+/** The statement with the cluster's id and unchanged length: its length is announced. */
 function named(body: BodyStart, id: string, engineId: string): KillAnswer {
   const spaces = ' '.repeat(Math.max(0, id.length - engineId.length));
   const text = body.text.replaceAll(`'${id}'`, `'${engineId}'${spaces}`);

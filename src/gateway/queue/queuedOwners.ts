@@ -5,14 +5,16 @@ import type { QueuedQueryRepository, QueuedQueryRow } from '../../store/store.ts
 import type { QueueKey } from './queueKey.ts';
 import { decodeSubmission } from './storedSubmission.ts';
 
-/** What clients of waiting queries are recognised with. */
 export interface QueuedOwnersDependencies {
   readonly names: ProductNames;
   readonly repository: Pick<QueuedQueryRepository, 'request'>;
   readonly key: QueueKey;
 }
 
-/** The gateway checks no passwords: a caller who shows those that a query came with is its user. */
+/**
+ * Identifies clients of queued queries. The gateway checks no passwords: a caller with the query's credentials is its
+ * user.
+ */
 export class QueuedOwners {
   readonly #dependencies: QueuedOwnersDependencies;
   readonly #userHeader: string;
@@ -23,7 +25,7 @@ export class QueuedOwners {
   }
 
   /**
-   * Whether a call comes with the credentials that a waiting query came with.
+   * True if a call has the credentials of a queued query.
    * @throws GatewayError while the database is unavailable
    */
   async haveSameCredentials(headers: RawHeaders, row: QueuedQueryRow): Promise<boolean> {
@@ -32,7 +34,7 @@ export class QueuedOwners {
   }
 
   /**
-   * The same, where the user of the call is what its headers say: the header of the user may be left out with a password.
+   * Like `haveSameCredentials`, if the user of the call is in its headers: the user header is optional with a password.
    * @throws GatewayError while the database is unavailable
    */
   async areSameClient(headers: RawHeaders, row: QueuedQueryRow): Promise<boolean> {

@@ -2,27 +2,27 @@ import { durationText } from '../../model/durationText.ts';
 import type { PlainAnswer } from '../../routing/refusal.ts';
 import type { QueuePosition } from '../admission/admission.ts';
 
-/** Seconds after which a browser asks for the page again. */
+/** Refresh interval of the page in a browser, in seconds. */
 const REFRESH_SECONDS = 2;
 
-/** What the page of a query that waits, or waited, shows. */
+/** Content of the page of a query that is or was queued. */
 export type QueuedPage =
   | {
       readonly state: 'waiting';
       readonly group: string;
       /** Milliseconds. */
       readonly waitedMs: number;
-      /** Null where another replica holds it, or those that wait have no order. */
+      /** Null if another replica has it, or if the queue is not ordered. */
       readonly position: QueuePosition | null;
     }
-  /** A cluster has it, whose own page is not served here. */
+  /** A cluster without a page here has it. */
   | { readonly state: 'submitted'; readonly engineId: string }
   | { readonly state: 'failed' }
   | { readonly state: 'unknown' };
 
 /**
- * The page that the `infoUri` of a query leads to until a cluster has the query. It needs no login, so it has no names of users:
- * neither the statement nor the limits that the query waits for.
+ * The page at the `infoUri` of a query until a cluster has it. It needs no login, so it contains no user names: neither
+ * the statement nor the limits that the query waits for.
  */
 export function queuedPage(id: string, page: QueuedPage): PlainAnswer {
   const waits = page.state === 'waiting';

@@ -3,30 +3,30 @@ import type { WaitPlace } from '../admission/admission.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { StoredOutcome } from './storedOutcome.ts';
 
-/** Requests for one query that are held at a time; of more, the oldest is answered at once. */
+/** Maximum number of waiting requests for one query; of more, the oldest gets an immediate response. */
 const MAX_POLLS = 4;
 
-/** What is said of a query that waits, beside how long it has. */
+/** State of a queued query, in addition to its waiting time. */
 export interface QueuedState {
   readonly group: string;
-  /** What decided about the group, and the rule that did; null where this replica does not know. */
+  /** Origin of the group decision, and its rule; null if unknown here. */
   readonly decidedBy: string | null;
   readonly rule: string | null;
-  /** Null where another replica holds it. */
+  /** Null if another replica has it. */
   readonly place: WaitPlace | null;
 }
 
-/** What requests for queries that wait are answered with. */
+/** Responses to requests for queued queries. */
 export interface PollAnswers {
-  /** Answers that a query waits. @param token of this request */
+  /** Responds that a query is queued. @param token of this request */
   waiting(proxied: ProxiedRequest, id: string, token: number, waitedMs: number, state: QueuedState): void;
-  /** Answers with what came of it. */
+  /** Responds with the outcome. */
   outcome(proxied: ProxiedRequest, id: string, outcome: StoredOutcome): void;
-  /** Answers that nobody has the query, or nobody has it any more. */
+  /** Responds that the query is unknown, or removed. */
   gone(proxied: ProxiedRequest, id: string): void;
-  /** Answers a call of kill_query that took a waiting query out. */
+  /** Responds to a kill_query call that removed a queued query. */
   killed(proxied: ProxiedRequest, id: string): void;
-  /** Refuses; the message is about the query. */
+  /** Rejects; the message is about the query. */
   refuse(proxied: ProxiedRequest, id: string, reason: RefusalReason, message: string): void;
 }
 
@@ -36,7 +36,7 @@ interface OpenPoll {
   readonly timer: NodeJS.Timeout;
 }
 
-/** The open requests of a client for its query: each is held for a time, until something is known. */
+/** Waiting requests of a client for its query, each with a time limit. */
 export class QueuedPolls {
   readonly #open = new Map<ProxiedRequest, OpenPoll>();
 
@@ -46,7 +46,7 @@ export class QueuedPolls {
 
   /**
    * Holds a request.
-   * @param holdMs longest time
+   * @param holdMs maximum wait
    * @param late called after it
    */
   hold(proxied: ProxiedRequest, token: number, holdMs: number, late: (proxied: ProxiedRequest, token: number) => void) {
@@ -69,7 +69,7 @@ export class QueuedPolls {
     proxied.response.once('close', () => this.#end(poll));
   }
 
-  /** Answers all. */
+  /** Responds to all requests. */
   answerAll(answer: (proxied: ProxiedRequest, token: number) => void): void {
     for (const poll of [...this.#open.values()]) {
       this.#end(poll);

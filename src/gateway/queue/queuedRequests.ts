@@ -16,16 +16,15 @@ import type { QueueKey } from './queueKey.ts';
 import { nextTargetOf, type StoredOutcome } from './storedOutcome.ts';
 import { abandonedText, type WaitingRoom } from './waitingRoom.ts';
 
-/** Longest time that a request for a waiting query is held, as engines hold theirs. */
+/** Maximum wait of a request for a queued query, as in engines. */
 const POLL_MS = 1_000;
 
-/** Answers of the gateway itself. */
+/** Responses of the gateway itself. */
 export interface OwnAnswer {
   refuse(proxied: ProxiedRequest, refusal: Refusal): void;
   answer(proxied: ProxiedRequest, status: number, headers: readonly string[], body: string): void;
 }
 
-/** What answers about waiting queries are made with. */
 export interface QueueAnswersDependencies {
   readonly names: ProductNames;
   readonly key: QueueKey;
@@ -38,7 +37,7 @@ export interface QueueAnswersDependencies {
 const plainText = ['content-type', 'text/plain; charset=utf-8', 'cache-control', 'no-store'];
 const defaultPorts = { http: 80, https: 443 } as const;
 
-/** Answers about queries that wait. */
+/** Responses about queued queries. */
 export class QueueAnswers implements PollAnswers {
   readonly #dependencies: QueueAnswersDependencies;
 
@@ -66,7 +65,7 @@ export class QueueAnswers implements PollAnswers {
     const { answers } = this.#dependencies;
     if (outcome.kind === 'refusal') answers.refuse(proxied, { ...outcome.refusal, queryId: id });
     else {
-      // Node writes a text as it is in Latin-1: every byte stays.
+      // Node writes strings as Latin-1: every byte stays.
       const { status, headers, body } = outcome;
       answers.answer(proxied, status, headers, body.toString('utf8'));
     }
@@ -82,7 +81,7 @@ export class QueueAnswers implements PollAnswers {
     this.refuse(proxied, id, 'unknown_query', message);
   }
 
-  /** Where the client finds the gateway, as it called it. */
+  /** The gateway's address as the client named it. */
   #base(proxied: ProxiedRequest): string {
     const { clients } = this.#dependencies;
     const { scheme, host, port } = clients.clientOf(proxied.request);
@@ -95,7 +94,6 @@ export class QueueAnswers implements PollAnswers {
   }
 }
 
-/** What requests for waiting queries are served with. */
 export interface QueuedRequestsDependencies {
   readonly key: QueueKey;
   readonly paths: ProxiedPaths;
@@ -104,16 +102,16 @@ export interface QueuedRequestsDependencies {
   readonly foreign: ForeignPolls;
   readonly polls: PollAnswers;
   readonly answers: OwnAnswer;
-  /** Sends a request on to the cluster of a query. */
+  /** Forwards a request to the cluster of a query. */
   readonly followUp: (proxied: ProxiedRequest, id: string) => void;
-  /** Says whether a caller is the client that sent a query. */
+  /** Checks that a caller is the client that sent a query. */
   readonly owners: Pick<QueuedOwners, 'areSameClient'>;
-  /** Whether pages of clusters are served, here or at an address that they are redirected to. */
+  /** True if pages of clusters are served, here or by a redirect. */
   readonly hasEnginePages: boolean;
   readonly logger: Logger;
 }
 
-/** Requests that name a query with an id of the gateway's own: one that waits, or waited. */
+/** Requests with a query id of the gateway: of a query that is or was queued. */
 export class QueuedRequests {
   readonly #dependencies: QueuedRequestsDependencies;
 
@@ -121,7 +119,7 @@ export class QueuedRequests {
     this.#dependencies = dependencies;
   }
 
-  /** Serves a request; the id is one of the gateway's own. */
+  /** Serves a request with an id of the gateway. */
   serve(proxied: ProxiedRequest, id: string): void {
     const { key, paths, room, foreign, answers } = this.#dependencies;
     const { method, target, statementPath } = proxied;
@@ -155,7 +153,7 @@ export class QueuedRequests {
     }
   }
 
-  /** Cancels a query that this replica does not hold. */
+  /** Cancels a query of another replica. */
   async #cancel(proxied: ProxiedRequest, row: QueuedQueryRow | null): Promise<void> {
     const { room, answers, followUp } = this.#dependencies;
     if (row?.state === 'waiting') await this.#drop(row);
@@ -176,7 +174,7 @@ export class QueuedRequests {
     else await repository.remove(id);
   }
 
-  /** A call about a query by its id alone (`/v1/query/{id}`): the cluster's, once that has the query. */
+  /** A call with a query id only (`/v1/query/{id}`): forwarded once a cluster has the query. */
   async #about(proxied: ProxiedRequest, id: string, row: QueuedQueryRow | null): Promise<void> {
     const { answers, polls, followUp, owners } = this.#dependencies;
     if (row === null) {
@@ -202,7 +200,7 @@ export class QueuedRequests {
     }
   }
 
-  /** The page of a query: the cluster's own, once that has the query. */
+  /** The page of a query: the cluster's own, once it has the query. */
   #show(proxied: ProxiedRequest, id: string, row: QueuedQueryRow | null): void {
     const { answers, hasEnginePages } = this.#dependencies;
     if (proxied.method !== 'GET' && proxied.method !== 'HEAD') {
@@ -228,7 +226,7 @@ export class QueuedRequests {
     return { state: 'waiting', group, waitedMs: waitingMs, position };
   }
 
-  /** Goes on once the row is read; a database that is unavailable is the client's answer. */
+  /** Continues when the row is read; responds with an error if the database is unavailable. */
   #later(proxied: ProxiedRequest, id: string, next: (row: QueuedQueryRow | null) => void | Promise<void>): void {
     const { repository, polls, logger } = this.#dependencies;
     const go = async () => {

@@ -7,26 +7,26 @@ import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { type CapturedAnswer, CapturedResponse } from './capturedResponse.ts';
 import { requestOf, type StoredSubmission, submissionOf } from './storedSubmission.ts';
 
-/** What the client of a query that waited gets in the end. */
+/** The final response for the client of a queued query. */
 export type StoredOutcome =
   | ({ readonly kind: 'answer' } & CapturedAnswer)
   | { readonly kind: 'refusal'; readonly refusal: Refusal };
 
-/** What came of sending a submission on. */
+/** Result of forwarding a submission. */
 export type SubmissionOutcome =
-  /** @property engineId the query's id at its cluster; null where the answer names none */
+  /** @property engineId the query's id at its cluster; null if the response has none */
   | { readonly kind: 'answer'; readonly answer: CapturedAnswer; readonly engineId: string | null }
-  /** No cluster has it. */
+  /** No cluster accepted it. */
   | { readonly kind: 'refused'; readonly refusal: Refusal }
-  /** A cluster had it, and its answer did not come: it may run. */
+  /** A cluster received it without a response: it may run. */
   | { readonly kind: 'lost'; readonly why: string };
 
-/** Sends a submission to a cluster, as for a client that has just sent it. */
+/** Sends a submission to a cluster, as for a new client request. */
 export type SendSubmission = (proxied: ProxiedRequest, submission: Submission, answers: GatewayAnswers) => void;
 
 /**
- * Sends a stored submission on and takes the answer in, whether or not its client asks at that moment.
- * @param query id under which it waited, monotonic milliseconds at which its client sent it, and what it takes of limits
+ * Forwards a stored submission and captures the response, with or without a waiting client.
+ * @param query its id in the queue, monotonic milliseconds of its arrival, and its slots
  * @param now monotonic milliseconds
  */
 export function sendStored(
@@ -64,13 +64,13 @@ function engineIdOf({ status, body }: CapturedAnswer): string | null {
   return typeof match === 'string' ? null : match.id;
 }
 
-/** As bytes, to be sealed. */
+/** Serializes an outcome for encryption. */
 export function encodeOutcome(outcome: StoredOutcome): Buffer {
   const plain = outcome.kind === 'answer' ? { ...outcome, body: outcome.body.toString('base64') } : outcome;
   return Buffer.from(JSON.stringify(plain));
 }
 
-/** @throws SyntaxError for bytes that `encodeOutcome` did not make: a defect, as they were sealed */
+/** @throws SyntaxError for bytes that `encodeOutcome` did not create: a defect, as they were sealed */
 export function decodeOutcome(bytes: Buffer): StoredOutcome {
   const plain = JSON.parse(bytes.toString()) as
     | { kind: 'answer'; status: number; headers: readonly string[]; body: string }
@@ -78,7 +78,7 @@ export function decodeOutcome(bytes: Buffer): StoredOutcome {
   return plain.kind === 'answer' ? { ...plain, body: Buffer.from(plain.body, 'base64') } : plain;
 }
 
-/** Path and query string of the `nextUri` of an engine's answer; null where it has none. */
+/** Path and query string of the `nextUri` of an engine's response, or null. */
 export function nextTargetOf(outcome: StoredOutcome | null): ProxiedRequest['target'] | null {
   if (outcome === null || outcome.kind !== 'answer') return null;
   try {

@@ -9,15 +9,15 @@ import type { QuerySlots } from '../admission/admission.ts';
 import type { Submission } from '../exchanges/submission.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 
-/** Longest body that can wait, bytes; a longer one is not read whole before it is sent on. */
+/** Maximum size of a queued body, bytes; a longer one is not buffered completely. */
 export const MAX_QUEUED_BODY = 1_048_576;
 
-/** What a submission was when it came: all that is needed to send it on later, from any replica. */
+/** A stored submission: all data that any replica needs to forward it later. */
 export interface StoredSubmission {
   readonly rawTarget: string;
   /** Names as sent and values in turn. */
   readonly headers: readonly string[];
-  /** Of its connection: what says who the client is, and what it called the gateway. */
+  /** Connection data that identifies the client, and the gateway's address as the client named it. */
   readonly connection: {
     readonly remoteAddress: string | undefined;
     readonly localAddress: string | undefined;
@@ -25,23 +25,23 @@ export interface StoredSubmission {
     readonly encrypted: boolean;
   };
   readonly httpVersion: readonly [number, number];
-  /** Left out by replicas of an earlier version. */
+  /** Absent from replicas of an earlier version. */
   readonly clientPrefixes?: readonly string[];
   readonly certificateUser: string | null;
   readonly user: RequestUser;
-  /** Of its trace, what is kept with the query. */
+  /** Without the parts of its trace that are not stored. */
   readonly decision: GroupDecision;
   readonly body: Buffer;
 }
 
 const NEWLINE = 0x0a;
 
-/** Whether a submission can be kept: its body is here, whole. */
+/** True if a submission can be stored: its body is complete. */
 export function isStorable({ body }: Submission): boolean {
   return body.complete && body.bytes.length <= MAX_QUEUED_BODY;
 }
 
-/** Takes what has to be kept of a submission. */
+/** Extracts the stored parts of a submission. */
 export function storedSubmission(
   { request, rawTarget, clientPrefixes, certificateUser }: ProxiedRequest,
   { user, decision, body }: Submission,
@@ -65,12 +65,12 @@ export function storedSubmission(
   };
 }
 
-/** As bytes: a line of JSON, and the body as it came. */
+/** Serializes: a line of JSON, and the unchanged body. */
 export function encodeSubmission({ body, ...rest }: StoredSubmission): Buffer {
   return Buffer.concat([Buffer.from(`${JSON.stringify(rest)}\n`), body]);
 }
 
-/** @throws SyntaxError for bytes that `encodeSubmission` did not make: a defect, as they were sealed */
+/** @throws SyntaxError for bytes that `encodeSubmission` did not create: a defect, as they were sealed */
 export function decodeSubmission(bytes: Buffer): StoredSubmission {
   const end = bytes.indexOf(NEWLINE);
   const rest = JSON.parse(bytes.toString('utf8', 0, end)) as Omit<StoredSubmission, 'body'>;
@@ -78,15 +78,18 @@ export function decodeSubmission(bytes: Buffer): StoredSubmission {
   return { ...rest, decision, body: bytes.subarray(end + 1) };
 }
 
-/** The trace without its entries: with thousands of rules these are far longer than the query. A replica of an earlier version keeps nothing of it. */
+/**
+ * The trace without its entries: with thousands of rules these are far longer than the query. A replica of an earlier
+ * version stores nothing of it.
+ */
 function keptTrace({ stored }: Partial<DecisionTrace>): DecisionTrace {
   return { rules: [], stored: stored ?? null };
 }
 
 /**
- * The submission as exchanges know it.
- * @param queuedAs id under which it waited
- * @param waitedMs how long, milliseconds
+ * Restores the submission for exchanges.
+ * @param queuedAs its id in the queue
+ * @param waitedMs duration of the wait, milliseconds
  */
 export function submissionOf(
   { body, user, decision }: StoredSubmission,
@@ -99,14 +102,14 @@ export function submissionOf(
 }
 
 /**
- * The request as exchanges know it, answered into `response`.
+ * Restores the request for exchanges, with responses into `response`.
  * @param startedAt monotonic milliseconds at which its client sent it
  */
 export function requestOf(stored: StoredSubmission, response: ServerResponse, startedAt: number): ProxiedRequest {
   const { rawTarget, headers, connection, httpVersion, clientPrefixes = [], certificateUser, user } = stored;
   const request = {
     rawHeaders: headers,
-    // A socket of a kind of its own for each: what is known of connections is kept by socket.
+    // A separate socket object for each: connection state is keyed by socket.
     socket: { ...connection } as unknown as Socket,
     httpVersionMajor: httpVersion[0],
     httpVersionMinor: httpVersion[1],
@@ -131,12 +134,12 @@ export function requestOf(stored: StoredSubmission, response: ServerResponse, st
     ...(user.user !== null && user.mapping?.isForwarded === true ? { forwardedUser: user.user } : {}),
     startedAt,
     trace: null,
-    // Its client's own requests are counted; this one is the gateway's.
+    // Requests of clients are counted; this one is the gateway's.
     ended: true,
   };
 }
 
-/** A request that cancels the query of a stored submission, with the credentials of its client. */
+/** A request that cancels the query of a stored submission, with its client's credentials. */
 export function cancellationOf(
   { headers, ...stored }: StoredSubmission,
   target: ProxiedRequest['target'],

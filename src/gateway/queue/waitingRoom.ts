@@ -32,54 +32,53 @@ import {
   storedSubmission,
 } from './storedSubmission.ts';
 
-/** Queries that one replica holds at a time. */
+/** Maximum number of queries per replica. */
 const MAX_HELD = 20_000;
-/** Longest time for writing a query down before its client is refused. */
+/** Timeout for storing a query, after which its client is rejected. */
 const PUT_TIMEOUT_MS = 5_000;
-/** Time after which a replica that does not renew its row counts as dead. */
+/** Time without a heartbeat after which a replica counts as dead. */
 export const REPLICA_TTL_MS = 15_000;
-/** Time without a request of its client after which a query is dropped, as engines do. */
+/** Time without a poll after which a query is dropped, as in engines. */
 const ABANDONED_AFTER_MS = 300_000;
-/** Time without a request of its client after which a query is not sent on before there is one: its client may be gone. */
+/** Time without a poll after which a query is only forwarded when its client polls again: the client may be gone. */
 const ASLEEP_AFTER_MS = 30_000;
-/** Age of the time of the last request in the database. */
+/** Maximum age of the last poll's time in the database. */
 const TOUCH_AFTER_MS = 60_000;
-/** How long the answer of a cluster is kept for a client that asks for it again. */
+/** Retention of a cluster's response for repeated polls. */
 const ANSWER_KEPT_MS = 600_000;
-/** Age of the last request at which rows are deleted that no replica dropped. */
+/** Age of the last poll at which orphaned rows are deleted. */
 const ORPHAN_AFTER_MS = 900_000;
-/** Time between two deletions of old rows. */
+/** Interval of deletions of old rows. */
 const TIDY_MS = 60_000;
-/** Pause before what no cluster took is offered to one again, or the database is asked again. */
+/** Retry delay. */
 const RETRY_MS = 1_000;
-/** How often a query goes back into the queue because no cluster could take it. */
+/** Maximum number of times that a query is queued again because no cluster accepted it. */
 const MAX_PUT_BACKS = 5;
-/** Different reasons of waiting that are written down at a time. */
+/** Maximum number of distinct reasons written at a time. */
 const MAX_REASONS = 50;
-/** How long the client's answer waits for the database; then memory serves, and it is stored later. */
+/** Time that the client's response waits for the database; then it is sent from memory, and stored later. */
 const STORE_PATIENCE_MS = 2_000;
 
-/** What waiting queries are kept and sent on with. */
 export interface WaitingRoomDependencies {
   readonly names: ProductNames;
   readonly repository: QueuedQueryRepository;
   readonly key: QueueKey;
-  /** Name of this replica, different from those of all others that run or ran. */
+  /** Name of this replica, unique among current and former ones. */
   readonly replica: string;
   readonly admission: Admission;
   readonly send: SendSubmission;
-  /** Sends a request on to the cluster of a query. */
+  /** Forwards a request to the cluster of a query. */
   readonly followUp: (proxied: ProxiedRequest, engineId: string) => void;
   readonly answers: PollAnswers;
-  /** Keeps how queries ended that no cluster took. */
+  /** Stores outcomes of queries that ended in the queue. */
   readonly ends: Pick<QueuedEnds, 'note'>;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** In [0, 1): sets the ids of this replica apart. */
+  /** In [0, 1): identifies this replica in ids. */
   readonly random: number;
 }
 
-/** The turn that a submission waits for, which has begun. */
+/** A submission's wait that has begun. */
 export interface BegunWait {
   readonly wait: Pick<AdmissionWait, 'atMost' | 'late' | 'noteLate' | 'place'>;
   /** Settles as `AdmissionWait.begin` does. */
@@ -87,11 +86,11 @@ export interface BegunWait {
   readonly giveUp: AbortController;
   /** Monotonic milliseconds at which its client sent it. */
   readonly since: number;
-  /** What it takes of limits; null for nothing. */
+  /** Its slots, or null. */
   readonly slots: QuerySlots | null;
 }
 
-/** A query that this replica holds. Times are monotonic milliseconds. */
+/** A query of this replica. Times are monotonic milliseconds. */
 interface HeldQuery {
   readonly id: string;
   readonly since: number;
@@ -99,28 +98,28 @@ interface HeldQuery {
   giveUp: AbortController;
   slots: QuerySlots | null;
   state: QueuedState;
-  /** Why it waits, as its row has it. */
+  /** Reason of the wait, as in its row. */
   reason: string;
-  /** When an administrator moved it first, by the database's clock, as far as that was done here; null for never. */
+  /** Time at which an administrator moved it to the front here, by the database's clock; null for never. */
   movedAt: number | null;
   deadline: number;
   late: Refusal;
-  /** Notes that it was refused with that. */
+  /** Records that it was rejected with `late`. */
   noteLate: (() => void) | undefined;
   polledAt: number;
-  /** When the database had the last request noted. */
+  /** Time at which the database recorded the last poll. */
   touchedAt: number;
   stage: 'waiting' | 'submitting' | 'ended';
-  /** It waits for its client to ask for it, not for its turn. */
+  /** True while it waits for its client's poll, not for its turn. */
   isAsleep: boolean;
-  /** Its client has cancelled it while it was being submitted. */
+  /** True if its client cancelled it while it was being forwarded. */
   isCancelled: boolean;
   putBacks: number;
-  /** What came of it, where the database does not have that yet. */
+  /** Outcome that is not in the database yet. */
   outcome: StoredOutcome | null;
 }
 
-/** What came of writing a submission down. */
+/** Result of storing a submission. */
 export type EnteredQueue =
   | { readonly id: string; readonly waitedMs: number; readonly state: QueuedState }
   | { readonly id: null; readonly refusal: Refusal };
@@ -145,9 +144,9 @@ const lostText = (why: string) =>
   `The query was sent to a cluster, and its answer did not come (${why}). It may have run: look before it is run again.`;
 
 /**
- * The queries that wait here for their turn, each with its row in the database: it is there before the client knows of the
- * query, says `submitting` before a cluster gets the query, and has the cluster's answer before the client gets that. So
- * another replica can go on where this one ends, and nothing runs twice (docs/decisions/0021-durable-queue.md).
+ * The queries queued at this replica, each with a row in the database. The row exists before the client knows of the
+ * query, is `submitting` before a cluster gets the query, and has the cluster's response before the client gets it. So
+ * another replica can continue if this one dies, and nothing runs twice (docs/decisions/0021-durable-queue.md).
  */
 export class WaitingRoom {
   readonly #dependencies: WaitingRoomDependencies;
@@ -155,11 +154,11 @@ export class WaitingRoom {
   readonly #ids: QueuedIds;
   readonly #sourceHeader: string;
   readonly #submissions = new Set<Promise<void>>();
-  /** Until when the database has this replica as alive, by the monotonic clock. */
+  /** Monotonic end of this replica's registration in the database. */
   #aliveUntil = Number.NEGATIVE_INFINITY;
   #stopping = false;
   #isObeying = false;
-  /** When a query waited here last, and when rows are tidied next; monotonic milliseconds. */
+  /** Time of the last queued query, and of the next deletion of rows; monotonic milliseconds. */
   #usedAt = Number.NEGATIVE_INFINITY;
   #tidyAt = 0;
 
@@ -169,17 +168,17 @@ export class WaitingRoom {
     this.#ids = new QueuedIds(dependencies.random, QUEUE_SUFFIX);
   }
 
-  /** How many queries this replica holds. */
+  /** Number of queries of this replica. */
   get size(): number {
     return this.#queries.size;
   }
 
-  /** Whether a submission can be written down: its body is here. */
+  /** True if a submission can be stored: its body is complete. */
   canKeep(submission: Submission): boolean {
     return isStorable(submission);
   }
 
-  /** Writes a submission down, which then waits here. Never rejects. */
+  /** Stores and queues a submission. Never rejects. */
   async enter(
     proxied: ProxiedRequest,
     submission: Submission,
@@ -218,7 +217,7 @@ export class WaitingRoom {
       return refused(unavailable);
     }
     if (this.#stopping) {
-      // It came too late to be handed over with the others.
+      // Too late to be handed over with the others.
       this.#release(query);
       turn.catch(() => undefined);
       void repository.adopt(id, replica, '').catch(() => undefined);
@@ -226,13 +225,13 @@ export class WaitingRoom {
     return { id, waitedMs: clock.monotonic() - since, state: query.state };
   }
 
-  /** What is known of a query that waits here; null for others. */
+  /** State of a locally queued query; null for others. */
   placeOf(id: string): WaitPlace | null {
     const query = this.#queries.get(id);
     return query?.stage === 'waiting' ? query.state.place : null;
   }
 
-  /** Holds a request for a query that this replica has; false where it has it not. */
+  /** Holds a request for a query of this replica; false for other queries. */
   poll(proxied: ProxiedRequest, id: string, token: number, holdMs: number): boolean {
     const query = this.#queries.get(id);
     if (query === undefined) return false;
@@ -241,8 +240,8 @@ export class WaitingRoom {
   }
 
   /**
-   * Goes on with a query whose replica is dead, with its place.
-   * @returns false where another replica was first
+   * Adopts a query of a dead replica, with its position.
+   * @returns false if another replica was first
    * @throws GatewayError while the database is unavailable
    */
   async adopt(row: QueuedQueryRow): Promise<boolean> {
@@ -270,7 +269,7 @@ export class WaitingRoom {
   }
 
   /**
-   * Ends a query whose replica died while it was being submitted: a cluster may have it.
+   * Ends a query of a replica that died during its submission: a cluster may have it.
    * @throws GatewayError while the database is unavailable
    */
   async endLost({ id, replica, waitingMs }: QueuedQueryRow): Promise<void> {
@@ -283,16 +282,16 @@ export class WaitingRoom {
     if (isEnded) ends.note(id, stored, waitingMs, refusal);
   }
 
-  /** What came of a query, as its row has it; null where the row has it no more. */
+  /** Outcome of a query from its row; null if it was deleted. */
   outcomeOf({ id, answer }: QueuedQueryRow): StoredOutcome | null {
     const bytes = answer === null ? null : this.#dependencies.key.open('answer', id, answer);
     return bytes === null ? null : decodeOutcome(bytes);
   }
 
   /**
-   * Takes a query out of the queue; one that is on its way to a cluster is cancelled there.
-   * @param end what its client gets when it asks again, or why nobody will
-   * @returns false where this replica has it not
+   * Removes a query from the queue; cancels a submitted one at its cluster.
+   * @param end its client's response, or the reason for the removal
+   * @returns false for queries of other replicas
    */
   drop(id: string, end: QueuedEnd = 'CANCELLED'): boolean {
     const query = this.#queries.get(id);
@@ -314,7 +313,7 @@ export class WaitingRoom {
     return true;
   }
 
-  /** Deletes the row of a query that its client gave up. */
+  /** Deletes the row of an abandoned query. */
   async #remove({ id, since }: HeldQuery, end: QueuedEnd): Promise<void> {
     const { repository, ends, clock } = this.#dependencies;
     const stored = await this.#readBack(id);
@@ -322,7 +321,7 @@ export class WaitingRoom {
     if (isRemoved === true) ends.note(id, stored, clock.monotonic() - since, end);
   }
 
-  /** What a query that waits here would have sent; null where that cannot be read now. Never rejects. */
+  /** The stored submission of a local query; null if it cannot be read now. Never rejects. */
   async #readBack(id: string): Promise<StoredSubmission | null> {
     const { repository, replica } = this.#dependencies;
     try {
@@ -332,7 +331,7 @@ export class WaitingRoom {
     }
   }
 
-  /** Moves a query before all others of its group that wait here. @returns false where this replica has it not */
+  /** Moves a local query to the front of its group. @returns false for queries of other replicas */
   #moveFirst(id: string, movedAt: number): boolean {
     const query = this.#queries.get(id);
     if (query === undefined) return false;
@@ -343,7 +342,7 @@ export class WaitingRoom {
     return true;
   }
 
-  /** Does what administrators and other replicas ask of the queries here; called by a timer. Never rejects. */
+  /** Executes requests of administrators and other replicas; called by a timer. Never rejects. */
   async obey(): Promise<void> {
     if (this.#stopping || this.#queries.size === 0 || this.#isObeying) return;
     const { repository, replica, logger } = this.#dependencies;
@@ -360,7 +359,7 @@ export class WaitingRoom {
     }
   }
 
-  /** The database learns that this replica lives, unless it knows. Rejects while the database is unavailable. */
+  /** Renews this replica's registration if due. Rejects while the database is unavailable. */
   async renew(): Promise<void> {
     const { repository, clock, replica } = this.#dependencies;
     const now = clock.monotonic();
@@ -369,7 +368,7 @@ export class WaitingRoom {
     this.#aliveUntil = now + REPLICA_TTL_MS;
   }
 
-  /** Looks after the queries that wait here; called by a timer. Never rejects. */
+  /** Maintenance of queued queries; called by a timer. Never rejects. */
   async tend(): Promise<void> {
     if (this.#stopping) return;
     await this.#tidy();
@@ -406,7 +405,7 @@ export class WaitingRoom {
     }
   }
 
-  /** What queries wait for changes: their rows say it. Those of a group mostly wait for the same. */
+  /** Writes changed reasons to rows. Queries of a group mostly wait for the same. */
   async #noteReasons(queries: readonly HeldQuery[]): Promise<void> {
     const changed = new Map<string, HeldQuery[]>();
     for (const query of queries) {
@@ -425,7 +424,7 @@ export class WaitingRoom {
     }
   }
 
-  /** Deletes what nobody needs any more, as long as queries wait here and for some time afterwards. */
+  /** Deletes old rows while queries are queued here and for some time afterwards. */
   async #tidy(): Promise<void> {
     const { repository, clock, logger } = this.#dependencies;
     const now = clock.monotonic();
@@ -440,7 +439,7 @@ export class WaitingRoom {
     }
   }
 
-  /** Hands all that waits over to other replicas, and lets what is being submitted come to its end. Never rejects. */
+  /** Hands queued queries over to other replicas, and waits for pending submissions. Never rejects. */
   async stop(): Promise<void> {
     this.#stopping = true;
     const { repository, replica, answers, logger, clock } = this.#dependencies;
@@ -505,7 +504,7 @@ export class WaitingRoom {
     }
   }
 
-  /** Asks for admission, in the place that the query has. */
+  /** Requests admission with the query's position. */
   #admit(query: HeldQuery, { decision, user, headers }: StoredSubmission): void {
     const { admission, clock } = this.#dependencies;
     const answer = admission.admit({ decision, user, headers, waitedMs: clock.monotonic() - query.since });
@@ -525,7 +524,7 @@ export class WaitingRoom {
     }
   }
 
-  /** Waits for the turn of a query. */
+  /** Waits for a query's admission. */
   #follow(query: HeldQuery, turn: Promise<Refusal | null>): void {
     const { logger } = this.#dependencies;
     const { signal } = query.giveUp;
@@ -545,14 +544,14 @@ export class WaitingRoom {
     );
   }
 
-  /** Whether the client of a query has not asked here for it lately. */
+  /** True if the client of a query has not polled it here recently. */
   #isAsleep({ polls, polledAt }: HeldQuery): boolean {
     return polls.size === 0 && this.#dependencies.clock.monotonic() - polledAt >= ASLEEP_AFTER_MS;
   }
 
   /**
-   * It is the turn of a query whose client may be gone: others go first. It asks for admission again, with its place, when
-   * its client asks for it, here or at another replica.
+   * Puts an admitted query to sleep, as its client may be gone: others go first. It requests admission again, with its
+   * position, when its client polls it, here or at another replica.
    */
   async #sleep(query: HeldQuery): Promise<void> {
     query.slots?.release();
@@ -561,7 +560,7 @@ export class WaitingRoom {
     await this.#wakeAsked([query.id]);
   }
 
-  /** Wakes queries whose clients have asked any replica for them. */
+  /** Wakes queries that were polled at any replica. */
   async #wakeAsked(ids: readonly string[]): Promise<void> {
     const { repository, logger } = this.#dependencies;
     try {
@@ -575,7 +574,7 @@ export class WaitingRoom {
     }
   }
 
-  /** The client of a query asks for it again. Rejects while the database is unavailable; then it goes on to sleep. */
+  /** The client of a query polls it again. Rejects while the database is unavailable; then it stays asleep. */
   async #wake(query: HeldQuery): Promise<void> {
     const { repository, replica, clock } = this.#dependencies;
     if (!query.isAsleep) return;
@@ -605,7 +604,7 @@ export class WaitingRoom {
     const { send, repository, replica, clock } = this.#dependencies;
     const sealed = await this.#begin(query);
     if (sealed === null) {
-      // Cancelled, or taken over by another replica: its row says what its client gets.
+      // Cancelled, or adopted by another replica: its row has the client's response.
       this.#release(query);
       this.#answerLater(query);
       return;
@@ -630,7 +629,7 @@ export class WaitingRoom {
     if (query.isCancelled && outcome.kind === 'answer') this.#cancelAtCluster(stored, outcome);
   }
 
-  /** Cancels a query that a cluster has taken, as its client would have. */
+  /** Cancels a submitted query like its client. */
   #cancelAtCluster(
     stored: StoredSubmission,
     { answer, engineId }: SubmissionOutcome & { readonly kind: 'answer' },
@@ -642,14 +641,14 @@ export class WaitingRoom {
     followUp(cancellationOf(stored, next, response, clock.monotonic()), engineId);
   }
 
-  /** `waiting` becomes `submitting`; null where the query is another's. Asks the database until it answers. */
+  /** `waiting` becomes `submitting`; null if another replica has the query. Retries until the database responds. */
   async #begin(query: HeldQuery): Promise<string | null> {
     const { repository, replica, clock, logger } = this.#dependencies;
     for (let attempt = 1; ; attempt++) {
       try {
         const sealed = await repository.begin(query.id, replica);
         if (sealed !== null || attempt === 1) return sealed;
-        // The answer to an earlier attempt may have been lost: then the row says what that attempt wrote.
+        // The response to an earlier attempt may have been lost: then the row has its result.
         const row = await repository.get(query.id);
         return row?.state === 'submitting' && row.replica === replica
           ? await repository.request(query.id, replica)
@@ -671,7 +670,7 @@ export class WaitingRoom {
     return reason === 'queue_full' || reason === 'pending' || reason === 'overloaded' || reason === 'starting';
   }
 
-  /** The query is over for the queue: its row has what its client gets, then the client does. */
+  /** Ends a query in the queue: stores the client's response, then sends it. */
   async #end(
     query: HeldQuery,
     from: 'waiting' | 'submitting',
@@ -694,7 +693,7 @@ export class WaitingRoom {
     const stored = this.#persist('end', id, () => repository.end(id, replica, from, { state, engineId, answer }));
     const isStored = await Promise.race([stored, pause(STORE_PATIENCE_MS).then(() => null)]);
     if (isStored === false) {
-      // Another replica took it for lost: its client has that answer.
+      // Another replica considered it lost: its client has that response.
       this.#queries.delete(id);
       this.#answerLater(query);
       return;
@@ -707,7 +706,10 @@ export class WaitingRoom {
     query.polls.answerAll((proxied) => answers.outcome(proxied, id, outcome));
   }
 
-  /** Writes a change of a row, again and again while the database is unavailable, for some minutes; null where it never was written. */
+  /**
+   * Writes a change of a row, with retries for some minutes while the database is unavailable; null if it was never
+   * written.
+   */
   async #persist(what: string, id: string, change: () => Promise<boolean>): Promise<boolean | null> {
     const { clock, logger } = this.#dependencies;
     const until = clock.monotonic() + ABANDONED_AFTER_MS;
@@ -723,7 +725,7 @@ export class WaitingRoom {
     return null;
   }
 
-  /** Open requests are answered as for a query that waits: the next ones read the row. */
+  /** Open requests get a "queued" response: the next ones read the row. */
   #answerLater(query: HeldQuery): void {
     const { answers, clock } = this.#dependencies;
     query.polls.answerAll((proxied, token) =>
@@ -731,7 +733,7 @@ export class WaitingRoom {
     );
   }
 
-  /** This replica has nothing to do with a query any more. */
+  /** Removes a query from this replica. */
   #release(query: HeldQuery): void {
     query.stage = 'ended';
     query.giveUp.abort();
@@ -769,7 +771,7 @@ function engineIdOf(outcome: SubmissionOutcome): string | null {
   return outcome.kind === 'answer' ? outcome.engineId : null;
 }
 
-/** How long queries are kept, in words. */
+/** Retention as text. */
 export const abandonedText = durationText(ABANDONED_AFTER_MS);
 
 function pause(milliseconds: number): Promise<void> {

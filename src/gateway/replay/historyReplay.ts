@@ -14,8 +14,8 @@ import { type MovedQuery, type QueryImpact, ReplayTally } from './replayTally.ts
 const uncertain: ReplayTarget = { kind: 'uncertain', name: null };
 
 /**
- * Replays the history of a range through rules as they are and as they would be. It takes processor time: a gateway runs it in a
- * thread of its own (`replayThread.ts`).
+ * Replays the history of a range with active and edited rules. CPU-intensive: a gateway runs it in a thread
+ * (`replayThread.ts`).
  * @throws GatewayError EG_DATABASE_UNAVAILABLE, or EG_MALFORMED for a mistake in the settings of the database
  */
 export async function replayHistory(job: ReplayJob, logger: Logger): Promise<ReplayReport> {
@@ -36,7 +36,6 @@ export async function replayHistory(job: ReplayJob, logger: Logger): Promise<Rep
   });
 }
 
-/** Replays queries one by one. */
 class QueryReplay {
   readonly tally: ReplayTally;
   readonly #replay: RuleReplay;
@@ -67,23 +66,23 @@ class QueryReplay {
       const [from, to] = [this.#targetOf(before, query), this.#targetOf(after, query)];
       if (isSame(from, to)) hasUnmoved = true;
       else moved = moved === null ? { from, to, before, after } : joined(moved, from, to);
-      // It moves in one case and does not in another: that is all there is to know.
+      // It moves in one case and not in another: the result is uncertain.
       return !(hasUnmoved && moved !== null);
     });
     if (kind === 'undecidable' || (hasUnmoved && moved !== null)) return { row, moved: 'unknown', unreplayed };
     return { row, moved, unreplayed };
   }
 
-  /** Where the query goes by a decision of rules; null: there are none. @throws UnknownRead */
+  /** Destination of the query by a decision; null: there are no rules. @throws UnknownRead */
   #targetOf(rules: RuleDecision | null, query: RecordedQuery): ReplayTarget {
     if (rules?.denied != null) return { kind: 'denied', name: null };
     if (rules?.rejected != null) return { kind: 'refused', name: null };
     const { decision, row } = query;
     if (decision?.decidedBy === 'transaction' || isKill(query)) return { kind: 'bound', name: null };
-    // The user mapping and the service refuse whatever rules say.
+    // The user mapping and the service reject regardless of rules.
     if (decision?.refused === 'user_mapping' || decision?.refused === 'external_errors')
       return { kind: 'refused', name: null };
-    // The service's answer does not depend on rules; where they denied the query, it was not asked.
+    // The service's response does not depend on rules; if they denied the query, it was not called.
     if (this.#isExternal) {
       const name = decision?.group || row.routingGroup;
       return name === null || name === '' ? uncertain : { kind: 'group', name };
@@ -97,7 +96,7 @@ class QueryReplay {
   }
 }
 
-/** Whether a statement is a call of kill_query: it goes to the cluster of the query that it names. */
+/** True if a statement calls kill_query: it goes to the cluster of the named query. */
 function isKill(query: RecordedQuery): boolean {
   if (!/kill_query/i.test(query.row.queryText)) return false;
   try {
@@ -112,7 +111,7 @@ function isSame(a: ReplayTarget, b: ReplayTarget): boolean {
   return a.kind === b.kind && a.name === b.name;
 }
 
-/** A move in more than one way. */
+/** Merges several possible moves. */
 function joined(moved: MovedQuery, from: ReplayTarget, to: ReplayTarget): MovedQuery {
   return {
     ...moved,

@@ -2,25 +2,25 @@ import { UnknownRead } from '../../rules/replay/unknownRead.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import type { RecordedQuery, RecordedQueryContext } from './recordedQuery.ts';
 
-/** Stands for a default catalog or schema that is not known: no name holds this character. */
+/** Placeholder for an unknown default catalog or schema: no name contains this character. */
 const UNKNOWN_NAME = '\u0001';
 
-/** Names of sources that depend on default catalog and schema where names are not complete. */
+/** Sources that depend on default catalog and schema if names are incomplete. */
 const ofNames = new Set(['table', 'catalog', 'schema', 'catalogSchema']);
 
-/** What the analysis of the recorded text gives. */
+/** Analysis of the recorded text. */
 interface Analysis {
   readonly properties: QueryProperties;
-  /** Why what depends on names of tables is not known; null: it is. */
+  /** Reason that values from table names are unknown, or null. */
   readonly namesUnknown: string | null;
 }
 
-/** Query properties of a recorded query: analysed when they are read first. */
+/** Query properties of a recorded query: analyzed at the first read. */
 export class RecordedProperties implements QueryProperties {
   readonly isNewQuerySubmission = true;
   readonly #query: RecordedQuery;
   readonly #context: RecordedQueryContext;
-  /** A text: why nothing that comes from the statement is known. */
+  /** A text: reason that values of the statement are unknown. */
   #analysis: Analysis | string | null = null;
 
   constructor(query: RecordedQuery, context: RecordedQueryContext) {
@@ -76,7 +76,7 @@ export class RecordedProperties implements QueryProperties {
     return this.#certain().properties.unreadable;
   }
 
-  /** Whether reading a source that comes from the body would throw. */
+  /** True if reading a source from the body would throw. */
   lacks(source: string): boolean {
     const { names } = this.#context;
     if (source === 'defaultCatalog') return this.#query.lacks(`header:${names.headerKey('Catalog')}`);
@@ -129,7 +129,7 @@ export class RecordedProperties implements QueryProperties {
     return { properties, namesUnknown: dependsOnUnknown ? unknown.join(', ') : null };
   }
 
-  /** The body that rules saw; null: none was read before the decision; undefined: the history does not hold it. */
+  /** The body that rules saw; null: none was read before the decision; undefined: not recorded. */
   #textOfRules(): string | null | undefined {
     const { settings } = this.#context;
     const { row, decision } = this.#query;
@@ -138,7 +138,7 @@ export class RecordedProperties implements QueryProperties {
     if (row.isCut || (settings.redacts && row.queryText.includes('***'))) return undefined;
     if (facts === undefined) {
       const bytes = Buffer.byteLength(row.queryText);
-      // A character of four bytes may have been left out at the end.
+      // A character of four bytes may have been truncated.
       return bytes > settings.maxTextSize - 4 ? undefined : row.queryText;
     }
     const isWhole = row.queryText.length === facts.text && facts.unkept?.includes('text') !== true;

@@ -16,23 +16,22 @@ import { keptHeaders } from '../exchanges/requestFacts.ts';
 import { RecordedProperties } from './recordedProperties.ts';
 import type { ReplaySettings } from './replayJob.ts';
 
-/** What recorded queries are read with. */
 export interface RecordedQueryContext {
   readonly names: ProductNames;
   readonly settings: ReplaySettings;
   readonly analyze: AnalyzeRequest;
 }
 
-/** Texts of sources and users that are as long may have been cut by their column. */
+/** Sources and users of this length may have been truncated by their column. */
 const COLUMN_WIDTH = 256;
 
-/** A query of the history as rules saw its request, as far as the history holds it (docs/rules.md#impact). */
+/** A query of the history as rules saw its request, as far as it is recorded (docs/rules.md#impact). */
 export class RecordedQuery implements RecordedRequest {
   readonly method = 'POST';
   readonly remoteUser = null;
   readonly isSubmission = true;
   readonly row: ReplayedRow;
-  /** Null where another gateway wrote the row, or it cannot be read. */
+  /** Null if another gateway wrote the row, or if it cannot be read. */
   readonly decision: StoredDecision | null;
   readonly user: RequestUser | null;
   readonly #context: RecordedQueryContext;
@@ -121,7 +120,7 @@ export class RecordedQuery implements RecordedRequest {
     return this.#properties;
   }
 
-  /** First value of a header's lines; null: there was none; undefined: that is not known. */
+  /** First value of a header; null: missing; undefined: unknown. */
   #headerOf(name: string): string | null | undefined {
     const { names } = this.#context;
     const { row, decision } = this;
@@ -134,7 +133,7 @@ export class RecordedQuery implements RecordedRequest {
       if (value !== undefined) return value;
       return keptHeaders(names).includes(name) && facts.unkept?.includes(name) !== true ? null : undefined;
     }
-    // Queries of earlier versions: the header can be concluded from who decided.
+    // Queries of earlier versions: the header follows from the router that decided.
     if (name !== names.headerKey('Routing-Group')) return undefined;
     if (decision?.decidedBy === 'header') return decision.group;
     return decision?.decidedBy === 'default' && decision.rules === undefined ? null : undefined;
@@ -147,7 +146,7 @@ export class RecordedQuery implements RecordedRequest {
   }
 }
 
-/** Its claims are not in the history; its groups are, as far as decisions keep them. */
+/** Its claims are not recorded; its groups are, as far as decisions contain them. */
 class RecordedUser implements RequestUser {
   readonly user: string | null;
   readonly #groups: StoredDecision['userGroups'];
@@ -176,7 +175,7 @@ function decisionOf(text: string | null): StoredDecision | null {
   try {
     return JSON.parse(text) as StoredDecision;
   } catch {
-    // Longer than what is read of it, or written by another program.
+    // Longer than the limit, or written by another program.
     return null;
   }
 }

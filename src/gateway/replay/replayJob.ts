@@ -3,7 +3,7 @@ import type { EditedRules } from '../../rules/replay/editedRules.ts';
 import type { ReplayRange } from '../../store/historyReplay.ts';
 import type { JdbcSettings } from '../../store/jdbcUrl.ts';
 
-/** A replay of the history through rules as they are and as they would be, in a form that can be sent to another thread. */
+/** A replay of the history with active and edited rules, in a form that can be sent to another thread. */
 export interface ReplayJob {
   readonly database: JdbcSettings;
   readonly range: ReplayRange;
@@ -12,7 +12,7 @@ export interface ReplayJob {
   readonly bounds: ReplayBounds;
 }
 
-/** What of the gateway's settings decides about queries beside rules. */
+/** Gateway settings that affect decisions in addition to rules. */
 export interface ReplaySettings {
   /** `protocol.productName`. */
   readonly productName: string;
@@ -20,38 +20,39 @@ export interface ReplaySettings {
   readonly statementPaths: readonly string[];
   /** `requestAnalyzerConfig.analyzeRequest`. */
   readonly analyzeRequest: boolean;
-  /** Bodies of this many characters and more are not analysed. */
+  /** Bodies of this many characters or more are not analyzed. */
   readonly maxAnalyzed: number;
   readonly clientsUseV2Format: boolean;
   /** `queryHistory.maxTextSize`, bytes. */
   readonly maxTextSize: number;
-  /** Whether parts of texts are redacted (`queryHistory.redact`). */
+  /** True if parts of texts are redacted (`queryHistory.redact`). */
   readonly redacts: boolean;
 }
 
-/** What a replay may take, and how much it returns. */
+/** Limits of a replay and its report. */
 export interface ReplayBounds {
-  /** Most queries, the newest first. */
+  /** Maximum number of queries, newest first. */
   readonly queries: number;
   /** Milliseconds. */
   readonly time: number;
-  /** Most entries of each list. */
+  /** Maximum number of entries of each list. */
   readonly top: number;
   readonly examples: number;
 }
 
-/** Where a query goes, or what becomes of it. */
+/** Destination or rejection of a query. */
 export interface ReplayTarget {
   /**
-   * `group`, `cluster` (a rule pins it), `denied`, `refused` (a rule failed, `onRuleError: reject`), `bound` (to the cluster of its
-   * transaction, or of the query that it kills), or `uncertain`: one of several, as a rule could not be replayed.
+   * `group`, `cluster` (a rule pins it), `denied`, `refused` (a rule failed, `onRuleError: reject`), `bound` (to the
+   * cluster of its transaction, or of the query that it kills), or `uncertain`: one of several, as a rule could not be
+   * replayed.
    */
   readonly kind: 'group' | 'cluster' | 'denied' | 'refused' | 'bound' | 'uncertain';
-  /** Of the group or the cluster; null for the others. */
+  /** Name of the group or the cluster, or null. */
   readonly name: string | null;
 }
 
-/** Queries that move from one target to another. */
+/** Queries that move between two targets. */
 export interface ReplayedMove {
   readonly from: ReplayTarget;
   readonly to: ReplayTarget;
@@ -60,7 +61,7 @@ export interface ReplayedMove {
 
 /** Queries of a user or a source. */
 export interface ReplayedShare {
-  /** Null: the queries have none. */
+  /** Null: unknown user or source. */
   readonly name: string | null;
   readonly queries: number;
   readonly moved: number;
@@ -78,42 +79,42 @@ export interface ReplayedExample {
   readonly queryText: string;
   readonly from: ReplayTarget;
   readonly to: ReplayTarget;
-  /** What the rules do now; of many rules those that do something, and those that are edited. */
+  /** Effects of the active rules; of many rules those with an effect, and edited ones. */
   readonly before: readonly RuleTrace[];
   readonly after: readonly RuleTrace[];
-  /** Rules that could not be replayed; the query moves whichever way they come out, and the traces show one of them. */
+  /** Rules that could not be replayed; the query moves with any outcome, and the traces show one of them. */
   readonly assumed: readonly string[];
 }
 
 /** A rule that could not be replayed for some queries. */
 export interface UnreplayedCount {
   readonly rule: string;
-  /** What it reads that the history does not hold. */
+  /** Values that it reads and that are not recorded. */
   readonly reads: readonly string[];
-  /** Queries for which it was asked and could not be replayed. */
+  /** Queries for which it was evaluated and could not be replayed. */
   readonly queries: number;
-  /** Those of them of which it is unknown whether they move. */
+  /** Those of them with an unknown result. */
   readonly unknown: number;
 }
 
-/** What a change of rules does to the queries of a range. */
+/** Effect of a rule change on the queries of a range. */
 export interface ReplayReport {
-  /** Queries that were looked at. */
+  /** Number of examined queries. */
   readonly queries: number;
   readonly unmoved: number;
   readonly moved: number;
-  /** Whether they move depends on what the history does not hold. */
+  /** Queries with a result that depends on unrecorded values. */
   readonly unknown: number;
-  /** Why not all queries of the range were looked at; null: they were. */
+  /** Limit that ended the replay early; null: all queries were examined. */
   readonly cutBy: 'queries' | 'time' | null;
-  /** Milliseconds since 1970 of the oldest query that was looked at; null for none. */
+  /** Milliseconds since 1970 of the oldest examined query, or null. */
   readonly oldest: number | null;
   readonly moves: readonly ReplayedMove[];
   readonly users: readonly ReplayedShare[];
   readonly sources: readonly ReplayedShare[];
   readonly unreplayed: readonly UnreplayedCount[];
   readonly examples: readonly ReplayedExample[];
-  /** Queries of which it is unknown whether they move, a few. */
+  /** Some queries with an unknown result. */
   readonly unknownExamples: readonly string[];
   readonly milliseconds: number;
 }

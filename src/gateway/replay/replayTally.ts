@@ -11,7 +11,7 @@ import type {
   UnreplayedCount,
 } from './replayJob.ts';
 
-/** A query that moves, with a pair of decisions that are possible. */
+/** A query that moves, with a possible pair of decisions. */
 export interface MovedQuery {
   readonly from: ReplayTarget;
   readonly to: ReplayTarget;
@@ -19,20 +19,20 @@ export interface MovedQuery {
   readonly after: RuleDecision | null;
 }
 
-/** What came of one query. */
+/** Result of one query. */
 export interface QueryImpact {
   readonly row: ReplayedRow;
   readonly moved: MovedQuery | 'unknown' | null;
   readonly unreplayed: readonly UnreplayedRule[];
 }
 
-/** Most users, sources, moves and rules that are counted apart: names may be invented by clients. */
+/** Maximum number of separately counted users, sources, moves and rules: clients may invent names. */
 const MOST_COUNTED = 10_000;
-/** Examples of one move, so that others are shown as well. */
+/** Maximum number of examples per move, so that others are shown too. */
 const EXAMPLES_OF_A_MOVE = 5;
-/** Characters of a text in an example. */
+/** Maximum length of a text in an example. */
 const EXAMPLE_TEXT = 500;
-/** Most entries of a trace that are shown. */
+/** Maximum number of shown trace entries. */
 const MOST_TRACED = 50;
 
 interface Share {
@@ -41,10 +41,10 @@ interface Share {
   unknown: number;
 }
 
-/** Counts what becomes of queries, in bounded memory. */
+/** Counts results of queries, in bounded memory. */
 export class ReplayTally {
   readonly #bounds: ReplayBounds;
-  /** Names of rules that are edited: traces show them in any case. */
+  /** Names of edited rules: traces always show them. */
   readonly #edited: ReadonlySet<string>;
   readonly #users = new Map<string | null, Share>();
   readonly #sources = new Map<string | null, Share>();
@@ -162,7 +162,7 @@ function shareOf(shares: Map<string | null, Share>, name: string | null): Share 
   return first;
 }
 
-/** Those with queries that move or may move, most first. */
+/** Shares with queries that move or may move, most first. */
 function sharesOf(shares: ReadonlyMap<string | null, Share>, top: number): readonly ReplayedShare[] {
   return [...shares]
     .filter(([, { moved, unknown }]) => moved + unknown > 0)

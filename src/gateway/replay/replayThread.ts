@@ -4,31 +4,34 @@ import { parseJdbcUrl } from '../../store/jdbcUrl.ts';
 import type { ReplayJob, ReplayReport } from './replayJob.ts';
 import type { ReplayReply } from './replayWorker.ts';
 
-/** The worker's file: of the sources, or of the program that is built from them. */
+/** The worker's file: of the sources, or of the bundled program. */
 const workerFile = `./replayWorker.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`;
-/** Time beyond the job's own in which the thread starts, connects to the database and answers, milliseconds. */
+/**
+ * Time in addition to the job's limit for the start of the thread, the connection to the database and the response,
+ * milliseconds.
+ */
 const MARGIN_MS = 20_000;
-/** Heap of the thread, megabytes: thousands of rules, two pages of the history, analyses, and what is counted. */
+/** Heap of the thread, megabytes: thousands of rules, two pages of the history, analyses, and counts. */
 const MAX_HEAP_MB = 384;
 
-/** What replays the history; a gateway has one. */
+/** Replays of the history; one per gateway. */
 export interface HistoryReplays {
   /**
    * Replays the history. One job at a time.
    * @param signal ends it early: the promise then rejects with the signal's reason
-   * @throws GatewayError EG_CONFLICT (another one runs), EG_IMPOSSIBLE (the database is in memory, or the thread needs too much),
-   *   EG_DATABASE_UNAVAILABLE
+   * @throws GatewayError EG_CONFLICT (another one runs), EG_IMPOSSIBLE (the database is in memory, or the thread needs
+   * too much), EG_DATABASE_UNAVAILABLE
    */
   run(job: ReplayJob, signal: AbortSignal): Promise<ReplayReport>;
 }
 
-/** Replays the history beside the main thread, which reads none of it. */
+/** Replays the history in a worker thread. */
 export class ReplayThread implements HistoryReplays {
   #worker: Worker | null = null;
 
   async run(job: ReplayJob, signal: AbortSignal): Promise<ReplayReport> {
     const { password } = job.database;
-    // A thread is sent plain data.
+    // A thread receives plain data.
     const database = { ...job.database, password: typeof password === 'object' ? await password.read() : password };
     signal.throwIfAborted();
     if (this.#worker !== null) {
@@ -53,13 +56,13 @@ export class ReplayThread implements HistoryReplays {
     }
   }
 
-  /** Ends the job that runs, whose caller gets an error. */
+  /** Ends the running job with an error. */
   async close(): Promise<void> {
     await this.#worker?.terminate();
   }
 }
 
-/** Other threads do not see a database in memory. */
+/** Other threads cannot access a database in memory. */
 function requireFile({ database }: ReplayJob): void {
   const parsed = parseJdbcUrl(database);
   if ('problems' in parsed || parsed.target.dialect !== 'sqlite' || parsed.target.file !== ':memory:') return;

@@ -1,11 +1,11 @@
-/** Runs in a worker thread of its own: replays the history for `ReplayThread`. */
+/** Worker thread of `ReplayThread`: replays the history. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { pino } from 'pino';
 import { type ErrorCode, GatewayError } from '../../model/errors.ts';
 import { replayHistory } from './historyReplay.ts';
 import type { ReplayJob, ReplayReport } from './replayJob.ts';
 
-/** The report, or the error that its caller gets. */
+/** The report, or the error for the caller. */
 export type ReplayReply =
   | { readonly report: ReplayReport }
   | { readonly error: { readonly code: ErrorCode; readonly message: string } };
@@ -16,7 +16,7 @@ port.postMessage(await replied(workerData as ReplayJob));
 
 async function replied(job: ReplayJob): Promise<ReplayReply> {
   try {
-    // What the driver has to say is in the errors; the gateway's own connections log the rest.
+    // Errors contain the driver's messages; the gateway's own connections log the rest.
     return { report: await replayHistory(job, pino({ level: 'silent' })) };
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;

@@ -9,15 +9,15 @@ export type ResolveAll = (
   callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
 ) => void;
 
-/** A connection that was not made, as the address is not one that clusters may have. */
+/** A connection that was rejected because of its address. */
 export class AddressRefused extends Error {
   override readonly name = 'AddressRefused';
 }
 
 /**
- * Keeps connections to clusters away from addresses that these may not have (`resources.allowedAddresses`), no matter who wrote
- * the address, and whatever a name stands for at the moment of the connection: what was fine when a resource was accepted
- * may resolve to something else later (DNS rebinding). Connections that are open stay as they are.
+ * Prevents connections to special addresses (`resources.allowedAddresses`), regardless of the author of the address,
+ * and by the resolution at the time of the connection: a name that was accepted may resolve to another address later
+ * (DNS rebinding). Open connections stay.
  */
 export class AddressGuard {
   readonly #addresses: ClusterAddresses;
@@ -33,7 +33,7 @@ export class AddressGuard {
   }
 
   /**
-   * Why a host may not be connected to, before its name is resolved; null when it may.
+   * Returns the reason that a host is rejected, before its name is resolved, or null.
    * @param host a name or an address; an IPv6 address with or without brackets
    */
   refusal(host: string): AddressRefused | null {
@@ -42,7 +42,7 @@ export class AddressGuard {
     return refusal === null ? null : new AddressRefused(`address not allowed: ${host} ${refusal}`);
   }
 
-  /** `lookup` of `net.connect`: only addresses that clusters may have; an error where a name has no other ones. */
+  /** `lookup` of `net.connect`: only allowed addresses; an error if a name has no others. */
   readonly lookup: LookupFunction = (name, options, callback) => {
     this.#resolve(name, { ...options, all: true }, (error, resolution) => {
       if (error !== null) {

@@ -6,45 +6,45 @@ import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { AddressGuard } from './addressGuard.ts';
 import type { TlsMaterial } from './tlsFiles.ts';
 
-/** What differs between TLS connections to different servers. */
+/** Properties of TLS connections that differ between servers. */
 export type TlsConnection = Pick<
   ConnectionOptions,
   'secureContext' | 'servername' | 'rejectUnauthorized' | 'checkServerIdentity'
 >;
 
-/** TLS settings of a server that connections go to. */
+/** TLS settings of a destination server. */
 export interface ServerTls {
-  /** Name of the cluster, for the warning about a certificate that is not verified. */
+  /** Name of the cluster, for the warning about an unverified certificate. */
   readonly name: string;
   readonly tls: ClusterTlsSpec | null;
 }
 
-/** Makes a connector of connections in clear text. */
+/** Creates a connector of connections in clear text. */
 type PlainConnectorFactory = (
   options: buildConnector.BuildOptions & { readonly timeout: number; readonly allowH2: false },
 ) => buildConnector.connector;
 
-/** What TLS connections to clusters are made with. */
+/** Options of `ClusterTls`. */
 export interface ClusterTlsOptions {
-  /** Certificate files in use (`proxy.http-client.key-store-path` and others of a client). */
+  /** Active certificate files (`proxy.http-client.key-store-path` and others of a client). */
   readonly material: () => TlsMaterial;
-  /** `https.hostname-verification`: whether the certificate must name the host. */
+  /** `https.hostname-verification`: true if the certificate must name the host. */
   readonly verifyHostname: boolean;
-  /** The server at an origin such as `https://a:8443`; null for none that is known. */
+  /** The server at an origin such as `https://a:8443`; null if unknown. */
   readonly serverAt: (origin: string) => ServerTls | null;
-  /** Keeps connections away from addresses that clusters may not have; null for servers that the configuration names. */
+  /** Rejects connections to special addresses; null for servers that the configuration names. */
   readonly guard: AddressGuard | null;
   readonly logger: Logger;
 }
 
 /**
- * TLS toward clusters (or another server), for every client that speaks to them: certificates are verified against the
- * configured authorities, or the cluster's own, with its own server name, and only a cluster that says so itself
- * (`spec.tls.insecureSkipVerify`) goes unverified. Changed files and resources count for the next connection.
+ * TLS for connections to clusters (or another server), for every client: certificates are verified against the
+ * configured authorities, or the cluster's own, with its server name. Only a cluster with `spec.tls.insecureSkipVerify`
+ * is not verified. Changed files and resources apply to the next connection.
  */
 export class ClusterTls {
   readonly #options: ClusterTlsOptions;
-  /** By origin: a deleted cluster's running queries still go there. */
+  /** By origin: running queries of a deleted cluster still use it. */
   readonly #servers = new Map<string, ServerTls>();
   readonly #warned = new Set<string>();
   readonly #materials = new Map<
@@ -59,7 +59,7 @@ export class ClusterTls {
 
   /**
    * A connector for undici's clients (`connect`), HTTP/1.1 only; the timeout in milliseconds.
-   * @param connectPlainly makes the connector of connections in clear text
+   * @param connectPlainly creates the connector of connections in clear text
    */
   connector(timeout: number, connectPlainly: PlainConnectorFactory = buildConnector): buildConnector.connector {
     const { guard } = this.#options;
@@ -89,7 +89,7 @@ export class ClusterTls {
       }
       let connection = connections.get(origin);
       if (connection?.options !== options) {
-        // A connector of its own for each set of options: it keeps sessions, which must not outlive what verified them.
+        // A separate connector for each set of options: it caches sessions, which must not outlive their verification.
         connection = { options, connect: buildConnector({ ...options, ...common }) };
         connections.set(origin, connection);
       }
@@ -98,8 +98,8 @@ export class ClusterTls {
   }
 
   /**
-   * Options of `tls.connect` for an origin; the same object as long as nothing changed. Throws where files and resource
-   * give no usable context.
+   * Options of `tls.connect` for an origin; a stable object while nothing changed. Throws if files and resource give no
+   * usable context.
    */
   optionsFor(origin: string): TlsConnection {
     const { serverAt, material, verifyHostname } = this.#options;
@@ -122,7 +122,7 @@ export class ClusterTls {
     return options;
   }
 
-  /** One context for all clusters with the same authorities: making one parses them. */
+  /** One context for all clusters with the same authorities: creating one parses them. */
   #context(caBundle: string | null, material: TlsMaterial): SecureContext {
     const key = caBundle ?? '';
     const entry = this.#contexts.get(key);
@@ -142,7 +142,7 @@ export class ClusterTls {
   }
 }
 
-/** Finds the cluster at an origin; of several at one address, the first that says something of TLS. */
+/** Finds the cluster at an origin; of several, the first with TLS settings. */
 export function clusterAtOrigin(table: { readonly current: RoutingTable }): ClusterTlsOptions['serverAt'] {
   return (origin) => {
     let server: ServerTls | null = null;

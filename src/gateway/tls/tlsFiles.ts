@@ -5,33 +5,33 @@ import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { certificatesIn, certificatesProblem } from '../../model/certificates.ts';
 import { isJavaKeyStore, type JavaKeyStore, readJavaKeyStore } from '../../model/javaKeyStore.ts';
 
-/** A file that the configuration names. */
+/** A file in the configuration. */
 export interface TlsFile {
   readonly path: string;
-  /** The key of the configuration that names it, for messages. */
+  /** Configuration key of the file, for messages. */
   readonly key: string;
 }
 
 /** Certificate files of one side of TLS connections. */
 export interface TlsFiles {
   /**
-   * Own certificate chain with its private key: PEM, a folder with `tls.crt` and `tls.key`, or a Java key store (PKCS#12
-   * or JKS); null for none.
+   * Certificate chain with its private key: PEM, a folder with `tls.crt` and `tls.key`, or a Java key store (PKCS#12 or
+   * JKS); or null.
    */
   readonly keyStore: (TlsFile & { readonly password: string | null }) | null;
-  /** PEM or JKS with the authorities that the other side's certificate must come from; null for those that Node.js knows. */
+  /** PEM or JKS with the authorities of the other side's certificate; null: Node.js' authorities. */
   readonly trustStore: TlsFile | null;
 }
 
-/** What certificate files hold, checked. */
+/** Checked content of certificate files. */
 export interface TlsMaterial {
   /** For `tls.createSecureContext`. */
   readonly context: SecureContextOptions;
-  /** The own chain, leaf first; empty where it is unknown (PKCS#12) or there is none. */
+  /** The chain, leaf first; empty if unknown (PKCS#12) or missing. */
   readonly chain: readonly X509Certificate[];
 }
 
-/** A file that cannot be used; the message names it and the fix. */
+/** An unusable file; the message names it and the fix. */
 export class TlsFileError extends Error {
   readonly file: TlsFile;
   constructor(file: TlsFile, message: string, cause?: unknown) {
@@ -40,22 +40,25 @@ export class TlsFileError extends Error {
   }
 }
 
-/** No files at all: no certificate of one's own, the authorities that Node.js knows. */
+/** No files: no certificate, Node.js' authorities. */
 export const noTlsMaterial: TlsMaterial = { context: {}, chain: [] };
 
-/** The contents of files, to see whether they changed. */
+/** The contents of files, to detect changes. */
 export interface TlsContents {
   readonly keyStore: Buffer | null;
   readonly trustStore: Buffer | null;
 }
 
-/** Reads the files. Rejects with TlsFileError for one that cannot be read. */
+/** Reads the files. Rejects with TlsFileError for an unreadable one. */
 export async function readTlsFiles(files: TlsFiles): Promise<TlsContents> {
   const [keyStore, trustStore] = await Promise.all([readOne(files.keyStore), readOne(files.trustStore)]);
   return { keyStore, trustStore };
 }
 
-/** Checks what was read: a key that fits its certificate, the right password, authorities in PEM. Throws TlsFileError. */
+/**
+ * Checks the contents: a key that matches its certificate, the correct password, authorities in PEM. Throws
+ * TlsFileError.
+ */
 export function tlsMaterial(files: TlsFiles, contents: TlsContents): TlsMaterial {
   const authorities =
     files.trustStore === null || contents.trustStore === null
@@ -78,7 +81,7 @@ async function readOne(file: TlsFile | null): Promise<Buffer | null> {
   }
 }
 
-/** A mounted Secret of type kubernetes.io/tls: certificate chain and key in files of their own. */
+/** A mounted Secret of type kubernetes.io/tls: certificate chain and key in separate files. */
 async function readSecret(folder: string): Promise<Buffer> {
   const parts = await Promise.all(['tls.crt', 'tls.key'].map((name) => readFile(join(folder, name))));
   return Buffer.concat(parts.flatMap((part) => [part, Buffer.from('\n')]));

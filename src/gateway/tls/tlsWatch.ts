@@ -11,10 +11,9 @@ import {
   tlsMaterial,
 } from './tlsFiles.ts';
 
-/** What certificate files are for; the label of their metrics. */
+/** Use of certificate files; the label of their metrics. */
 export type TlsUse = 'clients' | 'clusters' | 'healthChecks' | 'rulesService';
 
-/** Metrics of certificate files. */
 export class TlsMetrics {
   readonly #expiry: Gauge<'use'>;
   readonly #reloads: Counter<'use' | 'result'>;
@@ -35,7 +34,7 @@ export class TlsMetrics {
   }
 
   inUse(use: TlsUse, { chain: [leaf] }: TlsMaterial): void {
-    // From the beginning, so that Prometheus sees the first reload as growth.
+    // From the start, so that Prometheus detects the first reload as an increase.
     for (const result of ['taken', 'refused']) this.#reloads.inc({ use, result }, 0);
     if (leaf !== undefined) this.#expiry.set({ use }, leaf.validToDate.getTime() / 1000);
   }
@@ -45,28 +44,26 @@ export class TlsMetrics {
   }
 }
 
-/** What a watch works with. */
 export interface TlsWatchOptions {
   readonly use: TlsUse;
   readonly files: TlsFiles;
-  /** Milliseconds between two looks at the files. */
+  /** Milliseconds between two reads of the files. */
   readonly refreshTime: number;
   readonly logger: Logger;
   readonly metrics: TlsMetrics;
 }
 
-/** Certificate files, followed: changed ones are taken, broken ones are reported and leave the last good ones in use. */
+/** Followed certificate files: changes are applied, broken files are reported and leave the last good ones active. */
 export interface TlsWatch {
-  /** What is in use; another object after each change. */
+  /** The active files; a new object after each change. */
   readonly current: TlsMaterial;
-  /** Registers a listener for changes. */
   onChange(listener: (material: TlsMaterial) => void): void;
   stop(): void;
 }
 
 /**
- * Loads certificate files and follows them. Contents are compared, not times: mounted Secrets change by a swapped link.
- * @throws GatewayError EG_IMPOSSIBLE for files that cannot be used at the start: the message names key and file
+ * Loads certificate files and follows them. Compares contents, not times: mounted Secrets change by a swapped link.
+ * @throws GatewayError EG_IMPOSSIBLE for unusable files at the start: the message names key and file
  */
 export async function watchTls(options: TlsWatchOptions): Promise<TlsWatch> {
   const { files } = options;
@@ -90,7 +87,7 @@ class FollowedFiles implements TlsWatch {
   #lastRead: TlsContents;
   #current: TlsMaterial;
   #looking = false;
-  /** The last complaint, reported once. */
+  /** The last reported problem. */
   #lastComplaint = '';
 
   constructor(options: TlsWatchOptions, contents: TlsContents, material: TlsMaterial) {

@@ -23,15 +23,14 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import type { RequestTrace, TraceAttributes, TraceStep, Tracing } from './requestTrace.ts';
 
-/** How traces are sent. */
+/** Options of traces. */
 export interface TracingOptions {
   /** OTLP over HTTP; without a path, `/v1/traces` is added. */
   readonly endpoint: string;
-  /** Share of traces begun here that are sent, 0 to 1; a client's own trace says itself. */
+  /** Share of sampled traces that begin here, 0 to 1; a client's own trace decides itself. */
   readonly samplingRatio: number;
   readonly serviceName: string;
   readonly version: string;
-  /** Name of this replica. */
   readonly instance: string;
   readonly logger: Logger;
   readonly clock: Clock;
@@ -39,9 +38,9 @@ export interface TracingOptions {
 
 const SEND_INTERVAL_MS = 1_000;
 const SEND_TIMEOUT_MS = 3_000;
-/** Spans that wait to be sent; further ones are dropped. */
+/** Maximum number of spans in the send queue; further ones are dropped. */
 const MAX_WAITING = 8_192;
-/** Failures to send are logged this often at most. */
+/** Minimum interval of log messages about failures to send. */
 const LOG_INTERVAL_MS = 60_000;
 
 const propagator = new W3CTraceContextPropagator();
@@ -71,7 +70,7 @@ export function openTelemetryTracing(options: TracingOptions): Tracing {
   };
 }
 
-/** Sends spans, and logs when that fails. */
+/** Sends spans, and logs failures. */
 function exporter({ endpoint, logger, clock }: TracingOptions): SpanExporter {
   const url = urlOf(endpoint);
   const sender = new OTLPTraceExporter({ url, timeoutMillis: SEND_TIMEOUT_MS });
@@ -119,7 +118,7 @@ class SpanTrace implements RequestTrace {
     const parent = propagator.extract(ROOT_CONTEXT, request, requestHeaders);
     const attributes = { 'http.request.method': method, 'engine_gateway.request.kind': kind };
     this.#span = tracer.startSpan(`${method} ${kind}`, { kind: SpanKind.SERVER, attributes }, parent);
-    // With the parent's tracestate, which the new context goes on with.
+    // With the parent's tracestate, which the new context continues.
     this.#context = trace.setSpan(parent, this.#span);
   }
 

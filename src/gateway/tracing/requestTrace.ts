@@ -1,45 +1,44 @@
 import type { IncomingMessage } from 'node:http';
 import type { RouterStep } from '../../routing/routers/routerNames.ts';
 
-/** Facts of a span; names as in OpenTelemetry's semantic conventions where those have one. */
+/** Attributes of a span; names of OpenTelemetry's semantic conventions if available. */
 export type TraceAttributes = Readonly<Record<string, string | number | boolean>>;
 
-/** Steps of a decision, in the order in which they come. */
+/** Steps of a decision in order. */
 export type TraceStep = 'analysis' | RouterStep | 'admission' | 'choice' | 'lookup' | 'ask clusters';
 
-/** The trace of one proxied request: one span, and one below it for each step, each ended by the next. */
+/** The trace of one proxied request: one span, with a child span for each step, each ended by the next. */
 export interface RequestTrace {
   /** Begins a step of the decision. */
   step(name: TraceStep): void;
   /**
    * Begins a request to a cluster.
-   * @returns header lines that carry the trace there, names and values in turn
+   * @returns trace headers for it, names and values in turn
    */
   toCluster(cluster: string, proxyTo: string): readonly string[];
-  /** Header lines that carry the current step's trace on, names and values in turn. */
+  /** Headers that propagate the current step's trace, names and values in turn. */
   headers(): readonly string[];
-  /** Notes that the current step failed. */
+  /** Marks the current step as failed. */
   noteFailure(reason: string): void;
-  /** Adds facts to the request's own span. */
+  /** Adds attributes to the request's span. */
   note(attributes: TraceAttributes): void;
   /**
-   * Ends the trace; later calls change nothing.
-   * @param status of the client's answer; 0 when the client went away before its end
-   * @param clusterStatus of the cluster's answer; 0 for none
+   * Ends the trace; idempotent.
+   * @param status of the client's response; 0 if the client disconnected before
+   * @param clusterStatus of the cluster's response; 0 for none
    */
   end(status: number, clusterStatus: number): void;
 }
 
-/** Makes traces of requests. */
 export interface Tracing {
   /**
-   * Begins a request's trace, in the client's own where its `traceparent` says one (W3C Trace Context).
+   * Begins a request's trace, within the client's `traceparent` if present (W3C Trace Context).
    * @param kind of the request, for the span's name: `submission`, `follow_up`, …
    */
   begin(request: IncomingMessage, method: string, kind: string): RequestTrace;
-  /** Sends what is left, at most for some seconds, and ends. Never rejects. */
+  /** Flushes for at most some seconds, and stops. Never rejects. */
   close(): Promise<void>;
 }
 
-/** Headers of a trace: the gateway writes its own where it traces, else they pass untouched. */
+/** Trace headers: replaced if tracing is enabled, else forwarded unchanged. */
 export const traceHeaders = ['traceparent', 'tracestate'] as const;

@@ -1,10 +1,10 @@
-/** Why a cluster did not answer, a label of the metrics. */
+/** Reason of a missing response, a label of the metrics. */
 export type ClusterErrorType = 'connect' | 'reset' | 'timeout' | 'protocol';
 
-/** What went wrong between gateway and cluster, in words and for the metrics. */
+/** A failure between gateway and cluster, as text and for the metrics. */
 export interface ClusterError {
   readonly type: ClusterErrorType;
-  /** For log, trace and refusals: `connection refused`. */
+  /** Text for log, trace and rejections: `connection refused`. */
   readonly reason: string;
 }
 
@@ -23,14 +23,14 @@ const words: Readonly<Record<string, string>> = {
   UND_ERR_BODY_TIMEOUT: 'answer stalled',
 };
 
-/** Code of an error of Node or undici; "" when it has none. */
+/** Code of an error of Node or undici, or "". */
 export function codeOf(error: Error): string {
   return 'code' in error && typeof error.code === 'string' ? error.code : '';
 }
 
 /**
  * Classifies the failure of a request to a cluster.
- * @param isSent whether the request was written to a connection
+ * @param isSent true if the request was written to a connection
  */
 export function classify(error: Error, isSent: boolean): ClusterError {
   const code = codeOf(error);
@@ -40,17 +40,17 @@ export function classify(error: Error, isSent: boolean): ClusterError {
   return { type: isReset(error) ? 'reset' : 'protocol', reason };
 }
 
-/** Whether the connection broke, as opposed to an answer that came but was no HTTP, or that did not come in time. */
+/** True if the connection broke, as opposed to a timeout or a response that is not HTTP. */
 export function isReset(error: Error): boolean {
   return ['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE', 'ECONNABORTED'].includes(codeOf(error));
 }
 
-/** Whether the head of the cluster's answer is over the limit: asking again would bring the same. */
+/** True if the head of the cluster's response exceeds the limit: a retry would fail too. */
 export function isHeadTooLarge(error: Error): boolean {
   return codeOf(error) === 'UND_ERR_HEADERS_OVERFLOW';
 }
 
-/** Whether the request itself could not be written: another cluster would fare no better. */
+/** True if the request itself could not be written: a retry at another cluster would fail too. */
 export function isOwnFault(error: Error): boolean {
   const code = codeOf(error);
   return code === 'UND_ERR_INVALID_ARG' || code === 'UND_ERR_NOT_SUPPORTED' || code.startsWith('UND_ERR_REQ_');

@@ -1,19 +1,19 @@
 import type { OnReadOpts, Socket } from 'node:net';
 import { buildConnector } from 'undici';
 
-/** Bytes that are read at once as long as nothing is known of the answer: most fit, and are copied. */
+/** Read size until the size of a response is known: most fit, and are copied. */
 const READ_BYTES = 16_384;
-/** Bytes that are read at once of a large answer. */
+/** Read size of a large response. */
 const LENT_BYTES = 131_072;
-/** Buffers that are kept for the next large answers. */
+/** Maximum number of cached buffers for large responses. */
 const MAX_KEPT = 32;
 
 /**
- * Makes a connector whose connections read without a new buffer for each read (docs/decisions/0019-lent-reads.md). All
- * of them read into one buffer, and what was read is copied, as most answers are small. An exchange that passes on a
- * large answer is lent a buffer, which the client's bytes are sent from, and stops reading until they are gone.
+ * Returns a connector for connections that read without a new buffer for each read (docs/decisions/0019-lent-reads.md).
+ * All of them read into one buffer, and the data is copied, as most responses are small. An exchange that forwards a
+ * large response is lent a buffer, from which the client's bytes are sent, and stops reading until they are gone.
  *
- * In clear text only: over TLS a read may come out in the middle of a write, when another read is being processed.
+ * Only in clear text: over TLS a read may be emitted in the middle of a write, when another read is being processed.
  * @param options the timeout of connecting in milliseconds
  */
 export function clusterConnector(
@@ -28,9 +28,9 @@ export function clusterConnector(
     });
 }
 
-/** The buffer of all connections that have none of their own. */
+/** The buffer of all connections without a lent one. */
 const shared = Buffer.allocUnsafeSlow(READ_BYTES);
-/** What the next read goes to; Node asks for it when it makes a connection, and after each read. */
+/** Destination of the next read; Node requests it when it creates a connection, and after each read. */
 let next: Buffer = shared;
 /** The connection whose read is being processed. */
 let current: ClusterReads | null = null;
@@ -52,16 +52,16 @@ const onRead: OnReadOpts = {
   },
 };
 
-/** What is read from one connection, for undici, which asks for it by `read` and gives back by `unshift`. */
+/** Reads of one connection for undici, which calls `read` and returns data with `unshift`. */
 class ClusterReads {
   readonly #socket: Socket;
   #pending: Buffer | null = null;
   #isStopped = false;
   loan: LentReads | null = null;
-  /** Offset in the lent buffer at which the read that is being processed ends. */
+  /** End offset of the current read in the lent buffer. */
   end = 0;
 
-  /** Takes over the reading of a connection that is just made. */
+  /** Takes over the reading of a new connection. */
   static attach(socket: Socket): void {
     (socket as ReadingSocket)[readsOf] = new ClusterReads(socket);
   }
@@ -73,7 +73,7 @@ class ClusterReads {
     socket.unshift = (rest: Buffer) => this.#takeBack(rest);
   }
 
-  /** Processes what was read; false where nothing more is to be read for now. */
+  /** Processes the read data; returns false to stop reading for now. */
   read(count: number, buffer: Buffer): boolean {
     const { loan } = this;
     const bytes = buffer.subarray(0, count);
@@ -88,7 +88,7 @@ class ClusterReads {
       current = null;
     }
     if (isLent) {
-      // Nobody took it: it waits, and the buffer does not.
+      // The data was not consumed: it waits, and the buffer does not.
       if (this.#pending === bytes) this.#pending = Buffer.from(bytes);
       loan.endOfRead(this.#isStopped || this.#pending !== null);
     }
@@ -105,7 +105,7 @@ class ClusterReads {
     return current === this ? null : (read() as Buffer | null);
   }
 
-  /** Undici was asked to pause. */
+  /** Undici paused. */
   #takeBack(rest: Buffer): void {
     this.#isStopped = true;
     if (rest.length === 0) return;
@@ -114,27 +114,27 @@ class ClusterReads {
 }
 
 /**
- * A buffer that a connection reads into for one answer alone. Its exchange gathers the chunks of each read, sends them
- * with the last one, and pauses there where the client has not taken them all: the next read overwrites them.
+ * A lent buffer for the reads of one response. Its exchange gathers the chunks of each read, sends them with the last
+ * one, and pauses there until the client has received them all: the next read overwrites them.
  */
 export class LentReads {
-  /** Null as long as nothing is read into it. */
+  /** Null until the first read. */
   buffer: Buffer | null = null;
   readonly #reads: ClusterReads;
   readonly #flush: () => void;
-  /** What was gathered. */
+  /** Start of the gathered data. */
   #start = 0;
   #end = 0;
-  /** Where the last chunk of this read ends. */
+  /** End of the last chunk of this read. */
   #chunkEnd = -1;
   #isOver = false;
   #isLeft = false;
   #isFree = false;
 
   /**
-   * Lends a buffer to the exchange that is given a chunk at the moment, for the reads after this one.
-   * @param flush takes what is gathered (`take`), where a read ends behind the last chunk
-   * @returns null where it cannot be lent now
+   * Lends a buffer to the exchange that receives a chunk at the moment, for the reads after this one.
+   * @param flush sends the gathered data (`take`) if a read ends behind the last chunk
+   * @returns null if unavailable
    */
   static ask(flush: () => void): LentReads | null {
     return current === null || current.loan !== null ? null : new LentReads(current, flush);
@@ -152,15 +152,15 @@ export class LentReads {
     return this.buffer;
   }
 
-  /** Whether a chunk lies in the lent buffer. */
+  /** True if a chunk lies in the lent buffer. */
   holds(chunk: Buffer): boolean {
     return current === this.#reads && chunk.buffer === this.buffer?.buffer;
   }
 
   /**
-   * Adds a chunk of the read that is being processed to those before it, moved together: what is between them, sizes of
-   * chunks (RFC 9112 §7.1), is done with.
-   * @returns whether the read ends with it: `take` has to follow
+   * Appends a chunk of the current read to the previous ones, moved together: sizes of chunks (RFC 9112 §7.1) between
+   * them are not needed any more.
+   * @returns true if the read ends with it: call `take` then
    */
   gather(chunk: Buffer): boolean {
     const buffer = this.ready();
@@ -177,7 +177,7 @@ export class LentReads {
     return to === this.#reads.end;
   }
 
-  /** What was gathered; null for nothing. */
+  /** The gathered data, or null. */
   take(): Buffer | null {
     if (this.#start === this.#end) return null;
     const bytes = this.ready().subarray(this.#start, this.#end);
@@ -186,13 +186,13 @@ export class LentReads {
     return bytes;
   }
 
-  /** No more is read for this answer. */
+  /** Ends the reads of this response. */
   over(): void {
     this.#isOver = true;
     if (this.#reads.loan === this) this.#reads.loan = null;
   }
 
-  /** Nothing of the buffer is in use any more: it may be lent again once the connection reads elsewhere. */
+  /** Marks the buffer as unused: it may be lent again once the connection reads elsewhere. */
   free(): void {
     this.#isFree = true;
     this.#keep();
@@ -205,15 +205,16 @@ export class LentReads {
   }
 
   /**
-   * A read was processed.
-   * @param isPaused whether undici stopped right behind a chunk
+   * Called after a read was processed.
+   * @param isPaused true if undici stopped right behind a chunk
    */
   endOfRead(isPaused: boolean): void {
     const isBehindChunk = isPaused || this.#chunkEnd === this.#reads.end;
     this.#chunkEnd = -1;
     if (this.#isOver || isBehindChunk) return;
     this.#flush();
-    // Undici remembers where a line of trailers begins that the next read completes, and clients may not have taken all.
+    // Undici references the start of a trailer line that the next read completes, and clients may not have received
+    // all.
     this.buffer = null;
   }
 

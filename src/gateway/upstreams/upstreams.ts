@@ -5,27 +5,27 @@ import { clusterConnector } from './clusterReads.ts';
 
 /** Limits of the connections to a cluster; times in milliseconds. */
 export interface UpstreamOptions {
-  /** Most connections to one cluster. */
+  /** Maximum number of connections to one cluster. */
   readonly connections: number;
-  /** Most requests that wait for a connection of one cluster; further ones are refused. */
+  /** Maximum number of requests that wait for a connection of one cluster; further ones are rejected. */
   readonly maxQueued: number;
   readonly connectTimeout: number;
-  /** Silence in the middle of an answer after which it counts as broken; 0 for no limit. */
+  /** Timeout without data in the middle of a response; 0 for no limit. */
   readonly bodyTimeout: number;
-  /** Time after which an idle connection is closed, where the cluster does not say. */
+  /** Keep-alive timeout, unless the cluster states one. */
   readonly idleTimeout: number;
-  /** Largest head of an answer in bytes. */
+  /** Maximum size of a response's head in bytes. */
   readonly maxHeaderSize: number;
   readonly tls: ClusterTls;
 }
 
 /**
- * Milliseconds without a request after which the pool of an address that no registered cluster has is closed. Clients poll
- * the running queries of a deleted cluster far more often.
+ * Idle time after which the pool of an address without a registered cluster is closed. Clients poll the running queries
+ * of a deleted cluster far more often.
  */
 const UNUSED_AFTER_MS = 600_000;
 
-/** One cluster address with its pool of connections. */
+/** A cluster address with its connection pool. */
 export class Upstream {
   readonly proxyTo: string;
   /** Path of `proxyTo` without trailing slash; nearly always empty. */
@@ -35,13 +35,13 @@ export class Upstream {
   readonly pool: Pool;
   readonly #limit: number;
   readonly #clock: Clock;
-  /** Monotonic time since when every connection attempt failed; null while it is reachable. */
+  /** Monotonic time since which all connection attempts failed, or null. */
   unreachableSince: number | null = null;
-  /** Statement requests in a row that failed or were answered 5xx. */
+  /** Consecutive statement requests that failed or returned 5xx. */
   failuresInARow = 0;
   #inFlight = 0;
   #lastUsed: number;
-  /** Monotonic time of the last answer; 0 for none. */
+  /** Monotonic time of the last response; 0 for none. */
   lastAnswered = 0;
 
   constructor(proxyTo: string, url: URL, options: UpstreamOptions, clock: Clock) {
@@ -62,34 +62,34 @@ export class Upstream {
     });
   }
 
-  /** Requests given to the pool and not yet answered in full. */
+  /** Number of requests in the pool without a complete response. */
   get inFlight(): number {
     return this.#inFlight;
   }
 
-  /** Whether no further request may wait here. */
+  /** True if no further request may wait here. */
   get overloaded(): boolean {
     return this.#inFlight >= this.#limit;
   }
 
-  /** Notes that a request is given to the pool; `requestEnded` is called once for each. */
+  /** Records a request in the pool; call `requestEnded` once for each. */
   requestStarted(): void {
     this.#inFlight++;
     this.#lastUsed = this.#clock.monotonic();
   }
 
-  /** Notes that a request was answered in full or failed. */
+  /** Records the end of a request. */
   requestEnded(): void {
     this.#inFlight--;
     this.#lastUsed = this.#clock.monotonic();
   }
 
-  /** Whether no request is in flight and none was since a monotonic time. */
+  /** True if no request was in flight since a monotonic time. */
   isUnusedSince(time: number): boolean {
     return this.#inFlight === 0 && this.#lastUsed <= time;
   }
 
-  /** Notes that a connection could be made, or not. */
+  /** Records the result of a connection attempt. */
   noteReachable(reachable: boolean): void {
     if (reachable) {
       this.unreachableSince = null;
@@ -97,13 +97,13 @@ export class Upstream {
     } else this.unreachableSince ??= this.#clock.monotonic();
   }
 
-  /** Milliseconds for which every connection attempt failed; 0 while it is reachable. */
+  /** Milliseconds for which all connection attempts failed; 0 while it is reachable. */
   unreachableFor(): number {
     return this.unreachableSince === null ? 0 : this.#clock.monotonic() - this.unreachableSince;
   }
 }
 
-/** All cluster addresses that requests were sent to. */
+/** All used cluster addresses. */
 export class Upstreams {
   readonly #options: UpstreamOptions;
   readonly #clock: Clock;
@@ -114,7 +114,7 @@ export class Upstreams {
     this.#clock = clock;
   }
 
-  /** The upstream of a `proxyTo`; null when that is not an HTTP URL (a row written by others). */
+  /** The upstream of a `proxyTo`; null if that is not an HTTP URL (an external row). */
   get(proxyTo: string): Upstream | null {
     let upstream = this.#upstreams.get(proxyTo);
     if (upstream === undefined) {
@@ -127,12 +127,12 @@ export class Upstreams {
     return upstream;
   }
 
-  /** The upstream of a `proxyTo` that was used before. */
+  /** The existing upstream of a `proxyTo`. */
   peek(proxyTo: string): Upstream | undefined {
     return this.#upstreams.get(proxyTo);
   }
 
-  /** Requests on their way to any cluster. */
+  /** Number of requests in flight to all clusters. */
   get inFlight(): number {
     let sum = 0;
     for (const upstream of this.#upstreams.values()) sum += upstream.inFlight;
@@ -140,7 +140,7 @@ export class Upstreams {
   }
 
   /**
-   * Closes the pools that had no request for ten minutes and that no registered cluster needs.
+   * Closes pools without a request for ten minutes and without a registered cluster.
    * @param registered `proxyTo` of the registered clusters
    */
   sweep(registered: ReadonlySet<string>): void {
@@ -152,7 +152,7 @@ export class Upstreams {
     }
   }
 
-  /** Ends all connections at once. */
+  /** Aborts all connections. */
   async destroy(): Promise<void> {
     const pools = [...this.#upstreams.values()].map((upstream) => upstream.pool.destroy());
     this.#upstreams.clear();

@@ -1,9 +1,9 @@
-/** Pages, logins and probes, whose clients cannot show a certificate. */
+/** Pages, logins and probes, whose clients cannot present a certificate. */
 const open = /^\/(?:ui|oauth2|v1\/info|v1\/node)(?:\/|$)/;
 
 /**
- * Whether requests for a proxied path are made in the name of a client certificate's user: all but those for the web pages,
- * logins and probes of engines. What is proxied under further paths belongs to them.
+ * True if a proxied path requires the user of a client certificate: all but the engines' web pages, logins and probes.
+ * Further proxied paths are included.
  * @param path without dot segments, as sent
  */
 export function isAuthenticated(path: string): boolean {

@@ -1,13 +1,13 @@
 import { X509Certificate } from 'node:crypto';
 
-/** Longest header value that is looked at, in characters: a chain of a few certificates. */
+/** Maximum length of a parsed header value, in characters: a chain of a few certificates. */
 const LONGEST_HEADER = 65_536;
 
 /**
- * The client's certificate in a header of a proxy: PEM, also with `%` escapes (nginx, HAProxy) or with spaces for line ends;
- * base64 of DER (Traefik; of several, with commas between, the first); `:base64:` (RFC 9440, `Client-Cert`); or the
- * `Cert` of the last element of Envoy's `X-Forwarded-Client-Cert`.
- * @returns the certificate; null for a value that holds none that can be read
+ * Parses the client's certificate in a header of a proxy: PEM, also with `%` escapes (nginx, HAProxy) or with spaces
+ * for line ends; base64 of DER (Traefik; of several, with commas between, the first); `:base64:` (RFC 9440,
+ * `Client-Cert`); or the `Cert` of the last element of Envoy's `X-Forwarded-Client-Cert`.
+ * @returns the certificate; null for an invalid value
  */
 export function certificateInHeader(value: string): X509Certificate | null {
   if (value.length > LONGEST_HEADER) return null;
@@ -23,14 +23,14 @@ export function certificateInHeader(value: string): X509Certificate | null {
   }
 }
 
-/** The last element is that of the proxy at the other end of the connection; those before it are what it was sent. */
+/** The last element is that of the proxy at the other end of the connection; earlier ones were sent to it. */
 function envoyCertificate(value: string): string | null {
   if (!/(?:^|[;,])\s*(?:By|Hash|Cert|Chain|Subject|URI|DNS)=/i.test(value)) return null;
   const last = elementsOf(value).at(-1) ?? '';
   return /(?:^|;)\s*Cert="?([^";,]*)"?/i.exec(last)?.[1] ?? '';
 }
 
-/** Elements between commas that are not quoted. */
+/** Elements between unquoted commas. */
 function elementsOf(value: string): readonly string[] {
   const elements: string[] = [];
   let isQuoted = false;

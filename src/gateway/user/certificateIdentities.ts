@@ -1,15 +1,14 @@
 import type { ProductNames } from '../../model/names.ts';
 import type { ClusterTokens } from './clusterTokens.ts';
 
-/** What makes clusters recognise users of client certificates. */
 export interface CertificateIdentitiesOptions {
   readonly tokens: ClusterTokens;
-  /** Whether the user headers of the client are replaced too (`overrideTrinoUser`). */
+  /** True if the user headers of the client are replaced too (`overrideTrinoUser`). */
   readonly replacesUser: boolean;
   readonly names: ProductNames;
 }
 
-/** Puts the user of a client certificate into the header lines for clusters (docs/client-certificates.md). */
+/** Adds the user of a client certificate to the headers for clusters (docs/client-certificates.md). */
 export class CertificateIdentities {
   readonly #options: CertificateIdentitiesOptions;
   readonly #userHeaders: readonly string[];
@@ -23,8 +22,8 @@ export class CertificateIdentities {
   }
 
   /**
-   * The lines for a cluster in the name of a user: with a token in place of what authorizes the client, unless the cluster
-   * gets none, and where that is configured with the user's name in place of the client's.
+   * Returns the headers for a cluster with a user's identity: a token replaces the client's authorization, unless the
+   * cluster gets none, and if configured the user's name replaces the client's.
    * @param lines names and values in turn
    */
   named(
@@ -48,7 +47,9 @@ export class CertificateIdentities {
   }
 }
 
-/** A name as the value of a header. Headers are bytes: ISO-8859-1, as the reference sends them, and UTF-8 for names beyond it. */
+/**
+ * A name as header value. Headers are bytes: ISO-8859-1, as Trino Gateway sends them, and UTF-8 for names beyond it.
+ */
 export function headerText(user: string): string {
   return Buffer.from(user, 'latin1').toString('latin1') === user ? user : Buffer.from(user).toString('latin1');
 }

@@ -13,23 +13,22 @@ import type { MappedUser } from './mappingRules.ts';
 import { byCertificate, type UserEvidence } from './userEvidence.ts';
 import type { UserMapping } from './userMapping.ts';
 
-/** Whether a request comes with a client certificate, and what user it stands for. */
+/** Client certificate of a request, and its user. */
 export type CertificateUser =
   | { readonly kind: 'none' }
   | { readonly kind: 'user'; readonly user: string; readonly evidence: UserEvidence }
-  /** It came with one that is not believed, or that stands for no user; a sentence for the client says why. */
+  /** The certificate is not trusted, or maps to no user; with a sentence for the client. */
   | { readonly kind: 'refused'; readonly why: string };
 
-/** What users of certificates are found with. */
 export interface ClientCertificatesOptions {
-  /** The mapping in force; what another one said of a certificate is forgotten. */
+  /** The active mapping; a new one invalidates cached results. */
   readonly mapping: () => UserMapping;
-  /** `server.clientCertificateHeader` with the proxies that may send it; null: certificates of connections alone count. */
+  /** `server.clientCertificateHeader` with its trusted proxies; null: only certificates of connections count. */
   readonly header: { readonly name: string; readonly isProxy: TrustPeer } | null;
   readonly clock: Clock;
 }
 
-/** What a certificate is worth, and for how long, in milliseconds since 1970. */
+/** Result for a certificate with its expiry, in milliseconds since 1970. */
 interface Reading {
   readonly result: CertificateUser;
   readonly from: number;
@@ -38,10 +37,10 @@ interface Reading {
 
 const NONE: CertificateUser = { kind: 'none' };
 const EXPIRED: CertificateUser = { kind: 'refused', why: 'The client certificate has expired or is not valid yet.' };
-/** Certificates of headers that are remembered. */
+/** Maximum number of cached certificates of headers. */
 const MOST_HEADERS = 1000;
 
-/** OpenSSL's verdicts that clients can do something about. */
+/** OpenSSL's verdicts that clients can fix. */
 const verdicts: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: 'it has expired',
   CERT_NOT_YET_VALID: 'it is not valid yet',
@@ -55,8 +54,8 @@ const verdicts: Readonly<Record<string, string>> = {
 };
 
 /**
- * Finds the users of verified client certificates: those of connections, and those that trusted proxies pass on in the one
- * header that the configuration names (docs/client-certificates.md).
+ * Finds the users of verified client certificates: of connections, and in the configured header of trusted proxies
+ * (docs/client-certificates.md).
  */
 export class ClientCertificates {
   readonly #options: ClientCertificatesOptions;

@@ -5,22 +5,21 @@ import { growingTo } from '../../model/growingCache.ts';
 import { hostMatches, hostOf } from '../../model/hostPattern.ts';
 import type { SigningKeys } from './signingKeys.ts';
 
-/** What tokens say, and who gets them (`clientCertificateJwtAuthentication`, docs/client-certificates.md). */
+/** Content and recipients of tokens (`clientCertificateJwtAuthentication`, docs/client-certificates.md). */
 export interface ClusterTokenSettings {
-  /** Claim that holds the user beside `sub`; `sub` for none. */
+  /** Claim with the user in addition to `sub`; `sub` for none. */
   readonly principalClaim: string;
   readonly issuer: string | null;
-  /** Audiences of every cluster, in which `{cluster}` is its name; null for none. */
+  /** Audiences of every cluster; `{cluster}` is replaced by its name; null for none. */
   readonly audiences: readonly string[] | null;
-  /** Audiences of single clusters, by name, in their place. */
+  /** Audiences of single clusters, by name, which replace those. */
   readonly clusterAudiences: Readonly<Record<string, readonly string[]>>;
-  /** Milliseconds that tokens are valid. */
+  /** Lifetime of tokens in milliseconds. */
   readonly lifetime: number;
-  /** Hosts whose clusters get tokens, over TLS and in clear text; null: all over TLS, none in clear text. */
+  /** Hosts of clusters that receive tokens, over TLS and in clear text; null: all over TLS, none in clear text. */
   readonly hosts: readonly string[] | null;
 }
 
-/** What makes tokens. */
 export interface ClusterTokensDependencies {
   readonly settings: ClusterTokenSettings;
   readonly keys: SigningKeys;
@@ -28,16 +27,16 @@ export interface ClusterTokensDependencies {
   readonly logger: Logger;
 }
 
-/** Tokens that are kept. */
+/** Maximum number of cached tokens. */
 const MOST_TOKENS = 10_000;
-/** Addresses of clusters without tokens that the log has named. */
+/** Maximum number of logged addresses of clusters without tokens. */
 const MOST_WARNINGS = 1_000;
-/** Clocks of clusters may be behind by this. */
+/** Tolerated clock difference of clusters. */
 const NOT_BEFORE_S = 60;
 
 /**
- * Makes the short-lived tokens by which clusters recognise users of client certificates. A token is used again until the
- * last fifth of its life, at most a minute, so that what it goes with has time to arrive.
+ * Issues the short-lived tokens by which clusters identify users of client certificates. A token is reused until the
+ * last fifth of its lifetime, at most a minute, so that its request has time to arrive.
  */
 export class ClusterTokens {
   readonly #dependencies: ClusterTokensDependencies;
@@ -50,12 +49,12 @@ export class ClusterTokens {
 
   /**
    * The token of a user for a cluster.
-   * @param name registry name; "" where it is not known
-   * @returns null for a cluster that gets none
+   * @param name registry name; "" if unknown
+   * @returns null for a cluster without tokens
    */
   tokenFor(user: string, { name, proxyTo }: { readonly name: string; readonly proxyTo: string }): string | null {
     const { settings, keys, clock } = this.#dependencies;
-    // Nobody has said that an address without a cluster is to have tokens.
+    // An address without a cluster is not configured to receive tokens.
     if (name === '') return null;
     if (!this.#mayHave(name, proxyTo)) return null;
     const audiences = this.#audiencesOf(name);
@@ -85,7 +84,7 @@ export class ClusterTokens {
     return audiences?.map((audience) => audience.replaceAll('{cluster}', cluster)) ?? null;
   }
 
-  /** Who has a token can be its user for as long as it lives. */
+  /** The holder of a token can act as its user for its lifetime. */
   #mayHave(cluster: string, proxyTo: string): boolean {
     const { settings, logger } = this.#dependencies;
     const { hosts } = settings;

@@ -3,9 +3,9 @@ import { userName } from './userName.ts';
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
- * Credentials of an Authorization header of a scheme (RFC 9110 §11.4: the scheme's case does not matter).
+ * Credentials of an Authorization header with a scheme (RFC 9110 §11.4: case-insensitive).
  * @param scheme in lower case
- * @returns what follows the scheme; null for another scheme and for none
+ * @returns the rest after the scheme; null for another scheme and for none
  */
 export function credentialsOf(authorization: string, scheme: string): string | null {
   const value = authorization.trim();
@@ -17,8 +17,8 @@ export function credentialsOf(authorization: string, scheme: string): string | n
 }
 
 /**
- * User of Basic credentials: base64 of UTF-8 text, the user is before the first colon. Without one, which RFC 7617 does not
- * allow, the whole text is the user, as for an engine. Null when malformed.
+ * User of Basic credentials: base64 of UTF-8 text before the first colon. Without a colon, which RFC 7617 does not
+ * allow, the whole text is the user, as for an engine. Null if malformed.
  */
 export function basicUser(credentials: string): string | null {
   if (!/^[A-Za-z0-9+/]+={0,2}$/.test(credentials) || credentials.length % 4 === 1) return null;

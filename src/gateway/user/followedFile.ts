@@ -1,34 +1,33 @@
 import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
 
-/** How a file is followed. */
 export interface FollowedFileOptions<T> {
   readonly path: string;
-  /** What the file is to people, for the log: `file of user mappings`. */
+  /** Description of the file for the log: `file of user mappings`. */
   readonly subject: string;
   /**
-   * Makes what the file says; null where that is nothing.
-   * @throws Error saying why the file cannot be used
+   * Parses the file; null if it is empty.
+   * @throws Error with the reason that the file cannot be used
    */
   readonly open: () => Promise<T>;
-  /** Milliseconds between two looks at the file. */
+  /** Milliseconds between two reads of the file. */
   readonly refreshTime: number;
   readonly logger: Logger;
 }
 
-/** What is in force of a file or a setting; another one after each change of the file. */
+/** The active content of a file or a setting; replaced after each change of the file. */
 export interface Followed<T> {
   readonly current: T;
   stop(): void;
 }
 
 /**
- * Reads a file and follows it: a changed one is taken, one that cannot be used is reported once and leaves what was good last in
- * force.
- * @throws as `open`, where the file cannot be used at the start
+ * Reads a file and follows it: a change is applied; an unusable file is reported once and leaves the last good content
+ * active.
+ * @throws as `open`, if the file cannot be used at the start
  */
 export async function followFile<T>(options: FollowedFileOptions<T>): Promise<Followed<T>> {
-  // Read before it is opened: what changes in between is then a change.
+  // Read before it is opened, so that a change in between is detected.
   const text = await textOf(options.path);
   return new FollowedFile(options, await options.open(), text);
 }
@@ -37,7 +36,7 @@ class FollowedFile<T> implements Followed<T> {
   readonly #options: FollowedFileOptions<T>;
   readonly #timer: NodeJS.Timeout;
   #current: T;
-  /** What was looked at last, usable or not; null: it could not be read. */
+  /** The latest text, valid or not; null: unreadable. */
   #text: string | null;
   #isLooking = false;
 
@@ -76,7 +75,7 @@ class FollowedFile<T> implements Followed<T> {
   }
 }
 
-/** Null where it cannot be read. */
+/** Null if unreadable. */
 async function textOf(path: string): Promise<string | null> {
   return await readFile(path, 'utf8').catch(() => null);
 }

@@ -3,16 +3,15 @@ import type { ProductNames } from '../../model/names.ts';
 import { type Followed, followFile } from './followedFile.ts';
 import { openUserMapping, type UserMapping, type UserMappingSettings } from './userMapping.ts';
 
-/** What following the file of a mapping works with. */
 export interface FollowedUserMappingOptions {
   readonly names: ProductNames;
-  /** Milliseconds between two looks at the file. */
+  /** Milliseconds between two reads of the file. */
   readonly refreshTime: number;
   readonly logger: Logger;
 }
 
 /**
- * Makes the mapping of the configuration and follows its file, where it has one. Null where users are not taken from certificates.
+ * Creates the configured mapping and follows its file, if any. Null if certificates do not identify users.
  * @throws GatewayError EG_IMPOSSIBLE naming the key and the fix, at the start
  */
 export async function followUserMapping(
@@ -23,7 +22,7 @@ export async function followUserMapping(
   const current = await openUserMapping(settings, names);
   if (current === null) return null;
   if (path === null) return { current, stop: () => undefined };
-  // The settings are the same: what they gave once they give again.
+  // The settings are unchanged, and so is their result.
   const open = async () => (await openUserMapping(settings, names)) ?? current;
   return await followFile({ path, subject: 'file of user mappings', open, refreshTime, logger });
 }

@@ -1,26 +1,25 @@
 import { createRemoteJWKSet, customFetch, errors, type JWTVerifyGetKey } from 'jose';
 import type { Clock } from '../../model/clock.ts';
 
-/** Time after which fetching keys, or where they are, counts as failed, in milliseconds. */
+/** Timeout of fetching keys or their location, in milliseconds. */
 const TIMEOUT_MS = 5_000;
-/** Time that keys are used before they are fetched again, and for an unknown key id at most once in the other. */
+/** Cache time of keys, and minimum interval of refetches for an unknown key id. */
 const KEYS_MAX_AGE_MS = 10 * 60_000;
 const KEYS_COOLDOWN_MS = 30_000;
-/** Time after a failed discovery in which it is not tried again, in milliseconds. */
+/** Time after a failed discovery without a retry, in milliseconds. */
 const DISCOVERY_PAUSE_MS = 5_000;
-/** Longest answer that is read, in bytes: a hundred keys and more. */
+/** Maximum size of a response, in bytes: more than a hundred keys. */
 const LONGEST_ANSWER = 256 * 1024;
 
-/** Where the keys of one issuer are. */
 export interface IssuerKeysOptions {
-  /** Null: they are discovered from the issuer (OpenID Connect Discovery 1.0 §4). */
+  /** Null: discovered from the issuer (OpenID Connect Discovery 1.0 §4). */
   readonly jwksUrl: string | null;
-  /** Null where `jwksUrl` is given and tokens of any issuer are verified by these keys. */
+  /** Null if `jwksUrl` is given and its keys verify tokens of any issuer. */
   readonly issuer: string | null;
   readonly clock: Clock;
 }
 
-/** The keys of one issuer, apart from those of any other: fetched when they are needed, of bounded size. */
+/** The keys of one issuer: fetched on demand, of bounded size. */
 export class IssuerKeys {
   readonly #options: IssuerKeysOptions;
   #keys: JWTVerifyGetKey | null;
@@ -32,7 +31,7 @@ export class IssuerKeys {
     this.#keys = options.jwksUrl === null ? null : keysAt(options.jwksUrl);
   }
 
-  /** Finds the key of a token; for `jwtVerify`. Rejects where there is none, or the keys cannot be had. */
+  /** Finds the key of a token; for `jwtVerify`. Rejects if it does not exist, or if the keys are unavailable. */
   readonly get: JWTVerifyGetKey = async (header, token) => {
     const keys = this.#keys ?? (await this.#discover());
     return keys(header, token);
@@ -62,7 +61,7 @@ export class IssuerKeys {
     const response = await limitedFetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS), redirect: 'manual' });
     if (response.status !== 200) throw new KeysUnavailable(`${url} answers ${response.status}`);
     const document = (await response.json()) as { readonly issuer?: unknown; readonly jwks_uri?: unknown } | null;
-    // Keys that another issuer speaks of are not its own (OpenID Connect Discovery 1.0 §4.3).
+    // The document must be the issuer's own (OpenID Connect Discovery 1.0 §4.3).
     if (document?.issuer !== issuer) throw new KeysUnavailable(`${url} is about another issuer`);
     const address = typeof document.jwks_uri === 'string' ? document.jwks_uri : '';
     const isSafe = /^https:/i.test(address) || (/^http:/i.test(issuer) && /^http:/i.test(address));
@@ -71,12 +70,12 @@ export class IssuerKeys {
   }
 }
 
-/** The keys, or where they are, could not be fetched. */
+/** The keys, or their location, could not be fetched. */
 export class KeysUnavailable extends Error {
   override readonly name = 'KeysUnavailable';
 }
 
-/** Whether verifying a token failed as the keys could not be had, and not by what the token is. */
+/** True if verifying a token failed because the keys are unavailable, not because of the token. */
 export function isKeysFailure(error: unknown): boolean {
   if (!(error instanceof errors.JOSEError)) return true;
   return ['ERR_JWKS_TIMEOUT', 'ERR_JWKS_INVALID', 'ERR_JOSE_GENERIC'].includes(error.code);
@@ -91,7 +90,7 @@ function keysAt(url: string): JWTVerifyGetKey {
   });
 }
 
-/** As `fetch`, but of an answer no more is read than keys can have. */
+/** As `fetch`, with a limit for the size of the response. */
 async function limitedFetch(url: string, options: RequestInit): Promise<Response> {
   const { status, body } = await fetch(url, options);
   const chunks: Uint8Array[] = [];

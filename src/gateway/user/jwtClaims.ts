@@ -1,14 +1,13 @@
-/** Longest token that is looked at. */
+/** Maximum length of a parsed token. */
 export const LONGEST_TOKEN = 64 * 1024;
 
-/** Claims of a token. */
 export type Claims = Readonly<Record<string, unknown>>;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * Claims of a JWT in compact form (RFC 7519) without verifying it; null for what is none. Any header and any signature
- * will do, an empty one too: to believe these claims is to believe the client.
+ * Claims of a JWT in compact form (RFC 7519) without verification; null if it is not a JWT. Accepts any header and any
+ * signature, even an empty one: trusting these claims means trusting the client.
  */
 export function unverifiedClaims(token: string): Claims | null {
   if (token.length > LONGEST_TOKEN) return null;
@@ -18,7 +17,7 @@ export function unverifiedClaims(token: string): Claims | null {
   return jsonPart(parts[1] as string);
 }
 
-/** The object that base64url text holds as JSON. */
+/** The object of base64url-encoded JSON. */
 function jsonPart(part: string): Claims | null {
   if (!/^[A-Za-z0-9_-]+={0,2}$/.test(part)) return null;
   try {
@@ -29,7 +28,7 @@ function jsonPart(part: string): Claims | null {
   }
 }
 
-/** A claim by its name, which may hold dots (namespaced claims), else by the path that the dots make. */
+/** A claim by its name, which may contain dots (namespaced claims), else by the dotted path. */
 export function claimOf(claims: Claims, name: string): unknown {
   if (Object.hasOwn(claims, name)) return claims[name];
   let value: unknown = claims;

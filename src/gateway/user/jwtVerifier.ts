@@ -6,13 +6,12 @@ import { CLOCK_TOLERANCE_S, type TokenIssuer } from './tokenIssuer.ts';
 import { type Remembered, TokenMemory } from './tokenMemory.ts';
 import type { UserMetrics } from './userMetrics.ts';
 
-/** Time that is remembered that the keys could not be had. */
+/** Time without a retry after the keys were unavailable. */
 const KEYS_FAILURE_MEMORY_MS = 5_000;
 const LIMITS = { entries: 10_000, inFlight: 256 } as const;
 
-/** What verification needs. */
 export interface JwtVerifierOptions {
-  /** Name in `requestAnalyzerConfig.tokenIssuers`; empty for that of `requestAnalyzerConfig.jwksUrl`. */
+  /** Name in `requestAnalyzerConfig.tokenIssuers`; empty for `requestAnalyzerConfig.jwksUrl`. */
   readonly name: string;
   readonly issuer: TokenIssuer;
   readonly clock: Clock;
@@ -20,7 +19,7 @@ export interface JwtVerifierOptions {
   readonly metrics: UserMetrics;
 }
 
-/** Claims of a token that was verified; null when it was not accepted. */
+/** Claims of a verified token; null if it was rejected. */
 export interface Verified {
   readonly claims: Claims | null;
 }
@@ -28,7 +27,7 @@ export interface Verified {
 const unverified: Verified = { claims: null };
 
 /**
- * Verifies JWTs of one issuer. Remembers what it verified until the token expires, at most 10 minutes, and what failed 30
+ * Verifies JWTs of one issuer. Caches successes until the token expires, at most 10 minutes, and failures for 30
  * seconds.
  */
 export class JwtVerifier {
@@ -40,7 +39,7 @@ export class JwtVerifier {
     this.#memory = new TokenMemory<Verified>(LIMITS, options.clock);
   }
 
-  /** Claims of a token, if it is genuine; at once when it is remembered. Never rejects. */
+  /** Claims of a token, if it is valid; synchronously if cached. Never rejects. */
   verify(token: string): Verified | Promise<Verified> {
     return this.#memory.get(token, () => this.#verify(token), unverified);
   }
@@ -64,7 +63,7 @@ export class JwtVerifier {
     }
   }
 
-  /** Time that a verified token is believed without looking again. */
+  /** Cache time of a verified token. */
   #lifetime({ exp }: Claims): number {
     if (typeof exp !== 'number') return EXCHANGE_MEMORY_MS;
     const left = (exp + CLOCK_TOLERANCE_S) * 1000 - this.#options.clock.now();

@@ -8,22 +8,24 @@ import { byTokenReview, EvidentUser } from './userEvidence.ts';
 import type { UserMetrics } from './userMetrics.ts';
 import { userName } from './userName.ts';
 
-/** `requestAnalyzerConfig.kubernetesTokens` (docs/request-user.md#kubernetes). */
+/** Settings `requestAnalyzerConfig.kubernetesTokens` (docs/request-user.md#kubernetes). */
 export interface KubernetesTokenSettings {
-  /** Of which a token names one. */
+  /** Accepted audiences. */
   readonly audiences: readonly string[];
-  /** How long an answer of the API server is believed, milliseconds. */
+  /** Cache time of the API server's response, milliseconds. */
   readonly cacheDuration: number;
-  /** Whether clusters get the tokens. */
+  /** True if clusters receive the tokens. */
   readonly forward: boolean;
 }
 
-/** Asks the API server whose a token is; its own time limit bounds it. Null: nobody's. A rejection means that it is unavailable. */
+/**
+ * Requests a TokenReview from the API server, with its own timeout. Null: not authenticated. A rejection means that it
+ * is unavailable.
+ */
 export type ReviewToken = (
   token: string,
 ) => Promise<{ readonly name: string; readonly groups: readonly string[] } | null>;
 
-/** What tokens are reviewed with. */
 export interface KubernetesTokensDependencies {
   readonly review: ReviewToken;
   readonly clock: Clock;
@@ -32,12 +34,12 @@ export interface KubernetesTokensDependencies {
 }
 
 const LIMITS = { entries: 10_000, inFlight: 16 } as const;
-/** Time that a refusal and a failure are remembered, milliseconds. */
+/** Cache time of a rejection and of a failure, milliseconds. */
 const [REFUSED_MS, FAILED_MS] = [30_000, 2_000];
 
 /**
- * Users of service account tokens, whom the API server knows (TokenReview). A token is held as a hash, and its answer is remembered no
- * longer than the token lasts.
+ * Users of service account tokens by TokenReview of the API server. Tokens are stored as hashes, and results cached no
+ * longer than the token is valid.
  */
 export class KubernetesTokens {
   readonly #settings: KubernetesTokenSettings;
@@ -50,7 +52,9 @@ export class KubernetesTokens {
     this.#memory = new TokenMemory<RequestUser>(LIMITS, dependencies.clock);
   }
 
-  /** The user of a token; at once when it is remembered. Never rejects. Null: it is no token of a service account for the audiences. */
+  /**
+   * The user of a token; synchronously if cached. Never rejects. Null: not a service account token for the audiences.
+   */
   user(token: string, claims: Claims): RequestUser | Promise<RequestUser> | null {
     if (!isServiceAccountToken(claims, this.#settings.audiences)) return null;
     const { exp } = claims;
@@ -81,7 +85,7 @@ export class KubernetesTokens {
 }
 
 /**
- * Whether header lines hold a token of a service account for the audiences, genuine or not.
+ * True if headers contain a service account token for the audiences, valid or not.
  * @param authorization value of the header
  */
 export function holdsServiceAccountToken(authorization: string, audiences: readonly string[]): boolean {
@@ -90,7 +94,7 @@ export function holdsServiceAccountToken(authorization: string, audiences: reado
   return claims !== null && isServiceAccountToken(claims, audiences);
 }
 
-/** By the claims that Kubernetes writes; nothing of them is believed. */
+/** By the claims that Kubernetes writes, unverified. */
 function isServiceAccountToken(claims: Claims, audiences: readonly string[]): boolean {
   if (!('kubernetes.io' in claims)) return false;
   return [claims.aud].flat().some((audience) => typeof audience === 'string' && audiences.includes(audience));

@@ -8,14 +8,14 @@ import { EXCHANGE_TIMEOUT_MS } from './tokenExchange.ts';
 import { UserExtractor, type UserSettings } from './userExtractor.ts';
 
 /**
- * The users that described requests name: by the same steps as for real ones, but no token is exchanged and no key is
- * fetched, so that explaining asks nobody outside. Claims of tokens count as they stand.
+ * Users of described requests: the same steps as for real ones, without token exchange and key fetching, so that
+ * explanations need no network access. Claims of tokens are trusted.
  */
 export function localUsers(
   settings: UserSettings,
   dependencies: { readonly names: ProductNames; readonly clock: Clock; readonly logger: Logger },
 ): (headers: RawHeaders) => RequestUser {
-  // Metrics of its own: explanations are no requests.
+  // Separate metrics: explanations are not requests.
   const users = new UserExtractor(
     { ...settings, oauthTokenInfoUrl: null, believesClaims: true },
     { ...dependencies, registry: new Registry(), exchangeTimeoutMs: EXCHANGE_TIMEOUT_MS },

@@ -12,37 +12,36 @@ import {
 } from './mappingRules.ts';
 import { EvidentUser, type UserEvidence } from './userEvidence.ts';
 
-/** `userMapping` (docs/identity.md#user-mapping). */
+/** Settings `userMapping` (docs/identity.md#user-mapping). */
 export interface NameMappingSettings {
   readonly pattern: string | null;
   readonly file: string | null;
-  /** Milliseconds between two looks at the file. */
+  /** Milliseconds between two reads of the file. */
   readonly refreshPeriod: number;
-  /** Where the names come from that are mapped; others stay as they are. */
+  /** Sources of mapped names; others stay unchanged. */
   readonly sources: readonly MappedSource[];
-  /** Whether clusters get the mapped names of verified users. */
+  /** True if clusters receive the mapped names of verified users. */
   readonly rewriteUserHeader: boolean;
 }
 
-/** Sources of names that can be mapped; `login`: of callers of the API. */
+/** Sources of names that can be mapped; `login`: of API callers. */
 export const mappedSources = ['header', 'basic', 'bearer', 'cookie', 'certificate', 'login'] as const;
 
-/** A source of names that can be mapped. */
 export type MappedSource = (typeof mappedSources)[number];
 
-/** Names whose users are remembered. */
+/** Maximum number of cached names. */
 const MOST_NAMES = 10_000;
-/** Characters of a name that a message repeats. */
+/** Maximum length of a name in a message. */
 const LONGEST_SHOWN = 200;
 
-/** Turns the names of users into those by which the gateway knows them, by the rules in force. */
+/** Maps user names by the active rules. */
 export class MappedUsers {
   readonly #rules: Followed<readonly MappingRule[]>;
   readonly #sources: ReadonlySet<string>;
-  /** Whether clusters get the names of verified users. */
+  /** True if clusters receive the mapped names of verified users. */
   readonly rewritesHeader: boolean;
   readonly #users = new LRUCache<string, { readonly user: string }>(growingTo(MOST_NAMES));
-  /** The rules that made what is remembered. */
+  /** The rules of the cached results. */
   #remembered: readonly MappingRule[];
 
   constructor(
@@ -56,7 +55,7 @@ export class MappedUsers {
   }
 
   /**
-   * Makes the mapping of the configuration, and follows its file.
+   * Creates the configured mapping, and follows its file.
    * @throws GatewayError EG_IMPOSSIBLE naming the key and the fix
    */
   static async open(settings: NameMappingSettings, logger: Logger): Promise<MappedUsers> {
@@ -73,7 +72,7 @@ export class MappedUsers {
     this.#rules.stop();
   }
 
-  /** The user of a request with the mapped name, or with why it is refused; as it is where its source is not mapped. */
+  /** The user of a request with the mapped name, or the rejection; unchanged if its source is not mapped. */
   of(user: RequestUser): RequestUser {
     const { user: from } = user;
     if (from === null) return user;
@@ -82,7 +81,7 @@ export class MappedUsers {
     return this.#asMapped(user, from, evidence);
   }
 
-  /** The user of a name as clients send it, whatever it would come from. */
+  /** The user of a name as clients send it, from any source. */
   ofName(name: string): RequestUser {
     const user = { user: name, userInfo: null };
     return this.#asMapped(user, name, EvidentUser.evidenceOf(user));
@@ -97,14 +96,14 @@ export class MappedUsers {
       : { ...user, user: mapped.user, mapping };
   }
 
-  /** The name that clusters get of the user of a client certificate. */
+  /** The name for clusters of the user of a client certificate. */
   ofCertificate(user: string): string {
     if (!this.rewritesHeader || !this.#sources.has('certificate')) return user;
     const mapped = this.#mapped(user);
     return 'refusal' in mapped ? user : mapped.user;
   }
 
-  /** The name by which the gateway knows the queries of a caller of the API; null where no rule lets the name pass. */
+  /** The name of an API caller's queries; null if no rule accepts the name. */
   ofLogin(name: string): string | null {
     if (!this.#sources.has('login')) return name;
     const mapped = this.#mapped(name);
@@ -120,7 +119,7 @@ export class MappedUsers {
     const remembered = this.#users.get(name);
     if (remembered !== undefined) return remembered;
     const mapped = mappedUser(current, name);
-    // What is refused may have run out of its time: it is asked again.
+    // A rejection may be due to a timeout: not cached.
     if ('user' in mapped) this.#users.set(name, mapped);
     return mapped;
   }
@@ -141,7 +140,7 @@ export async function openNameRules({
   return await openMappingRules(source);
 }
 
-/** Answers about bearer tokens are about bearer tokens. */
+/** Responses about bearer tokens count as bearer tokens. */
 function sourceOf({ source }: UserEvidence): string {
   return source === 'exchange' || source === 'tokenReview' ? 'bearer' : source;
 }

@@ -6,10 +6,10 @@ import { defaultRuleLimits } from '../../rules/limits.ts';
 import { JavaPattern } from '../../rules/regex/javaPattern.ts';
 import { userName } from './userName.ts';
 
-/** The user of a name or a certificate, or why it has none: a clause for people. */
+/** The user of a name or a certificate, or the reason of a rejection: a clause for users. */
 export type MappedUser = { readonly user: string } | { readonly refusal: string };
 
-/** A rule of a mapping, as engines have them (user mapping of Trino). */
+/** A rule of a mapping, as in engines (user mapping of Trino). */
 export interface MappingRule {
   readonly pattern: JavaPattern;
   /** Replacement with groups such as `$1`. */
@@ -18,13 +18,13 @@ export interface MappingRule {
   readonly case: 'keep' | 'lower' | 'upper';
 }
 
-/** Where the rules of a mapping are: in a file, else a pattern; the keys of the configuration are for messages. */
+/** Source of the rules of a mapping: a file, else a pattern; the configuration keys are for messages. */
 export interface MappingRuleSource {
   readonly pattern: { readonly key: string; readonly value: string | null };
   readonly file: { readonly key: string; readonly path: string | null };
 }
 
-/** Rules that a file may hold, and its size in characters. */
+/** Maximum number of rules in a file, and its maximum size in characters. */
 const [MOST_RULES, LONGEST_FILE] = [1000, 1_048_576];
 /** More than matching a few short patterns takes. */
 const LIMITS = { ...defaultRuleLimits, memory: 1_048_576, stringLength: 65_536, time: 10 };
@@ -37,11 +37,11 @@ export async function openMappingRules({ pattern, file }: MappingRuleSource): Pr
   const { path } = file;
   if (path !== null) return readRules(path, (why) => impossible(file.key, `${path}: ${why}`));
   const { key, value } = pattern;
-  // Empty text is none, as in the reference.
+  // Empty text is none, as in Trino Gateway.
   return [ruleOf({ pattern: value === null || value === '' ? '(.*)' : value }, (why) => impossible(key, why))];
 }
 
-/** The user of a name: the first rule that matches the whole of it decides. */
+/** The user of a name: the first rule that matches all of it decides. */
 export function mappedUser(rules: readonly MappingRule[], identity: string): MappedUser {
   const evaluation = new Evaluation({} as Evaluation['objects'], LIMITS);
   try {
@@ -59,13 +59,13 @@ export function mappedUser(rules: readonly MappingRule[], identity: string): Map
   return { refusal: 'no rule for users matches it' };
 }
 
-/** A user that a mapping gave. Names go into headers and tokens: what could mean something else there is no name. */
+/** Checks a mapped user. Names go into headers and tokens: values with a special meaning there are invalid. */
 export function checkedUser(user: string): MappedUser {
   const name = userName(user);
   return name === null ? { refusal: 'its name is empty, too long or has control characters' } : { user: name };
 }
 
-/** Rules of a file in the form of Trino's: `{"rules": [{"pattern": …, "user": …, "allow": …, "case": …}]}`. */
+/** Rules of a file in Trino's form: `{"rules": [{"pattern": …, "user": …, "allow": …, "case": …}]}`. */
 async function readRules(path: string, fail: (why: string) => GatewayError): Promise<readonly MappingRule[]> {
   let text: string;
   try {
@@ -104,7 +104,7 @@ function ruleOf(rule: unknown, fail: (why: string) => GatewayError): MappingRule
   }
   try {
     const compiled = new JavaPattern(pattern);
-    // Mistakes of the replacement that do not depend on what is matched.
+    // Mistakes of the replacement that do not depend on the input.
     if (allow !== false) compiled.replace('', user, true, new Evaluation({} as Evaluation['objects'], LIMITS));
     return { pattern: compiled, user, allow: allow !== false, case: letterCase };
   } catch (error) {

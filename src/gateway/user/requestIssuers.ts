@@ -7,57 +7,56 @@ import { TokenIssuer, type TokenIssuerSettings } from './tokenIssuer.ts';
 import type { UserMetrics } from './userMetrics.ts';
 import { UserNamespace, userPrefixOf } from './userNamespace.ts';
 
-/** `requestAnalyzerConfig.tokenIssuers.{name}`. */
+/** Settings `requestAnalyzerConfig.tokenIssuers.{name}`. */
 export interface RequestTokenIssuer extends Omit<TokenIssuerSettings, 'mustExpire'> {
   readonly issuer: string;
-  /** Claim that holds the user's name; null: `requestAnalyzerConfig.tokenUserField`. */
+  /** Claim with the user's name; null: `requestAnalyzerConfig.tokenUserField`. */
   readonly tokenUserField: string | null;
-  /** What stands before the names of its users and groups; null: its name and a slash. */
+  /** Prefix of its users and groups; null: its name and a slash. */
   readonly userPrefix: string | null;
   readonly groupPrefix: string | null;
 }
 
-/** How tokens of requests are verified (`requestAnalyzerConfig`). */
+/** Settings of token verification (`requestAnalyzerConfig`). */
 export interface RequestIssuerSettings {
   readonly tokenUserField: string;
-  /** Keys of a single issuer; null for none. */
+  /** Keys of a single issuer, or null. */
   readonly jwksUrl: string | null;
   /** Its `iss` and its audience; null for any. */
   readonly issuer: string | null;
   readonly audience: string | null;
-  /** Further issuers by name; left out for none. */
+  /** Further issuers by name. */
   readonly tokenIssuers?: Readonly<Record<string, RequestTokenIssuer>>;
-  /** Whether claims count as they stand: for requests that are only described. */
+  /** True trusts claims without verification, for described requests. */
   readonly believesClaims?: boolean;
 }
 
-/** Names of users and groups that one issuer can give. */
+/** Valid user and group names of one issuer. */
 export interface IssuerNames {
   readonly users: UserNamespace;
   /** Null: any, as there are no other issuers. */
   readonly groups: UserNamespace | null;
 }
 
-/** How the users and groups of one issuer's tokens are named. */
+/** Names and verifier of one issuer's tokens. */
 export interface RequestIssuer extends IssuerNames {
   readonly userField: string;
-  /** Null: claims are believed. */
+  /** Null: claims are trusted. */
   readonly verifier: JwtVerifier | null;
 }
 
-/** What the issuers are given. */
 export interface RequestIssuersDependencies {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: UserMetrics;
 }
 
-/** Time between two warnings about tokens of unknown issuers, in milliseconds. */
+/** Minimum interval of warnings about tokens of unknown issuers, in milliseconds. */
 const WARNING_PAUSE_MS = 60_000;
-/** Longest issuer that the log repeats, in characters. */
+/** Maximum length of a logged issuer, in characters. */
 const LONGEST_NAME = 200;
 
-/** Makes the names of one issuer of these, by its prefix. */
+/** Creates the names of one issuer by its prefix. */
 function issuerNames(
   issuers: Readonly<Record<string, RequestTokenIssuer>>,
   key: 'userPrefix' | 'groupPrefix',
@@ -66,7 +65,7 @@ function issuerNames(
   return (prefix) => new UserNamespace(prefix, prefixes);
 }
 
-/** Names that a source of users beside these issuers can give. */
+/** Names that a source of users without an issuer can give. */
 export function namesWithoutPrefix(issuers: Readonly<Record<string, RequestTokenIssuer>>): IssuerNames {
   return {
     users: issuerNames(issuers, 'userPrefix')(''),
@@ -75,7 +74,7 @@ export function namesWithoutPrefix(issuers: Readonly<Record<string, RequestToken
 }
 
 /**
- * The issuers of tokens that name users (docs/request-user.md#several-issuers): the `iss` of a token says whose it is, and no
+ * The issuers of tokens that identify users (docs/request-user.md#several-issuers): selected by the token's `iss`; no
  * other issuer's keys are tried.
  */
 export class RequestIssuers {
@@ -114,7 +113,7 @@ export class RequestIssuers {
     else this.#only = this.#byIssuer.size === 0 ? { ...only, verifier: null } : null;
   }
 
-  /** The issuer of a token with these claims, none of which is believed yet; null: its tokens are not accepted. */
+  /** The issuer of a token with these unverified claims; null: its tokens are rejected. */
   of(claims: Claims): RequestIssuer | null {
     const { iss } = claims;
     if (this.#byIssuer.size === 0) return this.#only;

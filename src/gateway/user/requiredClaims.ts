@@ -1,9 +1,9 @@
 import { type Claims, claimOf } from './jwtClaims.ts';
 
 /**
- * The first claim that a token lacks of those that it must have.
- * @param required values by the name of the claim; of a list one value must be it
- * @returns null where it has all of them
+ * The first missing required claim.
+ * @param required values by the name of the claim; a list must contain the value
+ * @returns null if none is missing
  */
 export function missingClaim(claims: Claims, required: Readonly<Record<string, string>>): string | null {
   for (const [name, value] of Object.entries(required)) {

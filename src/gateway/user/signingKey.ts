@@ -1,6 +1,6 @@
 import { createHash, createPublicKey, type KeyObject, sign as signBytes } from 'node:crypto';
 
-/** Signature algorithms of keys that tokens are signed with (RFC 7518 §3.1). */
+/** Signature algorithms of keys for tokens (RFC 7518 §3.1). */
 export type SignatureAlgorithm = 'RS256' | 'ES256' | 'ES384' | 'ES512';
 
 /** Algorithms of elliptic curves by their name in OpenSSL (RFC 7518 §3.4). */
@@ -10,32 +10,32 @@ const CURVES: ReadonlyMap<string | undefined, SignatureAlgorithm> = new Map([
   ['secp521r1', 'ES512'],
 ]);
 
-/** Smallest RSA modulus in bits that RS256 may use (RFC 7518 §3.3). */
+/** Minimum RSA modulus in bits for RS256 (RFC 7518 §3.3). */
 export const LEAST_RSA_BITS = 2048;
 
-/** What keys must be, for messages. */
+/** Requirements of keys, for messages. */
 export const USABLE_KEYS = `must hold an RSA key of at least ${LEAST_RSA_BITS} bits, or an EC key of P-256, P-384 or P-521`;
 
-/** How a key signs; null for keys that cannot be used. */
+/** Signature algorithm of a key; null for unsupported keys. */
 export function signatureAlgorithm({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): SignatureAlgorithm | null {
   if (asymmetricKeyType === 'ec') return CURVES.get(asymmetricKeyDetails?.namedCurve) ?? null;
   const bits = asymmetricKeyDetails?.modulusLength ?? 0;
   return asymmetricKeyType === 'rsa' && bits >= LEAST_RSA_BITS ? 'RS256' : null;
 }
 
-/** A public key as a JWKS has it (RFC 7517 §4). */
+/** A public key in a JWKS (RFC 7517 §4). */
 export type PublishedKey = Readonly<Record<string, string>> & { readonly kid: string };
 
-/** A key that signs tokens, with what verifies them. */
+/** A key that signs tokens, with its public key. */
 export interface SigningKey {
   readonly published: PublishedKey;
-  /** A token in compact form with these claims (RFC 7519). */
+  /** Returns a token in compact form with these claims (RFC 7519). */
   sign(claims: Readonly<Record<string, unknown>>): string;
 }
 
 /**
  * A public key for a JWKS.
- * @param kid its id; the thumbprint of the key (RFC 7638) where null
+ * @param kid its id; null: the thumbprint of the key (RFC 7638)
  */
 export function publishedKey(key: KeyObject, kid: string | null): PublishedKey {
   const jwk = key.export({ format: 'jwk' }) as Readonly<Record<string, string>>;
@@ -46,7 +46,7 @@ export function publishedKey(key: KeyObject, kid: string | null): PublishedKey {
 }
 
 /**
- * Makes what signs tokens of a private key that can be used.
+ * Creates a signing key from a supported private key.
  * @param kid see `publishedKey`
  */
 export function signingKey(key: KeyObject, kid: string | null): SigningKey {
@@ -58,7 +58,7 @@ export function signingKey(key: KeyObject, kid: string | null): SigningKey {
     published,
     sign(claims) {
       const signed = `${head}.${base64Json(claims)}`;
-      // RFC 7518 §3.4: both numbers of the signature side by side, not in DER.
+      // RFC 7518 §3.4: both numbers of the signature concatenated, not in DER.
       const signature = signBytes(hash, Buffer.from(signed), { key, dsaEncoding: 'ieee-p1363' });
       return `${signed}.${signature.toString('base64url')}`;
     },

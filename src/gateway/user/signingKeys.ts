@@ -12,44 +12,43 @@ import {
   USABLE_KEYS,
 } from './signingKey.ts';
 
-/** Where the keys of tokens are, and how they are replaced (`clientCertificateJwtAuthentication`). */
+/** Location and rotation of token keys (`clientCertificateJwtAuthentication`). */
 export interface SigningKeySettings {
   readonly privateKey: string;
-  /** Public key, or a certificate of it; null: that of the private key. */
+  /** Public key, or a certificate of it; null: derived from the private key. */
   readonly publicKey: string | null;
-  /** Further public keys that are published, such as the next one, or the previous one after a restart. */
+  /** Additional published keys, such as the next one, or the previous one after a restart. */
   readonly publishedKeys: readonly string[];
   /** `jwtKeyId`; null: the thumbprint of each key. */
   readonly keyId: string | null;
   /** Milliseconds between publishing a new key and signing with it. */
   readonly publishAhead: number;
-  /** Milliseconds that tokens are valid. */
+  /** Lifetime of tokens in milliseconds. */
   readonly lifetime: number;
 }
 
-/** What following the files works with. */
 export interface SigningKeysDependencies {
-  /** Milliseconds between two looks at the files. */
+  /** Milliseconds between two reads of the files. */
   readonly refreshTime: number;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
 const SECTION = 'clientCertificateJwtAuthentication';
-/** Keys that are published at most: files that change all the time must not fill the memory. */
+/** Maximum number of published keys: bounds memory if files change continuously. */
 const MOST_KEYS = 16;
 
-/** What the files hold. */
+/** Content of the key files. */
 interface KeyFiles {
   readonly signing: SigningKey;
   readonly published: readonly PublishedKey[];
-  /** To see whether they changed. */
+  /** To detect changes. */
   readonly contents: string;
 }
 
 /**
  * Reads the files of keys.
- * @throws GatewayError EG_IMPOSSIBLE naming the key of the configuration whose file cannot be used
+ * @throws GatewayError EG_IMPOSSIBLE naming the configuration key of an unusable file
  */
 export async function readKeyFiles(settings: SigningKeySettings): Promise<KeyFiles> {
   const { privateKey, publicKey, publishedKeys, keyId } = settings;
@@ -74,9 +73,9 @@ export async function readKeyFiles(settings: SigningKeySettings): Promise<KeyFil
 }
 
 /**
- * Reads the keys and follows their files: a new key is published at once and signs after `publishAhead`, so that clusters
- * have read it by then; the one before stays published until its last token has run out and as long as that again.
- * @throws GatewayError EG_IMPOSSIBLE for files that cannot be used at the start
+ * Reads the keys and follows their files: a new key is published immediately and signs after `publishAhead`, so that
+ * clusters have read it by then; the previous one stays published for twice the lifetime of its last token.
+ * @throws GatewayError EG_IMPOSSIBLE for unusable files at the start
  */
 export async function openSigningKeys(
   settings: SigningKeySettings,
@@ -85,16 +84,16 @@ export async function openSigningKeys(
   return new SigningKeys(settings, dependencies, await readKeyFiles(settings));
 }
 
-/** Keys that tokens are signed and verified with. */
+/** Rotating keys for signing and verifying tokens. */
 export class SigningKeys {
   readonly #settings: SigningKeySettings;
   readonly #dependencies: SigningKeysDependencies;
   readonly #timer: NodeJS.Timeout;
   #files: KeyFiles;
   #signing: SigningKey;
-  /** The key that signs next, and from when on, in monotonic milliseconds. */
+  /** The next signing key, with its start in monotonic milliseconds. */
   #next: { readonly key: SigningKey; readonly from: number } | null = null;
-  /** Keys that no longer sign, with the time up to which they are published. */
+  /** Keys that no longer sign, with the end of their publication. */
   #retired: { readonly key: PublishedKey; readonly until: number }[] = [];
   #isLooking = false;
   #lastComplaint = '';
@@ -107,13 +106,13 @@ export class SigningKeys {
     this.#timer = setInterval(() => void this.#look(), dependencies.refreshTime).unref();
   }
 
-  /** The key that signs now. */
+  /** The current signing key. */
   get current(): SigningKey {
     if (this.#next !== null && this.#dependencies.clock.monotonic() >= this.#next.from) this.#use(this.#next.key);
     return this.#signing;
   }
 
-  /** The public keys, as the body of a JWKS (RFC 7517 §5): the one that signs first. */
+  /** The public keys, as the body of a JWKS (RFC 7517 §5), the signing key first. */
   published(): { readonly keys: readonly PublishedKey[] } {
     const { current } = this;
     const now = this.#dependencies.clock.monotonic();
@@ -124,7 +123,7 @@ export class SigningKeys {
       ...this.#files.published,
       ...this.#retired.map(({ key }) => key),
     ];
-    // Engines refuse a set with two keys of one id.
+    // Engines reject a set with duplicate key ids.
     return { keys: [...new Map(all.toReversed().map((key) => [key.kid, key])).values()].toReversed() };
   }
 
@@ -136,7 +135,7 @@ export class SigningKeys {
     const { logger, clock } = this.#dependencies;
     const { lifetime, publishAhead } = this.#settings;
     const before = this.#signing.published;
-    // Other replicas may begin with the new one later.
+    // Other replicas may start using the new one later.
     this.#retired.unshift({ key: before, until: clock.monotonic() + lifetime + publishAhead });
     this.#retired.length = Math.min(this.#retired.length, MOST_KEYS);
     this.#signing = key;
@@ -170,12 +169,12 @@ export class SigningKeys {
     const { current } = this;
     const isSame = samePublicKey(files.signing.published, current.published);
     if (isSame) {
-      // Put back before it was used.
+      // Reverted before it was used.
       this.#next = null;
       return;
     }
     const { keyId, publishAhead } = this.#settings;
-    // Two keys of one id are not distinguishable: the new one cannot be published beside the old one.
+    // Two keys with one id are indistinguishable: the new one cannot be published next to the old one.
     const wait = keyId === null ? publishAhead : 0;
     this.#next = { key: files.signing, from: clock.monotonic() + wait };
     logger.info({ kid: files.signing.published.kid, signsIn: wait }, 'another key of tokens for clusters is published');
@@ -206,7 +205,7 @@ async function readKey(
   try {
     key = parse(text);
   } catch {
-    // The parser's own words may repeat the file.
+    // The parser's message may repeat the file.
     throw fail('holds no key in PEM form that can be read without a password');
   }
   if (signatureAlgorithm(key) === null) throw fail(USABLE_KEYS);

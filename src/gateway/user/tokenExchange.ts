@@ -9,35 +9,35 @@ import type { UserMetrics } from './userMetrics.ts';
 import { userName } from './userName.ts';
 import type { UserNamespace } from './userNamespace.ts';
 
-/** Time that an answer is remembered (docs/request-user.md#token-exchange). */
+/** Cache time of a response (docs/request-user.md#token-exchange). */
 export const EXCHANGE_MEMORY_MS = 10 * 60_000;
-/** Time that a failure is remembered. */
+/** Cache time of a failure. */
 export const FAILURE_MEMORY_MS = 30_000;
-/** Time after which an exchange counts as failed, where nothing else is said. */
+/** Default timeout of an exchange. */
 export const EXCHANGE_TIMEOUT_MS = 5_000;
-/** Longest answer that is read. */
+/** Maximum size of a response. */
 const LONGEST_ANSWER = 256 * 1024;
 const LIMITS = { entries: 10_000, inFlight: 64 } as const;
 
 const FOREIGN =
   'the token exchange names a user whose name begins with the userPrefix of one of requestAnalyzerConfig.tokenIssuers: the user is not recognised; give that issuer another userPrefix if the names are those of the exchange';
 
-/** What the exchange needs. */
 export interface TokenExchangeOptions {
   /** `requestAnalyzerConfig.oauthTokenInfoUrl`: an OpenID Connect UserInfo endpoint. */
   readonly url: string;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: UserMetrics;
-  /** Names of users that it can give. */
+  /** Valid user names of the provider. */
   readonly users: UserNamespace;
-  /** Time limit of one exchange, milliseconds. */
+  /** Timeout of one exchange, milliseconds. */
   readonly timeoutMs: number;
 }
 
 /**
- * Exchanges bearer tokens for user information (OpenID Connect Core 1.0 §5.3): the user is the claim `sub`. Failures mean
- * no user, and so does the name of a user of an issuer of tokens. Answers are remembered 10 minutes, failures 30 seconds; a token is asked about once at a time.
+ * Exchanges bearer tokens for user information (OpenID Connect Core 1.0 §5.3): the user is the claim `sub`. Failures
+ * mean no user, and so does the name of a user of an issuer of tokens. Responses are cached for 10 minutes, failures
+ * for 30 seconds; single-flight per token.
  */
 export class TokenExchange {
   readonly #options: TokenExchangeOptions;
@@ -49,12 +49,12 @@ export class TokenExchange {
     this.#memory = new TokenMemory<RequestUser>(LIMITS, options.clock);
   }
 
-  /** The user that a token stands for; at once when it is remembered. Never rejects. */
+  /** The user of a token; synchronously if cached. Never rejects. */
   user(token: string): RequestUser | Promise<RequestUser> {
     return this.#memory.get(token, () => this.#ask(token), noUser);
   }
 
-  /** Ends the connections. */
+  /** Closes the connections. */
   async close(): Promise<void> {
     await this.#agent.destroy();
   }
@@ -89,13 +89,13 @@ export class TokenExchange {
   }
 }
 
-/** Why a call failed, in words that cannot hold the token: the error's code or name. */
+/** Failure text that cannot contain the token: the error's code or name. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return 'unknown';
   return (error as NodeJS.ErrnoException).code ?? error.name;
 }
 
-/** The body as text; throws when it is longer than `limit` bytes. */
+/** The body as text; throws if it is longer than `limit` bytes. */
 async function limitedText(response: Dispatcher.ResponseData, limit: number): Promise<string> {
   const chunks: Buffer[] = [];
   let length = 0;

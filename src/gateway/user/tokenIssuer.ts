@@ -4,35 +4,35 @@ import { IssuerKeys, isKeysFailure } from './issuerKeys.ts';
 import type { Claims } from './jwtClaims.ts';
 import { missingClaim } from './requiredClaims.ts';
 
-/** Difference of clocks that is let pass, in seconds. */
+/** Tolerated clock difference, in seconds. */
 export const CLOCK_TOLERANCE_S = 30;
 
-/** What tokens of one issuer must be. */
+/** Requirements of one issuer's tokens. */
 export interface TokenIssuerSettings {
-  /** The `iss` of its tokens; null: any, which is for a single set of keys alone. */
+  /** The `iss` of its tokens; null: any, only for a single set of keys. */
   readonly issuer: string | null;
   /** Null: discovered from the issuer. */
   readonly jwksUrl: string | null;
-  /** Audiences of which a token must name one; null: any. */
+  /** Accepted audiences; null: any. */
   readonly audiences: readonly string[] | null;
   readonly algorithms: readonly string[];
-  /** Values of further claims, by name. */
+  /** Required values of further claims, by name. */
   readonly requiredClaims: Readonly<Record<string, string>>;
-  /** Whether a token without an end is refused. */
+  /** True rejects tokens without expiry. */
   readonly mustExpire: boolean;
 }
 
-/** What came of verifying a token. */
+/** Result of verifying a token. */
 export type TokenVerification =
   | { readonly kind: 'accepted'; readonly claims: Claims }
-  /** `why` is a sentence for people, without anything of the token. */
+  /** `why` is a sentence for users, without content of the token. */
   | { readonly kind: 'refused'; readonly why: string }
   /** `reason` is a code or a name. */
   | { readonly kind: 'unavailable'; readonly reason: string; readonly cause: unknown };
 
 /**
- * Verifies JWTs of one issuer by its own keys: algorithm, signature, issuer, times, audience and further claims (RFC 8725). A
- * key id means nothing beyond the issuer's keys.
+ * Verifies JWTs of one issuer with its keys: algorithm, signature, issuer, times, audience and further claims (RFC
+ * 8725). Key ids are only valid within the issuer's keys.
  */
 export class TokenIssuer {
   readonly settings: TokenIssuerSettings;

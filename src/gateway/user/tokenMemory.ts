@@ -2,23 +2,21 @@ import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../model/clock.ts';
 
-/** What came of asking about a token: the answer, and for how long it is remembered. */
+/** A response about a token, with its cache time. */
 export interface Remembered<Answer> {
   readonly answer: Answer;
   readonly forMs: number;
 }
 
-/** Limits of what is remembered and asked. */
+/** Limits of the cache and of concurrent requests. */
 export interface TokenMemoryLimits {
-  /** Answers kept at most; the ones unused for the longest time go first. */
+  /** Maximum number of cached responses; least recently used ones are evicted first. */
   readonly entries: number;
-  /** Tokens asked about at a time. */
+  /** Maximum number of concurrent requests. */
   readonly inFlight: number;
 }
 
-/**
- * Answers about tokens: one question a token at a time, answers remembered for their time. Tokens are held as hashes only.
- */
+/** Single-flight cache of responses about tokens. Tokens are only stored as hashes. */
 export class TokenMemory<Answer extends object> {
   readonly #entries: LRUCache<string, { readonly answer: Answer; readonly until: number }>;
   readonly #pending = new Map<string, Promise<Answer>>();
@@ -32,9 +30,9 @@ export class TokenMemory<Answer extends object> {
   }
 
   /**
-   * The answer about a token: at once when it is remembered.
-   * @param ask asks; must not reject
-   * @param overloaded the answer, not remembered, when too many are asked already
+   * The response about a token: synchronously if cached.
+   * @param ask requests it; must not reject
+   * @param overloaded result, not cached, if there are too many concurrent requests
    */
   get(token: string, ask: () => Promise<Remembered<Answer>>, overloaded: Answer): Answer | Promise<Answer> {
     const key = createHash('sha256').update(token).digest('base64');

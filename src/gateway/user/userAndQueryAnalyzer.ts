@@ -11,26 +11,25 @@ import type { MappedUsers } from './mappedUsers.ts';
 import { EvidentUser } from './userEvidence.ts';
 import type { UserExtractor } from './userExtractor.ts';
 
-/** What the analyzer joins. */
 export interface UserAndQueryAnalyzerDependencies {
   readonly users: UserExtractor;
-  /** Users of client certificates, which come first; null or absent: certificates name no users. */
+  /** Users of client certificates, which have precedence; null or absent: disabled. */
   readonly certificates?: ClientCertificates | null;
-  /** What maps the names of users; null or absent: they stay as they are. */
+  /** Mapping of user names; null or absent: disabled. */
   readonly mapping?: MappedUsers | null;
-  /** Groups of users; null or absent: no source of groups is configured. */
+  /** Groups of users; null or absent: disabled. */
   readonly groups?: UserGroups | null;
   readonly analyze: AnalyzeLongRequest;
   readonly logger: Logger;
 }
 
-/** An analyzer that can find users alone. */
+/** An analyzer that can extract only the user. */
 export interface UserAnalyzer extends RequestAnalyzer {
   /** The user without groups. Neither throws nor rejects. */
   identity(request: IncomingMessage): RequestUser | Promise<RequestUser>;
 }
 
-/** Finds user and query properties of requests. A defect is logged and means "unknown": it never fails a query. */
+/** Extracts user and query properties of requests. A defect is logged and means "unknown": it never fails a query. */
 export function userAndQueryAnalyzer({
   users,
   certificates,

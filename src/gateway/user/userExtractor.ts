@@ -20,46 +20,44 @@ import { EvidentUser, type UserEvidence } from './userEvidence.ts';
 import { UserMetrics } from './userMetrics.ts';
 import { userName } from './userName.ts';
 
-/** Where a user's name may come from, in the order of docs/request-user.md#sources-in-this-order. */
+/** Sources of a user's name, in the order of docs/request-user.md#sources-in-this-order. */
 export type UserSource = 'header' | 'basic' | 'bearer' | 'cookie';
 
-/** How users are found (`requestAnalyzerConfig`, docs/request-user.md). */
+/** Settings of user extraction (`requestAnalyzerConfig`, docs/request-user.md). */
 export interface UserSettings extends RequestIssuerSettings {
-  /** Claim of a JWT that holds the user's name. */
+  /** Claim of a JWT with the user's name. */
   readonly tokenUserField: string;
-  /** UserInfo endpoint for bearer tokens that name no user themselves; null for none. */
+  /** UserInfo endpoint for bearer tokens without a user name, or null. */
   readonly oauthTokenInfoUrl: string | null;
-  /** Keys that JWTs are verified with; null: claims are believed. */
+  /** Keys for verifying JWTs; null: claims are trusted. */
   readonly jwksUrl: string | null;
-  /** Sources that are asked; their order here does not count. */
+  /** Enabled sources, in any order. */
   readonly trustedUserSources: readonly UserSource[];
-  /** Tokens of service accounts; null or absent: they are as any. */
+  /** Service account tokens; null or absent: disabled. */
   readonly kubernetesTokens?: KubernetesTokenSettings | null;
 }
 
-/** What the extractor is given. */
 export interface UserExtractorDependencies {
   readonly names: ProductNames;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly registry: Registry;
-  /** Time limit of one token exchange in milliseconds: `EXCHANGE_TIMEOUT_MS`. */
+  /** Timeout of one token exchange in milliseconds: `EXCHANGE_TIMEOUT_MS`. */
   readonly exchangeTimeoutMs: number;
-  /** Asks the Kubernetes API server; null or absent: it is not asked. */
+  /** TokenReview at the Kubernetes API server; null or absent: disabled. */
   readonly reviewToken?: ReviewToken | null;
 }
 
 const byHeader: UserEvidence = { source: 'header', claims: null, isVerified: false };
 const byPassword: UserEvidence = { source: 'basic', claims: null, isVerified: false };
 
-/** A step that may have to wait: the user, or null for "ask the next source". */
+/** A step that may be asynchronous: the user, or null to try the next source. */
 type Step = RequestUser | null | Promise<RequestUser | null>;
 
 /**
- * Finds the user of a request (docs/request-user.md#sources-in-this-order): the user header, Basic credentials, a
- * bearer token as a JWT or exchanged, a JWT in one of two cookies. What is malformed names nobody and the next source
- * is asked; nothing that a client sends makes it throw or reject. Waits only for an exchange or for keys, and only when
- * no answer is remembered.
+ * Extracts the user of a request (docs/request-user.md#sources-in-this-order): the user header, Basic credentials, a
+ * bearer token as a JWT or exchanged, a JWT in one of two cookies. Malformed values are ignored and the next source is
+ * tried; client input never makes it throw or reject. Waits only for an exchange or for keys without a cached result.
  */
 export class UserExtractor {
   readonly #trusted: ReadonlySet<UserSource>;
@@ -100,7 +98,7 @@ export class UserExtractor {
     this.#issuers = new RequestIssuers(settings, { clock, logger, metrics });
   }
 
-  /** The user of a request; `noUser` when no source names one. */
+  /** The user of a request, or `noUser`. */
   user(headers: RawHeaders): RequestUser | Promise<RequestUser> {
     if (this.#trusted.has('header')) {
       const user = userName(headerValues(headers, this.#userKey)[0]);
@@ -123,14 +121,14 @@ export class UserExtractor {
     return this.#withoutLogin(headers, authorization);
   }
 
-  /** Ends the connections of exchanges. */
+  /** Closes the connections of exchanges. */
   async close(): Promise<void> {
     await this.#exchange?.close();
   }
 
   /**
-   * The user of a request of which neither the user header nor `Authorization` names one. An engine without authentication takes
-   * the original user then, but only if there are no Basic credentials.
+   * The user of a request without a user in the user header or `Authorization`. An engine without authentication uses
+   * the original user then, but only without Basic credentials.
    */
   #withoutLogin(headers: RawHeaders, authorization: string | undefined): RequestUser | Promise<RequestUser> {
     if (
@@ -155,7 +153,7 @@ export class UserExtractor {
     return this.#userOf(claimed, 'bearer', issuer, false) ?? this.#exchanged(token);
   }
 
-  /** The user that an exchange names; null without an exchange or when it names none. */
+  /** The user of an exchange, or null. */
   #exchanged(token: string): Step {
     const exchanged = this.#exchange === null ? null : this.#exchange.user(token);
     if (exchanged instanceof Promise) return exchanged.then(named);
@@ -163,8 +161,8 @@ export class UserExtractor {
   }
 
   /**
-   * The user of a JWT that has to be genuine: one that is not is asked about nowhere else.
-   * @param issuer null: of an issuer that is not accepted
+   * The user of a JWT that must be valid: an invalid one is not tried elsewhere.
+   * @param issuer null: the issuer is not accepted
    */
   #verified(token: string, source: 'bearer' | 'cookie', issuer: RequestIssuer | null): Step {
     const verified = issuer?.verifier?.verify(token) ?? null;
@@ -173,7 +171,10 @@ export class UserExtractor {
     return verified.then(({ claims }) => this.#userOf(claims, source, issuer, true));
   }
 
-  /** Value of an engine's cookie, under one of its own names or as it is kept for a cluster; of several clusters' the first. */
+  /**
+   * Value of an engine's cookie, under one of its own names or as it is stored for a cluster; of several clusters' the
+   * first.
+   */
   #token(lines: readonly string[], names: readonly string[]): string | null {
     for (const name of names) {
       const value =
@@ -211,7 +212,7 @@ export class UserExtractor {
   }
 }
 
-/** Null where there is no user: the next source is asked. */
+/** Null without a user: the next source is tried. */
 function named(user: RequestUser): RequestUser | null {
   return user.user === null ? null : user;
 }

@@ -4,7 +4,10 @@ import type { ProductNames } from '../../model/names.ts';
 import { compileTextExpression, type TextValues } from '../../rules/textExpression.ts';
 import { checkedUser, type MappedUser, type MappingRuleSource, mappedUser, openMappingRules } from './mappingRules.ts';
 
-/** How certificates become users (`requestAnalyzerConfig.clientCertificate…`, docs/client-certificates.md). */
+/**
+ * Settings of the mapping from certificates to users (`requestAnalyzerConfig.clientCertificate…`,
+ * docs/client-certificates.md).
+ */
 export interface UserMappingSettings {
   readonly clientCertificateIdentityField: string | null;
   readonly clientCertificateUserMappingPattern: string | null;
@@ -12,14 +15,14 @@ export interface UserMappingSettings {
   readonly clientCertificateUserExpression: string | null;
 }
 
-/** Makes users of certificates. */
+/** Maps certificates to users. */
 export type UserMapping = (names: CertificateNames) => MappedUser;
 
 const SECTION = 'requestAnalyzerConfig';
 /** The whole subject as text, as engines map it. */
 const SUBJECT_DN = 'SUBJECT_DN';
 /**
- * Makes the mapping of the configuration; null where users are not taken from certificates. Reads the file of rules.
+ * Creates the configured mapping; null if certificates do not identify users. Reads the file of rules.
  * @throws GatewayError EG_IMPOSSIBLE naming the key and the fix
  */
 export async function openUserMapping(settings: UserMappingSettings, names: ProductNames): Promise<UserMapping | null> {
@@ -48,13 +51,13 @@ function sourceOf(settings: UserMappingSettings): MappingRuleSource {
   };
 }
 
-/** What a certificate says under a name; of several the first, in a subject the one nearest to the leaf. Null for nothing. */
+/** The value of a certificate's field; of several the first, in a subject the nearest to the leaf. Null if missing. */
 function identityOf(names: CertificateNames, field: string): string | null {
   return certificateValues(names, field)[0] ?? null;
 }
 
 /**
- * All that a certificate says under a name, in a subject what is nearest to the leaf first.
+ * All values of a certificate's field, in a subject the nearest to the leaf first.
  * @param field as `clientCertificateIdentityField`
  */
 export function certificateValues(names: CertificateNames, field: string): readonly string[] {
@@ -88,9 +91,9 @@ function byExpression(source: string, names: ProductNames): UserMapping {
   };
 }
 
-/** What expressions see of a certificate. */
+/** Values of a certificate for expressions. */
 function valuesOf({ subject, issuer, dns, emails, uris }: CertificateNames): TextValues {
-  // Root first, so that what is nearest to the leaf stays.
+  // Root first, so that the value nearest to the leaf stays.
   const attributes = subject.flat().flatMap(({ type, value }) => (value === null ? [] : [[type, value] as const]));
   return { ...Object.fromEntries(attributes), subject: nameText(subject), issuer: nameText(issuer), dns, emails, uris };
 }

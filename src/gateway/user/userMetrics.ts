@@ -1,9 +1,8 @@
 import { Counter, type Registry } from 'prom-client';
 
-/** How asking about a token ended, a label of the metrics. */
+/** Result of a request about a token, a label of the metrics. */
 export type TokenResult = 'accepted' | 'refused' | 'failed';
 
-/** Metrics of user extraction. */
 export class UserMetrics {
   readonly #tokens: Counter<'kind' | 'result' | 'issuer'>;
 

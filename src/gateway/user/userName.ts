@@ -1,7 +1,7 @@
-/** Longest name of a user that is taken; longer ones are no names but mistakes or attacks. */
+/** Maximum length of a user name. */
 const LONGEST_NAME = 1_024;
 
-/** The text if it can be a user's name: not empty, without control characters, not overlong; null otherwise. */
+/** The text if it is a valid user name: not empty, without control characters, not overlong; null otherwise. */
 export function userName(value: unknown): string | null {
   if (typeof value !== 'string' || value.length === 0 || value.length > LONGEST_NAME) return null;
   if (value.trim() === '') return null;

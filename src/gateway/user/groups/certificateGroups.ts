@@ -1,7 +1,7 @@
 import { certificateValues } from '../userMapping.ts';
 import { type Asker, type GroupSource, groupNames, type SourceAnswer } from './groupSource.ts';
 
-/** Names in the client certificate that names the user. */
+/** Groups from names in the client certificate of the user. */
 export class CertificateGroups implements GroupSource {
   readonly name = 'certificate';
   readonly #field: string;

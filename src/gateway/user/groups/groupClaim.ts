@@ -2,15 +2,15 @@ import { type Claims, claimOf } from '../jwtClaims.ts';
 import { type Asker, type GroupSource, groupNames, type SourceAnswer } from './groupSource.ts';
 import { issuerGroups } from './issuerGroups.ts';
 
-/** `userGroups.token`. */
+/** Settings `userGroups.token`. */
 export interface GroupClaimSettings {
-  /** Name of the claim; a dotted one that is not there as it is written is a path. */
+  /** Name of the claim; a dotted name without an exact match is a path. */
   readonly claim: string;
-  /** What stands between groups where the claim is one text. */
+  /** Separator of groups in a text claim. */
   readonly delimiter: string;
 }
 
-/** A claim of the JWT that names the user. */
+/** Groups from a claim of the user's JWT. */
 export class GroupClaim implements GroupSource {
   readonly name = 'token';
   readonly #settings: GroupClaimSettings;
@@ -31,7 +31,7 @@ export class GroupClaim implements GroupSource {
   }
 }
 
-/** The groups of a claim: a list of texts, or one text of several. */
+/** The groups of a claim: a list of texts, or one text. */
 export function claimedGroups(claims: Claims, { claim, delimiter }: GroupClaimSettings): SourceAnswer {
   const value = claimOf(claims, claim);
   if (value === undefined || value === null) return { groups: [], note: `there is no claim ${claim}` };

@@ -4,36 +4,34 @@ import type { Clock } from '../../../model/clock.ts';
 import { GatewayError } from '../../../model/errors.ts';
 import { type Asker, type GroupSource, groupName, MOST_GROUPS, type SourceAnswer, unbelieved } from './groupSource.ts';
 
-/** Largest file that is read, bytes. */
+/** Maximum size of the file, bytes. */
 const LARGEST_FILE = 16 * 1_048_576;
-/** Longest time that reading it may take, milliseconds: a network file system may never answer. */
+/** Timeout of reading it, milliseconds: a network file system may hang. */
 export const READ_TIMEOUT_MS = 10_000;
 
-/** Groups by the names of their users. */
 type GroupsByUser = ReadonlyMap<string, readonly string[]>;
 
 const NONE: SourceAnswer = { groups: [] };
 
-/** `userGroups.file`. */
+/** Settings `userGroups.file`. */
 export interface GroupFileSettings {
   readonly path: string;
-  /** Milliseconds between two looks at the file. */
+  /** Milliseconds between two reads of the file. */
   readonly refreshPeriod: number;
-  /** Milliseconds for which the last good groups count while the file cannot be used (`userGroups.keepLastKnown`). */
+  /** Milliseconds for which the last good groups count while the file is unusable (`userGroups.keepLastKnown`). */
   readonly keepLastKnown: number;
-  /** Milliseconds that one reading may take. */
+  /** Timeout of one read in milliseconds. */
   readonly readTimeout: number;
 }
 
-/** What following the file works with. */
 export interface GroupFileDependencies {
   readonly clock: Pick<Clock, 'monotonic'>;
   readonly logger: Logger;
 }
 
 /**
- * Groups by user of a file in the form of Trino's file group provider: `group:user,user` lines, blank ones and those that begin with
- * `#` aside; a group may have several lines.
+ * Parses a file in the form of Trino's file group provider: `group:user,user` lines; blank lines and lines that begin
+ * with `#` are ignored; a group may have several lines.
  * @throws Error naming the line
  */
 export function parseGroupFile(text: string): GroupsByUser {
@@ -71,8 +69,8 @@ async function textOf(path: string, readTimeout: number): Promise<string> {
 }
 
 /**
- * The group file: a changed one is taken; one that cannot be used is reported once, and the groups of the last good one count for
- * their time, then none.
+ * The group file: a change is applied; an unusable file is reported once, and the last good groups count for their
+ * time, then none.
  */
 export class GroupFile implements GroupSource {
   readonly name = 'file';
@@ -80,11 +78,11 @@ export class GroupFile implements GroupSource {
   readonly #dependencies: GroupFileDependencies;
   readonly #timer: NodeJS.Timeout;
   #groups: GroupsByUser;
-  /** What was looked at last, usable or not. */
+  /** The latest text, valid or not. */
   #looked: string;
-  /** Why the file cannot be used now; null where it can. */
+  /** Reason that the file is unusable now, or null. */
   #problem: string | null = null;
-  /** Monotonic time of the last look at which it could be used. */
+  /** Monotonic time of the last successful read. */
   #usableAt: number;
   #isLooking = false;
 
@@ -98,7 +96,7 @@ export class GroupFile implements GroupSource {
     this.#timer = setInterval(() => void this.#look(), refreshPeriod).unref();
   }
 
-  /** @throws GatewayError EG_IMPOSSIBLE naming the key and the fix, where the file cannot be used at the start */
+  /** @throws GatewayError EG_IMPOSSIBLE naming the key and the fix, if the file cannot be used at the start */
   static async open(settings: GroupFileSettings, dependencies: GroupFileDependencies): Promise<GroupFile> {
     return new GroupFile(settings, await textOf(settings.path, settings.readTimeout), dependencies);
   }
@@ -120,7 +118,7 @@ export class GroupFile implements GroupSource {
     return this.groupsOf(asker);
   }
 
-  /** Whether the last good groups count still. */
+  /** True if the last good groups still count. */
   #isKnown(): boolean {
     return this.#dependencies.clock.monotonic() < this.#usableAt + this.#settings.keepLastKnown;
   }
@@ -132,7 +130,7 @@ export class GroupFile implements GroupSource {
     const { path: file, readTimeout } = this.#settings;
     const { clock, logger } = this.#dependencies;
     const reading = contentOf(file);
-    // One that takes too long goes on, in a thread of which there are few: no other one begins before it ends.
+    // A slow read continues in one of few threads: no other one begins before it ends.
     void reading.then(() => {
       this.#isLooking = false;
     });
@@ -159,7 +157,7 @@ export class GroupFile implements GroupSource {
 
 type Content = { readonly text: string } | { readonly why: string };
 
-/** What a reading answers, or that it takes too long. */
+/** The result of a read, or a timeout error. */
 async function inTime(reading: Promise<Content>, timeout: number): Promise<Content> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<Content>((resolve) => {

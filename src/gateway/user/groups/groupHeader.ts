@@ -3,21 +3,21 @@ import { headerValues } from '../../../model/rawHeaders.ts';
 import { plainAddress, type TrustPeer } from '../../headers/trustedProxies.ts';
 import { type Asker, type GroupSource, groupNames, type SourceAnswer } from './groupSource.ts';
 
-/** `userGroups.header`. */
+/** Settings `userGroups.header`. */
 export interface GroupHeaderSettings {
   readonly name: string;
-  /** What stands between groups. */
+  /** Separator of groups. */
   readonly delimiter: string;
 }
 
-/** A header that proxies in `server.trustedProxies` set; from others it says nothing. */
+/** Groups from a header that proxies in `server.trustedProxies` set; ignored from others. */
 export class GroupHeader implements GroupSource {
   readonly name = 'header';
   readonly #settings: GroupHeaderSettings;
   readonly #key: string;
   readonly #isProxy: TrustPeer;
 
-  /** @param isProxy of addresses that the configuration names; believing everybody would let everybody be in any group */
+  /** @param isProxy true for configured addresses; trusting all peers would allow arbitrary groups */
   constructor(settings: GroupHeaderSettings, isProxy: TrustPeer, names: ProductNames) {
     this.#settings = settings;
     this.#key = names.ownHeader(settings.name).toLowerCase();

@@ -3,46 +3,46 @@ import type { RawHeaders } from '../../../model/rawHeaders.ts';
 import type { UserEvidence } from '../userEvidence.ts';
 import { userName } from '../userName.ts';
 
-/** Who is asked about. */
+/** The user whose groups are requested. */
 export interface Asker {
-  /** Null: no user was recognised. */
+  /** Null: no user was recognized. */
   readonly user: string | null;
   /**
-   * Why the name is only a claim, a sentence for people; null where it was verified, or where the configuration names its source
-   * in `userGroups.claimedUsers`.
+   * Reason that the name is unverified, a sentence for users; null if it was verified, or if the configuration lists
+   * its source in `userGroups.claimedUsers`.
    */
   readonly doubt: string | null;
   readonly evidence: UserEvidence;
   readonly headers: RawHeaders;
-  /** Of the other end of the connection; undefined where there is none. */
+  /** Address of the peer, if there is one. */
   readonly address: string | undefined;
 }
 
-/** What a source says: its groups, and a note where these are none, or not what is current. */
+/** Groups from a source, with a note if they are missing or stale. */
 export type SourceAnswer = Pick<SourceGroups, 'groups' | 'note'>;
 
-/** A place that groups of users come from (docs/identity.md#sources); a file of this folder each. */
+/** A source of user groups (docs/identity.md#sources); one file of this folder each. */
 export interface GroupSource {
   readonly name: GroupSourceName;
-  /** The groups of who asks; at once where nobody has to be asked. Neither throws nor rejects. */
+  /** Returns the groups of a user; synchronously if possible. Neither throws nor rejects. */
   groupsOf(asker: Asker): SourceAnswer | Promise<SourceAnswer>;
-  /** The same without asking anybody outside: for requests that are only described. */
+  /** Returns the groups without network access, for described requests. */
   describedGroupsOf(asker: Asker): SourceAnswer;
 }
 
-/** Most groups that one source can give a user; further ones are left out. */
+/** Maximum number of groups of a user from one source; further ones are dropped. */
 export const MOST_GROUPS = 1_000;
 
-/** Longest name of a group. */
+/** Maximum length of a group name. */
 export const LONGEST_GROUP = 512;
 
-/** The text if it can be a group's name: as for users, and no longer than `LONGEST_GROUP`; null otherwise. */
+/** The text if it is a valid group name: as for users, up to `LONGEST_GROUP`; null otherwise. */
 export function groupName(value: unknown): string | null {
   const name = userName(typeof value === 'string' ? value.trim() : value);
   return name === null || name.length > LONGEST_GROUP ? null : name;
 }
 
-/** Names of groups that can be names, each once, `MOST_GROUPS` at most. */
+/** Valid group names, without duplicates, at most `MOST_GROUPS`. */
 export function groupNames(values: readonly unknown[]): readonly string[] {
   const names = new Set<string>();
   for (const value of values) {
@@ -52,7 +52,7 @@ export function groupNames(values: readonly unknown[]): readonly string[] {
   return [...names];
 }
 
-/** The answer of a source that looks names up, where the name is not to be believed; null where it is. */
+/** Result of a lookup for an unverified name; null for a verified one. */
 export function unbelieved({ user, doubt }: Asker): SourceAnswer | null {
   if (user === null) return { groups: [], note: 'no user was recognised' };
   return doubt === null ? null : { groups: [], note: doubt };

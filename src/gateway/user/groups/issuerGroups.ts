@@ -2,7 +2,7 @@ import type { UserNamespace } from '../userNamespace.ts';
 import { groupNames, type SourceAnswer } from './groupSource.ts';
 
 /**
- * The groups that an issuer names, under its prefix; without those that would be groups of another issuer
+ * The groups that an issuer names, with its prefix; without groups of another issuer
  * (docs/request-user.md#several-issuers), which a note counts.
  */
 export function issuerGroups(answer: SourceAnswer, names: UserNamespace): SourceAnswer {

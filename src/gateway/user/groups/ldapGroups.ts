@@ -1,16 +1,16 @@
 import { type Asker, type GroupSource, type SourceAnswer, unbelieved } from './groupSource.ts';
 import { RememberedGroups, type RememberedGroupsDependencies } from './rememberedGroups.ts';
 
-/** A directory that knows the groups of users. */
+/** A directory of user groups. */
 export interface GroupDirectory {
   /**
-   * Names of the groups of a user, with a note where these are not all of them; empty for an unknown one.
-   * @throws where the directory is unavailable, with a sentence for people
+   * Groups of a user, with a note if they are incomplete; empty for an unknown user.
+   * @throws if the directory is unavailable, with a sentence for users
    */
   groupsOf(user: string): Promise<SourceAnswer>;
 }
 
-/** Groups that an LDAP server knows. */
+/** Groups from an LDAP server. */
 export class LdapGroups implements GroupSource {
   readonly name = 'ldap';
   readonly #directory: GroupDirectory;

@@ -5,19 +5,18 @@ import type { GroupSourceName } from '../../../model/membership.ts';
 import { within } from '../../../model/timeLimit.ts';
 import { groupNames, type SourceAnswer } from './groupSource.ts';
 
-/** Bounds of look-ups (`userGroups`); times in milliseconds. */
+/** Limits of lookups (`userGroups`); times in milliseconds. */
 export interface LookupSettings {
-  /** How long a query waits for one. */
+  /** Maximum wait of a query for a lookup. */
   readonly timeout: number;
-  /** How long an answer is taken for current. */
+  /** Cache time of a result. */
   readonly cacheDuration: number;
-  /** How old the last known groups may be that count while the source is unavailable. */
+  /** Maximum age of the last known groups while the source is unavailable. */
   readonly keepLastKnown: number;
-  /** Users whose groups are remembered. */
+  /** Maximum number of cached users. */
   readonly maxCachedUsers: number;
 }
 
-/** What remembering works with. */
 export interface RememberedGroupsDependencies {
   readonly settings: LookupSettings;
   readonly source: GroupSourceName;
@@ -25,18 +24,18 @@ export interface RememberedGroupsDependencies {
   readonly logger: Logger;
 }
 
-/** Look-ups at a time. */
+/** Maximum number of concurrent lookups. */
 const MOST_LOOKUPS = 64;
-/** Users of whom nothing but a failure is remembered; apart from the others, whom they must not push out. */
+/** Maximum number of users with only a cached failure; separate, so that they do not evict others. */
 const MOST_FAILURES = 1_000;
-/** Time after a failure in which the source is not asked about the same user again, milliseconds. */
+/** Time after a failure without a retry for the same user, milliseconds. */
 const RETRY_MS = 5_000;
-/** Least time between two log lines about failures, milliseconds. */
+/** Minimum interval of log messages about failures, milliseconds. */
 const QUIET_MS = 30_000;
-/** Characters of a cause that the log repeats. */
+/** Maximum length of a logged cause. */
 const LONGEST_CAUSE = 500;
 
-/** Why the source is not asked again before a time. */
+/** A failure that delays the next request. */
 interface Failure {
   readonly until: number;
   readonly why: string;
@@ -44,20 +43,20 @@ interface Failure {
 
 interface Entry {
   readonly answer: SourceAnswer;
-  /** Monotonic time of the answer. */
+  /** Monotonic time of the response. */
   readonly at: number;
-  /** Null: the source has answered since. */
+  /** Null: the latest request succeeded. */
   readonly failed: Failure | null;
 }
 
 /**
- * Groups that a source has to be asked for: one look-up a user at a time, answers remembered for their time, the last known ones
- * where the source is unavailable. A query never waits longer than the time limit; the look-up goes on for the next one.
+ * Cache for groups from a remote source: one lookup per user at a time; uses the last known groups while the source is
+ * unavailable. A query never waits longer than the time limit; the lookup continues for the next one.
  */
 export class RememberedGroups {
   readonly #dependencies: RememberedGroupsDependencies;
   readonly #entries: LRUCache<string, Entry>;
-  /** Of users without an entry. */
+  /** Failures of users without an entry. */
   readonly #failures: LRUCache<string, Failure>;
   readonly #pending = new Map<string, Promise<SourceAnswer>>();
   #quietUntil = Number.NEGATIVE_INFINITY;
@@ -70,8 +69,8 @@ export class RememberedGroups {
   }
 
   /**
-   * Groups under a key; at once where they are remembered. Never rejects.
-   * @param ask asks the source; its own time limit bounds it. A rejection means that the source is unavailable
+   * Groups under a key; synchronously if cached. Never rejects.
+   * @param ask requests the groups, with its own timeout. A rejection means that the source is unavailable
    */
   of(key: string, ask: () => Promise<SourceAnswer>): SourceAnswer | Promise<SourceAnswer> {
     const { clock, settings } = this.#dependencies;
@@ -87,7 +86,7 @@ export class RememberedGroups {
     return this.#inTime(key, pending ?? this.#lookUp(key, ask));
   }
 
-  /** What is remembered, without asking anybody. */
+  /** Cached groups, without a request. */
   remembered(key: string): SourceAnswer {
     const { clock, settings } = this.#dependencies;
     const entry = this.#entries.peek(key);
@@ -145,7 +144,7 @@ export class RememberedGroups {
   }
 }
 
-/** What is behind an error, for the log: traces have the sentence for people alone. */
+/** Cause of an error for the log: traces only have the sentence for users. */
 function causeOf(error: unknown): string | null {
   const cause = error instanceof Error ? error.cause : undefined;
   if (!(cause instanceof Error)) return null;

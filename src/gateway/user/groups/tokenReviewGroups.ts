@@ -1,6 +1,6 @@
 import { type Asker, type GroupSource, groupNames, type SourceAnswer } from './groupSource.ts';
 
-/** The groups that the Kubernetes API server has of the service account whose token names the user. */
+/** Groups of a service account from the Kubernetes API server. */
 export class TokenReviewGroups implements GroupSource {
   readonly name = 'tokenReview';
 

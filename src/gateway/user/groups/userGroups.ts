@@ -7,24 +7,24 @@ import { EvidentUser, type UserEvidence } from '../userEvidence.ts';
 import type { UserSource } from '../userExtractor.ts';
 import type { Asker, GroupSource, SourceAnswer } from './groupSource.ts';
 
-/** How groups are put together (`userGroups`). */
+/** Settings of `userGroups`. */
 export interface UserGroupsSettings {
-  /** `all`: the groups of all sources; `first`: those of the first one that has any. */
+  /** `all`: the groups of all sources; `first`: of the first one with any. */
   readonly combine: 'all' | 'first';
-  /** Sources of user names that are believed although nothing verifies them. */
+  /** Sources of unverified user names that are trusted. */
   readonly claimedUsers: readonly UserSource[];
 }
 
-/** A request whose user is known. */
+/** A request with a known user. */
 export interface AskingRequest {
   readonly headers: RawHeaders;
-  /** Of the other end of its connection. */
+  /** Address of the peer. */
   readonly address: string | undefined;
 }
 
 /**
- * Finds the groups of users by the configured sources, in their order (docs/identity.md). A name that is only a claim of the client
- * is looked up nowhere, unless the configuration names where it comes from.
+ * Finds the groups of users by the configured sources, in order (docs/identity.md). An unverified name is not looked
+ * up, unless the configuration trusts its source.
  */
 export class UserGroups {
   readonly #mapping: Pick<MappedUsers, 'ofLogin'> | null;
@@ -33,8 +33,8 @@ export class UserGroups {
   readonly #claimed: ReadonlySet<UserSource>;
 
   /**
-   * @param sources in the order in which they are asked
-   * @param mapping of the names of callers of the API; null: they are as they log in
+   * @param sources in order
+   * @param mapping of the names of API callers; null: unchanged
    */
   constructor(
     sources: readonly GroupSource[],
@@ -47,7 +47,9 @@ export class UserGroups {
     this.#claimed = new Set(settings.claimedUsers);
   }
 
-  /** The user of a request, with groups; at once where no source has to ask anybody. Neither throws nor rejects. */
+  /**
+   * Returns the user of a request, with groups; synchronously if no source makes a request. Neither throws nor rejects.
+   */
   of(user: RequestUser, request: AskingRequest): RequestUser | Promise<RequestUser> {
     const evidence = EvidentUser.evidenceOf(user);
     const asker = { user: user.user, doubt: this.#doubtOf(user, evidence), evidence, ...request };
@@ -58,7 +60,7 @@ export class UserGroups {
     return Promise.all(answers).then((all) => withGroups(user, this.#joined(all)));
   }
 
-  /** The groups of a caller of the API. Never rejects. */
+  /** The groups of an API caller. Never rejects. */
   async ofCaller(name: string, evidence: UserEvidence): Promise<readonly string[]> {
     const user = this.#mapping === null ? name : this.#mapping.ofLogin(name);
     if (user === null) return [];
@@ -66,9 +68,7 @@ export class UserGroups {
     return membership?.groups ?? [];
   }
 
-  /**
-   * The user of a described request, with groups. Nobody outside is asked, and who described the request is believed.
-   */
+  /** The user of a described request, with groups. No network access; the description is trusted. */
   described(user: RequestUser, headers: RawHeaders): RequestUser {
     const evidence = EvidentUser.evidenceOf(user);
     const asker: Asker = { user: user.user, doubt: null, evidence, headers, address: undefined };

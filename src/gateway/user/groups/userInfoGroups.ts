@@ -3,13 +3,13 @@ import { claimedGroups, type GroupClaimSettings } from './groupClaim.ts';
 import type { Asker, GroupSource, SourceAnswer } from './groupSource.ts';
 import { issuerGroups } from './issuerGroups.ts';
 
-/** A claim of the provider's answer about the token that names the user (OpenID Connect UserInfo). */
+/** Groups from a claim of the provider's UserInfo response for the user's token (OpenID Connect). */
 export class UserInfoGroups implements GroupSource {
   readonly name = 'userInfo';
   readonly #settings: GroupClaimSettings;
   readonly #names: UserNamespace | null;
 
-  /** @param names of groups that the provider can give; null: any */
+  /** @param names valid group names of the provider; null: any */
   constructor(settings: GroupClaimSettings, names: UserNamespace | null) {
     this.#settings = settings;
     this.#names = names;
