@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { type Column, type Row, wireValue } from './sqlExpressions.ts';
-import type { StatementResult } from './sqlStatements.ts';
-import { errorCodes, QueryError, type Value } from './sqlSyntax.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Column, Rows } from './engineDatabase.ts';
+import { errorCodes, QueryError } from './queryError.ts';
+import type { StatementResult } from './statements.ts';
 
 /** Longest time that one GET of a running query waits for news, in milliseconds (the engine's default). */
 const MAX_WAIT_MILLIS = 1000;
@@ -19,13 +20,13 @@ export interface EngineQueryOptions {
   /** Whether the engine has room to run it now; asked at each GET while it is queued. */
   readonly mayStart: () => boolean;
   /** Runs the statement. Throws QueryError. */
-  readonly run: () => StatementResult;
+  readonly run: () => StatementResult | Promise<StatementResult>;
 }
 
 /** One page of a result, before it is put into the protocol's JSON. */
 interface Page {
   readonly token: number;
-  readonly data?: readonly (readonly Value[])[];
+  readonly data?: Rows['rows'];
 }
 
 export type QueryState = 'QUEUED' | 'RUNNING' | 'FINISHED' | 'FAILED';
@@ -42,13 +43,14 @@ export class EngineQuery {
   #state: QueryState = 'QUEUED';
   #error: QueryError | undefined;
   #result: StatementResult | undefined;
-  #rows: Iterator<Row> | undefined;
-  #readyAt = 0;
+  /** The next page, once it is asked for; resolved in `#rows`. */
+  #reading: Promise<void> | undefined;
+  #rows: Rows | undefined;
   #page: Page = { token: -1 };
   #ended: number | undefined;
   #lastRequest = Date.now();
   #processed = 0;
-  readonly #waiting = new Set<() => void>();
+  readonly #end = new AbortController();
 
   constructor(options: EngineQueryOptions) {
     this.#options = options;
@@ -75,7 +77,7 @@ export class EngineQuery {
   fail(error: QueryError): void {
     if (this.#ended !== undefined) return;
     this.#error = error;
-    this.#end('FAILED');
+    this.#finish('FAILED');
   }
 
   cancel(): void {
@@ -93,10 +95,11 @@ export class EngineQuery {
     );
   }
 
-  #end(state: QueryState): void {
+  #finish(state: QueryState): void {
     this.#state = state;
     this.#ended = Date.now();
-    for (const wake of this.#waiting) wake();
+    this.#end.abort();
+    this.#result?.close?.();
   }
 
   /**
@@ -121,13 +124,23 @@ export class EngineQuery {
 
   #start(): void {
     this.#state = 'RUNNING';
+    this.#reading = this.#read(async () => {
+      const result = await this.#options.run();
+      if (this.#ended !== undefined) result.close?.();
+      else this.#result = result;
+      await sleep(result.runMillis ?? 0, undefined, { signal: this.#end.signal });
+    });
+  }
+
+  /** Reads the next page. */
+  async #read(before: () => Promise<void> = async () => {}): Promise<void> {
     try {
-      this.#result = this.#options.run();
-      this.#rows = this.#result.rows[Symbol.iterator]();
-      this.#readyAt = Date.now() + (this.#result.runMillis ?? 0);
+      await before();
+      this.#rows = (await this.#result?.read?.(this.#options.pageRows)) ?? { rows: [], isLast: true };
     } catch (error) {
-      if (!(error instanceof QueryError)) throw error;
-      this.fail(error);
+      if (this.#ended !== undefined) return;
+      const known = error instanceof QueryError;
+      this.fail(known ? error : new QueryError('NOT_SUPPORTED', `The demo's simulated engine failed: ${error}`));
     }
   }
 
@@ -149,43 +162,24 @@ export class EngineQuery {
 
   /** Waits until there are rows, the query has ended, or the longest wait of a GET is over. */
   async #settle(): Promise<void> {
-    const wait = Math.min(this.#readyAt - Date.now(), MAX_WAIT_MILLIS);
-    if (wait <= 0 || this.#ended !== undefined) return;
-    await new Promise<void>((resolve) => {
-      const wake = () => {
-        clearTimeout(timer);
-        this.#waiting.delete(wake);
-        resolve();
-      };
-      const timer = setTimeout(wake, wait);
-      this.#waiting.add(wake);
-    });
+    if (this.#ended !== undefined || this.#rows !== undefined) return;
+    const signal = AbortSignal.any([this.#end.signal, AbortSignal.timeout(MAX_WAIT_MILLIS)]);
+    const waited = new Promise((resolve) => signal.addEventListener('abort', resolve));
+    await Promise.race([this.#reading, waited]);
   }
 
   #advance(token: number): void {
-    if (Date.now() < this.#readyAt || this.#rows === undefined || this.#ended !== undefined) {
+    const page = this.#ended === undefined ? this.#rows : undefined;
+    if (page === undefined) {
       this.#page = { token };
       return;
     }
-    const columns = this.#result?.columns ?? [];
-    const data: Value[][] = [];
-    try {
-      while (data.length < this.#options.pageRows) {
-        const { done, value } = this.#rows.next();
-        if (done === true) {
-          this.#end('FINISHED');
-          break;
-        }
-        data.push(columns.map((column, i) => wireValue(value[i] ?? null, column.type)));
-      }
-    } catch (error) {
-      if (!(error instanceof QueryError)) throw error;
-      this.fail(error);
-      this.#page = { token };
-      return;
-    }
-    this.#processed += data.length;
-    this.#page = data.length === 0 || columns.length === 0 ? { token } : { token, data };
+    this.#rows = undefined;
+    this.#processed += page.rows.length;
+    const isEmpty = page.rows.length === 0 || this.#result?.columns === undefined;
+    this.#page = isEmpty ? { token } : { token, data: page.rows };
+    if (page.isLast) this.#finish('FINISHED');
+    else this.#reading = this.#read();
   }
 
   #results(base: string, next: string | undefined): object {

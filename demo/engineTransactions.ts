@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { StatementResult } from './sqlStatements.ts';
-import { QueryError } from './sqlSyntax.ts';
+import { QueryError } from './queryError.ts';
+import type { StatementResult } from './statements.ts';
 
 /** Transactions at once; the oldest is forgotten beyond. */
 const MAX_OPEN = 10_000;
@@ -16,7 +16,11 @@ export class EngineTransactions {
    * @param statement runs it, unless it begins or ends a transaction
    * @throws QueryError for a transaction that is not known, or none where one is needed
    */
-  run(text: string, id: string | undefined, statement: () => StatementResult): StatementResult {
+  run(
+    text: string,
+    id: string | undefined,
+    statement: () => StatementResult | Promise<StatementResult>,
+  ): StatementResult | Promise<StatementResult> {
     const current = id === undefined || id === 'NONE' ? null : id;
     const word = control.exec(text)?.[1]?.toLowerCase() ?? null;
     if (word === 'rollback' && current !== null) return this.#end(current, 'ROLLBACK');
@@ -37,11 +41,11 @@ export class EngineTransactions {
     const id = randomUUID();
     this.#open.add(id);
     for (const oldest of this.#open) if (this.#open.size > MAX_OPEN) this.#open.delete(oldest);
-    return { rows: [], updateType: 'START TRANSACTION', headers: { 'Started-Transaction-Id': id } };
+    return { updateType: 'START TRANSACTION', headers: { 'Started-Transaction-Id': id } };
   }
 
   #end(id: string, updateType: string): StatementResult {
     this.#open.delete(id);
-    return { rows: [], updateType, headers: { 'Clear-Transaction-Id': 'true' } };
+    return { updateType, headers: { 'Clear-Transaction-Id': 'true' } };
   }
 }

@@ -6,15 +6,17 @@
 import { randomInt } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import type { DatabaseSync } from 'node:sqlite';
 import { buffer } from 'node:stream/consumers';
 import { productNames } from '../src/model/names.ts';
-import { Catalogs, type Table } from './catalogs.ts';
+import { type PreparedTexts, preparedStatements } from '../src/sql/preparedStatements.ts';
 import { type Answer, answer, baseUrl, send } from './engineAnswer.ts';
+import { engineTime, openDatabase } from './engineDatabase.ts';
 import { EngineQuery } from './engineQuery.ts';
 import { type EngineCounts, Logins, managementBean, metricsText, uiStatistics } from './engineStatistics.ts';
 import { EngineTransactions } from './engineTransactions.ts';
-import { runStatement } from './sqlStatements.ts';
-import { QueryError } from './sqlSyntax.ts';
+import { QueryError } from './queryError.ts';
+import { runStatement } from './statements.ts';
 
 export interface SimulatedEngineOptions {
   /** Name of the cluster, e.g. `adhoc-1`: node id and environment. */
@@ -97,6 +99,7 @@ export interface SimulatedEngine {
 const SUFFIX_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789';
 const MAX_QUERIES = 2000;
 const MAX_RECORDED = 1000;
+const MAX_PREPARED_BYTES = 1_000_000;
 const VERSION = '476-simulated';
 
 const initialState: EngineState = {
@@ -132,7 +135,8 @@ class Engine implements SimulatedEngine {
   readonly #sockets = new Set<Socket>();
   readonly #queries = new Map<string, EngineQuery>();
   readonly #requests: RecordedRequest[] = [];
-  #catalogs: Catalogs;
+  /** Opened by the first statement. */
+  #database: DatabaseSync | undefined;
   #transactions = new EngineTransactions();
   #state: EngineState;
   #suffix: string;
@@ -146,7 +150,6 @@ class Engine implements SimulatedEngine {
     this.#logins = new Logins(options.passwords);
     this.#state = { ...initialState, ...options.state };
     this.#suffix = options.suffix ?? randomSuffix();
-    this.#catalogs = this.#newCatalogs();
     this.#server = createServer((request, response) => {
       this.#handle(request)
         .catch((error: unknown) => answer(500, String(error)))
@@ -202,7 +205,7 @@ class Engine implements SimulatedEngine {
     this.#suffix = suffix;
     this.#count = 0;
     this.#started = Date.now();
-    this.#catalogs = this.#newCatalogs();
+    this.#database = undefined;
     this.#transactions = new EngineTransactions();
   }
 
@@ -219,42 +222,20 @@ class Engine implements SimulatedEngine {
     await Promise.all(closed);
   }
 
-  #newCatalogs(): Catalogs {
-    return new Catalogs(() => this.#systemTables());
-  }
-
-  #systemTables(): ReadonlyMap<string, Table> {
-    const columns = (...names: readonly string[]) => names.map((name) => ({ name, type: 'varchar' }));
-    return new Map<string, Table>([
-      [
-        'nodes',
-        {
-          columns: [
-            ...columns('node_id', 'http_uri', 'node_version'),
-            { name: 'coordinator', type: 'boolean' },
-            { name: 'state', type: 'varchar' },
-          ],
-          rows: [[this.name, this.url, VERSION, true, 'active']],
-        },
-      ],
-      [
-        'queries',
-        {
-          columns: [
-            ...columns('query_id', 'state', 'user', 'source', 'query'),
-            { name: 'created', type: 'timestamp(3) with time zone' },
-          ],
-          rows: [...this.#queries.values()].map(({ id, state, user, source, text, created }) => [
-            id,
-            state,
-            user,
-            source,
-            text,
-            `${new Date(created).toISOString().slice(0, -1)} UTC`.replace('T', ' '),
-          ]),
-        },
-      ],
-    ]);
+  /** The database, with the nodes and queries of now if a statement reads them. */
+  #openDatabase(text: string): DatabaseSync {
+    this.#database ??= openDatabase(VERSION);
+    const database = this.#database;
+    if (!/\b(?:nodes|queries)\b/i.test(text)) return database;
+    database.exec('DELETE FROM "system.runtime.nodes"; DELETE FROM "system.runtime.queries"');
+    database
+      .prepare('INSERT INTO "system.runtime.nodes" VALUES (?, ?, ?, true, ?)')
+      .run(this.name, this.url, VERSION, 'active');
+    const insert = database.prepare('INSERT INTO "system.runtime.queries" VALUES (?, ?, ?, ?, ?, ?)');
+    for (const { id, state, user, source, text: query, created } of this.#queries.values()) {
+      insert.run(id, state, user, source, query, engineTime(created));
+    }
+    return database;
   }
 
   /** The answer to a request; undefined for none. */
@@ -419,12 +400,12 @@ ${rows}</table>
         }
         const statement = () =>
           runStatement(text, {
-            catalogs: this.#catalogs,
-            catalog: optional('Catalog'),
-            schema: optional('Schema'),
+            database: this.#openDatabase(text),
+            catalog: optional('Catalog')?.toLowerCase(),
+            schema: optional('Schema')?.toLowerCase(),
             user,
-            now: new Date(),
             version: VERSION,
+            prepared: this.#prepared(request),
             kill: (queryId, message) => this.#kill(queryId, message),
           });
         return this.#transactions.run(text, optional('Transaction-Id'), statement);
@@ -436,6 +417,11 @@ ${rows}</table>
       this.#queries.delete(id);
     }
     return answer(200, query.queued(baseUrl(request), 0));
+  }
+
+  #prepared(request: IncomingMessage): PreparedTexts {
+    const lines = request.headersDistinct[this.#product.headerKey('Prepared-Statement')] ?? [];
+    return preparedStatements(lines, MAX_PREPARED_BYTES).statements ?? new Map();
   }
 
   #kill(queryId: string, message: string): boolean {

@@ -210,15 +210,15 @@ describe.skipIf(!canBrowse)('the page of a query', () => {
   });
 
   test('the history filters by error and duration; errors and refusals of the dashboard lead there', async () => {
-    const failed = (await runQuery(rig.gateway.url, 'SELECT 1 / 0', { user: 'fred' })).id;
+    const failed = (await runQuery(rig.gateway.url, 'SELECT * FROM tpch.tiny.planets', { user: 'fred' })).id;
     const wrong = (await runQuery(rig.gateway.url, 'SELEKT', { user: 'fred' })).id;
     for (let i = 0; i < 6; i += 1) await refuse('gwen');
-    await using window = await open('history?user=fred&errorName=DIVISION_BY_ZERO');
+    await using window = await open('history?user=fred&errorName=TABLE_NOT_FOUND');
     const { page } = window;
     await row(window, failed).waitFor({ timeout: 15_000 });
     expect(await row(window, wrong).count()).toBe(0);
     const field = (name: string) => page.getByRole('search').getByRole('textbox', { name });
-    expect(await field('Error name').inputValue()).toBe('DIVISION_BY_ZERO');
+    expect(await field('Error name').inputValue()).toBe('TABLE_NOT_FOUND');
     await field('Error name').fill('syntax_error');
     await page.getByRole('combobox', { name: 'Error type' }).selectOption("the user's");
     await page.getByRole('button', { name: 'Filter' }).click();
@@ -246,7 +246,7 @@ describe.skipIf(!canBrowse)('the page of a query', () => {
 
     await page.goto(rig.pages);
     const errors = page.getByRole('table', { name: 'Errors of the range' });
-    await errors.getByRole('link', { name: 'DIVISION_BY_ZERO' }).click();
+    await errors.getByRole('link', { name: 'TABLE_NOT_FOUND' }).click();
     await row(window, failed).waitFor();
     await page.goBack();
     await expectSound(window);

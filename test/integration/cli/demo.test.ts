@@ -1,50 +1,13 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { existsSync, readFileSync, rmSync } from 'node:fs';
-import { createInterface } from 'node:readline';
+import { execFile } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { afterEach, expect, test } from 'vitest';
-import { freePort } from '../../../demo/ports.ts';
+import { type Demo, startDemo, stopDemo, stopDemos } from '../../support/demo.ts';
 import { follow, submit } from '../../support/statementClient.ts';
 
 const run = promisify(execFile);
 
-/** A demo that runs, as `npm start` starts it. */
-interface Demo {
-  readonly port: number;
-  readonly url: string;
-  readonly process: ChildProcess;
-  /** The lines that it printed, up to the last one that names a page of the documentation. */
-  readonly lines: readonly string[];
-}
-
-const demos: Demo[] = [];
-afterEach(async () => {
-  for (const demo of demos.splice(0)) {
-    await stop(demo, 'SIGTERM');
-    rmSync(`demo/data/${demo.port}`, { recursive: true, force: true });
-  }
-});
-
-async function startDemo(command: readonly string[] = ['node', 'scripts/start.ts']): Promise<Demo> {
-  const port = await freePort();
-  const [program = '', ...args] = command;
-  const child = spawn(program, [...args, '--port', String(port)], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const lines: string[] = [];
-  for await (const line of createInterface(child.stdout)) {
-    lines.push(line);
-    if (line.includes('docs/demo.md')) break;
-  }
-  const demo = { port, url: `http://localhost:${port}`, process: child, lines };
-  demos.push(demo);
-  return demo;
-}
-
-async function stop({ process: child }: Demo, signal: NodeJS.Signals): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const exit = new Promise((resolve) => child.once('exit', resolve));
-  child.kill(signal);
-  await exit;
-}
+afterEach(stopDemos);
 
 const query = (demo: Demo, sql: string) => run('node', ['demo/query.ts', '--url', demo.url, sql]);
 const clusters = async (demo: Demo) =>
@@ -121,6 +84,6 @@ test.each([
 ])('gateway and engines end when %s is killed', async (_, command) => {
   const demo = await startDemo(command);
   const urls = [demo.url, ...(await clusters(demo)).map(({ proxyTo }) => proxyTo)];
-  await stop(demo, 'SIGKILL');
+  await stopDemo(demo, 'SIGKILL');
   for (const url of urls) await expect.poll(() => refuses(url)).toBe(true);
 });
