@@ -14,9 +14,8 @@ import { type Answer, answer, baseUrl, send } from './engineAnswer.ts';
 import { engineTime, openDatabase } from './engineDatabase.ts';
 import { EngineQuery } from './engineQuery.ts';
 import { type EngineCounts, Logins, managementBean, metricsText, uiStatistics } from './engineStatistics.ts';
-import { EngineTransactions } from './engineTransactions.ts';
 import { QueryError } from './queryError.ts';
-import { runStatement } from './statements.ts';
+import { EngineTransactions, runStatement } from './statements.ts';
 
 export interface SimulatedEngineOptions {
   /** Name of the cluster, e.g. `adhoc-1`: node id and environment. */

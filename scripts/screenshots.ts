@@ -221,7 +221,7 @@ async function queries({ gateway, engines, database }: Rig): Promise<string> {
     'SELECT 1',
     'SELECT * FROM tpch.tiny.nation',
     'SELECT region_key FROM tpch.tiny.region',
-    'SELECT x()',
+    'SELECT x',
   ];
   const people = ['ada', 'grace', 'katherine.johnson@analytics.example.com', 'ursula'];
   const sources = ['dbeaver', 'airflow', 'superset', 'cli'];

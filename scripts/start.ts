@@ -122,8 +122,7 @@ async function run(): Promise<number> {
   try {
     const base = `http://${options.host === '0.0.0.0' || options.host === '127.0.0.1' ? 'localhost' : options.host}:${options.port}`;
     await Promise.race([waitUntilReady(base, gateway, data), stopped]);
-    if (!children.some((child) => child.stopping))
-      announce({ base, host: options.host, urls, data, copied, logs: options.logs });
+    if (!children.some((child) => child.stopping)) announce(base, options.host, urls, data, copied, options.logs);
     const failed = await Promise.race([stopped, ...children.map((child) => child.done.then(() => child))]);
     if (failed !== 'stopped' && !failed.stopping) throw new ChildProcessFailed(failed);
     await stopped;
@@ -176,16 +175,14 @@ function isRunning(id: number): boolean {
   }
 }
 
-interface Announcement {
-  readonly base: string;
-  readonly host: string;
-  readonly urls: ReadonlyMap<string, string>;
-  readonly data: string;
-  readonly copied: boolean;
-  readonly logs: boolean;
-}
-
-function announce({ base, host, urls, data, copied, logs }: Announcement): void {
+function announce(
+  base: string,
+  host: string,
+  urls: ReadonlyMap<string, string>,
+  data: string,
+  copied: boolean,
+  logs: boolean,
+): void {
   const groups = new Map([...urls.keys()].map((name) => [name, name.replace(/-\d+$/, '')]));
   const reach = isLoopback(host)
     ? `no login; reachable from this machine only (${host})`
@@ -210,7 +207,7 @@ Try it: a query with its rows, another one in the routing group etl, and the com
 
 npm run query prints the page of its query, which shows the cluster that ran it and the reason.
 
-Further: ${base}/gateway/backend/all lists the clusters. The engines know tpch.tiny.nation, arithmetic,
+Further: ${base}/gateway/backend/all lists the clusters. The engines know SQL of SQLite, tpch.tiny.nation,
 TABLE(sequence(start => 1, stop => 100000)), TABLE(slow(seconds => 20)) and more: docs/demo.md.
 `);
 }

@@ -120,7 +120,12 @@ describe.skipIf(!canBrowse)('the shell of the pages', () => {
     const limit = resource('QueryLimit', 'dashboards', { match: { sources: ['superset'] }, maxRunning: 20 });
     await writeFile(join(rig.manifests, 'limit.yaml'), limit);
     const user = 'katherine.johnson@analytics.example.com';
-    query = (await runQuery(rig.gateway.url, 'SELECT * FROM tpch.tiny.planets', { user, headers: { 'X-Engine-Source': 'airflow' } })).id;
+    query = (
+      await runQuery(rig.gateway.url, 'SELECT * FROM tpch.tiny.planets', {
+        user,
+        headers: { 'X-Engine-Source': 'airflow' },
+      })
+    ).id;
     await fetch(`${rig.gateway.url}/gateway/backend/deactivate/adhoc-2`, { method: 'POST' });
     const group = { name: 'global', softMemoryLimit: '80%', hardConcurrencyLimit: 40, maxQueued: 100 };
     await fetch(`${rig.gateway.url}/engine/resourcegroup/create`, { method: 'POST', body: JSON.stringify(group) });

@@ -23,6 +23,7 @@ beforeEach(() => {
   write('demo/fleet.ts', '// Ports.\n\nconst port = 1;\n');
   write('test/unit/time.test.ts', "import '../../src/model/time.ts';\nimport '../../src/rules/parser.ts';\n");
   write('docs/routing.md', 'The cluster is active.\n');
+  write('test/surfaces.json', '["src/main.ts"]');
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
@@ -115,6 +116,7 @@ test.each<[string, string, string]>([
   ['names that are exported again', 'src/rules/a.ts', "export { Time } from '../model/time.ts';\n"],
   ['bags of eight', 'src/model/a.ts', wideBag.replace('  a: number;\n', '')],
   ['modules of rules in tests', 'test/unit/b.test.ts', "import '../../src/rules/a.ts';\n"],
+  ['listed modules in tests', 'test/unit/b.test.ts', "import '../../src/main.ts';\n"],
 ])('%s cost no more than their size', (_what, path, text) => {
   start();
   write(path, text);
