@@ -313,20 +313,12 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
 
 /** Looks for what is wrong, from now on; null where nothing says what it needs. */
 function problemWatch(
-  { table, inventory, inventoryStateVersion, defaultGroup, rules, readiness, logger }: ApiDependencies,
+  { table, inventory, defaultGroup, rules, readiness, logger }: ApiDependencies,
   { incidents, clock }: WebappDependencies,
 ): ProblemWatch | null {
   if (incidents === undefined) return null;
   const routingRules = rules?.routingRules ?? null;
-  const sources = {
-    table,
-    inventory,
-    inventoryStateVersion,
-    defaultRoutingGroup: defaultGroup,
-    readiness,
-    clock,
-    logger,
-  };
+  const sources = { table, inventory, defaultRoutingGroup: defaultGroup, readiness, clock, logger };
   const watch = new ProblemWatch({ ...sources, ...incidents, rules: routingRules });
   watch.start();
   return watch;

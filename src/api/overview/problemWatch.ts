@@ -1,5 +1,4 @@
 import type { Logger } from 'pino';
-import { ChangeCount } from '../../model/changeCount.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Condition } from '../../model/condition.ts';
 import { within } from '../../model/timeLimit.ts';
@@ -16,7 +15,6 @@ import { type ComponentFact, gatewayProblems, type NoLeaderFact } from './proble
 import {
   BEFORE_MS,
   faultProblems,
-  type GrownQueue,
   grownQueues,
   type QueueSample,
   queueProblems,
@@ -37,10 +35,8 @@ import {
 export interface ProblemSources {
   readonly table: { readonly current: RoutingTable };
   readonly inventory: () => readonly InventoryCluster[];
-  /** Grows whenever clusters, or their health, are others. */
-  readonly inventoryStateVersion: () => number;
   /** Null: rules are not listed. */
-  readonly rules: Pick<RoutingRules, 'inventory' | 'inventoryVersion' | 'groupsNamed'> | null;
+  readonly rules: Pick<RoutingRules, 'inventory' | 'groupsNamed'> | null;
   /** Conditions of the resource of a rule (`namespace/name`), as they are now. */
   readonly ruleConditions: (resource: string) => readonly Condition[];
   readonly defaultRoutingGroup: () => string;
@@ -52,88 +48,55 @@ export interface ProblemSources {
   readonly logger: Logger;
 }
 
-/** Between two looks at what has no history of its own, so that it is known since when it is so. */
+/** Interval of looks at what has no history, so that it is known since when it is so. */
 const LOOK_MS = 10_000;
-/** A look that is older says nothing of when something began: the process was paused. */
+/** A look that is older does not show when something began: the process was paused. */
 const STALE_MS = 4 * LOOK_MS;
-/** Somebody who asks gets what a look found that is at most so old. */
+/** Longest age of a list that callers get. */
 const FRESH_MS = 2_000;
-/** Longest time that an answer waits for a look, or for faults to be counted: it then has what was known before. */
+/** Time limit of the database for one list. */
 const PATIENCE_MS = 1_500;
-/** How far back queue lengths are remembered, and how many of them. */
+/** Range of the queue lengths that are remembered, and how many of them. */
 const SAMPLED_MS = 10 * 60_000;
 const MAX_SAMPLES = 300;
-/** Routing groups whose queue is remembered. */
+/** Routing groups of which queue lengths are remembered. */
 const MAX_QUEUES = 1_000;
-/** So long no replica leads before it is a problem: another one takes over within seconds. */
+/** Time without a leader that is no problem: another replica takes over within seconds. */
 const LEADERLESS_MS = 10_000;
-/** Faults are counted again after this time, where somebody looks. */
+/** Longest age of counts of faults. */
 const FAULTS_MS = 15_000;
 /** Clusters whose faults are looked at by minute. */
 const MAX_RAISED = 10;
-/** An answer is looked at again after this time, however often it is requested. */
-const ANSWER_MS = 1_000;
 
-/** What a look found. */
+/** Findings of a look at the gateway. */
 interface Look {
+  /** Milliseconds since 1970. */
   readonly at: number;
-  /** Monotonic. */
-  readonly lookedAt: number;
-  readonly facts: LookFacts;
-}
-
-/** The same object as long as looks find the same. */
-interface LookFacts {
   readonly components: readonly ComponentFact[];
   readonly noLeader: NoLeaderFact | null;
-  readonly queues: readonly GrownQueue[];
 }
 
-const unknownFacts: LookFacts = { components: [], noLeader: null, queues: [] };
-type Samples = ReadonlyMap<string, readonly QueueSample[]>;
-
-interface Faults {
-  readonly raised: readonly FaultCounts[];
-  readonly minutes: readonly FaultMinute[];
-}
-
-interface Rules {
-  readonly facts: readonly RuleFact[];
-  readonly resources: ReadonlyMap<RuleFact, string>;
-  readonly targets: RuleTargetsIndex;
-  readonly file: RulesFileFact | null;
-}
-
-/** The present problems, for callers who may list rules and for those who may not. */
-interface Present {
-  readonly version: number;
+/** The problems for callers who may list rules, and for those who may not. */
+interface Lists {
   readonly all: ProblemList;
   readonly withoutRules: ProblemList;
 }
 
-const noFaults: Faults = { raised: [], minutes: [] };
-const noRules: Rules = { facts: [], resources: new Map(), targets: new RuleTargetsIndex([]), file: null };
+/** Clusters and groups whose error rate is up, and their minutes. */
+type Faults = readonly [raised: readonly FaultCounts[], minutes: readonly FaultMinute[]];
 
-/**
- * What is wrong now (docs/rest-api.md#problems): of clusters, rules and this replica as the process knows them, of all replicas as the
- * database does. It looks at what has no history of its own all the time, so that it knows since when it is so.
- */
+/** Finds what is wrong now (docs/rest-api.md#problems): clusters, rules and this replica as the process knows them, the rest from the database. */
 export class ProblemWatch {
   readonly #sources: ProblemSources;
-  readonly #versions = new ChangeCount();
-  #look: Look | null = null;
-  #looking: Promise<void> | null = null;
   #timer: NodeJS.Timeout | null = null;
-  /** When what is in trouble was first noticed, by name; null: at the first look, so that it is not known since when. */
+  #look: Look | null = null;
+  /** When a failing component was first noticed, by name; null: before the first look. */
   readonly #since = new Map<string, number | null>();
-  #faults: Faults = noFaults;
+  #samples: ReadonlyMap<string, readonly QueueSample[]> = new Map();
   #counting: { readonly at: number; readonly done: Promise<void> } | null = null;
-  #rules: { readonly version: number; readonly rules: Promise<Rules> } | null = null;
-  #present: { readonly at: number; readonly answer: Promise<Present> } | null = null;
-  #latest: Present | null = null;
-  #samples: Samples = new Map();
-  /** Text of the facts of the last look. */
-  #text = '';
+  /** As counted last. */
+  #faults: Faults = [[], []];
+  #latest: { readonly at: number; readonly lists: Promise<Lists> } | null = null;
 
   constructor(sources: ProblemSources) {
     this.#sources = sources;
@@ -150,141 +113,102 @@ export class ProblemWatch {
     this.#timer = null;
   }
 
-  /** All problems, at most some seconds old. @param mayListRules whether the caller may know what rules say */
+  /** All problems, at most some seconds old. @param mayListRules whether the caller may see rules */
   async problems(mayListRules: boolean): Promise<ProblemList> {
     const at = this.#sources.clock.monotonic();
-    if (this.#present === null || at - this.#present.at >= ANSWER_MS) {
-      const answer = this.#findNow();
-      const mine = { at, answer };
-      this.#present = mine;
-      answer.catch(() => {
-        if (this.#present === mine) this.#present = null;
+    if (this.#latest === null || at - this.#latest.at >= FRESH_MS) {
+      const latest = { at, lists: this.#find() };
+      this.#latest = latest;
+      latest.lists.catch(() => {
+        if (this.#latest === latest) this.#latest = null;
       });
     }
-    const { all, withoutRules } = await this.#present.answer;
+    const { all, withoutRules } = await this.#latest.lists;
     return mayListRules ? all : withoutRules;
   }
 
-  async #findNow(): Promise<Present> {
-    const { clock, inventoryStateVersion } = this.#sources;
-    const isFresh = this.#look !== null && clock.monotonic() - this.#look.lookedAt < FRESH_MS;
-    const [rules] = await Promise.all([
-      this.#listedRules(),
-      isFresh ? null : within(this.#lookNow(), PATIENCE_MS, null),
+  async #find(): Promise<Lists> {
+    const { rules, clock } = this.#sources;
+    const [inventory] = await Promise.all([
+      rules?.inventory() ?? null,
       within(this.#countFaults(), PATIENCE_MS, null),
+      within(this.#lookNow(), PATIENCE_MS, null),
     ]);
-    const { at, facts } = this.#look ?? { at: clock.now(), facts: unknownFacts };
-    const asOf = new Date(at).toISOString();
-    const version = this.#versions.of([facts, this.#faults, rules, inventoryStateVersion()]);
-    if (this.#latest?.version === version) {
-      const { all, withoutRules } = this.#latest;
-      return { version, all: { ...all, asOf }, withoutRules: { ...withoutRules, asOf } };
-    }
-    const { raised, minutes } = this.#faults;
+    const { at, components, noLeader } = this.#look ?? { at: clock.now(), components: [], noLeader: null };
+    const listed = inventory?.rules ?? [];
+    const named = rules?.groupsNamed() ?? new Map<string, readonly string[]>();
+    const facts = listed.map((rule) => ruleFact(rule, named.get(`${rule.origin}/${rule.name}`) ?? []));
+    const resources = new Map(facts.map((fact, index) => [fact, listed[index]?.resource ?? null]));
     const [clusters, groups] = [this.#clusterFacts(), this.#groupFacts()];
+    const [raised, minutes] = this.#faults;
     const own = (targets: RuleTargetsIndex): OverviewProblem[] => [
       ...clusterProblems(clusters, groups, targets),
-      ...queueProblems(facts.queues, targets),
+      ...queueProblems(grownQueues(this.#samples), targets),
       ...faultProblems(raised, minutes, targets),
-      ...gatewayProblems(facts.components, facts.noLeader),
+      ...gatewayProblems(components, noLeader),
     ];
-    const since: RuleSince = (rule, type) => this.#ruleSince(rules.resources.get(rule), type);
-    const present = {
-      version,
-      all: problemList([...own(rules.targets), ...ruleProblems(rules.facts, rules.file, since)], at),
-      withoutRules: problemList(own(noRules.targets), at),
+    const since: RuleSince = (rule, type) => this.#ruleSince(resources.get(rule) ?? null, type);
+    const ofRules = ruleProblems(facts, fileFact(inventory?.file ?? null), since);
+    return {
+      all: problemList([...own(new RuleTargetsIndex(facts.filter(isAsked))), ...ofRules], at),
+      withoutRules: problemList(own(new RuleTargetsIndex([])), at),
     };
-    this.#latest = present;
-    return present;
   }
 
-  #lookNow(): Promise<void> {
-    this.#looking ??= this.#read().finally(() => {
-      this.#looking = null;
-    });
-    return this.#looking;
-  }
-
-  /** Never rejects: a database that is unavailable is a problem of its own. */
-  async #read(): Promise<void> {
+  /** Never rejects: an unavailable database is itself a problem. */
+  async #lookNow(): Promise<void> {
     const { readiness, leader, queued, clock } = this.#sources;
-    const lookedAt = clock.monotonic();
     const [components, leads, waiting] = await Promise.all([
       readiness.components(),
       within(this.#orNull(leader.state()), PATIENCE_MS, null),
       within(this.#orNull(queued.waitingByGroup()), PATIENCE_MS, null),
     ]);
     const at = clock.now();
-    const before = this.#look !== null && lookedAt - this.#look.lookedAt < STALE_MS ? this.#look : null;
+    const before = this.#look !== null && at - this.#look.at < STALE_MS ? this.#look.at : null;
     const failing = components.filter(({ ok }) => !ok);
     const leaderless = leads !== null && !leads.isHeld ? leads : null;
-    this.#noteSince(before === null ? null : at, [
-      ...failing.map(({ name }) => name),
-      ...(leaderless === null ? [] : ['leader']),
-    ]);
+    const names = [...failing.map(({ name }) => name), ...(leaderless === null ? [] : ['leader'])];
+    for (const name of this.#since.keys()) if (!names.includes(name)) this.#since.delete(name);
+    for (const name of names) if (!this.#since.has(name)) this.#since.set(name, before === null ? null : at);
     const sinceOf = (name: string) => this.#since.get(name) ?? null;
     const lostAt = leaderless?.expiredForMs == null ? sinceOf('leader') : at - leaderless.expiredForMs;
     const isSoon = lostAt !== null && at - lostAt < LEADERLESS_MS;
-    if (waiting !== null) this.#samples = samples(this.#samples, waiting, at, before?.at ?? null);
-    const facts = {
+    if (waiting !== null) this.#samples = samples(this.#samples, waiting, at, before);
+    this.#look = {
+      at,
       components: failing.map((component) => ({ ...component, since: sinceOf(component.name) })),
       noLeader: leaderless === null || isSoon ? null : { since: lostAt },
-      queues: grownQueues(this.#samples),
     };
-    const text = JSON.stringify(facts);
-    this.#look = { at, lookedAt, facts: this.#look !== null && text === this.#text ? this.#look.facts : facts };
-    this.#text = text;
   }
 
-  /** What a part of a look finds; null where it fails. */
+  /** The result of a part of a look; null if it fails. */
   #orNull<T>(work: Promise<T>): Promise<T | null> {
     return work.catch((error: unknown) => {
-      this.#sources.logger.debug({ err: error }, 'a part of the problems could not be looked at');
+      this.#sources.logger.debug({ err: error }, 'failed to look at a part of the problems');
       return null;
     });
   }
 
-  /** Remembers since when something has been in trouble. @param at now; null: it is not known since when what is new has been so */
-  #noteSince(at: number | null, names: readonly string[]): void {
-    for (const name of this.#since.keys()) if (!names.includes(name)) this.#since.delete(name);
-    for (const name of names) if (!this.#since.has(name)) this.#since.set(name, at);
-  }
-
-  /** Counts faults where the last count is old. Never rejects. */
+  /** Counts faults if the last count is old. Never rejects. */
   #countFaults(): Promise<void> {
     const { clock, rates } = this.#sources;
     const at = clock.monotonic();
     if (this.#counting !== null && at - this.#counting.at < FAULTS_MS) return this.#counting.done;
     const recentFrom = clock.now() - RECENT_MS;
     const from = recentFrom - BEFORE_MS;
-    const count = async () => {
+    const count = async (): Promise<Faults> => {
       const raised = raisedFaults(await rates.faults({ from, recentFrom })).slice(0, MAX_RAISED);
-      return { raised, minutes: await rates.faultMinutes(from, raised) };
+      return [raised, await rates.faultMinutes(from, raised)];
     };
     const done = this.#orNull(count()).then((faults) => {
-      // Nothing is the same object as nothing before, so that nothing is made of it again.
-      this.#faults = faults === null || faults.raised.length === 0 ? noFaults : faults;
+      this.#faults = faults ?? [[], []];
     });
     this.#counting = { at, done };
     return done;
   }
 
-  #listedRules(): Promise<Rules> {
-    const { rules } = this.#sources;
-    if (rules === null) return Promise.resolve(noRules);
-    const version = rules.inventoryVersion();
-    if (this.#rules?.version === version) return this.#rules.rules;
-    const listed = rules.inventory().then((inventory) => rulesOf(inventory, rules.groupsNamed()));
-    const mine = { version, rules: listed };
-    this.#rules = mine;
-    listed.catch(() => {
-      if (this.#rules === mine) this.#rules = null;
-    });
-    return listed;
-  }
-
-  #ruleSince(resource: string | undefined, type: string): number | null {
-    return resource === undefined ? null : transition(this.#sources.ruleConditions(resource), type, 'False');
+  #ruleSince(resource: string | null, type: string): number | null {
+    return resource === null ? null : transition(this.#sources.ruleConditions(resource), type, 'False');
   }
 
   #clusterFacts(): ClusterFact[] {
@@ -331,7 +255,12 @@ export class ProblemWatch {
 }
 
 /** The samples with the present lengths of the queues. @param emptyAt when queues that are not sampled were empty; null: not known */
-function samples(before: Samples, waiting: ReadonlyMap<string, number>, at: number, emptyAt: number | null): Samples {
+function samples(
+  before: ReadonlyMap<string, readonly QueueSample[]>,
+  waiting: ReadonlyMap<string, number>,
+  at: number,
+  emptyAt: number | null,
+): ReadonlyMap<string, readonly QueueSample[]> {
   const next = new Map<string, readonly QueueSample[]>();
   for (const group of new Set([...waiting.keys(), ...before.keys()])) {
     if (next.size === MAX_QUEUES) break;
@@ -349,16 +278,6 @@ function transition(conditions: readonly Condition[], type: string, status: Cond
   if (condition?.status !== status) return null;
   const time = Date.parse(condition.lastTransitionTime);
   return Number.isNaN(time) ? null : time;
-}
-
-function rulesOf({ rules, file }: RuleInventory, named: ReadonlyMap<string, readonly string[]>): Rules {
-  const resources = new Map<RuleFact, string>();
-  const facts = rules.map((rule) => {
-    const fact = ruleFact(rule, named.get(`${rule.origin}/${rule.name}`) ?? []);
-    if (rule.resource !== null) resources.set(fact, rule.resource);
-    return fact;
-  });
-  return { facts, resources, targets: new RuleTargetsIndex(facts.filter(isAsked)), file: fileFact(file) };
 }
 
 function ruleFact(rule: InventoryRule, named: readonly string[]): RuleFact {

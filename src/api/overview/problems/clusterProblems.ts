@@ -1,7 +1,7 @@
 import type { ClusterHealth } from '../../../model/registryCluster.ts';
 import { takesNewQueries } from '../../../routing/routingTable.ts';
 import type { OverviewProblem } from '../../answers/overview.ts';
-import { affected, timeText } from './problem.ts';
+import { affected, timeText } from './problemList.ts';
 import type { RuleTargetsIndex } from './ruleProblems.ts';
 
 /** What the problems say of a cluster. */

@@ -1,6 +1,6 @@
 import type { OverviewProblem } from '../../answers/overview.ts';
 import type { ComponentState } from '../../processReadiness.ts';
-import { affected, timeText } from './problem.ts';
+import { affected, timeText } from './problemList.ts';
 
 /** A component that is in trouble. */
 export interface ComponentFact extends Omit<ComponentState, 'ok'> {

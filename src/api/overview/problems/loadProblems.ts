@@ -1,6 +1,6 @@
 import type { FaultCounts, FaultMinute } from '../../../store/queryRates.ts';
 import type { OverviewProblem } from '../../answers/overview.ts';
-import { affected, timeText } from './problem.ts';
+import { affected, timeText } from './problemList.ts';
 import type { RuleTargetsIndex } from './ruleProblems.ts';
 
 /** Queries that waited for a routing group at a time, on all replicas. */

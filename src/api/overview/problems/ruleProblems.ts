@@ -1,5 +1,5 @@
 import type { OverviewProblem } from '../../answers/overview.ts';
-import { affected, timeText } from './problem.ts';
+import { affected, timeText } from './problemList.ts';
 
 /** What the problems say of a rule. */
 export interface RuleFact {
