@@ -60,3 +60,6 @@ export const postgresql = family('postgresql', hasPostgresql, 'postgresql', star
 
 /** SQLite always; the servers where they are installed (all of them with CI=true). */
 export const databases: readonly DatabaseFamily[] = [sqlite, mariadb, postgresql];
+
+/** The last family that is installed here: for what does not depend on the dialect, which tests of the store cover. */
+export const oneDatabase = databases.findLast(({ available }) => available()) ?? sqlite;

@@ -11,7 +11,7 @@ import type { WriteContext } from '../../../src/operator/registry/clusterRegistr
 import { annotate, type ResourceSource } from '../../../src/operator/sources/source.ts';
 import { openStore } from '../../../src/store/openStore.ts';
 import type { Store } from '../../../src/store/store.ts';
-import { databases, type TestDatabase } from '../../support/databases.ts';
+import { oneDatabase, type TestDatabase } from '../../support/databases.ts';
 import {
   clusterKey,
   type OperatorRig,
@@ -34,7 +34,7 @@ const cluster = (name: string, more: Partial<RegistryCluster> = {}): RegistryClu
 const until = (check: () => void | Promise<void>): Promise<void> =>
   vi.waitFor(check, { timeout: 30_000, interval: 20 });
 
-describe.each(databases)('on $name', ({ available, start }) => {
+describe.each([oneDatabase])('on $name', ({ available, start }) => {
   describe.skipIf(!available())('registry', () => {
     let server: TestDatabase;
     let store: Store;

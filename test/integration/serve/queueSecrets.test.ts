@@ -9,7 +9,7 @@ import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { openStore } from '../../../src/store/openStore.ts';
 import type { Dialect } from '../../../src/store/store.ts';
-import { databases, type TestDatabase } from '../../support/databases.ts';
+import { oneDatabase, type TestDatabase } from '../../support/databases.ts';
 import { closeAll, startServer, until } from '../../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
 import { declare, manifest, sharedSecret } from '../../support/queueing.ts';
@@ -80,103 +80,101 @@ function formsOf(text: string): readonly string[] {
   return [text, encodeURIComponent(text), Buffer.from(text).toString('hex'), ...shifted];
 }
 
-for (const database of databases) {
-  describe.skipIf(!database.available())(`what the database has of queries that wait, on ${database.name}`, () => {
-    let server: TestDatabase;
-    let folder: string;
-    let gateway: GatewayProcess | undefined;
-    beforeAll(async () => {
-      server = await database.start();
-    });
-    afterEach(async () => {
-      await gateway?.stop('SIGKILL');
-      await closeAll();
-      await rm(folder, { recursive: true, force: true });
-    });
-    afterAll(() => server?.dispose());
+describe('what the database has of queries that wait', () => {
+  let server: TestDatabase;
+  let folder: string;
+  let gateway: GatewayProcess | undefined;
+  beforeAll(async () => {
+    server = await oneDatabase.start();
+  });
+  afterEach(async () => {
+    await gateway?.stop('SIGKILL');
+    await closeAll();
+    await rm(folder, { recursive: true, force: true });
+  });
+  afterAll(() => server?.dispose());
 
-    test('is nothing of their credentials, and of their texts nothing before a cluster has them', async () => {
-      const cluster = await startCluster();
-      folder = await mkdtemp(join(tmpdir(), 'queue-secrets-'));
-      await declare(
-        folder,
-        manifest('EngineCluster', 'one', { proxyTo: cluster.url, routingGroup: 'adhoc', maxRunningQueries: 1 }),
-        manifest('RoutingGroup', 'adhoc', { queue: { hold: '0s', maxWait: '5m' } }),
-      );
-      const dataStore = await server.create();
-      gateway = await startGateway({
-        ...sharedSecret,
-        dataStore,
-        resources: { source: 'directory', directory: folder },
-      });
-      const { url } = gateway;
-      const store = await openStore({ ...dataStore, runMigrations: false, logger: pino({ level: 'silent' }) });
-      /** Every value of every column, as `table.column`. */
-      const values = async () => {
-        const { knex } = store.database;
-        const [listed] = [await knex.raw(tablesOf[database.name])] as [never];
-        const tables = (
-          Array.isArray(listed) ? (Array.isArray(listed[0]) ? listed[0] : listed) : (listed as { rows: unknown[] }).rows
-        ) as { name: string }[];
-        const found: { readonly place: string; readonly text: string }[] = [];
-        for (const { name } of tables) {
-          for (const row of (await knex(name).select('*')) as Record<string, unknown>[]) {
-            for (const [column, value] of Object.entries(row)) {
-              const text = Buffer.isBuffer(value)
-                ? value.toString('latin1')
-                : typeof value === 'object'
-                  ? JSON.stringify(value)
-                  : String(value);
-              found.push({ place: `${name}.${column}`, text });
-            }
+  test('is nothing of their credentials, and of their texts nothing before a cluster has them', async () => {
+    const cluster = await startCluster();
+    folder = await mkdtemp(join(tmpdir(), 'queue-secrets-'));
+    await declare(
+      folder,
+      manifest('EngineCluster', 'one', { proxyTo: cluster.url, routingGroup: 'adhoc', maxRunningQueries: 1 }),
+      manifest('RoutingGroup', 'adhoc', { queue: { hold: '0s', maxWait: '5m' } }),
+    );
+    const dataStore = await server.create();
+    gateway = await startGateway({
+      ...sharedSecret,
+      dataStore,
+      resources: { source: 'directory', directory: folder },
+    });
+    const { url } = gateway;
+    const store = await openStore({ ...dataStore, runMigrations: false, logger: pino({ level: 'silent' }) });
+    /** Every value of every column, as `table.column`. */
+    const values = async () => {
+      const { knex } = store.database;
+      const [listed] = [await knex.raw(tablesOf[oneDatabase.name])] as [never];
+      const tables = (
+        Array.isArray(listed) ? (Array.isArray(listed[0]) ? listed[0] : listed) : (listed as { rows: unknown[] }).rows
+      ) as { name: string }[];
+      const found: { readonly place: string; readonly text: string }[] = [];
+      for (const { name } of tables) {
+        for (const row of (await knex(name).select('*')) as Record<string, unknown>[]) {
+          for (const [column, value] of Object.entries(row)) {
+            const text = Buffer.isBuffer(value)
+              ? value.toString('latin1')
+              : typeof value === 'object'
+                ? JSON.stringify(value)
+                : String(value);
+            found.push({ place: `${name}.${column}`, text });
           }
         }
-        return found;
-      };
-      /** Where any of the texts is. */
-      const places = async (texts: readonly string[]) => {
-        const forms = texts.flatMap(formsOf);
-        const all = await values();
-        return [
-          ...new Set(all.filter(({ text }) => forms.some((form) => text.includes(form))).map(({ place }) => place)),
-        ].sort();
-      };
-      try {
-        let page: QueryResults | null = null;
-        const isTaken = async () => {
-          page = await submit(url, 'SELECT 0').catch(() => null);
-          return page !== null && page.error === undefined;
-        };
-        await until(isTaken, 'a query that is taken');
-        let first = page as unknown as QueryResults;
-        while (first.stats.state !== 'RUNNING') first = await follow(first.nextUri ?? '');
-        void follow(first.nextUri ?? '').catch(() => undefined);
-        const waiting: { readonly page: QueryResults; readonly headers: Readonly<Record<string, string>> }[] = [];
-        for (const { headers } of clients) {
-          const page = await submit(url, `SELECT '${textSecret}'`, { headers });
-          expect(page.stats.state, JSON.stringify(page)).toBe('QUEUED');
-          waiting.push({ page, headers });
-        }
-        // Those who look find what is there in clear: the ids, of one that waited before in the history as well.
-        expect(await places(['_queue'])).toContain('eg_queued_queries.id');
-        expect(await places([...ofHeaders, textSecret])).toEqual([]);
-        const slugs = waiting.map(({ page }) => pathOf(page.nextUri ?? '').split('/')[5] as string);
-        expect(await places(slugs)).toEqual([]);
-
-        cluster.endFirst();
-        for (const { page, headers } of waiting) {
-          let last = page;
-          while (last.nextUri !== undefined) last = await follow(last.nextUri, { headers });
-          expect(last.error).toBeUndefined();
-        }
-        const sent = JSON.stringify(cluster.headers);
-        expect(ofHeaders.filter((secret) => !sent.includes(secret) && !sent.includes(basic))).toEqual([]);
-        // The text of a query that ran is in the history, as that of any other.
-        await expect.poll(() => places([textSecret]), { timeout: 10_000 }).toEqual(['query_history.query_text']);
-        expect(await places([...ofHeaders, ...answerSecrets, ...slugs])).toEqual([]);
-      } finally {
-        await store.close();
       }
-    }, 60_000);
-  });
-}
+      return found;
+    };
+    /** Where any of the texts is. */
+    const places = async (texts: readonly string[]) => {
+      const forms = texts.flatMap(formsOf);
+      const all = await values();
+      return [
+        ...new Set(all.filter(({ text }) => forms.some((form) => text.includes(form))).map(({ place }) => place)),
+      ].sort();
+    };
+    try {
+      let page: QueryResults | null = null;
+      const isTaken = async () => {
+        page = await submit(url, 'SELECT 0').catch(() => null);
+        return page !== null && page.error === undefined;
+      };
+      await until(isTaken, 'a query that is taken');
+      let first = page as unknown as QueryResults;
+      while (first.stats.state !== 'RUNNING') first = await follow(first.nextUri ?? '');
+      void follow(first.nextUri ?? '').catch(() => undefined);
+      const waiting: { readonly page: QueryResults; readonly headers: Readonly<Record<string, string>> }[] = [];
+      for (const { headers } of clients) {
+        const page = await submit(url, `SELECT '${textSecret}'`, { headers });
+        expect(page.stats.state, JSON.stringify(page)).toBe('QUEUED');
+        waiting.push({ page, headers });
+      }
+      // Those who look find what is there in clear: the ids, of one that waited before in the history as well.
+      expect(await places(['_queue'])).toContain('eg_queued_queries.id');
+      expect(await places([...ofHeaders, textSecret])).toEqual([]);
+      const slugs = waiting.map(({ page }) => pathOf(page.nextUri ?? '').split('/')[5] as string);
+      expect(await places(slugs)).toEqual([]);
+
+      cluster.endFirst();
+      for (const { page, headers } of waiting) {
+        let last = page;
+        while (last.nextUri !== undefined) last = await follow(last.nextUri, { headers });
+        expect(last.error).toBeUndefined();
+      }
+      const sent = JSON.stringify(cluster.headers);
+      expect(ofHeaders.filter((secret) => !sent.includes(secret) && !sent.includes(basic))).toEqual([]);
+      // The text of a query that ran is in the history, as that of any other.
+      await expect.poll(() => places([textSecret]), { timeout: 10_000 }).toEqual(['query_history.query_text']);
+      expect(await places([...ofHeaders, ...answerSecrets, ...slugs])).toEqual([]);
+    } finally {
+      await store.close();
+    }
+  }, 60_000);
+});
