@@ -325,7 +325,7 @@ function checkClientCertificates(config: GatewayConfig, report: Report): void {
   if (server.clientCertificates !== null && !isTrusting) {
     report(
       truststore,
-      'must name the authorities of client certificates (PEM or JKS), with http-server.https.enabled: true, as server.clientCertificates is given',
+      'must name the authorities of client certificates (PEM), with http-server.https.enabled: true, as server.clientCertificates is given',
       'server.clientCertificates',
     );
     return;
@@ -336,7 +336,7 @@ function checkClientCertificates(config: GatewayConfig, report: Report): void {
   );
   report(
     truststore,
-    `must name the authorities of client certificates (PEM or JKS), with http-server.https.enabled: true, as ${cause} is given; or set server.clientCertificateHeader where a proxy verifies them`,
+    `must name the authorities of client certificates (PEM), with http-server.https.enabled: true, as ${cause} is given; or set server.clientCertificateHeader where a proxy verifies them`,
     cause,
   );
 }

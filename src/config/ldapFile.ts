@@ -36,7 +36,7 @@ const ldapFile = section(
       default: 'memberOf',
     }),
     ldapTrustStorePath: text({
-      description: 'PEM or JKS file of certificate authorities; unset, those of the system.',
+      description: 'PEM file of certificate authorities; unset, those of the system.',
       default: null,
       format: 'path',
     }),

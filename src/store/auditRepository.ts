@@ -74,7 +74,7 @@ export class AuditRepository {
 
   /** Newest first. */
   list(filter: AuditFilter, { limit, after }: AuditPage): Promise<readonly AuditEntry[]> {
-    return this.database.search(async (knex) => {
+    return this.database.run(async (knex) => {
       const query = knex(ENTRIES);
       for (const [field, column] of filters) {
         const value = filter[field as keyof AuditFilter];
@@ -164,7 +164,7 @@ export class AuditRepository {
 
   /** Deletes the oldest entries beyond a number; returns how many. */
   async deleteBeyond(entries: number, fence: Fence | null = null): Promise<number> {
-    const last = await this.database.search((knex) =>
+    const last = await this.database.run((knex) =>
       knex(ENTRIES).orderBy('at', 'desc').offset(entries).limit(1).first('at'),
     );
     return last === undefined ? 0 : await this.deleteBefore(Number(last.at) + 1, fence);

@@ -4,17 +4,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import knexFactory, { type Knex } from 'knex';
 import pg from 'pg';
 import type { Logger } from 'pino';
-import { systemClock } from '../model/clock.ts';
 import { type DatabaseHost, DatabaseHosts } from './databaseHosts.ts';
 import type { SqlDialect } from './dialect.ts';
 import { mysqlDialect } from './dialects/mysql.ts';
 import { postgresqlDialect } from './dialects/postgresql.ts';
 import { sqliteDialect } from './dialects/sqlite.ts';
 import { databaseFailure, storeError } from './failures.ts';
-import type { HostConnections } from './hostConnections.ts';
 import type { DatabaseTarget, DatabaseTls, ServerTarget } from './jdbcUrl.ts';
 import { MysqlClient, PostgresqlClient, SqliteClient } from './knexClients.ts';
-import { SqliteSearchClient } from './sqliteSearchClient.ts';
 
 /** Bounds of the connection pool, milliseconds. */
 export interface DatabaseLimits {
@@ -45,13 +42,10 @@ const MIGRATION_PATIENCE_MS = 120_000;
 export class Database {
   readonly knex: Knex;
   readonly dialect: SqlDialect;
-  readonly #searches: Knex;
 
-  /** @param searches connections for `search`; without, those of everything else */
-  constructor(knex: Knex, dialect: SqlDialect, searches: Knex = knex) {
+  constructor(knex: Knex, dialect: SqlDialect) {
     this.knex = knex;
     this.dialect = dialect;
-    this.#searches = searches;
   }
 
   /**
@@ -63,20 +57,12 @@ export class Database {
   }
 
   /**
-   * Runs single reading statements that may take long, such as a search through the history. SQLite would block the
-   * event loop meanwhile: they run in a thread of their own there. Errors as `run`.
-   */
-  search<T>(work: (knex: Knex) => PromiseLike<T>): Promise<T> {
-    return repeatConflicts(() => work(this.#searches));
-  }
-
-  /**
-   * Runs single reading statements that add up very many rows into few, as `search` does, with what makes the database
+   * Runs single reading statements that add up very many rows into few, with the settings that make the database
    * quick at it. Errors as `run`.
    */
   addUp<T>(work: (knex: Knex) => Promise<T>): Promise<T> {
     const { addingUp } = this.dialect;
-    if (addingUp === null) return this.search(work);
+    if (addingUp === null) return this.run(work);
     return this.snapshot(async (trx) => {
       await trx.raw(addingUp);
       return await work(trx);
@@ -108,7 +94,6 @@ export class Database {
   }
 
   async close(): Promise<void> {
-    if (this.#searches !== this.knex) await this.#searches.destroy();
     await this.knex.destroy();
   }
 }
@@ -166,19 +151,6 @@ function serverConnection(target: ServerTarget, host: DatabaseHost, connectTimeo
 /** Shortest time for connecting to one of several hosts. */
 const LEAST_CONNECT_TIMEOUT_MS = 1000;
 
-/** How connections find their host; null where there is one, whatever its role. */
-function hostConnections(target: ServerTarget, connectTimeoutMs: number, logger: Logger): HostConnections | null {
-  const { hosts, choice } = target;
-  if (hosts.length < 2 && choice.role === 'any') return null;
-  return {
-    hosts: new DatabaseHosts(hosts, choice, systemClock, Math.random),
-    settingsOf: (host) => serverConnection(target, host, connectTimeoutMs),
-    checkTimeoutMs: connectTimeoutMs,
-    clock: systemClock,
-    logger,
-  };
-}
-
 /** Opens the pool; connections are made when they are needed, so a server that is unavailable is no error here. */
 export function openDatabase(target: DatabaseTarget, limits: DatabaseLimits, logger: Logger): Database {
   const log = {
@@ -199,15 +171,7 @@ export function openDatabase(target: DatabaseTarget, limits: DatabaseLimits, log
       // An idle connection of `:memory:` would take the data with it.
       pool: { min: 1, max: 1, acquireTimeoutMillis },
     };
-    if (target.file === ':memory:') return new Database(knexFactory(config), sqliteDialect);
-    const searches = {
-      ...config,
-      client: SqliteSearchClient as unknown as typeof Knex.Client,
-      queryTimeoutMs: limits.queryTimeoutMs,
-      // The thread is there while somebody searches.
-      pool: { min: 0, max: 1, acquireTimeoutMillis, idleTimeoutMillis: 30_000, propagateCreateError: true },
-    };
-    return new Database(knexFactory(config), sqliteDialect, knexFactory(searches));
+    return new Database(knexFactory(config), sqliteDialect);
   }
   const [first] = target.hosts;
   if (first === undefined) throw new Error('a database server without a host');
@@ -219,7 +183,9 @@ export function openDatabase(target: DatabaseTarget, limits: DatabaseLimits, log
     ...shared,
     client: (target.dialect === 'mysql' ? MysqlClient : PostgresqlClient) as unknown as typeof Knex.Client,
     connection: serverConnection(target, first, connectTimeoutMs) as Knex.StaticConnectionConfig,
-    hostConnections: hostConnections(target, connectTimeoutMs, logger),
+    ...(hostCount < 2 && !target.isPrimary
+      ? {}
+      : { hosts: new DatabaseHosts(target.hosts, target.isPrimary, connectTimeoutMs, logger) }),
     ...(target.password === null || typeof target.password === 'string' ? {} : { followedPassword: target.password }),
     queryTimeoutMs: target.queryTimeoutMs ?? limits.queryTimeoutMs,
     ...(target.schemas.length > 0 ? { searchPath: target.schemas } : {}),

@@ -1,4 +1,6 @@
-import type { Clock, Random } from '../model/clock.ts';
+import type { Logger } from 'pino';
+import { within } from '../model/timeLimit.ts';
+import type { QueryObject, RawConnection } from './knexClients.ts';
 
 /** Where a server of a database listens. */
 export interface DatabaseHost {
@@ -6,79 +8,56 @@ export interface DatabaseHost {
   readonly port: number;
 }
 
-/** How the hosts of a URL are chosen from, as the Java drivers say it. */
-export interface HostChoice {
-  /** pgJDBC's `loadBalanceHosts`, Connector/J's `loadbalance:`: in any order; else as they are listed. */
-  readonly isShuffled: boolean;
-  /** `primary`: only a server that takes writes. `preferPrimary`: one that does where there is one. */
-  readonly role: 'any' | 'primary' | 'preferPrimary';
-  /** Connector/J's `failOverReadOnly`: connections to others than the first host only read. */
-  readonly isReadOnlyAfterFirst: boolean;
-  /** Time after which a host that failed is tried in its turn again, and connections to a later host go back. */
-  readonly recheckMs: number;
-}
-
-/** What URLs with one host, and without parameters about hosts, mean. */
-export const plainChoice: HostChoice = {
-  ...{ isShuffled: false, role: 'any', isReadOnlyAfterFirst: false, recheckMs: 10_000 },
-};
-
-/** Hosts of a database server, with what is known of them. */
+/** Hosts of a database server, in the order in which connections try them. */
 export class DatabaseHosts {
-  readonly choice: HostChoice;
   readonly #hosts: readonly DatabaseHost[];
-  readonly #clock: Clock;
-  readonly #random: Random;
-  /** Until when a host comes last. */
-  readonly #failedUntil = new Map<DatabaseHost, number>();
+  readonly #isPrimary: boolean;
+  readonly #timeoutMs: number;
+  readonly #logger: Logger;
+  /** Hosts that the last attempt could not use. */
+  readonly #unavailable = new Set<DatabaseHost>();
 
-  constructor(hosts: readonly DatabaseHost[], choice: HostChoice, clock: Clock, random: Random) {
+  /** @param isPrimary true if only a server that takes writes is used */
+  constructor(hosts: readonly DatabaseHost[], isPrimary: boolean, timeoutMs: number, logger: Logger) {
     this.#hosts = hosts;
-    this.choice = choice;
-    this.#clock = clock;
-    this.#random = random;
-  }
-
-  /** All hosts in the order in which they are tried: those that failed lately last, as one of them may be all there is. */
-  candidates(): readonly DatabaseHost[] {
-    const now = this.#clock.monotonic();
-    const hosts = this.choice.isShuffled ? shuffled(this.#hosts, this.#random) : this.#hosts;
-    const isFailed = (host: DatabaseHost): boolean => (this.#failedUntil.get(host) ?? 0) > now;
-    return [...hosts.filter((host) => !isFailed(host)), ...hosts.filter(isFailed)];
-  }
-
-  /** Notes that a host did not answer, or that it was not what is looked for; answers whether that is new. */
-  failed(host: DatabaseHost): boolean {
-    const isNew = !this.#failedUntil.has(host);
-    this.#failedUntil.set(host, this.#clock.monotonic() + this.choice.recheckMs);
-    return isNew;
-  }
-
-  /** Notes that a host is in use; answers whether it had failed. */
-  answered(host: DatabaseHost): boolean {
-    return this.#failedUntil.delete(host);
-  }
-
-  isFirst(host: DatabaseHost): boolean {
-    return host === this.#hosts[0];
+    this.#isPrimary = isPrimary;
+    this.#timeoutMs = timeoutMs;
+    this.#logger = logger;
   }
 
   /**
-   * How long a connection to a host is used before a better one is looked for, milliseconds; Infinity: there is none.
-   * @param isMakeshift the host is not of the kind that is preferred
+   * Connects to the first host that can be used.
+   * @throws the driver's error for the last host if none can be used
    */
-  lifetimeOf(host: DatabaseHost, isMakeshift: boolean): number {
-    const { isShuffled, role, recheckMs } = this.choice;
-    const isBest = !isMakeshift && (isShuffled || role !== 'any' || this.isFirst(host));
-    return isBest ? Number.POSITIVE_INFINITY : recheckMs;
+  async connect(
+    connectTo: (host: DatabaseHost) => Promise<RawConnection>,
+    run: (connection: RawConnection, query: QueryObject) => Promise<QueryObject>,
+    cut: (connection: RawConnection) => void,
+  ): Promise<RawConnection> {
+    let failure: unknown;
+    for (const host of this.#hosts) {
+      try {
+        const connection = await connectTo(host);
+        if (!this.#isPrimary || (await this.#takesWrites((query) => run(connection, query)))) {
+          if (this.#unavailable.delete(host)) this.#logger.info({ ...host }, 'database host available again');
+          return connection;
+        }
+        cut(connection);
+        failure = Object.assign(new Error('no host of dataStore.jdbcUrl takes writes'), { code: '25006' });
+      } catch (error) {
+        failure = error;
+      }
+      const reason = failure instanceof Error ? failure.message : String(failure);
+      if (!this.#unavailable.has(host)) this.#logger.warn({ ...host, reason }, 'database host unavailable');
+      this.#unavailable.add(host);
+    }
+    throw failure;
   }
-}
 
-function shuffled<T>(items: readonly T[], random: Random): readonly T[] {
-  const order = [...items];
-  for (let last = order.length - 1; last > 0; last -= 1) {
-    const other = Math.floor(random() * (last + 1));
-    [order[last], order[other]] = [order[other] as T, order[last] as T];
+  async #takesWrites(run: (query: QueryObject) => Promise<QueryObject>): Promise<boolean> {
+    const answer = await within(run({ sql: 'show transaction_read_only' }), this.#timeoutMs, null);
+    const rows = (answer?.response as { readonly rows?: readonly { transaction_read_only: string }[] } | undefined)
+      ?.rows;
+    return rows?.[0]?.transaction_read_only === 'off';
   }
-  return order;
 }

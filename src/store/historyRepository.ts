@@ -4,9 +4,9 @@ import { GatewayError } from '../model/errors.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { fitRecord } from './historyText.ts';
+import { IN_TIME } from './knexClients.ts';
 import { literalPattern, whereBegins } from './prefix.ts';
 import { insertQueryGroups } from './queryGroups.ts';
-import { IN_TIME } from './sqliteTime.ts';
 import type {
   Dialect,
   Fence,
@@ -144,7 +144,7 @@ export class KnexQueryHistoryRepository implements QueryHistoryRepository {
   find(filter: HistoryFilter, page: HistoryPage): Promise<{ total: number; records: readonly ListedQuery[] }> {
     const { offset, limit, after } = page;
     const dialect = this.database.dialect.name;
-    return this.database.search(async (knex) => {
+    return this.database.run(async (knex) => {
       if (limit <= 0) return { total: await this.total(knex, filter), records: [] };
       if (offset >= TOTAL_BOUND) {
         const counted = await this.total(knex, filter);

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { Problem } from '../model/errors.ts';
 import type { Secret } from '../model/secret.ts';
-import { type DatabaseHost, type HostChoice, plainChoice } from './databaseHosts.ts';
+import type { DatabaseHost } from './databaseHosts.ts';
 
 /** TLS towards a database server; null: clear text. */
 export interface DatabaseTls {
@@ -25,7 +25,8 @@ export interface ServerTarget {
   readonly dialect: 'mysql' | 'postgresql';
   /** At least one, as they are listed. */
   readonly hosts: readonly DatabaseHost[];
-  readonly choice: HostChoice;
+  /** Only a server that takes writes is used (`targetServerType=primary`). */
+  readonly isPrimary: boolean;
   readonly database: string;
   readonly user: string | null;
   readonly password: string | Secret | null;
@@ -138,10 +139,7 @@ function parseServer(name: 'mysql' | 'mariadb' | 'postgresql', rest: string, set
   const listed = parseHosts(authority, dialect === 'mysql' ? 3306 : 5432, add);
   // All that writes goes to the source, and the gateway writes: replicas are of no use to it.
   const hosts = mode === 'replication' ? listed.slice(0, 1) : listed;
-  const choice =
-    dialect === 'mysql'
-      ? mysqlChoice(name, mode, listed.length, take, add)
-      : postgresqlChoice(listed.length, take, add);
+  const isPrimary = dialect === 'postgresql' && primaryOnly(take('targetservertype') ?? 'any', add);
   const user = settings.user ?? take('user') ?? null;
   const password = settings.password ?? take('password') ?? null;
   take('user');
@@ -155,7 +153,7 @@ function parseServer(name: 'mysql' | 'mariadb' | 'postgresql', rest: string, set
   const queryTimeoutMs = timeout('socketTimeout', take('sockettimeout'), unit, add);
   if (problems.length > 0) return { problems };
   const target: ServerTarget = {
-    ...{ dialect, hosts, choice, database, user, password, tls, schemas },
+    ...{ dialect, hosts, isPrimary, database, user, password, tls, schemas },
     ...{ connectTimeoutMs, queryTimeoutMs },
   };
   return { target, ignored: [...parameters.keys()].filter((key) => !used.has(key)) };
@@ -214,38 +212,13 @@ function keyedHost(text: string, add: Add): string {
   return `${parts.get('host') ?? ''}${port === undefined ? '' : `:${port}`}`;
 }
 
-function mysqlChoice(name: string, mode: string | null, hosts: number, take: Take, add: Add): HostChoice {
-  const readOnly = take('failoverreadonly') !== 'false';
-  // MariaDB's driver, which takes the hosts one after the other, has no such key.
-  const isReadOnlyAfterFirst = readOnly && name === 'mysql' && mode === null && hosts > 1;
-  const retry = timeout(
-    'secondsBeforeRetrySource',
-    take('secondsbeforeretrysource', 'secondsbeforeretrymaster'),
-    1000,
-    add,
-  );
-  return {
-    ...plainChoice,
-    ...{ isShuffled: mode === 'loadbalance', isReadOnlyAfterFirst, recheckMs: retry ?? 30_000 },
-  };
-}
-
-/** Kinds of servers that pgJDBC looks for; null: one that takes no writes. */
-const serverRoles: Readonly<Record<string, HostChoice['role'] | null>> = {
-  ...{ any: 'any', primary: 'primary', master: 'primary', preferprimary: 'preferPrimary' },
-  ...{ secondary: null, slave: null, prefersecondary: null, preferslave: null },
-};
-
-function postgresqlChoice(hosts: number, take: Take, add: Add): HostChoice {
-  const kind = take('targetservertype') ?? 'any';
-  const role = serverRoles[kind.toLowerCase()];
-  if (role === undefined) add('has an unknown targetServerType; use any, primary or preferPrimary');
-  if (role === null) {
+/** True for pgJDBC's `primary` and `preferPrimary`: the gateway writes, and a server that only reads is of no use to it. */
+function primaryOnly(kind: string, add: Add): boolean {
+  if (/^(?:primary|master|preferPrimary)$/i.test(kind)) return true;
+  if (/^(?:prefer)?(?:secondary|slave)$/i.test(kind)) {
     add(`has targetServerType=${kind}, which names servers that take no writes; write primary, as the gateway writes`);
-  }
-  const recheck = timeout('hostRecheckSeconds', take('hostrecheckseconds'), 1000, add);
-  const isShuffled = take('loadbalancehosts') === 'true' && hosts > 1;
-  return { ...plainChoice, isShuffled, role: role ?? 'any', recheckMs: recheck ?? plainChoice.recheckMs };
+  } else if (kind.toLowerCase() !== 'any') add('has an unknown targetServerType; use any or primary');
+  return false;
 }
 
 function parseHost(authority: string, defaultPort: number, add: Add): DatabaseHost {

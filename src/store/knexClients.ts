@@ -3,9 +3,8 @@ import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Knex } from 'knex';
 import type { Secret } from '../model/secret.ts';
+import type { DatabaseHost, DatabaseHosts } from './databaseHosts.ts';
 import { databaseFailure } from './failures.ts';
-import { connectToHost, type HostConnections, isOverdue, passOverReadOnly } from './hostConnections.ts';
-import { IN_TIME } from './sqliteTime.ts';
 
 /** What our clients use of a driver's connection. */
 export interface RawConnection {
@@ -27,12 +26,11 @@ export interface QueryObject {
 
 /** The part of knex's clients that ours override; knex publishes no types for it. */
 interface BaseClient {
-  config: { queryTimeoutMs?: number; hostConnections?: HostConnections | null; followedPassword?: Secret };
-  connectionSettings: { filename: string };
+  config: { queryTimeoutMs?: number; hosts?: DatabaseHosts; followedPassword?: Secret };
+  connectionSettings: { filename: string; password?: unknown };
   driver: unknown;
   acquireRawConnection(): Promise<RawConnection>;
   destroyRawConnection(connection: RawConnection): Promise<unknown>;
-  validateConnection(connection: RawConnection): boolean;
   _query(connection: RawConnection, query: QueryObject): Promise<QueryObject>;
 }
 
@@ -51,6 +49,27 @@ function cut(connection: RawConnection): void {
   if (connection.connection !== undefined) connection.connection.stream.destroy();
   else connection.destroy?.();
 }
+
+/** Connects to one of the hosts, with the password that is current. */
+async function connectToHost(
+  client: BaseClient,
+  connect: () => Promise<RawConnection>,
+  run: (connection: RawConnection, query: QueryObject) => Promise<QueryObject>,
+): Promise<RawConnection> {
+  const { hosts, followedPassword } = client.config;
+  if (hosts === undefined && followedPassword === undefined) return await connect();
+  const connectTo = async (host?: DatabaseHost): Promise<RawConnection> => {
+    // knex hides the password, so that a copy of the settings lacks it. A followed one is read for each connection.
+    const { password: fixed } = client.connectionSettings;
+    const password = followedPassword === undefined ? fixed : await followedPassword.read();
+    client.connectionSettings = { ...client.connectionSettings, ...host, password };
+    return await connect();
+  };
+  return hosts === undefined ? await connectTo() : await hosts.connect(connectTo, run, cut);
+}
+
+/** SQLSTATE and names of errors of a server that only reads. */
+const readOnlyCodes: ReadonlySet<string> = new Set(['25006', 'ER_OPTION_PREVENTS_STATEMENT', 'ER_READ_ONLY_MODE']);
 
 /** Runs a query under the client's time-out. A connection whose query did not end in time is of no more use and is cut. */
 async function timedQuery(
@@ -73,7 +92,8 @@ async function timedQuery(
     return await Promise.race([run(), timeUp]);
   } catch (error) {
     const failure = databaseFailure(error);
-    passOverReadOnly(client.config.hostConnections ?? null, connection, failure);
+    // The next connection leads to a host that takes writes.
+    if (readOnlyCodes.has(failure.code)) connection.__knex__disposed = failure.driverMessage;
     throw failure;
   } finally {
     clearTimeout(timer);
@@ -96,11 +116,8 @@ async function closeConnection(connection: RawConnection): Promise<void> {
 /** knex's PostgreSQL client with time-outs and classified errors. */
 export class PostgresqlClient extends PostgresqlBase {
   override acquireRawConnection(): Promise<RawConnection> {
-    return connectToHost(this, () => super.acquireRawConnection());
-  }
-
-  override validateConnection(connection: RawConnection): boolean {
-    return !isOverdue(this.config.hostConnections ?? null, connection) && super.validateConnection(connection);
+    const run = (connection: RawConnection, query: QueryObject) => super._query(connection, query);
+    return connectToHost(this, () => super.acquireRawConnection(), run);
   }
 
   override _query(connection: RawConnection, query: QueryObject): Promise<QueryObject> {
@@ -122,11 +139,11 @@ const MYSQL_SESSION =
 /** knex's mysql2 client with time-outs, classified errors and a fixed session. */
 export class MysqlClient extends MysqlBase {
   override acquireRawConnection(): Promise<RawConnection> {
-    return connectToHost(this, () => this.#connect());
-  }
-
-  override validateConnection(connection: RawConnection): boolean {
-    return !isOverdue(this.config.hostConnections ?? null, connection) && super.validateConnection(connection);
+    return connectToHost(
+      this,
+      () => this.#connect(),
+      (connection, query) => super._query(connection, query),
+    );
   }
 
   async #connect(): Promise<RawConnection> {
@@ -171,6 +188,20 @@ function turnIsOver(): boolean {
   return false;
 }
 
+/**
+ * SQL function of SQLite connections: 1 while a statement may continue. Conditions that are compared row by row without an
+ * index call it.
+ */
+export const IN_TIME = 'eg_in_time';
+/** Maximum time of such a statement in milliseconds: it blocks the event loop. */
+const MAX_SEARCH_MS = 1000;
+let searchEnds = 0;
+
+function isInTime(): number {
+  if (performance.now() <= searchEnds) return 1;
+  throw Object.assign(new Error(`no answer within ${MAX_SEARCH_MS} ms`), { code: 'EG_QUERY_TIMEOUT' });
+}
+
 type Statement = ReturnType<DatabaseSync['prepare']>;
 
 /** Prepared statements a connection keeps. */
@@ -192,7 +223,7 @@ export class SqliteClient extends SqliteBase {
     return Promise.resolve().then(() => {
       // The wait is short, because it blocks the event loop; what is busy longer is repeated by `Database`.
       const database = new DatabaseSync(this.connectionSettings.filename, { timeout: 100 });
-      database.function(IN_TIME, { deterministic: false }, () => 1);
+      database.function(IN_TIME, { deterministic: false }, isInTime);
       database.exec('pragma journal_mode = wal; pragma synchronous = normal; pragma foreign_keys = on');
       return database as unknown as RawConnection;
     });
@@ -205,6 +236,7 @@ export class SqliteClient extends SqliteBase {
 
   override async _query(connection: RawConnection, query: QueryObject): Promise<QueryObject> {
     const database = connection as unknown as DatabaseSync;
+    searchEnds = performance.now() + MAX_SEARCH_MS;
     try {
       const statement = this.prepared(database, query.sql);
       const values = (query.bindings ?? []).map(sqliteValue);
@@ -241,7 +273,7 @@ export class SqliteClient extends SqliteBase {
 }
 
 /** A value as SQLite takes it. */
-export function sqliteValue(value: unknown): SQLInputValue {
+function sqliteValue(value: unknown): SQLInputValue {
   if (value === undefined) return null;
   if (typeof value === 'boolean') return Number(value);
   if (value instanceof Date) return value.valueOf();

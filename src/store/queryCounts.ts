@@ -105,7 +105,7 @@ export function queryCounts(database: Database): QueryCounts {
   };
 
   const count = (url: string | null, intervals: CountedIntervals): Promise<QueryCount[]> =>
-    database.search(async (knex) => {
+    database.run(async (knex) => {
       const { sql, values } = countsOf(dialect, url, intervals);
       const rows = await ask<Row>(knex, sql, values);
       return rows.map(({ slot, queries }) => ({
@@ -117,7 +117,7 @@ export function queryCounts(database: Database): QueryCounts {
     });
 
   const countNamed = ({ from, to, length }: CountedIntervals): Promise<QueryCount[]> =>
-    database.search(async (knex) => {
+    database.run(async (knex) => {
       const query = knex('query_history as h')
         .leftJoin('eg_query_decisions as d', 'd.query_id', 'h.query_id')
         .select(knex.raw(`h.${slotOf(dialect)} as slot`, [length]), { url: 'h.backend_url', cluster: 'd.cluster' })
@@ -138,7 +138,7 @@ export function queryCounts(database: Database): QueryCounts {
   return {
     perInterval: async (intervals) => {
       if (intervals.to - intervals.from <= NAMED) return countNamed(intervals);
-      const rows = await database.search((knex) => ask<{ url: string }>(knex, allUrls[dialect]));
+      const rows = await database.run((knex) => ask<{ url: string }>(knex, allUrls[dialect]));
       const urls: (string | null)[] = [...rows.map(({ url }) => url), null];
       const parts = partsOf(intervals, urls.length > FEW_URLS ? 1 : PARTS);
       const statements = urls.flatMap((url) => parts.map((part) => [url, part] as const));

@@ -197,7 +197,7 @@ export function queryList(database: Database): QueryList {
 
   return {
     find: (filter, limit, after, textLength) =>
-      database.search(async (knex) => {
+      database.run(async (knex) => {
         if (limit <= 0) return [];
         if (asksForOutcomes(filter)) return await ended(knex, filter, limit, after, textLength, false);
         const [some, others] = [
@@ -207,7 +207,7 @@ export function queryList(database: Database): QueryList {
         return [...some, ...others].sort(newestFirst).slice(0, limit);
       }),
     ends: (ids) =>
-      database.search(async (knex) => {
+      database.run(async (knex) => {
         if (ids.length === 0) return new Map();
         const rows: { query_id: string; state: QueryState; error_name: string | null; elapsed_ms: number | null }[] =
           await knex('eg_query_outcomes')

@@ -128,7 +128,7 @@ export function queryRates(database: Database): QueryRates {
     knex('eg_query_outcomes').where('created', '>=', from).where('created', '<', to);
 
   const elapsedRows = (part: CountedIntervals): Promise<ElapsedRow[]> =>
-    database.search(
+    database.run(
       async (knex) =>
         (await within(knex, part.from, part.to)
           .select(
@@ -144,7 +144,7 @@ export function queryRates(database: Database): QueryRates {
           .groupBy('slot', 'bucket')) as unknown as ElapsedRow[],
     );
   const queuedRows = (part: CountedIntervals): Promise<QueuedRow[]> =>
-    database.search(
+    database.run(
       async (knex) =>
         (await within(knex, part.from, part.to)
           .whereRaw(hasRun)
@@ -182,7 +182,7 @@ export function queryRates(database: Database): QueryRates {
     },
 
     errors: ({ from, to, limit }) =>
-      database.search(async (knex) => {
+      database.run(async (knex) => {
         const rows = (await within(knex, from, to)
           .whereIn('state', ['FAILED', 'LOST', 'REFUSED', 'DENIED'])
           .groupBy('state', 'error_name', 'error_type')
@@ -204,7 +204,7 @@ export function queryRates(database: Database): QueryRates {
       }),
 
     faults: ({ from, recentFrom }) =>
-      database.search(async (knex) => {
+      database.run(async (knex) => {
         const sum = (condition: string, name: string, time: number) =>
           knex.raw(`${sumOf(condition)} as ${name}`, [time]);
         const rows = (await knex('eg_query_outcomes')
@@ -226,7 +226,7 @@ export function queryRates(database: Database): QueryRates {
 
     faultMinutes: async (from, of) => {
       if (of.length === 0) return [];
-      return await database.search(async (knex) => {
+      return await database.run(async (knex) => {
         const rows = (await knex('eg_query_outcomes')
           .where('created', '>=', from)
           .whereNot('state', RUNNING)

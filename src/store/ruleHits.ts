@@ -27,7 +27,7 @@ const DAY = 24 * HOUR;
 export function ruleHits(database: Database): RuleHits {
   return {
     before: (now) =>
-      database.search(async (knex) => {
+      database.run(async (knex) => {
         const rows: Row[] = await knex('eg_query_outcomes')
           .whereNotNull('rule_name')
           .where('created', '>=', now - DAY)

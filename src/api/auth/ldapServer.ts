@@ -16,7 +16,7 @@ import {
 import { type LdapSettings, USER_MARK } from '../../config/ldapFile.ts';
 import { MOST_GROUPS, type SourceAnswer } from '../../gateway/user/groups/groupSource.ts';
 import { GatewayError } from '../../model/errors.ts';
-import { isJavaKeyStore, readJavaKeyStore } from '../../model/javaKeyStore.ts';
+import { trustStoreConversion } from '../../model/javaKeyStore.ts';
 import { type ConnectionBounds, ConnectionPlaces } from './connectionPlaces.ts';
 import type { PasswordDirectory } from './formLogin.ts';
 import type { PrivilegesDirectory } from './privileges.ts';
@@ -321,18 +321,8 @@ async function readAuthorities(path: string): Promise<string> {
     const why = (cause as NodeJS.ErrnoException).code;
     throw new GatewayError('EG_IMPOSSIBLE', `${field}: ${path} cannot be read: ${why}.`, { field, cause });
   }
-  const text = isJavaKeyStore(bytes) ? trustedIn(bytes) : bytes.toString('utf8');
+  const text = bytes.toString('utf8');
   if (text.includes('-----BEGIN CERTIFICATE-----')) return text;
-  const fix = 'a key store in PKCS#12 is turned into one by keytool -exportcert -rfc';
-  const message = `${field}: ${path} holds no certificate in PEM or JKS form; ${fix}.`;
+  const message = `${field}: ${path} holds no certificate in PEM form; convert a Java key store: ${trustStoreConversion(path)}`;
   throw new GatewayError('EG_IMPOSSIBLE', message, { field });
-}
-
-/** The authorities of a JKS file as PEM; empty where it cannot be read. */
-function trustedIn(bytes: Buffer): string {
-  try {
-    return readJavaKeyStore(bytes, null).trusted;
-  } catch {
-    return '';
-  }
 }

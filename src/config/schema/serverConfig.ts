@@ -52,7 +52,7 @@ function clientKeys<C extends HttpClient>(client: C, toward: string) {
       default: true,
     }),
     'key-store-path': text({
-      description: `Client certificate (connections ${toward}): chain and private key in one PEM file, in a folder as tls.crt and tls.key, or a Java key store (PKCS#12 or JKS).`,
+      description: `Client certificate (connections ${toward}): chain and private key in one PEM file, in a folder as tls.crt and tls.key, or a key store in PKCS#12.`,
       default: null,
       format: 'path',
     }),
@@ -62,7 +62,7 @@ function clientKeys<C extends HttpClient>(client: C, toward: string) {
       secret: true,
     }),
     'trust-store-path': text({
-      description: `PEM or JKS file of trusted certificate authorities (connections ${toward}), instead of those that Node.js knows.`,
+      description: `PEM file of trusted certificate authorities (connections ${toward}), instead of those that Node.js knows.`,
       default: null,
       format: 'path',
     }),
@@ -236,8 +236,8 @@ const clientProperties = [
 
 const clients: readonly HttpClient[] = ['proxy', 'monitor', 'router'];
 const elsewhere: Readonly<Record<string, string>> = {
-  'http-server.https.keystore.type': 'the form of the file is recognised: PEM, PKCS#12 or JKS',
-  'http-server.https.truststore.type': 'the form of the file is recognised: PEM or JKS',
+  'http-server.https.keystore.type': 'the form of the file is recognised: PEM or PKCS#12',
+  'http-server.https.truststore.type': 'the file is PEM',
   'otel.exporter.protocol': 'traces are sent as OTLP over HTTP in JSON, which collectors take at port 4318',
   'tracing.exporter.protocol': 'traces are sent as OTLP over HTTP in JSON, which collectors take at port 4318',
   'http-server.stop-timeout': 'server.drainTimeout says how long a clean stop waits',
@@ -277,7 +277,7 @@ export const serverConfig = section(
     }),
     'http-server.https.keystore.path': text({
       description:
-        'Certificate shown to clients: chain and private key in one PEM file, in a folder as `tls.crt` and `tls.key`, or a Java key store (PKCS#12 or JKS). Followed while running.',
+        'Certificate shown to clients: chain and private key in one PEM file, in a folder as `tls.crt` and `tls.key`, or a key store in PKCS#12. Followed while running.',
       default: null,
       format: 'path',
     }),
@@ -292,7 +292,7 @@ export const serverConfig = section(
       secret: true,
     }),
     'http-server.https.truststore.path': text({
-      description: 'PEM or JKS file of certificate authorities; set, clients must show a certificate of one of them.',
+      description: 'PEM file of certificate authorities; set, clients must show a certificate of one of them.',
       default: null,
       format: 'path',
     }),

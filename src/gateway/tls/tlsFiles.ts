@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { certificatesIn, certificatesProblem } from '../../model/certificates.ts';
-import { isJavaKeyStore, type JavaKeyStore, readJavaKeyStore } from '../../model/javaKeyStore.ts';
+import { isJavaKeyStore, keyStoreConversion, trustStoreConversion } from '../../model/javaKeyStore.ts';
 
 /** A file in the configuration. */
 export interface TlsFile {
@@ -14,12 +14,9 @@ export interface TlsFile {
 
 /** Certificate files of one side of TLS connections. */
 export interface TlsFiles {
-  /**
-   * Certificate chain with its private key: PEM, a folder with `tls.crt` and `tls.key`, or a Java key store (PKCS#12 or
-   * JKS); or null.
-   */
+  /** Certificate chain with its private key: PEM, a folder with `tls.crt` and `tls.key`, or PKCS#12; or null. */
   readonly keyStore: (TlsFile & { readonly password: string | null }) | null;
-  /** PEM or JKS with the authorities of the other side's certificate; null: Node.js' authorities. */
+  /** PEM with the authorities of the other side's certificate; null: Node.js' authorities. */
   readonly trustStore: TlsFile | null;
 }
 
@@ -88,24 +85,17 @@ async function readSecret(folder: string): Promise<Buffer> {
 }
 
 function authoritiesOf(file: TlsFile, bytes: Buffer): SecureContextOptions {
-  if (isJavaKeyStore(bytes)) {
-    const { trusted } = openJavaKeyStore(file, bytes, null);
-    if (trusted === '') throw new TlsFileError(file, 'holds no trusted certificate');
-    return { ca: trusted };
-  }
   const problem = certificatesProblem(bytes.toString('latin1'));
   if (problem !== null) {
-    throw new TlsFileError(file, `${problem}, or be a JKS file (a key store in PKCS#12: keytool -exportcert -rfc)`);
+    throw new TlsFileError(file, `${problem}; convert a Java key store: ${trustStoreConversion(file.path)}`);
   }
   return { ca: bytes };
 }
 
 function identityOf(file: TlsFile & { readonly password: string | null }, bytes: Buffer): TlsMaterial {
   if (isJavaKeyStore(bytes)) {
-    if (file.password === null) throw new TlsFileError(file, 'its password must be given');
-    const { identity } = openJavaKeyStore(file, bytes, file.password);
-    if (identity === null) throw new TlsFileError(file, 'holds no private key');
-    return { context: { cert: identity.chain, key: identity.key }, chain: certificatesIn(identity.chain) };
+    const fix = `convert it and name the new file: ${keyStoreConversion(file.path)}`;
+    throw new TlsFileError(file, `is a Java key store in the format JKS, which is not read; ${fix}`);
   }
   const passphrase = file.password === null ? {} : { passphrase: file.password };
   const text = bytes.toString('latin1');
@@ -122,14 +112,6 @@ function identityOf(file: TlsFile & { readonly password: string | null }, bytes:
   }
 }
 
-function openJavaKeyStore(file: TlsFile, bytes: Buffer, password: string | null): JavaKeyStore {
-  try {
-    return readJavaKeyStore(bytes, password);
-  } catch (error) {
-    throw new TlsFileError(file, why(error, false), error);
-  }
-}
-
 function why(error: unknown, isPem: boolean): string {
   const message = error instanceof Error ? error.message : String(error);
   if (/mac verify|bad decrypt|interrupted or cancelled|bad password/i.test(message)) {
@@ -137,5 +119,5 @@ function why(error: unknown, isPem: boolean): string {
   }
   if (/key values mismatch/i.test(message)) return 'the private key is not that of the first certificate';
   if (isPem) return `not a certificate chain with its private key (${message})`;
-  return `neither PEM nor a key store in PKCS#12 or JKS that can be opened (${message})`;
+  return `neither PEM nor a key store in PKCS#12 that can be opened (${message})`;
 }

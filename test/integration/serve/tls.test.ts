@@ -100,14 +100,13 @@ describe.skipIf(!hasOpenssl)('the gateway over TLS', () => {
     }
   });
 
-  test('a Java key store whose key has a password of its own', async () => {
+  test('a key store in PKCS#12', async () => {
     const java = (name: string): string => fileURLToPath(new URL(`../../fixtures/tls/${name}`, import.meta.url));
     const { httpsUrl } = await start(
       config({
-        'http-server.https.keystore.path': java('gateway.jks'),
-        'http-server.https.keystore.type': 'JKS',
-        'http-server.https.keystore.key': 'store-password',
-        'http-server.https.keymanager.password': 'key-password',
+        'http-server.https.keystore.path': java('gateway.p12'),
+        'http-server.https.keystore.type': 'PKCS12',
+        'http-server.https.keystore.key': 'changeit',
       }),
     );
     const client = await http2Client(httpsUrl, { ca: readFileSync(java('gateway.crt')) });

@@ -86,51 +86,24 @@ function severalHosts({ start, url, portOf }: Family): void {
     await database?.close();
     const nobody = await freePort();
     expect(await portAsked(open(`127.0.0.1:${nobody},${at(second)}`))).toBe(second.port);
-    expect(lines).toEqual([expect.objectContaining({ port: nobody, msg: 'a host of the database is passed over' })]);
+    expect(lines).toEqual([expect.objectContaining({ port: nobody, msg: 'database host unavailable' })]);
   });
 
-  test('another one serves when one stops, and the first again when it is back', async () => {
+  test('another one serves when one stops', async () => {
     const [first, second] = servers;
-    const recheck = portOf.includes('@@') ? 'secondsBeforeRetrySource=1' : 'hostRecheckSeconds=1';
-    const opened = open(`${at(first)},${at(second)}`, recheck);
+    const opened = open(`${at(first)},${at(second)}`);
     expect(await portAsked(opened)).toBe(first.port);
     await first.stop(true);
     await expect.poll(() => portAsked(opened).catch(() => 0), { timeout: 20_000 }).toBe(second.port);
+    await opened.close();
     await first.start();
-    await expect.poll(() => portAsked(opened).catch(() => 0), { timeout: 20_000 }).toBe(first.port);
+    expect(await portAsked(open(`${at(first)},${at(second)}`))).toBe(first.port);
   });
 
   test('nobody answers: the database is unavailable', async () => {
     const nobody = await freePort();
     const opened = open(`127.0.0.1:${nobody},127.0.0.1:${nobody}`);
     await expect(portAsked(opened)).rejects.toMatchObject({ code: 'EG_DATABASE_UNAVAILABLE' });
-  });
-
-  ofMysql?.('failOverReadOnly: the others only read, unless it is false', async () => {
-    const [, second] = servers;
-    const hosts = `127.0.0.1:${await freePort()},${at(second)}`;
-    const write = (opened: Database) => opened.run((knex) => knex.raw('create table if not exists written (id int)'));
-    const reading = open(hosts);
-    expect(await portAsked(reading)).toBe(second.port);
-    await expect(write(reading)).rejects.toMatchObject({ code: 'EG_DATABASE_UNAVAILABLE' });
-    await reading.close();
-    await write(open(hosts, 'failOverReadOnly=false'));
-  });
-
-  ofMysql?.('loadbalance: uses all, replication: the source alone', async () => {
-    const [first, second] = servers;
-    const ports = new Set<number>();
-    for (let round = 0; round < 20 && ports.size < 2; round += 1) {
-      ports.add(
-        await portAsked(
-          open(`${at(first)},${at(second)}`, '', (hosts) => `jdbc:mysql:loadbalance://${hosts}/DATABASE`),
-        ),
-      );
-      await database?.close();
-    }
-    expect(ports).toEqual(new Set([first.port, second.port]));
-    const form = (hosts: string) => `jdbc:mysql:replication://${hosts}/DATABASE`;
-    expect(await portAsked(open(`${at(second)},${at(first)}`, '', form))).toBe(second.port);
   });
 
   ofPostgresql?.('targetServerType=primary: the one that takes writes, as it changes', async () => {
@@ -165,9 +138,6 @@ function severalHosts({ start, url, portOf }: Family): void {
     const neither = open(`${at(second)},127.0.0.1:${await freePort()}`, 'targetServerType=primary');
     await expect(portAsked(neither)).rejects.toMatchObject({ code: 'EG_DATABASE_UNAVAILABLE' });
     await neither.close();
-    const preferred = open(`${at(second)},127.0.0.1:${await freePort()}`, 'targetServerType=preferPrimary');
-    expect(await portAsked(preferred)).toBe(second.port);
-    await preferred.close();
     await setReadOnly(second, false);
   });
 }

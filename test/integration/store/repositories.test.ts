@@ -887,3 +887,11 @@ it('histories are counted up to a bound, and pages beyond it are refused', async
   await long.close();
   await server.dispose();
 });
+
+it('SQLite ends a condition that is compared row by row after a second', async () => {
+  const store = await openStore({ jdbcUrl: 'jdbc:sqlite::memory:', runMigrations: true, logger });
+  const rows = 'with recursive n(i) as (select 1 union all select i + 1 from n where i < 1000000000)';
+  const counting = store.database.run((knex) => knex.raw(`${rows} select count(*) as found from n where eg_in_time()`));
+  await expect(counting).rejects.toMatchObject({ code: 'EG_DATABASE_UNAVAILABLE' });
+  await store.close();
+}, 30_000);

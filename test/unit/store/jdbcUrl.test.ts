@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { plainChoice } from '../../../src/store/databaseHosts.ts';
 import { parseJdbcUrl } from '../../../src/store/jdbcUrl.ts';
 
 const target = (jdbcUrl: string | undefined, user?: string, password?: string) => {
@@ -17,7 +16,7 @@ describe('JDBC URLs', () => {
       {
         dialect: 'mysql',
         hosts: [{ host: 'db', port: 3306 }],
-        choice: { role: 'any', isShuffled: false },
+        isPrimary: false,
         database: 'gw',
         tls: null,
       },
@@ -45,26 +44,17 @@ describe('JDBC URLs', () => {
   const [c, d] = [{ host: 'c', port: 3306 }, { host: '::1', port: 3307 }] as const; // biome-ignore format: hosts
 
   it.each([
-    ['jdbc:postgresql://a,b:6432/gw', [a, b], {}],
-    ['jdbc:postgresql://a,b:6432/gw?targetServerType=primary', [a, b], { role: 'primary' }],
-    ['jdbc:postgresql://a/gw?targetServerType=master', [a], { role: 'primary' }],
-    [
-      'jdbc:postgresql://a,b:6432/gw?targetServerType=preferPrimary&loadBalanceHosts=true&hostRecheckSeconds=3',
-      [a, b],
-      { role: 'preferPrimary', isShuffled: true, recheckMs: 3000 },
-    ],
-    ['jdbc:mysql://c,[::1]:3307/gw', [c, d], { isReadOnlyAfterFirst: true, recheckMs: 30_000 }],
-    ['jdbc:mysql://c,[::1]:3307/gw?failOverReadOnly=false', [c, d], { recheckMs: 30_000 }],
-    [
-      'jdbc:mysql://address=(host=c)(port=3306),(host=[::1],port=3307)/gw?failOverReadOnly=false',
-      [c, d],
-      { recheckMs: 30_000 },
-    ],
-    ['jdbc:mysql:loadbalance://c,[::1]:3307/gw', [c, d], { isShuffled: true, recheckMs: 30_000 }],
-    ['jdbc:mysql:replication://c,[::1]:3307/gw', [c], { recheckMs: 30_000 }],
-    ['jdbc:mariadb:sequential://c,[::1]:3307/gw', [c, d], { recheckMs: 30_000 }],
-  ] as const)('reads hosts of %s', (url, hosts, choice) => {
-    expect(target(url)).toMatchObject({ hosts, choice: { ...plainChoice, ...choice } });
+    ['jdbc:postgresql://a,b:6432/gw?hostRecheckSeconds=3', [a, b], false],
+    ['jdbc:postgresql://a,b:6432/gw?targetServerType=primary', [a, b], true],
+    ['jdbc:postgresql://a/gw?targetServerType=master', [a], true],
+    ['jdbc:postgresql://a,b:6432/gw?targetServerType=preferPrimary', [a, b], true],
+    ['jdbc:mysql://c,[::1]:3307/gw', [c, d], false],
+    ['jdbc:mysql://address=(host=c)(port=3306),(host=[::1],port=3307)/gw?failOverReadOnly=false', [c, d], false],
+    ['jdbc:mysql:loadbalance://c,[::1]:3307/gw', [c, d], false],
+    ['jdbc:mysql:replication://c,[::1]:3307/gw', [c], false],
+    ['jdbc:mariadb:sequential://c,[::1]:3307/gw', [c, d], false],
+  ] as const)('reads hosts of %s', (url, hosts, isPrimary) => {
+    expect(target(url)).toMatchObject({ hosts, isPrimary });
   });
 
   it('prefers the configured user and password', () => {

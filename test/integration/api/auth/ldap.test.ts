@@ -255,7 +255,7 @@ presetUsers:
     [
       'a trust store without certificates',
       [...bySearch, `ldapTrustStorePath: ${keys.privateKeyRsa}`],
-      'holds no certificate in PEM or JKS form',
+      'holds no certificate in PEM form; convert a Java key store: keytool -list -rfc -keystore ',
     ],
   ])('stop the start with %s', async (_, lines, message) => {
     const path = file('mistake.yaml', lines);
