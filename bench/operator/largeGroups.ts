@@ -131,8 +131,8 @@ async function countStatements(family: string, store: KnexStore): Promise<void> 
     statements += 1;
   });
   const target: Omit<GroupTarget, 'rows'> = {
-    ...{ environment: 'counted', formerPeriods: [], isPeriodOfAnother: false, prune: false },
-    ...{ formerPaths: declaredRows(versions.all, null).groups.map(({ path }) => path), othersRoots: new Set<string>() },
+    ...{ environment: 'counted', isPeriodOwned: false, prune: false, othersRoots: new Set<string>() },
+    ownedRoots: new Set(versions.all.rootGroups.map(({ name }) => name)),
   };
   const counts: string[] = [];
   for (const [what, rows] of [

@@ -6,16 +6,16 @@ import { ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate } from '../mode
 import { parseSelectorMatch, parseSelectorUpdate, Selector, SelectorMatch } from '../model/selector.ts';
 import type { Checked } from '../model/validation.ts';
 import type { ClusterRegistry } from '../operator/registry/clusterRegistry.ts';
-import type { GroupTables } from '../operator/registry/declaredGroupWrites.ts';
-import type { ResourceGroupStore } from '../store/resourceGroupStore.ts';
+import type { GroupTables } from '../operator/registry/groupWrites.ts';
+import type { GroupWrite, ResourceGroupStore } from '../store/resourceGroupStore.ts';
 import { malformed } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
 import { groupCreation, groupUpdate } from './resourceGroups/groups.ts';
 import type { TableChange } from './resourceGroups/tableChange.ts';
 import { answer, emptyAnswer, errorAnswers, Force, reference, withoutNulls } from './schemas.ts';
 import { warn } from './warnings.ts';
-import { withAuditedGroups } from './writes/auditedGroups.ts';
 import { AuditedRegistry } from './writes/auditedRegistry.ts';
+import { changeGroups } from './writes/groupChange.ts';
 import { entityFamily } from './writes/writeFamily.ts';
 
 /** Dependencies of the entity routes. */
@@ -38,8 +38,9 @@ const UseSchema = {
 export async function entityRoutes(app: FastifyInstance, { registry, stores, names }: EntityRoutes): Promise<void> {
   const audited = new AuditedRegistry(registry, names, entityFamily);
   const parseCluster = clusterParser(names);
-  const use = <T>(request: FastifyRequest, work: (store: ResourceGroupStore) => Promise<T>): Promise<T> =>
-    withAuditedGroups(stores, request, (request.query as { useSchema?: string }).useSchema ?? null, work);
+  const databaseOf = (request: FastifyRequest) => (request.query as { useSchema?: string }).useSchema ?? null;
+  const use = (request: FastifyRequest, work: (store: ResourceGroupStore) => Promise<GroupWrite>) =>
+    changeGroups(stores, request, databaseOf(request), work);
 
   app.get(
     '/entity',
@@ -73,7 +74,7 @@ export async function entityRoutes(app: FastifyInstance, { registry, stores, nam
     async (request, reply) => {
       const { entityType } = request.params as { entityType: EntityType };
       if (entityType === 'GATEWAY_BACKEND') return reply.send(registry.all());
-      const rows = await use<readonly object[]>(request, (store) =>
+      const rows = await stores.use<readonly object[]>(databaseOf(request), (store) =>
         entityType === 'SELECTOR' ? store.selectors.all(null) : store.groups.all(),
       );
       return reply.send(rows.map(withoutNulls));
@@ -116,7 +117,7 @@ export async function entityRoutes(app: FastifyInstance, { registry, stores, nam
     const { update } = valid(
       inner(parseSelectorUpdate({ current: { resourceGroupId: 1 }, update: valid(parseSelectorMatch(body)) })),
     );
-    return use(request, (store) => store.selectors.replaceFirst(update));
+    return use(request, async (store) => ({ kind: 'Selector', ...(await store.selectors.replaceFirst(update)) }));
   };
 
   const storeGroup = (request: FastifyRequest, body: unknown) => {

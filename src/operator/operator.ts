@@ -11,9 +11,9 @@ import { Controller } from './reconcile/controller.ts';
 import { operatorMetrics } from './reconcile/metrics.ts';
 import type { AppliedChange } from './registry/appliedChange.ts';
 import { clusterCredentials } from './registry/clusterCredentials.ts';
-import { DeclaredGroupWrites, type GroupTables } from './registry/declaredGroupWrites.ts';
 import { GroupApplier } from './registry/groupApplier.ts';
 import { GroupInventory } from './registry/groupInventory.ts';
+import { type GroupTables, GroupWrites } from './registry/groupWrites.ts';
 import { LimitRegistry } from './registry/limitRegistry.ts';
 import { ResourceClusterRegistry } from './registry/resourceClusterRegistry.ts';
 import { DatabaseSource } from './sources/database/databaseSource.ts';
@@ -81,14 +81,9 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
           clock,
           logger,
         });
-  const effects = new GroupApplier({
-    stores: options.resourceGroups ?? null,
-    claims: store.groupClaims,
-    resources: store.resources,
-    outcomes: () => controller.outcomes,
-    clock,
-    logger,
-  });
+  const { groupOwners } = store;
+  const groupStores = options.resourceGroups ?? null;
+  const effects = new GroupApplier(groupStores, groupOwners, () => controller.outcomes, logger);
   const controller: Controller = new Controller({
     kinds,
     source,
@@ -159,25 +154,14 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     apiWrites: options.apiWrites,
     policy,
   });
+  const ownDatabase = options.ownDatabase ?? (() => null);
+  const { apiWrites } = options;
   const groups =
-    options.resourceGroups == null
+    groupStores === null
       ? null
-      : new DeclaredGroupWrites({
-          source,
-          controller,
-          apiWrites: options.apiWrites,
-          stores: options.resourceGroups,
-          claims: store.groupClaims,
-          applier: effects,
-          ownDatabase: options.ownDatabase ?? (() => null),
-        });
+      : new GroupWrites(groupStores, groupOwners, effects, { source, controller, apiWrites }, ownDatabase);
   const groupInventory =
-    options.resourceGroups == null
-      ? null
-      : new GroupInventory({
-          ...{ stores: options.resourceGroups, claims: store.groupClaims, source, controller },
-          ownDatabase: options.ownDatabase ?? (() => null),
-        });
+    groupStores === null ? null : new GroupInventory(groupStores, groupOwners, source, controller, ownDatabase);
   return {
     source,
     leadership,

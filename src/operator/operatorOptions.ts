@@ -52,7 +52,7 @@ export interface OperatorOptions extends Omit<ProgramSettings, 'services' | 'dis
   readonly foreignWrites: () => ForeignWriteMode;
   /** How much of limits is used, for statuses; left out, nothing is counted. */
   readonly admissionCounts?: AdmissionCounts;
-  readonly store: Pick<Store, 'resources' | 'backends' | 'leader' | 'audit' | 'groupClaims'>;
+  readonly store: Pick<Store, 'resources' | 'backends' | 'leader' | 'audit' | 'groupOwners'>;
   /** Where resource groups are; null or left out: switched off. */
   readonly resourceGroups?: SchemaStores | null;
   /** Writes entries of the audit; left out, nothing is recorded there. */

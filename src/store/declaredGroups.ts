@@ -40,15 +40,10 @@ export function declaredGroups(tables: ResourceGroupTables): DeclaredGroupTables
     apply: (target) =>
       inTransaction(tables, async (trx) => {
         const changes = await compare(trx, target, true);
-        if (!isUnchanged(changes)) await change(trx, target, changes);
+        if (changes.blocked.length === 0 && !isUnchanged(changes)) await change(trx, target, changes);
         return changes;
       }).catch((error: unknown) => {
         throw isDuplicate(error) ? takesNamesOnce(error) : error;
-      }),
-    requireColumns: (texts, prefix) =>
-      inTransaction(tables, async (trx) => {
-        const columns = new Set(Object.keys(await trx(SELECTORS).columnInfo()));
-        requireSelectorColumns(texts, columns, prefix);
       }),
   };
 }

@@ -11,7 +11,7 @@ import { KnexEndedQueryRepository } from './endedQueryRepository.ts';
 import { KnexEndedSessionRepository } from './endedSessionRepository.ts';
 import { type ExactMatchSelectorRepository, exactMatchSelectors } from './exactMatchSelectors.ts';
 import { storeError } from './failures.ts';
-import { KnexGroupClaimRepository } from './groupClaimRepository.ts';
+import { GroupOwnerRepository } from './groupOwnerRepository.ts';
 import { type ReplayedRow, type ReplayRange, replayedRows } from './historyReplay.ts';
 import { KnexQueryHistoryRepository } from './historyRepository.ts';
 import { type HourlySums, hourlySums } from './hourlySums.ts';
@@ -68,7 +68,7 @@ export class KnexStore implements Store {
   readonly queuedQueries: KnexQueuedQueryRepository;
   readonly endedSessions: KnexEndedSessionRepository;
   readonly leader: KnexLeaderRepository;
-  readonly groupClaims: KnexGroupClaimRepository;
+  readonly groupOwners: GroupOwnerRepository;
   readonly audit: AuditRepository;
   readonly queryCounts: QueryCounts;
   readonly queryRates: QueryRates;
@@ -101,7 +101,7 @@ export class KnexStore implements Store {
     this.queuedQueries = new KnexQueuedQueryRepository(database);
     this.endedSessions = new KnexEndedSessionRepository(database);
     this.leader = new KnexLeaderRepository(database);
-    this.groupClaims = new KnexGroupClaimRepository(database);
+    this.groupOwners = new GroupOwnerRepository(database);
     this.audit = new AuditRepository(database);
     this.queryCounts = queryCounts(database);
     this.queryRates = queryRates(database);

@@ -1,7 +1,7 @@
 import type { GlobalProperty, GlobalPropertyRow } from '../model/globalProperty.ts';
 import type { GroupChanges, GroupTarget } from '../model/groupsFile/groupChanges.ts';
 import type { ResourceGroupColumns, ResourceGroupRow } from '../model/resourceGroup.ts';
-import type { NewSelector, SelectorColumns, SelectorRow, SelectorText } from '../model/selector.ts';
+import type { NewSelector, SelectorColumns, SelectorRow } from '../model/selector.ts';
 
 /** A row as it is stored now, and what the engine would refuse in the meantime (sentences for people). */
 export interface Written<Row> {
@@ -13,6 +13,17 @@ export interface Written<Row> {
 export interface Changed<Row> extends Written<Row> {
   readonly before: Row | null;
 }
+
+/** A change of one row, or of equal rows. `row` null: deleted; both null: nothing was there. */
+export type GroupWrite = (
+  | { readonly kind: 'ResourceGroup'; readonly before: ResourceGroupRow | null; readonly row: ResourceGroupRow | null }
+  | { readonly kind: 'Selector'; readonly before: SelectorRow | null; readonly row: SelectorRow | null }
+  | {
+      readonly kind: 'GlobalProperty';
+      readonly before: GlobalPropertyRow | null;
+      readonly row: GlobalPropertyRow | null;
+    }
+) & { readonly warnings: readonly string[] };
 
 /** `resource_groups` (docs/compatibility.md#tables). */
 export interface ResourceGroupRepository {
@@ -61,15 +72,10 @@ export interface DeclaredGroupTables {
   /** What differs from what is declared; changes nothing. */
   compare(target: GroupTarget): Promise<GroupChanges>;
   /**
-   * Has the tables say what is declared, in one transaction; answers what was otherwise. Rejects with EG_IMPOSSIBLE for a
-   * column that the table does not have.
+   * Writes what is declared in one transaction, nothing of it if groups without an owner are in the way; returns the changes.
+   * Rejects with EG_IMPOSSIBLE for a column that the table does not have.
    */
   apply(target: GroupTarget): Promise<GroupChanges>;
-  /**
-   * Rejects with EG_IMPOSSIBLE where the table of selectors has no column for a text.
-   * @param prefix of the field in the message
-   */
-  requireColumns(texts: Readonly<Record<SelectorText, string | null>>, prefix: string): Promise<void>;
 }
 
 /**
@@ -81,4 +87,6 @@ export interface ResourceGroupStore {
   readonly selectors: SelectorRepository;
   readonly properties: GlobalPropertyRepository;
   readonly declared: DeclaredGroupTables;
+  /** Runs work and rolls its changes back. Rejects as the work does. */
+  preview<T>(work: (store: ResourceGroupStore) => Promise<T>): Promise<T>;
 }

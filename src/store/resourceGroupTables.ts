@@ -6,7 +6,7 @@ import type { Dialect } from './store.ts';
 
 /** A database with the tables of the resource groups. */
 export interface ResourceGroupTables {
-  readonly database: Database;
+  readonly database: Pick<Database, 'dialect' | 'transaction'>;
   /** Its name for messages; null for the gateway's own. */
   readonly name: string | null;
 }

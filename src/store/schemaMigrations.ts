@@ -271,16 +271,12 @@ export const migrations: readonly Migration[] = [
     parts: [
       addTable(
         table(
-          'eg_group_claims',
-          [
-            ...['namespace', 'name', 'database_name', 'environment', 'uid', 'generation', 'digest', 'paths', 'period'],
-            ...['groups_count', 'selectors_count', 'is_applied', 'drift'],
-          ],
-          ({ types: { longText } }) => `namespace varchar(253) not null, name varchar(253) not null,
-            database_name varchar(64) not null, environment varchar(128) not null, uid varchar(128) not null,
-            generation bigint not null, digest varchar(64) not null, paths ${longText} not null, period varchar(255),
-            groups_count integer not null, selectors_count integer not null, is_applied integer not null, drift ${longText},
-            primary key (namespace, name, database_name, environment)`,
+          'eg_group_owners',
+          ['namespace', 'name', 'database_name', 'environment', 'root_group', 'uid', 'generation', 'is_applied'],
+          () => `namespace varchar(63) not null, name varchar(253) not null, database_name varchar(64) not null,
+            environment varchar(128) not null, root_group varchar(250) not null, uid varchar(128) not null,
+            generation bigint not null, is_applied integer not null,
+            primary key (namespace, name, database_name, environment, root_group)`,
         ),
       ),
     ],

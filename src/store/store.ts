@@ -1,5 +1,6 @@
 import type { Kind, ResourceKey } from '../model/resource.ts';
 import type { AuditRepository } from './auditRepository.ts';
+import type { GroupOwnerRepository } from './groupOwnerRepository.ts';
 import type { QueryOutcomeRepository } from './queryOutcome.ts';
 
 /** Database families. MariaDB is `mysql`. */
@@ -619,53 +620,6 @@ export interface SlotQueryRepository {
   deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }
 
-/** What somebody else wrote into rows that a resource declares. */
-export interface GroupDrift {
-  /** When it was noticed, RFC 3339. */
-  readonly at: string;
-  /** Whether it was put right; false: the rows are still otherwise. */
-  readonly repaired: boolean;
-  /** How many rows differed. */
-  readonly count: number;
-  /** A sentence for some of them. */
-  readonly differences: readonly string[];
-}
-
-/** Which of a resource's groups one environment of a database has, or gets now. */
-export interface GroupClaim {
-  readonly namespace: string;
-  /** `metadata.name` */
-  readonly name: string;
-  readonly uid: string;
-  /** Null: the gateway's own. */
-  readonly database: string | null;
-  readonly environment: string;
-  /** Of the resource, as it was applied last. */
-  readonly generation: number;
-  /** Of what was applied last. */
-  readonly digest: string;
-  /** Every group that is there for the resource, or was to be. */
-  readonly paths: readonly string[];
-  /** Value of the global property that is there for it, or was to be; null: none. Several in turn, by commas, where one is not noted as applied. */
-  readonly period: string | null;
-  readonly groups: number;
-  readonly selectors: number;
-  /** False: it may be there in part, as what follows was not noted. */
-  readonly isApplied: boolean;
-  readonly drift: GroupDrift | null;
-}
-
-/** Identity of a claim. */
-export type GroupClaimKey = Pick<GroupClaim, 'namespace' | 'name' | 'database' | 'environment'>;
-
-/** `eg_group_claims`: what resources have in the tables that engines read. A fence as in `ResourceRepository`. */
-export interface GroupClaimRepository {
-  all(): Promise<readonly GroupClaim[]>;
-  /** Stores claims, those of one transaction. */
-  put(claims: readonly GroupClaim[], fence: Fence | null): Promise<'stored' | 'fenced'>;
-  remove(key: GroupClaimKey, fence: Fence | null): Promise<'stored' | 'fenced'>;
-}
-
 /** `eg_leader`: the fenced epoch row, which is the lease itself where there is no Kubernetes. */
 export interface LeaderRepository {
   /**
@@ -702,7 +656,7 @@ export interface Store {
   readonly limitCounts: LimitCountRepository;
   readonly queuedQueries: QueuedQueryRepository;
   readonly leader: LeaderRepository;
-  readonly groupClaims: GroupClaimRepository;
+  readonly groupOwners: GroupOwnerRepository;
   readonly audit: AuditRepository;
   readonly endedSessions: EndedSessionRepository;
   /** Resolves when the database answers within the time. */

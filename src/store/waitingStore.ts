@@ -70,7 +70,7 @@ class StoreToCome {
       limitCounts: part('limitCounts'),
       queuedQueries: part('queuedQueries'),
       leader: part('leader'),
-      groupClaims: part('groupClaims'),
+      groupOwners: part('groupOwners'),
       audit: part('audit'),
       endedSessions: part('endedSessions'),
       queryCounts: part('queryCounts'),

@@ -21,8 +21,9 @@ import { systemClock } from '../../src/model/clock.ts';
 import { productNames } from '../../src/model/names.ts';
 import type { AppliedChange } from '../../src/operator/registry/appliedChange.ts';
 import type { ClusterRegistry } from '../../src/operator/registry/clusterRegistry.ts';
-import type { GroupTables } from '../../src/operator/registry/declaredGroupWrites.ts';
+import type { GroupTables } from '../../src/operator/registry/groupWrites.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import type { SchemaStores } from '../../src/store/schemaStores.ts';
 import { defaultApiBodyLimit, unlimitedBodies } from './defaults.ts';
 import { openapiConformance } from './openapiConformance.ts';
 import { TableRegistry } from './tableRegistry.ts';
@@ -63,7 +64,7 @@ export interface ApiServer<R extends ClusterRegistry = TableRegistry> {
 export type ServerOptions = Partial<ApiOptions> & {
   readonly product?: string;
   readonly logger?: Logger;
-  readonly resourceGroups?: GroupTables;
+  readonly resourceGroups?: SchemaStores | GroupTables;
   readonly declaredGroups?: NonNullable<ApiDependencies['declaredGroups']>;
   readonly webapp?: WebappDependencies;
   readonly userInterface?: NonNullable<ApiDependencies['userInterface']>;
@@ -132,7 +133,7 @@ export async function startApiOver<R extends ClusterRegistry>(
       logger,
       bodies: unlimitedBodies(),
       onChange: (change) => changes.push(change),
-      resourceGroups: options.resourceGroups ?? null,
+      resourceGroups: groupTables(options.resourceGroups),
       declaredGroups: options.declaredGroups ?? null,
       webapp: options.webapp ?? null,
       userInterface: options.userInterface ?? null,
@@ -188,4 +189,14 @@ export function send(url: string, method: string, path: string, { headers = {}, 
     request.on('error', reject);
     request.end(body);
   });
+}
+
+/** Tables in which no resource declares anything. */
+function groupTables(stores: SchemaStores | GroupTables | undefined): GroupTables | null {
+  if (stores === undefined) return null;
+  if ('change' in stores) return stores;
+  return {
+    use: stores.use,
+    change: async (database, work) => ({ ...(await stores.use(database, work)), resource: null }),
+  };
 }

@@ -9,8 +9,8 @@ import type { ResourceKey } from '../../src/model/resource.ts';
 import { DatabaseLeadership } from '../../src/operator/leadership/leadership.ts';
 import { Controller, type ControllerOptions } from '../../src/operator/reconcile/controller.ts';
 import { operatorMetrics } from '../../src/operator/reconcile/metrics.ts';
-import { DeclaredGroupWrites, type GroupTables } from '../../src/operator/registry/declaredGroupWrites.ts';
 import { GroupApplier } from '../../src/operator/registry/groupApplier.ts';
+import { type GroupTables, GroupWrites } from '../../src/operator/registry/groupWrites.ts';
 import {
   ResourceClusterRegistry,
   type ResourceClusterRegistryOptions,
@@ -92,17 +92,7 @@ export async function startOperator(
   });
   const { groups } = options;
   const effects =
-    groups === undefined
-      ? null
-      : new GroupApplier({
-          stores: groups,
-          claims: store.groupClaims,
-          resources: store.resources,
-          outcomes: () => controller.outcomes,
-          clock: systemClock,
-          logger,
-          lookIntervalMs: 100,
-        });
+    groups === undefined ? null : new GroupApplier(groups, store.groupOwners, () => controller.outcomes, logger, 100);
   const controller: Controller = new Controller({
     kinds: resourceKinds,
     services: noServices,
@@ -141,14 +131,11 @@ export async function startOperator(
     clock: systemClock,
     ...options.registry,
   });
+  const apiWrites = options.registry?.apiWrites ?? (() => 'enabled' as const);
   const writes =
     groups === undefined || effects === null
       ? null
-      : new DeclaredGroupWrites({
-          ...{ source, controller, stores: groups, claims: store.groupClaims, applier: effects },
-          apiWrites: options.registry?.apiWrites ?? (() => 'enabled'),
-          ownDatabase: () => null,
-        });
+      : new GroupWrites(groups, store.groupOwners, effects, { source, controller, apiWrites }, () => null);
   await controller.start();
   return { source, table, controller, registry, leadership, groups: writes, stop: () => controller.stop() };
 }

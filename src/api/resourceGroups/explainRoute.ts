@@ -11,7 +11,7 @@ import {
 } from '../../model/groupsFile/storedGroups.ts';
 import { isQueryType, queryTypes } from '../../model/selector.ts';
 import { compileCheck } from '../../model/validation.ts';
-import type { GroupTables } from '../../operator/registry/declaredGroupWrites.ts';
+import type { GroupTables } from '../../operator/registry/groupWrites.ts';
 import { type GroupCriteria, type GroupSelection, matchingSelectors, selectGroup } from '../../rules/groupSelection.ts';
 import { GroupExplanation } from '../answers/groupExplanation.ts';
 import { malformed } from '../errors.ts';

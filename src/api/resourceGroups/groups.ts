@@ -9,6 +9,7 @@ import {
   ResourceGroupUpdate,
 } from '../../model/resourceGroup.ts';
 import { compileCheck } from '../../model/validation.ts';
+import type { GroupWrite, ResourceGroupStore } from '../../store/resourceGroupStore.ts';
 import { requireLoadable } from '../errors.ts';
 import { answer, reference } from '../schemas.ts';
 import { GroupIdInPath, groupIdInPath, groupIdInQuery, groupQuery } from './groupId.ts';
@@ -25,7 +26,7 @@ export const groupCreation: TableChange<ResourceGroupColumns> = {
   parse: parseResourceGroupCreate,
   apply: async (store, columns) => {
     requireLoadable(columns);
-    return await store.groups.create(columns);
+    return { kind: 'ResourceGroup', before: null, ...(await store.groups.create(columns)) };
   },
 };
 
@@ -36,9 +37,13 @@ export const groupUpdate: TableChange<ResourceGroupRow> = {
   parse: parseResourceGroupUpdate,
   apply: async (store, group) => {
     requireLoadable(group);
-    return await store.groups.update(group);
+    return { kind: 'ResourceGroup', ...(await store.groups.update(group)) };
   },
 };
+
+async function deleted(store: ResourceGroupStore, id: number): Promise<GroupWrite> {
+  return { kind: 'ResourceGroup', before: await store.groups.delete(id), row: null, warnings: [] };
+}
 
 const ById = Type.Object({ resourceGroupId: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }) });
 const checkId = compileCheck(ById);
@@ -70,7 +75,7 @@ export function groupRoutes(calls: RestCalls): void {
   };
   calls.delete('/resourcegroup/delete/:resourceGroupId', deletion, (request) => {
     const id = groupIdInPath(request);
-    return (store) => store.groups.delete(id);
+    return (store) => deleted(store, id);
   });
 }
 
@@ -83,6 +88,6 @@ export function webappGroupRoutes(calls: WebappCalls): void {
   calls.change('saveResourceGroup', 'Creates a resource group', groupCreation);
   calls.change('updateResourceGroup', 'Overwrites a resource group', groupUpdate);
   calls.delete('deleteResourceGroup', 'Deletes a resource group', ById, checkId, (store, { resourceGroupId }) =>
-    store.groups.delete(resourceGroupId),
+    deleted(store, resourceGroupId),
   );
 }

@@ -3,6 +3,7 @@ import { Type } from 'typebox';
 import { GatewayError } from '../../model/errors.ts';
 import { GlobalProperty, parseGlobalProperty, StoredGlobalProperty } from '../../model/globalProperty.ts';
 import { compileCheck } from '../../model/validation.ts';
+import type { GroupWrite, ResourceGroupStore } from '../../store/resourceGroupStore.ts';
 import { answer, reference } from '../schemas.ts';
 import type { RestCalls } from './restCalls.ts';
 import type { TableChange } from './tableChange.ts';
@@ -16,10 +17,14 @@ const propertyChange = (operation: 'create' | 'update'): TableChange<GlobalPrope
   row,
   parse: parseGlobalProperty,
   apply: async (store, property) => {
-    await store.properties[operation](property);
-    return { row: property, warnings: [] };
+    const before = (await store.properties[operation](property)) ?? null;
+    return { kind: 'GlobalProperty', before, row: property, warnings: [] };
   },
 });
+
+async function deleted(store: ResourceGroupStore, name: string): Promise<GroupWrite> {
+  return { kind: 'GlobalProperty', before: await store.properties.delete(name), row: null, warnings: [] };
+}
 
 const PropertyInPath = Type.Object({ name: Type.String({ description: 'Name of the property.' }) });
 const PropertyQuery = Type.Object({
@@ -56,7 +61,7 @@ export function propertyRoutes(calls: RestCalls): void {
   };
   calls.delete('/globalproperty/delete/:name', deletion, (request) => {
     const name = propertyInPath(request);
-    return (store) => store.properties.delete(name);
+    return (store) => deleted(store, name);
   });
 }
 
@@ -72,7 +77,7 @@ export function webappPropertyRoutes(calls: WebappCalls): void {
   calls.change('saveGlobalProperty', 'Creates a global property', propertyChange('create'));
   calls.change('updateGlobalProperty', 'Overwrites a global property', propertyChange('update'));
   calls.delete('deleteGlobalProperty', 'Deletes a global property', ByName, checkName, (store, { name }) =>
-    store.properties.delete(name),
+    deleted(store, name),
   );
 }
 

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import type { ProductNames } from '../../model/names.ts';
-import type { GroupTables } from '../../operator/registry/declaredGroupWrites.ts';
+import type { GroupTables } from '../../operator/registry/groupWrites.ts';
 import { type EnvelopeRoutes, envelopeErrors } from '../webapp/envelope.ts';
 import { groupRoutes, webappGroupRoutes } from './groups.ts';
 import { propertyRoutes, webappPropertyRoutes } from './properties.ts';

@@ -2,13 +2,13 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type TSchema, Type } from 'typebox';
 import type { ProductNames } from '../../model/names.ts';
 import type { Checked } from '../../model/validation.ts';
-import type { GroupTables } from '../../operator/registry/declaredGroupWrites.ts';
-import type { ResourceGroupStore } from '../../store/resourceGroupStore.ts';
+import type { GroupTables } from '../../operator/registry/groupWrites.ts';
+import type { GroupWrite, ResourceGroupStore } from '../../store/resourceGroupStore.ts';
 import { malformed } from '../errors.ts';
 import { jsonBody } from '../jsonBody.ts';
 import { answer, emptyAnswer, errorAnswers, Force, withoutNulls } from '../schemas.ts';
 import { warn } from '../warnings.ts';
-import { withAuditedGroups } from '../writes/auditedGroups.ts';
+import { changeGroups } from '../writes/groupChange.ts';
 import type { TableChange } from './tableChange.ts';
 
 /** Query of calls that name a database. */
@@ -53,7 +53,7 @@ export class RestCalls {
   ): void {
     const schema = this.#schemaOf(text, rows, readErrors);
     this.#app.get(`${this.#base}${path}`, { schema }, async (request, reply) => {
-      const list = await this.#use(request, find(request));
+      const list = await this.#stores.use(databaseOf(request), find(request));
       return reply.send(list.map(withoutNulls));
     });
   }
@@ -63,8 +63,8 @@ export class RestCalls {
     const schema = { ...this.#writeSchemaOf(text, answer(description, change.row)), body: change.body };
     this.#app.post(`${this.#base}${path}`, { schema }, async (request, reply) => {
       const body = checkedBody(request, (value) => change.parse(value));
-      const { row, warnings } = await this.#use(request, (store) => change.apply(store, body));
-      return warn(reply, warnings).send(withoutNulls(row));
+      const { row, warnings } = await this.#change(request, (store) => change.apply(store, body));
+      return warn(reply, warnings).send(withoutNulls(row ?? {}));
     });
   }
 
@@ -72,11 +72,11 @@ export class RestCalls {
   delete(
     path: string,
     text: RouteText & { readonly body?: TSchema },
-    remove: (request: FastifyRequest) => (store: ResourceGroupStore) => Promise<unknown>,
+    remove: (request: FastifyRequest) => (store: ResourceGroupStore) => Promise<GroupWrite>,
   ): void {
     const schema = this.#writeSchemaOf(text, emptyAnswer('Deleted, or it was not there.'));
     this.#app.post(`${this.#base}${path}`, { schema }, async (request, reply): Promise<FastifyReply> => {
-      await this.#use(request, remove(request));
+      await this.#change(request, remove(request));
       return reply.send();
     });
   }
@@ -94,10 +94,13 @@ export class RestCalls {
     return { ...this.#schemaOf(text, success, writeErrors), querystring: WriteQuery };
   }
 
-  #use<T>(request: FastifyRequest, work: (store: ResourceGroupStore) => Promise<T>): Promise<T> {
-    const { useSchema = null } = request.query as { useSchema?: string };
-    return withAuditedGroups(this.#stores, request, useSchema, work);
+  #change(request: FastifyRequest, work: (store: ResourceGroupStore) => Promise<GroupWrite>): Promise<GroupWrite> {
+    return changeGroups(this.#stores, request, databaseOf(request), work);
   }
+}
+
+function databaseOf(request: FastifyRequest): string | null {
+  return (request.query as { useSchema?: string }).useSchema ?? null;
 }
 
 /** The body, checked. Callers of this family never had to send a Content-Type. */

@@ -7,9 +7,11 @@ import {
   Selector,
   SelectorCreate,
   SelectorMatch,
+  type SelectorRow,
   SelectorUpdate,
 } from '../../model/selector.ts';
 import type { Checked } from '../../model/validation.ts';
+import type { GroupWrite, ResourceGroupStore } from '../../store/resourceGroupStore.ts';
 import { answer, reference } from '../schemas.ts';
 import { GroupIdInPath, groupIdInPath, groupIdInQuery, groupQuery } from './groupId.ts';
 import { checkedBody, type RestCalls } from './restCalls.ts';
@@ -26,7 +28,7 @@ const selectorCreation: TableChange<BodyOf<typeof parseSelectorCreate>> = {
   body: reference(SelectorCreate),
   row,
   parse: parseSelectorCreate,
-  apply: (store, selector) => store.selectors.create(selector),
+  apply: async (store, selector) => ({ kind: 'Selector', before: null, ...(await store.selectors.create(selector)) }),
 };
 
 /** Changes every selector that equals `current` to `update`. */
@@ -34,8 +36,16 @@ const selectorUpdate: TableChange<BodyOf<typeof parseSelectorUpdate>> = {
   body: reference(SelectorUpdate),
   row,
   parse: parseSelectorUpdate,
-  apply: (store, { current, update }) => store.selectors.update(current, update),
+  apply: async (store, { current, update }) => ({
+    kind: 'Selector',
+    ...(await store.selectors.update(current, update)),
+  }),
 };
+
+async function deleted(store: ResourceGroupStore, selector: SelectorRow): Promise<GroupWrite> {
+  const count = await store.selectors.delete(selector);
+  return { kind: 'Selector', before: count === 0 ? null : selector, row: null, warnings: [] };
+}
 
 /** Selectors below the product's path. */
 export function selectorRoutes(calls: RestCalls): void {
@@ -65,7 +75,7 @@ export function selectorRoutes(calls: RestCalls): void {
   };
   calls.delete('/selector/delete', deletion, (request) => {
     const selector = checkedBody(request, parseSelectorMatch);
-    return (store) => store.selectors.delete(selector);
+    return (store) => deleted(store, selector);
   });
 }
 
@@ -89,13 +99,7 @@ export function webappSelectorRoutes(calls: WebappCalls): void {
       }
     },
   });
-  calls.delete(
-    'deleteSelector',
-    'Deletes a selector',
-    reference(SelectorMatch),
-    parseSelectorMatch,
-    (store, selector) => store.selectors.delete(selector),
-  );
+  calls.delete('deleteSelector', 'Deletes a selector', reference(SelectorMatch), parseSelectorMatch, deleted);
 }
 
 /** The web application's name of a field of `{current, update}`. */

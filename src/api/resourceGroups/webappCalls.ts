@@ -1,14 +1,14 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { type TSchema, Type } from 'typebox';
 import { type Checked, compileCheck } from '../../model/validation.ts';
-import type { GroupTables } from '../../operator/registry/declaredGroupWrites.ts';
-import type { ResourceGroupStore, Written } from '../../store/resourceGroupStore.ts';
+import type { GroupTables } from '../../operator/registry/groupWrites.ts';
+import type { GroupWrite, ResourceGroupStore } from '../../store/resourceGroupStore.ts';
 import { malformed } from '../errors.ts';
 import { bodyIsOptional } from '../openapi.ts';
 import { Force, withoutNulls } from '../schemas.ts';
 import { warn } from '../warnings.ts';
 import { bodyOf, failureAnswers, succeed, successAnswer } from '../webapp/envelope.ts';
-import { withAuditedGroups } from '../writes/auditedGroups.ts';
+import { changeGroups } from '../writes/groupChange.ts';
 import type { TableChange } from './tableChange.ts';
 
 /** The field of every body that names a database. */
@@ -34,7 +34,7 @@ export interface WebappChange<Sent> {
   readonly body: TSchema;
   readonly answer: TSchema;
   readonly parse: (data: unknown, oldData: unknown) => Checked<Sent>;
-  readonly apply: (store: ResourceGroupStore, change: Sent) => Promise<Written<object> | true>;
+  readonly apply: (store: ResourceGroupStore, change: Sent) => Promise<GroupWrite>;
 }
 
 /** Registers calls of the web application: POST with an envelope, which has `useSchema` in the body. */
@@ -59,7 +59,7 @@ export class WebappCalls {
     const schema = { tags, summary, ...bodyIsOptional, body, response };
     this.#app.post(`/webapp/${call}`, { schema }, async (request, reply) => {
       const query = bodyOf(request, parse);
-      const rows = await this.#use(request, query.useSchema, (store) => find(store, query));
+      const rows = await this.#stores.use(query.useSchema || null, (store) => find(store, query));
       if (rows === null) return succeed(reply);
       return succeed(reply, Array.isArray(rows) ? rows.map(withoutNulls) : withoutNulls(rows));
     });
@@ -81,16 +81,13 @@ export class WebappCalls {
     summary: string,
     body: TSchema,
     parse: (data: unknown) => Checked<Sent>,
-    remove: (store: ResourceGroupStore, change: Sent) => Promise<unknown>,
+    remove: (store: ResourceGroupStore, change: Sent) => Promise<GroupWrite>,
   ): void {
     this.write(call, summary, {
       body: changeOf(body),
       answer: Type.Literal(true),
       parse: (data) => within('data', parse(data)),
-      apply: async (store, what) => {
-        await remove(store, what);
-        return true;
-      },
+      apply: remove,
     });
   }
 
@@ -102,18 +99,10 @@ export class WebappCalls {
       const envelope = bodyOf(request, checkChange);
       const checked = parse(envelope.data, envelope.oldData);
       if (!checked.ok) throw malformed(checked.problems);
-      const written = await this.#use(request, envelope.useSchema, (store) => apply(store, checked.value));
-      if (written === true) return succeed(reply, true);
-      return succeed(warn(reply, written.warnings), withoutNulls(written.row));
+      const work = (store: ResourceGroupStore) => apply(store, checked.value);
+      const { row, warnings } = await changeGroups(this.#stores, request, envelope.useSchema || null, work);
+      return row === null ? succeed(reply, true) : succeed(warn(reply, warnings), withoutNulls(row));
     });
-  }
-
-  #use<T>(
-    request: FastifyRequest,
-    schema: string | null | undefined,
-    work: (store: ResourceGroupStore) => Promise<T>,
-  ): Promise<T> {
-    return withAuditedGroups(this.#stores, request, schema || null, work);
   }
 }
 

@@ -1,7 +1,18 @@
 import type { ResourceKey } from '../../model/resource.ts';
-import type { GroupDrift } from '../../store/store.ts';
 
-/** What became of a resource's groups in one database. */
+/** Changes of declared rows by somebody else. */
+export interface GroupDrift {
+  /** Time at which it was noticed, RFC 3339. */
+  readonly at: string;
+  /** False: the rows still differ. */
+  readonly repaired: boolean;
+  /** Number of rows that differed. */
+  readonly count: number;
+  /** A sentence for some of them. */
+  readonly differences: readonly string[];
+}
+
+/** State of a resource's groups in one database. */
 export interface GroupTargetState {
   /** Null: the gateway's own. */
   readonly database: string | null;
@@ -11,15 +22,17 @@ export interface GroupTargetState {
   readonly groups: number;
   readonly selectors: number;
   readonly drift: GroupDrift | null;
-  /** Why the present generation is not there; null: it is. */
+  /** Reason why the present generation is not applied; null: it is. */
   readonly failure: { readonly reason: string; readonly message: string } | null;
 }
 
-/** What became of the groups that resources declare. */
+/** States of the groups that resources declare. */
 export interface GroupTargets {
-  /** By database; null: it was not tried yet. */
+  /** By database; null: not tried yet. */
   of(key: ResourceKey): readonly GroupTargetState[] | null;
 }
 
-/** Where nothing is applied. */
-export const noTargets: GroupTargets = { of: () => null };
+/** Name of a database for people. @param database null: the gateway's own */
+export function databaseTitle(database: string | null): string {
+  return database ?? "the gateway's own database";
+}

@@ -2,8 +2,8 @@ import { type ConditionDraft, conditionsAt } from '../../model/condition.ts';
 import { ready, stalled } from '../acceptance.ts';
 import { observedGeneration, pausedCondition } from '../paused.ts';
 import type { StatusDraft, StatusView } from '../status.ts';
-import type { GroupsOutcome } from './groupsOutcome.ts';
-import type { GroupTargetState } from './groupTargets.ts';
+import type { GroupsOutcome } from './groupsProgram.ts';
+import { databaseTitle, type GroupTargetState } from './groupTargets.ts';
 
 /** Databases that a message lists. */
 const MAX_LISTED = 5;
@@ -58,7 +58,7 @@ function appliedState(
   if (first?.failure != null) {
     const listed = failed
       .slice(0, MAX_LISTED)
-      .map(({ database, failure }) => `${nameOf(database)}: ${failure?.message}`);
+      .map(({ database, failure }) => `${databaseTitle(database)}: ${failure?.message}`);
     const more = failed.length > MAX_LISTED ? `; ${failed.length - MAX_LISTED} more` : '';
     return { status: 'False', reason: first.failure.reason, message: `${listed.join('; ')}${more}` };
   }
@@ -73,7 +73,7 @@ function driftState(states: readonly GroupTargetState[]): State | null {
   if (last?.drift == null) return states.length === 0 ? null : inStep;
   const { at, count, differences } = last.drift;
   const more = count > differences.length ? `, and ${count - differences.length} more` : '';
-  const what = `${nameOf(last.database)}: ${differences.join('; ')}${more}`;
+  const what = `${databaseTitle(last.database)}: ${differences.join('; ')}${more}`;
   return drifted.length > 0
     ? {
         status: 'True',
@@ -84,8 +84,6 @@ function driftState(states: readonly GroupTargetState[]): State | null {
 }
 
 const inStep: State = { status: 'False', reason: 'InStep', message: 'nobody else changed what is declared' };
-
-const nameOf = (database: string | null): string => database ?? "the gateway's own database";
 
 function databaseField({
   database,

@@ -1,12 +1,11 @@
+import type { Exportable, ExportedResource } from '../exported.ts';
+import type { CheckedManifest, ManifestFinding } from '../manifestFinding.ts';
 import { isSameOutcome } from '../outcome.ts';
 import { conditionColumn, type ResourceKind } from '../resourceKind.ts';
-import { groupsExport } from './groupsExport.ts';
-import { groupsFindings } from './groupsFindings.ts';
-import type { GroupsOutcome } from './groupsOutcome.ts';
-import { GroupsProgram } from './groupsProgram.ts';
+import { type GroupsOutcome, GroupsProgram } from './groupsProgram.ts';
 import { groupsStatus, statusProperties } from './groupsStatus.ts';
 import { RESOURCE_GROUP_CONFIGURATION, RESOURCE_GROUP_CONFIGURATIONS, ResourceGroupConfigurationSpec } from './spec.ts';
-import { groupsProblems } from './validation.ts';
+import { groupsProblems, groupsWarnings } from './validation.ts';
 
 /** Resource groups of engines (docs/resource-groups.md#as-a-resource). */
 export const resourceGroupConfiguration: ResourceKind<GroupsOutcome> = {
@@ -36,8 +35,8 @@ export const resourceGroupConfiguration: ResourceKind<GroupsOutcome> = {
   },
   gauge: { name: 'resource_group_configurations', help: 'Resources that declare resource groups.' },
   specProblems: groupsProblems,
-  findings: groupsFindings,
-  exported: groupsExport,
+  findings,
+  exported,
   program: (settings) => new GroupsProgram(settings),
   isSame: isSameOutcome,
   status: groupsStatus,
@@ -48,3 +47,22 @@ export const resourceGroupConfiguration: ResourceKind<GroupsOutcome> = {
   hasCounts: false,
   few: true,
 };
+
+/** Warnings about a valid ResourceGroupConfiguration. */
+function findings({ spec }: CheckedManifest): readonly ManifestFinding[] {
+  if (groupsProblems(spec).length > 0) return [];
+  return groupsWarnings(spec, true).map(({ field, message }) => ({
+    severity: 'warning',
+    message: `${field} ${message}`,
+    at: field,
+  }));
+}
+
+/** Resource groups of an environment and database as a resource. */
+function* exported({ resourceGroups = [] }: Exportable): Generator<ExportedResource> {
+  for (const { environment, database, file } of resourceGroups) {
+    const spec = { environment, ...(database === null ? {} : { databases: [database] }), ...file };
+    // Groups of one environment in several databases are separate resources.
+    yield { registryName: database === null ? environment : `${environment}-${database}`, spec };
+  }
+}

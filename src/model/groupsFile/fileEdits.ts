@@ -2,22 +2,17 @@ import type { ResourceGroupColumns } from '../resourceGroup.ts';
 import { ALL_MEMORY, columnsOf } from './declaredGroups.ts';
 import type { FileGroup, FileSelector } from './groupFields.ts';
 
-/** Finds a group by its path, or null. */
+/** Finds a group by its path; null: not found. */
 export function findGroup(groups: readonly FileGroup[], path: string): FileGroup | null {
-  let level = groups;
-  let group: FileGroup | null = null;
-  for (const name of path.split('.')) {
-    group = level.find((each) => each.name === name) ?? null;
-    if (group === null) return null;
-    level = subGroupsOf(group);
-  }
-  return group;
+  const [name, ...below] = path.split('.');
+  const group = groups.find((each) => each.name === name) ?? null;
+  return group === null || below.length === 0 ? group : findGroup(subGroupsOf(group), below.join('.'));
 }
 
 /**
- * Changes one of the groups; the others stay the same objects. Pure.
- * @param path of an existing group
- * @param edit returns the changed group; null removes it with its descendants
+ * Groups with one of them changed; the others stay the same objects. Pure.
+ * @param path of a group that is there
+ * @param edit returns the changed group; null removes it, with all below it
  */
 export function withGroup(
   groups: readonly FileGroup[],
@@ -32,21 +27,21 @@ export function withGroup(
   });
 }
 
-/** Replaces a group's sub-groups; an empty list is omitted. Pure. */
+/** A group with these below it; without any it has no list of them. Pure. */
 export function withSubGroups(group: FileGroup, subGroups: readonly FileGroup[]): FileGroup {
   const { subGroups: _before, ...rest } = group;
   return subGroups.length === 0 ? rest : { ...rest, subGroups: [...subGroups] };
 }
 
-/** Direct sub-groups of a group in a checked file. */
+/** Groups right below a group of a checked file. */
 export function subGroupsOf({ subGroups }: FileGroup): readonly FileGroup[] {
   return (subGroups ?? []) as readonly FileGroup[];
 }
 
 /**
  * Changes a group's columns. Fields with an equivalent value stay as they are written. Pure.
- * @param columns all columns of the new row
- * @param stored the current row
+ * @param columns of the row from now on
+ * @param stored columns of the row until now
  */
 export function withColumns(
   group: FileGroup,
@@ -58,7 +53,7 @@ export function withColumns(
   for (const field of Object.keys(declared) as (keyof typeof declared)[]) {
     const value = columns[field];
     if (value === declared[field]) continue;
-    // Value of a required column that the file does not have.
+    // The row has this value if the column needs one and the file has none.
     const isFilledIn = field === 'softMemoryLimit' && value === ALL_MEMORY && stored.softMemoryLimit === ALL_MEMORY;
     if (isFilledIn && declared.softMemoryLimit === null) continue;
     if (value === null) delete changed[field];
@@ -69,38 +64,20 @@ export function withColumns(
   return changed as FileGroup;
 }
 
-/** A list of selectors, with the index of the changed one. */
-export interface PlacedSelector {
-  readonly selectors: readonly FileSelector[];
-  readonly index: number;
-}
-
 /**
- * Adds a selector after others of the same or a higher priority. Pure.
- * @param highest current priority of the first selector
+ * Selectors with one added, or in place of another. A new one comes after those of its priority or a higher one, one in place
+ * of another where its priority is. Pure.
+ * @param from index of the one that goes; -1: none
+ * @param highest priority of the first selector now
  */
 export function withSelector(
-  selectors: readonly FileSelector[],
-  selector: FileSelector,
-  priority: number,
-  highest: number,
-): PlacedSelector {
-  const index = Math.max(0, Math.min(selectors.length, highest - priority + 1));
-  return { selectors: selectors.toSpliced(index, 0, selector), index };
-}
-
-/**
- * Replaces a selector and moves it to its priority. Pure.
- * @param from index of the replaced selector
- * @param highest as in `withSelector`
- */
-export function withOtherSelector(
   selectors: readonly FileSelector[],
   from: number,
   selector: FileSelector,
   priority: number,
   highest: number,
-): PlacedSelector {
-  const index = Math.max(0, Math.min(selectors.length - 1, highest - priority));
-  return { selectors: selectors.toSpliced(from, 1).toSpliced(index, 0, selector), index };
+): { readonly selectors: readonly FileSelector[]; readonly index: number } {
+  const rest = from === -1 ? selectors : selectors.toSpliced(from, 1);
+  const index = Math.max(0, Math.min(rest.length, highest - priority + (from === -1 ? 1 : 0)));
+  return { selectors: rest.toSpliced(index, 0, selector), index };
 }

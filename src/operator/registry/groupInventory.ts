@@ -1,76 +1,105 @@
-import { isGroupsOutcome } from '../../kinds/resourceGroupConfiguration/groupsOutcome.ts';
+import { isGroupsOutcome } from '../../kinds/resourceGroupConfiguration/groupsProgram.ts';
+import type { GroupDrift } from '../../kinds/resourceGroupConfiguration/groupTargets.ts';
 import { RESOURCE_GROUP_CONFIGURATION } from '../../kinds/resourceGroupConfiguration/spec.ts';
+import { rootOf } from '../../model/groupsFile/declaredGroups.ts';
 import { PERIOD, pathsOf } from '../../model/groupsFile/groupChanges.ts';
-import { keyText } from '../../model/resource.ts';
-import type { ResourceGroupRow } from '../../model/resourceGroup.ts';
+import { keyText, type ResourceStatus } from '../../model/resource.ts';
+import { type GroupOwner, type GroupOwnerRepository, PERIOD_ROOT } from '../../store/groupOwnerRepository.ts';
 import type { SchemaStores } from '../../store/schemaStores.ts';
-import type { GroupClaim, GroupClaimRepository, GroupDrift } from '../../store/store.ts';
 import type { Controller } from '../reconcile/controller.ts';
 import type { ResourceSource } from '../sources/source.ts';
 import { type DeclaredResource, declaredResource } from './declaredResource.ts';
 
-/** What a resource has in the tables of a database, for one environment. */
+/** Rows of a database that a resource owns, for one environment. */
 export interface DeclaredGroupRows {
   readonly namespace: string;
   /** `metadata.name` */
   readonly name: string;
   readonly environment: string;
-  /** Its groups that have a row; selectors of these are the resource's as well. */
+  /** Groups with a row; their selectors are the resource's as well. */
   readonly resourceGroupIds: readonly number[];
-  /** Names of the global properties that it declares. */
+  /** Names of the global properties that the resource declares. */
   readonly properties: readonly string[];
-  /** What somebody else changed of it since it was written; null: nothing that is known. */
+  /** Changes by somebody else, as the status has them; null: none. */
   readonly drift: GroupDrift | null;
-  /** Null: it was deleted, and its rows are about to be. */
+  /** Null: the resource was deleted, and its rows are about to be. */
   readonly resource: DeclaredResource | null;
 }
 
-/** What an inventory is made of. */
-export interface GroupInventoryOptions {
-  readonly stores: SchemaStores;
-  readonly claims: Pick<GroupClaimRepository, 'all'>;
-  readonly source: Pick<ResourceSource, 'get' | 'provenance'>;
-  readonly controller: Pick<Controller, 'outcomes'>;
-  /** Name of the gateway's own database; null: it has none. */
-  readonly ownDatabase: () => string | null;
-}
-
-/** Which rows of resource groups a resource declares, whichever replica wrote them (docs/resource-groups.md#as-a-resource). */
+/** Rows of resource groups by the resource that owns them, whichever replica wrote them (docs/resource-groups.md#as-a-resource). */
 export class GroupInventory {
-  readonly #options: GroupInventoryOptions;
+  readonly #stores: SchemaStores;
+  readonly #owners: Pick<GroupOwnerRepository, 'all'>;
+  readonly #source: Pick<ResourceSource, 'get' | 'provenance'>;
+  readonly #controller: Pick<Controller, 'outcomes'>;
+  readonly #ownDatabase: () => string | null;
 
-  constructor(options: GroupInventoryOptions) {
-    this.#options = options;
+  /** @param ownDatabase name of the gateway's own database */
+  constructor(
+    stores: SchemaStores,
+    owners: Pick<GroupOwnerRepository, 'all'>,
+    source: Pick<ResourceSource, 'get' | 'provenance'>,
+    controller: Pick<Controller, 'outcomes'>,
+    ownDatabase: () => string | null,
+  ) {
+    this.#stores = stores;
+    this.#owners = owners;
+    this.#source = source;
+    this.#controller = controller;
+    this.#ownDatabase = ownDatabase;
   }
 
   /**
-   * Declared rows of a database by namespace, name and environment.
+   * Owned rows of a database by namespace, name and environment.
    * @param database as `useSchema` names it; null: the gateway's own
    * @throws GatewayError as `SchemaStores.use`; EG_DATABASE_UNAVAILABLE
    */
   async of(database: string | null): Promise<readonly DeclaredGroupRows[]> {
-    const { stores, claims, ownDatabase } = this.#options;
-    const place = database === ownDatabase() ? null : database;
-    return await stores.use(database, async ({ groups }) => {
-      const own = (await claims.all()).filter((claim) => claim.database === place);
-      if (own.length === 0) return [];
+    const place = database === this.#ownDatabase() ? null : database;
+    return await this.#stores.use(database, async ({ groups }) => {
+      const owners = (await this.#owners.all()).filter((owner) => owner.database === place);
+      if (owners.length === 0) return [];
       const rows = Map.groupBy(await groups.all(), ({ environment }) => environment);
-      return own.map((claim) => this.#rowsOf(claim, rows.get(claim.environment) ?? []));
+      const byResource = Map.groupBy(owners, ({ namespace, name, environment }) =>
+        JSON.stringify([namespace, name, environment]),
+      );
+      return [...byResource.values()].flatMap((own) => {
+        const paths = pathsOf(rows.get(own[0]?.environment ?? '') ?? []);
+        return this.#rowsOf(own, paths);
+      });
     });
   }
 
-  #rowsOf(
-    { namespace, name, environment, paths, period, drift }: GroupClaim,
-    rows: readonly ResourceGroupRow[],
-  ): DeclaredGroupRows {
-    const { controller, source } = this.#options;
-    const declared = new Set(paths);
-    const outcome = controller.outcomes.get(keyText({ kind: RESOURCE_GROUP_CONFIGURATION, namespace, name }));
-    return {
-      ...{ namespace, name, environment, drift },
-      resourceGroupIds: [...pathsOf(rows)].flatMap(([id, path]) => (declared.has(path) ? [id] : [])),
-      properties: period === null ? [] : [PERIOD],
-      resource: outcome === undefined || !isGroupsOutcome(outcome) ? null : declaredResource(outcome, source),
-    };
+  #rowsOf(own: readonly GroupOwner[], paths: ReadonlyMap<number, string>): DeclaredGroupRows[] {
+    const [first] = own;
+    if (first === undefined) return [];
+    const { namespace, name, database, environment } = first;
+    const roots = new Set(own.map(({ root }) => root));
+    const key = { kind: RESOURCE_GROUP_CONFIGURATION, namespace, name };
+    const outcome = this.#controller.outcomes.get(keyText(key));
+    return [
+      {
+        ...{ namespace, name, environment },
+        resourceGroupIds: [...paths].flatMap(([id, path]) => (roots.has(rootOf(path)) ? [id] : [])),
+        properties: roots.has(PERIOD_ROOT) ? [PERIOD] : [],
+        drift: driftOf(this.#source.get(key)?.status, database, environment),
+        resource: isGroupsOutcome(outcome) ? declaredResource(outcome, this.#source) : null,
+      },
+    ];
   }
+}
+
+/** Drift of one database, as the status of a resource has it. */
+function driftOf(status: ResourceStatus | undefined, database: string | null, environment: string): GroupDrift | null {
+  const { databases = [] } = (status ?? {}) as {
+    readonly databases?: readonly {
+      readonly name?: string;
+      readonly environment: string;
+      readonly drift?: Omit<GroupDrift, 'count'> & { readonly rows: number };
+    }[];
+  };
+  const drift = databases.find((each) => (each.name ?? null) === database && each.environment === environment)?.drift;
+  if (drift === undefined) return null;
+  const { at, repaired, rows: count, differences } = drift;
+  return { at, repaired, count, differences };
 }

@@ -58,14 +58,22 @@ const halt = {
   ],
 } as const;
 
-/** Stores of a process that ends before or after each transaction. */
+/** Stores of a process that ends before or after its first change of the tables. */
 function ending(stores: SchemaStores, isAfter: boolean): SchemaStores {
+  let hasEnded = false;
   return {
     ...stores,
-    use: async (database, work) => {
-      if (isAfter) await stores.use(database, work);
-      throw new Error('the process has ended');
-    },
+    use: async (database, work) =>
+      await stores.use(database, async (tables) => {
+        const { declared } = tables;
+        const apply: typeof declared.apply = async (target) => {
+          if (isAfter && !hasEnded) await declared.apply(target);
+          hasEnded = true;
+          throw new Error('the process has ended');
+        };
+        if (hasEnded) throw new Error('the process has ended');
+        return await work({ ...tables, declared: { ...declared, apply } });
+      }),
   };
 }
 
@@ -148,7 +156,7 @@ for (const family of databases) {
       expect(after.properties).toEqual([]);
       await write('');
       await until(async () => expect(await paths()).toEqual(['theirs']));
-      await until(async () => expect(await store.groupClaims.all()).toEqual([]));
+      await until(async () => expect(await store.groupOwners.all()).toEqual([]));
     });
 
     test('are put right where somebody else changed them, or only reported', async () => {
@@ -183,10 +191,7 @@ for (const family of databases) {
       const rig = await start();
       await until(() => expect(condition(rig, 'Ready')).toBe('True Ready'));
       await until(() => expect(condition(rig, 'Stalled', 'later')).toBe('True NameConflict'));
-      const inventory = new GroupInventory({
-        ...{ stores, claims: store.groupClaims, source: rig.source, controller: rig.controller },
-        ownDatabase: () => null,
-      });
+      const inventory = new GroupInventory(stores, store.groupOwners, rig.source, rig.controller, () => null);
       const stored = await rows();
       expect(await inventory.of(null)).toMatchObject([
         {
@@ -252,7 +257,7 @@ for (const family of databases) {
         expect(await paths()).toEqual(['adhoc', `adhoc.\${USER}`, 'adhoc.staff', 'etl']);
         expect((await rows()).groups).toContainEqual(etl);
         await write('');
-        await until(async () => expect(await store.groupClaims.all()).toEqual([]));
+        await until(async () => expect(await store.groupOwners.all()).toEqual([]));
         expect(await rows()).toEqual({ groups: [], selectors: [], properties: [] });
       },
     );
@@ -278,7 +283,7 @@ for (const family of databases) {
         expect(await paths()).toContain('adhoc.staff');
         await write('');
         await start();
-        await until(async () => expect(await store.groupClaims.all()).toEqual([]));
+        await until(async () => expect(await store.groupOwners.all()).toEqual([]));
         expect(await rows()).toEqual({ groups: [], selectors: [], properties: [] });
       },
     );
@@ -303,33 +308,25 @@ for (const family of databases) {
       expect(await file()).toMatchObject({ cpuQuotaPeriod: '2h' });
     });
 
-    test('a group that has somebody else’s below it stays (GroupInUse), and goes when those do', async () => {
+    test('groups of nobody below a declared root are in the way (GroupInUse) until they are gone; later ones are drift', async () => {
+      const { row } = await stores.use(null, ({ groups }) => groups.create({ ...unowned, name: 'etl' }));
+      const below = { ...unowned, parent: row.resourceGroupId };
+      const { row: theirs } = await stores.use(null, ({ groups }) => groups.create(below));
       await write(manifest(withoutUserGroup));
       const rig = await start();
-      await until(() => expect(condition(rig, 'Ready')).toBe('True Ready'));
-      const etl = (await rows()).groups.find(({ name }) => name === 'etl');
-      const parent = etl?.resourceGroupId ?? null;
-      const { row } = await stores.use(null, ({ groups }) => groups.create({ ...unowned, parent }));
-      const { rootGroups, selectors } = withoutUserGroup;
-      const withoutEtl = {
-        ...withoutUserGroup,
-        rootGroups: rootGroups.filter(({ name }) => name !== 'etl'),
-        selectors: selectors.filter((selector) => selector.group !== 'etl'),
-      };
-      await write(manifest(withoutEtl));
       await until(() => expect(condition(rig, 'Applied')).toBe('False GroupInUse'));
-      expect(statusOf(rig)).toMatchObject({
-        databases: [
-          {
-            appliedGeneration: 2,
-            failure: 'etl cannot be deleted: groups that no resource declares are below; delete or move those',
-          },
-        ],
+      const failure = expect.stringMatching(/^no resource declares etl\.theirs, .*; nothing is written until then$/);
+      expect(statusOf(rig)).toMatchObject({ databases: [{ failure }] });
+      expect(await paths()).toEqual(['etl', 'etl.theirs']);
+      expect(await store.groupOwners.all()).toEqual([]);
+      await stores.use(null, ({ groups }) => groups.delete(theirs.resourceGroupId));
+      await until(() => expect(condition(rig, 'Ready')).toBe('True Ready'));
+      expect((await rows()).groups.find(({ name }) => name === 'etl')).toMatchObject({
+        ...{ resourceGroupId: row.resourceGroupId, maxQueued: 100 },
       });
-      expect(await paths()).toEqual(expect.arrayContaining(['etl', 'etl.theirs']));
-      await stores.use(null, ({ groups }) => groups.delete(row.resourceGroupId));
-      await until(() => expect(condition(rig, 'Applied')).toBe('True Applied'));
-      expect(await paths()).toEqual(['adhoc', `adhoc.\${USER}`, 'adhoc.staff']);
+      await stores.use(null, ({ groups }) => groups.create(below));
+      await until(() => expect(condition(rig, 'Drift')).toBe('False Repaired'));
+      expect(await paths()).toEqual(['adhoc', `adhoc.\${USER}`, 'adhoc.staff', 'etl']);
     });
 
     test('with prune nothing of other environments, and of other resources, is deleted', async () => {

@@ -252,7 +252,7 @@ const steps: readonly Step[] = [
     send: () => [{ name: 'cpu_quota_period', value: '2h' }],
     status: 409,
     field: 'name',
-    says: `belongs to the ${resource}; update it instead.`,
+    says: 'The property cpu_quota_period exists; update it instead.',
   },
   {
     why: 'the period that groups need',
@@ -388,6 +388,7 @@ for (const family of databases) {
       await until(() => expect(rig.source.get({ ...key, name })?.status?.conditions).toMatchObject(ready));
     };
     const ready = expect.arrayContaining([expect.objectContaining({ type: 'Ready', status: 'True' })]);
+    const inStep = expect.arrayContaining([expect.objectContaining({ type: 'Drift', reason: 'InStep' })]);
     const rows = () =>
       stores.use(null, async ({ groups, selectors, properties }) => ({
         groups: await groups.all(),
@@ -462,7 +463,7 @@ for (const family of databases) {
           const { generation } = rig.source.get(key)?.metadata ?? {};
           await until(() => expect(rig.source.get(key)?.status?.observedGeneration).toBe(generation));
           // The tables were looked at all the time.
-          expect(await store.groupClaims.all()).toMatchObject([{ isApplied: true, drift: null }]);
+          expect(rig.source.get(key)?.status?.conditions).toEqual(inStep);
           expect(api.changes[0]).toMatchObject({
             object: expect.stringMatching(/^resource group \d+ of ResourceGroupConfiguration default\/groups$/),
             regarding: { kind, name: 'groups' },
@@ -513,7 +514,10 @@ for (const family of databases) {
       expect([leader.leadership.isLeader, follower.leadership.isLeader]).toEqual([true, false]);
       const { generation } = follower.source.get(key)?.metadata ?? {};
       await until(() => expect(leader.source.get(key)?.status?.observedGeneration).toBe(generation));
-      expect(await store.groupClaims.all()).toMatchObject([{ generation, isApplied: true, drift: null }]);
+      expect(leader.source.get(key)?.status?.conditions).toEqual(inStep);
+      expect(await store.groupOwners.all()).toMatchObject(
+        ['', 'adhoc', 'etl'].map((root) => ({ root, generation, isApplied: true })),
+      );
       expect((await rows()).groups.find(({ name }) => name === 'etl')).toMatchObject({ maxQueued: 8 });
     });
 
