@@ -14,8 +14,8 @@ import type { WebappReadRole } from './endpointAccess.ts';
 import type { FormLogin } from './formLogin.ts';
 import type { IssuedTokens } from './issuedTokens.ts';
 import type { KubernetesAccess } from './kubernetesAccess.ts';
-import type { LoginProvider } from './loginProvider.ts';
 import type { LoginSource } from './loginSource.ts';
+import type { OidcLogin } from './oidcLogin.ts';
 import type { PresetUsers } from './presetUsers.ts';
 import type { Privileges } from './privileges.ts';
 import type { SealedTokens } from './sealedTokens.ts';
@@ -31,7 +31,7 @@ export interface AuthenticationParts {
   readonly privileges: Privileges;
   readonly form: FormLogin | null;
   /** OpenID providers at which users log in, by name, in the order of the login page. */
-  readonly providers: ReadonlyMap<string, LoginProvider>;
+  readonly providers: ReadonlyMap<string, OidcLogin>;
   readonly issuedTokens: IssuedTokens;
   readonly kubernetes: KubernetesAccess | null;
   /** Users of client certificates, for programs; null where they are not recognised by them. */
@@ -65,13 +65,13 @@ export class Authentication {
     if (this.isOpen) return [];
     return [
       ...(form === null ? [] : [{ kind: 'form' } as const]),
-      ...Array.from(providers.values(), ({ name, label }) => ({ kind: 'provider', name, label }) as const),
+      ...Array.from(providers.values(), ({ of: { name, label } }) => ({ kind: 'provider', name, label }) as const),
       ...(kubernetes === null ? [] : [{ kind: 'kubernetes' } as const]),
     ];
   }
 
   /** The provider of a name; without one the first, or the only one; null where none is meant. */
-  provider(name: string | null): LoginProvider | null {
+  provider(name: string | null): OidcLogin | null {
     const { providers } = this.parts;
     if (name !== null) return providers.get(name) ?? null;
     const [only, ...others] = providers.values();
@@ -237,7 +237,7 @@ export class Authentication {
         const provider = providers.get(method);
         if (provider === undefined) return GONE;
         const text = origin.privileges ?? (await privileges.of(user));
-        const ownRoles = await privileges.rolesOf(user, text, { mapping: provider.rolesOf });
+        const ownRoles = await privileges.rolesOf(user, text, { mapping: provider.of.rolesOf });
         return callerWithRoles(user, by, ownRoles, method);
       }
       case 'kubernetes':

@@ -2,15 +2,10 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../model/clock.ts';
 import type { AttemptLimit } from './attemptLimit.ts';
+import type { LdapServer } from './ldapServer.ts';
 import type { LoginSource } from './loginSource.ts';
 import type { PresetUsers } from './presetUsers.ts';
 import type { SessionOrigin } from './sessions.ts';
-
-/** A directory that passwords can be checked against. */
-export interface PasswordDirectory {
-  /** @throws GatewayError EG_IDENTITY_UNAVAILABLE when it is unavailable */
-  check(name: string, password: string): Promise<boolean>;
-}
 
 /** Where a password is checked (`authentication.form.order`). */
 export type PasswordPlace = 'ldap' | 'presetUsers';
@@ -26,25 +21,25 @@ const MAX_LENGTH = 1024;
  * against the preset users, in the configured order. A wrong one is checked at all of them, for every name.
  */
 export class FormLogin {
-  readonly #ldap: PasswordDirectory | null;
+  readonly #ldap: Pick<LdapServer, 'check'> | null;
   readonly #order: readonly PasswordPlace[];
   readonly #presets: PresetUsers;
   readonly #limit: AttemptLimit;
   readonly #believed: LRUCache<string, SessionOrigin>;
   readonly #key = randomBytes(32);
 
-  constructor(options: {
-    readonly ldap: PasswordDirectory | null;
-    readonly order: readonly PasswordPlace[];
-    readonly presets: PresetUsers;
-    readonly limit: AttemptLimit;
-    readonly clock: Clock;
-  }) {
-    this.#ldap = options.order.includes('ldap') ? options.ldap : null;
-    this.#order = options.order;
-    this.#presets = options.presets;
-    this.#limit = options.limit;
-    const perf = { now: () => options.clock.monotonic() };
+  constructor(
+    ldap: Pick<LdapServer, 'check'> | null,
+    order: readonly PasswordPlace[],
+    presets: PresetUsers,
+    limit: AttemptLimit,
+    clock: Clock,
+  ) {
+    this.#ldap = order.includes('ldap') ? ldap : null;
+    this.#order = order;
+    this.#presets = presets;
+    this.#limit = limit;
+    const perf = { now: () => clock.monotonic() };
     this.#believed = new LRUCache({ max: 1000, ttl: BELIEVED_MS, ttlResolution: 0, perf });
   }
 

@@ -18,8 +18,6 @@ import { MOST_GROUPS, type SourceAnswer } from '../../gateway/user/groups/groupS
 import { GatewayError } from '../../model/errors.ts';
 import { trustStoreConversion } from '../../model/javaKeyStore.ts';
 import { type ConnectionBounds, ConnectionPlaces } from './connectionPlaces.ts';
-import type { PasswordDirectory } from './formLogin.ts';
-import type { PrivilegesDirectory } from './privileges.ts';
 
 /** Time to connect, and for each answer, in milliseconds. */
 const TIMEOUT_MS = 5_000;
@@ -53,7 +51,7 @@ const refusedBinds = new Set([8, 19, 32, 34, 48, 49, 50, 53]);
  * An LDAP server (docs/authentication.md#names-and-passwords): finds users and checks their passwords by binding as
  * them.
  */
-export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
+export class LdapServer {
   readonly #settings: LdapSettings;
   readonly #reload: () => Promise<LdapSettings | null>;
   readonly #options: ClientOptions;
@@ -124,7 +122,10 @@ export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
     });
   }
 
-  /** @throws GatewayError EG_IDENTITY_UNAVAILABLE when it is unavailable */
+  /**
+   * The text of a user's privileges; null for an unknown user.
+   * @throws GatewayError EG_IDENTITY_UNAVAILABLE when it is unavailable
+   */
   async privilegesOf(name: string): Promise<string | null> {
     const entry = await this.#find(name);
     return entry === null ? null : valuesOf(entry, this.#settings.ldapGroupMemberAttribute).join('_');

@@ -15,8 +15,7 @@ import { type Authentication, methodOf } from './authentication.ts';
 import { CALLBACK_PATH, cookieNames, readCookie, setCookie, statePath } from './cookies.ts';
 import { readCredentials } from './credentials.ts';
 import { callerOf } from './guard.ts';
-import type { LoginProvider } from './loginProvider.ts';
-import { STATE_SECONDS } from './oidcLogin.ts';
+import { type OidcLogin, STATE_SECONDS } from './oidcLogin.ts';
 import { pagesOf } from './roleMapping.ts';
 import type { Session, SessionOrigin } from './sessions.ts';
 
@@ -91,13 +90,7 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
     const { token, session } = await sessions.start(user, origin, endsAt);
     if (origin.kind === 'kubernetes' && token.length > MAX_SESSION) throw tooLongForSession(token.length);
     setSession(request, reply, token, session);
-    recordChange(request, {
-      object: `session of ${user}`,
-      subject: null,
-      regarding: null,
-      before: null,
-      after: { by: methodOf(origin) },
-    });
+    recordSession(request, user, null, { by: methodOf(origin) });
     return token;
   };
 
@@ -198,17 +191,11 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
           await sessions.end(read.session);
           const { user, origin } = read.session;
           if (origin.kind === 'oauth' || origin.kind === 'provider') {
-            const place = authentication.provider(methodOf(origin))?.login.logoutUrl();
+            const place = authentication.provider(methodOf(origin))?.logoutUrl();
             // The session has ended here, whether or not its provider can be asked where it ends there.
             providerLogout = (await place?.catch((err: unknown) => noProviderLogout(err))) ?? null;
           }
-          recordChange(request, {
-            object: `session of ${user}`,
-            subject: null,
-            regarding: null,
-            before: { by: methodOf(origin) },
-            after: null,
-          });
+          recordSession(request, user, { by: methodOf(origin) }, null);
         }
       }
       for (const name of [cookies.session, cookies.csrf]) {
@@ -242,93 +229,79 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
     },
   );
 
-  const beginAt = async (request: FastifyRequest, reply: FastifyReply, provider: LoginProvider) => {
-    const { url, state } = await provider.login.begin();
+  const beginAt = async (request: FastifyRequest, reply: FastifyReply, provider: OidcLogin) => {
+    const { url, state } = await provider.begin();
     const secure = secureOf(request);
     const name = cookieNames(names, secure).oidc;
     setCookie(reply, { name, value: state, maxAge: STATE_SECONDS, path: statePath(secure), sameSite: 'Lax', secure });
     return reply.send({ code: 200, msg: 'Ok', data: url });
   };
 
-  const ssoAnswers = {
-    200: successAnswer('Address at the provider.', Type.String()),
-    ...failureAnswers(403, 422, 503),
-  };
-  app.post(
-    '/sso',
-    {
-      schema: {
-        tags,
-        summary: 'Begins a login at the OpenID provider',
-        description:
-          'Answers where the browser goes, and sets a cookie with the sealed state of the login. Of several providers that of `authentication.oauth`.',
-        response: ssoAnswers,
-      },
-    },
-    (request, reply) => beginAt(request, reply, authentication.provider(null) ?? refuseProvider(authentication, null)),
-  );
-
-  app.post<{ Params: ProviderParams }>(
-    '/sso/:provider',
-    {
-      schema: {
-        tags,
-        summary: 'Begins a login at one of several OpenID providers',
-        description: 'As `/sso`; `/api/logins` lists the providers.',
-        params: ProviderParams,
-        response: { ...ssoAnswers, ...failureAnswers(400) },
-      },
-    },
-    (request, reply) => beginAt(request, reply, named(request.params.provider)),
-  );
-
-  const named = (name: string): LoginProvider => authentication.provider(name) ?? refuseProvider(authentication, name);
-
-  const finishAt = async (request: FastifyRequest, reply: FastifyReply, provider: LoginProvider) => {
+  const finishAt = async (request: FastifyRequest, reply: FastifyReply, provider: OidcLogin) => {
     const secure = secureOf(request);
     const cookie = cookieNames(names, secure).oidc;
     const sealed = readCookie(request.headers.cookie, cookie);
     // Whatever comes of it, the state is used up.
     setCookie(reply, { name: cookie, value: '', maxAge: 0, path: statePath(secure), sameSite: 'Lax', secure });
     const mark = request.url.indexOf('?');
-    const { user, privileges } = await provider.login.finish(mark < 0 ? '' : request.url.slice(mark), sealed);
-    const { name, redirectWebUrl } = provider;
+    const { user, privileges } = await provider.finish(mark < 0 ? '' : request.url.slice(mark), sealed);
+    const { name, redirectWebUrl } = provider.of;
     const origin: SessionOrigin =
       name === FIRST_PROVIDER ? { kind: 'oauth', privileges } : { kind: 'provider', provider: name, privileges };
     await begin(request, reply, user, origin);
     return reply.redirect(redirectWebUrl, 302);
   };
 
+  const named = (name: string | null): OidcLogin =>
+    authentication.provider(name) ?? refuseProvider(authentication, name);
+  const ssoAnswers = {
+    200: successAnswer('Address at the provider.', Type.String()),
+    ...failureAnswers(403, 422, 503),
+  };
   const callbackAnswers = { 302: { description: 'Logged in.', type: 'null' }, ...failureAnswers(400, 401, 422, 503) };
-  app.get(
-    CALLBACK_PATH,
+  // Each provider has its own callback, so that responses cannot be mixed up (RFC 9700 §4.4.2).
+  const places = [
     {
-      schema: {
-        tags,
+      path: '',
+      sso: {
+        summary: 'Begins a login at the OpenID provider',
+        description:
+          'Answers where the browser goes, and sets a cookie with the sealed state of the login. Of several providers that of `authentication.oauth`.',
+        response: ssoAnswers,
+      },
+      callback: {
         summary: "Takes the OpenID provider's answer",
         description: 'Sets the session as a cookie and leads the browser on.',
-        querystring: Callback,
-        response: callbackAnswers,
       },
     },
-    // Other providers have callbacks of their own, so that answers cannot be mixed up (RFC 9700 §4.4.2).
-    (request, reply) => finishAt(request, reply, named(FIRST_PROVIDER)),
-  );
-
-  app.get<{ Params: ProviderParams }>(
-    `${CALLBACK_PATH}/:provider`,
     {
-      schema: {
-        tags,
+      path: '/:provider',
+      sso: {
+        summary: 'Begins a login at one of several OpenID providers',
+        description: 'As `/sso`; `/api/logins` lists the providers.',
+        params: ProviderParams,
+        response: { ...ssoAnswers, ...failureAnswers(400) },
+      },
+      callback: {
         summary: 'Takes the answer of one of several OpenID providers',
         description: 'As `/oidc/callback`; an answer of another provider is refused.',
         params: ProviderParams,
-        querystring: Callback,
-        response: callbackAnswers,
       },
     },
-    (request, reply) => finishAt(request, reply, named(request.params.provider)),
-  );
+  ];
+  for (const { path, sso, callback } of places) {
+    app.post<{ Params: Partial<ProviderParams> }>(`/sso${path}`, { schema: { tags, ...sso } }, (request, reply) =>
+      beginAt(request, reply, named(request.params.provider ?? null)),
+    );
+    const schema = { tags, ...callback, querystring: Callback, response: callbackAnswers };
+    app.get<{ Params: Partial<ProviderParams> }>(`${CALLBACK_PATH}${path}`, { schema }, (request, reply) =>
+      finishAt(request, reply, named(request.params.provider ?? FIRST_PROVIDER)),
+    );
+  }
+}
+
+function recordSession(request: FastifyRequest, user: string, before: unknown, after: unknown): void {
+  recordChange(request, { object: `session of ${user}`, subject: null, regarding: null, before, after });
 }
 
 function tooLongForSession(length: number): GatewayError {

@@ -14,6 +14,7 @@ import { FIRST_PROVIDER } from '../../config/issuerChecks.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { type OidcProvider, providerAway } from './oidcProvider.ts';
+import type { RoleMapping } from './privileges.ts';
 import { type ClaimRules, type ProviderUser, userOfClaims } from './providerClaims.ts';
 import type { Revocations } from './revocations.ts';
 import type { SessionKeyring } from './sessionKeys.ts';
@@ -21,10 +22,16 @@ import type { SessionKeyring } from './sessionKeys.ts';
 /** Time for a user to log in at the provider, in seconds. */
 export const STATE_SECONDS = 900;
 
-/** How logins at the provider are made. */
-export interface OidcLoginOptions {
-  /** Which provider it is: a login that was begun at another one is not finished here. */
+/** An OpenID provider at which users log in. */
+export interface LoginProvider {
+  /** Name in sessions and callback URLs; `oauth` of `authentication.oauth`. */
   readonly name: string;
+  /** Name on the login page. */
+  readonly label: string;
+  /** Roles by the privileges of its tokens; null: by those of `authorization`. */
+  readonly rolesOf: RoleMapping | null;
+  /** Where the browser goes after a login. */
+  readonly redirectWebUrl: string;
   readonly provider: OidcProvider;
   /** Our callback as the provider knows it. */
   readonly redirectUrl: string;
@@ -32,10 +39,6 @@ export interface OidcLoginOptions {
   readonly logoutRedirectUrl: string | null;
   readonly scopes: readonly string[];
   readonly rules: ClaimRules;
-  readonly keyring: SessionKeyring;
-  readonly issuer: string;
-  readonly revocations: Revocations;
-  readonly clock: Clock;
 }
 
 /** What a sealed state holds; without `provider` where an earlier release sealed it. */
@@ -51,10 +54,18 @@ interface Begun {
  * verifier travel in a sealed cookie, so that any replica can finish what another began; each state works once.
  */
 export class OidcLogin {
-  readonly #options: OidcLoginOptions;
+  readonly of: LoginProvider;
+  readonly #keyring: SessionKeyring;
+  readonly #issuer: string;
+  readonly #revocations: Revocations;
+  readonly #clock: Clock;
 
-  constructor(options: OidcLoginOptions) {
-    this.#options = options;
+  constructor(of: LoginProvider, keyring: SessionKeyring, issuer: string, revocations: Revocations, clock: Clock) {
+    this.of = of;
+    this.#keyring = keyring;
+    this.#issuer = issuer;
+    this.#revocations = revocations;
+    this.#clock = clock;
   }
 
   /**
@@ -63,7 +74,7 @@ export class OidcLogin {
    * @throws GatewayError EG_IDENTITY_UNAVAILABLE
    */
   async begin(): Promise<{ readonly url: string; readonly state: string }> {
-    const { name, provider, redirectUrl, scopes, keyring, issuer, clock } = this.#options;
+    const { name, provider, redirectUrl, scopes } = this.of;
     const configuration = await provider.configuration();
     const state = randomState();
     const nonce = randomNonce();
@@ -77,11 +88,11 @@ export class OidcLogin {
       code_challenge: await calculatePKCECodeChallenge(verifier),
       code_challenge_method: 'S256',
     });
-    const now = Math.floor(clock.now() / 1000);
-    const [keys] = await keyring();
+    const now = Math.floor(this.#clock.now() / 1000);
+    const [keys] = await this.#keyring();
     const sealed = await new EncryptJWT({ state, nonce, verifier, provider: name })
       .setProtectedHeader({ alg: 'dir', enc: 'A256GCM' })
-      .setIssuer(issuer)
+      .setIssuer(this.#issuer)
       .setIssuedAt(now)
       .setExpirationTime(now + STATE_SECONDS)
       .encrypt(keys.seal);
@@ -95,7 +106,7 @@ export class OidcLogin {
    * @throws GatewayError EG_UNAUTHENTICATED when anything does not fit, EG_IDENTITY_UNAVAILABLE
    */
   async finish(query: string, sealed: string | undefined): Promise<ProviderUser> {
-    const { name, provider, redirectUrl, rules, revocations, clock } = this.#options;
+    const { name, provider, redirectUrl, rules } = this.of;
     const begun = sealed === undefined ? null : await this.#open(sealed);
     if (begun === null) throw failed('This login was not begun here, or too long ago. Start again.');
     // RFC 9700 §4.4: what one provider answers is never shown to another.
@@ -105,7 +116,7 @@ export class OidcLogin {
     url.search = query;
     if (url.searchParams.get('state') !== begun.state)
       throw failed('The answer belongs to another login. Start again.');
-    const first = await revocations.revoke(`state ${begun.state}`, clock.now() + STATE_SECONDS * 1000);
+    const first = await this.#revocations.revoke(`state ${begun.state}`, this.#clock.now() + STATE_SECONDS * 1000);
     if (!first) throw failed('This answer was used before. Start again.');
     const configuration = await provider.configuration();
     let claims: Readonly<Record<string, unknown>> | undefined;
@@ -131,7 +142,7 @@ export class OidcLogin {
    * @throws GatewayError EG_IDENTITY_UNAVAILABLE
    */
   async logoutUrl(): Promise<string | null> {
-    const { provider, logoutRedirectUrl } = this.#options;
+    const { provider, logoutRedirectUrl } = this.of;
     if (logoutRedirectUrl === null) return null;
     const configuration = await provider.configuration();
     const endpoint = configuration.serverMetadata().end_session_endpoint;
@@ -140,15 +151,14 @@ export class OidcLogin {
   }
 
   async #open(sealed: string): Promise<Begun | null> {
-    const { keyring, issuer, clock } = this.#options;
-    for (const { seal } of await keyring()) {
+    for (const { seal } of await this.#keyring()) {
       try {
         const { payload } = await jwtDecrypt(sealed, seal, {
-          issuer,
+          issuer: this.#issuer,
           contentEncryptionAlgorithms: ['A256GCM'],
           keyManagementAlgorithms: ['dir'],
           requiredClaims: ['exp', 'state', 'nonce', 'verifier'],
-          currentDate: new Date(clock.now()),
+          currentDate: new Date(this.#clock.now()),
         });
         return payload as unknown as Begun;
       } catch {

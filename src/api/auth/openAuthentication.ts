@@ -18,7 +18,6 @@ import { GatewayError } from '../../model/errors.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { countedCalls } from '../../operator/sources/kubernetes/apiServerCalls.ts';
 import type { EndedSessionRepository } from '../../store/store.ts';
-import { ApiTokenIssuer } from './apiTokenIssuer.ts';
 import { AttemptLimit, type RecordAttempt } from './attemptLimit.ts';
 import { Authentication } from './authentication.ts';
 import { originReader } from './clientAddress.ts';
@@ -26,18 +25,16 @@ import { FormLogin } from './formLogin.ts';
 import { IssuedTokens, type TokenAuthority } from './issuedTokens.ts';
 import { LdapServer } from './ldapServer.ts';
 import { LoginOrigins } from './loginOrigins.ts';
-import type { LoginProvider } from './loginProvider.ts';
-import { OidcLogin } from './oidcLogin.ts';
+import { type LoginProvider, OidcLogin } from './oidcLogin.ts';
 import { OidcProvider } from './oidcProvider.ts';
 import { PresetUsers } from './presetUsers.ts';
 import { Privileges } from './privileges.ts';
-import type { ClaimRules } from './providerClaims.ts';
-import { ProviderTokens } from './providerTokens.ts';
 import { Revocations } from './revocations.ts';
 import { groupRoleMapping, roleMapping } from './roleMapping.ts';
 import { SealedTokens } from './sealedTokens.ts';
-import { type KeySource, openKeyring, type SessionKeyring } from './sessionKeys.ts';
+import { type KeySource, openKeyring } from './sessionKeys.ts';
 import { Sessions } from './sessions.ts';
+import { apiTokens, providerTokens } from './tokenAuthorities.ts';
 
 /** The parts of the configuration that say who may call. */
 export type AuthenticationSettings = Pick<
@@ -84,41 +81,25 @@ export async function openAuthentication(
   const keyring = await openKeyring(keySource(authentication), { clock, logger });
   const [keys] = await keyring();
   const presets = new PresetUsers(authentication?.form ? presetUsers : withoutPasswords(presetUsers), keys.mark);
-  const revocations = new Revocations({ store: dependencies.revocations, clock, logger });
-  const sessions = new Sessions({
-    keyring,
-    issuer: names.gateway,
-    lifetime: authentication?.session.lifetime ?? 0,
-    revocations,
-    clock,
-  });
+  const revocations = new Revocations(dependencies.revocations, clock, logger);
+  const lifetime = authentication?.session.lifetime ?? 0;
+  const sessions = new Sessions(keyring, names.gateway, lifetime, revocations, clock);
   const ldap = ldapServers(environment);
   const loginLdap = await ldap(authentication?.form?.ldapConfigPath ?? null, 'authentication.form.ldapConfigPath');
   const groupLdap = await ldap(authorization?.ldapConfigPath ?? null, 'authorization.ldapConfigPath');
   const rolesOfGroups = groupRoleMapping(authorization?.groupRoles ?? null);
-  const privileges = new Privileges({
-    rolesOf: roleMapping(authorization),
-    presets,
-    directory: groupLdap,
-    groupRoles: rolesOfGroups === null || groups === null ? null : { rolesOf: rolesOfGroups, groups },
-    clock,
-  });
+  const groupRoles = rolesOfGroups === null || groups === null ? null : { rolesOf: rolesOfGroups, groups };
+  const privileges = new Privileges(roleMapping(authorization), presets, groupLdap, groupRoles, clock);
+  const limit = authentication === null ? null : new AttemptLimit(authentication.loginLimit, clock, record);
   const form =
-    authentication?.form == null
+    limit === null || authentication?.form == null
       ? null
-      : new FormLogin({
-          ldap: loginLdap,
-          order: authentication.form.order,
-          presets,
-          limit: new AttemptLimit(authentication.loginLimit, clock, record),
-          clock,
-        });
-  const { providers, authorities } = issuers(authentication, {
-    keyring,
-    issuer: names.gateway,
-    revocations,
+      : new FormLogin(loginLdap, authentication.form.order, presets, limit, clock);
+  const { providers, authorities } = issuers(
+    authentication,
+    (provider) => new OidcLogin(provider, keyring, names.gateway, revocations, clock),
     clock,
-  });
+  );
   const kubernetes = await kubernetesAccess(authentication, dependencies, record);
   const result = new Authentication({
     isOpen: isOpenAccess({ authentication }),
@@ -201,20 +182,13 @@ export function ldapServers(environment: Environment) {
   };
 }
 
-/** What logins at providers are made with, beside their configuration. */
-interface LoginDependencies {
-  readonly keyring: SessionKeyring;
-  readonly issuer: string;
-  readonly revocations: Revocations;
-  readonly clock: Clock;
-}
-
 /** The providers at which users log in, and every issuer of bearer tokens. */
 function issuers(
   authentication: AuthenticationSettings['authentication'],
-  dependencies: LoginDependencies,
-): { readonly providers: ReadonlyMap<string, LoginProvider>; readonly authorities: readonly TokenAuthority[] } {
-  const providers = new Map<string, LoginProvider>();
+  loginAt: (provider: LoginProvider) => OidcLogin,
+  clock: Clock,
+): { readonly providers: ReadonlyMap<string, OidcLogin>; readonly authorities: readonly TokenAuthority[] } {
+  const providers = new Map<string, OidcLogin>();
   const authorities: TokenAuthority[] = [];
   if (authentication === null) return { providers, authorities };
   const { oauth, providers: further, tokenIssuers } = authentication;
@@ -222,71 +196,46 @@ function issuers(
     userPrefixOf(name, userPrefix),
   );
   const usersOf = (prefix: string) => new UserNamespace(prefix, prefixes);
-  const add = (made: { readonly login: LoginProvider; readonly tokens: TokenAuthority }) => {
-    providers.set(made.login.name, made.login);
-    authorities.push(made.tokens);
+  const add = (provider: LoginProvider) => {
+    providers.set(provider.name, loginAt(provider));
+    authorities.push(providerTokens(provider, clock));
   };
   if (oauth !== null) {
     const label = oauth.label ?? URL.parse(oauth.issuer)?.host ?? FIRST_PROVIDER;
-    add(provider({ name: FIRST_PROVIDER, label, users: usersOf(''), rolesOf: null }, oauth, dependencies));
+    add({ name: FIRST_PROVIDER, label, rolesOf: null, ...configuredProvider(oauth, usersOf('')) });
   }
   for (const [name, settings] of Object.entries(further)) {
     const users = usersOf(userPrefixOf(name, settings.userPrefix));
     const rolesOf = roleMapping(settings.roles ?? noRoles);
-    add(provider({ name, label: settings.label ?? name, users, rolesOf }, settings, dependencies));
+    add({ name, label: settings.label ?? name, rolesOf, ...configuredProvider(settings, users) });
   }
   for (const [name, settings] of Object.entries(tokenIssuers)) {
     const { audiences, requiredClaims, userIdField, privilegesField, userPrefix, roles } = settings;
     const users = usersOf(userPrefixOf(name, userPrefix));
-    const issuer = new TokenIssuer({ ...settings, mustExpire: true }, dependencies.clock);
+    const issuer = new TokenIssuer({ ...settings, mustExpire: true }, clock);
     const rules = { audiences, requiredClaims, userIdField, privilegesField, users };
-    authorities.push(new ApiTokenIssuer(name, issuer, rules, roleMapping(roles ?? noRoles)));
+    authorities.push(apiTokens(name, issuer, rules, roleMapping(roles ?? noRoles)));
   }
   return { providers, authorities };
 }
 
 const noRoles = { admin: null, user: null, api: null };
 
-/** What is known of a provider beside the keys that all of them have. */
-interface ProviderIdentity extends Pick<LoginProvider, 'name' | 'label' | 'rolesOf'> {
-  readonly users: UserNamespace;
-}
-
-function provider(
-  { name, label, users, rolesOf }: ProviderIdentity,
+function configuredProvider(
   settings: ConfiguredProvider,
-  { keyring, issuer, revocations, clock }: LoginDependencies,
-): { readonly login: LoginProvider; readonly tokens: TokenAuthority } {
-  const { authorizationEndpoint, tokenEndpoint, jwkEndpoint } = settings;
-  const endpoint = new OidcProvider({
-    issuer: settings.issuer,
-    clientId: settings.clientId,
-    clientSecret: settings.clientSecret,
-    // The configuration has been checked: all three or none.
-    endpoints:
-      authorizationEndpoint === null || tokenEndpoint === null || jwkEndpoint === null
-        ? null
-        : { authorization: authorizationEndpoint, token: tokenEndpoint, jwks: jwkEndpoint },
-  });
-  const rules: ClaimRules = {
-    userIdField: settings.userIdField,
-    privilegesField: settings.privilegesField,
-    audiences: settings.audiences ?? [settings.clientId],
-    requiredClaims: settings.requiredClaims,
-    users,
-  };
-  const { redirectUrl, redirectWebUrl, logoutRedirectUrl, scopes } = settings;
+  users: UserNamespace,
+): Omit<LoginProvider, 'name' | 'label' | 'rolesOf'> {
+  const { issuer, clientId, clientSecret, authorizationEndpoint, tokenEndpoint, jwkEndpoint } = settings;
+  const { redirectUrl, redirectWebUrl, logoutRedirectUrl, scopes, userIdField, privilegesField } = settings;
+  // The configuration has been checked: all three or none.
+  const endpoints =
+    authorizationEndpoint === null || tokenEndpoint === null || jwkEndpoint === null
+      ? null
+      : { authorization: authorizationEndpoint, token: tokenEndpoint, jwks: jwkEndpoint };
+  const { audiences, requiredClaims } = settings;
   return {
-    login: {
-      name,
-      label,
-      rolesOf,
-      redirectWebUrl: redirectWebUrl ?? '/',
-      login: new OidcLogin({
-        ...{ name, provider: endpoint, redirectUrl, logoutRedirectUrl, scopes, rules },
-        ...{ keyring, issuer, revocations, clock },
-      }),
-    },
-    tokens: new ProviderTokens(name, endpoint, rules, rolesOf, clock),
+    provider: new OidcProvider({ issuer, clientId, clientSecret, endpoints }),
+    ...{ redirectUrl, redirectWebUrl: redirectWebUrl ?? '/', logoutRedirectUrl, scopes },
+    rules: { userIdField, privilegesField, audiences: audiences ?? [clientId], requiredClaims, users },
   };
 }

@@ -3,16 +3,8 @@ import type { UserGroups } from '../../gateway/user/groups/userGroups.ts';
 import { byLogin, type UserEvidence } from '../../gateway/user/userEvidence.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Role } from './caller.ts';
+import type { LdapServer } from './ldapServer.ts';
 import type { PresetUsers } from './presetUsers.ts';
-
-/** A directory that knows users' privileges. */
-export interface PrivilegesDirectory {
-  /**
-   * The text of a user's privileges; null for an unknown user.
-   * @throws GatewayError EG_IDENTITY_UNAVAILABLE when it is unavailable
-   */
-  privilegesOf(name: string): Promise<string | null>;
-}
 
 /** Roles by the text of a user's privileges. */
 export type RoleMapping = (privileges: string) => ReadonlySet<Role>;
@@ -34,22 +26,22 @@ export class Privileges {
   readonly #rolesOf: RoleMapping;
   readonly #groupRoles: GroupRoles | null;
   readonly #presets: PresetUsers;
-  readonly #directory: PrivilegesDirectory | null;
+  readonly #directory: Pick<LdapServer, 'privilegesOf'> | null;
   readonly #privileges: LRUCache<string, Promise<string>>;
 
-  constructor(options: {
-    readonly rolesOf: RoleMapping;
-    readonly presets: PresetUsers;
-    readonly directory: PrivilegesDirectory | null;
-    /** Null: groups give no roles. */
-    readonly groupRoles: GroupRoles | null;
-    readonly clock: Clock;
-  }) {
-    this.#rolesOf = options.rolesOf;
-    this.#groupRoles = options.groupRoles;
-    this.#presets = options.presets;
-    this.#directory = options.directory;
-    const perf = { now: () => options.clock.monotonic() };
+  /** @param groupRoles null: groups give no roles */
+  constructor(
+    rolesOf: RoleMapping,
+    presets: PresetUsers,
+    directory: Pick<LdapServer, 'privilegesOf'> | null,
+    groupRoles: GroupRoles | null,
+    clock: Clock,
+  ) {
+    this.#rolesOf = rolesOf;
+    this.#groupRoles = groupRoles;
+    this.#presets = presets;
+    this.#directory = directory;
+    const perf = { now: () => clock.monotonic() };
     this.#privileges = new LRUCache({ max: 10_000, ttl: BELIEVED_MS, ttlResolution: 0, perf });
   }
 

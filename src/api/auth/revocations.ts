@@ -22,7 +22,8 @@ export class Revocations {
   readonly #clock: Clock;
   readonly #logger: Logger;
 
-  constructor({ store, clock, logger }: { store: EndedSessionRepository | null; clock: Clock; logger: Logger }) {
+  /** @param store null: ended sessions are known to this process only */
+  constructor(store: EndedSessionRepository | null, clock: Clock, logger: Logger) {
     const perf = { now: () => clock.monotonic() };
     this.#revoked = new LRUCache({ ...growingTo(CAPACITY), perf, ttl: 1, ttlResolution: 0 });
     this.#good = new LRUCache({ ...growingTo(CAPACITY), perf, ttl: BELIEVED_MS, ttlResolution: 0 });

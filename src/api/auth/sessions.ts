@@ -40,19 +40,13 @@ export class Sessions {
   readonly #revocations: Revocations;
   readonly #clock: Clock;
 
-  /** @param options.lifetime milliseconds */
-  constructor(options: {
-    readonly keyring: SessionKeyring;
-    readonly issuer: string;
-    readonly lifetime: number;
-    readonly revocations: Revocations;
-    readonly clock: Clock;
-  }) {
-    this.#keyring = options.keyring;
-    this.#issuer = options.issuer;
-    this.#lifetime = options.lifetime;
-    this.#revocations = options.revocations;
-    this.#clock = options.clock;
+  /** @param lifetime milliseconds */
+  constructor(keyring: SessionKeyring, issuer: string, lifetime: number, revocations: Revocations, clock: Clock) {
+    this.#keyring = keyring;
+    this.#issuer = issuer;
+    this.#lifetime = lifetime;
+    this.#revocations = revocations;
+    this.#clock = clock;
   }
 
   /** The clock that sessions run out by, milliseconds since 1970. */
