@@ -25,6 +25,7 @@ import {
   defaultHistorySettings,
   defaultServerOptions,
   headerUserAnalyzer,
+  unlimitedBodies,
   verifyingTls,
 } from '../../test/support/defaults.ts';
 import { defaultMonitorSettings, openChecks } from '../../test/support/healthChecks.ts';
@@ -114,7 +115,7 @@ const dataPlane = createDataPlane(
     admission: admitAll,
     queue: null,
     isLoaded: () => true,
-    bodies: options.bodies,
+    bodies: unlimitedBodies(),
   },
   {
     ...defaultDataPlaneOptions,

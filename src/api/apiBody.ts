@@ -1,12 +1,10 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance } from 'fastify';
 import { announcedLength } from '../gateway/bodies/body.ts';
-import { memoryMessage, slowMessage } from '../gateway/bodies/bodyRefusal.ts';
+import { memoryMessage } from '../gateway/bodies/bodyRefusal.ts';
 import { endWith, isUnfinished } from '../gateway/bodies/lastRequest.ts';
 import type { RequestBodies } from '../gateway/bodies/requestBodies.ts';
 import { GatewayError } from '../model/errors.ts';
-
-/** Memory for each byte of a call's body: pieces as they come, joined, as text, and the values of its JSON. */
-const BYTES_PER_BYTE = 6;
 
 /**
  * Makes the instance read bodies as bytes, whatever their type, within a limit and the memory for request bodies. A call
@@ -15,6 +13,11 @@ const BYTES_PER_BYTE = 6;
  */
 export function readBodies(app: FastifyInstance, bodies: RequestBodies, limit: number): void {
   app.removeAllContentTypeParsers();
+  const responses = new WeakMap<IncomingMessage, ServerResponse>();
+  app.addHook('preParsing', async ({ raw }, reply, payload) => {
+    responses.set(raw, reply.raw);
+    return payload;
+  });
   app.addContentTypeParser('*', (request, _payload, next) => {
     const { raw } = request;
     if ((announcedLength(raw) ?? 0) > limit) {
@@ -23,11 +26,10 @@ export function readBodies(app: FastifyInstance, bodies: RequestBodies, limit: n
     }
     bodies.read(
       raw,
-      { limit, bytesPerByte: BYTES_PER_BYTE },
+      responses.get(raw) as ServerResponse,
+      limit,
       ({ bytes, complete }) => (complete ? next(null, bytes) : next(tooLarge(limit))),
-      (fault) => {
-        next(fault === 'request_memory' ? noMemory(bodies) : new GatewayError('EG_TOO_SLOW', slowMessage(bodies)));
-      },
+      () => next(noMemory(bodies)),
     );
   });
   app.addHook('onSend', async (request, reply) => {

@@ -1,10 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { requestMemoryLimits } from '../config/requestMemory.ts';
+import { processMemoryLimit, requestMemoryLimits } from '../config/requestMemory.ts';
 import { formatSize } from '../config/units.ts';
 import { AnalysisThread } from '../gateway/analysis/analysisThread.ts';
 import { RequestBodies } from '../gateway/bodies/requestBodies.ts';
 import { Http2Connections } from '../gateway/server/http2Connections.ts';
 import { OpenRequests } from '../gateway/server/openRequests.ts';
+import { memoryShare, OverloadManager } from '../gateway/server/overloadManager.ts';
 import { TlsMetrics } from '../gateway/tls/tlsWatch.ts';
 import { DEFAULT_CACHE_BYTES, requestAnalysis } from '../sql/analyzeRequest.ts';
 import { startHourlySums } from '../store/hourlySumsJob.ts';
@@ -77,16 +78,11 @@ export async function startComponents({ context, beginStop, close }: OpenContext
     (task) => longAnalysis.analyze(task),
   );
   const limits = requestMemoryLimits(config);
-  const bodies = new RequestBodies({
-    memory: limits.memory,
-    largest: limits.largest,
-    minRate: () => config.server.minBodyRate,
-    clock,
-    registry: context.metrics,
-  });
+  const bodies = new RequestBodies(limits.memory, context.metrics);
+  const openRequests = new OpenRequests();
+  const overload = new OverloadManager(memoryShare(processMemoryLimit()), openRequests, clock, logger, context.metrics);
   const http2Connections = new Http2Connections({
     connections: limits.http2Connections,
-    requests: limits.http2Requests,
     clock,
     logger,
     registry: context.metrics,
@@ -143,15 +139,20 @@ export async function startComponents({ context, beginStop, close }: OpenContext
   await control.start();
   await dataPlane.start();
   onClose(() => dataPlane.close(0));
-  const openRequests = new OpenRequests();
   const listeners = await listen(config, {
     dataPlane,
     api: api.handler,
     openRequests,
-    bodies,
+    overload,
     http2Connections,
     tls: clientTls,
   });
+  onClose(
+    overload.start({
+      closeIdle: () => listeners.closeIdle(),
+      evictBusiest: () => http2Connections.evictBusiest(),
+    }),
+  );
   const { url, httpsUrl, adminUrl } = listeners;
   logger.info(
     {
@@ -160,7 +161,7 @@ export async function startComponents({ context, beginStop, close }: OpenContext
       adminUrl,
       version,
       requestMemory: formatSize(bodies.memory),
-      maxRequestHeaderSize: formatSize(limits.head),
+      maxRequestHeaderSize: formatSize(config.serverConfig['http-server.max-request-header-size']),
     },
     'listening',
   );

@@ -5,8 +5,6 @@ import { originReader } from '../api/auth/clientAddress.ts';
 import { JWKS_PATH } from '../api/jwksRoutes.ts';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { isOpenAccess, listenAddresses } from '../config/openAccess.ts';
-import { requestMemoryLimits } from '../config/requestMemory.ts';
-import type { RequestBodies } from '../gateway/bodies/requestBodies.ts';
 import type { DataPlane } from '../gateway/dataPlane.ts';
 import { trustPeers } from '../gateway/headers/trustedProxies.ts';
 import {
@@ -19,6 +17,7 @@ import { hostCheck } from '../gateway/server/hostCheck.ts';
 import type { Http2Connections } from '../gateway/server/http2Connections.ts';
 import type { OpenRequests } from '../gateway/server/openRequests.ts';
 import { type Origins, sideByHost } from '../gateway/server/origins.ts';
+import type { OverloadManager } from '../gateway/server/overloadManager.ts';
 import { type ClientCertificateMode, createSecureGatewayServer } from '../gateway/server/secureServer.ts';
 import type { TlsWatch } from '../gateway/tls/tlsWatch.ts';
 import { GatewayError } from '../model/errors.ts';
@@ -40,6 +39,8 @@ export interface Listeners {
   readonly httpsUrl: string | null;
   /** Address of the API if `server.adminPort` gives it a separate listener; else null. */
   readonly adminUrl: string | null;
+  /** Closes connections on which nothing runs. */
+  closeIdle(): void;
   /** Accepts no new connections and closes idle ones. */
   drain(): void;
   /** Closes idle connections, then, after a moment, all others. */
@@ -51,7 +52,7 @@ export interface Served {
   readonly dataPlane: DataPlane;
   readonly api: RequestHandler;
   readonly openRequests: OpenRequests;
-  readonly bodies: RequestBodies;
+  readonly overload: OverloadManager;
   readonly http2Connections: Http2Connections;
   /** Certificate files of clients' connections; null if HTTPS is disabled. */
   readonly tls: TlsWatch | null;
@@ -72,7 +73,7 @@ interface Listener {
  */
 export async function listen(
   config: GatewayConfig,
-  { dataPlane, api, openRequests, bodies, http2Connections, tls }: Served,
+  { dataPlane, api, openRequests, overload, http2Connections, tls }: Served,
 ): Promise<Listeners> {
   const { serverConfig, server } = config;
   const { adminPort } = server;
@@ -81,7 +82,7 @@ export async function listen(
   const hosts = isOpenAccess(config) ? hostCheck(knownHosts(server)) : null;
   const start = async (origins: Origins | null, port: number, key: string, secure: boolean) => {
     const options = {
-      ...{ dataPlane, api, origins, ...serverLimits(config), openRequests, bodies },
+      ...{ dataPlane, api, origins, ...serverLimits(config), openRequests, overload },
       ...{ http2Connections, hostCheck: hosts },
     };
     const clientCertificates = clientCertificateMode(config);
@@ -107,7 +108,7 @@ export async function listen(
         : await start(separated, serverConfig['http-server.https.port'], 'serverConfig "http-server.https.port"', true);
     const admin: Origins | null = separated === null ? null : { ...separated, sideOf: () => 'admin' };
     const adminUrl = adminPort === null ? null : await start(admin, adminPort, 'server.adminPort', true);
-    return listenersOf(started, { url: http ?? https ?? '', httpsUrl: https, adminUrl });
+    return listenersOf(started, http2Connections, { url: http ?? https ?? '', httpsUrl: https, adminUrl });
   } catch (error) {
     for (const { server: open } of started) open.close();
     throw error;
@@ -163,7 +164,7 @@ function separateOrigins({ protocol, server, serverConfig }: GatewayConfig): Ori
 export function serverLimits(config: GatewayConfig): ServerLimits {
   const { server, serverConfig } = config;
   return {
-    maxHeaderSize: requestMemoryLimits(config).head,
+    maxHeaderSize: serverConfig['http-server.max-request-header-size'],
     maxHeaderLines: server.maxHeaderLines,
     maxAnswerHeaderSize: serverConfig['http-server.max-response-header-size'],
     headersTimeout: server.headersTimeout,
@@ -225,10 +226,18 @@ async function bind(server: Server, { address, port, key }: Address): Promise<st
   return `${host.includes(':') ? `[${host}]` : host}:${bound.port}`;
 }
 
-function listenersOf(started: readonly Listener[], urls: Pick<Listeners, 'url' | 'httpsUrl' | 'adminUrl'>): Listeners {
+function listenersOf(
+  started: readonly Listener[],
+  http2Connections: Http2Connections,
+  urls: Pick<Listeners, 'url' | 'httpsUrl' | 'adminUrl'>,
+): Listeners {
   let closed: Promise<unknown> = Promise.resolve();
   return {
     ...urls,
+    closeIdle() {
+      for (const listener of started) listener.closeIdleConnections();
+      http2Connections.closeIdle();
+    },
     drain() {
       closed = Promise.all(
         started.map(({ server }) => {

@@ -68,18 +68,13 @@ function checkResources({ resources }: GatewayConfig, report: Report): void {
   }
 }
 
-function checkRequestMemory({ server, serverConfig, requestAnalyzerConfig }: GatewayConfig, report: Report): void {
-  const head = serverConfig['http-server.max-request-header-size'];
-  const { maxBodySize } = requestAnalyzerConfig;
-  const least = leastRequestMemory(maxBodySize, head);
+function checkRequestMemory({ server, requestAnalyzerConfig }: GatewayConfig, report: Report): void {
+  const least = leastRequestMemory(requestAnalyzerConfig.maxBodySize);
   if (server.requestMemory === null || server.requestMemory >= least) return;
-  const [what, cause] =
-    head !== null && head > maxBodySize
-      ? ['headers', 'serverConfig.http-server.max-request-header-size']
-      : ['submissions', 'requestAnalyzerConfig.maxBodySize'];
+  const cause = 'requestAnalyzerConfig.maxBodySize';
   report(
     'server.requestMemory',
-    `must be at least ${formatSize(least)}, so that ${what} of up to ${cause} have room`,
+    `must be at least ${formatSize(least)}, so that submissions of up to ${cause} have room`,
     cause,
   );
 }

@@ -208,7 +208,7 @@ class QueryDataPlane implements DataPlane {
     }
     const announced = method === 'GET' || method === 'HEAD' ? null : announcedLength(request);
     if (announced !== null && announced > this.#maxBodySize) {
-      answers.refuse(proxied, bodyRefusal('body_too_large', this.#bodies, this.#maxBodySize));
+      answers.refuse(proxied, bodyRefusal('body_too_large', this.#bodies.memory, this.#maxBodySize));
       return;
     }
     const id =

@@ -224,7 +224,7 @@ export function composeDataPlane(dependencies: DataPlaneDependencies, options: D
   });
   const submissions = new Submissions({
     queue,
-    bodies: new SubmissionBodies({ bodies, settings, sendsText: service?.needsAnalysis === true }),
+    bodies: new SubmissionBodies({ bodies, settings }),
     routing,
     binding: new SubmissionBinding({ names, table, ...owners }),
     admission,

@@ -6,7 +6,6 @@ export const errorCatalog = {
   EG_API_WRITES_DISABLED: { status: 403, meaning: '`resources.apiWrites` does not allow this change by REST.' },
   EG_NOT_FOUND: { status: 404, meaning: 'There is no such object or path.' },
   EG_METHOD_NOT_ALLOWED: { status: 405, meaning: 'The path exists, but not with this method.' },
-  EG_TOO_SLOW: { status: 408, meaning: 'The body came more slowly than `server.minBodyRate`.' },
   EG_CONFLICT: { status: 409, meaning: 'The change conflicts with what exists.' },
   EG_FIELD_OWNED: {
     status: 409,
@@ -39,7 +38,8 @@ export const errorCatalog = {
   EG_DATABASE_UNAVAILABLE: { status: 503, meaning: 'The database is unavailable; nothing was changed.' },
   EG_BUSY: {
     status: 503,
-    meaning: 'Bodies and large headers of other requests take all of `server.requestMemory`; send the call again.',
+    meaning:
+      'The gateway is short of memory, or bodies of other requests take all of `server.requestMemory`; send the call again.',
   },
   EG_NO_CLUSTER: { status: 503, meaning: 'No cluster of the routing group can take requests now.' },
 } as const;

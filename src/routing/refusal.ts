@@ -22,7 +22,6 @@ export type RefusalReason =
   | 'starting'
   | 'answer_head_too_large'
   | 'body_too_large'
-  | 'body_too_slow'
   | 'request_memory'
   | 'dot_segments'
   | 'loop'
@@ -99,7 +98,6 @@ const forms: Readonly<Record<RefusalReason, RefusalForm>> = {
   starting: { status: 503, engine: null, retryAfterSeconds: 1 },
   answer_head_too_large: { status: 500, engine: internalError(0, 'GENERIC_INTERNAL_ERROR') },
   body_too_large: { status: 413, engine: null },
-  body_too_slow: { status: 408, engine: null },
   request_memory: { status: 503, engine: null, retryAfterSeconds: 1 },
   dot_segments: { status: 400, engine: null },
   loop: { status: 508, engine: null },

@@ -46,11 +46,11 @@ describe('requests over the limits', { retry: 2 }, () => {
     expect([413, undefined]).toContain(await statusOf(`${head}8;${'x'.repeat(1024 ** 2)}\r\nSELECT 1\r\n0\r\n\r\n`));
   });
 
-  test('a URL of 2 MB or far more: 414 on every path; a long one within the limit passes', async () => {
+  test('a URL of 2 MB or far more: 431 on every path; a long one within the limit passes', async () => {
     const url = (length: number, path: string) => `GET ${path}?${'x'.repeat(length)} HTTP/1.1\r\nHost: x\r\n\r\n`;
-    expect(await statusOf(url(2 * 1024 ** 2, '/v1/query/a'))).toBe(414);
-    expect(await statusOf(url(2 * 1024 ** 2, '/api/explain'))).toBe(414);
-    expect(await statusOf(url(10 * 1024 ** 2, '/v1/query/a'))).toBe(414);
+    expect(await statusOf(url(2 * 1024 ** 2, '/v1/query/a'))).toBe(431);
+    expect(await statusOf(url(2 * 1024 ** 2, '/api/explain'))).toBe(431);
+    expect(await statusOf(url(10 * 1024 ** 2, '/v1/query/a'))).toBe(431);
     expect(await statusOf(`GET / HTTP/1.1\r\nHost: x\r\nx: ${'x'.repeat(10 * 1024 ** 2)}\r\n\r\n`)).toBe(431);
     expect(await statusOf(url(10_000, '/v1/node'))).toBe(200);
   });

@@ -4,6 +4,7 @@ import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { vi } from 'vitest';
 import { stringify } from 'yaml';
 import { residentMegabytes } from '../../bench/proxy/processTimes.ts';
@@ -104,15 +105,29 @@ export async function startTarget(
   return target;
 }
 
-/** Sends a small statement. @throws when it is not served */
-async function submitTo({ url }: Pick<Target, 'url'>): Promise<void> {
+/**
+ * Sends a small statement.
+ * @param retriesShedding whether a response that the gateway is short of memory is obeyed, as clients of engines do
+ * @throws when it is not served
+ */
+async function submitTo({ url }: Pick<Target, 'url'>, retriesShedding = false): Promise<void> {
   const response = await fetch(`${url}/v1/statement`, {
     method: 'POST',
     headers: { 'X-Engine-User': 'other' },
     body: 'SELECT 1',
     signal: AbortSignal.timeout(20_000),
+  }).catch((error: Error) => {
+    // An idle connection was closed just then.
+    const { code } = error.cause as NodeJS.ErrnoException;
+    if (retriesShedding && (code === 'ECONNRESET' || code === 'UND_ERR_SOCKET')) return null;
+    throw error;
   });
+  if (response === null) return await submitTo({ url });
   const body = await response.text();
+  if (retriesShedding && response.status === 503 && body.includes('short of memory')) {
+    await pause(1_000 * Number(response.headers.get('retry-after')));
+    return await submitTo({ url }, true);
+  }
   if (response.status !== 200) throw new Error(`HTTP ${response.status}: ${body}`);
   const { error } = JSON.parse(body) as { error?: { message: string } };
   if (error !== undefined) throw new Error(error.message);
@@ -121,14 +136,17 @@ async function submitTo({ url }: Pick<Target, 'url'>): Promise<void> {
 /** Another client, which sends statements one after the other while a test does its worst. */
 export class OtherClient {
   readonly #target: Target;
+  readonly #retriesShedding: boolean;
   #served = 0;
   #slowest = 0;
   #stopped = false;
   #failure: unknown = null;
   readonly #work: Promise<void>;
 
-  constructor(target: Target) {
+  /** @param retriesShedding whether its statements are sent again while the gateway is short of memory */
+  constructor(target: Target, retriesShedding = false) {
     this.#target = target;
+    this.#retriesShedding = retriesShedding;
     this.#work = this.#run();
   }
 
@@ -143,7 +161,7 @@ export class OtherClient {
   async #run(): Promise<void> {
     while (!this.#stopped && this.#failure === null) {
       const startedAt = performance.now();
-      await submitTo(this.#target).catch((error: unknown) => {
+      await submitTo(this.#target, this.#retriesShedding).catch((error: unknown) => {
         this.#failure = error;
       });
       this.#slowest = Math.max(this.#slowest, performance.now() - startedAt);

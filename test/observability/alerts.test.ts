@@ -100,7 +100,7 @@ const cases: readonly (readonly [alert: string, fires: Series, quiet: Series, al
   [
     'EngineGatewayRequestMemoryFull',
     { 'engine_gateway_request_bodies_refused_total{reason="request_memory"}': growing(1) },
-    { 'engine_gateway_request_bodies_refused_total{reason="body_too_slow"}': growing(9) },
+    { 'engine_gateway_request_bodies_refused_total{reason="request_memory"}': `5x${COUNT}` },
   ],
   [
     'EngineGatewayHttp2Full',

@@ -11,6 +11,7 @@ import type { DataPlaneDependencies, DataPlaneOptions } from '../../src/gateway/
 import { defaultStickinessOptions } from '../../src/gateway/ownership/stickiness.ts';
 import { Http2Connections } from '../../src/gateway/server/http2Connections.ts';
 import { OpenRequests } from '../../src/gateway/server/openRequests.ts';
+import { OverloadManager } from '../../src/gateway/server/overloadManager.ts';
 import { ClusterTls } from '../../src/gateway/tls/clusterTls.ts';
 import type { TlsMaterial } from '../../src/gateway/tls/tlsFiles.ts';
 import { systemClock } from '../../src/model/clock.ts';
@@ -45,16 +46,15 @@ export const verifyingTls = new ClusterTls({
   logger: pino({ level: 'silent' }),
 });
 
-/** Bodies of requests without limits of memory and pace. */
+/** Bodies of requests without a limit. */
 export function unlimitedBodies(): RequestBodies {
-  const registry = new Registry();
-  return new RequestBodies({ memory: Infinity, largest: 0, minRate: () => 0, clock: systemClock, registry });
+  return new RequestBodies(Number.POSITIVE_INFINITY, new Registry());
 }
 
 /** HTTP/2 for every client that asks for it. */
 export function unlimitedHttp2(): Http2Connections {
   return new Http2Connections({
-    ...{ connections: Number.POSITIVE_INFINITY, requests: Number.POSITIVE_INFINITY, clock: systemClock },
+    ...{ connections: Number.POSITIVE_INFINITY, clock: systemClock },
     ...{ logger: pino({ level: 'silent' }), registry: new Registry() },
   });
 }
@@ -66,7 +66,7 @@ export function defaultServerOptions() {
     hostCheck: null,
     origins: null,
     openRequests: new OpenRequests(),
-    bodies: unlimitedBodies(),
+    overload: new OverloadManager(() => 0, { count: 0 }, systemClock, pino({ level: 'silent' }), new Registry()),
     http2Connections: unlimitedHttp2(),
   };
 }

@@ -58,7 +58,7 @@ export interface TestGatewayOptions {
   readonly upstream?: Partial<DataPlaneOptions['upstream']>;
   readonly server?: Partial<GatewayServerOptions>;
   readonly analyzer?: RequestAnalyzer;
-  /** Memory and pace of bodies; without limits where absent. */
+  /** Memory for bodies; without a limit if absent. */
   readonly bodies?: RequestBodies;
   readonly runningQueries?: RunningQueries;
   readonly outcomes?: DataPlaneDependencies['outcomes'];
@@ -201,7 +201,6 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
   await dataPlane.start();
   const server = createGatewayServer({
     ...defaultServerOptions(),
-    bodies,
     dataPlane,
     api: (_request, response) => void response.writeHead(418).end('api'),
     ...options.server,

@@ -243,7 +243,7 @@ export const server = section(
     }),
     requestMemory: size({
       description:
-        'Memory that bodies and large headers of requests may take, all together; beyond it the newest are answered 503. Unset, a quarter of the memory limit of the process, 32MB to 1GB.',
+        'Bytes of request bodies that are buffered, all together; a body beyond it is answered 503. Unset, an eighth of the memory limit of the process, 16MB to 512MB.',
       default: null,
       minimum: 8 * 1024 ** 2,
     }),
@@ -260,17 +260,10 @@ export const server = section(
     }),
     maxHttp2Connections: integer({
       description:
-        'Client connections over HTTP/2 open at once, on all listeners together; further clients over TLS are offered HTTP/1.1 alone. Unset, one for each MB of the request memory, at least 32.',
+        'Client connections over HTTP/2 open at once, on all listeners together; further clients over TLS are offered HTTP/1.1 alone. Unset, one for each 512 kB of the request memory, at least 32.',
       default: null,
       minimum: 1,
       maximum: 1_000_000,
-    }),
-    minBodyRate: size({
-      description:
-        'Bytes a second that the body of a request, or a head over 64 kB, must come at after its first 10 seconds; slower ones are answered 408. 0B for any.',
-      default: 1024,
-      minimum: 0,
-      maximum: 1024 ** 3,
     }),
     maxConnections: integer({
       description: 'Client connections open at once on one listener; further ones are closed.',

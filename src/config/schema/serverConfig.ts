@@ -315,9 +315,8 @@ export const serverConfig = section(
       words: { accept: true, reject: false, ignore: false },
     }),
     'http-server.max-request-header-size': size({
-      description:
-        'Largest request head (request line and headers); more is answered 431, or 414 where the URL alone is. Unset, 2MB, as engines have it, but at most a 16th of the request memory. Over HTTP/2 at most 144kB.',
-      default: null,
+      description: 'Largest request head (request line and headers); more is answered 431. Over HTTP/2 at most 144kB.',
+      default: 128 * 1024,
       minimum: 1024,
       maximum: 16 * 1024 ** 2,
     }),

@@ -1,12 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { BodyBytes } from './bodyBytes.ts';
-import type { BodyPace } from './bodyPaces.ts';
-import type { RequestBodies } from './requestBodies.ts';
 import { SMALL_CHUNK_BYTES } from './unreadChunks.ts';
-
-/** Why the body of a client breaks off on its way to a cluster. */
-export type RelayFault = 'body_too_large' | 'body_too_slow';
 
 /** Bytes that a relay buffers. */
 const HELD_BYTES = 16_384;
@@ -22,12 +17,9 @@ const JOIN_MS = 100;
 export class BodyRelay extends Readable {
   readonly #source: IncomingMessage;
   readonly #limit: number;
-  readonly #bodies: RequestBodies;
-  readonly #onFault: (fault: RelayFault) => void;
+  readonly #onTooLarge: () => void;
   #start: Buffer | null;
   #size = 0;
-  /** Null before the cluster reads, and after the end. */
-  #pace: BodyPace | null = null;
   #attached = false;
   #smallChunks = 0;
   /** Small chunks that wait to be passed on in one piece. */
@@ -37,28 +29,20 @@ export class BodyRelay extends Readable {
   /**
    * @param start bytes read already; null for none
    * @param limit most bytes
-   * @param onFault called before the relay breaks, where the client is to blame
+   * @param onTooLarge called before the relay breaks because the body is larger
    */
-  constructor(
-    source: IncomingMessage,
-    start: Buffer | null,
-    limit: number,
-    bodies: RequestBodies,
-    onFault: (fault: RelayFault) => void,
-  ) {
+  constructor(source: IncomingMessage, start: Buffer | null, limit: number, onTooLarge: () => void) {
     super({ highWaterMark: HELD_BYTES });
     this.#source = source;
     this.#start = start;
     this.#limit = limit;
-    this.#bodies = bodies;
-    this.#onFault = onFault;
+    this.#onTooLarge = onTooLarge;
   }
 
   override _read(): void {
     if (!this.#attached) {
       this.#attached = true;
       this.#source.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onClose);
-      this.#pace = this.#bodies.watch(() => this.#break('body_too_slow'));
       const start = this.#start;
       this.#start = null;
       if (start !== null && start.length > 0) {
@@ -66,12 +50,10 @@ export class BodyRelay extends Readable {
         return;
       }
     }
-    this.#pace?.goOn();
     this.#source.resume();
   }
 
   override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
-    this.#endPace();
     clearTimeout(this.#joinTimer);
     this.#joining = null;
     this.#source.off('data', this.#onData).off('end', this.#onEnd).off('close', this.#onClose);
@@ -82,16 +64,16 @@ export class BodyRelay extends Readable {
 
   readonly #onData = (chunk: Buffer) => {
     this.#size += chunk.length;
-    if (this.#pace !== null) this.#pace.received = this.#size;
-    if (this.#size > this.#limit) this.#break('body_too_large');
-    else if (this.#isOneSmallTooMany(chunk)) this.#join(chunk);
+    if (this.#size > this.#limit) {
+      this.#onTooLarge();
+      this.destroy(new Error('The body is too large'));
+    } else if (this.#isOneSmallTooMany(chunk)) this.#join(chunk);
     else {
       this.#passOnJoined();
       this.#passOn(chunk);
     }
   };
   readonly #onEnd = () => {
-    this.#endPace();
     this.#passOnJoined();
     this.push(null);
   };
@@ -125,17 +107,6 @@ export class BodyRelay extends Readable {
 
   #passOn(chunk: Buffer): void {
     if (this.push(chunk)) return;
-    this.#pace?.holdBack();
     this.#source.pause();
-  }
-
-  #endPace(): void {
-    this.#pace?.end();
-    this.#pace = null;
-  }
-
-  #break(fault: RelayFault): void {
-    this.#onFault(fault);
-    this.destroy(new Error(`The body is refused: ${fault}`));
   }
 }

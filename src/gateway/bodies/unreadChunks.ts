@@ -1,8 +1,6 @@
 import { IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { BodyBytes, isPinning } from './bodyBytes.ts';
-import { type HeadPieces, headPiecesOf } from './headPieces.ts';
 
 /** Chunks below this size cost a multiple of their bytes while they wait in a stream, bytes. */
 export const SMALL_CHUNK_BYTES = 1_024;
@@ -62,16 +60,8 @@ export class UnreadChunks {
 export class Http1Request extends IncomingMessage {
   /** Null as long as nothing had to be copied: most requests have no body, or one chunk. */
   unread: UnreadChunks | null = null;
-  readonly #head: HeadPieces | undefined;
-
-  constructor(socket: Socket) {
-    super(socket);
-    this.#head = headPiecesOf(socket);
-    this.#head?.settle();
-  }
 
   override push(chunk: Buffer | null, encoding?: BufferEncoding): boolean {
-    this.#head?.settle();
     if (this.unread === null) {
       if (chunk === null || this.readableLength === 0) return super.push(chunk, encoding);
       this.unread = new UnreadChunks(this, (joined) => super.push(joined));

@@ -1,7 +1,6 @@
 import type { Logger } from 'pino';
 import type { Refusal } from '../../routing/refusal.ts';
-import { bodyRefusal } from '../bodies/bodyRefusal.ts';
-import type { RelayFault } from '../bodies/bodyRelay.ts';
+import { type BodyFault, bodyRefusal } from '../bodies/bodyRefusal.ts';
 import type { RequestBodies } from '../bodies/requestBodies.ts';
 import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
 import type { DataPlaneMetrics } from '../metrics/dataPlaneMetrics.ts';
@@ -20,8 +19,8 @@ export interface AttemptFailure {
   readonly queryId: string | null;
   readonly error: Error;
   readonly stage: AttemptStage;
-  /** What is wrong with the client's body; null where nothing is. */
-  readonly bodyFault: RelayFault | null;
+  /** True if the client's body is too large. */
+  readonly isBodyTooLarge: boolean;
 }
 
 /** What failed attempts are noted with. */
@@ -47,8 +46,8 @@ export class AttemptFailures {
    */
   note(proxied: ProxiedRequest, failure: AttemptFailure): string | Refusal {
     const { reports, metrics, logger } = this.#dependencies;
-    const { cluster, proxyTo, error, stage, bodyFault } = failure;
-    if (bodyFault !== null) return this.bodyRefusal(bodyFault);
+    const { cluster, proxyTo, error, stage, isBodyTooLarge } = failure;
+    if (isBodyTooLarge) return this.bodyRefusal('body_too_large');
     const { type, reason } = classify(error, stage !== 'connecting');
     metrics.clusterError(cluster, type);
     proxied.trace?.noteFailure(reason);
@@ -69,8 +68,8 @@ export class AttemptFailures {
   }
 
   /** The refusal of a request for its body. */
-  bodyRefusal(fault: RelayFault | 'request_memory'): Refusal {
+  bodyRefusal(fault: BodyFault): Refusal {
     const { bodies, settings } = this.#dependencies;
-    return bodyRefusal(fault, bodies, settings.maxBodySize);
+    return bodyRefusal(fault, bodies.memory, settings.maxBodySize);
   }
 }

@@ -1,5 +1,4 @@
 import type { GroupDecision } from '../../routing/groupDecision.ts';
-import type { RelayFault } from '../bodies/bodyRelay.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { isReset } from '../upstreams/clusterError.ts';
 import type { Upstream } from '../upstreams/upstreams.ts';
@@ -21,13 +20,13 @@ export interface FailedForward {
 export abstract class ForwardExchange<Dependencies extends ExchangeDependencies> extends Exchange<Dependencies> {
   protected readonly outgoing: OutgoingRequest;
   #repeats = 0;
-  #bodyFault: RelayFault | null = null;
+  #isBodyTooLarge = false;
 
   /** @param decision how the request was routed; null for a follow-up */
   constructor(dependencies: Dependencies, proxied: ProxiedRequest, decision: GroupDecision | null) {
     super(dependencies, proxied);
-    this.outgoing = dependencies.requests.streamed(proxied, decision, (fault) => {
-      this.#bodyFault = fault;
+    this.outgoing = dependencies.requests.streamed(proxied, decision, () => {
+      this.#isBodyTooLarge = true;
     });
   }
 
@@ -72,8 +71,8 @@ export abstract class ForwardExchange<Dependencies extends ExchangeDependencies>
     const { upstream } = this;
     if (upstream === null) return;
     const { proxyTo } = upstream;
-    const bodyFault = this.#bodyFault;
-    const failure = { cluster: this.clusterName(), proxyTo, queryId: this.queryId(), error, stage, bodyFault };
+    const isBodyTooLarge = this.#isBodyTooLarge;
+    const failure = { cluster: this.clusterName(), proxyTo, queryId: this.queryId(), error, stage, isBodyTooLarge };
     const result = this.dependencies.failures.note(this.proxied, failure);
     if (typeof result !== 'string') this.refuse(result);
     else if (this.#mayRepeat(error, stage)) {

@@ -4,7 +4,7 @@ import type { ProductNames } from '../../model/names.ts';
 import { headerValues, isHeader } from '../../model/rawHeaders.ts';
 import { type GroupDecision, setHeadersOf } from '../../routing/groupDecision.ts';
 import { type BodyStart, hasBody } from '../bodies/body.ts';
-import { BodyRelay, type RelayFault } from '../bodies/bodyRelay.ts';
+import { BodyRelay } from '../bodies/bodyRelay.ts';
 import type { RequestBodies } from '../bodies/requestBodies.ts';
 import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
 import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
@@ -54,34 +54,35 @@ export class OutgoingRequests {
   /**
    * A submission as any cluster could get it.
    * @param body what was read of it; the rest follows from the client
-   * @param onFault called where that rest breaks off through the client's fault
+   * @param onTooLarge called if the body is too large
    */
   submission(
     proxied: ProxiedRequest,
     decision: GroupDecision,
     body: BodyStart,
-    onFault: (fault: RelayFault) => void,
+    onTooLarge: () => void,
   ): OutgoingRequest {
-    const content = body.complete ? body.bytes : this.#relay(proxied, body.bytes, onFault);
+    const content = body.complete ? body.bytes : this.#relay(proxied, body.bytes, onTooLarge);
     return this.#make(proxied, true, decision, content);
   }
 
   /**
    * Any other request as any cluster could get it, its body streamed.
    * @param decision how it was routed; null for a follow-up
-   * @param onFault called where the body breaks off through the client's fault
+   * @param onTooLarge called if the body is too large
    */
-  streamed(
-    proxied: ProxiedRequest,
-    decision: GroupDecision | null,
-    onFault: (fault: RelayFault) => void,
-  ): OutgoingRequest {
-    return this.#make(proxied, false, decision, hasBody(proxied.request) ? this.#relay(proxied, null, onFault) : null);
+  streamed(proxied: ProxiedRequest, decision: GroupDecision | null, onTooLarge: () => void): OutgoingRequest {
+    return this.#make(
+      proxied,
+      false,
+      decision,
+      hasBody(proxied.request) ? this.#relay(proxied, null, onTooLarge) : null,
+    );
   }
 
   /** Whether there is memory for streaming the body of a request, which is taken then. */
-  mayStream({ request }: ProxiedRequest): boolean {
-    return this.#dependencies.bodies.relay(request);
+  mayStream({ request, response }: ProxiedRequest): boolean {
+    return this.#dependencies.bodies.relay(request, response);
   }
 
   /**
@@ -149,8 +150,7 @@ export class OutgoingRequests {
     return { ...Object.fromEntries(own.map((name) => [name, headerText(user)])), ...set };
   }
 
-  #relay({ request }: ProxiedRequest, start: Buffer | null, onFault: (fault: RelayFault) => void): BodyRelay {
-    const { bodies, settings } = this.#dependencies;
-    return new BodyRelay(request, start, settings.maxBodySize, bodies, onFault);
+  #relay({ request }: ProxiedRequest, start: Buffer | null, onTooLarge: () => void): BodyRelay {
+    return new BodyRelay(request, start, this.#dependencies.settings.maxBodySize, onTooLarge);
   }
 }

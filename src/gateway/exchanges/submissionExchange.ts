@@ -8,7 +8,6 @@ import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import type { PickRequest } from '../../routing/strategies/strategy.ts';
 import type { QuerySlots } from '../admission/admission.ts';
-import type { RelayFault } from '../bodies/bodyRelay.ts';
 import type { ForwardedCheck } from '../headers/forwardedCheck.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { AnsweringCluster } from './addedLines.ts';
@@ -69,7 +68,7 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   #watch: AnswerWatch | null = null;
   /** What came of that answer while it was held; null when it is not. */
   #gathered: Readonly<HeldAnswer> | null = null;
-  #bodyFault: RelayFault | null = null;
+  #isBodyTooLarge = false;
   /** Why the gateway refused it in the end; null when a cluster answered, or failed to. */
   #refused: Refusal['reason'] | null = null;
   /** Whether it waits in the queue, and another exchange sends it. */
@@ -89,8 +88,8 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
     const began = transaction?.cluster ?? null;
     this.#decision = began === null ? decision : ofTransaction(decision, began);
     this.#bound = began ?? about?.cluster ?? null;
-    this.#outgoing = dependencies.requests.submission(proxied, decision, body, (fault) => {
-      this.#bodyFault = fault;
+    this.#outgoing = dependencies.requests.submission(proxied, decision, body, () => {
+      this.#isBodyTooLarge = true;
     });
   }
 
@@ -174,7 +173,7 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
     const cluster = this.#target?.cluster ?? null;
     if (cluster === null) return;
     const { name, proxyTo } = cluster;
-    const failure = { cluster: name, proxyTo, queryId: null, error, stage, bodyFault: this.#bodyFault };
+    const failure = { cluster: name, proxyTo, queryId: null, error, stage, isBodyTooLarge: this.#isBodyTooLarge };
     const result = this.dependencies.failures.note(this.proxied, failure);
     if (typeof result === 'string') this.#retryAfter(cluster, error, stage, result);
     else this.refuse(result);

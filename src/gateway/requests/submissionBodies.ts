@@ -7,17 +7,11 @@ import type { ProxiedRequest } from '../proxiedRequest.ts';
 
 /** Least size up to which submissions are buffered (docs/protocol.md#safe-retry). */
 const MIN_BUFFERED_BODY = 1_048_576;
-/** Memory for each byte of a submission: pieces as they come, joined, as text, and what of these is not collected yet. */
-const BYTES_PER_BYTE = 4;
-/** The same where the external rules service gets the text: as JSON, encoded, and on its way. */
-const BYTES_PER_BYTE_SENT = 6;
 
 /** What bodies of submissions are read with. */
 export interface SubmissionBodiesDependencies {
   readonly bodies: RequestBodies;
   readonly settings: Pick<DataPlaneSettings, 'maxAnalyzedBody' | 'maxBodySize'>;
-  /** Whether a router sends the statement's text on. */
-  readonly sendsText: boolean;
 }
 
 /** Reads bodies of submissions, as far as they are buffered. */
@@ -33,12 +27,16 @@ export class SubmissionBodies {
    * @param next gets it, or its start where it is longer than what is buffered
    * @param refuse gets why it cannot be read
    */
-  read({ request }: ProxiedRequest, next: (body: BodyStart) => void, refuse: (refusal: Refusal) => void): void {
-    const { bodies, settings, sendsText } = this.#dependencies;
-    const limit = Math.max(settings.maxAnalyzedBody, MIN_BUFFERED_BODY);
-    const bytesPerByte = sendsText ? BYTES_PER_BYTE_SENT : BYTES_PER_BYTE;
-    bodies.read(request, { limit, bytesPerByte }, next, (fault) =>
-      refuse(bodyRefusal(fault, bodies, settings.maxBodySize)),
+  read(
+    { request, response }: ProxiedRequest,
+    next: (body: BodyStart) => void,
+    refuse: (refusal: Refusal) => void,
+  ): void {
+    const { bodies, settings } = this.#dependencies;
+    const { maxAnalyzedBody, maxBodySize } = settings;
+    const limit = Math.max(maxAnalyzedBody, MIN_BUFFERED_BODY);
+    bodies.read(request, response, limit, next, () =>
+      refuse(bodyRefusal('request_memory', bodies.memory, maxBodySize)),
     );
   }
 }

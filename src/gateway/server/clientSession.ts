@@ -33,10 +33,8 @@ export class ClientSession {
       // It ended together with the session: nothing more comes of it.
       if (stream.destroyed) return;
       this.open++;
-      connections.streamOpened();
       stream.once('close', () => {
         this.open--;
-        connections.streamClosed();
       });
     });
     session.on('error', (error: NodeJS.ErrnoException) => {
@@ -62,14 +60,16 @@ export class ClientSession {
     }
   }
 
-  /** Notes a request that is refused for lack of memory: who goes on to send large heads is read more slowly. @param head bytes */
-  noteRefused(head: number): void {
-    this.#connections.slowDown(this.socket, head);
+  /** Ends the session if nothing runs on it. */
+  closeIdle(): void {
+    if (this.open === 0) this.#session.close();
   }
 
-  /** Ends the session at once, with all its requests: they take what others need. */
+  /** Ends the session with all its requests: they take memory that others need. */
   evict(): void {
-    this.#session.destroy(new Error('too many requests at once'), constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    this.#session.goaway(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    // GOAWAY is sent first.
+    setImmediate(() => this.#session.destroy());
   }
 
   #noteLine(value: string): void {

@@ -4,7 +4,7 @@ import { endWith } from '../bodies/lastRequest.ts';
 
 /** Why a request is refused before anybody looks at what it asks. */
 export interface FramingFault {
-  readonly status: 400 | 414 | 431 | 501 | 505;
+  readonly status: 400 | 431 | 501 | 505;
   readonly message: string;
 }
 

@@ -1,22 +1,15 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { Http2ServerRequest } from 'node:http2';
-import { GatewayError } from '../../model/errors.ts';
-import { hasBody } from '../bodies/body.ts';
-import { memoryMessage } from '../bodies/bodyRefusal.ts';
-import { FREE_HEAD_BYTES } from '../bodies/heldHead.ts';
 import { dropAfterLast, hasEnded } from '../bodies/lastRequest.ts';
-import type { RequestBodies } from '../bodies/requestBodies.ts';
 import { Http1Request } from '../bodies/unreadChunks.ts';
 import type { DataPlane } from '../dataPlane.ts';
 import { answer } from '../requests/ownAnswers.ts';
-import { clientSessionOf } from './clientSession.ts';
-import { ComingHeads, heldHeadOf } from './comingHeads.ts';
 import { framingFault, refuseFraming } from './framing.ts';
-import { answerParserErrors, headFault, headSize } from './headLimits.ts';
+import { answerParserErrors, headFault, noteLastResponse } from './headLimits.ts';
 import { type HostCheck, refuseHost } from './hostCheck.ts';
 import type { Http2Connections } from './http2Connections.ts';
 import type { OpenRequests } from './openRequests.ts';
 import { answerElsewhere, isShared, type Origins } from './origins.ts';
+import type { OverloadManager } from './overloadManager.ts';
 
 /** A handler of requests, of either protocol. */
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void;
@@ -57,32 +50,26 @@ export interface GatewayServerOptions extends ServerLimits {
   readonly origins: Origins | null;
   /** Counts every request, so that a clean stop can wait for it. */
   readonly openRequests: OpenRequests;
-  /** Holds memory for bodies and large heads. */
-  readonly bodies: RequestBodies;
+  /** Rejects requests while memory is short. */
+  readonly overload: OverloadManager;
   /** Decides which connections over TLS speak HTTP/2. */
   readonly http2Connections: Http2Connections;
 }
 
 /** Leads requests to data plane or API; proxied paths come first where both share an address. */
 export function requestHandler(options: GatewayServerOptions): RequestHandler {
-  const { dataPlane, api, origins, openRequests, hostCheck, bodies } = options;
+  const { dataPlane, api, origins, openRequests, hostCheck, overload } = options;
   return (request, response) => {
     if (hasEnded(request.socket)) {
       dropAfterLast(request);
       return;
     }
     openRequests.add(response);
-    const head = headSize(request);
-    const heldHead = head > FREE_HEAD_BYTES ? heldHeadOf(request.socket) : undefined;
-    if (heldHead !== undefined) {
-      heldHead.endPace();
-      response.shouldKeepAlive = false;
-    }
-    if (request.httpVersionMajor === 2 && head > FREE_HEAD_BYTES) bodies.noteHttp2Head(head);
-    const fault = headFault(request, head, options) ?? framingFault(request);
+    noteLastResponse(request, response);
+    const head = headFault(request, options);
+    const fault = head === null ? framingFault(request) : ({ status: 431, message: head } as const);
     if (fault !== null) {
       refuseFraming(request, response, fault);
-      forgetHeaders(request);
       return;
     }
     const foreignHost = hostCheck === null ? null : hostCheck(request);
@@ -97,37 +84,11 @@ export function requestHandler(options: GatewayServerOptions): RequestHandler {
       : origins === null || side === 'admin' || isShared(origins, request);
     if (origins !== null && !isServed && (isProxied || api !== null)) {
       answerElsewhere(response, origins, side ?? 'unclear');
-    } else if (
-      (head > FREE_HEAD_BYTES && heldHead === undefined && !bodies.admitHead(request, response, head)) ||
-      (hasBody(request) && !bodies.admit(request, response))
-    ) {
-      refuseForMemory(response, bodies.memory, isProxied);
-      forgetHeaders(request);
-      if (request.httpVersionMajor === 2) {
-        clientSessionOf((request as unknown as Http2ServerRequest).stream.session)?.noteRefused(head);
-      }
-    } else if (isProxied) dataPlane?.handle(request, response);
+    } else if (overload.rejects(request, response, isProxied)) return;
+    else if (isProxied) dataPlane?.handle(request, response);
     else if (api !== null) api(request, response);
     else answer(response, 404, [], '');
   };
-}
-
-/**
- * Lets go of the headers of a request that is refused: over HTTP/2 it lives as long as its client wants, and 250 of them come
- * in a few bytes where the client names headers by their place in a table (RFC 7541 §6.1).
- */
-function forgetHeaders({ httpVersionMajor, rawHeaders, headers }: IncomingMessage): void {
-  if (httpVersionMajor !== 2) return;
-  rawHeaders.length = 0;
-  for (const name of Object.keys(headers)) delete headers[name];
-}
-
-/** Answers a request that there is no memory for, whatever it asks. */
-function refuseForMemory(response: ServerResponse, limit: number, isProxied: boolean): void {
-  const message = memoryMessage(limit);
-  const type = isProxied ? 'text/plain; charset=utf-8' : 'application/json; charset=utf-8';
-  const body = isProxied ? `${message}\n` : JSON.stringify(new GatewayError('EG_BUSY', message).toBody());
-  answer(response, 503, ['content-type', type, 'cache-control', 'no-store', 'retry-after', '1'], body);
 }
 
 /** Options of Node's HTTP/1.1 server, in clear text and over TLS. */
@@ -149,7 +110,6 @@ export function createGatewayServer(options: GatewayServerOptions): Server {
   const server = createServer({ ...http1Options(options), IncomingMessage: Http1Request }, requestHandler(options));
   // The line too many, which is answered by that name.
   server.maxHeadersCount = options.maxHeaderLines + 1;
-  server.on('connection', new ComingHeads(options.bodies).watch);
   answerParserErrors(server, options);
   server.maxConnections = options.maxConnections;
   return server;

@@ -3,41 +3,26 @@ import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Clock } from '../../model/clock.ts';
 import { plainAddress } from '../headers/trustedProxies.ts';
+import type { ClientSession } from './clientSession.ts';
 import { Http1Addresses } from './http1Addresses.ts';
-import { PacedReading } from './pacedReading.ts';
 
 /** What decides which connections may speak HTTP/2. */
 export interface Http2ConnectionsOptions {
   /** Most connections at once over HTTP/2, all listeners together. */
   readonly connections: number;
-  /** Most requests at once on all of them together. */
-  readonly requests: number;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly registry: Registry;
 }
 
-/** A session that shares the requests at once with others. */
-export interface SharedSession {
-  /** Its requests at once. */
-  readonly open: number;
-  evict(): void;
-}
+/** Sessions with fewer requests are never ended for memory. */
+const MANY_REQUESTS = 10;
 
 /** Why a client gets HTTP/1.1 that asks for HTTP/2: as many connections speak it as may, or it needs HTTP/1.1. */
 type DeclineReason = 'limit' | 'client';
 
 /** Why a client needs HTTP/1.1: it got header lines that are too long to be sent back over HTTP/2, or broke the protocol. */
 export type Http1Need = 'long header lines in an answer' | 'error of its HTTP/2 connection';
-
-/** Bytes of refused heads that are read in each turn of the time below, on all connections together; 512 kB take about 5 ms. */
-const REFUSED_AT_ONCE = 512 * 1024;
-const REFUSED_MS = 25;
-
-/** The handle of a connection, which the HTTP/2 library reads in place of the connection. */
-interface ReadSocket extends TLSSocket {
-  readonly _handle: { readStop(): void; readStart(): void } | null;
-}
 
 /**
  * Decides which connections over TLS speak HTTP/2 (docs/serving.md#http2). A connection over HTTP/2 may hold many requests
@@ -46,16 +31,8 @@ interface ReadSocket extends TLSSocket {
  */
 export class Http2Connections {
   readonly #limit: number;
-  readonly #maxRequests: number;
   readonly #open = new Set<TLSSocket>();
-  readonly #sessions = new Set<SharedSession>();
-  #requests = 0;
-  readonly #refusedHeads = new PacedReading<TLSSocket>({
-    workAtOnce: REFUSED_AT_ONCE,
-    turnMs: REFUSED_MS,
-    pause: (socket) => (socket as ReadSocket)._handle?.readStop(),
-    resume: (socket) => (socket as ReadSocket)._handle?.readStart(),
-  });
+  readonly #sessions = new Set<ClientSession>();
   readonly #http1: Http1Addresses;
   /** Addresses of clients over HTTP/2 that speak HTTP/1.1 as well; a socket that is closed has none any more. */
   readonly #addresses = new WeakMap<TLSSocket, string>();
@@ -63,9 +40,8 @@ export class Http2Connections {
   readonly #declined: Counter<'reason'>;
   readonly #evicted: Counter;
 
-  constructor({ connections, requests, clock, logger, registry }: Http2ConnectionsOptions) {
+  constructor({ connections, clock, logger, registry }: Http2ConnectionsOptions) {
     this.#limit = connections;
-    this.#maxRequests = requests;
     this.#http1 = new Http1Addresses(clock);
     this.#logger = logger;
     this.#declined = new Counter({
@@ -76,7 +52,7 @@ export class Http2Connections {
     });
     this.#evicted = new Counter({
       name: 'engine_gateway_http2_evicted_total',
-      help: 'Connections over HTTP/2 that were ended, as they had the most of too many requests at once.',
+      help: 'Connections over HTTP/2 that were ended because they had the most requests while memory was short.',
       registers: [registry],
     });
     this.#measure(registry);
@@ -114,35 +90,30 @@ export class Http2Connections {
   }
 
   /** Takes in a session. */
-  add(session: SharedSession): void {
+  add(session: ClientSession): void {
     this.#sessions.add(session);
   }
 
   /** A session is over. */
-  remove(session: SharedSession): void {
+  remove(session: ClientSession): void {
     this.#sessions.delete(session);
   }
 
-  /** A request began. Where that is one too many, the session that has the most is ended: others are served then. */
-  streamOpened(): void {
-    this.#requests++;
-    if (this.#requests <= this.#maxRequests) return;
-    let busiest: SharedSession | null = null;
-    for (const session of this.#sessions) if (session.open > (busiest?.open ?? 0)) busiest = session;
-    if (busiest === null) return;
-    this.#sessions.delete(busiest);
-    this.#evicted.inc();
-    busiest.evict();
+  /** Ends sessions on which nothing runs. */
+  closeIdle(): void {
+    for (const session of this.#sessions) session.closeIdle();
   }
 
-  /** The answer of a request is over. */
-  streamClosed(): void {
-    this.#requests--;
-  }
-
-  /** Reads a connection more slowly on which a head was refused for lack of memory. @param head bytes */
-  slowDown(socket: TLSSocket, head: number): void {
-    this.#refusedHeads.note(socket, head);
+  /** Ends the sessions that have the most requests: half as many as the busiest one, or more. */
+  evictBusiest(): void {
+    let most = 0;
+    for (const { open } of this.#sessions) most = Math.max(most, open);
+    for (const session of this.#sessions) {
+      if (session.open < Math.max(most / 2, MANY_REQUESTS)) continue;
+      this.#sessions.delete(session);
+      this.#evicted.inc();
+      session.evict();
+    }
   }
 
   #decline<Protocol>(reason: DeclineReason, protocol: Protocol): Protocol {

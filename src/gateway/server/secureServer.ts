@@ -4,7 +4,6 @@ import type { TLSSocket } from 'node:tls';
 import { Http1Request } from '../bodies/unreadChunks.ts';
 import type { TlsMaterial } from '../tls/tlsFiles.ts';
 import { ClientSession } from './clientSession.ts';
-import { ComingHeads } from './comingHeads.ts';
 import { type GatewayServerOptions, http1Options, type RequestHandler, requestHandler } from './gatewayServer.ts';
 import { answerParserErrors, MAX_HTTP2_HEAD } from './headLimits.ts';
 import { asHttp1, Http2Request, Http2Response, resetStream } from './http2Messages.ts';
@@ -49,7 +48,6 @@ export function createSecureGatewayServer(
   };
   const server = options.http2 ? createBothServer(options, tls) : createHttp1Server(options, tls);
   (server as HttpsServer).maxHeadersCount = options.maxHeaderLines + 1;
-  (server as HttpsServer).on('secureConnection', new ComingHeads(options.bodies).watch);
   answerParserErrors(server, options);
   server.maxConnections = options.maxConnections;
   const sockets = new Set<TLSSocket>();
@@ -98,8 +96,8 @@ function createBothServer(options: GatewayServerOptions, tls: TlsOptions): Http2
     maxSendHeaderBlockLength: options.maxAnswerHeaderSize,
     settings: {
       maxConcurrentStreams: options.maxConcurrentStreams,
-      // Beyond this the stream is reset; between it and the limit a request is answered 414 or 431. Each line counts 32
-      // bytes more than it has (RFC 9113 §6.5.2).
+      // Beyond this the stream is reset; between it and the limit a request is answered 431. Each line counts 32 bytes more
+      // than it has (RFC 9113 §6.5.2).
       maxHeaderListSize: Math.min(options.maxHeaderSize, MAX_HTTP2_HEAD) * 2 + (options.maxHeaderLines + 8) * 32,
       enablePush: false,
     },
@@ -139,16 +137,14 @@ function limitSession(session: ServerHttp2Session, noted: ClientSession, idleTim
 function handleHttp2(
   request: Http2Request,
   response: Parameters<RequestHandler>[1],
-  { requestTimeout, bodies }: GatewayServerOptions,
+  { requestTimeout }: GatewayServerOptions,
   handle: () => void,
 ): void {
   const { stream } = request;
   if (!stream.endAfterHeaders) {
     // Node would keep them with the request.
     stream.removeAllListeners('trailers');
-    stream.on('trailers', (_fields, _flags, raw?: readonly string[]) => {
-      bodies?.noteHttp2Head((raw ?? []).reduce((size, text) => size + text.length, 0));
-    });
+    stream.on('trailers', () => undefined);
     const timer = setTimeout(() => {
       if (response.headersSent) resetStream(stream, constants.NGHTTP2_CANCEL);
       else {

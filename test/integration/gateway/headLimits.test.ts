@@ -14,8 +14,8 @@ import { closeAll, closing, until } from '../../support/gateway.ts';
 
 const LIMIT = 4_096;
 const KEY = '(serverConfig."http-server.max-request-header-size")';
-const urlTooLong = `The URL is longer than ${LIMIT} bytes ${KEY}.\n`;
-const headTooLarge = `Request line and headers are larger than ${LIMIT} bytes ${KEY}.\n`;
+const headTooLarge = (lines = 10_000) =>
+  `Request line and headers are larger than ${LIMIT} bytes ${KEY}, or have more than ${lines} lines (server.maxHeaderLines).\n`;
 const more = 'x'.repeat(3_000);
 const get = 'GET / HTTP/1.1\r\nHost: x\r\n';
 
@@ -108,11 +108,10 @@ describe.each([
     ['its end cut before the line feed', [`GET /${more}`, `${more} HTTP/1.1\r`, '\n']],
     ['in many packets', [`GET /${more}`, ...Array(9).fill(more), ' HTTP/1.1\r\n']],
     ['of a megabyte', [`GET /${'x'.repeat(1024 ** 2)} HTTP/1.1\r\nHost: x\r\n\r\n`]],
-    ['of HTTP/1.0, the line ended by a line feed alone', [`GET /${more}${more}`, ' HTTP/1.0\n']],
-  ] as const)('a URL, %s: 414', async (_name, packets) => {
+  ] as const)('a URL, %s: 431', async (_name, packets) => {
     const connection = await open();
     for (const packet of packets) await connection.send(packet);
-    expect(await connection.end()).toEqual([[414, urlTooLong]]);
+    expect(await connection.end()).toEqual([[431, headTooLarge()]]);
   });
 
   test.skipIf(missing).each([
@@ -125,7 +124,7 @@ describe.each([
   ] as const)('%s: 431', async (_name, packets) => {
     const connection = await open();
     for (const packet of packets) await connection.send(packet);
-    expect(await connection.end()).toEqual([[431, headTooLarge]]);
+    expect(await connection.end()).toEqual([[431, headTooLarge()]]);
   });
 
   test.skipIf(missing).each([
@@ -133,30 +132,13 @@ describe.each([
     ['so many that the parser gives up', [300]],
     ['so many in packets of 100', [100, 100, 100]],
   ] as const)('header lines, %s: 431 by that name', async (_name, packets) => {
-    const connection = await open({ maxHeaderSize: 65_536, maxHeaderLines: 100 });
+    const connection = await open({ maxHeaderLines: 100 });
     await connection.send(get);
     for (const lines of packets) await connection.send('x: y\r\n'.repeat(lines));
     await connection.send('\r\n');
-    const message = 'The request has more than 100 header lines (server.maxHeaderLines).\n';
-    expect(await connection.end()).toEqual([[431, message]]);
-  });
-
-  test.skipIf(missing)('a large head ends its connection, a small one does not', async () => {
-    const connection = await open({ maxHeaderSize: 1_000_000 });
-    await connection.send(`${get}\r\n`);
-    await until(() => connection.received.endsWith('ok\n'), 'the first answer');
-    await connection.send(`${get}x: ${'y'.repeat(60_000)}\r\n\r\n`);
-    await until(
-      () => connection.received.endsWith('ok\n') && connection.received.includes('ok\nHTTP'),
-      'the second answer',
-    );
-    for (let packet = 0; packet < 10; packet++) await connection.send(packet === 0 ? `${get}x: ` : 'y'.repeat(60_000));
-    await connection.send('\r\n\r\n');
-    expect(await connection.end()).toEqual([
-      [200, 'ok\n'],
-      [200, 'ok\n'],
-      [200, 'ok\n'],
-    ]);
+    const [[status, message]] = (await connection.end()) as [[number, string]];
+    expect(status).toBe(431);
+    expect(message).toContain('more than 100');
   });
 
   test.skipIf(missing)('the second request of a connection', async () => {
@@ -167,22 +149,15 @@ describe.each([
     await connection.send(' HTTP/1.1\r\n');
     expect(await connection.end()).toEqual([
       [200, 'ok\n'],
-      [414, urlTooLong],
+      [431, headTooLarge()],
     ]);
   });
 
-  test.skipIf(missing)('a URL that never ends: 408, or 431 after 16 MB', async () => {
+  test.skipIf(missing)('a head that never ends: 408', async () => {
     const times = { headersTimeout: 200, requestTimeout: 400, connectionsCheckingInterval: 50 };
     const waiting = await open(times);
-    await waiting.send(`GET /${more}${more}`);
+    await waiting.send(`GET /${more}`);
     expect((await waiting.end())[0]![0]).toBe(408);
-    const endless = await open();
-    endless.socket.write(`GET /${more}`);
-    const megabyte = 'x'.repeat(1024 ** 2);
-    for (let count = 0; count < 17 && !endless.closed; count++) {
-      await new Promise<void>((resolve) => endless.socket.write(megabyte, () => resolve()));
-    }
-    expect(await endless.end()).toEqual([[431, headTooLarge]]);
   });
 
   const sendMore = (socket: Socket): Promise<void> =>
@@ -197,7 +172,7 @@ describe.each([
     for (let sent = 0; sent < 100; sent++) await sendMore(socket);
     expect(socket.destroyed).toBe(false);
     socket.resume();
-    expect(await connection.end()).toEqual([[431, headTooLarge]]);
+    expect(await connection.end()).toEqual([[431, headTooLarge()]]);
   });
 
   // The same code in both; it takes seconds.

@@ -28,10 +28,14 @@ describe.skipIf(!hasOpenssl)('connections over TLS', () => {
   afterEach(closeAll);
 
   /** A gateway, before a cluster whose answers have a header of so many bytes, and which never answers `/ui/stuck`. */
-  async function world({ connections = 100, requests = 1_000, answerHeader = 10 } = {}) {
+  async function world({ connections = 100, answerHeader = 10 } = {}) {
     let lines: readonly string[] = [];
+    let stuck = 0;
     const engine = createServer({ maxHeaderSize: 1024 ** 2 }, (request, response) => {
-      if (request.url === '/ui/stuck') return;
+      if (request.url === '/ui/stuck') {
+        stuck++;
+        return;
+      }
       lines = request.rawHeaders;
       response.setHeader('x-engine-added-prepare', 'a'.repeat(answerHeader)).end('served');
     });
@@ -46,16 +50,19 @@ describe.skipIf(!hasOpenssl)('connections over TLS', () => {
     const registry = new Registry();
     const log: Record<string, unknown>[] = [];
     const logger = pino({ base: null }, { write: (line: string) => void log.push(JSON.parse(line)) });
+    const http2Connections = new Http2Connections({ connections, clock, logger, registry });
     const gateway = await startSecureGateway(
       certificate,
       authority.cert,
       { clusters: [clusterAt('a', `http://127.0.0.1:${(engine.address() as AddressInfo).port}`)] },
-      { http2Connections: new Http2Connections({ connections, requests, clock, logger, registry }) },
+      { http2Connections },
     );
     const { port } = gateway;
     return {
+      http2Connections,
       clock,
       lines: () => lines,
+      stuckRequests: () => stuck,
       log,
       metric: async (name: string) => (await registry.getSingleMetric(`engine_gateway_${name}`)?.get())?.values,
       /** A client that speaks HTTP/2 alone, or both. */
@@ -153,16 +160,27 @@ describe.skipIf(!hasOpenssl)('connections over TLS', () => {
     expect((await alone.send({ ':path': '/v1/info' })).status).toBe(200);
   });
 
-  test('too many requests at once end the connection that has the most, and others are served', async () => {
-    const { client, metric } = await world({ requests: 10 });
+  test('while memory is short, the connection that has the most requests ends, and others are served', async () => {
+    const { client, metric, http2Connections, stuckRequests } = await world();
     const greedy = await client();
     const other = await client();
+    const idle = await client();
+    expect((await idle.send({ ':path': '/v1/info' })).text).toBe('served');
     const code = goaway(greedy.session);
     const stuck = Array.from({ length: 10 }, () => greedy.send({ ':path': '/ui/stuck' }).catch(() => 'ended'));
-    await expect.poll(async () => (await other.send({ ':path': '/v1/info' })).text).toBe('served');
+    const one = other.send({ ':path': '/ui/stuck' }).catch(() => 'ended');
+    await expect.poll(stuckRequests).toBe(11);
+    const isClosed = () => {
+      http2Connections.closeIdle();
+      return idle.session.destroyed;
+    };
+    await expect.poll(isClosed).toBe(true);
+    http2Connections.evictBusiest();
     expect(await code).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM);
     expect(await Promise.all(stuck)).toEqual(Array(10).fill('ended'));
     expect((await other.send({ ':path': '/v1/info' })).text).toBe('served');
     expect(await metric('http2_evicted_total')).toMatchObject([{ value: 1 }]);
+    other.session.destroy();
+    expect(await one).toBe('ended');
   });
 });

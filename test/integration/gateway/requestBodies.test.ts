@@ -1,8 +1,7 @@
 import { Registry } from 'prom-client';
 import { afterEach, describe, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import { RequestBodies, type RequestBodiesOptions } from '../../../src/gateway/bodies/requestBodies.ts';
-import { systemClock } from '../../../src/model/clock.ts';
+import { RequestBodies } from '../../../src/gateway/bodies/requestBodies.ts';
 import { RawConnection } from '../../abuse/target.ts';
 import { closeAll, closing, clusterAt, startGateway, until } from '../../support/gateway.ts';
 import { send } from '../../support/rawHttp.ts';
@@ -12,17 +11,10 @@ afterEach(closeAll);
 const KB = 1024;
 const headers = ['X-Engine-User', 'u'];
 
-async function gatewayWith(options: Partial<RequestBodiesOptions>) {
+async function gatewayWith(memory: number) {
   const engine = closing(await startSimulatedEngine({ name: 'a' }));
   const registry = new Registry();
-  const bodies = new RequestBodies({
-    memory: 1400 * KB,
-    largest: 0,
-    minRate: () => 0,
-    clock: systemClock,
-    registry,
-    ...options,
-  });
+  const bodies = new RequestBodies(memory, registry);
   const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)], bodies });
   const inUse = async () => Number(/^engine_gateway_request_memory_bytes (\S+)/m.exec(await registry.metrics())?.[1]);
   return { gateway, inUse, registry };
@@ -33,14 +25,14 @@ const head = (length: number) =>
 
 describe('memory for bodies', () => {
   test('a request that there is no memory for is answered 503 and its connection closed; small ones are served', async () => {
-    const { gateway, inUse, registry } = await gatewayWith({});
+    const { gateway, inUse, registry } = await gatewayWith(350 * KB);
     const held: RawConnection[] = [];
     for (let index = 0; index < 3; index++) {
       const connection = await new RawConnection(gateway.port).open();
       connection.send(head(100_000));
       connection.send('x'.repeat(80_000));
       held.push(connection);
-      await until(async () => (await inUse()) >= (index + 1) * 320_000, 'the body to be read');
+      await until(async () => (await inUse()) >= (index + 1) * 80_000, 'the body to be read');
     }
     const refused = await new RawConnection(gateway.port).open();
     refused.send(head(100_000) + 'x'.repeat(80_000));
@@ -57,7 +49,7 @@ describe('memory for bodies', () => {
   });
 
   test('an answered request gives back what it held', async () => {
-    const { gateway, inUse } = await gatewayWith({});
+    const { gateway, inUse } = await gatewayWith(350 * KB);
     for (let count = 0; count < 20; count++) {
       const { status } = await send(gateway.url, '/v1/statement', {
         method: 'POST',
