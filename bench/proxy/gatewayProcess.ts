@@ -94,7 +94,6 @@ const monitors = new HealthMonitors(
   },
   { ...defaultMonitorSettings, interval: 1_000, failureThreshold: 3 },
 );
-const options = defaultServerOptions();
 const dataPlane = createDataPlane(
   {
     names,
@@ -137,7 +136,7 @@ monitors.start();
 await monitors.checkNow('stub');
 await dataPlane.start();
 const server = createGatewayServer({
-  ...options,
+  ...defaultServerOptions(),
   dataPlane,
   // What the benchmark asks beside the load: how much history is not in the database yet, and what is held for good.
   api: (request, response) => {

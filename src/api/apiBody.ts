@@ -18,8 +18,7 @@ export function readBodies(app: FastifyInstance, bodies: RequestBodies, limit: n
     responses.set(raw, reply.raw);
     return payload;
   });
-  app.addContentTypeParser('*', (request, _payload, next) => {
-    const { raw } = request;
+  app.addContentTypeParser('*', ({ raw }, _payload, next) => {
     if ((announcedLength(raw) ?? 0) > limit) {
       next(tooLarge(limit));
       return;
@@ -29,7 +28,7 @@ export function readBodies(app: FastifyInstance, bodies: RequestBodies, limit: n
       responses.get(raw) as ServerResponse,
       limit,
       ({ bytes, complete }) => (complete ? next(null, bytes) : next(tooLarge(limit))),
-      () => next(noMemory(bodies)),
+      () => next(new GatewayError('EG_BUSY', memoryMessage(bodies.memory), { retryAfterSeconds: 1 })),
     );
   });
   app.addHook('onSend', async (request, reply) => {
@@ -42,8 +41,4 @@ function tooLarge(limit: number): GatewayError {
     'EG_TOO_LARGE',
     `The body is too large: the limit is ${limit} bytes (server.maxApiBodySize).`,
   );
-}
-
-function noMemory(bodies: RequestBodies): GatewayError {
-  return new GatewayError('EG_BUSY', memoryMessage(bodies.memory), { retryAfterSeconds: 1 });
 }

@@ -1,11 +1,9 @@
-import { createHmac } from 'node:crypto';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { httpClientSettings } from '../config/httpClient.ts';
 import type { DataPlaneSettings } from '../gateway/dataPlaneSettings.ts';
 import type { ExternalRulesOptions } from '../gateway/external/externalRules.ts';
 import type { UserCheckSettings } from '../gateway/health/checkSettings.ts';
 import type { MonitorSettings } from '../gateway/health/clusterMonitor.ts';
-import type { PageCookieOptions } from '../gateway/pages/browserPlace.ts';
 import type { HandshakeCookieOptions } from '../gateway/pages/handshakeCookies.ts';
 import type { ReplaySettings } from '../gateway/replay/replayJob.ts';
 import type { UpstreamOptions } from '../gateway/upstreams/upstreams.ts';
@@ -67,21 +65,6 @@ export function handshakeCookieOptions(
   if (!enabled || cookieSigningSecret === null) return null;
   const { routingPaths, deletePaths, lifetime } = oauth2GatewayCookieConfiguration;
   return { secret: cookieSigningSecret, prefix: stickyCookiePrefix, routingPaths, deletePaths, lifetime };
-}
-
-/**
- * Options of the cookies that bind browsers to one cluster's pages; null if disabled, or if the replicas share no
- * secret for signatures.
- */
-export function pageCookieOptions(config: GatewayConfig): PageCookieOptions | null {
-  const { authentication, gatewayCookieConfiguration, uiGatewayCookieConfiguration } = config;
-  const { enabled, lifetime } = uiGatewayCookieConfiguration;
-  const stated = gatewayCookieConfiguration.enabled ? gatewayCookieConfiguration.cookieSigningSecret : null;
-  const { session, oauth } = authentication ?? {};
-  const secret = stated ?? session?.secret?.text ?? oauth?.clientSecret.text ?? null;
-  if (!enabled || secret === null || secret === '') return null;
-  // A derived key: other values signed with the secret cannot be used as cookies.
-  return { secret: createHmac('sha256', secret).update('engine pages').digest('base64url'), lifetime };
 }
 
 function groupStrategies(groups: GatewayConfig['routing']['groups']): ReadonlyMap<string, StrategyName> {

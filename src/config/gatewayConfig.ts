@@ -9,7 +9,6 @@ import {
   pagePermissions,
   presetUsers,
   uiConfiguration,
-  uiGatewayCookieConfiguration,
 } from './schema/access.ts';
 import { admission, audit, databaseCache, dataStore, queryHistory, resourceGroups } from './schema/data.ts';
 import { userGroups, userMapping } from './schema/identity.ts';
@@ -46,7 +45,6 @@ const configSchema = section(
     ...proxiedPaths,
     gatewayCookieConfiguration,
     oauth2GatewayCookieConfiguration,
-    uiGatewayCookieConfiguration,
     resourceGroups,
     authentication,
     authorization,

@@ -40,10 +40,6 @@ import { OwnershipReport } from './ownership/ownershipReport.ts';
 import type { RunningQueries } from './ownership/runningQueries.ts';
 import { Stickiness, type StickinessOptions } from './ownership/stickiness.ts';
 import { Transactions } from './ownership/transactions.ts';
-import { BrowserPlaces, type PageCookieOptions } from './pages/browserPlace.ts';
-import { ClusterIdentities } from './pages/clusterIdentities.ts';
-import { EngineCookieNames } from './pages/engineCookieName.ts';
-import { EngineCookies } from './pages/engineCookies.ts';
 import { type HandshakeCookieOptions, HandshakeCookies } from './pages/handshakeCookies.ts';
 import { ForeignPolls } from './queue/foreignPolls.ts';
 import { QueuedEnds } from './queue/queuedEnds.ts';
@@ -137,8 +133,6 @@ export interface DataPlaneOptions {
   readonly handshakeCookies: HandshakeCookieOptions | null;
   /** `server.enginePages`. */
   readonly enginePages: EnginePagesMode;
-  /** Keeps browsers on one cluster's pages, and cookies of clusters apart; null for neither. */
-  readonly pageCookies: PageCookieOptions | null;
   readonly upstream: UpstreamOptions;
   readonly stickiness: StickinessOptions;
   readonly settings: DataPlaneSettings;
@@ -186,7 +180,7 @@ export function composeDataPlane(dependencies: DataPlaneDependencies, options: D
     viaToken: refusalIds.process,
     forwardedHeadersEnabled: settings.forwardedHeadersEnabled,
     trustPeer: options.trustPeer,
-    ownCookies: [...options.ownCookies, names.pageCookie],
+    ownCookies: options.ownCookies,
     certificateHeader: options.certificateHeader,
     tracing: dependencies.tracing !== null,
   });
@@ -196,10 +190,12 @@ export function composeDataPlane(dependencies: DataPlaneDependencies, options: D
 
   const owners = ownersOf(dependencies, options, shared);
   dependencies.admission.watchCoordinators?.((queryId) => owners.stickiness.isSuperseded(queryId));
-  const pages = pagesOf(dependencies, options, clients);
+  const keys = new ClusterKeys(table);
+  const { handshakeCookies } = options;
+  const handshakes = handshakeCookies === null ? null : new HandshakeCookies(handshakeCookies, keys, clock);
   const paths = new ProxiedPaths(options);
-  const enginePages = new EnginePages({ mode: options.enginePages, answers, headers: clients, table, ...pages });
-  const exchange = exchangesOf(dependencies, options, shared, pages);
+  const enginePages = new EnginePages({ mode: options.enginePages, answers, headers: clients, table });
+  const exchange = exchangesOf(dependencies, options, shared, keys, handshakes);
   const targets = new ClusterTargets({ table, chooser, upstreams });
 
   const service = dependencies.externalRules;
@@ -254,18 +250,15 @@ export function composeDataPlane(dependencies: DataPlaneDependencies, options: D
     metrics,
     settings,
   });
-  const { places, handshakes } = pages;
   const others = new OtherRequests({
     handshakes,
-    places,
     routing,
     enginePages,
     answers,
     exchange: { ...exchange, targets },
   });
-  const { keys } = pages;
   const prefixed = options.prefixSticky
-    ? new PrefixedRequests({ keys, paths, stickiness, table, places, steps, answers, metrics, followUps, others })
+    ? new PrefixedRequests({ keys, paths, stickiness, table, steps, answers, metrics, followUps, others })
     : null;
   return {
     paths,
@@ -363,42 +356,17 @@ function queueOf(
   return { room, foreign, requests, answers: polls, kills: new QueuedKills({ repository, owners, room }) };
 }
 
-/** What keeps browsers and logins on one cluster, and cookies of clusters apart. */
-interface Pages {
-  /** Keys of clusters in paths and cookies. */
-  readonly keys: ClusterKeys;
-  readonly handshakes: HandshakeCookies | null;
-  readonly places: BrowserPlaces | null;
-  readonly engineCookies: EngineCookies | null;
-}
-
-function pagesOf(
-  { names, table, clock }: DataPlaneDependencies,
-  { handshakeCookies, pageCookies }: DataPlaneOptions,
-  headers: RequestHeaders,
-): Pages {
-  const keys = new ClusterKeys(table);
-  const handshakes = handshakeCookies === null ? null : new HandshakeCookies(handshakeCookies, keys, clock);
-  if (pageCookies === null) return { keys, handshakes, places: null, engineCookies: null };
-  const identities = new ClusterIdentities(pageCookies.secret, table);
-  return {
-    keys,
-    handshakes,
-    places: new BrowserPlaces(pageCookies, { name: names.pageCookie, identities, headers, clock }),
-    engineCookies: new EngineCookies(new EngineCookieNames(names.engineCookiePrefix), identities, names),
-  };
-}
-
 /** What exchanges of all kinds work with. */
 function exchangesOf(
   { names, bodies, reports, logger }: DataPlaneDependencies,
   options: DataPlaneOptions,
   { settings, metrics, clients, answers }: SharedSteps,
-  { keys, handshakes, places, engineCookies }: Pages,
+  keys: ClusterKeys,
+  handshakes: HandshakeCookies | null,
 ): ExchangeDependencies {
   const prefixes = options.prefixSticky ? keys : null;
   const identities = options.certificates?.identities ?? null;
-  const clusterHeaders = new ClusterHeaders({ headers: clients, prefixes, engineCookies, identities, settings });
+  const clusterHeaders = new ClusterHeaders({ headers: clients, prefixes, identities, settings });
   return {
     settings,
     requests: new OutgoingRequests({
@@ -411,10 +379,9 @@ function exchangesOf(
     answerHeaders: new ResponseHeaders({
       names,
       ownCookies: ownCookieNames([...options.ownCookies, names.clusterHostCookie], [names.stickyCookiePrefix]),
-      engineCookies,
       sandboxed: options.enginePages !== 'proxy',
     }),
-    addedLines: new AddedLines({ names, handshakes, places, settings }),
+    addedLines: new AddedLines({ names, handshakes, settings }),
     failures: new AttemptFailures({ reports, metrics, bodies, settings, logger }),
     answers,
   };

@@ -42,8 +42,6 @@ export interface ProductNames {
   readonly idTokenCookies: Readonly<CookieNames>;
   /** Returns the names under which clusters get one of these cookies; null for other cookies. */
   clusterCookies(name: string): readonly string[] | null;
-  /** True for the name of an engine's cookie. */
-  isEngineCookie(name: string): boolean;
   /** Name of the extracted user in rules: `engineRequestUser`. */
   readonly requestUserObject: string;
   /** Name of the analyzed query in rules: `engineQueryProperties`. */
@@ -59,10 +57,6 @@ export interface ProductNames {
    * responds with 500 to cookies of that prefix from other programs, and both may be behind one address.
    */
   readonly stickyCookiePrefix: string;
-  /** Cookie that binds a browser to one cluster's pages: `EG.UI`. */
-  readonly pageCookie: string;
-  /** Prefix of clusters' cookies in browsers: `EG-`. */
-  readonly engineCookiePrefix: string;
 }
 
 /** Names of a cookie; the configured product's is the first. */
@@ -97,7 +91,6 @@ export function productNames(productName: string, clusterHeaders: ClusterHeaders
   const segments = products.map((product) => `/${product.toLowerCase()}/`);
   const uiTokenCookies = products.map(uiTokenCookie) as CookieNames;
   const idTokenCookies = products.map(idTokenCookie) as CookieNames;
-  const engineCookie = new RegExp(`^(?:__(?:Secure|Host)-)?(?:${products.join('|')})-`, 'i');
   const objects = new Map(
     products.flatMap((product) =>
       [requestUserObject, queryPropertiesObject].map((nameOf) => [nameOf(product), nameOf(productName)]),
@@ -144,7 +137,6 @@ export function productNames(productName: string, clusterHeaders: ClusterHeaders
           : null;
       return nameOf === null ? null : clusterProducts.map(nameOf);
     },
-    isEngineCookie: (name) => engineCookie.test(name),
     requestUserObject: requestUserObject(productName),
     queryPropertiesObject: queryPropertiesObject(productName),
     ownObject: (name) => objects.get(name) ?? name,
@@ -152,8 +144,6 @@ export function productNames(productName: string, clusterHeaders: ClusterHeaders
     clusterHostCookie: `${camelCase(productName)}ClusterHost`,
     isReference,
     stickyCookiePrefix,
-    pageCookie: `${stickyCookiePrefix}UI`,
-    engineCookiePrefix: `${initials}-`,
   };
 }
 

@@ -80,7 +80,6 @@ export const defaultDataPlaneOptions = {
   prefixSticky: false,
   handshakeCookies: null,
   enginePages: 'proxy',
-  pageCookies: null,
   certificateHeader: null,
   certificates: null,
   stickiness: defaultStickinessOptions,

@@ -22,13 +22,7 @@ import { UserExtractor } from '../../gateway/user/userExtractor.ts';
 import { compileWholeMatch } from '../../model/regex/wholeMatch.ts';
 import { countedCalls } from '../../operator/sources/kubernetes/apiServerCalls.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
-import {
-  dataPlaneSettings,
-  externalRulesOptions,
-  handshakeCookieOptions,
-  pageCookieOptions,
-  upstreamOptions,
-} from '../settings.ts';
+import { dataPlaneSettings, externalRulesOptions, handshakeCookieOptions, upstreamOptions } from '../settings.ts';
 import type { GatewayContext } from './context.ts';
 import type { Control } from './control.ts';
 import type { Storage } from './storage.ts';
@@ -40,7 +34,7 @@ export function openExternalRules(context: GatewayContext, tls: ClusterTls): Ext
   if (options === null) return null;
   const client = new ExternalRulesClient(
     { names, clock, logger, registry: metrics },
-    { ...options, ownCookies: [...ownCookies(names), names.pageCookie], tls },
+    { ...options, ownCookies: ownCookies(names), tls },
   );
   onClose(() => client.close());
   return client;
@@ -157,7 +151,6 @@ export async function openDataPlane(
       prefixSticky: config.routing.prefixSticky,
       handshakeCookies: handshakeCookieOptions(config, names),
       enginePages: config.server.enginePages ?? 'proxy',
-      pageCookies: pageCookieOptions(config),
       upstream: { ...upstreamOptions(config), tls },
       stickiness: defaultStickinessOptions,
       settings: dataPlaneSettings(config),

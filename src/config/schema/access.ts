@@ -386,24 +386,6 @@ export const gatewayCookieConfiguration = section(
   { description: 'Sticky cookies of the OAuth2 handshake.' },
 );
 
-/** `uiGatewayCookieConfiguration` (docs/routing.md#engines-web-pages). */
-export const uiGatewayCookieConfiguration = section(
-  {
-    enabled: flag({
-      description:
-        "Whether each browser stays on one cluster's web pages, and cookies of a cluster go to that cluster alone. Needs a secret that the replicas share: that of gatewayCookieConfiguration where enabled, else `authentication.session.secret`, else the client secret of `oauth`; without any it has no effect.",
-      default: true,
-    }),
-    lifetime: duration({
-      description: 'Life of the cookie; it is renewed from half of it on.',
-      default: 86_400_000,
-      minimum: 60_000,
-      maximum: 30 * 86_400_000,
-    }),
-  },
-  { description: "The cookie that keeps a browser on one cluster's web pages." },
-);
-
 /** `oauth2GatewayCookieConfiguration` (docs/routing.md#logins-by-oauth2). */
 export const oauth2GatewayCookieConfiguration = section(
   {

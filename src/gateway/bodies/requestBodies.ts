@@ -10,14 +10,14 @@ const LARGE_SHARE = 0.75;
 /** Bytes of a body that passes through: buffers of the request, of the relay, and of the connection to the cluster. */
 const RELAY_BYTES = 131_072;
 
-/** Bytes that a request holds until its response is over. */
-interface HeldBytes {
+/** Bytes of a request until its response is over. */
+interface BodyUsage {
   bytes: number;
   isReleased: boolean;
 }
 
 /**
- * Reads bodies of requests, and counts the bytes of buffered bodies on all listeners together. They never exceed
+ * Reads bodies of requests, and counts their bytes, on all listeners together. They never exceed
  * `server.requestMemory`: a body that would exceed it as it grows is rejected.
  */
 export class RequestBodies {
@@ -67,7 +67,7 @@ export class RequestBodies {
       onStart(emptyBody);
       return;
     }
-    const held = this.#holdUntilEnd(response);
+    const usage = this.#holdUntilEnd(response);
     const bytes = new BodyBytes();
     const stop = () => {
       request.off('data', onData).off('end', onEnd);
@@ -77,9 +77,9 @@ export class RequestBodies {
       onStart({ bytes: joined, complete, text: joined.toString('utf8') });
     };
     const onData = (chunk: Buffer) => {
-      if (!this.#grow(held, chunk.length)) {
+      if (!this.#grow(usage, chunk.length)) {
         stop();
-        this.#release(held);
+        this.#release(usage);
         request.resume();
         noMemory();
         return;
@@ -100,27 +100,27 @@ export class RequestBodies {
     return this.#grow(this.#holdUntilEnd(response), bytes);
   }
 
-  #holdUntilEnd(response: ServerResponse): HeldBytes {
-    const held = { bytes: 0, isReleased: false };
-    response.once('close', () => this.#release(held));
-    return held;
+  #holdUntilEnd(response: ServerResponse): BodyUsage {
+    const usage = { bytes: 0, isReleased: false };
+    response.once('close', () => this.#release(usage));
+    return usage;
   }
 
-  #grow(held: HeldBytes, bytes: number): boolean {
-    if (held.isReleased) return true;
-    const limit = held.bytes + bytes > SMALL_BODY ? this.memory * LARGE_SHARE : this.memory;
+  #grow(usage: BodyUsage, bytes: number): boolean {
+    if (usage.isReleased) return true;
+    const limit = usage.bytes + bytes > SMALL_BODY ? this.memory * LARGE_SHARE : this.memory;
     if (this.#used + bytes > limit) {
       this.#rejected.inc({ reason: 'request_memory' });
       return false;
     }
-    held.bytes += bytes;
+    usage.bytes += bytes;
     this.#used += bytes;
     return true;
   }
 
-  #release(held: HeldBytes): void {
-    held.isReleased = true;
-    this.#used -= held.bytes;
-    held.bytes = 0;
+  #release(usage: BodyUsage): void {
+    usage.isReleased = true;
+    this.#used -= usage.bytes;
+    usage.bytes = 0;
   }
 }

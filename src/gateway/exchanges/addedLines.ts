@@ -3,15 +3,13 @@ import type { ProductNames } from '../../model/names.ts';
 import type { ChoiceStep } from '../../routing/choiceSteps.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
-import type { BrowserPlaces } from '../pages/browserPlace.ts';
-import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
 import type { Handshake, HandshakeCookies } from '../pages/handshakeCookies.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { explainLine } from './explain.ts';
 
 /** The cluster that answers a request, and why it does. */
 export interface AnsweringCluster {
-  readonly cluster: ClusterIdentity;
+  readonly cluster: { readonly name: string };
   /** How the request was routed; null for a follow-up, which belongs to its query's cluster. */
   readonly decision: GroupDecision | null;
   /** Whether the cluster serves in place of the group that was decided on. */
@@ -37,8 +35,6 @@ export interface AddedLinesDependencies {
   readonly names: ProductNames;
   /** Cookies of OAuth2 logins; null unless they are used. */
   readonly handshakes: HandshakeCookies | null;
-  /** Keeps browsers on one cluster's pages; null where they are not. */
-  readonly places: BrowserPlaces | null;
   readonly settings: Pick<DataPlaneSettings, 'explainHeader' | 'includeClusterHostInResponse'>;
 }
 
@@ -51,26 +47,23 @@ export class AddedLines {
   }
 
   /** Whether any may be added to an answer; most settings add none. */
-  areWanted({ pathKind }: ProxiedRequest): boolean {
-    const { handshakes, places, settings } = this.#dependencies;
-    if (handshakes !== null || (places !== null && pathKind === 'ui')) return true;
+  areWanted(): boolean {
+    const { handshakes, settings } = this.#dependencies;
+    if (handshakes !== null) return true;
     const { explainHeader, includeClusterHostInResponse } = settings;
     return explainHeader || includeClusterHostInResponse;
   }
 
   /** The lines of an answer, names and values in turn. */
   of(proxied: ProxiedRequest, answer: ClusterAnswer, answering: AnsweringCluster): readonly string[] {
-    const { names, handshakes, places, settings } = this.#dependencies;
+    const { names, handshakes, settings } = this.#dependencies;
     const { explainHeader, includeClusterHostInResponse } = settings;
-    const { cluster, decision, handshake } = answering;
+    const { cluster, handshake } = answering;
     const isSubmission = proxied.kind === 'submission';
     const lines: string[] = [];
     if (handshakes !== null) {
       const ofLogin = handshakes.linesOfLogin(answer.headers, cluster.name);
       lines.push(...(ofLogin.length > 0 ? ofLogin : (handshake?.linesFor(cluster.name) ?? [])));
-    }
-    if (places !== null && proxied.pathKind === 'ui' && !isSubmission) {
-      lines.push(...places.linesFor(proxied, { cluster, status: answer.status, ofQuery: decision === null }));
     }
     if (explainHeader) lines.push(...explainLine(names, answering));
     if (includeClusterHostInResponse && isSubmission) {

@@ -1,8 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { RequestHeaders } from '../headers/requestHeaders.ts';
 import type { ClusterKeys } from '../ownership/clusterKeys.ts';
-import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
-import type { EngineCookies } from '../pages/engineCookies.ts';
 import type { RequestTrace } from '../tracing/requestTrace.ts';
 import type { CertificateIdentities } from '../user/certificateIdentities.ts';
 
@@ -11,8 +9,6 @@ export interface ClusterHeadersDependencies {
   readonly headers: Pick<RequestHeaders, 'forCluster'>;
   /** Keys of clusters as path prefixes; null unless `routing.prefixSticky`. */
   readonly prefixes: ClusterKeys | null;
-  /** Keeps the cookies of clusters apart; null where they pass as they are. */
-  readonly engineCookies: EngineCookies | null;
   /** How clusters recognise users of client certificates; null: they are sent what clients send. */
   readonly identities: CertificateIdentities | null;
   readonly settings: { readonly forwardedHeadersEnabled: boolean };
@@ -23,9 +19,6 @@ export interface ClusterHop {
   /** Registry name; "" where it is not known. */
   readonly name: string;
   readonly proxyTo: string;
-  readonly identity: ClusterIdentity;
-  /** Whether the path is one of an engine's pages or logins. */
-  readonly isPage: boolean;
   /** Whether the answer may hold URLs of the gateway, as those of statement paths do. */
   readonly answersUrls: boolean;
   /** User of a client certificate in whose name the request is made; null for none. */
@@ -53,19 +46,18 @@ export class ClusterHeaders {
     certificateUser,
     trace,
   }: Pick<ClusterHop, 'answersUrls' | 'certificateUser' | 'trace'>): boolean {
-    const { prefixes, engineCookies, identities } = this.#dependencies;
+    const { prefixes, identities } = this.#dependencies;
     if (certificateUser !== null && identities !== null) return true;
-    return trace !== null || engineCookies !== null || (answersUrls && prefixes !== null);
+    return trace !== null || (answersUrls && prefixes !== null);
   }
 
-  /** The lines of `forAny` for one cluster: with its own cookies alone, its key as a path prefix, and the trace. */
+  /** The lines of `forAny` for one cluster: with its key as a path prefix, and the trace. */
   forOne(lines: readonly string[], hop: ClusterHop): readonly string[] {
-    const { prefixes, engineCookies, identities, settings } = this.#dependencies;
+    const { prefixes, identities, settings } = this.#dependencies;
     const { name, trace, certificateUser } = hop;
     const named = certificateUser === null ? lines : (identities?.named(lines, certificateUser, hop) ?? lines);
-    const own = engineCookies?.forCluster(named, hop.identity, hop.isPage) ?? named;
     const isPrefixed = prefixes !== null && hop.answersUrls && name !== '' && settings.forwardedHeadersEnabled;
-    const prefixed = isPrefixed ? prefixes.withPrefix(own, name) : own;
+    const prefixed = isPrefixed ? prefixes.withPrefix(named, name) : named;
     return trace === null ? prefixed : [...prefixed, ...trace.toCluster(name, hop.proxyTo)];
   }
 }

@@ -234,9 +234,8 @@ export abstract class Exchange<Dependencies extends ExchangeDependencies> implem
     const { proxied, response } = this;
     const { addedLines } = this.dependencies;
     try {
-      const cluster = headers['set-cookie'] === undefined ? null : this.answering().cluster;
-      const lines = this.#writing.answerHeaders.forClient(headers, cluster, proxied.clientPrefixes);
-      if (addedLines.areWanted(proxied)) {
+      const lines = this.#writing.answerHeaders.forClient(headers, proxied.clientPrefixes);
+      if (addedLines.areWanted()) {
         const answer = { status, headers, host: this.upstream?.hostname ?? '' };
         lines.push(...addedLines.of(proxied, answer, this.answering()));
       }

@@ -55,11 +55,9 @@ export abstract class ForwardExchange<Dependencies extends ExchangeDependencies>
   protected outgoingTo({ proxyTo }: Upstream): OutgoingRequest {
     const { proxied } = this;
     const { requests } = this.dependencies;
-    const { statementPath, pathKind, target } = proxied;
+    const { statementPath } = proxied;
     if (!requests.differ(statementPath, proxied)) return this.outgoing;
-    const isPage = pathKind === 'ui' || target.path.startsWith('/oauth2');
-    const destination = { name: this.clusterName(), proxyTo, identity: this.answering().cluster };
-    return requests.to(destination, this.outgoing, proxied, isPage, statementPath);
+    return requests.to({ name: this.clusterName(), proxyTo }, this.outgoing, proxied, statementPath);
   }
 
   /** Answers that the cluster failed. */

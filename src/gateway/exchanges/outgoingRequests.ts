@@ -7,7 +7,6 @@ import { type BodyStart, hasBody } from '../bodies/body.ts';
 import { BodyRelay } from '../bodies/bodyRelay.ts';
 import type { RequestBodies } from '../bodies/requestBodies.ts';
 import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
-import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { headerText } from '../user/certificateIdentities.ts';
 import { holdsServiceAccountToken } from '../user/kubernetesTokens.ts';
@@ -30,7 +29,6 @@ export interface Destination {
   /** Registry name; "" where it is not known. */
   readonly name: string;
   readonly proxyTo: string;
-  readonly identity: ClusterIdentity;
 }
 
 /** What requests to clusters are made with. */
@@ -86,19 +84,17 @@ export class OutgoingRequests {
   }
 
   /**
-   * The request as one cluster gets it: its own cookies, a token of the user, the gateway's prefix, the trace.
-   * @param isPage whether the path is one of an engine's pages or logins
+   * The request as one cluster gets it: a token of the user, the gateway's prefix, the trace.
    * @param answersUrls whether the answer may hold URLs of the gateway
    */
   to(
-    { name, proxyTo, identity }: Destination,
+    { name, proxyTo }: Destination,
     outgoing: OutgoingRequest,
     { trace, certificateUser }: ProxiedRequest,
-    isPage: boolean,
     answersUrls: boolean,
   ): OutgoingRequest {
     const { clusterHeaders } = this.#dependencies;
-    const hop = { name, proxyTo, identity, isPage, answersUrls, certificateUser, trace };
+    const hop = { name, proxyTo, answersUrls, certificateUser, trace };
     return { ...outgoing, headers: clusterHeaders.forOne(outgoing.headers, hop) };
   }
 

@@ -1,16 +1,12 @@
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import type { ProductNames } from '../../model/names.ts';
 import { type OwnCookieNames, setsOwnCookie } from '../headers/ownCookies.ts';
-import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
-import type { EngineCookies } from '../pages/engineCookies.ts';
 
 /** What clusters' answers may not do at the gateway's address. */
 export interface ResponseHeaderOptions {
   readonly names: ProductNames;
   /** Cookies of the gateway itself: no cluster sets them. */
   readonly ownCookies: OwnCookieNames;
-  /** Keeps the cookies of clusters apart; null where they pass as they are. */
-  readonly engineCookies: EngineCookies | null;
   /**
    * Whether answers that a browser could show as a page are shown without scripts and outside of the gateway's origin
    * (`server.enginePages` other than `proxy`).
@@ -29,10 +25,9 @@ export class ResponseHeaders {
   /**
    * Lines of a cluster's answer for the client, names and values in turn: hop-by-hop ones dropped, those that speak for
    * the whole origin dropped, repeated ones kept as lines of their own.
-   * @param cluster the one that answers; null where it sets no cookies
    * @param prefixes of the names under which the client gets headers of the engine protocol; empty: those of the cluster
    */
-  forClient(headers: IncomingHttpHeaders, cluster: ClusterIdentity | null, prefixes: readonly string[] = []): string[] {
+  forClient(headers: IncomingHttpHeaders, prefixes: readonly string[] = []): string[] {
     const lines: string[] = [];
     const connection = headers.connection;
     const named =
@@ -56,7 +51,7 @@ export class ResponseHeaders {
         case 'report-to':
           continue;
         case 'set-cookie':
-          this.#pushCookies(lines, headers[name], cluster);
+          this.#pushCookies(lines, headers[name]);
           continue;
         default: {
           if (named?.has(name) === true) continue;
@@ -98,14 +93,11 @@ export class ResponseHeaders {
     return name.startsWith(headerPrefixes.find((prefix) => headers[prefix + suffix] !== undefined) ?? '');
   }
 
-  #pushCookies(lines: string[], value: string | string[] | undefined, cluster: ClusterIdentity | null): void {
+  #pushCookies(lines: string[], value: string | string[] | undefined): void {
     if (value === undefined) return;
-    const { ownCookies, engineCookies } = this.#options;
+    const { ownCookies } = this.#options;
     for (const line of typeof value === 'string' ? [value] : value) {
-      if (setsOwnCookie(line, ownCookies)) continue;
-      if (engineCookies === null) lines.push('set-cookie', line);
-      else if (cluster !== null)
-        for (const cookie of engineCookies.forClient(line, cluster)) lines.push('set-cookie', cookie);
+      if (!setsOwnCookie(line, ownCookies)) lines.push('set-cookie', line);
     }
   }
 }

@@ -154,7 +154,7 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
     const { requests } = this.dependencies;
     if (!requests.differ(true, this.proxied)) return this.#outgoing;
     const { name, proxyTo } = cluster;
-    return requests.to({ name, proxyTo, identity: cluster }, this.#outgoing, this.proxied, false, true);
+    return requests.to({ name, proxyTo }, this.#outgoing, this.proxied, true);
   }
 
   override refuse(refusal: Refusal): void {

@@ -3,8 +3,6 @@ import { parseHost } from '../../model/requestHost.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { ClientView } from '../headers/forwardedHeaders.ts';
 import type { RequestHeaders } from '../headers/requestHeaders.ts';
-import type { BrowserPlaces } from '../pages/browserPlace.ts';
-import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { OwnAnswers } from './ownAnswers.ts';
 
@@ -17,8 +15,6 @@ export interface EnginePagesDependencies {
   readonly answers: OwnAnswers;
   readonly headers: Pick<RequestHeaders, 'clientOf'>;
   readonly table: { readonly current: RoutingTable };
-  /** Null: browsers are redirected to any cluster. */
-  readonly places: BrowserPlaces | null;
 }
 
 /** Answers requests for engines' web pages (paths below `/ui`) where those are not proxied. */
@@ -64,9 +60,8 @@ export class EnginePages {
    * @param cluster one that is not registered any more has no address
    * @param ofQuery whether the URL names a query, whose owner the cluster is
    */
-  redirect(proxied: ProxiedRequest, cluster: ClusterIdentity, ofQuery: boolean): void {
-    const { answers, headers, places, table } = this.#dependencies;
-    const { name } = cluster;
+  redirect(proxied: ProxiedRequest, name: string): void {
+    const { answers, headers, table } = this.#dependencies;
     const entry = table.current.clusters.get(name);
     // The default of externalUrl is proxyTo, the gateway's way to the cluster, which is not for browsers.
     const base =
@@ -95,8 +90,7 @@ export class EnginePages {
       (byte) => `%${byte.charCodeAt(0).toString(16).padStart(2, '0')}`,
     );
     const lines = ['location', `${base}${target}`, 'cache-control', 'no-store', 'referrer-policy', 'no-referrer'];
-    const place = places?.linesFor(proxied, { cluster, status: 307, ofQuery }) ?? [];
-    answers.answer(proxied, 307, [...lines, ...place], '');
+    answers.answer(proxied, 307, lines, '');
   }
 
   #answer(proxied: ProxiedRequest, message: string): void {

@@ -68,7 +68,7 @@ export class FollowUps {
   toOwner(proxied: ProxiedRequest, queryId: string, owner: QueryOwner): void {
     const { enginePages, upstreams, answers, exchange } = this.#dependencies;
     if (enginePages.replaces(proxied)) {
-      enginePages.redirect(proxied, exchange.queries.clusterOf(owner), true);
+      enginePages.redirect(proxied, exchange.queries.clusterOf(owner).name);
       return;
     }
     const upstream = upstreams.get(owner.proxyTo);

@@ -1,7 +1,6 @@
 import { backTo, type GroupDecision } from '../../routing/groupDecision.ts';
 import type { GatewayAnswers } from '../exchanges/gatewayAnswers.ts';
 import { anybody, type OtherDependencies, OtherExchange, type OtherRoute } from '../exchanges/otherExchange.ts';
-import type { BrowserPlaces } from '../pages/browserPlace.ts';
 import type { Handshake, HandshakeCookies } from '../pages/handshakeCookies.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { EnginePages } from './enginePages.ts';
@@ -11,8 +10,6 @@ import type { RequestRouting } from './requestRouting.ts';
 export interface OtherRequestsDependencies {
   /** Cookies of OAuth2 logins; null unless they are used. */
   readonly handshakes: HandshakeCookies | null;
-  /** Keeps browsers on one cluster's pages; null where they are not. */
-  readonly places: BrowserPlaces | null;
   readonly routing: Pick<RequestRouting, 'other'>;
   readonly enginePages: EnginePages;
   readonly answers: GatewayAnswers;
@@ -29,9 +26,9 @@ export class OtherRequests {
 
   /** Decides where a request goes, and sends it there. */
   route(proxied: ProxiedRequest): void {
-    const { handshakes, places, routing, answers } = this.#dependencies;
+    const { handshakes, routing, answers } = this.#dependencies;
     const handshake = handshakes?.read(proxied.target.path, () => proxied.request.headers.cookie) ?? null;
-    const cluster = places?.clusterOf(proxied) ?? handshake?.cluster ?? null;
+    const cluster = handshake?.cluster ?? null;
     if (cluster !== null) {
       const decision = backTo(cluster, 'cookie');
       this.forwardTo(proxied, { decision, cluster, fallback: false, steps: null, handshake });
@@ -59,7 +56,7 @@ export class OtherRequests {
   forwardTo(proxied: ProxiedRequest, route: OtherRoute): void {
     const { enginePages, answers, exchange } = this.#dependencies;
     if (enginePages.replaces(proxied)) {
-      enginePages.redirect(proxied, route.cluster, false);
+      enginePages.redirect(proxied, route.cluster.name);
       return;
     }
     const { upstream } = exchange.targets.only(route.cluster);

@@ -7,7 +7,6 @@ import { ownerCluster } from '../ownership/ownerCluster.ts';
 import type { QueryOwner } from '../ownership/queryOwner.ts';
 import type { Stickiness } from '../ownership/stickiness.ts';
 import { undecidedQuery, unknownQuery } from '../ownership/unknownQueries.ts';
-import type { BrowserPlaces } from '../pages/browserPlace.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 
 /** Where a request goes whose path began with a cluster's key. */
@@ -24,8 +23,6 @@ export interface PrefixRoutingDependencies {
   readonly paths: ProxiedPaths;
   readonly stickiness: Stickiness;
   readonly table: { readonly current: RoutingTable };
-  /** Keeps browsers on one cluster's pages; null where they are not. */
-  readonly places: BrowserPlaces | null;
 }
 
 /** Methods of the URLs that carry a key: clients poll, cancel, download and acknowledge with these. */
@@ -57,22 +54,7 @@ export function routeByPrefix(
     return pathKind === 'ui' && method !== 'DELETE' ? withoutKey(proxied) : notOfAQuery();
   }
   if (!isPlausible(id)) return refused(unknownQuery(id));
-  const route = routeQuery(dependencies, key, id);
-  if (pathKind !== 'ui' || dependencies.places === null || method === 'DELETE') return route;
-  return route instanceof Promise
-    ? route.then((result) => atPages(dependencies.stickiness, result, proxied))
-    : atPages(dependencies.stickiness, route, proxied);
-}
-
-/** Browsers send cookies of logins, and the one of their place, only below `/ui`: without the key, where the id is enough. */
-function atPages(
-  stickiness: Stickiness,
-  route: PrefixRoute,
-  proxied: Pick<ProxiedRequest, 'target' | 'rawTarget'>,
-): PrefixRoute | Promise<PrefixRoute> {
-  if (route.to !== 'owner') return route;
-  if (stickiness.ownerNow(route.queryId) !== null) return withoutKey(proxied);
-  return stickiness.find(route.queryId).then((lookup) => (typeof lookup === 'string' ? route : withoutKey(proxied)));
+  return routeQuery(dependencies, key, id);
 }
 
 function routeQuery(

@@ -5,7 +5,6 @@ import type { ProductNames } from '../../model/names.ts';
 import { firstHeader, headerValues, type RawHeaders } from '../../model/rawHeaders.ts';
 import { noUser, type RequestUser } from '../../model/requestUser.ts';
 import { cookieValue } from '../headers/cookies.ts';
-import { EngineCookieNames } from '../pages/engineCookieName.ts';
 import { basicUser, credentialsOf } from './credentials.ts';
 import { type Claims, LONGEST_TOKEN, unverifiedClaims } from './jwtClaims.ts';
 import { type KubernetesTokenSettings, KubernetesTokens, type ReviewToken } from './kubernetesTokens.ts';
@@ -64,7 +63,6 @@ export class UserExtractor {
   readonly #names: ProductNames;
   readonly #userKey: string;
   readonly #originalUserKey: string;
-  readonly #cookieNames: EngineCookieNames;
   readonly #exchange: TokenExchange | null;
   readonly #issuers: RequestIssuers;
   readonly #kubernetes: KubernetesTokens | null;
@@ -75,7 +73,6 @@ export class UserExtractor {
     this.#names = names;
     this.#userKey = names.headerKey('User');
     this.#originalUserKey = names.headerKey('Original-User');
-    this.#cookieNames = new EngineCookieNames(names.engineCookiePrefix);
     const metrics = new UserMetrics(registry);
     const { oauthTokenInfoUrl } = settings;
     this.#exchange =
@@ -171,14 +168,10 @@ export class UserExtractor {
     return verified.then(({ claims }) => this.#userOf(claims, source, issuer, true));
   }
 
-  /**
-   * Value of an engine's cookie, under one of its own names or as it is stored for a cluster; of several clusters' the
-   * first.
-   */
+  /** Value of an engine's cookie, under the first of its names. */
   #token(lines: readonly string[], names: readonly string[]): string | null {
     for (const name of names) {
-      const value =
-        cookieValue(lines, name) ?? cookieValue(lines, (cookie) => this.#cookieNames.read(cookie)?.name === name);
+      const value = cookieValue(lines, name);
       if (value !== null) return value;
     }
     return null;

@@ -5,12 +5,7 @@ import { configFields } from '../../../src/config/gatewayConfig.ts';
 /** Node.js timers of more than this begin at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /** Ages that are compared with, not waited for. */
-const ages = [
-  'uiGatewayCookieConfiguration.lifetime',
-  'authentication.session.lifetime',
-  'resources.massDeletion.confirmAfter',
-  'audit.retention',
-];
+const ages = ['authentication.session.lifetime', 'resources.massDeletion.confirmAfter', 'audit.retention'];
 
 /** Every duration with an effect, by its key. */
 function* durations(field: FieldSchema, key: string): Generator<[key: string, field: FieldSchema]> {

@@ -78,9 +78,6 @@ describe('sources in their order', () => {
     bearer: ['Authorization', `Bearer ${token}`],
     uiToken: ['Cookie', `a=b; Engine-UI-Token=${jwt({ email: 'from-ui' })}; c=d`],
     idToken: ['Cookie', `__Secure-Engine-ID-Token=${jwt({ email: 'from-id' })}`],
-    // As browsers keep them (docs/routing.md#cookies-of-engines).
-    keptUiToken: ['Cookie', `EG-aaaaaaaaaaaaaaaa~Engine-UI-Token=${jwt({ email: 'from-kept-ui' })}`],
-    keptIdToken: ['Cookie', `a=b; __Secure-EG-aaaaaaaaaaaaaaaa~Engine-ID-Token=${jwt({ email: 'from-kept-id' })}`],
   };
 
   test.each([
@@ -89,9 +86,6 @@ describe('sources in their order', () => {
     [['uiToken', 'bearer'], 'from-bearer'],
     [['idToken', 'uiToken'], 'from-ui'],
     [['idToken'], 'from-id'],
-    [['keptIdToken', 'keptUiToken', 'uiToken'], 'from-ui'],
-    [['keptIdToken', 'keptUiToken'], 'from-kept-ui'],
-    [['keptIdToken'], 'from-kept-id'],
   ] as const)('%s: %s', (sources, user) => {
     expect(extractor().user(sources.flatMap((source) => lines[source]))).toEqual(named(user));
   });
