@@ -12,6 +12,7 @@ import {
 import { Type } from 'typebox';
 import type { ClusterHealth } from '../model/registryCluster.ts';
 import { Turns } from '../model/turns.ts';
+import type { ClusterEntry } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { errorAnswers } from './schemas.ts';
 
@@ -157,70 +158,59 @@ export function registerMetrics({ metrics, table, version }: MetricsRoutes): voi
       else this.remove();
     },
   });
-  new Gauge({
-    name: 'engine_gateway_cluster_status',
-    help: '1 for the status of the last health check (PENDING, HEALTHY, UNHEALTHY), 0 for the others.',
-    labelNames: ['cluster', 'routing_group', 'status'],
-    registers: [metrics],
-    collect() {
-      this.reset();
-      for (const { name, routingGroup, health } of table.current.clusters.values()) {
-        for (const status of states) {
-          this.set({ cluster: name, routing_group: routingGroup, status }, health.status === status ? 1 : 0);
+  const gauge = (name: string, help: string, labels: readonly string[], values: (cluster: ClusterEntry) => Values) =>
+    new Gauge({
+      name: `engine_gateway_cluster_${name}`,
+      help,
+      labelNames: ['cluster', ...labels],
+      registers: [metrics],
+      collect() {
+        this.reset();
+        for (const cluster of table.current.clusters.values()) {
+          for (const [value, more] of values(cluster)) {
+            if (value !== null) this.set({ cluster: cluster.name, ...more }, value);
+          }
         }
-      }
-    },
-  });
-  new Gauge({
-    name: 'engine_gateway_cluster_active',
-    help: '1 when the cluster is active, 0 when it is deactivated.',
-    labelNames: ['cluster', 'routing_group'],
-    registers: [metrics],
-    collect() {
-      this.reset();
-      for (const { name, routingGroup, active } of table.current.clusters.values()) {
-        this.set({ cluster: name, routing_group: routingGroup }, active ? 1 : 0);
-      }
-    },
-  });
-  new Gauge({
-    name: 'engine_gateway_cluster_queries',
-    help: 'Queries of the cluster by state (queued, running) as the last health check counted them; absent where the check counts none.',
-    labelNames: ['cluster', 'state'],
-    registers: [metrics],
-    collect() {
-      this.reset();
-      for (const { name, health } of table.current.clusters.values()) {
-        if (health.queued !== null) this.set({ cluster: name, state: 'queued' }, health.queued);
-        if (health.running !== null) this.set({ cluster: name, state: 'running' }, health.running);
-      }
-    },
-  });
-  new Gauge({
-    name: 'engine_gateway_cluster_last_check_timestamp_seconds',
-    help: 'Time of the last health check of the cluster, seconds since 1970; absent before the first.',
-    labelNames: ['cluster'],
-    registers: [metrics],
-    collect() {
-      this.reset();
-      for (const { name, health } of table.current.clusters.values()) {
-        if (health.checkedAt !== null) this.set({ cluster: name }, health.checkedAt / 1_000);
-      }
-    },
-  });
-  new Gauge({
-    name: 'engine_gateway_cluster_workers',
-    help: 'Worker nodes of the cluster at the last health check; absent where the check counts none.',
-    labelNames: ['cluster'],
-    registers: [metrics],
-    collect() {
-      this.reset();
-      for (const { name, health } of table.current.clusters.values()) {
-        if (health.workers !== null) this.set({ cluster: name }, health.workers);
-      }
-    },
-  });
+      },
+    });
+  gauge(
+    'status',
+    '1 for the status of the last health check (PENDING, HEALTHY, UNHEALTHY), 0 for the others.',
+    ['routing_group', 'status'],
+    ({ routingGroup, health }) =>
+      states.map((status) => [health.status === status ? 1 : 0, { routing_group: routingGroup, status }]),
+  );
+  gauge(
+    'active',
+    '1 when the cluster is active, 0 when it is deactivated.',
+    ['routing_group'],
+    ({ active, routingGroup }) => [[active ? 1 : 0, { routing_group: routingGroup }]],
+  );
+  gauge(
+    'queries',
+    'Queries of the cluster by state (queued, running) as the last health check counted them; absent where the check counts none.',
+    ['state'],
+    ({ health }) => [
+      [health.queued, { state: 'queued' }],
+      [health.running, { state: 'running' }],
+    ],
+  );
+  gauge(
+    'last_check_timestamp_seconds',
+    'Time of the last health check of the cluster, seconds since 1970; absent before the first.',
+    [],
+    ({ health }) => [[health.checkedAt === null ? null : health.checkedAt / 1_000, {}]],
+  );
+  gauge(
+    'workers',
+    'Worker nodes of the cluster at the last health check; absent where the check counts none.',
+    [],
+    ({ health }) => [[health.workers, {}]],
+  );
 }
+
+/** Values of a metric of a cluster with their labels; null: absent. */
+type Values = readonly (readonly [value: number | null, labels: Readonly<Record<string, string>>])[];
 
 /** Counts and times every call of the API by its route's pattern, never by the path itself. */
 export function measureCalls(app: FastifyInstance, metrics: Registry): void {

@@ -1,5 +1,4 @@
 import type { FastifyInstance } from 'fastify';
-import { LRUCache } from 'lru-cache';
 import { type Static, Type } from 'typebox';
 import type { Clock } from '../../model/clock.ts';
 import { compileCheck } from '../../model/validation.ts';
@@ -39,9 +38,6 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 /** Most points of a cluster's line; a longer time has longer intervals. */
 const MAX_POINTS = 48 * 60;
-/** Counts of long times may be as old as a tenth of the time between two points, at most a minute. */
-const MAX_AGE_SHARE = 10;
-const MAX_AGE = MINUTE;
 /** Most rows of a page. */
 export const MAX_PAGE = 2000;
 
@@ -143,24 +139,6 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
     },
   );
 
-  /** Counts of long times, which take the database seconds: asked for once, however many pages show them. */
-  const recentCounts = new LRUCache<number, Promise<readonly QueryCount[]>>({
-    max: 16,
-    perf: { now: () => clock.monotonic() },
-    ttlResolution: 0,
-  });
-  const figuresOf = (hours: number, length: number): Promise<readonly QueryCount[]> => {
-    // The clocks of other replicas may be ahead.
-    const count = () => counts.perInterval({ from: clock.now() - hours * HOUR, to: clock.now() + HOUR, length });
-    if (length === MINUTE) return count();
-    const counting = recentCounts.get(hours) ?? count();
-    if (!recentCounts.has(hours)) {
-      recentCounts.set(hours, counting, { ttl: Math.min(length / MAX_AGE_SHARE, MAX_AGE) });
-      counting.catch(() => recentCounts.delete(hours));
-    }
-    return counting;
-  };
-
   app.post(
     '/webapp/getDistribution',
     {
@@ -176,8 +154,10 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
     async (request, reply) => {
       const { latestHour } = bodyOf(request, checkDistribution);
       const hours = latestHour ?? 1;
-      const intervalMs = MINUTE * Math.max(1, Math.ceil((hours * 60) / MAX_POINTS));
-      const points = hours === 0 ? [] : await figuresOf(hours, intervalMs);
+      const length = MINUTE * Math.max(1, Math.ceil((hours * 60) / MAX_POINTS));
+      // The clocks of other replicas may be ahead.
+      const range = { from: clock.now() - hours * HOUR, to: clock.now() + HOUR, length };
+      const points = hours === 0 ? [] : await counts.perInterval(range);
       return succeed(reply, {
         ...clusterCounts(table.current),
         ...figures(points, hours, namesByUrl(table.current)),
