@@ -60,13 +60,7 @@ export interface SumsRound {
 }
 
 /** `eg_query_hours` and `eg_query_sums`: figures of queries by hour (docs/database.md#hourly-sums). */
-export interface HourlySums {
-  /**
-   * Sums hours that are over and are not summed, or were changed since. Any number of replicas may do so at once.
-   * @param now milliseconds since 1970
-   */
-  sum(now: number): Promise<SumsRound>;
-}
+export type HourlySums = ReturnType<typeof hourlySums>;
 
 /** Place of FAILED queries with an error of their user, next to those of `queryStates`. */
 export const USER_ERROR_PLACE = queryStates.length;
@@ -182,9 +176,13 @@ interface HourRow {
 }
 
 /** `eg_query_hours` and `eg_query_sums`. */
-export function hourlySums(database: Database): HourlySums {
+export function hourlySums(database: Database) {
   return {
-    async sum(now) {
+    /**
+     * Sums hours that are over and are not summed, or were changed since. Any number of replicas may do so concurrently.
+     * @param now milliseconds since 1970
+     */
+    async sum(now: number): Promise<SumsRound> {
       const outdated = (await hoursUntil(database, now))
         .filter(({ sums }) => Math.abs(sums) !== FORMAT)
         .sort((a, b) => Number(b.hour) - Number(a.hour));

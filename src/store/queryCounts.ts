@@ -22,21 +22,14 @@ export interface CountedIntervals {
 }
 
 /** Counting in `query_history`. */
-export interface QueryCounts {
-  /**
-   * Queries created within the times by interval, cluster and its URL, in order of interval and URL. Up to 50 hours by
-   * name as well, as clusters may share a URL; more only by URL, in an index alone: for
-   * names every row would have to be read.
-   */
-  perInterval(intervals: CountedIntervals): Promise<readonly QueryCount[]>;
-}
+export type QueryCounts = ReturnType<typeof queryCounts>;
 
 /** Longest time that is counted by name, in milliseconds. */
 const NAMED = 50 * 3_600_000;
 /** A statement may take seconds at most: of few URLs, which may have many rows each, each counts a part of the time. */
 const FEW_URLS = 50;
 const PARTS = 6;
-/** Statements at once, of the pool's connections. */
+/** Concurrent statements, of the pool's connections. */
 const STATEMENTS_AT_ONCE = 3;
 
 /**
@@ -96,7 +89,7 @@ interface NamedRow {
 }
 
 /** Counts in SQL, so that ten million rows never travel. */
-export function queryCounts(database: Database): QueryCounts {
+export function queryCounts(database: Database) {
   const dialect = database.dialect.name;
   const ask = async <R>(knex: Knex, sql: string, values: readonly (string | number)[] = []): Promise<R[]> => {
     const answer = await knex.raw(sql, values);
@@ -136,22 +129,31 @@ export function queryCounts(database: Database): QueryCounts {
     });
 
   return {
-    perInterval: async (intervals) => {
+    /**
+     * Queries created within the times by interval, cluster and its URL, in order of interval and URL. Up to 50 hours by
+     * name as well, because clusters may share a URL; more only by URL, in an index: for names every row would have to be read.
+     */
+    perInterval: async (intervals: CountedIntervals): Promise<readonly QueryCount[]> => {
       if (intervals.to - intervals.from <= NAMED) return countNamed(intervals);
       const rows = await database.run((knex) => ask<{ url: string }>(knex, allUrls[dialect]));
       const urls: (string | null)[] = [...rows.map(({ url }) => url), null];
       const parts = partsOf(intervals, urls.length > FEW_URLS ? 1 : PARTS);
-      const statements = urls.flatMap((url) => parts.map((part) => [url, part] as const));
       const counts: QueryCount[] = [];
-      const work = async () => {
-        for (let next = statements.pop(); next !== undefined; next = statements.pop()) {
-          counts.push(...(await count(...next)));
-        }
-      };
-      await Promise.all(Array.from({ length: STATEMENTS_AT_ONCE }, work));
+      await runStatements(
+        urls.flatMap((url) => parts.map((part) => async () => void counts.push(...(await count(url, part))))),
+      );
       return counts.sort((a, b) => a.start - b.start || compare(a.backendUrl, b.backendUrl));
     },
   };
+}
+
+/** Runs statements of one question, a few concurrently. */
+export async function runStatements(statements: readonly (() => Promise<void>)[]): Promise<void> {
+  const left = [...statements];
+  const work = async () => {
+    for (let next = left.pop(); next !== undefined; next = left.pop()) await next();
+  };
+  await Promise.all(Array.from({ length: STATEMENTS_AT_ONCE }, work));
 }
 
 /** The same times in parts, each of whole intervals but for the ends. */

@@ -1,7 +1,7 @@
 import type { Knex } from 'knex';
 import type { Database } from './database.ts';
 import { durationPercentiles } from './durationBucket.ts';
-import type { CountedIntervals } from './queryCounts.ts';
+import { type CountedIntervals, runStatements } from './queryCounts.ts';
 import { failureConditions, RUNNING } from './queryOutcome.ts';
 
 /** Median and 95th percentile of a duration, milliseconds; null where no query said it. */
@@ -53,6 +53,9 @@ export interface FaultCounts {
   readonly recent: { readonly ended: number; readonly faults: number };
 }
 
+type FaultyObject = Pick<FaultCounts, 'cluster' | 'group'>;
+type ErrorRange = Readonly<Record<'from' | 'to' | 'limit', number>>;
+
 /** Queries of a cluster and group in one minute. */
 export interface FaultMinute {
   /** Null: no cluster took the queries. */
@@ -74,24 +77,10 @@ export interface FaultTimes {
 }
 
 /** Rates, durations and faults by time, counted in SQL over `eg_query_outcomes`. */
-export interface QueryRates {
-  /** In order of time; intervals without queries are left out. */
-  perInterval(intervals: CountedIntervals): Promise<readonly IntervalRates[]>;
-  /** Errors of queries that failed, were lost, refused or denied, most frequent first. */
-  errors(range: { readonly from: number; readonly to: number; readonly limit: number }): Promise<readonly ErrorCount[]>;
-  /**
-   * Faults of clusters and of routing groups since a time: queries that failed with an error that is not the user's, that were lost, or
-   * that the gateway refused.
-   */
-  faults(times: FaultTimes): Promise<readonly FaultCounts[]>;
-  /** The same by minute, and by error. @param of clusters and groups, few */
-  faultMinutes(from: number, of: readonly Pick<FaultCounts, 'cluster' | 'group'>[]): Promise<readonly FaultMinute[]>;
-}
+export type QueryRates = ReturnType<typeof queryRates>;
 
 /** A statement may take seconds at most: each counts a part of a long range. */
 const PART_MS = 12 * 3_600_000;
-/** Statements at once, of the pool's connections. */
-const STATEMENTS_AT_ONCE = 3;
 /** Pairs of cluster and group that one answer has at most. */
 const MAX_PAIRS = 2_000;
 /** Minutes and errors of the pairs that are looked at closely. */
@@ -121,7 +110,7 @@ interface MinuteRow extends Record<'slot' | 'ended' | 'faults', Figure> {
 }
 
 /** Figures by time over `eg_query_outcomes`. */
-export function queryRates(database: Database): QueryRates {
+export function queryRates(database: Database) {
   // Whole-number division: MySQL's `/` gives a fraction.
   const slot = database.dialect.name === 'mysql' ? 'created div ?' : 'created / cast(? as bigint)';
   const within = (knex: Knex, from: number, to: number) =>
@@ -158,7 +147,8 @@ export function queryRates(database: Database): QueryRates {
     );
 
   return {
-    perInterval: async (intervals) => {
+    /** In order of time; intervals without queries are left out. */
+    perInterval: async (intervals: CountedIntervals): Promise<readonly IntervalRates[]> => {
       const lines = new Map<number, Line>();
       const lineOf = (row: { readonly slot: Figure }): Line => {
         const start = Number(row.slot) * intervals.length;
@@ -174,14 +164,12 @@ export function queryRates(database: Database): QueryRates {
           for (const row of await queuedRows(part)) lineOf(row).addQueued(row);
         },
       ]);
-      const worker = async () => {
-        for (let next = work.pop(); next !== undefined; next = work.pop()) await next();
-      };
-      await Promise.all(Array.from({ length: STATEMENTS_AT_ONCE }, worker));
+      await runStatements(work);
       return [...lines].sort(([a], [b]) => a - b).map(([start, line]) => line.rates(start));
     },
 
-    errors: ({ from, to, limit }) =>
+    /** Errors of queries that failed, were lost, rejected or denied, most frequent first. */
+    errors: ({ from, to, limit }: ErrorRange): Promise<readonly ErrorCount[]> =>
       database.run(async (knex) => {
         const rows = (await within(knex, from, to)
           .whereIn('state', ['FAILED', 'LOST', 'REFUSED', 'DENIED'])
@@ -203,7 +191,11 @@ export function queryRates(database: Database): QueryRates {
         }));
       }),
 
-    faults: ({ from, recentFrom }) =>
+    /**
+     * Faults of clusters and of routing groups since a time: queries that failed with an error that is not the user's, that were lost, or
+     * that the gateway rejected.
+     */
+    faults: ({ from, recentFrom }: FaultTimes): Promise<readonly FaultCounts[]> =>
       database.run(async (knex) => {
         const sum = (condition: string, name: string, time: number) =>
           knex.raw(`${sumOf(condition)} as ${name}`, [time]);
@@ -224,7 +216,8 @@ export function queryRates(database: Database): QueryRates {
         return faultCounts(rows);
       }),
 
-    faultMinutes: async (from, of) => {
+    /** The same by minute, and by error. @param of clusters and groups, few */
+    faultMinutes: async (from: number, of: readonly FaultyObject[]): Promise<readonly FaultMinute[]> => {
       if (of.length === 0) return [];
       return await database.run(async (knex) => {
         const rows = (await knex('eg_query_outcomes')

@@ -58,17 +58,11 @@ export interface StatisticsRequest {
 }
 
 /** Figures of queries that have ended, counted in SQL (docs/rest-api.md#statistics). */
-export interface QueryStatisticsRepository {
-  /** Values with most queries first. */
-  of(request: StatisticsRequest): Promise<readonly QueryStatistics[]>;
-}
+export type QueryStatisticsRepository = ReturnType<typeof queryStatistics>;
 
 const filters = ['user', 'cluster', 'routingGroup'] as const;
 /** Rows of sums that one statement reads. */
 const SUMS_A_STATEMENT = 4_000;
-
-/** As drivers give it: big integers and sums may come as text. */
-type Figure = number | string | null;
 
 /** Where the queries of a request are counted. */
 interface Sources {
@@ -79,9 +73,10 @@ interface Sources {
 }
 
 /** Figures over `eg_query_sums`, and over `eg_query_outcomes` where an hour is not summed or counted in part. */
-export function queryStatistics(database: Database): QueryStatisticsRepository {
+export function queryStatistics(database: Database) {
   return {
-    of: (request) =>
+    /** Values with most queries first. */
+    of: (request: StatisticsRequest): Promise<readonly QueryStatistics[]> =>
       database.addUp(async (knex) => {
         const sources = await sourcesOf(knex, request);
         const values = await valuesWithMost(knex, request, sources);
@@ -93,26 +88,29 @@ export function queryStatistics(database: Database): QueryStatisticsRepository {
           return present;
         };
         const turns = new Turns();
+        const addAll = async <Row extends { value: string | null }>(
+          rows: readonly Row[],
+          addTo: (figures: Figures, row: Row) => void,
+        ) => {
+          for (const row of rows) {
+            addTo(figuresOf(row.value), row);
+            if (turns.isOver) await turns.next();
+          }
+        };
         if (sources.single.length > 0) {
           const narrow: Narrowing = (queries) => {
             whereValue(narrowed(queries, request, sources), dimensionColumns[request.by], values);
             return queries;
           };
           const of = [database, knex, request.by, values.length, narrow] as const;
-          for (const row of await endingsOf(...of)) {
-            figuresOf(row.value).addEndings(row);
-            if (turns.isOver) await turns.next();
-          }
-          for (const row of await queuedOf(...of)) {
-            figuresOf(row.value).addQueued(row);
-            if (turns.isOver) await turns.next();
-          }
+          await addAll(await endingsOf(...of), (to, row) => to.addEndings(row));
+          await addAll(await queuedOf(...of), (to, row) => to.addQueued(row));
         }
         for await (const rows of sums(knex, request, sources, values)) {
-          for (const row of rows) {
-            figuresOf(row.value).addSums(row);
-            if (turns.isOver) await turns.next();
-          }
+          await addAll(rows, (to, row) => {
+            to.addEndings(row);
+            to.addQueued(row);
+          });
         }
         return [...figures.values()].map((each) => each.statistics()).sort(mostFirst);
       }),
@@ -228,18 +226,16 @@ class Figures {
     readEndings(endings, (place, bucket, queries) => {
       const isUserError = place === USER_ERROR_PLACE;
       if (isUserError) this.#userErrors += queries;
-      this.#addEnding(isUserError ? 'FAILED' : queryStates[place], bucket, queries);
+      add(this.#states, isUserError ? 'FAILED' : queryStates[place], queries);
+      if (bucket !== null) add(this.#elapsed, bucket, queries);
     });
-    this.#addUse(cpu, bytes, results);
+    this.#use.cpuMillis += Number(cpu ?? 0);
+    this.#use.processedBytes += Number(bytes ?? 0);
+    this.#use.resultBytes += Number(results ?? 0);
   }
 
   addQueued({ queued }: QueuedRow): void {
     readPairs(queued, (bucket, queries) => add(this.#queued, bucket, queries));
-  }
-
-  addSums(row: SumRow): void {
-    this.addEndings(row);
-    this.addQueued(row);
   }
 
   statistics(): QueryStatistics {
@@ -256,17 +252,6 @@ class Figures {
       queuedMillis: percentiles(this.#queued),
       ...this.#use,
     };
-  }
-
-  #addEnding(state: QueryState | undefined, bucket: number | null, queries: number): void {
-    add(this.#states, state, queries);
-    if (bucket !== null) add(this.#elapsed, bucket, queries);
-  }
-
-  #addUse(cpu: Figure, bytes: Figure, results: Figure): void {
-    this.#use.cpuMillis += Number(cpu ?? 0);
-    this.#use.processedBytes += Number(bytes ?? 0);
-    this.#use.resultBytes += Number(results ?? 0);
   }
 }
 
