@@ -1,6 +1,5 @@
 import type { Problem } from '../model/errors.ts';
-import type { Kind, Resource } from '../model/resource.ts';
-import type { BackendRow, KEPT_ROW } from '../store/store.ts';
+import type { Kind } from '../model/resource.ts';
 import type { ResourceKind } from './resourceKind.ts';
 
 /** The registered kinds. Code that works on any kind takes a registry. */
@@ -34,16 +33,6 @@ export class KindRegistry {
     const entry = this.#byName.get(kind);
     if (entry === undefined) throw new TypeError(`no kind ${kind} is registered`);
     return entry;
-  }
-
-  /** Names of the kinds that are few. */
-  get few(): readonly Kind[] {
-    return this.all.filter(({ few }) => few).map(({ kind }) => kind);
-  }
-
-  /** The row of `gateway_backend` that a resource gives when it is looked at alone; null: none. */
-  rowOf(resource: Resource): BackendRow | typeof KEPT_ROW | null {
-    return this.of(resource.kind).rows?.ofResource(resource) ?? null;
   }
 
   /**

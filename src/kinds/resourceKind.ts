@@ -2,7 +2,7 @@ import type { TSchema } from 'typebox';
 import type { CelRule } from '../model/cel.ts';
 import type { Problem } from '../model/errors.ts';
 import type { Kind, Resource } from '../model/resource.ts';
-import type { BackendRow, KEPT_ROW } from '../store/store.ts';
+import type { BackendRow } from '../store/store.ts';
 import type { Exportable, ExportedResource } from './exported.ts';
 import type { KindProgram, ProgramSettings } from './kindProgram.ts';
 import type { CheckedManifest, ManifestFinding } from './manifestFinding.ts';
@@ -41,10 +41,16 @@ export interface RowProjection<Outcome extends ResourceOutcome = ResourceOutcome
   ofOutcome(outcome: Outcome): BackendRow | null;
   /**
    * The row that a resource gives when it is looked at alone, for a write whose transaction stores both. What others have
-   * to do with it (a name that is claimed twice) the reconcile puts right.
-   * @returns null for none
+   * to do with it (a name that is claimed twice) is not known here.
+   * @returns null if the resource is paused or not valid, so that its row stays as it is
    */
-  ofResource(resource: Resource): BackendRow | typeof KEPT_ROW | null;
+  ofResource(resource: Resource): BackendRow | null;
+  /**
+   * The resource with what another program wrote into its row (`source: database`).
+   * @param written the row as it was written last
+   * @param at when that was noticed, RFC 3339
+   */
+  withRow(resource: Resource, written: BackendRow, present: BackendRow, at: string): Resource;
 }
 
 /**
@@ -104,6 +110,4 @@ export interface ResourceKind<Outcome extends ResourceOutcome = ResourceOutcome>
   readonly hasUniqueNames: boolean;
   /** Whether its status shows counts (`StatusView.counts`), which change by themselves. */
   readonly hasCounts: boolean;
-  /** Whether there are few enough to compare all of them with the database every few seconds. */
-  readonly few: boolean;
 }

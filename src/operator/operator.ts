@@ -2,12 +2,14 @@ import { noServices } from '../kinds/serviceLookup.ts';
 import { parseLabelSelector } from '../model/labelSelector.ts';
 import { NamespaceTrust } from '../model/namespaceTrust.ts';
 import { keyTextOf } from '../model/resource.ts';
+import { registryNameOf } from '../model/resourceName.ts';
 import { noCounts } from '../routing/admissionCounts.ts';
 import { OperatorAudit } from './audit/operatorAudit.ts';
 import { Discoveries } from './discovery/discoveries.ts';
 import { DatabaseLeadership, type Leadership } from './leadership/leadership.ts';
 import type { OperatorOptions, ResourceSettings, SourceComponents } from './operatorOptions.ts';
 import { Controller } from './reconcile/controller.ts';
+import { ExternalChanges } from './reconcile/externalChanges.ts';
 import { operatorMetrics } from './reconcile/metrics.ts';
 import type { AppliedChange } from './registry/appliedChange.ts';
 import { clusterCredentials } from './registry/clusterCredentials.ts';
@@ -16,7 +18,7 @@ import { GroupInventory } from './registry/groupInventory.ts';
 import { type GroupTables, GroupWrites } from './registry/groupWrites.ts';
 import { LimitRegistry } from './registry/limitRegistry.ts';
 import { ResourceClusterRegistry } from './registry/resourceClusterRegistry.ts';
-import { DatabaseSource } from './sources/database/databaseSource.ts';
+import { DatabaseSource, type DatabaseSourceOptions } from './sources/database/databaseSource.ts';
 import { DirectorySource } from './sources/directory/directorySource.ts';
 import type { HealthCredentials } from './sources/kubernetes/healthCredentials.ts';
 import type { ResourceSelection } from './sources/resourceSelection.ts';
@@ -49,7 +51,11 @@ export interface Operator {
 
 /** Makes the operator for the configured source of resources. */
 export async function createOperator(options: OperatorOptions): Promise<Operator> {
-  const parts = await sourceParts(options);
+  const metrics = operatorMetrics(options.metrics, options.kinds);
+  const changes = new ExternalChanges(options.clock, options.logger, metrics, (change) =>
+    audit?.recordExternalChange(change),
+  );
+  const parts = await sourceParts(options, changes);
   const { leadership, statusLeadership, services, events, credentials } = parts;
   const source = new SelectedSource(parts.source, selectionOf(options.resources));
   const { kinds, store, table, clock, random, logger } = options;
@@ -99,14 +105,13 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     effects,
     policy,
     deletionGuard: options.deletionGuard,
-    adopter: () => registry,
-    foreignWrites: options.foreignWrites,
+    changes,
     unmanagedRows: options.resources.unmanagedRows,
     ...(options.admissionCounts === undefined ? {} : { admissionCounts: options.admissionCounts }),
     clock,
     random,
     logger,
-    metrics: operatorMetrics(options.metrics, kinds),
+    metrics,
     services: services ?? noServices,
     ...(discoveries === null ? {} : { discoveries, otherLosses: discoveries }),
     onTransition: (transition) => {
@@ -114,10 +119,6 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
       const { resource, condition } = transition;
       if (condition.type !== 'Accepted' || condition.status !== 'False') return;
       logger.warn({ resource: keyTextOf(resource), reason: condition.reason }, `not accepted: ${condition.message}`);
-    },
-    onForeignWrite: (write) => {
-      events?.recordForeignWrite(write);
-      audit?.recordForeignWrite(write);
     },
     onEnded: (before) => audit?.recordEnded(before),
     onRefresh: () => {
@@ -138,7 +139,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
           clock,
           logger,
         });
-  const registry: ResourceClusterRegistry = new ResourceClusterRegistry({
+  const registry = new ResourceClusterRegistry({
     source,
     controller,
     table,
@@ -188,7 +189,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
   };
 }
 
-async function sourceParts(options: OperatorOptions): Promise<SourceComponents> {
+async function sourceParts(options: OperatorOptions, changes: ExternalChanges): Promise<SourceComponents> {
   const { resources, kinds, store, clock, logger } = options;
   const row = new DatabaseLeadership({ store, holder: options.instance, clock, logger });
   if (resources.source === 'kubernetes') {
@@ -199,7 +200,9 @@ async function sourceParts(options: OperatorOptions): Promise<SourceComponents> 
   const [named = resources.namespace] = resources.namespaces;
   const namespace = named === null || named === '*' ? 'default' : named;
   if (resources.source === 'database') {
-    const source = new DatabaseSource({ kinds, store, namespace, clock, logger });
+    const onExternalChange: DatabaseSourceOptions['onExternalChange'] = (resource, fields) =>
+      changes.report({ resource, cluster: registryNameOf(resource), outcome: 'adopted', fields });
+    const source = new DatabaseSource({ kinds, store, namespace, clock, logger, onExternalChange });
     return { source, namespace, leadership: row };
   }
   // The configuration's schema asks for a directory with this source.

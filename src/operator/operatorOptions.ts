@@ -11,7 +11,6 @@ import type { SourceName, Store } from '../store/store.ts';
 import type { EventRecorder } from './events/eventRecorder.ts';
 import type { Leadership } from './leadership/leadership.ts';
 import type { DeletionGuardSettings } from './reconcile/deletionGuard.ts';
-import type { ForeignWriteMode } from './reconcile/foreignWrites.ts';
 import type { ApiWrites } from './registry/resourceClusterRegistry.ts';
 import type { SecretCredentials } from './sources/kubernetes/healthCredentials.ts';
 import type { KubernetesServices } from './sources/kubernetes/kubernetesServices.ts';
@@ -48,8 +47,6 @@ export interface OperatorOptions extends Omit<ProgramSettings, 'services' | 'dis
   readonly discoveryNamespaces?: () => readonly string[];
   /** `resources.massDeletion`, as it is now. */
   readonly deletionGuard: () => DeletionGuardSettings;
-  /** `resources.foreignWrites`, as it is now. */
-  readonly foreignWrites: () => ForeignWriteMode;
   /** How much of limits is used, for statuses; left out, nothing is counted. */
   readonly admissionCounts?: AdmissionCounts;
   readonly store: Pick<Store, 'resources' | 'backends' | 'leader' | 'audit' | 'groupOwners'>;

@@ -1,7 +1,7 @@
 import type { Knex } from 'knex';
 import { ENGINE_CLUSTER } from '../kinds/engineCluster/spec.ts';
 import type { Database } from './database.ts';
-import type { BackendRepository, BackendRow } from './store.ts';
+import type { BackendRepository, BackendRow, SourceName } from './store.ts';
 
 interface Row {
   readonly name: string;
@@ -45,16 +45,21 @@ export class KnexBackendRepository implements BackendRepository {
     this.database = database;
   }
 
-  all(): Promise<readonly (BackendRow & { readonly managed: boolean })[]> {
+  all(source?: SourceName): Promise<readonly (BackendRow & { readonly managed: boolean })[]> {
     // A row whose resource is deleted between two statements would look like one that no resource ever stood for.
     return this.database.snapshot(async (trx) => {
       const rows: Row[] = await trx('gateway_backend').orderBy('name');
-      const managed: { registry_name: string }[] = await trx('eg_resources')
-        .where('kind', ENGINE_CLUSTER)
-        .whereNull('deleted_at')
-        .select('registry_name');
-      const names = new Set(managed.map((row) => row.registry_name));
+      const managed = trx('eg_resources').where('kind', ENGINE_CLUSTER).whereNull('deleted_at').select('registry_name');
+      const resources: { registry_name: string }[] = await (source === undefined ? managed : managed.where({ source }));
+      const names = new Set(resources.map((row) => row.registry_name));
       return rows.map((row) => ({ ...backendRow(row), managed: names.has(row.name) }));
+    });
+  }
+
+  rows(): Promise<readonly BackendRow[]> {
+    return this.database.run(async (knex) => {
+      const rows: Row[] = await knex('gateway_backend');
+      return rows.map(backendRow);
     });
   }
 
@@ -73,8 +78,7 @@ export class KnexBackendRepository implements BackendRepository {
 
   /** The rows of a database that has no table of resources. */
   async unmanaged(): Promise<readonly (BackendRow & { readonly managed: boolean })[]> {
-    const rows: Row[] = await this.database.run((knex) => knex('gateway_backend').orderBy('name'));
-    return rows.map((row) => ({ ...backendRow(row), managed: false }));
+    return (await this.rows()).map((row) => ({ ...row, managed: false })).sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 }
 

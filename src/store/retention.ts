@@ -22,7 +22,7 @@ const REFUSAL_AGE = 30 * DAY;
 /** Queries that no client asked for on any replica; these renew that each minute. */
 const FORGOTTEN_AGE = 10 * MINUTE;
 /** Tombstones: far longer than a projection can be late. */
-const TOMBSTONE_AGE = DAY;
+const DELETION_MARK_AGE = DAY;
 
 /** What the job works with. */
 export interface RetentionOptions {
@@ -79,7 +79,7 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
     ['eg_queued_queries', () => store.queuedQueries.forgetAnswers(HOUR)],
     ['eg_queued_queries', (fence) => store.queuedQueries.deleteUnpolledBefore(now - QUEUED_QUERY_AGE, fence)],
     ['eg_ended_sessions', (fence) => store.endedSessions.deleteBefore(now, fence)],
-    ['eg_resources', (fence) => store.resources.deleteTombstonesBefore(now - TOMBSTONE_AGE, fence)],
+    ['eg_resources', (fence) => store.resources.deleteMarksBefore(now - DELETION_MARK_AGE, fence)],
   ];
   for (const [table, task] of tasks) {
     try {

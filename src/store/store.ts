@@ -16,16 +16,18 @@ export interface BackendRow {
   readonly active: boolean;
 }
 
-/** In place of a row: the one that was derived last stays, if there is one. */
-export const KEPT_ROW = 'kept';
-
 /**
- * `gateway_backend`. Rows of resources are written by `ResourceRepository.project`; those that no resource stands for, and
+ * `gateway_backend`. Rows of resources are written by `ResourceRepository`; those that no resource stands for, and
  * none can, by `setActive` and `remove`.
  */
 export interface BackendRepository {
-  /** All rows, by name; `managed` says whether a live EngineCluster resource of that registry name is stored. */
-  all(): Promise<readonly (BackendRow & { readonly managed: boolean })[]>;
+  /**
+   * All rows, by name; `managed`: an EngineCluster resource of that registry name is stored.
+   * @param source only resources of this source count; left out, of any
+   */
+  all(source?: SourceName): Promise<readonly (BackendRow & { readonly managed: boolean })[]>;
+  /** All rows, in no particular order. */
+  rows(): Promise<readonly BackendRow[]>;
   /** Switches a row that no live resource stands for; false where there is none. */
   setActive(name: string, active: boolean): Promise<boolean>;
   /** Deletes a row that no live resource stands for; false where there is none. */
@@ -50,101 +52,66 @@ export interface StoredResource extends ResourceKey {
   readonly annotations: Readonly<Record<string, string>>;
   readonly status: Readonly<Record<string, unknown>> | null;
   readonly source: SourceName;
+  /** The row of `gateway_backend` that it gave when it was stored; null: none. */
+  readonly row: BackendRow | null;
 }
 
-/** In place of a status: the one that is stored stays, if there is one. */
-export const KEPT_STATUS = 'kept';
-
-/** A resource to be stored by a projection. */
-export interface ProjectedResource extends Omit<StoredResource, 'status'> {
-  readonly status: StoredResource['status'] | typeof KEPT_STATUS;
-}
-
-/** Proof of leadership, checked inside the transaction; null: no fence (a REST write's own projection). */
+/** Proof of leadership, checked inside the transaction. */
 export interface Fence {
   readonly holder: string;
   readonly epoch: number;
 }
 
-/** Which version of a resource the database has. */
-export interface StoredMark {
-  readonly uid: string;
-  readonly resourceVersion: string;
-  /** It was removed; this is its tombstone. */
-  readonly removed: boolean;
+/** What differs between the set of resources that the leader keeps and the database. */
+export interface SetDifference {
+  /** Resources to be stored, new ones and others. */
+  readonly stored: readonly StoredResource[];
+  readonly removed: readonly ResourceKey[];
+  /** Names of rows of `gateway_backend` to be deleted. */
+  readonly removedRows: readonly string[];
 }
 
-/**
- * What a projection did: `stale` when a newer version of the same uid was there; `fenced` when leadership was lost;
- * `foreign` when the resource is stored, and its row has a foreign write that was left as it is.
- */
-export type ProjectionResult = 'applied' | 'unchanged' | 'stale' | 'fenced' | 'foreign';
+export type StatusResult = 'written' | 'gone' | 'fenced';
 
-/** The row derived from a resource: as it was projected last, and as it is; null when it was deleted. */
-export interface DerivedRow {
-  readonly projected: BackendRow;
-  readonly present: BackendRow | null;
-}
-
-/** How many resources have a derived row, and of how many it is missing. */
-export interface DerivedRowCount {
-  readonly projected: number;
-  readonly missing: number;
-}
-
-/** `eg_resources` and the rows derived from it. */
+/** `eg_resources` and the rows that its resources give. */
 export interface ResourceRepository {
   /** @param kinds left out, every kind */
   all(kinds?: readonly Kind[]): Promise<readonly StoredResource[]>;
   get(key: ResourceKey): Promise<StoredResource | null>;
   /**
-   * Stores a resource and its derived row in one guarded transaction (docs/decisions/0005-guarded-projection.md).
-   * @param backend row to derive; null when the resource gives none (a rule, or a cluster that is not accepted);
-   *   `KEPT_ROW` when that is not known
-   * @param replaces what is replaced although it seems newer, as its source has lost it; `stale` when the database has
-   *   something else by now
+   * Stores a difference with the rows that its resources give, in one transaction (docs/decisions/0005-guarded-projection.md).
+   * @returns the rows of these names as they were before
    */
-  project(
-    resource: ProjectedResource,
-    backend: BackendRow | typeof KEPT_ROW | null,
-    fence: Fence | null,
-    replaces?: StoredMark,
-  ): Promise<ProjectionResult>;
-  /** The derived row of a resource; null where it has none, or by a version of the gateway that did not keep it. */
-  derivedRow(key: ResourceKey, fence: Fence): Promise<DerivedRow | 'fenced' | null>;
+  writeDifference(difference: SetDifference, fence: Fence): Promise<readonly BackendRow[] | 'fenced'>;
   /**
-   * Puts the derived row back after a foreign write was settled; what was written since stays (`foreign`).
-   * @param backend row that the resource gives
-   * @param settled what was decided on
+   * Changes a resource as the source (`source: database`), with the row that it gives. It gets the next resourceVersion, and the
+   * next generation if the spec differs. The status of a resource that exists stays.
+   * @param expectedVersion null: it must not exist
+   * @param work returns the resource as it is to be, null for no change; `row` is the row of the stored resource as it is now
+   * @returns the stored resource; null if it has another version, or for no change
    */
-  settleRow(key: ResourceKey, backend: BackendRow, settled: DerivedRow, fence: Fence): Promise<ProjectionResult>;
-  countDerivedRows(): Promise<DerivedRowCount>;
-  /** What the guard of projections compares with, of a resource or of its tombstone; null where there is neither. */
-  mark(key: ResourceKey): Promise<StoredMark | null>;
-  /**
-   * Removes a resource and the row derived from it; only if the stored uid is this one. A late older projection of that uid does
-   * not bring it back. `foreign` when the row had a foreign write, which went with it.
-   */
-  remove(key: ResourceKey, uid: string, fence: Fence | null): Promise<ProjectionResult>;
-  /**
-   * Writes as the source (`source: database`): compares `expectedVersion` (null: must not exist), assigns the next
-   * resourceVersion (and generation where spec differs) and derives the row. The status of a resource that exists stays.
-   * @returns the stored resource, or null when the comparison failed
-   */
-  write(
-    resource: StoredResource,
-    backend: BackendRow | typeof KEPT_ROW | null,
+  edit(
+    key: ResourceKey,
     expectedVersion: string | null,
+    work: (stored: StoredResource | null, row: BackendRow | null) => StoredResource | null,
   ): Promise<StoredResource | null>;
-  /** Deletes as the source; false when it is not there (or not with that version). */
-  delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean>;
-  /** uids of resources that were deleted through the gateway, not in their source; their tombstones are kept for a day. */
+  putStatus(
+    key: ResourceKey,
+    uid: string,
+    status: StoredResource['status'],
+    fence: Fence | null,
+  ): Promise<StatusResult>;
+  /** Deletes a resource and its row for a call of the REST API; false if it is not there, or another one. Its uid is kept for a day. */
+  delete(key: ResourceKey, only: { readonly uid?: string; readonly resourceVersion?: string }): Promise<boolean>;
+  /** Deletes a resource if its row was deleted by another program. @returns what was deleted */
+  removeWithoutRow(key: ResourceKey, fence: Fence): Promise<StoredResource | null>;
+  /** uids of resources that were deleted by the REST API within a day. */
   deletedByApi(): Promise<readonly string[]>;
   /** Counts a confirmation that losses of resources are meant, for every replica. */
   confirmDeletions(): Promise<void>;
   /** How many times losses were confirmed. */
   deletionConfirmations(): Promise<number>;
-  /** Grows with every change of the table; cheap to ask, so that replicas poll it. */
+  /** Grows with every change by `edit`, `putStatus` and `delete`; cheap to ask, so that replicas poll it. */
   changeMark(): Promise<string>;
 }
 

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -12,9 +12,6 @@ import { missingReferenceTools, RELEASE, type ReferenceGateway, startReference }
 
 const missing = await missingReferenceTools();
 const canRun = requireComponent(missing.join(', '), missing.length === 0, 'the suite runs the released Trino Gateway');
-
-/** Where this gateway has its resources, by database: both are shown. */
-const sources = { mysql: 'database', postgresql: 'directory', sqlite: 'database' } as const;
 
 interface Cluster {
   readonly name: string;
@@ -30,12 +27,10 @@ const cluster = (name: string, more: Partial<Cluster> = {}): Cluster => {
 };
 
 for (const family of families) {
-  const source = sources[family.name];
   describe.skipIf(!canRun || !family.available())(
-    `REST writes at release ${RELEASE} and at this gateway in turn, on ${family.name}, with resources.source: ${source}`,
+    `REST writes at release ${RELEASE} and at this gateway in turn, on ${family.name}, with resources.source: database`,
     () => {
       let folder: string;
-      let manifests: string;
       let server: ServerDatabase;
       let reference: ReferenceGateway;
       let gateway: GatewayProcess;
@@ -74,8 +69,6 @@ for (const family of families) {
 
       beforeAll(async () => {
         folder = mkdtempSync(join(tmpdir(), 'alternating-'));
-        manifests = join(folder, 'manifests');
-        mkdirSync(manifests);
         server = await family.start();
         const { jdbcUrl, user, password } = await server.create();
         const oldPort = await freePort();
@@ -98,7 +91,7 @@ for (const family of families) {
             protocol: { productName: 'Trino' },
             dataStore,
             queryHistory: { spillDirectory: join(folder, 'spill') },
-            resources: source === 'directory' ? { source, directory: manifests } : { source },
+            resources: { source: 'database' },
           });
         gateway = await startOurs();
       }, 400_000);
@@ -123,11 +116,6 @@ for (const family of families) {
         await there('modify/update', cluster('a', { routingGroup: 'etl', proxyTo: 'http://127.0.0.1:12' }));
         const a = cluster('a', { routingGroup: 'etl', proxyTo: 'http://127.0.0.1:12' });
         await bothList(a, cluster('b', { proxyTo: 'http://127.0.0.1:11', routingGroup: 'large' }));
-        if (source === 'directory') {
-          const manifest = readFileSync(join(manifests, 'enginecluster-b.yaml'), 'utf8');
-          expect(manifest).toContain('http://127.0.0.1:11');
-          expect(manifest).toContain('routingGroup: large');
-        }
         await there('modify/delete', 'b');
         await bothList(a);
         await there('modify/add', cluster('c'));

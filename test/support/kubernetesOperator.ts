@@ -45,7 +45,6 @@ export function kubernetesOperatorOptions(parts: {
     kinds: resourceKinds,
     policy: () => openPolicy,
     apiWrites: () => 'enabled',
-    foreignWrites: () => 'adopt',
     allowedServiceNamespaces: () => [],
     defaultRoutingGroup: () => 'adhoc',
     deletionGuard: () => defaultDeletionGuard,

@@ -86,7 +86,6 @@ export const banner: ResourceKind<BannerOutcome> = {
   isRequired: false,
   hasUniqueNames: true,
   hasCounts: false,
-  few: true,
 };
 
 /** All kinds of the gateway, and the made-up one. */

@@ -43,7 +43,7 @@ function pausing<Arguments extends unknown[], Result>(
     }
   };
 }
-store.resources.project = pausing('projection', store.resources.project.bind(store.resources));
+store.resources.writeDifference = pausing('projection', store.resources.writeDifference.bind(store.resources));
 operator.source.patchStatus = pausing('status', operator.source.patchStatus.bind(operator.source));
 
 const context = { by: settings.instance, force: false };

@@ -6,8 +6,10 @@ import { resourceKinds } from '../../src/kinds/registry.ts';
 import { noServices } from '../../src/kinds/serviceLookup.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import type { ResourceKey } from '../../src/model/resource.ts';
+import { registryNameOf } from '../../src/model/resourceName.ts';
 import { DatabaseLeadership } from '../../src/operator/leadership/leadership.ts';
 import { Controller, type ControllerOptions } from '../../src/operator/reconcile/controller.ts';
+import { ExternalChanges } from '../../src/operator/reconcile/externalChanges.ts';
 import { operatorMetrics } from '../../src/operator/reconcile/metrics.ts';
 import { GroupApplier } from '../../src/operator/registry/groupApplier.ts';
 import { type GroupTables, GroupWrites } from '../../src/operator/registry/groupWrites.ts';
@@ -63,7 +65,7 @@ export function quickDirectory(directory: string): DirectorySource {
 }
 
 /** A source over the database with quick times. */
-export function quickDatabase(store: Store): DatabaseSource {
+export function quickDatabase(store: Store, changes?: ExternalChanges): DatabaseSource {
   return new DatabaseSource({
     kinds: resourceKinds,
     store,
@@ -71,13 +73,15 @@ export function quickDatabase(store: Store): DatabaseSource {
     clock: systemClock,
     logger,
     pollMs: 50,
+    onExternalChange: (resource, fields) =>
+      changes?.report({ resource, cluster: registryNameOf(resource), outcome: 'adopted', fields }),
   });
 }
 
 /** Makes and starts an operator. */
 export async function startOperator(
   store: Store,
-  source: ResourceSource,
+  sourceOf: ResourceSource | ((changes: ExternalChanges) => ResourceSource),
   options: RigOptions = {},
 ): Promise<OperatorRig> {
   const table = new RoutingTableHolder();
@@ -90,6 +94,9 @@ export async function startOperator(
     retryMs: 100,
     ...(options.leaderTtlMs === undefined ? {} : { ttlMs: options.leaderTtlMs }),
   });
+  const { metrics = operatorMetrics(new Registry()), logger: controllerLogger = logger } = options.controller ?? {};
+  const changes = new ExternalChanges(systemClock, controllerLogger, metrics);
+  const source = typeof sourceOf === 'function' ? sourceOf(changes) : sourceOf;
   const { groups } = options;
   const effects =
     groups === undefined ? null : new GroupApplier(groups, store.groupOwners, () => controller.outcomes, logger, 100);
@@ -108,13 +115,11 @@ export async function startOperator(
     defaultRoutingGroup: () => 'adhoc',
     unmanagedRows: 'serve',
     deletionGuard: () => defaultDeletionGuard,
-    adopter: () => registry,
-    foreignWrites: () => 'adopt',
-    onForeignWrite: () => undefined,
+    changes,
     clock: systemClock,
     random: Math.random,
     logger,
-    metrics: operatorMetrics(new Registry()),
+    metrics,
     statusIntervalMs: 50,
     rowPollMs: 100,
     confirmEmptyMs: 300,

@@ -78,7 +78,6 @@ export async function openControl(
     defaultRoutingGroup: () => config.routing.defaultRoutingGroup,
     policy: () => clusterPolicy(config),
     deletionGuard: () => deletionGuard(config),
-    foreignWrites: () => config.resources.foreignWrites,
     store,
     auditWriter,
     resourceGroups: groupTables,

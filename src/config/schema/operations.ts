@@ -87,11 +87,6 @@ export const resources = section(
       description: 'Whether clusters that are only rows of the database, left by a gateway before, take requests.',
       default: 'serve',
     }),
-    foreignWrites: choice(['adopt', 'refuse'], {
-      description:
-        'What becomes of changes that another gateway makes to rows of clusters that have a resource: taken over into the resource, or put back. Both are logged.',
-      default: 'adopt',
-    }),
     apiWrites: choice(['enabled', 'activation-only', 'off'], {
       description: 'What REST and user interface may change.',
       default: 'enabled',

@@ -58,6 +58,19 @@ export function effectiveActive(resource: Resource): boolean {
   return state.kind === 'inForce' ? state.override.active : specActive(resource);
 }
 
+/** The annotation that makes `active` effective: null removes it, undefined leaves it as it is. */
+export function activeAnnotation(
+  resource: Resource,
+  active: boolean,
+  by: string,
+  at: string,
+): string | null | undefined {
+  const { kind } = overrideOf(resource);
+  if (effectiveActive(resource) === active) return kind === 'ended' || kind === 'unreadable' ? null : undefined;
+  const specified = specActive(resource);
+  return specified === active ? null : overrideAnnotation({ active, by, at, overrode: specified });
+}
+
 function parse(text: string): ActiveOverride | null {
   let value: unknown;
   try {

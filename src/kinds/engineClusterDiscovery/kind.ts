@@ -56,5 +56,4 @@ export const engineClusterDiscovery: ResourceKind<DiscoveryOutcome> = {
   isRequired: false,
   hasUniqueNames: false,
   hasCounts: false,
-  few: true,
 };

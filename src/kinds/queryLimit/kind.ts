@@ -47,5 +47,4 @@ export const queryLimit: ResourceKind<LimitOutcome> = {
   isRequired: false,
   hasUniqueNames: false,
   hasCounts: true,
-  few: true,
 };

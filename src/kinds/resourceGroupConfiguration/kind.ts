@@ -45,7 +45,6 @@ export const resourceGroupConfiguration: ResourceKind<GroupsOutcome> = {
   isRequired: false,
   hasUniqueNames: false,
   hasCounts: false,
-  few: true,
 };
 
 /** Warnings about a valid ResourceGroupConfiguration. */

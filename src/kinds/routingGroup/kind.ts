@@ -50,5 +50,4 @@ export const routingGroup: ResourceKind<GroupOutcome> = {
   isRequired: false,
   hasUniqueNames: true,
   hasCounts: true,
-  few: true,
 };

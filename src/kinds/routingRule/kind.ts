@@ -45,5 +45,4 @@ export const routingRule: ResourceKind<RuleOutcome> = {
   isRequired: true,
   hasUniqueNames: true,
   hasCounts: false,
-  few: false,
 };

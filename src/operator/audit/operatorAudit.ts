@@ -12,7 +12,7 @@ import { isDatabaseAway } from '../../store/failures.ts';
 import type { Fence } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { Controller } from '../reconcile/controller.ts';
-import type { ForeignWrite } from '../reconcile/foreignWrites.ts';
+import type { ExternalChange } from '../reconcile/externalChanges.ts';
 import { fileRuleKey, fileRules } from '../registry/rulesFile/fileRules.ts';
 import type { FieldWriter, ResourceSource } from '../sources/source.ts';
 import { auditText, digestOf, digestOfAbsence, digestOfState, digestOfWrite, stateOf } from './auditText.ts';
@@ -124,8 +124,7 @@ export class OperatorAudit {
   }
 
   /** Records that a change of a row by another gateway was adopted. */
-  recordForeignWrite({ resource, outcome, fields }: ForeignWrite): void {
-    if (outcome !== 'adopted') return;
+  recordExternalChange({ resource, fields }: ExternalChange): void {
     const values = (of: 'row' | 'resource') => Object.fromEntries(fields.map((field) => [field.field, field[of]]));
     const isDeleted = fields.length === 0;
     this.#add(resource, {

@@ -28,8 +28,6 @@ const MAX_RETRY_MS = 60_000;
 /** A look is followed by a pause of this many times what it took, at most so many milliseconds. */
 const PAUSE_FACTOR = 2;
 const MAX_PAUSE_MS = 500;
-/** How long a removal waits for the database, in milliseconds; what it misses follows later. */
-const PROJECTION_TIMEOUT_MS = 5_000;
 
 /** What discoveries work with. */
 export interface DiscoveriesOptions {
@@ -39,7 +37,7 @@ export interface DiscoveriesOptions {
   readonly writer: Pick<KubernetesSource, 'applyOwned'>;
   readonly controller: () => Pick<
     Controller,
-    'outcomes' | 'isFromSource' | 'scheduleRefresh' | 'expectDeletion' | 'clusterDeleted' | 'projectNow'
+    'outcomes' | 'isFromSource' | 'scheduleRefresh' | 'expectDeletion' | 'clusterDeleted' | 'whenStored'
   >;
   /** Who writes clusters: one replica of one of the gateways of a class. */
   readonly leadership: Pick<Leadership, 'isLeader' | 'onChange'>;
@@ -296,7 +294,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     logger.info({ cluster: cluster.metadata.name }, 'a cluster was removed with its Service or discovery');
     if (!isMeant) return;
     controller.clusterDeleted(registryNameOf(cluster));
-    await controller.projectNow(key, PROJECTION_TIMEOUT_MS);
+    await controller.whenStored(cluster);
   }
 
   /**

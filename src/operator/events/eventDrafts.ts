@@ -1,8 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import { resourceKinds } from '../../kinds/registry.ts';
 import type { Condition } from '../../model/condition.ts';
 import { API_GROUP_VERSION } from '../../model/resource.ts';
-import { type ForeignWrite, foreignWriteText } from '../reconcile/foreignWrites.ts';
 import type { Transition } from '../reconcile/statusWriter.ts';
 import { type AppliedChange, type ResourceReference, referenceTo } from '../registry/appliedChange.ts';
 import type { KubeEvent } from '../sources/kubernetes/kubeApi.ts';
@@ -24,8 +22,6 @@ export type EventDraft = Pick<KubeEvent, 'regarding' | 'action' | 'reason' | 'no
 export function transitionEvent({ resource, condition, before }: Transition): EventDraft | null {
   const { type, status, reason, message } = condition;
   const isDrift = type === 'Drift';
-  // Each foreign write of a row of `gateway_backend` has an event of its own.
-  if (isDrift && resourceKinds.find(resource.kind)?.rows !== null) return null;
   if (!(isDrift ? reason !== 'InStep' : isNews(condition, before))) return null;
   const bad = isDrift || (type === 'Stalled' ? status === 'True' : status === 'False');
   return {
@@ -63,19 +59,6 @@ export function changeEvent(
     reason: `${past}ByRest`,
     note: cutBytes(`${who} ${past.toLowerCase()} ${object}: ${difference(before, after)}`, MAX_NOTE),
     type: 'Normal',
-  };
-}
-
-/** The event of a change of a row by another gateway: what was written, and what became of it. Pure. */
-export function foreignWriteEvent(write: ForeignWrite): EventDraft {
-  const { resource, outcome } = write;
-  const words = { adopted: 'Adopted', refused: 'Refused', overruled: 'Overruled' } as const;
-  return {
-    regarding: regardingResource(referenceTo(resource)),
-    action: outcome === 'adopted' ? 'AdoptForeignWrite' : 'PutBack',
-    reason: `ForeignWrite${words[outcome]}`,
-    note: cutBytes(foreignWriteText(write), MAX_NOTE),
-    type: outcome === 'adopted' ? 'Normal' : 'Warning',
   };
 }
 

@@ -4,12 +4,11 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { API_GROUP } from '../../model/resource.ts';
 import { within } from '../../model/timeLimit.ts';
-import type { ForeignWrite } from '../reconcile/foreignWrites.ts';
 import type { Transition } from '../reconcile/statusWriter.ts';
 import type { AppliedChange } from '../registry/appliedChange.ts';
 import { type KubeApi, microTime } from '../sources/kubernetes/kubeApi.ts';
 import { kubeCode, kubeReason } from '../sources/kubernetes/kubeErrors.ts';
-import { changeEvent, type EventDraft, foreignWriteEvent, transitionEvent } from './eventDrafts.ts';
+import { changeEvent, type EventDraft, transitionEvent } from './eventDrafts.ts';
 import { type EventSeries, EventSeriesList } from './eventSeries.ts';
 
 /** Events that wait at most, as in client-go; beyond that the newest are left out, those that warn of nothing first. */
@@ -72,11 +71,6 @@ export class EventRecorder {
   /** Records a change by REST, if it changed something. One by somebody else, or of another value, is an Event of its own. */
   recordChange(change: AppliedChange): void {
     this.#record(changeEvent(change, this.#options.lease), true);
-  }
-
-  /** Records what became of a change of a row by another gateway. */
-  recordForeignWrite(write: ForeignWrite): void {
-    this.#record(foreignWriteEvent(write), true);
   }
 
   /** Writes what waits and counts that were not written yet, for a short time at most, and ends. */

@@ -10,7 +10,7 @@ import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import { resourceKinds } from '../../kinds/registry.ts';
 import type { Clock, Random } from '../../model/clock.ts';
-import { keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
+import { keyText, keyTextOf, type Resource, type ResourceKey } from '../../model/resource.ts';
 import { type AdmissionCounts, noCounts } from '../../routing/admissionCounts.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Store } from '../../store/store.ts';
@@ -18,14 +18,12 @@ import type { Leadership } from '../leadership/leadership.ts';
 import type { ResourceSource } from '../sources/source.ts';
 import { resourceOfStored } from '../sources/storedResource.ts';
 import type { DeletionGuardSettings, HeldDeletions, OtherLosses } from './deletionGuard.ts';
-import { findDrift } from './drift.ts';
-import { DriftFindings } from './driftFindings.ts';
-import { type ForeignWrite, type ForeignWriteMode, ForeignWrites, type RowAdopter } from './foreignWrites.ts';
+import type { ExternalChanges } from './externalChanges.ts';
 import type { OperatorMetrics } from './metrics.ts';
-import { type ProjectionResult, Projector } from './projector.ts';
 import { Reconciler } from './reconciler.ts';
 import { RefreshSchedule } from './refreshSchedule.ts';
 import type { ResourceEffects } from './resourceEffects.ts';
+import { ResourceWriter } from './resourceWriter.ts';
 import { RoutingState } from './routingState.ts';
 import { ServedResources } from './servedResources.ts';
 import { StatusWriter, type Transition } from './statusWriter.ts';
@@ -39,8 +37,10 @@ const noEffects: Pick<ResourceEffects, 'apply' | 'remove' | 'targets'> = {
   targets: { of: () => null },
 };
 
-/** Resources that are reconciled at once: as many are projected in one transaction. */
+/** Resources that are reconciled concurrently. */
 const WORKERS = 32;
+/** How long a call of the REST API waits for the row of its resource, in milliseconds. */
+const STORED_TIMEOUT_MS = 2_000;
 
 /** Options of a controller; `rulesFileChanged` says when what outcomes depend on changed. Times in milliseconds. */
 export interface ControllerOptions extends ProgramSettings {
@@ -60,11 +60,7 @@ export interface ControllerOptions extends ProgramSettings {
   readonly onTransition: (transition: Transition) => void;
   /** `resources.massDeletion`, as it is now. */
   readonly deletionGuard: () => DeletionGuardSettings;
-  /** What takes over foreign writes: the registry, which is made with the controller. Called once it has been started. */
-  readonly adopter: () => RowAdopter;
-  /** `resources.foreignWrites`, as it is now. */
-  readonly foreignWrites: () => ForeignWriteMode;
-  readonly onForeignWrite: (write: ForeignWrite) => void;
+  readonly changes: ExternalChanges;
   /** Called when annotations of a resource were removed as their effect had ended, with the resource as it was. */
   readonly onEnded?: (before: Resource) => void;
   /** Called after each refresh of the table: resources may have changed. Must not throw. */
@@ -96,13 +92,10 @@ export class Controller {
   readonly #statuses: StatusWriter;
   readonly #rows: RowWatch;
   readonly #resources: ServedResources;
-  readonly #projector: Projector;
+  readonly #writer: ResourceWriter;
   readonly #findings: DataPlaneFindings;
-  readonly #drift: DriftFindings;
   readonly #schedule: RefreshSchedule;
   readonly #stops: (() => unknown)[] = [];
-  /** The last complete look at the database, while another replica leads. */
-  #view: DatabaseView | null = null;
   #wasFromSource = false;
   #restored = false;
   #loaded = false;
@@ -150,35 +143,22 @@ export class Controller {
       },
       onWrite: (isWritten) => options.metrics.statusWrite(isWritten),
     });
-    const holds = (key: ResourceKey): boolean => this.#resources.holds(key);
-    this.#projector = new Projector({ kinds, store: options.store, source, leadership, holds, logger });
-    this.#drift = new DriftFindings(clock);
+    this.#writer = new ResourceWriter(
+      options,
+      () => (this.#resources.fromSource ? this.#state.outcomes : null),
+      options.changes,
+      (keys) => this.#enqueueKeys(keys),
+    );
     this.#findings = new DataPlaneFindings();
-    const foreignWrites = new ForeignWrites({
-      kinds,
-      store: options.store,
-      source,
-      leadership,
-      adopter: options.adopter,
-      mode: options.foreignWrites,
-      deletionGuard: options.deletionGuard,
-      outcome: (key) => this.#state.outcomes.get(key),
-      holds,
-      findings: this.#drift,
-      clock,
-      metrics: options.metrics,
-      logger,
-      ...(options.onForeignWrite === undefined ? {} : { onSettled: options.onForeignWrite }),
-    });
     const reconciler = new Reconciler({
       kinds,
       source,
       resources: this.#resources,
       state: this.#state,
       leadership,
-      projector: this.#projector,
-      foreignWrites,
-      drift: this.#drift,
+      store: options.store,
+      writer: this.#writer,
+      changes: options.changes,
       statuses: this.#statuses,
       findings: this.#findings,
       counts: options.admissionCounts ?? noCounts,
@@ -199,7 +179,6 @@ export class Controller {
       kinds,
       store: options.store,
       source: source.name,
-      clock,
       logger,
       onView: (view) => this.#sawDatabase(view),
       onReturn: () => this.#enqueueAll(),
@@ -262,6 +241,7 @@ export class Controller {
     this.#resources.stop();
     await this.#options.effects?.stop();
     await this.#queue.stop();
+    await this.#writer.stop();
     await this.#statuses.stop();
     await this.#rows.stop();
     await this.#options.source.stop();
@@ -381,15 +361,12 @@ export class Controller {
   }
 
   /**
-   * Projects a resource, or its absence, for a REST write: without a fence, on leader and follower alike. `pending`
-   * when the database is unavailable or too slow; the leader catches up then.
+   * Resolves when the database has a resource that was written by REST as it is, or has deleted it; `pending` after 2 s, and while
+   * the database is unavailable: the leader writes it later.
    */
-  async projectNow(key: ResourceKey, timeoutMs: number): Promise<ProjectionResult> {
-    const text = keyText(key);
-    const outcome = this.#state.outcomes.get(text) ?? null;
-    const result = await this.#projector.projectWrite(key, outcome, timeoutMs);
-    if (result === 'pending') this.#queue.add(text);
-    return result;
+  whenStored(resource: Resource): Promise<'stored' | 'pending'> {
+    const isGone = !this.#state.outcomes.has(keyTextOf(resource));
+    return this.#writer.whenStored(resource, isGone, STORED_TIMEOUT_MS);
   }
 
   #refresh(): void {
@@ -397,6 +374,7 @@ export class Controller {
     this.#options.metrics.refreshes.inc();
     this.#options.onRefresh?.();
     for (const key of changed) this.#queue.add(key);
+    if (changed.length > 0) this.#writer.request();
     if (this.#resources.fromSource && !this.#wasFromSource) {
       this.#wasFromSource = true;
       this.#enqueueAll();
@@ -427,7 +405,7 @@ export class Controller {
     if (this.#confirmations !== null && view.confirmations > this.#confirmations) this.#believeLosses();
     this.#confirmations = view.confirmations;
     this.#forgiveDeletions();
-    if (!this.#restored) {
+    if (view.stored !== null) {
       this.#restored = true;
       const { source } = this.#options;
       // What it had in force as the gateway of another class is not this one's.
@@ -437,23 +415,9 @@ export class Controller {
       this.#resources.restore(stored);
     }
     this.#state.setRows(this.#options.unmanagedRows === 'serve' ? view.unmanaged : []);
-    // Kept for when this replica becomes the leader, which may be soon; as leader there is no later use for it.
-    if (this.#options.leadership.isLeader) this.#view = null;
-    else if (view.complete) this.#view = view;
-    this.#findDrift(view);
+    this.#writer.noteRows(view.rows);
+    this.#enqueueKeys(this.#options.changes.over);
     this.scheduleRefresh();
-  }
-
-  /** Compares the database with its desired state; as leader, corrects differences of any origin. */
-  #findDrift(view: DatabaseView): void {
-    const { leadership, source } = this.#options;
-    if (!this.#resources.fromSource) return;
-    const { same, differs } = findDrift(view, this.#kinds, this.#state.outcomes, source.name);
-    for (const [key, outcome] of same) this.#projector.noteStored(key, outcome);
-    for (const key of differs) this.#projector.noteDrift(key);
-    if (!leadership.isLeader) return;
-    for (const key of differs) this.#queue.add(key);
-    for (const key of this.#drift.over) this.#queue.add(key);
   }
 
   #enqueue(key: string): void {
@@ -462,8 +426,7 @@ export class Controller {
 
   #enqueueAll(): void {
     if (!this.#options.leadership.isLeader) return;
-    if (this.#view !== null) this.#findDrift(this.#view);
-    this.#view = null;
+    this.#writer.request();
     for (const key of this.#state.outcomes.keys()) this.#queue.add(key);
   }
 

@@ -37,7 +37,7 @@ export interface OperatorMetrics {
   statusWrite(isWritten: boolean): void;
   readonly refreshes: Counter;
   readonly statusTransitions: Counter;
-  /** By `outcome`: adopted, refused, overruled. */
+  /** By `outcome`: adopted, overruled. */
   readonly foreignWrites: Counter<'outcome'>;
   /** Makes the gauges report the state of these objects. */
   observe(observed: ObservedOperator): void;
@@ -69,12 +69,12 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds): Oper
   countedCalls(registry);
   const foreignWrites = new Counter({
     name: 'engine_gateway_foreign_writes_total',
-    help: 'Changes of gateway_backend by another gateway: taken over into the resource (adopted), or put back (refused, overruled).',
+    help: 'Changes of gateway_backend by another gateway: taken over into the resource (adopted, with resources.source: database), or put back (overruled).',
     labelNames: ['outcome'],
     registers: [registry],
   });
   // From zero on, so that the first one is a rise.
-  for (const outcome of ['adopted', 'refused', 'overruled']) foreignWrites.inc({ outcome }, 0);
+  for (const outcome of ['adopted', 'overruled']) foreignWrites.inc({ outcome }, 0);
   return {
     reconcile,
     queue: (clock) => new QueueMetrics(registry, kinds, clock),
@@ -154,7 +154,9 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds): Oper
         databaseIsAvailable() ? 1 : 0,
       );
       gauge('reconcile_queue_depth', 'Resources that wait for their reconcile.', () => queue.depth);
-      gauge('leader', '1 while this process writes statuses and projections.', () => (leadership.isLeader ? 1 : 0));
+      gauge('leader', '1 while this process writes statuses and the copy of the resources.', () =>
+        leadership.isLeader ? 1 : 0,
+      );
       new Gauge({
         name: 'leader_election_master_status',
         help: '1 while this process is the leader; name is that of the Lease. Named as in client-go.',

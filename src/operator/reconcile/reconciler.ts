@@ -2,33 +2,34 @@ import type { Logger } from 'pino';
 import type { DataPlaneFindings } from '../../kinds/dataPlaneFindings.ts';
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
-import type { StatusDraft, Stored } from '../../kinds/status.ts';
-import { type ConditionDraft, conditionsAt } from '../../model/condition.ts';
-import { keyOfText, type Resource, type ResourceStatus } from '../../model/resource.ts';
+import type { StatusDraft } from '../../kinds/status.ts';
+import { conditionsAt } from '../../model/condition.ts';
+import { GatewayError } from '../../model/errors.ts';
+import { keyOfText, type Resource } from '../../model/resource.ts';
 import type { AdmissionCounts } from '../../routing/admissionCounts.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import type { Store } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { ResourceSource } from '../sources/source.ts';
-import type { DriftFindings } from './driftFindings.ts';
+import { resourceOfStored } from '../sources/storedResource.ts';
 import { removeEnded } from './endedAnnotations.ts';
-import type { ForeignWrites } from './foreignWrites.ts';
+import type { ExternalChanges } from './externalChanges.ts';
 import type { OperatorMetrics } from './metrics.ts';
-import { rowOfOutcome } from './projection.ts';
-import type { Projector } from './projector.ts';
 import type { ResourceEffects } from './resourceEffects.ts';
+import type { ResourceWriter, StoredState } from './resourceWriter.ts';
 import type { RoutingState } from './routingState.ts';
 import type { ServedResources } from './servedResources.ts';
 import type { StatusWriter } from './statusWriter.ts';
 
 export interface ReconcilerOptions {
   readonly kinds: KindRegistry;
-  readonly source: Pick<ResourceSource, 'apply' | 'get'>;
+  readonly source: Pick<ResourceSource, 'name' | 'apply' | 'get'>;
   readonly resources: Pick<ServedResources, 'fromSource' | 'heldOf'>;
   readonly state: Pick<RoutingState, 'outcomes'>;
   readonly leadership: Pick<Leadership, 'isLeader' | 'fence'>;
-  readonly projector: Projector;
-  readonly foreignWrites: Pick<ForeignWrites, 'settle' | 'forget' | 'reportLost'>;
-  readonly drift: Pick<DriftFindings, 'condition'>;
+  readonly store: Pick<Store, 'resources'>;
+  readonly writer: ResourceWriter;
+  readonly changes: ExternalChanges;
   readonly statuses: Pick<StatusWriter, 'offer' | 'forget'>;
   readonly findings: DataPlaneFindings;
   readonly counts: AdmissionCounts;
@@ -59,82 +60,68 @@ export class Reconciler {
   }
 
   async #reconcile(key: string): Promise<void> {
-    const { kinds, source, state, projector, logger } = this.#options;
-    const before = state.outcomes.get(key);
-    if (before === undefined) {
+    const { kinds, source, state, writer, leadership, logger } = this.#options;
+    const outcome = state.outcomes.get(key);
+    if (outcome === undefined) {
       await this.#reconcileAbsence(key);
       return;
     }
-    let failure: unknown = null;
-    try {
-      if (!projector.has(key, before) && (await projector.project(key, before)) === 'foreign') {
-        await this.#options.foreignWrites.settle(before);
-      }
-    } catch (error) {
-      failure = error;
+    const stored = writer.stateOf(key, outcome);
+    // After the attempt to write it the key is reconciled again.
+    if (stored === 'pending') {
+      writer.request();
+      return;
     }
-    // A foreign write may have changed the resource, which is reconciled again then.
-    const outcome = state.outcomes.get(key);
-    if (outcome === undefined) return;
-    const { fence } = this.#options.leadership;
-    let effectFailure: unknown = null;
+    const { fence } = leadership;
+    let failure: unknown = null;
     try {
       if (fence !== null) await this.#options.effects.apply(outcome, fence);
     } catch (error) {
-      effectFailure = error;
+      failure = error;
     }
-    this.#options.statuses.offer(outcome.resource, this.#status(key, outcome, failure));
+    this.#options.statuses.offer(outcome.resource, this.#status(key, outcome, stored));
     const ended = kinds.of(outcome.key.kind).endedAnnotations(outcome);
     if (ended.length > 0 && (await removeEnded(source, outcome.resource, ended, logger))) {
       this.#options.onEnded?.(outcome.resource);
     }
     if (failure !== null) throw failure;
-    if (effectFailure !== null) throw effectFailure;
+    if (stored === 'failed')
+      throw new GatewayError('EG_DATABASE_UNAVAILABLE', 'the database does not have the resource');
   }
 
   async #reconcileAbsence(key: string): Promise<void> {
-    const { findings, foreignWrites, statuses, projector } = this.#options;
+    const { findings, changes, statuses, writer, source, store, leadership } = this.#options;
     findings.forget(key);
-    foreignWrites.forget(key);
+    changes.forget(key);
     statuses.forget(key);
-    projector.forget(key);
-    if ((await projector.project(key, null)) === 'foreign') foreignWrites.reportLost(key);
-    const { fence } = this.#options.leadership;
-    if (fence !== null) await this.#options.effects.remove(keyOfText(key), fence);
+    writer.request();
+    const { fence } = leadership;
+    if (fence === null) return;
+    if (source.name === 'database') {
+      // A call that deletes a resource deletes what is stored, too; of a cluster, another program may have deleted the row.
+      const deleted = await store.resources.removeWithoutRow(keyOfText(key), fence);
+      if (deleted !== null) {
+        const resource = resourceOfStored(deleted);
+        changes.report({ resource, cluster: deleted.registryName, outcome: 'adopted', fields: [] });
+      }
+    }
+    await this.#options.effects.remove(keyOfText(key), fence);
   }
 
-  #status(key: string, outcome: ResourceOutcome, failure: unknown): StatusDraft {
-    const { kinds, findings, counts, table, resources, effects } = this.#options;
+  #status(key: string, outcome: ResourceOutcome, state: StoredState): StatusDraft {
+    const { kinds, source, changes, findings, counts, table, resources, effects } = this.#options;
     const { targets } = effects;
-    const stored = this.#storedState(key, outcome, failure);
+    const isStored = state === 'stored';
+    const reason = isStored ? '' : 'the database is not available; the change follows when it is back';
+    const stored = { stored: isStored, reason };
     const { kind } = outcome.key;
-    const loss = resources.heldOf(kind);
     const draft = kinds.of(kind).status(outcome, { stored, table: table.current, findings, counts, targets });
-    // The outcome holds the resource as it was when anything but its status changed last.
-    const { status } = this.#options.source.get(outcome.key) ?? outcome.resource;
-    const drift = this.#drift(key, outcome, status);
+    const drift = changes.condition(key, source.get(outcome.key) ?? outcome.resource);
     const conditions = drift === null ? draft.conditions : [...draft.conditions, drift];
+    const loss = resources.heldOf(kind);
     if (loss === null) return { ...draft, conditions };
     const condition = conditionsAt(draft.observedGeneration);
     const message = `${loss.held} ${kind} resources are gone from the source at once and stay routed; confirm with POST /api/heldDeletions/confirm, or declare them again`;
     return { ...draft, conditions: [...conditions, condition('DeletionsHeld', 'True', 'MassDeletion', message)] };
-  }
-
-  #drift(key: string, outcome: ResourceOutcome, status: ResourceStatus | undefined): ConditionDraft | null {
-    const { kinds, drift } = this.#options;
-    const row = rowOfOutcome(kinds, outcome);
-    if (row === null) return null;
-    const { generation } = outcome.resource.metadata;
-    const present = status?.conditions?.find(({ type }) => type === 'Drift');
-    return drift.condition(key, generation, JSON.stringify(row), present);
-  }
-
-  #storedState(key: string, outcome: ResourceOutcome, failure: unknown): Stored {
-    if (this.#options.projector.hasVersion(key, outcome)) return { stored: true, reason: '' };
-    const reason =
-      failure === null
-        ? 'the database has a newer version of the resource than its source; change the resource again'
-        : 'the database is not available; the change follows when it is back';
-    return { stored: false, reason };
   }
 }

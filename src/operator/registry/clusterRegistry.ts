@@ -19,11 +19,6 @@ export interface WriteContext {
   /** Name for the audit and for override annotations, e.g. `api` or a user. */
   readonly by: string;
   readonly force: boolean;
-  /**
-   * Whether the write is refused (EG_CONFLICT, with a `VersionConflict` as its cause) where the resource is changed at the same
-   * time, instead of being decided again: what the caller knows may be out of date by then. Left out, it is decided again.
-   */
-  readonly once?: boolean;
 }
 
 /**

@@ -1,10 +1,8 @@
-import { isDeepStrictEqual } from 'node:util';
 import {
   type ActiveOverride,
+  activeAnnotation,
   effectiveActive,
-  overrideAnnotation,
   overrideOf,
-  specActive,
 } from '../../kinds/engineCluster/activeOverride.ts';
 import { type ClusterOutcome, isClusterOutcome } from '../../kinds/engineCluster/clusterOutcome.ts';
 import { type ClusterPolicy, type PolicyRefusal, policyRefusal } from '../../kinds/engineCluster/clusterPolicy.ts';
@@ -15,22 +13,19 @@ import { ENGINE_CLUSTER_DISCOVERY, WEIGHT_ANNOTATION } from '../../kinds/engineC
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { RegistryCluster } from '../../model/registryCluster.ts';
-import { ACTIVE_ANNOTATION, keyOf, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
+import { ACTIVE_ANNOTATION, keyOf, keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Controller } from '../reconcile/controller.ts';
 import { isEmptyChange } from '../sources/resourceChange.ts';
-import { annotate, type ResourceSource, VersionConflict } from '../sources/source.ts';
+import { annotate, type ResourceSource } from '../sources/source.ts';
 import { activationVersion } from './activationVersion.ts';
 import { referenceTo } from './appliedChange.ts';
 import type { ClusterRegistry, RegistryDeletion, RegistryWrite, WriteContext } from './clusterRegistry.ts';
 import { newResourceKey } from './newResourceKey.ts';
 import { clusterChange, newClusterSpec } from './registryChange.ts';
 import { decideRepeatedly } from './repeatedDecision.ts';
-
-/** Some fields of a cluster. */
-type ClusterFields = Partial<Omit<RegistryCluster, 'name'>>;
 
 /** `resources.apiWrites`. */
 export type ApiWrites = 'enabled' | 'activation-only' | 'off';
@@ -39,15 +34,13 @@ export interface ResourceClusterRegistryOptions {
   readonly source: ResourceSource;
   readonly controller: Pick<
     Controller,
-    'outcomes' | 'refreshNow' | 'projectNow' | 'clusterDeleted' | 'expectDeletion' | 'switchRow' | 'deleteRow'
+    'outcomes' | 'refreshNow' | 'whenStored' | 'clusterDeleted' | 'expectDeletion' | 'switchRow' | 'deleteRow'
   >;
   readonly table: RoutingTableHolder;
   readonly apiWrites: () => ApiWrites;
   /** What the configuration lets a cluster be. */
   readonly policy: () => ClusterPolicy;
   readonly clock: Clock;
-  /** How long a write waits for the database before it answers as pending, in milliseconds: 5,000. */
-  readonly projectionTimeoutMs?: number;
 }
 
 /** The registry of clusters over any resource source. */
@@ -79,64 +72,29 @@ export class ResourceClusterRegistry implements ClusterRegistry {
 
   async update(cluster: RegistryCluster, context: WriteContext): Promise<RegistryWrite> {
     this.#mayWrite('update a cluster', false);
-    return await this.#decided(context, async () => {
+    return await this.#decided(async () => {
       const holder = this.#holder(cluster.name);
       return holder === null ? await this.#create(cluster) : await this.#change(holder, cluster, context);
     });
   }
 
-  /**
-   * Changes these fields of a cluster that has a resource, whatever its others are by now.
-   * @param expected the values that they have; EG_CONFLICT when one of them was changed meanwhile
-   */
-  async updateFields(
-    name: string,
-    fields: ClusterFields,
-    expected: ClusterFields,
-    context: WriteContext,
-  ): Promise<RegistryWrite> {
-    this.#mayWrite('update a cluster', false);
-    return await this.#decided(context, async () => {
-      const holder = this.#holder(name);
-      if (holder?.routable == null) {
-        throw new GatewayError('EG_NOT_FOUND', `there is no resource of a cluster named ${name}`, { field: 'name' });
-      }
-      const present = summary(holder.routable);
-      // By another attempt it would be so as well.
-      if (!isDeepStrictEqual({ ...present, ...expected }, present)) {
-        const cause = new VersionConflict(keyOf(holder.resource));
-        throw new GatewayError('EG_CONFLICT', `${cause.message}; try again`, { cause });
-      }
-      return await this.#change(holder, { ...present, ...fields }, context);
-    });
-  }
-
-  async delete(name: string, context: WriteContext): Promise<RegistryDeletion> {
+  async delete(name: string, _context: WriteContext): Promise<RegistryDeletion> {
     this.#mayWrite('delete a cluster', false);
-    return await this.#decided(context, async () => {
+    return await this.#decided(async () => {
       const holder = this.#holder(name);
       if (holder !== null) {
         this.#mustNotBePaused(holder);
         mustNotBeDiscovered(holder, 'deleted', "take its labels from the Service, or narrow the discovery's selector");
         return await this.#deleteResource(holder.resource);
       }
-      const row = this.get(name);
-      if (row === null) return { pending: false, resource: null };
-      if (!this.#canBeResource(row)) {
-        await this.#options.controller.deleteRow(name);
-        return { pending: false, resource: null };
-      }
-      // A row that was here before is removed as what it becomes: a resource that is deleted.
-      const { resource } = await this.#createResource(row);
-      this.#options.controller.refreshNow();
-      await this.#options.controller.projectNow(keyOf(resource), this.#timeoutMs);
-      return await this.#deleteResource(resource);
+      if (this.get(name) !== null) await this.#options.controller.deleteRow(name);
+      return { pending: false, resource: null };
     });
   }
 
   async setActive(name: string, active: boolean, context: WriteContext, version?: string): Promise<RegistryWrite> {
     this.#mayWrite(active ? 'activate a cluster' : 'deactivate a cluster', true);
-    return await this.#decided(context, async () => {
+    return await this.#decided(async () => {
       const holder = this.#holder(name);
       if (holder === null) {
         const row = this.get(name);
@@ -156,12 +114,15 @@ export class ResourceClusterRegistry implements ClusterRegistry {
         override.kind === 'inForce' ? override.override : null,
         version,
       );
-      const annotation = this.#activeAnnotation(resource, active, context.by);
-      if (annotation !== undefined) {
-        const annotations = { [ACTIVE_ANNOTATION]: annotation };
-        await annotate(this.#options.source, keyOf(resource), annotations, resource.metadata.resourceVersion);
-      }
-      return await this.#settle(keyOf(resource), name);
+      const at = new Date(this.#options.clock.now()).toISOString();
+      const annotation = activeAnnotation(resource, active, context.by, at);
+      if (annotation === undefined) return await this.#settle(resource, name);
+      const annotations = { [ACTIVE_ANNOTATION]: annotation };
+      const { resourceVersion } = resource.metadata;
+      return await this.#settle(
+        await annotate(this.#options.source, keyOf(resource), annotations, resourceVersion),
+        name,
+      );
     });
   }
 
@@ -170,35 +131,20 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     const { resource } = holder;
     const change = clusterChange(resource, holder.routable, wanted);
     this.#mustBeAllowed(wanted, resource.metadata.namespace);
-    if (!isEmptyChange(change)) {
-      const fix = `change the template of the discovery, or set the annotations ${WEIGHT_ANNOTATION} and ${ACTIVE_ANNOTATION} of the Service; activate and deactivate work here`;
-      mustNotBeDiscovered(holder, 'changed', fix);
-      const expectedVersion = resource.metadata.resourceVersion;
-      await this.#options.source.apply(keyOf(resource), change, { force, expectedVersion });
-    }
-    return await this.#settle(keyOf(resource), wanted.name);
-  }
-
-  /** The annotation that makes `active` effective: null removes it, undefined leaves it as it is. */
-  #activeAnnotation(resource: Resource, active: boolean, by: string): string | null | undefined {
-    const { kind } = overrideOf(resource);
-    if (effectiveActive(resource) === active) return kind === 'ended' || kind === 'unreadable' ? null : undefined;
-    const specified = specActive(resource);
-    if (specified === active) return null;
-    const at = new Date(this.#options.clock.now()).toISOString();
-    return overrideAnnotation({ active, by, at, overrode: specified });
+    if (isEmptyChange(change)) return await this.#settle(resource, wanted.name);
+    const fix = `change the template of the discovery, or set the annotations ${WEIGHT_ANNOTATION} and ${ACTIVE_ANNOTATION} of the Service; activate and deactivate work here`;
+    mustNotBeDiscovered(holder, 'changed', fix);
+    const expectedVersion = resource.metadata.resourceVersion;
+    const changed = await this.#options.source.apply(keyOf(resource), change, { force, expectedVersion });
+    return await this.#settle(changed, wanted.name);
   }
 
   async #create(cluster: RegistryCluster): Promise<RegistryWrite> {
-    this.#mustBeAllowed(cluster, this.#options.source.writeNamespace);
-    const { resource } = await this.#createResource(cluster);
-    return await this.#settle(keyOf(resource), cluster.name);
-  }
-
-  async #createResource(cluster: RegistryCluster): Promise<{ readonly resource: Resource }> {
     const { source } = this.#options;
+    this.#mustBeAllowed(cluster, source.writeNamespace);
     const key = newResourceKey(source, ENGINE_CLUSTER, cluster.name);
-    return { resource: await source.create({ ...key, spec: newClusterSpec(cluster, key.name) }) };
+    const resource = await source.create({ ...key, spec: newClusterSpec(cluster, key.name) });
+    return await this.#settle(resource, cluster.name);
   }
 
   async #deleteResource(resource: Resource): Promise<RegistryDeletion> {
@@ -211,30 +157,28 @@ export class ResourceClusterRegistry implements ClusterRegistry {
       throw error;
     }
     this.#options.controller.clusterDeleted(registryNameOf(resource));
-    const outcome = await this.#options.controller.projectNow(key, this.#timeoutMs);
+    const outcome = await this.#options.controller.whenStored(resource);
     return { pending: outcome === 'pending', resource: referenceTo(resource) };
   }
 
-  /** Has own table and database follow a written resource; answers the cluster as it is listed now. */
-  async #settle(key: ResourceKey, name: string): Promise<RegistryWrite> {
-    const { controller, source } = this.#options;
+  /** Has own table and database follow a written resource. @returns the cluster as it is listed now */
+  async #settle(resource: Resource, name: string): Promise<RegistryWrite> {
+    const { controller } = this.#options;
     controller.refreshNow();
-    const outcome = controller.outcomes.get(keyText(key));
+    const outcome = controller.outcomes.get(keyTextOf(resource));
     const cluster = outcome !== undefined && isClusterOutcome(outcome) ? outcome : null;
     if (cluster?.acceptance.reason === 'NameConflict') {
       throw new GatewayError('EG_CONFLICT', cluster.acceptance.message, { field: 'name' });
     }
-    const pending = (await controller.projectNow(key, this.#timeoutMs)) === 'pending';
+    const pending = (await controller.whenStored(resource)) === 'pending';
     const listed = this.get(name);
-    const resource = source.get(key);
-    if (listed !== null)
-      return { cluster: listed, pending, resource: resource === null ? null : referenceTo(resource) };
+    if (listed !== null) return { cluster: listed, pending, resource: referenceTo(resource) };
     const why = cluster?.acceptance.message ?? 'it was deleted meanwhile';
     throw new GatewayError('EG_CONFLICT', `the cluster ${name} is stored but not routed: ${why}`);
   }
 
-  async #decided<T>({ once = false }: WriteContext, decide: () => Promise<T>): Promise<T> {
-    return await decideRepeatedly(decide, () => this.#options.controller.refreshNow(), once ? 1 : undefined);
+  async #decided<T>(decide: () => Promise<T>): Promise<T> {
+    return await decideRepeatedly(decide, () => this.#options.controller.refreshNow());
   }
 
   /** The outcome of the resource that has a registry name. */
@@ -284,10 +228,6 @@ export class ResourceClusterRegistry implements ClusterRegistry {
       'EG_CONFLICT',
       `${ENGINE_CLUSTER} ${resource.metadata.namespace}/${resource.metadata.name} is paused; remove its annotation enginegateway.dev/paused first`,
     );
-  }
-
-  get #timeoutMs(): number {
-    return this.#options.projectionTimeoutMs ?? 5_000;
   }
 }
 

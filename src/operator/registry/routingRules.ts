@@ -48,7 +48,7 @@ export interface ListedRule extends Omit<RuleFields, 'priority'> {
 /** Options of the rules behind the REST API. */
 export interface RoutingRulesOptions {
   readonly source: ResourceSource;
-  readonly controller: Pick<Controller, 'compiledRules' | 'refreshNow' | 'projectNow' | 'expectDeletion'>;
+  readonly controller: Pick<Controller, 'compiledRules' | 'refreshNow' | 'whenStored' | 'expectDeletion'>;
   readonly table: Pick<RoutingTableHolder, 'current'>;
   /** The group of queries for which no rule chooses. */
   readonly defaultRoutingGroup: () => string;
@@ -77,8 +77,6 @@ export interface RuleWrite {
 }
 
 const ATTEMPTS = 5;
-/** How long a write waits for its projection, milliseconds. */
-const PROJECTION_TIMEOUT_MS = 5_000;
 
 /** Rules as REST lists and replaces them, wherever they live (docs/rules.md#changing-rules-by-rest). */
 export class RoutingRules {
@@ -359,7 +357,7 @@ export class RoutingRules {
     await nextTurn();
     controller.refreshNow();
     await nextTurn();
-    const pending = (await controller.projectNow(keyOf(resource), PROJECTION_TIMEOUT_MS)) === 'pending';
+    const pending = (await controller.whenStored(resource)) === 'pending';
     // What follows looks through all rules again.
     await nextTurn();
     return { pending, resource: referenceTo(resource) };

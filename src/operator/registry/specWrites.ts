@@ -31,10 +31,8 @@ export interface SpecWrite {
 
 export interface SpecWritesOptions {
   readonly source: ResourceSource;
-  readonly controller: Pick<Controller, 'refreshNow' | 'projectNow' | 'expectDeletion'>;
+  readonly controller: Pick<Controller, 'refreshNow' | 'whenStored' | 'expectDeletion'>;
   readonly apiWrites: () => ApiWrites;
-  /** How long a write waits for the database before it answers as pending, in milliseconds: 5,000. */
-  readonly projectionTimeoutMs?: number;
 }
 
 /** A schema of a spec, as far as it is read here. */
@@ -168,9 +166,8 @@ export class SpecWrites {
   /** Has own table and database follow a written resource. */
   async #settle(resource: Resource): Promise<SpecWrite> {
     const { controller } = this.#options;
-    const key = keyOf(resource);
     controller.refreshNow();
-    const result = await controller.projectNow(key, this.#options.projectionTimeoutMs ?? 5_000);
+    const result = await controller.whenStored(resource);
     return { pending: result === 'pending', resource: referenceTo(resource) };
   }
 

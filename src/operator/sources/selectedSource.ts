@@ -127,10 +127,6 @@ export class SelectedSource extends WatchedSource implements ResourceSource {
     return !this.isOfAnother(key) && (await this.#source.delete(key, expectedVersion));
   }
 
-  renewVersion(key: ResourceKey): boolean {
-    return this.get(key) !== null && this.#source.renewVersion(key);
-  }
-
   async patchStatus(key: ResourceKey, uid: string, status: ResourceStatus, fence: Fence | null): Promise<void> {
     if (this.get(key) !== null) await this.#source.patchStatus(key, uid, status, fence);
   }

@@ -158,11 +158,6 @@ export interface ResourceSource {
   apply(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource>;
   /** Deletes a resource; false when it is not there. With `expectedVersion` only that version. */
   delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean>;
-  /**
-   * Gives a resource a newer version, where what holds it was written later than the version says: the database knows
-   * of a change (a deletion and return within a moment) that this process has not seen. False when there is none.
-   */
-  renewVersion(key: ResourceKey): boolean;
   /** Writes the status of the resource with this uid; does nothing when that is gone. Only the leader calls it. */
   patchStatus(key: ResourceKey, uid: string, status: ResourceStatus, fence: Fence | null): Promise<void>;
 }

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { API_GROUP_VERSION, type Resource, type ResourceStatus } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
-import type { SourceName, StoredResource } from '../../store/store.ts';
+import type { BackendRow, SourceName, StoredResource } from '../../store/store.ts';
 
 /** A row of `eg_resources` as a resource. */
 export function resourceOfStored(stored: StoredResource): Resource {
@@ -23,8 +23,8 @@ export function resourceOfStored(stored: StoredResource): Resource {
   };
 }
 
-/** A resource as a row of `eg_resources`: its projection, whole. */
-export function storedOfResource(resource: Resource, source: SourceName): StoredResource {
+/** A resource as a row of `eg_resources`. @param row that it gives in `gateway_backend` */
+export function storedOfResource(resource: Resource, source: SourceName, row: BackendRow | null): StoredResource {
   const { metadata } = resource;
   return {
     kind: resource.kind,
@@ -40,22 +40,21 @@ export function storedOfResource(resource: Resource, source: SourceName): Stored
     annotations: metadata.annotations ?? {},
     status: resource.status === undefined ? null : { ...resource.status },
     source,
+    row,
   };
 }
 
 /**
- * Whether a stored row says the same as a resource. On Kubernetes each written status makes a version of its own, and
- * the status is kept there: neither makes a row out of date. A row that is the resource itself has the latest status.
+ * True if a row of `eg_resources` of one resource is also that of the other. On Kubernetes each written status makes a version,
+ * and the status is kept there: neither makes a row out of date.
  */
-export function sameStored(stored: StoredResource, resource: Resource, source: SourceName): boolean {
-  const expected = storedOfResource(resource, source);
+export function isSameResource(a: Resource, b: Resource, source: SourceName): boolean {
   return (
-    stored.uid === expected.uid &&
-    stored.source === expected.source &&
-    stored.generation === expected.generation &&
-    isDeepStrictEqual(stored.spec, expected.spec) &&
-    isDeepStrictEqual(stored.annotations, expected.annotations) &&
-    (source === 'kubernetes' || stored.resourceVersion === expected.resourceVersion) &&
-    (source !== 'directory' || isDeepStrictEqual(stored.status, expected.status))
+    a.metadata.uid === b.metadata.uid &&
+    a.metadata.generation === b.metadata.generation &&
+    isDeepStrictEqual(a.spec, b.spec) &&
+    isDeepStrictEqual(a.metadata.annotations ?? {}, b.metadata.annotations ?? {}) &&
+    (source === 'kubernetes' ||
+      (a.metadata.resourceVersion === b.metadata.resourceVersion && isDeepStrictEqual(a.status, b.status)))
   );
 }

@@ -35,14 +35,10 @@ afterEach(async () => {
 });
 
 /** The API over the operator's own registry. */
-async function start(
-  settings: { jdbcUrl: string },
-  sourceOf: (store: Store) => ResourceSource,
-  projectionTimeoutMs = 15_000,
-): Promise<void> {
+async function start(settings: { jdbcUrl: string }, sourceOf: (store: Store) => ResourceSource): Promise<void> {
   store = await openStore({ ...settings, runMigrations: true, logger });
   rig = await startOperator(store, sourceOf(store), {
-    registry: { apiWrites: () => writes, projectionTimeoutMs },
+    registry: { apiWrites: () => writes },
   });
   api = await startApiOver(rig);
 }
@@ -144,7 +140,7 @@ it.skipIf(!hasPostgresql())('while the database is unavailable a write is 202, a
   await mkdir(manifests());
   const server = await startPostgresql();
   try {
-    await start(await server.createDatabase(), () => quickDirectory(manifests()), 2_000);
+    await start(await server.createDatabase(), () => quickDirectory(manifests()));
     expect((await post('modify/add', good)).status).toBe(200);
     await server.stop(true);
     const off = await post('deactivate/a');

@@ -21,6 +21,7 @@ import {
   type RigOptions,
   startOperator,
 } from '../../support/operatorRig.ts';
+import { putStored } from '../../support/storedResources.ts';
 
 const logger = pino({ enabled: false });
 const by = { by: 'api', force: false };
@@ -129,12 +130,12 @@ test('statuses are written on change only', async () => {
   await until(() => expect(condition(rig, 'a', 'Ready')?.status).toBe('True'));
   const before = rig.source.get(clusterKey('a'))?.status;
   await until(async () => expect((await store.resources.get(clusterKey('a')))?.status).toEqual(before));
-  const mark = await store.resources.changeMark();
+  const written = vi.spyOn(store.resources, 'writeDifference');
   rig.controller.rulesFileChanged();
   await write('a.yaml', manifest('a'));
   await new Promise((resolve) => setTimeout(resolve, 500));
   expect(rig.source.get(clusterKey('a'))?.status).toBe(before);
-  expect(await store.resources.changeMark()).toBe(mark);
+  expect(written).not.toHaveBeenCalled();
 });
 
 test('an invalid change is refused in the status, and the last good version stays, also over a restart', async () => {
@@ -295,9 +296,8 @@ test('what was deleted while no gateway ran is removed; rows of another source a
   await until(async () => expect(await rowNames()).toEqual(['a', 'b']));
   await rigs.pop()?.stop();
   const [b] = (await store.resources.all()).filter((row) => row.name === 'b');
-  const foreign = { ...b!, name: 'k', registryName: 'k', uid: 'u-k', source: 'kubernetes' as const };
   const row = { name: 'k', routingGroup: 'adhoc', proxyTo: 'http://k:1', externalUrl: 'http://k:1', active: true };
-  await store.resources.project(foreign, row, null);
+  await putStored(store, { ...b!, name: 'k', registryName: 'k', uid: 'u-k', source: 'kubernetes', row });
   await unlink(join(directory, 'b.yaml'));
   const rig = await start();
   await until(async () => expect(await rowNames()).toEqual(['a', 'k']));
@@ -325,9 +325,7 @@ test('a leader that was paused past its time is refused by the fence', async () 
   const fence = one.leadership.fence!;
   await makeAnotherLead(store);
   const [a] = await store.resources.all();
-  expect(await store.resources.project({ ...a!, resourceVersion: `${a!.resourceVersion}0` }, null, fence)).toBe(
-    'fenced',
-  );
+  expect(await store.resources.writeDifference({ stored: [a!], removed: [], removedRows: [] }, fence)).toBe('fenced');
   await write('b.yaml', manifest('b'));
   await until(() => expect(one.leadership.isLeader).toBe(false));
   await until(() => expect(one.table.current.clusters.has('b')).toBe(true));

@@ -3,13 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { clusterOutcomes } from '../../../src/kinds/engineCluster/clusterOutcome.ts';
-import { openPolicy } from '../../../src/kinds/engineCluster/clusterPolicy.ts';
 import { resourceKinds } from '../../../src/kinds/registry.ts';
-import { noServices } from '../../../src/kinds/serviceLookup.ts';
 import { systemClock } from '../../../src/model/clock.ts';
-import { keyText } from '../../../src/model/resource.ts';
-import { project } from '../../../src/operator/reconcile/projection.ts';
 import { DatabaseSource } from '../../../src/operator/sources/database/databaseSource.ts';
 import { openStore } from '../../../src/store/openStore.ts';
 import type { ResourceRepository, Store } from '../../../src/store/store.ts';
@@ -27,13 +22,13 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Repository whose answers to projections come only when the gate opens. */
+/** Repository whose responses to statuses come only when the gate opens. */
 function answersLate(resources: ResourceRepository, gate: Promise<void>): ResourceRepository {
   return new Proxy(resources, {
     get: (target, name) => {
-      if (name === 'project') {
-        return async (...given: Parameters<ResourceRepository['project']>) => {
-          const result = await target.project(...given);
+      if (name === 'putStatus') {
+        return async (...given: Parameters<ResourceRepository['putStatus']>) => {
+          const result = await target.putStatus(...given);
           await gate;
           return result;
         };
@@ -73,26 +68,6 @@ test('a resource that is deleted while the answer to its status is on the way st
   await patch;
   expect(source.get(clusterKey('a'))).toBeNull();
   expect(source.list('EngineCluster')).toEqual([]);
-  await source.stop();
-});
-
-test('a projection of an outcome that knows an older status leaves the one that is stored', async () => {
-  const source = unpolled();
-  await source.start(5_000);
-  const created = await source.create({ ...clusterKey('a'), spec });
-  const context = { services: noServices, allowedServiceNamespaces: [], policy: openPolicy, lastGood: new Map() };
-  const outcome = clusterOutcomes([created], context).get(keyText(clusterKey('a')))!;
-  const status = { observedGeneration: 1, conditions: [drift] };
-  await source.patchStatus(clusterKey('a'), created.metadata.uid, status, null);
-  for (const fence of [null, await store.leader.acquire('me', 60_000)]) {
-    expect(await project(store, resourceKinds, outcome, 'database', fence)).toBe('unchanged');
-    expect((await store.resources.get(clusterKey('a')))?.status).toEqual(status);
-  }
-  // So does one that has something to do: the row was left from another spec.
-  const routable = { ...outcome.routable!, routingGroup: 'etl' };
-  const changed = { ...outcome, routable };
-  expect(await project(store, resourceKinds, changed, 'database', null)).toBe('applied');
-  expect((await store.resources.get(clusterKey('a')))?.status).toEqual(status);
   await source.stop();
 });
 

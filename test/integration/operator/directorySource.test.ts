@@ -329,6 +329,7 @@ test('after a restart versions go on, generation and creation come from the data
     annotations: {},
     status: { active: true },
     source: 'directory',
+    row: null,
     generation: 7,
     creationTimestamp: '2020-01-01T00:00:00.000Z',
   } as const;

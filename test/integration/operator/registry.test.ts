@@ -20,6 +20,7 @@ import {
   type RigOptions,
   startOperator,
 } from '../../support/operatorRig.ts';
+import { putStored } from '../../support/storedResources.ts';
 
 const logger = pino({ enabled: false });
 const by: WriteContext = { by: 'alice', force: false };
@@ -188,23 +189,20 @@ describe.each([oneDatabase])('on $name', ({ available, start }) => {
       });
 
       test('rows of a gateway that ran before are served and listed, and adopted by the first write', async () => {
-        await store.resources.project(
-          {
-            ...clusterKey('old'),
-            registryName: 'old',
-            uid: 'u',
-            resourceVersion: '1',
-            generation: 1,
-            creationTimestamp: '2020-01-01T00:00:00Z',
-            spec: {},
-            labels: {},
-            annotations: {},
-            status: null,
-            source: sourceName === 'database' ? 'directory' : 'kubernetes',
-          },
-          null,
-          null,
-        );
+        await putStored(store, {
+          ...clusterKey('old'),
+          registryName: 'old',
+          uid: 'u',
+          resourceVersion: '1',
+          generation: 1,
+          creationTimestamp: '2020-01-01T00:00:00Z',
+          spec: {},
+          labels: {},
+          annotations: {},
+          status: null,
+          source: sourceName === 'database' ? 'directory' : 'kubernetes',
+          row: null,
+        });
         await insertRows(store, ['legacy', 'other', 'third']);
         const { registry, table, source: resources } = await started();
         await until(() => expect(registry.all().map((entry) => entry.name)).toEqual(['legacy', 'other', 'third']));

@@ -29,6 +29,7 @@ const resource = (name: string, version: string, extra: Partial<StoredResource> 
   annotations: {},
   status: null,
   source: 'kubernetes',
+  row: null,
   ...extra,
 });
 
@@ -481,167 +482,156 @@ for (const database of databases) {
       const worker = async (_: unknown, number: number) => {
         // As each turn takes 5 ms and a few statements at most, there are five of them long before.
         for (let version = 1; version <= 500 && turns < 5; version++) {
-          const busy = resource(`busy${number}`, `${version}`);
-          await store.resources.project(busy, backend(busy.name), null);
+          await store.resources.confirmDeletions();
+          await store.resources.get(key(`busy${number}`));
         }
       };
       await Promise.all(Array.from({ length: 4 }, worker));
       clearImmediate(immediate);
       expect(turns).toBeGreaterThan(4);
-      for (let number = 0; number < 4; number++)
-        await store.resources.remove(key(`busy${number}`), `uid-busy${number}`, null);
     });
 
-    it('stores a resource whole and its derived row', async () => {
-      const stored = resource('whole', '5');
-      const before = BigInt(await store.resources.changeMark());
-      expect(await store.resources.project(stored, backend('whole'), null)).toBe('applied');
-      expect(await store.resources.get(key('whole'))).toEqual(stored);
-      expect(await store.backends.all()).toContainEqual({ ...backend('whole'), managed: true });
-      expect(BigInt(await store.resources.changeMark())).toBeGreaterThan(before);
-      const mark = await store.resources.changeMark();
-      expect(await store.resources.project(stored, backend('whole'), null)).toBe('unchanged');
-      expect(await store.resources.changeMark()).toBe(mark);
-      expect(await store.resources.project(stored, backend('whole', false), null)).toBe('applied');
-      expect(await store.backends.all()).toContainEqual({ ...backend('whole', false), managed: true });
-    });
-
-    it('compares versions as numbers, and keeps the newer one', async () => {
-      await store.resources.project(resource('numbers', '10'), backend('numbers'), null);
-      expect(await store.resources.project(resource('numbers', '9'), backend('numbers', false), null)).toBe('stale');
-      expect((await store.resources.get(key('numbers')))?.resourceVersion).toBe('10');
-      expect(await store.resources.project(resource('numbers', '11'), backend('numbers'), null)).toBe('applied');
-    });
-
-    it('does not bring back a removed resource by a late projection', async () => {
-      await store.resources.project(resource('gone', '1'), backend('gone'), null);
-      expect(await store.resources.remove(key('gone'), 'other', null)).toBe('stale');
-      expect(await store.resources.remove(key('gone'), 'uid-gone', null)).toBe('applied');
-      expect(await store.resources.remove(key('gone'), 'uid-gone', null)).toBe('unchanged');
-      expect(await store.resources.project(resource('gone', '2'), backend('gone'), null)).toBe('stale');
-      expect(await store.resources.get(key('gone'))).toBeNull();
-      expect((await store.backends.all()).map((row) => row.name)).not.toContain('gone');
-      const again = resource('gone', '3', { uid: 'second', creationTimestamp: '2026-11-02T00:00:00Z' });
-      expect(await store.resources.project(again, backend('gone'), null)).toBe('applied');
-      expect(await store.resources.project(resource('gone', '4'), backend('gone'), null)).toBe('stale');
-    });
-
-    it.each([
-      ['a later version', 'uid-lost', false],
-      ['a later uid', 'other', false],
-      ['a tombstone', 'uid-lost', true],
-    ])('replaces %s that its source has lost, and nothing else', async (_what, uid, removed) => {
-      const later = { uid: 'uid-lost', creationTimestamp: '2026-11-03T00:00:00Z' };
-      const current = await store.resources.mark(key('lost'));
-      await store.resources.project(resource('lost', '90', later), backend('lost'), null, current ?? undefined);
-      if (removed) await store.resources.remove(key('lost'), 'uid-lost', null);
-      const mark = (await store.resources.mark(key('lost')))!;
-      const restored = resource('lost', '7', { uid, creationTimestamp: '2026-11-02T00:00:00Z' });
-      expect(await store.resources.project(restored, backend('lost', false), null)).toBe('stale');
-      const another = { ...mark, resourceVersion: '91' };
-      expect(await store.resources.project(restored, backend('lost', false), null, another)).toBe('stale');
-      expect(await store.resources.project(restored, backend('lost', false), null, mark)).toBe('applied');
-      expect(await store.resources.get(key('lost'))).toEqual(restored);
-      expect(await store.backends.all()).toContainEqual({ ...backend('lost', false), managed: true });
-      expect(await store.resources.mark(key('lost'))).toEqual({ uid, resourceVersion: '7', removed: false });
-    });
-
-    it('never reads a row without the resource that it was removed with', async () => {
-      let done = false;
-      const change = async () => {
-        for (let round = 0; round < 60; round++) {
-          const uid = `brief-${round}`;
-          const creationTimestamp = new Date(1_800_000_000_000 + round * 1000).toISOString();
-          const brief = resource('brief', String(round + 1), { uid, creationTimestamp });
-          expect(await store.resources.project(brief, backend('brief'), null)).toBe('applied');
-          expect(await store.resources.remove(key('brief'), uid, null)).toBe('applied');
-        }
-      };
-      const look = async () => {
-        while (!done) {
-          expect((await store.backends.all()).filter((row) => row.name === 'brief' && !row.managed)).toEqual([]);
-        }
-      };
-      const ended = change().finally(() => {
-        done = true;
+    describe('the set of the leader', () => {
+      let fence: Fence;
+      beforeAll(async () => {
+        fence = (await store.leader.acquire('leader', 600_000)) as Fence;
       });
-      await Promise.all([ended, look(), look()]);
-    });
+      afterAll(() => store.leader.release(fence));
+      const write = (stored: readonly StoredResource[], removed: readonly string[] = [], removedRows = removed) =>
+        store.resources.writeDifference({ stored, removed: removed.map(key), removedRows }, fence);
 
-    it('keeps out a projection of a resource removed before it was ever stored', async () => {
-      await store.resources.remove(key('never'), 'uid-never', null);
-      expect(await store.resources.project(resource('never', '1'), backend('never'), null)).toBe('stale');
-      const again = resource('never', '2', { uid: 'second' });
-      expect(await store.resources.project(again, backend('never'), null)).toBe('applied');
-    });
+      it('is stored whole with its rows, which it returns as they were', async () => {
+        const whole = resource('whole', '5', { row: backend('whole') });
+        expect(await write([whole])).toEqual([]);
+        expect(await store.resources.get(key('whole'))).toEqual(whole);
+        expect(await store.backends.all()).toContainEqual({ ...backend('whole'), managed: true });
+        expect((await store.backends.all('directory')).find(({ name }) => name === 'whole')?.managed).toBe(false);
+        const off = resource('whole', '4', { row: backend('whole', false) });
+        expect(await write([off])).toEqual([backend('whole')]);
+        expect(await store.resources.get(key('whole'))).toEqual(off);
+        expect(await store.backends.rows()).toContainEqual(backend('whole', false));
+      });
 
-    it('moves the derived row with the registry name', async () => {
-      await store.resources.project(resource('moved', '1'), backend('old name'), null);
-      await store.resources.project(resource('moved', '2', { registryName: 'new' }), backend('new name'), null);
-      const names = (await store.backends.all()).map((row) => row.name);
-      expect(names).toContain('new name');
-      expect(names).not.toContain('old name');
-      await store.resources.project(resource('moved', '3'), null, null);
-      expect((await store.backends.all()).map((row) => row.name)).not.toContain('new name');
-    });
+      it('is stored in one transaction, of any size and with any text', async () => {
+        const spec = { text: `'"\\ 🚀${'é'.repeat(2_000)}\u0000` };
+        const names = Array.from({ length: 260 }, (_, index) => `many-${index}`);
+        await write(names.map((name) => resource(name, '1', { spec, row: backend(name) })));
+        const stored = async () => (await store.resources.all()).filter(({ name }) => name.startsWith('many-'));
+        expect((await stored()).every((each) => each.spec.text === spec.text)).toBe(true);
+        expect(await stored()).toHaveLength(260);
+        const long = resource('long', '1', { row: { ...backend('long'), proxyTo: `http://${'x'.repeat(300_000)}` } });
+        if (database.name !== 'sqlite') {
+          await expect(write([resource('many-0', '2'), long])).rejects.toThrow();
+          expect((await store.resources.get(key('many-0')))?.resourceVersion).toBe('1');
+        }
+        await write([], names);
+        expect(await stored()).toEqual([]);
+        expect((await store.backends.rows()).filter(({ name }) => name.startsWith('many-'))).toEqual([]);
+      });
 
-    it('refuses a projection whose fence is lost', async () => {
-      const fence = (await store.leader.acquire('one', 60_000)) as Fence;
-      expect(await store.leader.acquire('two', 60_000)).toBeNull();
-      expect(await store.leader.state()).toEqual({ isHeld: true, expiredForMs: null });
-      expect(await store.leader.acquire('one', 60_000)).toEqual(fence);
-      expect(await store.resources.project(resource('fenced', '1'), backend('fenced'), fence)).toBe('applied');
-      await store.leader.release(fence);
-      expect(await store.leader.state()).toEqual({ isHeld: false, expiredForMs: null });
-      expect(await store.resources.project(resource('fenced', '2'), backend('fenced'), fence)).toBe('fenced');
-      const next = (await store.leader.acquire('two', 60_000)) as Fence;
-      expect(next.epoch).toBeGreaterThan(fence.epoch);
-      expect(await store.resources.remove(key('fenced'), 'uid-fenced', fence)).toBe('fenced');
-      await store.leader.release(next);
-    });
+      it('moves a row with the registry name', async () => {
+        await write([resource('moved', '1', { row: backend('old name') })]);
+        await write([resource('moved', '2', { registryName: 'new', row: backend('new name') })], [], ['old name']);
+        const names = (await store.backends.all()).map((row) => row.name);
+        expect(names).toContain('new name');
+        expect(names).not.toContain('old name');
+      });
 
-    it('names the field that is too long for its column', async () => {
-      const long = { ...backend('long'), proxyTo: `http://${'x'.repeat(300)}` };
-      await expect(store.resources.project(resource('long', '1'), long, null)).rejects.toMatchObject({
-        code: 'EG_IMPOSSIBLE',
-        field: 'proxyTo',
+      it('is not written with a fence that is lost', async () => {
+        expect(await store.leader.acquire('two', 60_000)).toBeNull();
+        expect(await store.leader.state()).toEqual({ isHeld: true, expiredForMs: null });
+        expect(await store.leader.acquire('leader', 600_000)).toEqual(fence);
+        const lost = fence;
+        await store.leader.release(fence);
+        expect(await store.leader.state()).toEqual({ isHeld: false, expiredForMs: null });
+        expect(await write([resource('fenced', '1')])).toBe('fenced');
+        fence = (await store.leader.acquire('two', 600_000)) as Fence;
+        expect(fence.epoch).toBeGreaterThan(lost.epoch);
+        expect(await store.resources.removeWithoutRow(key('whole'), lost)).toBeNull();
+        expect(await store.resources.get(key('fenced'))).toBeNull();
+      });
+
+      it('leaves the mark of a deletion by REST, by which other replicas know of it', async () => {
+        await write([resource('gone', '1', { row: backend('gone') })]);
+        expect(await store.resources.delete(key('gone'), { uid: 'other' })).toBe(false);
+        expect(await store.resources.delete(key('gone'), { uid: 'uid-gone' })).toBe(true);
+        expect(await store.resources.get(key('gone'))).toBeNull();
+        expect((await store.backends.rows()).map(({ name }) => name)).not.toContain('gone');
+        await write([], ['gone']);
+        expect(await store.resources.deletedByApi()).toContain('uid-gone');
+        await write([resource('gone', '2', { uid: 'second' })]);
+        expect(await store.resources.get(key('gone'))).toMatchObject({ uid: 'second' });
+        expect(await store.resources.deletedByApi()).not.toContain('uid-gone');
+      });
+
+      it('is never read with a row but without the resource that gave it', async () => {
+        let done = false;
+        const change = async () => {
+          for (let round = 0; round < 60; round++) {
+            await write([resource('brief', String(round), { row: backend('brief') })]);
+            await write([], ['brief']);
+          }
+        };
+        const look = async () => {
+          while (!done) {
+            expect((await store.backends.all()).filter((row) => row.name === 'brief' && !row.managed)).toEqual([]);
+          }
+        };
+        const ended = change().finally(() => {
+          done = true;
+        });
+        await Promise.all([ended, look(), look()]);
       });
     });
 
-    it('writes as the source with optimistic versions', async () => {
-      const source = 'database' as const;
-      const draft = resource('written', '0', { source });
-      const created = await store.resources.write(draft, backend('written'), null);
-      expect(created).toMatchObject({ generation: 1 });
-      expect(await store.resources.write(draft, backend('written'), null)).toBeNull();
-      const version = created?.resourceVersion ?? '';
-      const annotated = await store.resources.write({ ...draft, annotations: { x: 'y' } }, backend('written'), version);
-      expect(annotated?.generation).toBe(1);
-      const changed = { ...draft, spec: { proxyTo: 'http://b:1' } };
-      expect(await store.resources.write(changed, backend('written'), version)).toBeNull();
-      const second = await store.resources.write(changed, backend('written'), annotated?.resourceVersion ?? '');
-      expect(second?.generation).toBe(2);
-      expect(await store.resources.delete(key('written'), version)).toBe(false);
-      expect(await store.resources.delete(key('written'), null)).toBe(true);
-      expect(await store.resources.write(draft, backend('written'), null)).not.toBeNull();
-    });
+    describe('resources of source database', () => {
+      const draft = (name: string, extra: Partial<StoredResource> = {}) =>
+        resource(name, '0', { source: 'database', row: backend(name), ...extra });
+      const create = (name: string) => store.resources.edit(key(name), null, () => draft(name));
 
-    it('lets exactly one of racing writers win', async () => {
-      const draft = resource('raced', '0', { source: 'database' });
-      const results = await Promise.all(Array.from({ length: 8 }, () => store.resources.write(draft, null, null)));
-      expect(results.filter((result) => result !== null)).toHaveLength(1);
-    });
+      it('are changed by version, and their rows with them', async () => {
+        const before = BigInt(await store.resources.changeMark());
+        const created = await create('edited');
+        expect(created).toMatchObject({ generation: 1 });
+        expect(BigInt(await store.resources.changeMark())).toBeGreaterThan(before);
+        expect(await create('edited')).toBeNull();
+        const version = created?.resourceVersion ?? '';
+        const annotated = await store.resources.edit(key('edited'), version, (stored, row) => {
+          expect([stored, row]).toEqual([created, backend('edited')]);
+          return { ...draft('edited'), annotations: { x: 'y' }, row: backend('edited', false) };
+        });
+        expect(annotated).toMatchObject({ generation: 1 });
+        expect(await store.backends.rows()).toContainEqual(backend('edited', false));
+        expect(await store.resources.edit(key('edited'), version, () => draft('edited'))).toBeNull();
+        const second = await store.resources.edit(key('edited'), annotated?.resourceVersion ?? '', () =>
+          draft('edited', { spec: { proxyTo: 'http://b:1' } }),
+        );
+        expect(second?.generation).toBe(2);
+        expect(await store.resources.putStatus(key('edited'), 'other', {}, null)).toBe('gone');
+        expect(await store.resources.putStatus(key('edited'), 'uid-edited', { a: 1 }, null)).toBe('written');
+        expect(await store.resources.putStatus(key('edited'), 'uid-edited', {}, { holder: 'x', epoch: 0 })).toBe(
+          'fenced',
+        );
+        expect(await store.resources.get(key('edited'))).toEqual({ ...second, status: { a: 1 } });
+        expect(await store.resources.delete(key('edited'), { resourceVersion: version })).toBe(false);
+        expect(await store.resources.delete(key('edited'), {})).toBe(true);
+        expect(await create('edited')).not.toBeNull();
+      });
 
-    it('ends racing projections with the newest version', async () => {
-      const versions = Array.from({ length: 20 }, (_, index) => String(95 + index));
-      const shuffled = [...versions.slice(7), ...versions.slice(0, 7)];
-      await Promise.all(
-        shuffled.map((version) =>
-          store.resources.project(resource('racing', version), { ...backend('racing'), routingGroup: version }, null),
-        ),
-      );
-      expect((await store.resources.get(key('racing')))?.resourceVersion).toBe('114');
-      expect((await store.backends.all()).find((row) => row.name === 'racing')?.routingGroup).toBe('114');
+      it('have one of several racing writers win', async () => {
+        const results = await Promise.all(Array.from({ length: 8 }, () => create('raced')));
+        expect(results.filter((result) => result !== null)).toHaveLength(1);
+      });
+
+      it('are removed when another program deleted their row, and not before', async () => {
+        const fence = (await store.leader.acquire('leader', 60_000)) as Fence;
+        await create('rowless');
+        expect(await store.resources.removeWithoutRow(key('rowless'), fence)).toBeNull();
+        await store.database.knex('gateway_backend').where('name', 'rowless').delete();
+        expect(await store.resources.removeWithoutRow(key('rowless'), fence)).toMatchObject({ name: 'rowless' });
+        expect(await store.resources.get(key('rowless'))).toBeNull();
+        await store.leader.release(fence);
+      });
     });
 
     it('remembers the first cluster of a suffix', async () => {

@@ -157,7 +157,7 @@ describe('the event of a transition', () => {
   });
 
   test.each<[string, Condition, string | null]>([
-    ['EngineCluster', condition('Drift', 'True', 'Overruled'), null],
+    ['EngineCluster', condition('Drift', 'True', 'Overruled'), 'DriftOverruled Warning Drift=True: why'],
     ['ResourceGroupConfiguration', condition('Drift', 'False', 'InStep'), null],
     ['ResourceGroupConfiguration', condition('Drift', 'False', 'Repaired'), 'DriftRepaired Warning Drift=False: why'],
     ['ResourceGroupConfiguration', condition('Drift', 'True', 'Changed'), 'DriftChanged Warning Drift=True: why'],

@@ -12,7 +12,8 @@ import {
   type ResourceKey,
   type ResourceStatus,
 } from '../../../model/resource.ts';
-import type { Fence, Store, StoredResource } from '../../../store/store.ts';
+import { type FieldChange, rowChanges } from '../../../store/externalRow.ts';
+import type { BackendRow, Fence, Store, StoredResource } from '../../../store/store.ts';
 import { changedResource } from '../resourceChange.ts';
 import {
   type ApplyOptions,
@@ -30,25 +31,38 @@ import { resourceOfStored, storedOfResource } from '../storedResource.ts';
 import { PolledSource } from '../watchedSource.ts';
 
 export interface DatabaseSourceOptions {
-  readonly store: Pick<Store, 'resources'>;
+  readonly store: Pick<Store, 'resources' | 'backends'>;
   /** Kinds that there are; left out, all of `registry.ts`. */
   readonly kinds: KindRegistry;
   /** Namespace of resources that REST creates. */
   readonly namespace: string;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Time between looks for other replicas' changes, in milliseconds: 500. */
+  /** Time between looks for changes by other replicas and other programs, in milliseconds: 500. */
   readonly pollMs?: number;
+  /** Called with each change by another program that this replica took over. Must not throw. */
+  readonly onExternalChange?: (resource: Resource, fields: readonly FieldChange[]) => void;
 }
 
-/** Resources as rows of `eg_resources`, which are the truth; other replicas' changes are seen by a change mark. */
+/** A row has to be missing for this time, in milliseconds: a table that is being filled again is not empty. */
+const MISSING_MS = 1_000;
+
+/**
+ * Resources as rows of `eg_resources`, which are the truth; changes by other replicas are seen by a change mark. Of a cluster the
+ * row of `gateway_backend` is the truth for name, URLs, group and `active`: what another program writes there is taken over, and
+ * a cluster without its row is not listed.
+ */
 export class DatabaseSource extends PolledSource implements ResourceSource {
   readonly name = 'database';
   readonly writeNamespace: string;
   readonly #options: DatabaseSourceOptions;
   readonly #kinds: KindRegistry;
   readonly #pollMs: number;
+  #stored: ReadonlyMap<string, StoredResource> = new Map();
+  /** Those that are listed. */
   #resources: ReadonlyMap<string, Resource> = new Map();
+  /** Since when rows of clusters are missing, monotonic milliseconds by `keyText`. */
+  readonly #missing = new Map<string, number>();
   #mark: string | null = null;
   /** Counts own writes. */
   #writes = 0;
@@ -119,25 +133,32 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
       },
       spec: fresh.spec,
     };
-    const written = await this.#write(resource, null);
-    if (written !== null) return written;
-    await this.#read();
+    for (const isLast of [false, true]) {
+      // One of which another program deleted the row may still be stored, or be removed by the leader by now.
+      const before = this.get(fresh) === null ? this.#stored.get(keyText(fresh)) : undefined;
+      const version = before?.resourceVersion ?? null;
+      const written = await this.#edit(fresh, version, () => this.#toStored(resource, null));
+      if (written !== null) return written;
+      await this.#read();
+      if (isLast || this.get(fresh) !== null) break;
+    }
     throw resourceExists(fresh);
   }
 
   async apply(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource> {
     const current = this.get(key);
     if (current === null) throw noSuchResource(key);
-    if (current.metadata.resourceVersion !== options.expectedVersion) throw new VersionConflict(key);
-    const written = await this.#write(changedResource(current, change), options.expectedVersion);
+    const isExpected = current.metadata.resourceVersion === options.expectedVersion;
+    const changed = (resource: Resource): Resource => changedResource(resource, change);
+    const written = isExpected ? await this.#change(key, options.expectedVersion, changed) : null;
     if (written !== null) return written;
     await this.#read();
     throw new VersionConflict(key);
   }
 
   async delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
-    const deleted = await this.#options.store.resources.delete(key, expectedVersion);
-    if (deleted) {
+    const only = expectedVersion === null ? {} : { resourceVersion: expectedVersion };
+    if (await this.#options.store.resources.delete(key, only)) {
       this.#take(keyText(key), null);
       return true;
     }
@@ -146,58 +167,107 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
     return false;
   }
 
-  renewVersion(): boolean {
-    return false;
-  }
-
   async patchStatus(key: ResourceKey, uid: string, status: ResourceStatus, fence: Fence | null): Promise<void> {
-    const current = this.get(key);
-    if (current === null || current.metadata.uid !== uid) return;
-    const resource = { ...current, status };
-    const stored = storedOfResource(resource, 'database');
-    const result = await this.#options.store.resources.project(stored, this.#kinds.rowOf(resource), fence);
-    if (result === 'applied' || result === 'foreign') {
-      // Deleted meanwhile: the answer to a later transaction may come before that to an earlier one.
-      if (this.get(key)?.metadata.uid === uid) this.#take(keyText(key), resource);
-    } else if (result === 'stale') await this.#read();
-    else if (result === 'fenced') throw new FencedWrite();
+    const result = await this.#options.store.resources.putStatus(key, uid, { ...status }, fence);
+    if (result === 'fenced') throw new FencedWrite();
+    // Deleted or changed meanwhile: the response to a later transaction may come before that to an earlier one.
+    const stored = this.#stored.get(keyText(key));
+    if (result === 'written' && stored?.uid === uid) this.#take(keyText(key), { ...stored, status: { ...status } });
   }
 
-  async #write(resource: Resource, expectedVersion: string | null): Promise<Resource | null> {
-    const stored = storedOfResource(resource, 'database');
-    const written = await this.#options.store.resources.write(stored, this.#kinds.rowOf(resource), expectedVersion);
+  /** Changes a resource of this version, which takes over first what another program wrote into its row. */
+  async #change(
+    key: ResourceKey,
+    expectedVersion: string,
+    work: (resource: Resource) => Resource,
+  ): Promise<Resource | null> {
+    let fields: readonly FieldChange[] = [];
+    const written = await this.#edit(key, expectedVersion, (stored, row) => {
+      if (stored === null) return null;
+      const { rows } = this.#kinds.of(stored.kind);
+      const at = new Date(this.#options.clock.now()).toISOString();
+      const before = resourceOfStored(stored);
+      fields = stored.row === null || row === null ? [] : rowChanges(stored.row, row);
+      const isTakenOver = rows !== null && stored.row !== null && row !== null && fields.length > 0;
+      const changed = work(isTakenOver ? rows.withRow(before, stored.row, row, at) : before);
+      return changed === before ? null : this.#toStored(changed, row ?? stored.row);
+    });
+    if (written !== null && fields.length > 0) this.#options.onExternalChange?.(written, fields);
+    return written;
+  }
+
+  /** @param row of a resource that gives none by itself, as it is paused or not valid */
+  #toStored(resource: Resource, row: BackendRow | null): StoredResource {
+    const ownRow = this.#kinds.of(resource.kind).rows?.ofResource(resource) ?? row;
+    return storedOfResource(resource, 'database', ownRow);
+  }
+
+  async #edit(
+    key: ResourceKey,
+    expectedVersion: string | null,
+    work: (stored: StoredResource | null, row: BackendRow | null) => StoredResource | null,
+  ): Promise<Resource | null> {
+    const written = await this.#options.store.resources.edit(key, expectedVersion, work);
     if (written === null) return null;
-    const result = resourceOfStored(written);
-    this.#take(keyText(keyOf(result)), result);
-    return result;
+    this.#missing.delete(keyText(key));
+    this.#take(keyText(key), written);
+    return resourceOfStored(written);
   }
 
   /** Takes over one resource that we wrote, unless a newer one has been read meanwhile. */
-  #take(key: string, resource: Resource | null): void {
-    const before = this.#resources.get(key);
+  #take(key: string, stored: StoredResource | null): void {
+    const before = this.#stored.get(key);
     if (
-      resource !== null &&
-      before !== undefined &&
-      before.metadata.uid === resource.metadata.uid &&
-      BigInt(before.metadata.resourceVersion) > BigInt(resource.metadata.resourceVersion)
+      stored !== null &&
+      before?.uid === stored.uid &&
+      BigInt(before.resourceVersion) > BigInt(stored.resourceVersion)
     ) {
       return;
     }
     this.#writes += 1;
-    const next = new Map(this.#resources);
-    if (resource === null) next.delete(key);
-    else next.set(key, resource);
+    const next = new Map(this.#stored);
+    if (stored === null) next.delete(key);
+    else next.set(key, stored);
     this.#replace(next);
   }
 
-  #replace(next: ReadonlyMap<string, Resource>): void {
-    const before = this.#resources;
-    this.#resources = next;
-    for (const key of new Set([...before.keys(), ...next.keys()])) {
-      const a = before.get(key);
-      const b = next.get(key);
-      if (a !== b) this.tellChange(keyOf((b ?? a) as Resource));
+  #replace(next: ReadonlyMap<string, StoredResource>): void {
+    const resources = new Map<string, Resource>();
+    const missingSince = this.#options.clock.monotonic() - MISSING_MS;
+    for (const [key, stored] of next) {
+      if ((this.#missing.get(key) ?? Number.POSITIVE_INFINITY) <= missingSince) continue;
+      const isSame = this.#stored.get(key) === stored;
+      resources.set(key, (isSame ? this.#resources.get(key) : undefined) ?? resourceOfStored(stored));
     }
+    const before = this.#resources;
+    this.#stored = next;
+    this.#resources = resources;
+    for (const key of new Set([...before.keys(), ...resources.keys()])) {
+      const resource = resources.get(key) ?? before.get(key);
+      if (before.get(key) !== resources.get(key)) this.tellChange(keyOf(resource as Resource));
+    }
+  }
+
+  /** Takes over what another program wrote into the rows of clusters, and notes which rows are missing. */
+  async #followRows(rows: readonly BackendRow[]): Promise<void> {
+    const byName = new Map(rows.map((row) => [row.name, row]));
+    const now = this.#options.clock.monotonic();
+    let isChanged = false;
+    for (const [key, stored] of this.#stored) {
+      if (stored.row === null) continue;
+      const present = byName.get(stored.row.name);
+      if (present === undefined) {
+        const since = this.#missing.get(key) ?? now;
+        this.#missing.set(key, since);
+        isChanged ||= now - since >= MISSING_MS && this.#resources.has(key);
+      } else {
+        isChanged = this.#missing.delete(key) || isChanged;
+        // Another replica may be quicker.
+        if (rowChanges(stored.row, present).length > 0)
+          await this.#change(stored, stored.resourceVersion, (same) => same);
+      }
+    }
+    if (isChanged) this.#replace(this.#stored);
   }
 
   async #poll(): Promise<void> {
@@ -207,6 +277,7 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
         await this.#read();
         this.#mark = mark;
       }
+      await this.#followRows(await this.#options.store.backends.rows());
       this.setState({ available: true, synced: true, reason: null, lastEventAt: this.#options.clock.monotonic() });
     } catch (error) {
       const reason = (error as Error).message;
@@ -226,11 +297,10 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
         writes = this.#writes;
         stored = await this.#options.store.resources.all();
       } while (writes !== this.#writes);
-      const next = new Map<string, Resource>();
-      for (const row of stored) {
-        const fresh = resourceOfStored(row);
-        const current = this.#resources.get(keyText(row));
-        next.set(keyText(row), current !== undefined && isDeepStrictEqual(current, fresh) ? current : fresh);
+      const next = new Map<string, StoredResource>();
+      for (const fresh of stored) {
+        const current = this.#stored.get(keyText(fresh));
+        next.set(keyText(fresh), current !== undefined && isDeepStrictEqual(current, fresh) ? current : fresh);
       }
       this.#replace(next);
     });

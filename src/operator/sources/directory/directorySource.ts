@@ -158,12 +158,6 @@ export class DirectorySource extends PolledSource implements ResourceSource {
     });
   }
 
-  renewVersion(key: ResourceKey): boolean {
-    const renewed = this.#index.renewVersion(key);
-    if (renewed) this.#notify([key]);
-    return renewed;
-  }
-
   async patchStatus(key: ResourceKey, uid: string, status: ResourceStatus): Promise<void> {
     // A file has no place for status: it lives here and, by the projection, in the database.
     if (this.#index.setStatus(key, uid, status)) this.#notify([key]);

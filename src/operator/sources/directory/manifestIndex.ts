@@ -117,18 +117,6 @@ export class ManifestIndex {
     return true;
   }
 
-  /** Raises a resource's version to the time at which its file was changed last; false when it is that already. */
-  renewVersion(key: ResourceKey): boolean {
-    const entry = this.#resources.get(keyText(key));
-    const file = entry === undefined ? undefined : this.#files.get(entry.path);
-    if (entry === undefined || file === undefined) return false;
-    const { metadata } = entry.resource;
-    if (file.stamp.changedAtMicros <= BigInt(metadata.resourceVersion)) return false;
-    const renewed = { ...metadata, resourceVersion: String(file.stamp.changedAtMicros) };
-    this.#resources.set(keyText(key), { ...entry, resource: { ...entry.resource, metadata: renewed } });
-    return true;
-  }
-
   /**
    * Takes over files that changed, came or (null) went, and works out what that means.
    * @param now monotonic milliseconds

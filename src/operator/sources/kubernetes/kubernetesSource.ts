@@ -257,10 +257,6 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     return true;
   }
 
-  renewVersion(): boolean {
-    return false;
-  }
-
   /** Whether as many statuses are on their way as may be at once. */
   get isBusyWithStatuses(): boolean {
     return this.#statusSlots.areFull;
