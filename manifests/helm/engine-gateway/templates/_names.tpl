@@ -294,10 +294,10 @@ spec:
   resources: [engineclusters/status, engineclusterdiscoveries/status, routinggroups/status, querylimits/status, routingrules/status, resourcegroupconfigurations/status]
   verbs: [patch]
 # End of derived rules.
-# Transitions of conditions and changes by REST are recorded as events; patch counts what happens again.
+# Transitions of conditions and changes by REST are recorded as events.
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [create]
 # spec.serviceRef is resolved to the Service's address and followed when it changes.
 - apiGroups: [""]
   resources: [services]

@@ -213,16 +213,6 @@ export class KubeApi {
     await this.#send('POST', path, { body });
   }
 
-  /** Notes how often what an Event says has happened, and when it did last (RFC 3339 with microseconds). */
-  async countEvent(
-    namespace: string,
-    name: string,
-    series: { readonly count: number; readonly lastObservedTime: string },
-  ): Promise<void> {
-    const path = kubePath('apis', 'events.k8s.io', 'v1', 'namespaces', namespace, 'events', name);
-    await this.#send('PATCH', path, { body: { series }, contentType: PatchStrategy.MergePatch });
-  }
-
   async readLease(namespace: string, name: string): Promise<Lease> {
     return await this.#send('GET', leasePath(namespace, name), { timeoutMs: LEASE_TIMEOUT_MS });
   }
