@@ -36,7 +36,7 @@ export interface OwnAccess {
 }
 
 /** How a kind gives rows of `gateway_backend` (docs/decisions/0005-guarded-projection.md). */
-export interface RowProjection<Outcome extends ResourceOutcome = ResourceOutcome> {
+export interface KindRows<Outcome extends ResourceOutcome = ResourceOutcome> {
   /** The row of an outcome; null for none. */
   ofOutcome(outcome: Outcome): BackendRow | null;
   /**
@@ -99,8 +99,8 @@ export interface ResourceKind<Outcome extends ResourceOutcome = ResourceOutcome>
   status(outcome: Outcome, view: StatusView): StatusDraft;
   /** Annotations that have no effect any more and are to be removed. */
   endedAnnotations(outcome: Outcome): readonly string[];
-  /** Rows of `gateway_backend` that the projection has beside the resource itself; null: none. */
-  readonly rows: RowProjection<Outcome> | null;
+  /** Rows of `gateway_backend` that resources of the kind give; null: none. */
+  readonly rows: KindRows<Outcome> | null;
   /**
    * Whether the API server counts as unavailable while it does not have the CRD. One that came in a later version may be
    * missing: the program is upgraded, the CRDs are not (docs/upgrades.md#skew).

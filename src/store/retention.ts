@@ -21,7 +21,7 @@ const SLOT_QUERY_AGE = 7 * DAY;
 const REFUSAL_AGE = 30 * DAY;
 /** Queries that no client asked for on any replica; these renew that each minute. */
 const FORGOTTEN_AGE = 10 * MINUTE;
-/** Tombstones: far longer than a projection can be late. */
+/** Marks of deletions by REST: far longer than a replica takes to see one. */
 const DELETION_MARK_AGE = DAY;
 
 /** What the job works with. */

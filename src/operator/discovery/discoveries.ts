@@ -33,8 +33,8 @@ const MAX_PAUSE_MS = 500;
 export interface DiscoveriesOptions {
   readonly services: ServiceLists;
   /** The gateway's own resources, and how what it owns is written. */
-  readonly source: Pick<SelectedSource, 'list' | 'get' | 'isOfAnother' | 'readCurrent' | 'complete' | 'delete'>;
-  readonly writer: Pick<KubernetesSource, 'applyOwned'>;
+  readonly source: Pick<SelectedSource, 'list' | 'get' | 'isOfAnother' | 'complete' | 'delete'>;
+  readonly writer: Pick<KubernetesSource, 'applyOwned' | 'readCurrent'>;
   readonly controller: () => Pick<
     Controller,
     'outcomes' | 'isFromSource' | 'scheduleRefresh' | 'expectDeletion' | 'clusterDeleted' | 'whenStored'
@@ -306,9 +306,9 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     const name = first === undefined ? undefined : discoveryOwner(first)?.name;
     if (first === undefined || name === undefined) return true;
     const { namespace } = first.metadata;
-    const { source, logger } = this.#options;
+    const { writer, logger } = this.#options;
     try {
-      const owner = await source.readCurrent({ kind: ENGINE_CLUSTER_DISCOVERY, namespace, name });
+      const owner = await writer.readCurrent({ kind: ENGINE_CLUSTER_DISCOVERY, namespace, name });
       // It is there: what is known of it comes with the next event.
       if (owner?.metadata.uid === uid) return true;
       await inTurns(clusters, async (cluster) => {

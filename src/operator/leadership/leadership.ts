@@ -10,7 +10,7 @@ export function leaseNameOf(gatewayClass: string | null): string {
   return gatewayClass === null ? 'engine-gateway' : `engine-gateway-${gatewayClass}`;
 }
 
-/** Who writes what no REST write projected: one replica at a time (docs/decisions/0005-guarded-projection.md). */
+/** Leadership of one replica at a time, which writes the database's copy of the resources and their statuses (docs/decisions/0005-guarded-projection.md). */
 export interface Leadership {
   /** Name of the Lease, or of what stands for it, for metrics. */
   readonly name: string;

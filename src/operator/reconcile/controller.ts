@@ -30,13 +30,6 @@ import { StatusWriter, type Transition } from './statusWriter.ts';
 import { type DatabaseView, RowWatch } from './unmanagedRows.ts';
 import { WorkQueue } from './workQueue.ts';
 
-/** Where nothing is done elsewhere. */
-const noEffects: Pick<ResourceEffects, 'apply' | 'remove' | 'targets'> = {
-  apply: () => Promise.resolve(),
-  remove: () => Promise.resolve(),
-  targets: { of: () => null },
-};
-
 /** Resources that are reconciled concurrently. */
 const WORKERS = 32;
 /** How long a call of the REST API waits for the row of its resource, in milliseconds. */
@@ -82,7 +75,7 @@ export interface ControllerOptions extends ProgramSettings {
 /**
  * The operator: keeps routing table, database and statuses as the resources say. It watches all that they depend on, and
  * has the table refreshed and keys reconciled when something changes. Every replica keeps its own table; the leader
- * writes everything that no REST write projected.
+ * writes the database's copy of the resources, and statuses.
  */
 export class Controller {
   readonly #options: ControllerOptions;
@@ -110,27 +103,8 @@ export class Controller {
     const { kinds = resourceKinds, source, leadership, clock, logger } = options;
     this.#kinds = kinds;
     this.#schedule = new RefreshSchedule(clock, () => this.#refresh());
-    this.#resources = new ServedResources({
-      kinds,
-      source,
-      clock,
-      logger,
-      deletionGuard: options.deletionGuard,
-      onDue: () => this.scheduleRefresh(),
-      ...(options.confirmEmptyMs === undefined ? {} : { confirmEmptyMs: options.confirmEmptyMs }),
-    });
-    this.#state = new RoutingState({
-      kinds,
-      table: options.table,
-      compiler: options.compiler,
-      rulesFile: options.rulesFile,
-      services: options.services,
-      allowedServiceNamespaces: options.allowedServiceNamespaces,
-      defaultRoutingGroup: options.defaultRoutingGroup,
-      policy: options.policy,
-      ...(options.discoveries === undefined ? {} : { discoveries: options.discoveries }),
-      ...(options.ownDatabase === undefined ? {} : { ownDatabase: options.ownDatabase }),
-    });
+    this.#resources = new ServedResources(options, () => this.scheduleRefresh());
+    this.#state = new RoutingState(options);
     this.#statuses = new StatusWriter({
       source,
       leadership: options.statusLeadership ?? leadership,
@@ -150,24 +124,8 @@ export class Controller {
       (keys) => this.#enqueueKeys(keys),
     );
     this.#findings = new DataPlaneFindings();
-    const reconciler = new Reconciler({
-      kinds,
-      source,
-      resources: this.#resources,
-      state: this.#state,
-      leadership,
-      store: options.store,
-      writer: this.#writer,
-      changes: options.changes,
-      statuses: this.#statuses,
-      findings: this.#findings,
-      counts: options.admissionCounts ?? noCounts,
-      table: options.table,
-      effects: options.effects ?? noEffects,
-      metrics: options.metrics,
-      onEnded: (before) => options.onEnded?.(before),
-      logger,
-    });
+    const parts = [this.#resources, this.#state, this.#writer, this.#statuses, this.#findings] as const;
+    const reconciler = new Reconciler(options, ...parts);
     this.#queue = new WorkQueue({
       work: (key) => reconciler.reconcile(key),
       workers: WORKERS,
@@ -175,15 +133,11 @@ export class Controller {
       random: options.random,
       observer: options.metrics.queue(clock),
     });
-    this.#rows = new RowWatch({
-      kinds,
-      store: options.store,
-      source: source.name,
-      logger,
-      onView: (view) => this.#sawDatabase(view),
-      onReturn: () => this.#enqueueAll(),
-      ...(options.rowPollMs === undefined ? {} : { pollMs: options.rowPollMs }),
-    });
+    this.#rows = new RowWatch(
+      options,
+      (view) => this.#sawDatabase(view),
+      () => this.#enqueueAll(),
+    );
     options.metrics.observe({
       source,
       queue: this.#queue,

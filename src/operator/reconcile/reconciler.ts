@@ -1,52 +1,51 @@
-import type { Logger } from 'pino';
 import type { DataPlaneFindings } from '../../kinds/dataPlaneFindings.ts';
-import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import type { StatusDraft } from '../../kinds/status.ts';
 import { conditionsAt } from '../../model/condition.ts';
 import { GatewayError } from '../../model/errors.ts';
-import { keyOfText, type Resource } from '../../model/resource.ts';
-import type { AdmissionCounts } from '../../routing/admissionCounts.ts';
-import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
-import type { Store } from '../../store/store.ts';
-import type { Leadership } from '../leadership/leadership.ts';
-import type { ResourceSource } from '../sources/source.ts';
+import { keyOfText } from '../../model/resource.ts';
+import { noCounts } from '../../routing/admissionCounts.ts';
 import { resourceOfStored } from '../sources/storedResource.ts';
+import type { ControllerOptions } from './controller.ts';
 import { removeEnded } from './endedAnnotations.ts';
-import type { ExternalChanges } from './externalChanges.ts';
-import type { OperatorMetrics } from './metrics.ts';
 import type { ResourceEffects } from './resourceEffects.ts';
 import type { ResourceWriter, StoredState } from './resourceWriter.ts';
 import type { RoutingState } from './routingState.ts';
 import type { ServedResources } from './servedResources.ts';
 import type { StatusWriter } from './statusWriter.ts';
 
-export interface ReconcilerOptions {
-  readonly kinds: KindRegistry;
-  readonly source: Pick<ResourceSource, 'name' | 'apply' | 'get'>;
-  readonly resources: Pick<ServedResources, 'fromSource' | 'heldOf'>;
-  readonly state: Pick<RoutingState, 'outcomes'>;
-  readonly leadership: Pick<Leadership, 'isLeader' | 'fence'>;
-  readonly store: Pick<Store, 'resources'>;
-  readonly writer: ResourceWriter;
-  readonly changes: ExternalChanges;
-  readonly statuses: Pick<StatusWriter, 'offer' | 'forget'>;
-  readonly findings: DataPlaneFindings;
-  readonly counts: AdmissionCounts;
-  readonly table: Pick<RoutingTableHolder, 'current'>;
-  readonly effects: Pick<ResourceEffects, 'apply' | 'remove' | 'targets'>;
-  readonly metrics: Pick<OperatorMetrics, 'reconcile'>;
-  /** Called when annotations of a resource were removed as their effect had ended, with the resource as it was. */
-  readonly onEnded?: (before: Resource) => void;
-  readonly logger: Logger;
-}
+/** Used if nothing is done elsewhere. */
+const noEffects: Pick<ResourceEffects, 'apply' | 'remove' | 'targets'> = {
+  apply: () => Promise.resolve(),
+  remove: () => Promise.resolve(),
+  targets: { of: () => null },
+};
 
-/** The leader's work on one resource: has the database and the status say what the resource means. */
+/** The leader's work on one resource: has the database and the status state what the resource means. */
 export class Reconciler {
-  readonly #options: ReconcilerOptions;
+  readonly #options: ControllerOptions;
+  readonly #resources: ServedResources;
+  readonly #state: RoutingState;
+  readonly #writer: ResourceWriter;
+  readonly #statuses: StatusWriter;
+  readonly #findings: DataPlaneFindings;
+  readonly #effects: Pick<ResourceEffects, 'apply' | 'remove' | 'targets'>;
 
-  constructor(options: ReconcilerOptions) {
+  constructor(
+    options: ControllerOptions,
+    resources: ServedResources,
+    state: RoutingState,
+    writer: ResourceWriter,
+    statuses: StatusWriter,
+    findings: DataPlaneFindings,
+  ) {
     this.#options = options;
+    this.#resources = resources;
+    this.#state = state;
+    this.#writer = writer;
+    this.#statuses = statuses;
+    this.#findings = findings;
+    this.#effects = options.effects ?? noEffects;
   }
 
   /**
@@ -54,32 +53,32 @@ export class Reconciler {
    * source has been read. Rejects when it is to be tried again.
    */
   async reconcile(key: string): Promise<void> {
-    const { resources, leadership, metrics } = this.#options;
-    if (!leadership.isLeader || !resources.fromSource) return;
+    const { leadership, metrics } = this.#options;
+    if (!leadership.isLeader || !this.#resources.fromSource) return;
     await metrics.reconcile(keyOfText(key).kind, () => this.#reconcile(key));
   }
 
   async #reconcile(key: string): Promise<void> {
-    const { kinds, source, state, writer, leadership, logger } = this.#options;
-    const outcome = state.outcomes.get(key);
+    const { kinds, source, leadership, logger } = this.#options;
+    const outcome = this.#state.outcomes.get(key);
     if (outcome === undefined) {
       await this.#reconcileAbsence(key);
       return;
     }
-    const stored = writer.stateOf(key, outcome);
+    const stored = this.#writer.stateOf(key, outcome);
     // After the attempt to write it the key is reconciled again.
     if (stored === 'pending') {
-      writer.request();
+      this.#writer.request();
       return;
     }
     const { fence } = leadership;
     let failure: unknown = null;
     try {
-      if (fence !== null) await this.#options.effects.apply(outcome, fence);
+      if (fence !== null) await this.#effects.apply(outcome, fence);
     } catch (error) {
       failure = error;
     }
-    this.#options.statuses.offer(outcome.resource, this.#status(key, outcome, stored));
+    this.#statuses.offer(outcome.resource, this.#status(key, outcome, stored));
     const ended = kinds.of(outcome.key.kind).endedAnnotations(outcome);
     if (ended.length > 0 && (await removeEnded(source, outcome.resource, ended, logger))) {
       this.#options.onEnded?.(outcome.resource);
@@ -90,11 +89,11 @@ export class Reconciler {
   }
 
   async #reconcileAbsence(key: string): Promise<void> {
-    const { findings, changes, statuses, writer, source, store, leadership } = this.#options;
-    findings.forget(key);
+    const { changes, source, store, leadership } = this.#options;
+    this.#findings.forget(key);
     changes.forget(key);
-    statuses.forget(key);
-    writer.request();
+    this.#statuses.forget(key);
+    this.#writer.request();
     const { fence } = leadership;
     if (fence === null) return;
     if (source.name === 'database') {
@@ -105,20 +104,22 @@ export class Reconciler {
         changes.report({ resource, cluster: deleted.registryName, outcome: 'adopted', fields: [] });
       }
     }
-    await this.#options.effects.remove(keyOfText(key), fence);
+    await this.#effects.remove(keyOfText(key), fence);
   }
 
   #status(key: string, outcome: ResourceOutcome, state: StoredState): StatusDraft {
-    const { kinds, source, changes, findings, counts, table, resources, effects } = this.#options;
-    const { targets } = effects;
+    const { kinds, source, changes, admissionCounts: counts = noCounts, table } = this.#options;
+    const { targets } = this.#effects;
     const isStored = state === 'stored';
     const reason = isStored ? '' : 'the database is not available; the change follows when it is back';
     const stored = { stored: isStored, reason };
     const { kind } = outcome.key;
-    const draft = kinds.of(kind).status(outcome, { stored, table: table.current, findings, counts, targets });
+    const draft = kinds
+      .of(kind)
+      .status(outcome, { stored, table: table.current, findings: this.#findings, counts, targets });
     const drift = changes.condition(key, source.get(outcome.key) ?? outcome.resource);
     const conditions = drift === null ? draft.conditions : [...draft.conditions, drift];
-    const loss = resources.heldOf(kind);
+    const loss = this.#resources.heldOf(kind);
     if (loss === null) return { ...draft, conditions };
     const condition = conditionsAt(draft.observedGeneration);
     const message = `${loss.held} ${kind} resources are gone from the source at once and stay routed; confirm with POST /api/heldDeletions/confirm, or declare them again`;

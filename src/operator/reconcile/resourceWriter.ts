@@ -58,6 +58,8 @@ export class ResourceWriter {
   #epoch: number | null = null;
   /** Resources of which another program changed the row. */
   readonly #externallyChanged = new Set<string>();
+  /** Resources of which the row was missing at the last look. */
+  #missing: ReadonlySet<string> = new Set();
   /** Outcomes that the database does not take although it is available. */
   readonly #rejected = new Map<string, ResourceOutcome>();
   /** Keys of which the state was pending when it was asked for. */
@@ -121,9 +123,15 @@ export class ResourceWriter {
   /** Compares the rows of `gateway_backend` with the set, as another program may have changed them. */
   noteRows(rows: readonly BackendRow[]): void {
     const byName = new Map(rows.map((row) => [row.name, row]));
+    const missing = new Set<string>();
     for (const [key, { row }] of this.#set ?? []) {
-      if (row !== null && !isDeepStrictEqual(byName.get(row.name), row)) this.#externallyChanged.add(key);
+      const present = row === null ? undefined : byName.get(row.name);
+      if (row === null || isDeepStrictEqual(present, row)) continue;
+      // Missing for one look, its resource may be deleted at another replica.
+      if (present !== undefined || this.#missing.has(key)) this.#externallyChanged.add(key);
+      else missing.add(key);
     }
+    this.#missing = missing;
     if (this.#externallyChanged.size > 0) this.request();
   }
 

@@ -62,7 +62,7 @@ export class RoutingState {
   }
 
   /**
-   * Takes from the database's projection what was routed before a restart, for resources that are not valid or are
+   * Takes from the database's copy what was routed before a restart, for resources that are not valid or are
    * paused now.
    */
   restore(stored: readonly StoredResource[], rows: readonly BackendRow[]): void {

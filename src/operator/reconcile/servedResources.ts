@@ -1,41 +1,28 @@
-import type { Logger } from 'pino';
-import type { KindRegistry } from '../../kinds/kindRegistry.ts';
-import type { Clock } from '../../model/clock.ts';
 import { type Kind, keyOf, keyText, type ResourceKey } from '../../model/resource.ts';
 import type { StoredResource } from '../../store/store.ts';
-import type { ResourceSource } from '../sources/source.ts';
 import { resourceOfStored } from '../sources/storedResource.ts';
-import { DeletionGuard, type DeletionGuardSettings, type HeldDeletions } from './deletionGuard.ts';
+import type { ControllerOptions } from './controller.ts';
+import { DeletionGuard, type HeldDeletions } from './deletionGuard.ts';
 import type { ResourceLists } from './routingState.ts';
-
-/** Options of served resources. Times in milliseconds. */
-export interface ServedResourcesOptions {
-  readonly kinds: KindRegistry;
-  readonly source: Pick<ResourceSource, 'state' | 'list' | 'isOfAnother'>;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly deletionGuard: () => DeletionGuardSettings;
-  /** A source that turns out empty although the database remembers resources is believed after this time: 5,000. */
-  readonly confirmEmptyMs?: number;
-  /** Called when such a source is to be asked again. Must not throw. */
-  readonly onDue: () => void;
-}
 
 /**
  * The resources that are routed: those of the source, or the database's copy of them until the source has been read; and
  * those that the source lost with most of their kind, until that is confirmed.
  */
 export class ServedResources {
-  readonly #options: ServedResourcesOptions;
+  readonly #options: ControllerOptions;
+  readonly #onDue: () => void;
   readonly #guards: ReadonlyMap<Kind, DeletionGuard>;
   /** The database's copy; null once the source is served. */
   #copy: ResourceLists | null = null;
   #emptySince: number | null = null;
   #emptyTimer: NodeJS.Timeout | undefined;
 
-  constructor(options: ServedResourcesOptions) {
+  /** @param onDue called when the source is to be asked again; must not throw */
+  constructor(options: ControllerOptions, onDue: () => void) {
     this.#options = options;
-    const { kinds, source, deletionGuard: settings, clock, logger, onDue } = options;
+    this.#onDue = onDue;
+    const { kinds, source, deletionGuard: settings, clock, logger } = options;
     const isOfAnother = (key: ResourceKey): boolean => source.isOfAnother(key);
     this.#guards = new Map(
       kinds.names.map((kind) => [
@@ -83,7 +70,7 @@ export class ServedResources {
       const waitMs = this.#emptySince + confirmMs - clock.monotonic();
       if (waitMs > 0) {
         clearTimeout(this.#emptyTimer);
-        this.#emptyTimer = setTimeout(this.#options.onDue, waitMs);
+        this.#emptyTimer = setTimeout(this.#onDue, waitMs);
         return this.#copy;
       }
     }

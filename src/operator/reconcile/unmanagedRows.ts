@@ -1,7 +1,6 @@
-import type { Logger } from 'pino';
-import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import { within } from '../../model/timeLimit.ts';
-import type { BackendRow, SourceName, Store, StoredResource } from '../../store/store.ts';
+import type { BackendRow, StoredResource } from '../../store/store.ts';
+import type { ControllerOptions } from './controller.ts';
 
 /** What the database had at one time. */
 export interface DatabaseView {
@@ -17,24 +16,11 @@ export interface DatabaseView {
   readonly confirmations: number;
 }
 
-/** Options of a watch of unmanaged rows. */
-export interface RowWatchOptions {
-  readonly kinds: KindRegistry;
-  readonly store: Pick<Store, 'resources' | 'backends'>;
-  readonly source: SourceName;
-  readonly logger: Logger;
-  /** Called with each view that could be read. Must not throw. */
-  readonly onView: (view: DatabaseView) => void;
-  /** Called once the database answers again after it did not. Must not throw. */
-  readonly onReturn: () => void;
-  /** Time between looks in milliseconds: 5,000. */
-  readonly pollMs?: number;
-}
-
 /** Looks at the database now and then: for unmanaged rows, and for its return after it was unavailable. */
 export class RowWatch {
-  readonly #options: RowWatchOptions;
-  readonly #pollMs: number;
+  readonly #options: ControllerOptions;
+  readonly #onView: (view: DatabaseView) => void;
+  readonly #onReturn: () => void;
   #timer: NodeJS.Timeout | undefined;
   #turn: Promise<void> = Promise.resolve();
   #running = false;
@@ -45,9 +31,14 @@ export class RowWatch {
   /** Rows switched or deleted since the look in flight began: what `active` is now, null for deleted. */
   readonly #changed = new Map<string, boolean | null>();
 
-  constructor(options: RowWatchOptions) {
+  /**
+   * @param onView called with each view that could be read; must not throw
+   * @param onReturn called once the database responds again after it did not; must not throw
+   */
+  constructor(options: ControllerOptions, onView: (view: DatabaseView) => void, onReturn: () => void) {
     this.#options = options;
-    this.#pollMs = options.pollMs ?? 5_000;
+    this.#onView = onView;
+    this.#onReturn = onReturn;
   }
 
   /** Whether the last look found the database unavailable. */
@@ -81,7 +72,7 @@ export class RowWatch {
     if (!this.#running) return;
     this.#timer = setTimeout(() => {
       this.#turn = this.#loop();
-    }, this.#pollMs);
+    }, this.#options.rowPollMs ?? 5_000);
   }
 
   async #look(): Promise<void> {
@@ -92,8 +83,8 @@ export class RowWatch {
       const returned = this.#away;
       this.#away = false;
       this.#warn(view.unmanaged);
-      this.#options.onView(view);
-      if (returned) this.#options.onReturn();
+      this.#onView(view);
+      if (returned) this.#onReturn();
     } catch (error) {
       if (!this.#away)
         this.#options.logger.warn({ err: error }, 'the database cannot be read; routing goes on without it');
@@ -108,7 +99,11 @@ export class RowWatch {
   }
 
   async #read(): Promise<DatabaseView> {
-    const { kinds, store, source } = this.#options;
+    const {
+      kinds,
+      store,
+      source: { name: source },
+    } = this.#options;
     // Resources first: what is stored in between has its row marked as managed then.
     const read = this.#isRead ? null : await store.resources.all();
     const all = await store.backends.all(source === 'database' ? undefined : source);

@@ -23,7 +23,7 @@ export interface WriteContext {
 
 /**
  * The registry behind the REST API (docs/resources.md#rest-writes, docs/compatibility.md#cluster-registry).
- * Writes go to the resource source, are projected, and resolve when the routing table holds them. They reject with a
+ * Writes go to the resource source, and resolve when the routing table and the database hold them. They reject with a
  * GatewayError: EG_CONFLICT (add of an existing name), EG_FIELD_OWNED, EG_NOT_FOUND ((de)activate), EG_READ_ONLY,
  * EG_API_WRITES_DISABLED, EG_SOURCE_UNAVAILABLE.
  */

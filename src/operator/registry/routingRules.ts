@@ -15,10 +15,12 @@ import { parseRulesFile } from '../../rules/compile/rulesFile.ts';
 import type { CompileContext } from '../../rules/language/scope.ts';
 import type { Controller } from '../reconcile/controller.ts';
 import { changeManifestFile } from '../sources/directory/manifestWriter.ts';
+import { isEmptyChange } from '../sources/resourceChange.ts';
 import { type ResourceSource, VersionConflict } from '../sources/source.ts';
 import { type ResourceReference, referenceTo } from './appliedChange.ts';
 import type { WriteContext } from './clusterRegistry.ts';
 import { newResourceKey } from './newResourceKey.ts';
+import { decideRepeatedly } from './repeatedDecision.ts';
 import type { ApiWrites } from './resourceClusterRegistry.ts';
 import {
   type InventoryRule,
@@ -75,8 +77,6 @@ export interface RuleWrite {
   /** The resource that was written; null when it was a file. */
   readonly resource: ResourceReference | null;
 }
-
-const ATTEMPTS = 5;
 
 /** Rules as REST lists and replaces them, wherever they live (docs/rules.md#changing-rules-by-rest). */
 export class RoutingRules {
@@ -297,32 +297,21 @@ export class RoutingRules {
   }
 
   async #updateResource(rule: RuleChange, context: WriteContext): Promise<RuleWrite> {
-    const { source } = this.#options;
-    for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
-      // Somebody else's change came in between.
-      if (attempt > 0) this.#mustBeUnchanged(rule);
+    const { source, controller } = this.#options;
+    let isRepeated = false;
+    const decide = async (): Promise<Resource> => {
+      // Another change came in between.
+      if (isRepeated) this.#mustBeUnchanged(rule);
+      isRepeated = true;
       const resource = this.#resourceOf(rule.name);
       if (resource === null)
         throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${rule.name}`, { field: 'name' });
-      const change = specChange(resource, rule);
-      try {
-        if (Object.keys(change.set).length > 0 || change.remove.length > 0) {
-          await source.apply(
-            keyOf(resource),
-            { ...change, annotations: {} },
-            {
-              force: context.force,
-              expectedVersion: resource.metadata.resourceVersion,
-            },
-          );
-        }
-      } catch (error) {
-        if (error instanceof VersionConflict) continue;
-        throw error;
-      }
-      return await this.#settle(source.get(keyOf(resource)) ?? resource);
-    }
-    throw new GatewayError('EG_CONFLICT', `the rule ${rule.name} is being changed by something else; try again`);
+      const change = { ...specChange(resource, rule), annotations: {} };
+      if (isEmptyChange(change)) return resource;
+      const expectedVersion = resource.metadata.resourceVersion;
+      return await source.apply(keyOf(resource), change, { force: context.force, expectedVersion });
+    };
+    return await this.#settle(await decideRepeatedly(decide, () => controller.refreshNow()));
   }
 
   async #deleteResource(name: string, version: string | undefined): Promise<RuleWrite> {

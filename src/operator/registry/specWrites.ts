@@ -45,7 +45,7 @@ const ownFields = new Set(['name', 'gatewayClassName']);
 
 /**
  * Writes resources of a kind whose spec callers send whole (docs/rest-api.md#groups-and-limits). A write is in force and
- * projected when it resolves. Writes reject with a GatewayError: EG_CONFLICT (another version, paused, another gateway's),
+ * stored when it resolves. Writes reject with a GatewayError: EG_CONFLICT (another version, paused, another gateway's),
  * EG_NOT_FOUND, EG_FIELD_OWNED, EG_READ_ONLY, EG_API_WRITES_DISABLED, EG_SOURCE_UNAVAILABLE.
  */
 export class SpecWrites {

@@ -81,10 +81,6 @@ export class SelectedSource extends WatchedSource implements ResourceSource {
     return resource !== null && !this.selects(resource);
   }
 
-  async readCurrent(key: ResourceKey): Promise<Resource | null> {
-    return this.#own(await this.#source.readCurrent(key));
-  }
-
   provenance(key: ResourceKey): Provenance | null {
     return this.get(key) === null ? null : this.#source.provenance(key);
   }

@@ -139,11 +139,6 @@ export interface ResourceSource {
   selects(resource: Resource): boolean;
   /** Whether there is a resource of that key that is another gateway's: `get` answers null for it. */
   isOfAnother(key: ResourceKey): boolean;
-  /**
-   * A resource read from the source itself now, whatever this process has read of it before; null when it is not there,
-   * about to be deleted, or where the source gives out its versions by the database. Rejects while it is unavailable.
-   */
-  readCurrent(key: ResourceKey): Promise<Resource | null>;
   /** Where a resource is written; null when it is not there. */
   provenance(key: ResourceKey): Provenance | null;
   /** Who wrote a resource when; empty where the source does not know. */

@@ -109,10 +109,6 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
     return this.#resources.get(keyText(key)) ?? null;
   }
 
-  async readCurrent(): Promise<null> {
-    return null;
-  }
-
   provenance(key: ResourceKey): Provenance | null {
     return this.get(key) === null ? null : { place: `eg_resources: ${keyText(key)}`, managers: [] };
   }

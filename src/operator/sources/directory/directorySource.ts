@@ -106,10 +106,6 @@ export class DirectorySource extends PolledSource implements ResourceSource {
     return this.#index.get(key);
   }
 
-  async readCurrent(): Promise<null> {
-    return null;
-  }
-
   provenance(key: ResourceKey): Provenance | null {
     const path = this.#index.pathOf(key);
     if (path === null) return null;
@@ -159,7 +155,7 @@ export class DirectorySource extends PolledSource implements ResourceSource {
   }
 
   async patchStatus(key: ResourceKey, uid: string, status: ResourceStatus): Promise<void> {
-    // A file has no place for status: it lives here and, by the projection, in the database.
+    // A file has no place for status: it is kept here and in the database's copy.
     if (this.#index.setStatus(key, uid, status)) this.#notify([key]);
   }
 

@@ -155,6 +155,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     return object === null ? null : this.#resource(key.kind, object);
   }
 
+  /** Returns a resource as the API server has it now, whatever was read before; null if it is not there or is being deleted. */
   async readCurrent(key: ResourceKey): Promise<Resource | null> {
     try {
       const object = await this.#api.get(key);
