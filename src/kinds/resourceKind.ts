@@ -45,12 +45,6 @@ export interface KindRows<Outcome extends ResourceOutcome = ResourceOutcome> {
    * @returns null if the resource is paused or not valid, so that its row stays as it is
    */
   ofResource(resource: Resource): BackendRow | null;
-  /**
-   * The resource with what another program wrote into its row (`source: database`).
-   * @param written the row as it was written last
-   * @param at when that was noticed, RFC 3339
-   */
-  withRow(resource: Resource, written: BackendRow, present: BackendRow, at: string): Resource;
 }
 
 /**

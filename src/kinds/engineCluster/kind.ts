@@ -7,7 +7,7 @@ import { backendRow, type ClusterOutcome } from './clusterOutcome.ts';
 import { ClusterProgram } from './clusterProgram.ts';
 import { clusterStatusIn } from './clusterStatus.ts';
 import { ENGINE_CLUSTER, ENGINE_CLUSTERS, EngineClusterSpec } from './spec.ts';
-import { resourceWithRow, standaloneRow } from './standaloneRow.ts';
+import { standaloneRow } from './standaloneRow.ts';
 import { clusterProblems } from './validation.ts';
 
 /** Clusters behind the gateway (docs/resources.md). */
@@ -57,7 +57,6 @@ export const engineCluster: ResourceKind<ClusterOutcome> = {
   rows: {
     ofOutcome: ({ routable }) => (routable === null ? null : backendRow(routable)),
     ofResource: standaloneRow,
-    withRow: resourceWithRow,
   },
   isRequired: true,
   hasUniqueNames: true,

@@ -29,6 +29,7 @@ import {
 } from '../source.ts';
 import { resourceOfStored, storedOfResource } from '../storedResource.ts';
 import { PolledSource } from '../watchedSource.ts';
+import { resourceWithRow } from './resourceWithRow.ts';
 
 export interface DatabaseSourceOptions {
   readonly store: Pick<Store, 'resources' | 'backends'>;
@@ -180,12 +181,11 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
     let fields: readonly FieldChange[] = [];
     const written = await this.#edit(key, expectedVersion, (stored, row) => {
       if (stored === null) return null;
-      const { rows } = this.#kinds.of(stored.kind);
       const at = new Date(this.#options.clock.now()).toISOString();
       const before = resourceOfStored(stored);
       fields = stored.row === null || row === null ? [] : rowChanges(stored.row, row);
-      const isTakenOver = rows !== null && stored.row !== null && row !== null && fields.length > 0;
-      const changed = work(isTakenOver ? rows.withRow(before, stored.row, row, at) : before);
+      const isTakenOver = stored.row !== null && row !== null && fields.length > 0;
+      const changed = work(isTakenOver ? resourceWithRow(before, stored.row, row, at) : before);
       return changed === before ? null : this.#toStored(changed, row ?? stored.row);
     });
     if (written !== null && fields.length > 0) this.#options.onExternalChange?.(written, fields);
