@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { commandNumber, SlotWorld, times } from '../../support/slotWorld.ts';
 
 /** `npm run simulate` takes more. */
-const histories = Number(process.env.SIMULATED_HISTORIES ?? 10_000);
+const histories = Number(process.env.SIMULATED_HISTORIES ?? 2_000);
 const seed = process.env.SIMULATION_SEED === undefined ? undefined : Number(process.env.SIMULATION_SEED);
 
 /** Everything that may happen, mostly submissions and ends. */

@@ -56,9 +56,9 @@ describe('the simulated engine', () => {
   });
 
   test('responds to others while a long statement runs', async () => {
-    const long = runQuery(engine.url, 'SELECT count(*) AS n FROM TABLE(sequence(start => 1, stop => 3000000))');
+    const long = runQuery(engine.url, 'SELECT count(*) AS n FROM TABLE(sequence(start => 1, stop => 1000000))');
     expect((await runQuery(engine.url, 'SELECT 1')).rows).toEqual([[1]]);
-    expect((await long).rows).toEqual([[3_000_000]]);
+    expect((await long).rows).toEqual([[1_000_000]]);
   });
 
   test('gives a big result in pages and each page again', async () => {

@@ -103,11 +103,11 @@ test.each(pages)('reads %s, however it is cut', (_name, page, expected) => {
     }
     expect(reader.end()).toEqual(expected);
   }
-  for (let at = 0; at <= bytes.length; at += 1) {
+  for (let at = 0; at <= bytes.length; at += 3) {
     const reader = new FinalPageReader();
     reader.push(bytes.subarray(0, at));
     reader.push(bytes.subarray(at));
-    if (at % 16 === 0) expect(reader.end()).toEqual(expected);
+    expect(reader.end()).toEqual(expected);
   }
 });
 

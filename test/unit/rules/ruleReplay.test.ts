@@ -216,10 +216,10 @@ test('what a replay says of a record is so for the whole request, whatever the r
         }
       },
     ),
-    { numRuns: 1_500 },
+    { numRuns: 600 },
   );
   // Each answer is given, and often enough to mean something.
-  for (const count of Object.values(seen)) expect(count).toBeGreaterThan(15);
+  for (const count of Object.values(seen)) expect(count).toBeGreaterThan(5);
 });
 
 test('rules that are not changed move nothing, however little is known', () => {
@@ -237,6 +237,6 @@ test('rules that are not changed move nothing, however little is known', () => {
       // The same texts come out alike, but for actions and rules that depend on others.
       expect(impactOf(edited, new HeaderRecord(lines.a)).impact).not.toBe('moved');
     }),
-    { numRuns: 500 },
+    { numRuns: 150 },
   );
 });
