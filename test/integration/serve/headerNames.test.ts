@@ -48,7 +48,7 @@ const post = async (path: string, body: unknown) => {
 };
 
 test.each(['Engine', 'Trino', 'Acme'])(
-  'rules of product %s read both names, as do the explanation',
+  'rules of product %s read both names, as do the explanation and the paths of resource groups',
   async (product) => {
     await start(product);
     const groupOf = async (headers: Record<string, string>, body = 'SELECT 1') =>
@@ -70,19 +70,15 @@ test.each(['Engine', 'Trino', 'Acme'])(
     expect((await groupOf({ 'X-Engine-User': 'a', 'X-Trino-User': 'b' })).message).toContain(
       'The headers X-Engine-User and X-Trino-User have different values; send one of them.',
     );
+    const group = { softMemoryLimit: '10%', maxQueued: 1, hardConcurrencyLimit: 1 };
+    for (const segment of ['engine', 'trino']) {
+      const created = await post(`/${segment}/resourcegroup/create`, { ...group, name: segment });
+      expect(created).toMatchObject({ status: 200, body: { name: segment } });
+      const read = await fetch(`${gateway?.url}/${segment}/resourcegroup/read`);
+      expect(await read.json()).toContainEqual(expect.objectContaining({ name: segment }));
+    }
   },
 );
-
-test.each(['Engine', 'Trino'])('the calls of resource groups of product %s have both paths', async (product) => {
-  await start(product);
-  const group = { softMemoryLimit: '10%', maxQueued: 1, hardConcurrencyLimit: 1 };
-  for (const segment of ['engine', 'trino']) {
-    const created = await post(`/${segment}/resourcegroup/create`, { ...group, name: segment });
-    expect(created).toMatchObject({ status: 200, body: { name: segment } });
-    const read = await fetch(`${gateway?.url}/${segment}/resourcegroup/read`);
-    expect(await read.json()).toContainEqual(expect.objectContaining({ name: segment }));
-  }
-});
 
 test.each([
   ['Engine', undefined, ['x-engine-', 'x-trino-']],

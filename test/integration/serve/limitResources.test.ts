@@ -77,10 +77,8 @@ describe.each(['directory', 'database'] as const)('groups and limits by REST, so
     expect((await call('GET', '/api/groups/etl')).json).toMatchObject({ clusters: [{ name: 'a' }], spec: null });
     expect((await call('DELETE', '/api/groups/etl')).status).toBe(404);
     expect((await call('GET', '/api/groups/none')).status).toBe(404);
-  });
 
-  test('a name that is no Kubernetes name is kept in the spec of its resource', async () => {
-    await start();
+    // A name that no Kubernetes resource can have is kept in the spec.
     const path = `/api/groups/${encodeURIComponent('Team A/etl')}`;
     const { status, json } = await call('PUT', path, { maxRunningQueries: 5 });
     expect([status, json.name, json.resource?.name]).toEqual([
@@ -111,15 +109,18 @@ describe.each(['directory', 'database'] as const)('groups and limits by REST, so
     expect((await call('GET', path)).status).toBe(404);
   });
 
-  test.each<[body: object, field: string]>([
-    [{ maxRunning: 1 }, 'per'],
-    [{ per: 'user' }, 'maxRunning'],
-    [{ ...limit, match: { users: ['~('] } }, 'match.users[0]'],
-    [{ ...limit, gatewayClassName: 'blue' }, 'gatewayClassName'],
-  ])('%j is refused for its %s, and nothing is stored', async (body, field) => {
+  test('a limit that cannot be is rejected with its field, and nothing is stored', async () => {
     await start();
-    expect(await call('PUT', '/api/limits/default/x', body)).toMatchObject({ status: 400, json: { error: { field } } });
-    expect((await call('GET', '/api/limits/default/x')).status).toBe(404);
+    const path = '/api/limits/default/x';
+    for (const [body, field] of [
+      [{ maxRunning: 1 }, 'per'],
+      [{ per: 'user' }, 'maxRunning'],
+      [{ ...limit, match: { users: ['~('] } }, 'match.users[0]'],
+      [{ ...limit, gatewayClassName: 'blue' }, 'gatewayClassName'],
+    ] as const) {
+      expect(await call('PUT', path, body), field).toMatchObject({ status: 400, json: { error: { field } } });
+      expect((await call('GET', path)).status, field).toBe(404);
+    }
   });
 
   test('what a namespace may not do is refused before it is stored', async () => {
