@@ -63,24 +63,12 @@ export class DiscoveryProgram implements KindProgram {
   }
 
   #acceptance(resource: Resource): Acceptance {
-    const problems = problemsOf(resource);
-    if (problems !== '') return refused('InvalidSpec', problems);
+    const problems = discoveryProblems(resource.spec);
+    if (problems.length > 0) return refused('InvalidSpec', problemText(problems));
     if (this.#settings.discoveries === undefined) return unsupported;
     const { template } = resource.spec as EngineClusterDiscoverySpec;
     if (template.routingGroup === undefined) return accepted;
     const message = this.#settings.policy().groups.joinRefusal(resource.metadata.namespace, template.routingGroup);
     return message === null ? accepted : groupNotAllowed({ field: 'template.routingGroup', message });
   }
-}
-
-/** Resources are immutable: each is validated once. */
-const checked = new WeakMap<Resource, string>();
-
-function problemsOf(resource: Resource): string {
-  const before = checked.get(resource);
-  if (before !== undefined) return before;
-  const problems = discoveryProblems(resource.spec);
-  const text = problems.length === 0 ? '' : problemText(problems);
-  checked.set(resource, text);
-  return text;
 }

@@ -1,6 +1,7 @@
+import { isRecord } from '../../model/record.ts';
+import { groupFindings } from '../groupFindings.ts';
 import { isSameOutcome } from '../outcome.ts';
 import { conditionColumn, type ResourceKind } from '../resourceKind.ts';
-import { discoveryFindings } from './discoveryFindings.ts';
 import { type DiscoveryOutcome, DiscoveryProgram } from './discoveryProgram.ts';
 import { discoveryStatus } from './discoveryStatus.ts';
 import { ENGINE_CLUSTER_DISCOVERIES, ENGINE_CLUSTER_DISCOVERY, EngineClusterDiscoverySpec } from './spec.ts';
@@ -45,7 +46,8 @@ export const engineClusterDiscovery: ResourceKind<DiscoveryOutcome> = {
   },
   gauge: { name: 'engine_cluster_discoveries', help: 'EngineClusterDiscovery resources.' },
   specProblems: discoveryProblems,
-  findings: discoveryFindings,
+  findings: ({ spec: { template } }) =>
+    groupFindings(isRecord(template) ? template.routingGroup : undefined, 'spec.template.routingGroup'),
   // A gateway that ran before has none.
   exported: () => [],
   program: (settings) => new DiscoveryProgram(settings),

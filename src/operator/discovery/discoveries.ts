@@ -4,7 +4,7 @@ import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
 import { type DiscoveryOutcome, isDiscoveryOutcome } from '../../kinds/engineClusterDiscovery/discoveryProgram.ts';
 import type { DiscoveryReport, DiscoveryReports } from '../../kinds/engineClusterDiscovery/discoveryReport.ts';
 import { DISCOVERY_FIELD_MANAGER, discoveryOwner } from '../../kinds/engineClusterDiscovery/ownership.ts';
-import { ENGINE_CLUSTER_DISCOVERY, type EngineClusterDiscoverySpec } from '../../kinds/engineClusterDiscovery/spec.ts';
+import { ENGINE_CLUSTER_DISCOVERY } from '../../kinds/engineClusterDiscovery/spec.ts';
 import type { ServiceLists } from '../../kinds/serviceLookup.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { GroupBindings } from '../../model/groupBindings.ts';
@@ -20,16 +20,14 @@ import { VersionConflict } from '../sources/source.ts';
 import type { ClusterPlan, WantedCluster } from './clusterPlan.ts';
 import { DiscoveryScan } from './discoveryScan.ts';
 
-/** Clusters that are written or removed at once. */
+/** Clusters that are written or removed concurrently. */
 const MAX_WRITES = 8;
-/** Time before a look after one that failed, doubled up to the greatest, in milliseconds. */
-const RETRY_MS = 1_000;
-const MAX_RETRY_MS = 60_000;
-/** A look is followed by a pause of this many times what it took, at most so many milliseconds. */
-const PAUSE_FACTOR = 2;
-const MAX_PAUSE_MS = 500;
+/** Time before a look, in which further changes are collected, in milliseconds. */
+const COLLECT_MS = 100;
+/** Time before a look after a failed one, in milliseconds. */
+const RETRY_MS = 2_000;
 
-/** What discoveries work with. */
+/** Dependencies of discoveries. */
 export interface DiscoveriesOptions {
   readonly services: ServiceLists;
   /** The gateway's own resources, and how what it owns is written. */
@@ -39,12 +37,12 @@ export interface DiscoveriesOptions {
     Controller,
     'outcomes' | 'isFromSource' | 'scheduleRefresh' | 'expectDeletion' | 'clusterDeleted' | 'whenStored'
   >;
-  /** Who writes clusters: one replica of one of the gateways of a class. */
+  /** Leadership of the replica that writes clusters: one of all gateways of a class. */
   readonly leadership: Pick<Leadership, 'isLeader' | 'onChange'>;
-  /** Who leads this gateway, which that depends on. */
+  /** Leadership of this gateway, on which the other depends. */
   readonly ownLeadership: Pick<Leadership, 'onChange'>;
   readonly table: Pick<RoutingTableHolder, 'current'>;
-  /** `resources.discovery.namespaces`, as it is now. */
+  /** `resources.discovery.namespaces` */
   readonly allowed: () => readonly string[];
   readonly groups: () => GroupBindings;
   readonly deletionGuard: () => DeletionGuardSettings;
@@ -53,20 +51,17 @@ export interface DiscoveriesOptions {
 }
 
 /**
- * Makes clusters of Services (docs/discovery.md). Every replica works out what is discovered, so that each one that comes to
- * lead knows of losses; the leader writes. It looks again whenever resources, Services or settings change.
+ * Makes clusters of Services (docs/discovery.md). Every replica plans, so that each new leader knows of losses; the leader
+ * writes. It looks again if resources, Services or settings change.
  */
 export class Discoveries implements DiscoveryReports, OtherLosses {
   readonly #options: DiscoveriesOptions;
   /** By uid of the discovery. */
   readonly #scans = new Map<string, DiscoveryScan>();
-  /** By uid: why its clusters could not be written the last time. */
-  readonly #failures = new Map<string, string>();
   readonly #stops: (() => unknown)[] = [];
+  readonly #stop = new AbortController();
   #running: Promise<void> | null = null;
   #isRequested = false;
-  readonly #stop = new AbortController();
-  #failedLooks = 0;
   #retry: NodeJS.Timeout | undefined;
 
   constructor(options: DiscoveriesOptions) {
@@ -78,25 +73,17 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   }
 
   get losses(): readonly HeldDeletions[] {
-    return this.#scans
-      .values()
-      .map((scan) => scan.held)
-      .filter((loss) => loss !== null)
-      .toArray();
+    return [...this.#scans.values()].flatMap(({ guard }) => guard.held ?? []);
   }
 
   confirm(): void {
-    for (const scan of this.#scans.values()) scan.confirm();
+    for (const { guard } of this.#scans.values()) guard.confirm();
     this.request();
   }
 
   start(): void {
     const { services, leadership, ownLeadership } = this.#options;
-    this.#stops.push(
-      ownLeadership.onChange(() => this.request()),
-      services.onChange(() => this.request()),
-      leadership.onChange(() => this.request()),
-    );
+    for (const each of [ownLeadership, services, leadership]) this.#stops.push(each.onChange(() => this.request()));
     this.request();
   }
 
@@ -104,11 +91,11 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     this.#stop.abort();
     clearTimeout(this.#retry);
     for (const stop of this.#stops.splice(0)) stop();
-    for (const scan of this.#scans.values()) scan.stop();
+    for (const { guard } of this.#scans.values()) guard.stop();
     await this.#running;
   }
 
-  /** Has everything looked at soon; many calls become one look. */
+  /** Looks at all discoveries soon; many calls become one look. */
   request(): void {
     this.#isRequested = true;
     if (this.#stop.signal.aborted || this.#running !== null) return;
@@ -119,69 +106,48 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   }
 
   async #run(): Promise<void> {
-    // What comes with one event of the API server is looked at together.
-    await new Promise((resolve) => setImmediate(resolve));
-    while (this.#isRequested && !this.#stop.signal.aborted) {
-      this.#isRequested = false;
-      clearTimeout(this.#retry);
-      let isComplete = false;
-      const { clock } = this.#options;
-      const started = clock.monotonic();
-      try {
-        isComplete = await this.#look();
-      } catch (error) {
-        this.#options.logger.error({ err: error }, 'Services could not be looked at; trying again');
-      }
-      if (isComplete) this.#failedLooks = 0;
-      else this.#retryLater();
-      // Thousands of Services that change all the time leave time for everything else.
-      const pauseMs = Math.min(MAX_PAUSE_MS, PAUSE_FACTOR * (clock.monotonic() - started));
-      if (this.#isRequested && pauseMs > 1)
-        await sleep(pauseMs, undefined, { signal: this.#stop.signal }).catch(() => undefined);
-    }
+    const { signal } = this.#stop;
+    await sleep(COLLECT_MS, undefined, { signal }).catch(() => undefined);
+    if (signal.aborted) return;
+    this.#isRequested = false;
+    clearTimeout(this.#retry);
+    const isComplete = await this.#look().catch((error: unknown) => {
+      this.#options.logger.error({ err: error }, 'Services could not be looked at; trying again');
+      return false;
+    });
+    if (!isComplete && !signal.aborted) this.#retry = setTimeout(() => this.request(), RETRY_MS);
   }
 
-  #retryLater(): void {
-    if (this.#stop.signal.aborted) return;
-    const waitMs = Math.min(MAX_RETRY_MS, RETRY_MS * 2 ** this.#failedLooks);
-    this.#failedLooks = Math.min(this.#failedLooks + 1, 16);
-    this.#retry = setTimeout(() => this.request(), waitMs);
-  }
-
-  /** One look at all discoveries; false when something could not be written. */
+  /** One look at all discoveries; false if a write failed. */
   async #look(): Promise<boolean> {
+    const { source, leadership } = this.#options;
     const controller = this.#options.controller();
     if (!controller.isFromSource) return true;
-    const { source, leadership } = this.#options;
     const discoveries = [...controller.outcomes.values()].filter(isDiscoveryOutcome);
     const owned = Map.groupBy(source.list(ENGINE_CLUSTER), (cluster) => discoveryOwner(cluster)?.uid ?? '');
-    this.#forgetAllBut(new Set(discoveries.map(({ resource }) => resource.metadata.uid)));
-    const plans = discoveries.flatMap((outcome) => {
-      const plan = this.#plan(outcome, owned.get(outcome.resource.metadata.uid) ?? []);
-      return plan === null ? [] : [{ outcome, plan }];
-    });
+    const uids = new Set(discoveries.map(({ resource }) => resource.metadata.uid));
+    for (const [uid, { guard }] of this.#scans) {
+      if (uids.has(uid)) continue;
+      guard.stop();
+      this.#scans.delete(uid);
+    }
+    const plans = discoveries.map((outcome) => [outcome, this.#plan(outcome, owned)] as const);
     if (!leadership.isLeader) return true;
     let isComplete = true;
-    for (const { outcome, plan } of plans) if (!(await this.#carryOut(outcome, plan))) isComplete = false;
-    const uids = new Set(discoveries.map(({ resource }) => resource.metadata.uid));
+    for (const [outcome, plan] of plans) {
+      if (plan !== null && !(await this.#carryOut(outcome, plan))) isComplete = false;
+    }
     for (const [uid, clusters] of owned) {
       if (uid !== '' && !uids.has(uid) && !(await this.#removeOrphans(uid, clusters))) isComplete = false;
     }
     return isComplete;
   }
 
-  #forgetAllBut(uids: ReadonlySet<string>): void {
-    for (const [uid, scan] of this.#scans) {
-      if (uids.has(uid)) continue;
-      scan.stop();
-      this.#scans.delete(uid);
-      this.#failures.delete(uid);
-    }
-  }
-
-  /** What a discovery wants; null: nothing changes, as it is paused or not accepted. */
-  #plan(outcome: DiscoveryOutcome, owned: readonly Resource[]): ClusterPlan | null {
-    const { spec, paused, resource } = outcome;
+  /** The plan of a discovery; null: nothing changes, as it is paused or not accepted. */
+  #plan(
+    { spec, paused, resource }: DiscoveryOutcome,
+    owned: ReadonlyMap<string, readonly Resource[]>,
+  ): ClusterPlan | null {
     if (spec === null || paused) return null;
     const { services, allowed, groups, deletionGuard, clock, logger } = this.#options;
     const { uid, namespace } = resource.metadata;
@@ -190,29 +156,20 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
       new DiscoveryScan({ settings: deletionGuard, clock, logger, onDue: () => this.request() });
     this.#scans.set(uid, scan);
     const before = scan.report;
-    const plan = scan.look(
-      {
-        outcome: outcome as DiscoveryOutcome & { readonly spec: EngineClusterDiscoverySpec },
-        lists: services,
-        allowed: allowed(),
-        groups: groups(),
-        owned,
-        holder: this.#holderIn(namespace, uid),
-      },
-      this.#failures.get(uid) ?? null,
-    );
+    const context = { spec, namespace, groups: groups() };
+    const plan = scan.look({
+      ...{ discovery: resource, context, owned: owned.get(uid) ?? [], holder: this.#holderIn(namespace, uid) },
+      ...{ lists: services, allowed: allowed() },
+    });
     if (scan.report !== before) this.#options.controller().scheduleRefresh();
     return plan;
   }
 
-  /** Who has names of clusters: other resources, wherever they are, and rows of a gateway that ran before. */
+  /** Finds the owner of a cluster's name: another resource, in any namespace, or a row of Trino Gateway. */
   #holderIn(namespace: string, uid: string): (name: string) => string | null {
     const { source, table } = this.#options;
-    const holders = new Map<string, Resource>();
-    for (const cluster of source.list(ENGINE_CLUSTER)) {
-      if (discoveryOwner(cluster)?.uid === uid) continue;
-      holders.set(registryNameOf(cluster), cluster);
-    }
+    const others = source.list(ENGINE_CLUSTER).filter((cluster) => discoveryOwner(cluster)?.uid !== uid);
+    const holders = new Map(others.map((cluster) => [registryNameOf(cluster), cluster]));
     return (name) => {
       const key = { kind: ENGINE_CLUSTER, namespace, name };
       const there = source.get(key);
@@ -224,51 +181,31 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     };
   }
 
-  /** Writes and removes what a plan says; false when something failed. */
-  async #carryOut(outcome: DiscoveryOutcome, { write, remove }: ClusterPlan): Promise<boolean> {
-    const failures: string[] = [];
-    const attempt = async (name: string, work: () => Promise<unknown>): Promise<void> => {
-      if (!this.#options.leadership.isLeader || this.#stop.signal.aborted) return;
-      try {
-        await work();
-      } catch (error) {
-        const message = error instanceof Error ? error.message : String(error);
-        failures.push(error instanceof VersionConflict ? '' : `${name}: ${message}`);
-      }
-    };
-    // What is to be there comes before what is not: a group shall not be without clusters in between.
-    await inTurns(write, (cluster) => attempt(cluster.name, () => this.#write(outcome, cluster)));
-    await inTurns(remove, (cluster) => attempt(cluster.metadata.name, () => this.#remove(cluster, true)));
-    const { uid, namespace, name } = outcome.resource.metadata;
-    const [first] = failures.filter((failure) => failure !== '');
-    const before = this.#failures.get(uid);
-    if (first === undefined) this.#failures.delete(uid);
-    else {
-      this.#failures.set(uid, `clusters could not be written: ${first}`);
-      if (this.#failures.get(uid) !== before) {
-        this.#options.logger.warn(
-          { discovery: `${namespace}/${name}`, reason: first },
-          'clusters could not be written',
-        );
-      }
+  /** Writes and removes what a plan states; false if something failed. */
+  async #carryOut({ resource }: DiscoveryOutcome, { write, remove }: ClusterPlan): Promise<boolean> {
+    const { uid, namespace, name } = resource.metadata;
+    // Writes come first: a group is not to be without clusters in between.
+    const failures = [
+      ...(await this.#inTurns(write, (cluster) => this.#write(resource, cluster))),
+      ...(await this.#inTurns(remove, (cluster) => this.#remove(cluster, true))),
+    ];
+    const [first = null] = failures.filter((error) => !(error instanceof VersionConflict)).map(messageOf);
+    const failure = first === null ? null : `clusters could not be written: ${first}`;
+    const scan = this.#scans.get(uid);
+    if (scan !== undefined && scan.failure !== failure) {
+      scan.failure = failure;
+      const discovery = `${namespace}/${name}`;
+      if (failure !== null) this.#options.logger.warn({ discovery, reason: first }, 'clusters could not be written');
+      this.#isRequested = true;
     }
-    if (this.#failures.get(uid) !== before) this.#isRequested = true;
     return failures.length === 0;
   }
 
-  async #write(
-    { resource }: DiscoveryOutcome,
-    { name, spec, labels, annotations, present }: WantedCluster,
-  ): Promise<void> {
+  async #write(discovery: Resource, { name, spec, labels, annotations, present }: WantedCluster): Promise<void> {
     const { source, writer, logger } = this.#options;
-    const { namespace, uid, name: owner } = resource.metadata;
+    const { namespace, uid, name: owner } = discovery.metadata;
     const cluster = source.complete({
-      kind: ENGINE_CLUSTER,
-      namespace,
-      name,
-      spec,
-      labels,
-      annotations,
+      ...{ kind: ENGINE_CLUSTER, namespace, name, spec, labels, annotations },
       owner: { apiVersion: API_GROUP_VERSION, kind: ENGINE_CLUSTER_DISCOVERY, name: owner, uid, controller: true },
     });
     await writer.applyOwned(cluster, present?.metadata.uid ?? null, DISCOVERY_FIELD_MANAGER);
@@ -276,12 +213,12 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     logger.info({ discovery: `${namespace}/${owner}`, cluster: name, proxyTo: spec.proxyTo }, what);
   }
 
-  /** Removes a cluster as it was read. @param isMeant whether it is no loss, as its Service is known to be gone */
+  /** Removes a cluster as it was read. @param isMeant true: no loss, as its Service is known to be deleted */
   async #remove(cluster: Resource, isMeant: boolean): Promise<void> {
     const { source, logger } = this.#options;
     const controller = this.#options.controller();
     const key = keyOf(cluster);
-    // The list has each as it was when anything but its status changed last.
+    // A list may have resources as they were before their last status.
     const current = source.get(key);
     if (current === null || discoveryOwner(current)?.uid !== discoveryOwner(cluster)?.uid) return;
     const unexpect = isMeant ? controller.expectDeletion(key) : () => undefined;
@@ -298,41 +235,41 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   }
 
   /**
-   * Removes the clusters of a discovery that is gone. Where that is most of all clusters, they stay routed until it is
+   * Removes the clusters of a deleted discovery. If those are most of all clusters, they stay routed until that is
    * confirmed, as with any other source; Kubernetes may have collected them already.
    */
   async #removeOrphans(uid: string, clusters: readonly Resource[]): Promise<boolean> {
+    const { writer, logger } = this.#options;
     const [first] = clusters;
     const name = first === undefined ? undefined : discoveryOwner(first)?.name;
     if (first === undefined || name === undefined) return true;
     const { namespace } = first.metadata;
-    const { writer, logger } = this.#options;
-    try {
+    const failures = await this.#inTurns([name], async () => {
       const owner = await writer.readCurrent({ kind: ENGINE_CLUSTER_DISCOVERY, namespace, name });
-      // It is there: what is known of it comes with the next event.
-      if (owner?.metadata.uid === uid) return true;
-      await inTurns(clusters, async (cluster) => {
-        if (!this.#options.leadership.isLeader || this.#stop.signal.aborted) return;
-        await this.#remove(cluster, false);
-      });
-      return true;
-    } catch (error) {
-      if (!(error instanceof VersionConflict)) {
-        const reason = error instanceof Error ? error.message : String(error);
-        logger.warn({ discovery: `${namespace}/${name}`, reason }, 'clusters of a discovery that is gone stay for now');
-      }
-      return false;
+      // If it is there, the next event brings it.
+      if (owner?.metadata.uid === uid) return;
+      const [failure] = await this.#inTurns(clusters, (cluster) => this.#remove(cluster, false));
+      if (failure !== undefined) throw failure;
+    });
+    const [reason] = failures.filter((error) => !(error instanceof VersionConflict)).map(messageOf);
+    if (reason !== undefined) {
+      logger.warn({ discovery: `${namespace}/${name}`, reason }, 'clusters of a discovery that is gone stay for now');
     }
+    return failures.length === 0;
+  }
+
+  /** Works on each item while this replica leads, on some concurrently; returns the errors. */
+  async #inTurns<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<readonly unknown[]> {
+    const errors: unknown[] = [];
+    for (let start = 0; start < items.length; start += MAX_WRITES) {
+      if (!this.#options.leadership.isLeader || this.#stop.signal.aborted) break;
+      const results = await Promise.allSettled(items.slice(start, start + MAX_WRITES).map(work));
+      for (const result of results) if (result.status === 'rejected') errors.push(result.reason);
+    }
+    return errors;
   }
 }
 
-/** Does work on each, some at once. Rejects with the first failure, when all have ended. */
-async function inTurns<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
-  const waiting = items.values();
-  const workers = Array.from({ length: Math.min(MAX_WRITES, items.length) }, async () => {
-    for (const item of waiting) await work(item);
-  });
-  const results = await Promise.allSettled(workers);
-  const failure = results.find((result) => result.status === 'rejected');
-  if (failure !== undefined) throw failure.reason;
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

@@ -1,118 +1,84 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { DiscoveryOutcome } from '../../kinds/engineClusterDiscovery/discoveryProgram.ts';
 import type { DiscoveryReport } from '../../kinds/engineClusterDiscovery/discoveryReport.ts';
 import { discoveryOwner } from '../../kinds/engineClusterDiscovery/ownership.ts';
-import type { EngineClusterDiscoverySpec } from '../../kinds/engineClusterDiscovery/spec.ts';
 import { type KnownService, SERVICE, type ServiceLists } from '../../kinds/serviceLookup.ts';
-import type { GroupBindings } from '../../model/groupBindings.ts';
 import { API_GROUP_VERSION, keyOfText, keyTextOf, type Resource } from '../../model/resource.ts';
-import { DeletionGuard, type DeletionGuardOptions, type HeldDeletions } from '../reconcile/deletionGuard.ts';
-import { type ClusterPlan, clusterPlan, type PlannedService } from './clusterPlan.ts';
+import { DeletionGuard, type DeletionGuardOptions } from '../reconcile/deletionGuard.ts';
+import { type ClusterPlan, clusterPlan, type PlanInput } from './clusterPlan.ts';
 import { matchingServices } from './matchingServices.ts';
 
-/** What a discovery is looked at with. */
-export interface ScanInput {
-  readonly outcome: DiscoveryOutcome & { readonly spec: EngineClusterDiscoverySpec };
+/** Input of a scan of a discovery. */
+export interface ScanInput extends Omit<PlanInput, 'services'> {
   readonly lists: ServiceLists;
   /** `resources.discovery.namespaces` */
   readonly allowed: readonly string[];
-  readonly groups: GroupBindings;
-  /** Clusters that the discovery owns. */
-  readonly owned: readonly Resource[];
-  /** Who has the name of a cluster in the discovery's namespace; null: nobody, or the discovery itself. */
-  readonly holder: (name: string) => string | null;
 }
 
 /**
- * One discovery over time: its Services, and those of them that were lost with most others, whose clusters stay until that is
- * confirmed (docs/reliability.md#a-source-that-loses-most-of-its-resources).
+ * One discovery over time. If it loses most of its Services, their clusters stay until that is confirmed
+ * (docs/reliability.md#a-source-that-loses-most-of-its-resources).
  */
 export class DiscoveryScan {
-  readonly #guard: DeletionGuard;
-  #isFirst = true;
-  #report: DiscoveryReport | null = null;
+  readonly guard: DeletionGuard;
+  /** Result of the last look; null before the first. */
+  report: DiscoveryReport | null = null;
+  /** Reason why clusters could not be written the last time; null: they were. */
+  failure: string | null = null;
 
   constructor(options: Omit<DeletionGuardOptions, 'kind' | 'isOfAnother' | 'isForgiving'>) {
-    this.#guard = new DeletionGuard({ ...options, kind: SERVICE, isOfAnother: () => false, isForgiving: false });
+    this.guard = new DeletionGuard({ ...options, kind: SERVICE, isOfAnother: () => false, isForgiving: false });
   }
 
-  /** What became of it at the last look; null before the first. */
-  get report(): DiscoveryReport | null {
-    return this.#report;
-  }
-
-  get held(): HeldDeletions | null {
-    return this.#guard.held;
-  }
-
-  /** Takes what is lost for meant. */
-  confirm(): void {
-    this.#guard.confirm();
-  }
-
-  stop(): void {
-    this.#guard.stop();
-  }
-
-  /** What is to be written and removed now. @param failure why clusters could not be written the last time */
-  look(input: ScanInput, failure: string | null): ClusterPlan {
-    const { outcome, lists, allowed, groups, owned, holder } = input;
-    const { resource, spec } = outcome;
-    const { namespace } = resource.metadata;
+  /** Plans the clusters to be written and removed now. */
+  look({ lists, allowed, ...input }: ScanInput): ClusterPlan {
+    const { owned, context } = input;
+    const { spec, namespace } = context;
     const matching = matchingServices(lists, { spec, namespace, allowed });
     const ofClusters = owned.flatMap((cluster) => {
       const service = discoveryOwner(cluster)?.service ?? null;
-      return service === null ? [] : [stored(service, null)];
+      return service === null ? [] : [serviceResource(service, null)];
     });
-    if (this.#isFirst) this.#guard.restore(ofClusters);
-    this.#isFirst = false;
-    // A namespace that is no longer looked at is left on purpose; one that cannot be read says nothing.
-    for (const each of ofClusters) {
-      if (!matching.isInScope(each.metadata.namespace)) this.#guard.expect(keyTextOf(each));
-    }
-    const unread = ofClusters.filter(
-      ({ metadata }) => matching.isInScope(metadata.namespace) && !matching.isRead(metadata.namespace),
+    if (this.report === null) this.guard.restore(ofClusters);
+    const present = matching.services.map((service) =>
+      serviceResource(`${service.namespace}/${service.name}`, service),
     );
-    const present = matching.services.map((service) => stored(`${service.namespace}/${service.name}`, service));
     const read = new Set(present.map(keyTextOf));
-    const served = this.#guard.serve([...present, ...unread.filter((each) => !read.has(keyTextOf(each)))]);
+    const unread: Resource[] = [];
+    for (const each of ofClusters) {
+      const { metadata } = each;
+      // A namespace that is no longer looked at is left on purpose; nothing is known of one that cannot be read.
+      if (!matching.isInScope(metadata.namespace)) this.guard.expect(keyTextOf(each));
+      else if (!matching.isRead(metadata.namespace) && !read.has(keyTextOf(each))) unread.push(each);
+    }
+    const served = this.guard.serve([...present, ...unread]);
     const services = served
       .filter(({ metadata }) => matching.isInScope(metadata.namespace))
-      .map(
-        (each): PlannedService => ({
-          key: `${each.metadata.namespace}/${each.metadata.name}`,
-          service: serviceOf(each),
-        }),
-      );
-    const plan = clusterPlan({ services, discovery: resource, context: { spec, namespace, groups }, owned, holder });
-    const report: DiscoveryReport = {
+      .map(({ metadata, spec: { service } }) => ({
+        key: `${metadata.namespace}/${metadata.name}`,
+        service: service as KnownService | null,
+      }));
+    const plan = clusterPlan({ ...input, services });
+    const { settled: clusters, conflicts, refusals } = plan;
+    const { references } = matching;
+    const held = this.guard.held?.held ?? 0;
+    const report = {
       services: services.length,
-      clusters: plan.settled,
-      references: matching.references,
-      conflicts: plan.conflicts,
-      refusals: plan.refusals,
-      held: this.#guard.held?.held ?? 0,
-      failure,
+      clusters,
+      references,
+      conflicts,
+      refusals,
+      held,
+      failure: this.failure,
     };
-    if (!isDeepStrictEqual(report, this.#report)) this.#report = report;
+    if (!isDeepStrictEqual(report, this.report)) this.report = report;
     return plan;
   }
 }
 
-/** A Service in the form in which losses are looked at. @param key `namespace/name` */
-function stored(key: string, service: KnownService | null): Resource {
+/** A Service as a resource, as `DeletionGuard` takes it. @param key `namespace/name` */
+function serviceResource(key: string, service: KnownService | null): Resource {
   const { namespace, name } = keyOfText(`${SERVICE}/${key}`);
-  const metadata = {
-    namespace,
-    name,
-    uid: service?.uid ?? '',
-    resourceVersion: '',
-    generation: 0,
-    creationTimestamp: service?.creationTimestamp ?? '',
-  };
+  const { uid = '', creationTimestamp = '' } = service ?? {};
+  const metadata = { namespace, name, uid, creationTimestamp, resourceVersion: '', generation: 0 };
   return { apiVersion: API_GROUP_VERSION, kind: SERVICE, metadata, spec: { service } };
-}
-
-function serviceOf({ spec }: Resource): KnownService | null {
-  return spec.service as KnownService | null;
 }

@@ -1,8 +1,7 @@
-import { labelSelectorOf } from '../../kinds/engineClusterDiscovery/serviceSelector.ts';
-import type { EngineClusterDiscoverySpec } from '../../kinds/engineClusterDiscovery/spec.ts';
+import type { EngineClusterDiscoverySpec, ServiceSelector } from '../../kinds/engineClusterDiscovery/spec.ts';
 import type { References } from '../../kinds/groupReferences.ts';
 import { ALL_NAMESPACES, type KnownService, type ServiceList, type ServiceLists } from '../../kinds/serviceLookup.ts';
-import { matchesLabels } from '../../model/labelSelector.ts';
+import { type LabelSelector, matchesLabels } from '../../model/labelSelector.ts';
 
 /** The Services that a discovery is about. */
 export interface MatchingServices {
@@ -39,7 +38,10 @@ export function matchingServices(lists: ServiceLists, { spec, namespace, allowed
   // One list for all where that is allowed: the number of namespaces is other people's.
   const followed = mayAll ? [ALL_NAMESPACES] : permitted;
   const read = followed.map((each) => ({ namespace: each, list: lists.list(each) }));
-  const services = read.flatMap(({ list }) => selected(list, spec).filter((service) => isInScope(service.namespace)));
+  const selector = labelSelectorOf(spec.selector);
+  const services = read.flatMap(({ list }) =>
+    list.services.filter(({ labels, namespace: own }) => matchesLabels(selector, labels) && isInScope(own)),
+  );
   const synced = new Set(read.filter(({ list }) => list.synced).map((each) => each.namespace));
   return {
     services,
@@ -49,18 +51,16 @@ export function matchingServices(lists: ServiceLists, { spec, namespace, allowed
   };
 }
 
-/** What a spec selects of a list: each is looked through once. */
-const selections = new WeakMap<ServiceList, WeakMap<EngineClusterDiscoverySpec, readonly KnownService[]>>();
+const operators = { In: 'in', NotIn: 'notIn', Exists: 'exists', DoesNotExist: 'doesNotExist' } as const;
 
-function selected(list: ServiceList, spec: EngineClusterDiscoverySpec): readonly KnownService[] {
-  const ofList = selections.get(list) ?? new WeakMap<EngineClusterDiscoverySpec, readonly KnownService[]>();
-  selections.set(list, ofList);
-  const before = ofList.get(spec);
-  if (before !== undefined) return before;
-  const selector = labelSelectorOf(spec.selector);
-  const services = list.services.filter(({ labels }) => matchesLabels(selector, labels));
-  ofList.set(spec, services);
-  return services;
+/** Selector of a valid spec, with all of its requirements. */
+function labelSelectorOf({ matchLabels = {}, matchExpressions = [] }: ServiceSelector): LabelSelector {
+  return {
+    requirements: [
+      ...Object.entries(matchLabels).map(([key, value]) => ({ key, operator: 'in' as const, values: [value] })),
+      ...matchExpressions.map(({ key, operator, values = [] }) => ({ key, operator: operators[operator], values })),
+    ],
+  };
 }
 
 function referencesOf(

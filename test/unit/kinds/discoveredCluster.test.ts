@@ -3,12 +3,11 @@ import {
   type DiscoveryContext,
   discoveredCluster,
 } from '../../../src/kinds/engineClusterDiscovery/discoveredCluster.ts';
-import { labelSelectorOf } from '../../../src/kinds/engineClusterDiscovery/serviceSelector.ts';
 import type { EngineClusterDiscoverySpec } from '../../../src/kinds/engineClusterDiscovery/spec.ts';
 import { discoveryProblems } from '../../../src/kinds/engineClusterDiscovery/validation.ts';
 import type { KnownService } from '../../../src/kinds/serviceLookup.ts';
 import { GroupBindings } from '../../../src/model/groupBindings.ts';
-import { matchesLabels } from '../../../src/model/labelSelector.ts';
+import { matchingServices } from '../../../src/operator/discovery/matchingServices.ts';
 
 const port = (name: string, number: number, more: object = {}) => ({
   name,
@@ -176,7 +175,10 @@ test.each<[object, Record<string, string>, boolean]>([
   [{ matchExpressions: [{ key: 'a', operator: 'Exists' }] }, { a: '' }, true],
   [{ matchLabels: { a: '1' }, matchExpressions: [{ key: 'b', operator: 'DoesNotExist' }] }, { a: '1', b: '' }, false],
 ])('the selector %j on labels %j: %s', (selector, labels, expected) => {
-  expect(matchesLabels(labelSelectorOf(selector), labels)).toBe(expected);
+  const list = { synced: true, reason: null, services: [service({ labels })] };
+  const scope = { spec: { selector, template: {} }, namespace: 'team-a', allowed: [] };
+  const { services } = matchingServices({ list: () => list, onChange: () => () => undefined }, scope);
+  expect(services.length === 1).toBe(expected);
 });
 
 describe('a spec', () => {
