@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import type { Logger } from 'pino';
 import { createLogging } from '../config/logger.ts';
-import type { ExportedRule } from '../kinds/exported.ts';
+import type { ExportedRule } from '../kinds/resourceKind.ts';
 import { GatewayError } from '../model/errors.ts';
 import { checkGroupsFile } from '../model/groupsFile/groupsFile.ts';
 import { environmentsOf, storedGroups } from '../model/groupsFile/storedGroups.ts';

@@ -1,4 +1,5 @@
 import { conditionsAt } from '../model/condition.ts';
+import type { AdmissionCount } from '../routing/admissionCounts.ts';
 import { type Acceptance, ready, stalled } from './acceptance.ts';
 import type { References } from './groupReferences.ts';
 import type { ResourceOutcome } from './outcome.ts';
@@ -28,3 +29,27 @@ export function declarationStatus(outcome: Declaration, stored: Stored, fields: 
     ],
   };
 }
+
+/** Counts as fields of a status: without those that are not known. */
+export function usageFields(count: AdmissionCount | null): Readonly<Record<string, number>> {
+  if (count === null) return {};
+  const { running, waiting, refused } = count;
+  return { ...(running === null ? null : { running }), waiting, refused };
+}
+
+/** Fields of a status that show how much of a limit is used, as the last count of all replicas found it. */
+export const countProperties = {
+  running: {
+    type: 'integer',
+    format: 'int64',
+    minimum: 0,
+    description: 'Queries that run and count against it, on all replicas.',
+  },
+  waiting: { type: 'integer', format: 'int64', minimum: 0, description: 'Submissions that wait for it.' },
+  refused: {
+    type: 'integer',
+    format: 'int64',
+    minimum: 0,
+    description: 'Submissions that it refused, or would have refused where it only observes, since counting began.',
+  },
+};

@@ -1,4 +1,4 @@
-import type { ManifestFinding } from './manifestFinding.ts';
+import type { ManifestFinding } from './resourceKind.ts';
 
 /** What is wrong with the name of a routing group, beside its form; null when nothing is. */
 export function groupNameProblem(name: unknown): string | null {

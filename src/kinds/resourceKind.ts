@@ -1,11 +1,12 @@
 import type { TSchema } from 'typebox';
 import type { CelRule } from '../model/cel.ts';
 import type { Problem } from '../model/errors.ts';
+import type { GroupsFile } from '../model/groupsFile/storedGroups.ts';
 import type { Kind, Resource } from '../model/resource.ts';
+import type { TextPlace } from '../rules/compile/definition.ts';
+import type { CompileContext } from '../rules/language/scope.ts';
 import type { BackendRow } from '../store/store.ts';
-import type { Exportable, ExportedResource } from './exported.ts';
 import type { KindProgram, ProgramSettings } from './kindProgram.ts';
-import type { CheckedManifest, ManifestFinding } from './manifestFinding.ts';
 import type { ResourceOutcome } from './outcome.ts';
 import type { StatusDraft, StatusView } from './status.ts';
 
@@ -104,4 +105,55 @@ export interface ResourceKind<Outcome extends ResourceOutcome = ResourceOutcome>
   readonly hasUniqueNames: boolean;
   /** Whether its status shows counts (`StatusView.counts`), which change by themselves. */
   readonly hasCounts: boolean;
+}
+
+/** A rule as a rules file has it (docs/rules.md#fields). */
+export interface ExportedRule {
+  readonly name: string;
+  readonly description?: string;
+  readonly priority?: number;
+  readonly condition: string;
+  readonly actions: readonly string[];
+}
+
+/** What a gateway that ran before has without resources. */
+export interface Exportable {
+  /** Rows of `gateway_backend`. */
+  readonly clusters: readonly BackendRow[];
+  /** Rules of a rules file, in its order. */
+  readonly rules: readonly ExportedRule[];
+  /** Resource groups by environment; left out, there are none. */
+  readonly resourceGroups?: readonly {
+    readonly environment: string;
+    /** Where they are, as `useSchema` names it; null: the gateway's own. */
+    readonly database: string | null;
+    readonly file: GroupsFile;
+  }[];
+}
+
+/** What becomes a resource. */
+export interface ExportedResource {
+  readonly registryName: string;
+  /** Its spec but for `name`, which is set where the registry name is no name of a resource. */
+  readonly spec: Readonly<Record<string, unknown>>;
+}
+
+/** A manifest that `engine-gateway validate` checks. */
+export interface CheckedManifest {
+  /** `metadata.name` */
+  readonly name: string;
+  readonly spec: Readonly<Record<string, unknown>>;
+  /** What rules are compiled for. */
+  readonly context: CompileContext;
+  /** Where the content of a text begins in the file; null when it is not there. */
+  textPlace(path: readonly (string | number)[]): TextPlace | null;
+}
+
+/** A finding in a manifest beyond the mistakes of its spec. */
+export interface ManifestFinding {
+  /** `problem`: it cannot work; `warning`: it may be intended. */
+  readonly severity: 'problem' | 'warning';
+  readonly message: string;
+  /** A field such as `spec.proxyTo`, or a place in the file. */
+  readonly at: string | { readonly line: number; readonly column: number };
 }

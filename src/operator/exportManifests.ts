@@ -1,6 +1,6 @@
 import { Document } from 'yaml';
-import type { Exportable } from '../kinds/exported.ts';
 import { resourceKinds } from '../kinds/registry.ts';
+import type { Exportable } from '../kinds/resourceKind.ts';
 import { API_GROUP_VERSION } from '../model/resource.ts';
 import { resourceNames } from '../model/resourceName.ts';
 

@@ -1,13 +1,23 @@
-import { ACTIVE_ANNOTATION } from '../../model/resource.ts';
+import { ClusterAddresses } from '../../model/clusterAddresses.ts';
+import { isRecord } from '../../model/record.ts';
+import { ACTIVE_ANNOTATION, type Resource } from '../../model/resource.ts';
+import type { BackendRow } from '../../store/store.ts';
+import { groupFindings } from '../groupFindings.ts';
 import { isSameOutcome } from '../outcome.ts';
-import { conditionColumn, type ResourceKind } from '../resourceKind.ts';
-import { exportedClusters } from './clusterExport.ts';
-import { clusterFindings } from './clusterFindings.ts';
-import { backendRow, type ClusterOutcome } from './clusterOutcome.ts';
+import {
+  type CheckedManifest,
+  conditionColumn,
+  type Exportable,
+  type ExportedResource,
+  type ManifestFinding,
+  type ResourceKind,
+} from '../resourceKind.ts';
+import { noServices } from '../serviceLookup.ts';
+import { backendRow, type ClusterOutcome, clusterOutcomes } from './clusterOutcome.ts';
+import { openPolicy } from './clusterPolicy.ts';
 import { ClusterProgram } from './clusterProgram.ts';
 import { clusterStatusIn } from './clusterStatus.ts';
-import { ENGINE_CLUSTER, ENGINE_CLUSTERS, EngineClusterSpec } from './spec.ts';
-import { standaloneRow } from './standaloneRow.ts';
+import { ENGINE_CLUSTER, ENGINE_CLUSTERS, EngineClusterSpec, TLS_WITHOUT_HTTPS } from './spec.ts';
 import { clusterProblems } from './validation.ts';
 
 /** Clusters behind the gateway (docs/resources.md). */
@@ -62,3 +72,45 @@ export const engineCluster: ResourceKind<ClusterOutcome> = {
   hasUniqueNames: true,
   hasCounts: false,
 };
+
+/** Rows of `gateway_backend` as EngineClusters. */
+function* exportedClusters({ clusters }: Exportable): Generator<ExportedResource> {
+  for (const { name, proxyTo, externalUrl, active, routingGroup } of clusters) {
+    const external = externalUrl === proxyTo || externalUrl === '' ? {} : { externalUrl };
+    yield { registryName: name, spec: { proxyTo, ...external, active, routingGroup } };
+  }
+}
+
+/**
+ * Row of `gateway_backend` that a cluster gives when it is looked at alone; null if it is paused or not accepted, as its last
+ * good version may be routed, which is not known here.
+ */
+function standaloneRow(resource: Resource): BackendRow | null {
+  const context = { services: noServices, allowedServiceNamespaces: [], policy: openPolicy, lastGood: new Map() };
+  const [outcome] = clusterOutcomes([resource], context).values();
+  return outcome?.routable == null ? null : backendRow(outcome.routable);
+}
+
+/** What a gateway allows whose configuration names no addresses; where it runs, and so loopback, is not known here. */
+const defaultAddresses = new ClusterAddresses({ allowed: [], loopback: true });
+
+/**
+ * What is to be said of an EngineCluster beside the mistakes of its spec: addresses that only a configuration can allow, and
+ * what the API server refuses while resources that are there already go on.
+ */
+function clusterFindings({ spec }: CheckedManifest): readonly ManifestFinding[] {
+  const findings = groupFindings(spec.routingGroup, 'spec.routingGroup');
+  const refusal = typeof spec.proxyTo === 'string' ? defaultAddresses.urlRefusal(spec.proxyTo) : null;
+  if (refusal !== null) {
+    findings.push({ severity: 'warning', message: `spec.proxyTo: ${refusal}`, at: 'spec.proxyTo' });
+  }
+  if (isRecord(spec.tls) && !isHttps(spec)) {
+    findings.push({ severity: 'problem', message: `spec.tls: ${TLS_WITHOUT_HTTPS}`, at: 'spec.tls' });
+  }
+  return findings;
+}
+
+function isHttps({ proxyTo, serviceRef }: CheckedManifest['spec']): boolean {
+  if (typeof proxyTo === 'string') return proxyTo.startsWith('https://');
+  return isRecord(serviceRef) && serviceRef.scheme === 'https';
+}

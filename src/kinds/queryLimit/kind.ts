@@ -1,10 +1,12 @@
-import { countProperties } from '../admissionStatus.ts';
+import { isRecord } from '../../model/record.ts';
+import { PATTERN_MARK } from '../../rules/textMatcher.ts';
+import { countProperties, declarationStatus, usageFields } from '../declarationStatus.ts';
+import { groupFindings } from '../groupFindings.ts';
 import { isSameOutcome } from '../outcome.ts';
-import { conditionColumn, type ResourceKind } from '../resourceKind.ts';
-import { limitFindings } from './limitFindings.ts';
+import { type CheckedManifest, conditionColumn, type ManifestFinding, type ResourceKind } from '../resourceKind.ts';
+import type { StatusDraft, StatusView } from '../status.ts';
 import type { LimitOutcome } from './limitOutcome.ts';
 import { LimitProgram } from './limitProgram.ts';
-import { limitStatus } from './limitStatus.ts';
 import { QUERY_LIMIT, QUERY_LIMITS, QueryLimitSpec } from './spec.ts';
 import { limitProblems } from './validation.ts';
 
@@ -48,3 +50,30 @@ export const queryLimit: ResourceKind<LimitOutcome> = {
   hasUniqueNames: false,
   hasCounts: true,
 };
+
+/** What is to be said of a QueryLimit beside the mistakes of its spec. */
+function limitFindings({ spec }: CheckedManifest): readonly ManifestFinding[] {
+  const groups = isRecord(spec.match) && Array.isArray(spec.match.routingGroups) ? spec.match.routingGroups : [];
+  const findings = groups.flatMap((group, index) =>
+    typeof group === 'string' && group.startsWith(PATTERN_MARK)
+      ? []
+      : groupFindings(group, `spec.match.routingGroups[${index}]`),
+  );
+  if (
+    spec.maxQueued !== undefined &&
+    spec.maxQueued !== 0 &&
+    spec.maxRunning === undefined &&
+    spec.rate === undefined
+  ) {
+    const message =
+      'spec.maxQueued: alone it bounds only how many wait for limits of clusters and groups; set maxRunning or rate to make queries wait here';
+    findings.push({ severity: 'warning', message, at: 'spec.maxQueued' });
+  }
+  return findings;
+}
+
+/** The status of a query limit. Pure. */
+function limitStatus(outcome: LimitOutcome, { stored, counts }: Pick<StatusView, 'stored' | 'counts'>): StatusDraft {
+  const { policy } = outcome;
+  return declarationStatus(outcome, stored, usageFields(policy === null ? null : counts.limit(policy.key)));
+}

@@ -1,7 +1,12 @@
-import type { Exportable, ExportedResource } from '../exported.ts';
-import type { CheckedManifest, ManifestFinding } from '../manifestFinding.ts';
 import { isSameOutcome } from '../outcome.ts';
-import { conditionColumn, type ResourceKind } from '../resourceKind.ts';
+import {
+  type CheckedManifest,
+  conditionColumn,
+  type Exportable,
+  type ExportedResource,
+  type ManifestFinding,
+  type ResourceKind,
+} from '../resourceKind.ts';
 import { type GroupsOutcome, GroupsProgram } from './groupsProgram.ts';
 import { groupsStatus, statusProperties } from './groupsStatus.ts';
 import { RESOURCE_GROUP_CONFIGURATION, RESOURCE_GROUP_CONFIGURATIONS, ResourceGroupConfigurationSpec } from './spec.ts';

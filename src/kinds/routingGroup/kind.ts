@@ -1,10 +1,10 @@
-import { countProperties } from '../admissionStatus.ts';
+import { countProperties, declarationStatus, usageFields } from '../declarationStatus.ts';
+import { groupFindings } from '../groupFindings.ts';
 import { isSameOutcome } from '../outcome.ts';
-import { conditionColumn, type ResourceKind } from '../resourceKind.ts';
+import { type CheckedManifest, conditionColumn, type ManifestFinding, type ResourceKind } from '../resourceKind.ts';
+import type { StatusDraft, StatusView } from '../status.ts';
 import type { GroupOutcome } from './groupOutcome.ts';
 import { GroupProgram } from './groupProgram.ts';
-import { groupStatus } from './groupStatus.ts';
-import { routingGroupFindings } from './routingGroupFindings.ts';
 import { objectRules, ROUTING_GROUP, ROUTING_GROUPS, RoutingGroupSpec } from './spec.ts';
 import { groupProblems } from './validation.ts';
 
@@ -51,3 +51,36 @@ export const routingGroup: ResourceKind<GroupOutcome> = {
   hasUniqueNames: true,
   hasCounts: true,
 };
+
+/** What is to be said of a RoutingGroup beside the mistakes of its spec. */
+function routingGroupFindings({ name, spec }: CheckedManifest): readonly ManifestFinding[] {
+  const own = typeof spec.name === 'string' ? spec.name : name;
+  const fallbacks = Array.isArray(spec.fallbacks) ? spec.fallbacks : [];
+  const findings: ManifestFinding[] = [
+    // What needs the name of the resource is no mistake of the spec alone.
+    ...beyond(groupProblems(spec, own), groupProblems(spec)),
+    ...groupFindings(own, 'spec.name').filter(({ severity }) => severity === 'warning'),
+    ...fallbacks
+      .flatMap((fallback, index) => groupFindings(fallback, `spec.fallbacks[${index}]`))
+      .filter(({ severity }) => severity === 'warning'),
+  ];
+  if (spec.fallbackWhen === 'full' && fallbacks.length === 0) {
+    const message = 'spec.fallbackWhen: has no effect without fallbacks; name the groups that serve instead';
+    findings.push({ severity: 'warning', message, at: 'spec.fallbackWhen' });
+  }
+  return findings;
+}
+
+function beyond(all: ReturnType<typeof groupProblems>, present: ReturnType<typeof groupProblems>): ManifestFinding[] {
+  const texts = new Set(present.map(({ field, message }) => `${field} ${message}`));
+  return all
+    .filter(({ field, message }) => !texts.has(`${field} ${message}`))
+    .map(({ field, message }) => ({ severity: 'problem', message: `${field} ${message}`, at: field }));
+}
+
+/** The status of a routing group. Pure. */
+function groupStatus(outcome: GroupOutcome, { stored, counts }: Pick<StatusView, 'stored' | 'counts'>): StatusDraft {
+  const { policy, registryName, clusters } = outcome;
+  const usage = usageFields(policy === null ? null : counts.group(registryName));
+  return declarationStatus(outcome, stored, { clusters, ...usage });
+}

@@ -1,11 +1,21 @@
+import { isRecord } from '../../model/record.ts';
+import { compileRule } from '../../rules/compile/compiledRule.ts';
+import { plainRule, type RuleDefinition } from '../../rules/compile/definition.ts';
+import { groupFindings } from '../groupFindings.ts';
 import { isSameOutcome } from '../outcome.ts';
-import { conditionColumn, type ResourceKind } from '../resourceKind.ts';
-import { exportedRules } from './ruleExport.ts';
-import { ruleFindings } from './ruleFindings.ts';
+import {
+  type CheckedManifest,
+  conditionColumn,
+  type Exportable,
+  type ExportedResource,
+  type ExportedRule,
+  type ManifestFinding,
+  type ResourceKind,
+} from '../resourceKind.ts';
 import type { RuleOutcome } from './ruleOutcome.ts';
 import { RuleProgram } from './ruleProgram.ts';
 import { ruleStatus } from './ruleStatus.ts';
-import { ROUTING_RULE, ROUTING_RULES, RoutingRuleSpec } from './spec.ts';
+import { DEFAULT_PRIORITY, ROUTING_RULE, ROUTING_RULES, RoutingRuleSpec } from './spec.ts';
 import { ruleProblems } from './validation.ts';
 
 /** Rules that choose the routing group of requests (docs/rules.md#fields). */
@@ -46,3 +56,81 @@ export const routingRule: ResourceKind<RuleOutcome> = {
   hasUniqueNames: true,
   hasCounts: false,
 };
+
+/**
+ * Rules of a rules file as RoutingRules. A rules file asks rules of equal priority in its order, resources in order of their
+ * names: where that differs, an earlier rule's priority is lowered just as far as keeps the order.
+ */
+function* exportedRules({ rules }: Exportable): Generator<ExportedResource> {
+  const priorities = orderedPriorities(rules);
+  for (const rule of rules) {
+    const priority = priorities.get(rule) ?? DEFAULT_PRIORITY;
+    yield {
+      registryName: rule.name,
+      spec: {
+        ...(rule.description === undefined || rule.description === '' ? {} : { description: rule.description }),
+        ...(priority === DEFAULT_PRIORITY ? {} : { priority }),
+        condition: rule.condition,
+        actions: rule.actions,
+      },
+    };
+  }
+}
+
+/** Priorities with which resources are asked in the order in which the file's rules are. */
+function orderedPriorities(rules: readonly ExportedRule[]): ReadonlyMap<ExportedRule, number> {
+  const priorityOf = (rule: ExportedRule): number => rule.priority ?? DEFAULT_PRIORITY;
+  const lastFirst = rules.toSorted((a, b) => priorityOf(a) - priorityOf(b)).toReversed();
+  const priorities = new Map<ExportedRule, number>();
+  let next: { readonly rule: ExportedRule; readonly priority: number } | null = null;
+  for (const rule of lastFirst) {
+    let priority = priorityOf(rule);
+    if (next !== null && priority >= next.priority) {
+      priority = rule.name < next.rule.name ? next.priority : next.priority - 1;
+    }
+    priorities.set(rule, priority);
+    next = { rule, priority };
+  }
+  return priorities;
+}
+
+/** Mistakes in the expressions of a RoutingRule, and what will fail once it is reached. */
+function ruleFindings(manifest: CheckedManifest): readonly ManifestFinding[] {
+  const { condition, routeTo } = manifest.spec;
+  const ofGroup = isRecord(routeTo) ? groupFindings(routeTo.routingGroup, 'spec.routeTo.routingGroup') : [];
+  return typeof condition === 'string' ? [...ofGroup, ...textFindings(manifest, condition)] : ofGroup;
+}
+
+function textFindings(manifest: CheckedManifest, condition: string): readonly ManifestFinding[] {
+  const compiled = compileRule(definitionOf(manifest, condition), manifest.context);
+  if ('rule' in compiled) {
+    return compiled.rule.warnings.map(({ field, isMistake, message, line, column }) => ({
+      severity: isMistake === true ? 'problem' : 'warning',
+      message: `spec.${field}: ${message}`,
+      at: { line, column },
+    }));
+  }
+  return compiled.problems.map(({ field, line, column, message }) => ({
+    severity: 'problem',
+    message: `spec.${field}: ${message}`,
+    at: { line, column },
+  }));
+}
+
+function definitionOf(manifest: CheckedManifest, condition: string): RuleDefinition {
+  const { actions } = manifest.spec;
+  const texts = Array.isArray(actions) ? actions.filter((action) => typeof action === 'string') : [];
+  return {
+    ...plainRule,
+    name: manifest.name,
+    origin: 'resource',
+    description: '',
+    priority: DEFAULT_PRIORITY,
+    condition: { text: condition, field: 'condition', place: manifest.textPlace(['spec', 'condition']) },
+    actions: texts.map((text, index) => ({
+      text,
+      field: `actions[${index}]`,
+      place: manifest.textPlace(['spec', 'actions', index]),
+    })),
+  };
+}

@@ -1,7 +1,9 @@
 import { keyOf, keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
+import type { AdmissionPolicy } from '../../routing/admissionPolicy.ts';
+import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { CompiledRules, RuleReport } from '../../rules/ruleCompiler.ts';
-import { groupsText, type References } from '../groupReferences.ts';
+import { groupsText, type References, servedGroups } from '../groupReferences.ts';
 import type { ResourceOutcome } from '../outcome.ts';
 import { isPaused } from '../paused.ts';
 import type { RoutingRule } from './spec.ts';
@@ -109,4 +111,16 @@ export function ruleReferences(
     return { status: 'False', reason: 'ClusterNotFound', message: `there is no cluster ${cluster}` };
   }
   return groups.length === 0 && cluster === undefined ? noReferences : resolvedReferences;
+}
+
+/** What rules may route to. @param defaultGroup the group of queries for which no rule chooses */
+export function ruleTargets(
+  clusters: readonly RoutableCluster[],
+  { groups }: Pick<AdmissionPolicy, 'groups'>,
+  defaultGroup: string,
+): RuleTargets {
+  return {
+    groups: new Set([defaultGroup, ...servedGroups(clusters, groups)]),
+    clusters: new Set(clusters.map(({ name }) => name)),
+  };
 }

@@ -8,8 +8,7 @@ import type { CompiledRules, RulesFile } from '../../rules/ruleCompiler.ts';
 import { type ClusterPolicy, openPolicy } from '../engineCluster/clusterPolicy.ts';
 import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
 import { isPaused } from '../paused.ts';
-import { type RuleOutcome, type RuleTargets, ruleOutcomes } from './ruleOutcome.ts';
-import { ruleTargets } from './ruleTargets.ts';
+import { type RuleOutcome, type RuleTargets, ruleOutcomes, ruleTargets } from './ruleOutcome.ts';
 import type { RoutingRule } from './spec.ts';
 
 /** Compiles the rules of resources together with those of the rules file. */
