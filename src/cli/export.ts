@@ -88,7 +88,7 @@ async function printGroups(options: ExportOptions, io: CliIo): Promise<number> {
   return exitCodes.success;
 }
 
-/** Results go to standard output: the log must not. */
+/** Standard output has results only. */
 function warnings(io: CliIo): Logger {
   return createLogging({ level: 'warn', destination: { write: (line) => io.stderr.write(line) } }).logger;
 }

@@ -26,14 +26,10 @@ export async function changeGroups(
   const { kind, before, row: after, resource } = write;
   const name = nameOf(write);
   if (name === null) return write;
-  const object = `${words[kind]} ${name}`;
-  if (resource === null) {
-    recordChange(request, { object, subject: { kind, name }, regarding: 'gateway', before, after });
-    return write;
-  }
-  const of = `${object} of ${resource.kind} ${resource.namespace}/${resource.name}`;
-  const subject = { kind: resource.kind, name: resource.name };
-  recordChange(request, { object: of, subject, regarding: resource, before, after });
+  const where = resource === null ? '' : ` of ${resource.kind} ${resource.namespace}/${resource.name}`;
+  const subject = resource === null ? { kind, name } : { kind: resource.kind, name: resource.name };
+  const object = `${words[kind]} ${name}${where}`;
+  recordChange(request, { object, subject, regarding: resource ?? 'gateway', before, after });
   return write;
 }
 

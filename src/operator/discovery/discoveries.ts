@@ -73,7 +73,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   }
 
   get losses(): readonly HeldDeletions[] {
-    return [...this.#scans.values()].flatMap(({ guard }) => guard.held ?? []);
+    return [...this.#scans.values()].flatMap(({ guard }) => guard.held);
   }
 
   confirm(): void {

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { DiscoveryReport } from '../../kinds/engineClusterDiscovery/discoveryReport.ts';
 import { discoveryOwner } from '../../kinds/engineClusterDiscovery/ownership.ts';
 import { type KnownService, SERVICE, type ServiceLists } from '../../kinds/serviceLookup.ts';
+import type { Clock } from '../../model/clock.ts';
 import { API_GROUP_VERSION, keyOfText, keyTextOf, type Resource } from '../../model/resource.ts';
 import { DeletionGuard, type DeletionGuardOptions } from '../reconcile/deletionGuard.ts';
 import { type ClusterPlan, clusterPlan, type PlanInput } from './clusterPlan.ts';
@@ -20,13 +21,15 @@ export interface ScanInput extends Omit<PlanInput, 'services'> {
  */
 export class DiscoveryScan {
   readonly guard: DeletionGuard;
+  readonly #clock: Clock;
   /** Result of the last look; null before the first. */
   report: DiscoveryReport | null = null;
   /** Reason why clusters could not be written the last time; null: they were. */
   failure: string | null = null;
 
-  constructor(options: Omit<DeletionGuardOptions, 'kind' | 'isOfAnother' | 'isForgiving'>) {
-    this.guard = new DeletionGuard({ ...options, kind: SERVICE, isOfAnother: () => false, isForgiving: false });
+  constructor(options: Omit<DeletionGuardOptions, 'kind' | 'isOfAnother'>) {
+    this.guard = new DeletionGuard({ ...options, kind: SERVICE, isOfAnother: () => false });
+    this.#clock = options.clock;
   }
 
   /** Plans the clusters to be written and removed now. */
@@ -51,6 +54,8 @@ export class DiscoveryScan {
       else if (!matching.isRead(metadata.namespace) && !read.has(keyTextOf(each))) unread.push(each);
     }
     const served = this.guard.serve([...present, ...unread]);
+    // No call deletes Services.
+    this.guard.forgive(new Set(), this.#clock.monotonic());
     const services = served
       .filter(({ metadata }) => matching.isInScope(metadata.namespace))
       .map(({ metadata, spec: { service } }) => ({
@@ -60,14 +65,14 @@ export class DiscoveryScan {
     const plan = clusterPlan({ ...input, services });
     const { settled: clusters, conflicts, refusals } = plan;
     const { references } = matching;
-    const held = this.guard.held?.held ?? 0;
+    const loss = this.guard.held.reduce((sum, { held }) => sum + held, 0);
     const report = {
       services: services.length,
       clusters,
       references,
       conflicts,
       refusals,
-      held,
+      held: loss,
       failure: this.failure,
     };
     if (!isDeepStrictEqual(report, this.report)) this.report = report;

@@ -6,8 +6,10 @@ import { type Kind, keyOf, keyTextOf, type Resource, type ResourceKey } from '..
 const AT_ONCE_MS = 60_000;
 /** A deletion that may be the first of many is served after this time, in milliseconds. */
 const SETTLE_MS = 500;
-/** Names in the log and in answers. */
+/** Names in the log and in responses. */
 const LISTED_NAMES = 20;
+/** Timers of more than 24 days begin immediately. */
+const MAX_TIMER_MS = 86_400_000;
 
 /** `resources.massDeletion`; times in milliseconds. */
 export interface DeletionGuardSettings {
@@ -18,12 +20,13 @@ export interface DeletionGuardSettings {
   readonly confirmAfter: number | null;
 }
 
-/** A loss that is not believed yet. */
+/** A loss in one namespace that is not believed yet. */
 export interface HeldDeletions {
   readonly kind: Kind;
-  /** Resources that are gone from the source and still routed. */
+  readonly namespace: string;
+  /** Resources that are missing in the source and still routed. */
   readonly held: number;
-  /** Resources of the kind that the source still has. */
+  /** Resources of the kind and namespace that the source still has. */
   readonly left: number;
   /** Milliseconds since 1970. */
   readonly since: number;
@@ -33,7 +36,7 @@ export interface HeldDeletions {
   readonly names: readonly string[];
 }
 
-/** Losses that somebody else notices: of Services that clusters are made of. */
+/** Losses that another part notices: of Services that clusters are made of. */
 export interface OtherLosses {
   readonly losses: readonly HeldDeletions[];
   /** Believes all of them. */
@@ -43,61 +46,55 @@ export interface OtherLosses {
 export interface DeletionGuardOptions {
   readonly kind: Kind;
   readonly settings: () => DeletionGuardSettings;
-  /** Whether a resource is still there and another gateway's: it is not lost. */
+  /** True for a resource that is there and another gateway's: it is not lost. */
   readonly isOfAnother: (key: ResourceKey) => boolean;
-  /** Whether resources are deleted through other replicas as well, of which `forgive` hears: a loss is reported only then. */
-  readonly isForgiving: boolean;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Called when resources are to be served again, as a time is over. Must not throw. */
   readonly onDue: () => void;
 }
 
-interface MissingResource {
-  readonly resource: Resource;
+/** A loss; `isSure` false: the database has not stated yet what was deleted through another replica. */
+interface Loss {
   /** Monotonic milliseconds. */
   readonly at: number;
+  /** Milliseconds since 1970. */
+  readonly since: number;
+  readonly isSure: boolean;
 }
 
 /**
- * Keeps resources of a kind routed where the source loses more than half of them at once, until that is confirmed
- * (docs/reliability.md#a-source-that-loses-most-of-its-resources).
+ * Keeps resources of a kind routed if the source loses more than half of those of a namespace, or of all, within a minute, until that
+ * is confirmed (docs/reliability.md#a-source-that-loses-most-of-its-resources).
  */
 export class DeletionGuard {
   readonly #options: DeletionGuardOptions;
-  #present: ReadonlyMap<string, Resource> = new Map();
-  readonly #missing = new Map<string, MissingResource>();
-  /**
-   * Keys that somebody deleted through the gateway, and when: a source that was being read meanwhile may have one of them
-   * for another moment, and lose it again.
-   */
+  #present = new Map<string, Resource>();
+  /** With monotonic milliseconds. */
+  readonly #missing = new Map<string, { readonly resource: Resource; readonly at: number }>();
+  /** Keys that were deleted through the gateway, and when: a source may show one for another moment, and lose it again. */
   readonly #deliberate = new Map<string, number>();
-  /**
-   * Monotonic and wall-clock milliseconds at which the loss was noticed, and whether it is one: known once the database has said
-   * what was deleted through another replica. Null: nothing is held.
-   */
-  #loss: { readonly at: number; readonly since: number; readonly isSure: boolean } | null = null;
+  /** By namespace. */
+  readonly #losses = new Map<string, Loss>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: DeletionGuardOptions) {
     this.#options = options;
   }
 
-  /** Takes what was served before the source was read: what it lacks of that is a loss as well. */
+  /** Takes the resources that were served before the source was read: those that it lacks are lost as well. */
   restore(resources: readonly Resource[]): void {
     this.#present = byKey(resources);
   }
 
-  /** Resources to be routed where the source has these. */
+  /** Returns the resources to be routed if the source has these. */
   serve(listed: readonly Resource[]): readonly Resource[] {
-    const present = this.#compare(listed.filter(({ metadata }) => metadata.deletionTimestamp === undefined));
-    this.#decide(present.size);
+    this.#compare(listed.filter(({ metadata }) => metadata.deletionTimestamp === undefined));
+    this.#decide();
     clearTimeout(this.#timer);
-    if (this.#missing.size === 0) return listed;
-    const retained = byKey(this.#retained(present.size));
-    return retained.size === 0
-      ? listed
-      : [...listed.filter((each) => !retained.has(keyTextOf(each))), ...retained.values()];
+    const retained = byKey(this.#retained());
+    if (retained.size === 0) return listed;
+    return [...listed.filter((each) => !retained.has(keyTextOf(each))), ...retained.values()];
   }
 
   /** Notes that a resource is deleted through the gateway: it is no loss. */
@@ -112,142 +109,138 @@ export class DeletionGuard {
   }
 
   /**
-   * Takes resources with these uids for deleted through the gateway, by another replica. What else is missing by then is a loss.
+   * Treats resources with these uids as deleted through the gateway, by another replica. Other missing resources are a loss, which is
+   * reported only now.
    * @param askedAt monotonic milliseconds at which the database was asked for them
    */
   forgive(uids: ReadonlySet<string>, askedAt: number): void {
     for (const [key, { resource }] of this.#missing) if (uids.has(resource.metadata.uid)) this.#missing.delete(key);
-    if (this.#loss === null) return;
-    // What is left may be no more than anybody deletes.
-    if (!this.#isMass(this.#present.size)) this.#believe();
-    else if (!this.#loss.isSure && this.#loss.at <= askedAt) this.#report(this.#loss);
+    const isMass = this.#isMass(null);
+    for (const [namespace, loss] of this.#losses) {
+      // The rest may be no more than users delete.
+      if (!isMass && !this.#isMass(namespace)) this.#believe(namespace);
+      else if (!loss.isSure && loss.at <= askedAt) {
+        this.#losses.set(namespace, { ...loss, isSure: true });
+        const message =
+          'the resource source lost more than half of its resources at once; they stay routed until POST /api/heldDeletions/confirm';
+        this.#log('error', namespace, message);
+      }
+    }
   }
 
-  /** Whether most resources are missing, and the database has not said yet which were deleted through another replica. */
+  /** True while the database has not stated which of many missing resources were deleted through another replica. */
   get isSuspicious(): boolean {
-    return this.#loss?.isSure === false;
+    return this.#losses.values().some(({ isSure }) => !isSure);
   }
 
-  /** Believes what is held; without effect when nothing is. */
+  /** Believes all losses. */
   confirm(): void {
-    if (this.#loss === null) return;
-    const { kind, logger } = this.#options;
-    logger.warn(
-      { kind, deletions: this.#missing.size },
-      'the deletion of most resources was confirmed; they are removed',
-    );
-    this.#believe();
+    for (const namespace of this.#losses.keys()) {
+      this.#log('warn', namespace, 'the deletion of most resources was confirmed; they are removed');
+      this.#believe(namespace);
+    }
   }
 
-  /** The loss that is not believed yet; null when there is none. */
-  get held(): HeldDeletions | null {
-    if (this.#loss === null || !this.#loss.isSure) return null;
-    const { confirmAfter } = this.#options.settings();
-    const { since } = this.#loss;
-    return {
-      kind: this.#options.kind,
-      held: this.#missing.size,
-      left: this.#present.size,
-      since,
-      until: confirmAfter === null ? null : since + confirmAfter,
-      names: this.#names(),
-    };
+  /** Losses that are not believed yet. */
+  get held(): readonly HeldDeletions[] {
+    const { kind, settings } = this.#options;
+    const { confirmAfter } = settings();
+    return [...this.#losses].flatMap(([namespace, { since, isSure }]) => {
+      if (!isSure) return [];
+      const until = confirmAfter === null ? null : since + confirmAfter;
+      return [{ kind, namespace, since, until, ...this.#counts(namespace) }];
+    });
   }
 
-  /** Whether a resource is routed although the source has lost it. */
+  /** True for a resource that is routed although the source has lost it. */
   holds(key: string): boolean {
-    return this.#loss !== null && this.#missing.has(key);
+    const missing = this.#missing.get(key);
+    return missing !== undefined && this.#losses.has(missing.resource.metadata.namespace);
   }
 
   stop(): void {
     clearTimeout(this.#timer);
   }
 
-  #compare(listed: readonly Resource[]): ReadonlyMap<string, Resource> {
-    const now = this.#options.clock.monotonic();
+  #compare(listed: readonly Resource[]): void {
+    const { clock, isOfAnother } = this.#options;
+    const now = clock.monotonic();
     const present = byKey(listed);
     for (const [key, at] of this.#deliberate) if (now - at > AT_ONCE_MS) this.#deliberate.delete(key);
-    const { isOfAnother } = this.#options;
     for (const [key, resource] of this.#present) {
-      if (present.has(key) || this.#deliberate.has(key) || isOfAnother(keyOf(resource))) continue;
-      this.#missing.set(key, { resource, at: now });
+      if (!present.has(key) && !this.#deliberate.has(key)) this.#missing.set(key, { resource, at: now });
     }
     for (const [key, { at, resource }] of this.#missing) {
-      const isOver = this.#loss === null && now - at > AT_ONCE_MS;
+      const isOver = now - at > AT_ONCE_MS && !this.#losses.has(resource.metadata.namespace);
       if (isOver || present.has(key) || isOfAnother(keyOf(resource))) this.#missing.delete(key);
     }
     this.#present = present;
-    return present;
   }
 
-  #decide(left: number): void {
-    const { kind, settings, clock, logger } = this.#options;
+  #decide(): void {
+    const { settings, clock } = this.#options;
     const { enabled, confirmAfter } = settings();
-    if (this.#loss === null) {
-      if (!enabled || !this.#isMass(left)) return;
-      this.#loss = { at: clock.monotonic(), since: clock.now(), isSure: false };
-      if (!this.#options.isForgiving) this.#report(this.#loss);
-    } else if (!enabled || this.#missing.size === 0) this.#believe();
-    else if (confirmAfter !== null && clock.monotonic() - this.#loss.at >= confirmAfter) {
-      logger.warn({ kind, deletions: this.#missing.size }, 'most resources stayed deleted; they are removed');
-      this.#believe();
+    const namespaces = new Set(this.#missing.values().map(({ resource }) => resource.metadata.namespace));
+    for (const [namespace, { at }] of this.#losses) {
+      const isOver = confirmAfter !== null && clock.monotonic() - at >= confirmAfter;
+      if (enabled && namespaces.has(namespace) && !isOver) continue;
+      if (isOver) this.#log('warn', namespace, 'most resources stayed deleted; they are removed');
+      this.#believe(namespace);
+      namespaces.delete(namespace);
+    }
+    const isMass = this.#isMass(null);
+    for (const namespace of namespaces) {
+      if (!enabled || this.#losses.has(namespace) || (!isMass && !this.#isMass(namespace))) continue;
+      this.#losses.set(namespace, { at: clock.monotonic(), since: clock.now(), isSure: false });
     }
   }
 
-  #report({ at, since }: { readonly at: number; readonly since: number }): void {
+  #log(level: 'warn' | 'error', namespace: string, message: string): void {
     const { kind, settings, logger } = this.#options;
-    this.#loss = { at, since, isSure: true };
-    logger.error(
-      {
-        ...{ kind, deletions: this.#missing.size, left: this.#present.size },
-        ...{ names: this.#names(), confirmAfterMs: settings().confirmAfter },
-      },
-      'the resource source lost more than half of its resources at once; they stay routed until POST /api/heldDeletions/confirm',
-    );
+    const { held: deletions, left, names } = this.#counts(namespace);
+    logger[level]({ kind, namespace, deletions, left, names, confirmAfterMs: settings().confirmAfter }, message);
   }
 
-  #isMass(left: number): boolean {
-    return this.#missing.size >= this.#options.settings().minimum && this.#missing.size > left;
+  /** @param namespace null: all of them */
+  #isMass(namespace: string | null): boolean {
+    const { held, left } = this.#counts(namespace);
+    return held >= this.#options.settings().minimum && held > left;
   }
 
-  #believe(): void {
-    this.#loss = null;
-    this.#missing.clear();
+  #counts(namespace: string | null): Pick<HeldDeletions, 'held' | 'left' | 'names'> {
+    const isOf = ({ metadata }: Resource): boolean => namespace === null || metadata.namespace === namespace;
+    const missing = [...this.#missing.values()].flatMap(({ resource }) => (isOf(resource) ? [resource] : []));
+    const names = missing.slice(0, LISTED_NAMES).map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);
+    return { held: missing.length, left: [...this.#present.values()].filter(isOf).length, names };
   }
 
-  /** Resources that are served beside the listed ones; has them looked at again in time. */
-  #retained(left: number): readonly Resource[] {
-    const { settings, clock } = this.#options;
+  #believe(namespace: string): void {
+    this.#losses.delete(namespace);
+    for (const [key, { resource }] of this.#missing) {
+      if (resource.metadata.namespace === namespace) this.#missing.delete(key);
+    }
+  }
+
+  /** Resources that are served in addition to the listed ones; has them served again in time. */
+  #retained(): readonly Resource[] {
+    const { settings, clock, onDue } = this.#options;
     const { enabled, minimum, confirmAfter } = settings();
     const now = clock.monotonic();
-    if (this.#loss !== null) {
-      if (confirmAfter !== null) this.#plan(this.#loss.at + confirmAfter - now);
-      return this.#missing
-        .values()
-        .map(({ resource }) => resource)
-        .toArray();
-    }
-    // Fewer than could be a loss are gone at once.
-    if (!enabled || left + this.#missing.size < minimum) return [];
-    const recent = [...this.#missing.values()].filter(({ at }) => now - at < SETTLE_MS);
-    if (recent.length > 0) this.#plan(Math.min(...recent.map(({ at }) => at)) + SETTLE_MS - now);
-    return recent.map(({ resource }) => resource);
-  }
-
-  #plan(waitMs: number): void {
-    // Timers of more than 24 days begin at once.
-    this.#timer = setTimeout(this.#options.onDue, Math.min(Math.max(waitMs, 1), 86_400_000));
-  }
-
-  #names(): readonly string[] {
-    return this.#missing
-      .values()
-      .map(({ resource }) => `${resource.metadata.namespace}/${resource.metadata.name}`)
-      .take(LISTED_NAMES)
-      .toArray();
+    // Fewer than could be a loss are served immediately.
+    const settleMs = enabled && this.#present.size + this.#missing.size >= minimum ? SETTLE_MS : 0;
+    let dueMs = Number.POSITIVE_INFINITY;
+    const retained = [...this.#missing.values()].filter(({ resource, at }) => {
+      const loss = this.#losses.get(resource.metadata.namespace);
+      const endMs = loss === undefined ? at + settleMs - now : loss.at + (confirmAfter ?? MAX_TIMER_MS) - now;
+      if (loss === undefined && endMs <= 0) return false;
+      dueMs = Math.min(dueMs, endMs);
+      return true;
+    });
+    if (retained.length > 0) this.#timer = setTimeout(onDue, Math.min(Math.max(dueMs, 1), MAX_TIMER_MS));
+    return retained.map(({ resource }) => resource);
   }
 }
 
-function byKey(resources: readonly Resource[]): ReadonlyMap<string, Resource> {
+function byKey(resources: readonly Resource[]): Map<string, Resource> {
   return new Map(resources.map((resource) => [keyTextOf(resource), resource]));
 }

@@ -9,7 +9,7 @@ import type { Leadership } from '../leadership/leadership.ts';
 import { countedCalls } from '../sources/kubernetes/apiServerCalls.ts';
 import type { ResourceSource } from '../sources/source.ts';
 import { conditionCounts, unreadyConditions } from './conditionCounts.ts';
-import type { OtherLosses } from './deletionGuard.ts';
+import type { HeldDeletions, OtherLosses } from './deletionGuard.ts';
 import { QueueMetrics } from './queueMetrics.ts';
 import type { ServedResources } from './servedResources.ts';
 import type { QueueObserver } from './workQueue.ts';
@@ -106,10 +106,9 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds): Oper
         labelNames: ['kind'],
         registers: [registry],
         collect() {
-          for (const kind of kinds.names) this.set({ kind }, resources.heldOf(kind)?.held ?? 0);
+          for (const kind of kinds.names) this.set({ kind }, sumOf(resources.heldOf(kind)));
           if (otherLosses === null) return;
-          const services = otherLosses.losses.reduce((sum, loss) => sum + loss.held, 0);
-          this.set({ kind: SERVICE }, services);
+          this.set({ kind: SERVICE }, sumOf(otherLosses.losses));
         },
       });
       // A list may have resources as they were before their last status.
@@ -223,4 +222,8 @@ function reconcileMetrics(registry: Registry, kinds: KindRegistry): OperatorMetr
       }
     }
   };
+}
+
+function sumOf(losses: readonly HeldDeletions[]): number {
+  return losses.reduce((sum, { held }) => sum + held, 0);
 }

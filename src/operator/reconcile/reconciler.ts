@@ -119,8 +119,8 @@ export class Reconciler {
       .status(outcome, { stored, table: table.current, findings: this.#findings, counts, targets });
     const drift = changes.condition(key, source.get(outcome.key) ?? outcome.resource);
     const conditions = drift === null ? draft.conditions : [...draft.conditions, drift];
-    const loss = this.#resources.heldOf(kind);
-    if (loss === null) return { ...draft, conditions };
+    const loss = this.#resources.heldOf(kind).find(({ namespace }) => namespace === outcome.key.namespace);
+    if (loss === undefined) return { ...draft, conditions };
     const condition = conditionsAt(draft.observedGeneration);
     const message = `${loss.held} ${kind} resources are gone from the source at once and stay routed; confirm with POST /api/heldDeletions/confirm, or declare them again`;
     return { ...draft, conditions: [...conditions, condition('DeletionsHeld', 'True', 'MassDeletion', message)] };

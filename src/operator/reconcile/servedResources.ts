@@ -25,10 +25,7 @@ export class ServedResources {
     const { kinds, source, deletionGuard: settings, clock, logger } = options;
     const isOfAnother = (key: ResourceKey): boolean => source.isOfAnother(key);
     this.#guards = new Map(
-      kinds.names.map((kind) => [
-        kind,
-        new DeletionGuard({ kind, settings, isOfAnother, isForgiving: true, clock, logger, onDue }),
-      ]),
+      kinds.names.map((kind) => [kind, new DeletionGuard({ kind, settings, isOfAnother, clock, logger, onDue })]),
     );
   }
 
@@ -39,11 +36,7 @@ export class ServedResources {
 
   /** Losses of most resources of a kind that are not believed yet. */
   get loss(): readonly HeldDeletions[] {
-    return this.#guards
-      .values()
-      .map((guard) => guard.held)
-      .filter((loss) => loss !== null)
-      .toArray();
+    return [...this.#guards.values()].flatMap(({ held }) => held);
   }
 
   /** Serves the database's copy from now on, unless the source has been read already. */
@@ -113,9 +106,9 @@ export class ServedResources {
     return this.#guards.get(key.kind)?.holds(keyText(key)) ?? false;
   }
 
-  /** The loss that resources of a kind are held for; null when there is none. */
-  heldOf(kind: Kind): HeldDeletions | null {
-    return this.#guards.get(kind)?.held ?? null;
+  /** Losses that resources of a kind are held for, by namespace. */
+  heldOf(kind: Kind): readonly HeldDeletions[] {
+    return this.#guards.get(kind)?.held ?? [];
   }
 
   stop(): void {

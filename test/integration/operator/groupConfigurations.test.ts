@@ -152,7 +152,6 @@ for (const family of databases) {
         [50, 'a'],
         [49, null],
       ]);
-      // The period is gone with the limits that needed it.
       expect(after.properties).toEqual([]);
       await write('');
       await until(async () => expect(await paths()).toEqual(['theirs']));
@@ -207,7 +206,6 @@ for (const family of databases) {
         },
       ]);
       await stores.use(null, (tables) => tables.groups.create(unowned));
-      // With prune they go.
       await write(manifest({ ...withoutUserGroup, prune: true }));
       await until(async () => expect(await paths()).toEqual(['adhoc', `adhoc.\${USER}`, 'adhoc.staff', 'etl']));
     });
@@ -418,7 +416,6 @@ for (const family of databases) {
       await until(() => expect(condition(rig, 'Ready')).toBe('True Ready'));
       expect(statusOf(rig)).toMatchObject({ databases: [state(first), state(second)] });
       expect([await names(first), await names(second), await paths()]).toEqual([['etl'], ['etl'], []]);
-      // One that is not named any more loses them.
       await write(manifest({ ...smaller, databases: [first] }));
       await until(async () => expect(await names(second)).toEqual([]));
       expect(await names(first)).toEqual(['etl']);

@@ -455,14 +455,12 @@ for (const family of databases) {
               selectors: declared.selectors,
             });
             expect(new Set(groups), why).toEqual(new Set(declared.groups));
-            // Ids are those of before.
             const after = await idsByPath();
             for (const [path, present] of before)
               if (after.has(path)) expect([path, after.get(path)]).toEqual([path, present]);
           }
           const { generation } = rig.source.get(key)?.metadata ?? {};
           await until(() => expect(rig.source.get(key)?.status?.observedGeneration).toBe(generation));
-          // The tables were looked at all the time.
           expect(rig.source.get(key)?.status?.conditions).toEqual(inStep);
           expect(api.changes[0]).toMatchObject({
             object: expect.stringMatching(/^resource group \d+ of ResourceGroupConfiguration default\/groups$/),

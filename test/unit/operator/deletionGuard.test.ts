@@ -15,7 +15,6 @@ const guard = (isOfAnother: (key: ResourceKey) => boolean = () => false): Deleti
     kind: 'EngineCluster',
     settings: () => defaultDeletionGuard,
     isOfAnother,
-    isForgiving: true,
     clock: { now: () => time, monotonic: () => time },
     logger: pino({ enabled: false }),
     onDue: vi.fn(),
@@ -38,12 +37,12 @@ test('what other replicas deleted is no loss, not for a moment; the rest is one 
   one.serve(all);
   time = 10;
   expect(names(one.serve([]))).toBe('abcde');
-  expect([one.isSuspicious, one.held]).toEqual([true, null]);
+  expect([one.isSuspicious, one.held]).toEqual([true, []]);
   // An answer from before says nothing about what is missing since.
   one.forgive(new Set(), 9);
-  expect([one.isSuspicious, one.held]).toEqual([true, null]);
+  expect([one.isSuspicious, one.held]).toEqual([true, []]);
   one.forgive(new Set(all.slice(0, 2).map(({ metadata }) => metadata.uid)), 11);
-  expect([one.isSuspicious, one.held]).toEqual([false, null]);
+  expect([one.isSuspicious, one.held]).toEqual([false, []]);
   // Three are no more than anybody deletes.
   expect(names(one.serve([]))).toBe('');
 
@@ -51,7 +50,7 @@ test('what other replicas deleted is no loss, not for a moment; the rest is one 
   other.serve(all);
   other.serve([]);
   other.forgive(new Set([all[0]?.metadata.uid ?? '']), time);
-  expect(other.held).toMatchObject({ held: 4, left: 0 });
+  expect(other.held).toMatchObject([{ held: 4, left: 0 }]);
   expect(names(other.serve([]))).toBe('bcde');
 });
 
@@ -74,7 +73,7 @@ test('few deletions are served half a second later, and never together with an e
   one.serve(all.slice(0, 3));
   time = 61_500;
   expect(names(one.serve([]))).toBe('');
-  expect(one.held).toBeNull();
+  expect(one.held).toEqual([]);
 });
 
 test('resources that only wait for their finalizers are lost as well', () => {
@@ -85,7 +84,7 @@ test('resources that only wait for their finalizers are lost as well', () => {
   noneDeleted(one);
   expect(names(served)).toBe('abcde');
   expect(served.every(({ metadata }) => metadata.deletionTimestamp === undefined)).toBe(true);
-  expect(one.held).toMatchObject({ held: 5, left: 0, until: 3_600_000 });
+  expect(one.held).toMatchObject([{ held: 5, left: 0, until: 3_600_000 }]);
 });
 
 test('what returns is followed, and the loss is over with the last of them', () => {
@@ -93,9 +92,24 @@ test('what returns is followed, and the loss is over with the last of them', () 
   one.serve(all);
   one.serve([]);
   noneDeleted(one);
-  expect(one.held?.held).toBe(5);
+  expect(one.held).toMatchObject([{ namespace: 'ns', held: 5 }]);
   one.serve(all.slice(0, 4));
-  expect(one.held?.held).toBe(1);
+  expect(one.held).toMatchObject([{ held: 1 }]);
   one.serve(all);
-  expect(one.held).toBeNull();
+  expect(one.held).toEqual([]);
+});
+
+test('a namespace that loses most of its resources is held, and all are where most of all are lost', () => {
+  const other = ['f', 'g', 'h', 'i', 'j', 'k'].map((name) => resourceOf('EngineCluster', name, {}, { namespace: 'b' }));
+  const one = guard();
+  for (const served of [
+    [...all, ...other],
+    [...all.slice(0, 1), ...other],
+  ])
+    one.serve(served);
+  noneDeleted(one);
+  expect(one.held).toMatchObject([{ namespace: 'ns', held: 4, left: 1 }]);
+  expect(names(one.serve([...all.slice(0, 1), ...other.slice(0, 4)]))).toHaveLength(11);
+  noneDeleted(one);
+  expect(one.held).toMatchObject([{ held: 4 }, { namespace: 'b', held: 2, left: 4 }]);
 });
