@@ -276,15 +276,6 @@ describe.each(databases)('on $name', ({ name: dialect, available, start }) => {
         expect(await rows()).toEqual(['a adhoc http://a:8080 false']);
         expect(await count('overruled')).toBe(0);
       });
-
-      test('a table that is emptied is filled again', async () => {
-        const rig = await started('directory');
-        const names = ['a', 'b', 'c', 'd', 'e'];
-        await add(rig, ...names);
-        await other(['delete from gateway_backend']);
-        await until(async () => expect((await store.backends.all()).map(({ name }) => name)).toEqual(names));
-        expect(rig.registry.all().map(({ name }) => name)).toEqual(names);
-      });
     });
   });
 });
