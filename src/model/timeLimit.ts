@@ -27,3 +27,12 @@ export function within<T, Late>(promise: Promise<T>, milliseconds: number, other
   promise.then(resolve, reject).finally(() => clearTimeout(timer));
   return result;
 }
+
+/** True if the promise was fulfilled within a time limit. Rejects as the promise does. */
+export function settlesWithin(promise: Promise<unknown>, milliseconds: number): Promise<boolean> {
+  return within(
+    promise.then(() => true),
+    milliseconds,
+    false,
+  );
+}

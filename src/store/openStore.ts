@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { GatewayError } from '../model/errors.ts';
 import type { GroupRows } from '../model/groupsFile/storedGroups.ts';
 import type { Kind } from '../model/resource.ts';
+import { settlesWithin } from '../model/timeLimit.ts';
 import { AuditRepository } from './auditRepository.ts';
 import { KnexBackendRepository } from './backendRepository.ts';
 import { KnexCoordinatorRepository } from './coordinatorRepository.ts';
@@ -124,18 +125,11 @@ export class KnexStore implements Store {
   }
 
   async ping(timeoutMs: number): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const timeUp = new Promise<never>((_, reject) => {
-      timer = setTimeout(
-        () =>
-          reject(new GatewayError('EG_DATABASE_UNAVAILABLE', `The database did not answer within ${timeoutMs} ms.`)),
-        timeoutMs,
-      );
-    });
-    const answer = Promise.resolve(this.database.knex.raw('select 1')).catch((error: unknown) => {
+    const query = Promise.resolve(this.database.knex.raw('select 1')).catch((error: unknown) => {
       throw storeError(error);
     });
-    await Promise.race([answer, timeUp]).finally(() => clearTimeout(timer));
+    if (await settlesWithin(query, timeoutMs)) return;
+    throw new GatewayError('EG_DATABASE_UNAVAILABLE', `The database did not answer within ${timeoutMs} ms.`);
   }
 
   close(): Promise<void> {

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { Counter, Histogram } from 'prom-client';
 import type { Clock } from '../model/clock.ts';
+import { settlesWithin } from '../model/timeLimit.ts';
 import { DatabaseFailure } from './failures.ts';
 import { Spill } from './spill.ts';
 
@@ -121,7 +122,7 @@ export class RecordWriter<R extends QueryKeyed> {
     if (!this.byId.has(queryId)) return;
     // A turn that runs may have taken its last batch already. All who wait then share the next one.
     const turn = (this.running ?? Promise.resolve()).then(() => (this.byId.has(queryId) ? this.turn() : undefined));
-    await within(turn, timeoutMs);
+    await settlesWithin(turn, timeoutMs);
   }
 
   /** Records in memory and spilled to disk, not yet in the database. */
@@ -132,11 +133,11 @@ export class RecordWriter<R extends QueryKeyed> {
   /** Writes what is there; resolves when all is written, rejects after the time (what is left is spilled). */
   async flush(timeoutMs: number): Promise<void> {
     const deadline = this.options.clock.monotonic() + timeoutMs;
-    if (this.running !== null) await within(this.running, timeoutMs);
+    if (this.running !== null) await settlesWithin(this.running, timeoutMs);
     this.retryAt = 0;
     while (this.queue.length > 0 || this.spill.records > 0 || this.running !== null || this.spilling !== null) {
       const left = deadline - this.options.clock.monotonic();
-      const failed = left <= 0 || !(await within(this.turn(), left)) || this.backOffMs > 0;
+      const failed = left <= 0 || !(await settlesWithin(this.turn(), left)) || this.backOffMs > 0;
       if (!failed) continue;
       this.spillAtOnce();
       throw new Error(`the ${this.options.what} could not be written in time; what is left is on disk`);
@@ -157,7 +158,7 @@ export class RecordWriter<R extends QueryKeyed> {
         `${this.options.what} is left on disk for the next start`,
       );
     }
-    await within(Promise.allSettled([this.spilling, this.running]), 1000);
+    await settlesWithin(Promise.allSettled([this.spilling, this.running]), 1000);
     this.spillAtOnce();
     this.ended = true;
     this.spill.close();
@@ -344,18 +345,5 @@ export class RecordWriter<R extends QueryKeyed> {
       end++;
     }
     return records.slice(from, end);
-  }
-}
-
-/** Whether the promise settled within the time. */
-async function within(promise: Promise<unknown>, milliseconds: number): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeUp = new Promise<boolean>((resolve) => {
-    timer = setTimeout(() => resolve(false), milliseconds);
-  });
-  try {
-    return await Promise.race([promise.then(() => true), timeUp]);
-  } finally {
-    clearTimeout(timer);
   }
 }

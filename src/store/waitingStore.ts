@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GatewayError } from '../model/errors.ts';
+import { within } from '../model/timeLimit.ts';
 import { driverMessageOf, isDatabaseAway } from './failures.ts';
 import { parseJdbcUrl } from './jdbcUrl.ts';
 import { type KnexStore, openStore, type StoreOptions } from './openStore.ts';
@@ -22,18 +23,12 @@ export type GatewayStore = Pick<KnexStore, Exclude<keyof KnexStore, 'database'>>
  */
 export async function openStoreWaiting(options: WaitingStoreOptions): Promise<GatewayStore> {
   const { waitMs = 5_000, retryMs = 1_000, logger } = options;
-  const stop = new AbortController();
   const first = openStore(options);
-  const late = Symbol('late');
-  const waited = await Promise.race([
-    first.catch((error: unknown) => {
-      if (isDatabaseAway(error)) return late;
-      throw error;
-    }),
-    sleep(waitMs, late, { signal: stop.signal, ref: false }).catch(() => late),
-  ]);
-  stop.abort();
-  if (typeof waited !== 'symbol') return waited;
+  const opened = await within(first, waitMs, null).catch((error: unknown) => {
+    if (isDatabaseAway(error)) return null;
+    throw error;
+  });
+  if (opened !== null) return opened;
   logger.warn('the database is unavailable; the gateway starts without it and tries again');
   return new StoreToCome(options, first, retryMs).store;
 }

@@ -17,6 +17,7 @@ import { type LdapSettings, USER_MARK } from '../../config/ldapFile.ts';
 import { MOST_GROUPS, type SourceAnswer } from '../../gateway/user/groups/groupSource.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { trustStoreConversion } from '../../model/javaKeyStore.ts';
+import { settlesWithin } from '../../model/timeLimit.ts';
 import { type ConnectionBounds, ConnectionPlaces } from './connectionPlaces.ts';
 
 /** Time to connect, and for each answer, in milliseconds. */
@@ -225,7 +226,10 @@ export class LdapServer {
     const client = new Client(this.#options);
     try {
       // Options of its own: the client writes the socket into them.
-      if (this.#settings.useTls) await inTime(client.startTLS({ ...this.#tls }));
+      // The client limits its requests, not the handshake of TLS.
+      if (this.#settings.useTls && !(await settlesWithin(client.startTLS({ ...this.#tls }), TIMEOUT_MS))) {
+        throw new Error(`no TLS within ${TIMEOUT_MS} ms`);
+      }
       return await use(client);
     } catch (error) {
       throw away(error);
@@ -298,19 +302,6 @@ function away(cause: unknown): GatewayError {
     ? `The LDAP server's certificate is not accepted (${code}): ldapTrustStorePath must hold its authority, and ldapHost be a name in it.`
     : 'The LDAP server does not answer properly; try again soon.';
   return new GatewayError('EG_IDENTITY_UNAVAILABLE', message, { cause });
-}
-
-/** The client bounds its requests, not the handshake of TLS. */
-async function inTime<T>(work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`no TLS within ${TIMEOUT_MS} ms`)), TIMEOUT_MS);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 async function readAuthorities(path: string): Promise<string> {

@@ -1,15 +1,8 @@
 import type { Logger } from 'pino';
 import { type Counter, type Gauge, Counter as PromCounter, Gauge as PromGauge, type Registry } from 'prom-client';
+import { FollowedFiles } from '../../config/followedFiles.ts';
 import { GatewayError } from '../../model/errors.ts';
-import {
-  noTlsMaterial,
-  readTlsFiles,
-  type TlsContents,
-  TlsFileError,
-  type TlsFiles,
-  type TlsMaterial,
-  tlsMaterial,
-} from './tlsFiles.ts';
+import { noTlsMaterial, readTlsFiles, TlsFileError, type TlsFiles, type TlsMaterial, tlsMaterial } from './tlsFiles.ts';
 
 /** Use of certificate files; the label of their metrics. */
 export type TlsUse = 'clients' | 'clusters' | 'healthChecks' | 'rulesService';
@@ -71,8 +64,22 @@ export async function watchTls(options: TlsWatchOptions): Promise<TlsWatch> {
     return { current: noTlsMaterial, onChange: () => undefined, stop: () => undefined };
   }
   try {
-    const contents = await readTlsFiles(files);
-    return new FollowedFiles(options, contents, tlsMaterial(files, contents));
+    const listeners: ((material: TlsMaterial) => void)[] = [];
+    const followed = await FollowedFiles.open(
+      () => readTlsFiles(files),
+      (contents) => tlsMaterial(files, contents),
+      (problem, material) => report(options, listeners, problem, material),
+      options.refreshTime,
+    );
+    options.metrics.inUse(options.use, followed.current);
+    warnOfExpiry(options, followed.current);
+    return {
+      get current() {
+        return followed.current;
+      },
+      onChange: (listener) => void listeners.push(listener),
+      stop: () => followed.stop(),
+    };
   } catch (error) {
     if (!(error instanceof TlsFileError)) throw error;
     const { key } = error.file;
@@ -80,85 +87,27 @@ export async function watchTls(options: TlsWatchOptions): Promise<TlsWatch> {
   }
 }
 
-class FollowedFiles implements TlsWatch {
-  readonly #options: TlsWatchOptions;
-  readonly #listeners: ((material: TlsMaterial) => void)[] = [];
-  readonly #timer: NodeJS.Timeout;
-  #lastRead: TlsContents;
-  #current: TlsMaterial;
-  #looking = false;
-  /** The last reported problem. */
-  #lastComplaint = '';
-
-  constructor(options: TlsWatchOptions, contents: TlsContents, material: TlsMaterial) {
-    this.#options = options;
-    this.#lastRead = contents;
-    this.#current = material;
-    options.metrics.inUse(options.use, material);
-    this.#warnOfExpiry();
-    this.#timer = setInterval(() => void this.#look(), options.refreshTime).unref();
-  }
-
-  get current(): TlsMaterial {
-    return this.#current;
-  }
-
-  onChange(listener: (material: TlsMaterial) => void): void {
-    this.#listeners.push(listener);
-  }
-
-  stop(): void {
-    clearInterval(this.#timer);
-  }
-
-  /** Never rejects. */
-  async #look(): Promise<void> {
-    if (this.#looking) return;
-    this.#looking = true;
-    try {
-      const contents = await readTlsFiles(this.#options.files);
-      if (same(contents.keyStore, this.#lastRead.keyStore) && same(contents.trustStore, this.#lastRead.trustStore))
-        return;
-      const material = tlsMaterial(this.#options.files, contents);
-      this.#lastRead = contents;
-      this.#take(material);
-    } catch (error) {
-      this.#refuse(error);
-    } finally {
-      this.#looking = false;
-    }
-  }
-
-  #take(material: TlsMaterial): void {
-    const { use, metrics, logger } = this.#options;
-    this.#current = material;
-    this.#lastComplaint = '';
-    for (const listener of this.#listeners) listener(material);
-    metrics.inUse(use, material);
-    metrics.reloaded(use, 'taken');
-    const [leaf] = material.chain;
-    logger.info({ use, subject: leaf?.subject, validTo: leaf?.validTo }, 'changed certificate files taken');
-    this.#warnOfExpiry();
-  }
-
-  #refuse(error: unknown): void {
-    const { use, metrics, logger } = this.#options;
-    const reason = error instanceof Error ? error.message : String(error);
-    if (reason === this.#lastComplaint) return;
-    this.#lastComplaint = reason;
+function report(
+  { use, metrics, logger }: TlsWatchOptions,
+  listeners: readonly ((material: TlsMaterial) => void)[],
+  reason: string | null,
+  material: TlsMaterial,
+): void {
+  if (reason !== null) {
     metrics.reloaded(use, 'refused');
     logger.error({ use, reason }, 'changed certificate files refused; the last good ones stay in use');
+    return;
   }
-
-  #warnOfExpiry(): void {
-    const { use, logger } = this.#options;
-    const [leaf] = this.#current.chain;
-    if (leaf !== undefined && leaf.validToDate.getTime() < Date.now()) {
-      logger.warn({ use, subject: leaf.subject, validTo: leaf.validTo }, 'the certificate has expired');
-    }
-  }
+  for (const listener of listeners) listener(material);
+  metrics.inUse(use, material);
+  metrics.reloaded(use, 'taken');
+  const [leaf] = material.chain;
+  logger.info({ use, subject: leaf?.subject, validTo: leaf?.validTo }, 'changed certificate files taken');
+  warnOfExpiry({ use, logger }, material);
 }
 
-function same(one: Buffer | null, other: Buffer | null): boolean {
-  return one === null || other === null ? one === other : one.equals(other);
+function warnOfExpiry({ use, logger }: Pick<TlsWatchOptions, 'use' | 'logger'>, { chain: [leaf] }: TlsMaterial): void {
+  if (leaf !== undefined && leaf.validToDate.getTime() < Date.now()) {
+    logger.warn({ use, subject: leaf.subject, validTo: leaf.validTo }, 'the certificate has expired');
+  }
 }

@@ -1,6 +1,7 @@
+import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
+import { type Followed, FollowedFiles } from '../../config/followedFiles.ts';
 import type { ProductNames } from '../../model/names.ts';
-import { type Followed, followFile } from './followedFile.ts';
 import { openUserMapping, type UserMapping, type UserMappingSettings } from './userMapping.ts';
 
 export interface FollowedUserMappingOptions {
@@ -24,5 +25,23 @@ export async function followUserMapping(
   if (path === null) return { current, stop: () => undefined };
   // The settings are unchanged, and so is their result.
   const open = async () => (await openUserMapping(settings, names)) ?? current;
-  return await followFile({ path, subject: 'file of user mappings', open, refreshTime, logger });
+  return await followRules(path, open, refreshTime, logger);
+}
+
+/**
+ * Follows a file of user mappings.
+ * @throws as `open` if the file cannot be used at the start
+ */
+export async function followRules<T>(
+  file: string,
+  open: () => Promise<T>,
+  refreshTime: number,
+  logger: Logger,
+): Promise<Followed<T>> {
+  const text = () => readFile(file, 'utf8').catch(() => null);
+  const report = (reason: string | null) => {
+    if (reason === null) logger.info({ file }, 'changed file of user mappings taken');
+    else logger.error({ file, reason }, 'changed file of user mappings refused; the last good rules stay in force');
+  };
+  return await FollowedFiles.open(text, open, report, refreshTime);
 }

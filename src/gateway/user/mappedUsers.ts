@@ -1,8 +1,9 @@
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
+import type { Followed } from '../../config/followedFiles.ts';
 import { growingTo } from '../../model/growingCache.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
-import { type Followed, followFile } from './followedFile.ts';
+import { followRules } from './followedUserMapping.ts';
 import {
   type MappedUser,
   type MappingRule,
@@ -64,7 +65,7 @@ export class MappedUsers {
     const rules =
       path === null
         ? { current: await open(), stop: () => undefined }
-        : await followFile({ path, subject: 'file of user mappings', open, refreshTime, logger });
+        : await followRules(path, open, refreshTime, logger);
     return new MappedUsers(rules, settings);
   }
 

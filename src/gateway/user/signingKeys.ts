@@ -1,6 +1,7 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
+import { FollowedFiles } from '../../config/followedFiles.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import {
@@ -81,29 +82,43 @@ export async function openSigningKeys(
   settings: SigningKeySettings,
   dependencies: SigningKeysDependencies,
 ): Promise<SigningKeys> {
-  return new SigningKeys(settings, dependencies, await readKeyFiles(settings));
+  const { refreshTime, logger } = dependencies;
+  let keys: SigningKeys | null = null;
+  const report = (reason: string | null, files: KeyFiles) => {
+    if (reason === null) keys?.take(files);
+    else logger.error({ reason }, 'changed keys of tokens refused; the last good ones stay in use');
+  };
+  // Keys are parsed at each reading, and compared by the texts of their files.
+  let latest: KeyFiles | null = null;
+  const read = async (): Promise<string> => {
+    latest = await readKeyFiles(settings);
+    return latest.contents;
+  };
+  const files = await FollowedFiles.open(read, () => latest as KeyFiles, report, refreshTime);
+  keys = new SigningKeys(settings, dependencies, files);
+  return keys;
 }
 
 /** Rotating keys for signing and verifying tokens. */
 export class SigningKeys {
   readonly #settings: SigningKeySettings;
   readonly #dependencies: SigningKeysDependencies;
-  readonly #timer: NodeJS.Timeout;
-  #files: KeyFiles;
+  readonly #files: FollowedFiles<KeyFiles, string>;
   #signing: SigningKey;
   /** The next signing key, with its start in monotonic milliseconds. */
   #next: { readonly key: SigningKey; readonly from: number } | null = null;
   /** Keys that no longer sign, with the end of their publication. */
   #retired: { readonly key: PublishedKey; readonly until: number }[] = [];
-  #isLooking = false;
-  #lastComplaint = '';
 
-  constructor(settings: SigningKeySettings, dependencies: SigningKeysDependencies, files: KeyFiles) {
+  constructor(
+    settings: SigningKeySettings,
+    dependencies: SigningKeysDependencies,
+    files: FollowedFiles<KeyFiles, string>,
+  ) {
     this.#settings = settings;
     this.#dependencies = dependencies;
     this.#files = files;
-    this.#signing = files.signing;
-    this.#timer = setInterval(() => void this.#look(), dependencies.refreshTime).unref();
+    this.#signing = files.current.signing;
   }
 
   /** The current signing key. */
@@ -120,7 +135,7 @@ export class SigningKeys {
     const all = [
       current.published,
       ...(this.#next === null ? [] : [this.#next.key.published]),
-      ...this.#files.published,
+      ...this.#files.current.published,
       ...this.#retired.map(({ key }) => key),
     ];
     // Engines reject a set with duplicate key ids.
@@ -128,7 +143,7 @@ export class SigningKeys {
   }
 
   stop(): void {
-    clearInterval(this.#timer);
+    this.#files.stop();
   }
 
   #use(key: SigningKey): void {
@@ -143,29 +158,9 @@ export class SigningKeys {
     logger.info({ kid: key.published.kid, before: before.kid }, 'tokens for clusters are signed with another key');
   }
 
-  /** Never rejects. */
-  async #look(): Promise<void> {
-    if (this.#isLooking) return;
-    this.#isLooking = true;
-    const { logger } = this.#dependencies;
-    try {
-      const files = await readKeyFiles(this.#settings);
-      this.#lastComplaint = '';
-      if (files.contents !== this.#files.contents) this.#take(files);
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      if (reason !== this.#lastComplaint) {
-        this.#lastComplaint = reason;
-        logger.error({ reason }, 'changed keys of tokens refused; the last good ones stay in use');
-      }
-    } finally {
-      this.#isLooking = false;
-    }
-  }
-
-  #take(files: KeyFiles): void {
+  /** Publishes the signing key of changed files. */
+  take(files: KeyFiles): void {
     const { clock, logger } = this.#dependencies;
-    this.#files = files;
     const { current } = this;
     const isSame = samePublicKey(files.signing.published, current.published);
     if (isSame) {

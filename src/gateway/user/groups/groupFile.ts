@@ -1,7 +1,9 @@
 import { readFile, stat } from 'node:fs/promises';
 import type { Logger } from 'pino';
+import { FollowedFiles } from '../../../config/followedFiles.ts';
 import type { Clock } from '../../../model/clock.ts';
 import { GatewayError } from '../../../model/errors.ts';
+import { within } from '../../../model/timeLimit.ts';
 import { type Asker, type GroupSource, groupName, MOST_GROUPS, type SourceAnswer, unbelieved } from './groupSource.ts';
 
 /** Maximum size of the file, bytes. */
@@ -58,14 +60,7 @@ export function parseGroupFile(text: string): GroupsByUser {
  * @throws GatewayError EG_IMPOSSIBLE naming the key and the fix
  */
 export async function readGroupFile(path: string): Promise<GroupsByUser> {
-  return parsed(path, await textOf(path, READ_TIMEOUT_MS));
-}
-
-/** @throws GatewayError EG_IMPOSSIBLE naming the key and the fix */
-async function textOf(path: string, readTimeout: number): Promise<string> {
-  const read = await inTime(contentOf(path), readTimeout);
-  if ('why' in read) throw unusable(path, read.why);
-  return read.text;
+  return parsed(path, await inTime(path, textOf(path), READ_TIMEOUT_MS));
 }
 
 /**
@@ -74,107 +69,81 @@ async function textOf(path: string, readTimeout: number): Promise<string> {
  */
 export class GroupFile implements GroupSource {
   readonly name = 'file';
-  readonly #settings: GroupFileSettings;
-  readonly #dependencies: GroupFileDependencies;
-  readonly #timer: NodeJS.Timeout;
-  #groups: GroupsByUser;
-  /** The latest text, valid or not. */
-  #looked: string;
-  /** Reason that the file is unusable now, or null. */
-  #problem: string | null = null;
-  /** Monotonic time of the last successful read. */
-  #usableAt: number;
-  #isLooking = false;
+  readonly #file: FollowedFiles<GroupsByUser, string>;
+  readonly #isKnown: () => boolean;
+  readonly #problem: () => string | null;
 
-  private constructor(settings: GroupFileSettings, text: string, dependencies: GroupFileDependencies) {
-    const { path, refreshPeriod } = settings;
-    this.#settings = settings;
-    this.#dependencies = dependencies;
-    this.#groups = parsed(path, text);
-    this.#looked = text;
-    this.#usableAt = dependencies.clock.monotonic();
-    this.#timer = setInterval(() => void this.#look(), refreshPeriod).unref();
+  private constructor(file: FollowedFiles<GroupsByUser, string>, problem: () => string | null, isKnown: () => boolean) {
+    this.#file = file;
+    this.#problem = problem;
+    this.#isKnown = isKnown;
   }
 
   /** @throws GatewayError EG_IMPOSSIBLE naming the key and the fix, if the file cannot be used at the start */
-  static async open(settings: GroupFileSettings, dependencies: GroupFileDependencies): Promise<GroupFile> {
-    return new GroupFile(settings, await textOf(settings.path, settings.readTimeout), dependencies);
+  static async open(settings: GroupFileSettings, { clock, logger }: GroupFileDependencies): Promise<GroupFile> {
+    const { path, refreshPeriod, keepLastKnown, readTimeout } = settings;
+    let problem: string | null = null;
+    let problemSince = 0;
+    const report = (reason: string | null, groups: GroupsByUser): void => {
+      if (problem === null) problemSince = clock.monotonic();
+      problem = reason;
+      if (reason === null) logger.info({ file: path, users: groups.size }, 'changed group file taken');
+      else {
+        const message = 'group file refused; the last good groups count for userGroups.keepLastKnown';
+        logger.error({ file: path, reason }, message);
+      }
+    };
+    // A reading that takes too long continues, in a thread of which there are few: the next look waits for the same one.
+    let reading: Promise<string> | null = null;
+    const read = (): Promise<string> => {
+      reading ??= textOf(path).finally(() => {
+        reading = null;
+      });
+      return inTime(path, reading, readTimeout);
+    };
+    const file = await FollowedFiles.open(read, (text) => parsed(path, text), report, refreshPeriod);
+    return new GroupFile(
+      file,
+      () => problem,
+      () => clock.monotonic() < problemSince + keepLastKnown,
+    );
   }
 
   stop(): void {
-    clearInterval(this.#timer);
+    this.#file.stop();
   }
 
   groupsOf(asker: Asker): SourceAnswer {
     const answer = unbelieved(asker);
     if (answer !== null) return answer;
-    if (this.#problem !== null && !this.#isKnown()) return { groups: [], note: this.#problem };
-    const groups = this.#groups.get(asker.user ?? '');
-    if (this.#problem !== null) return { groups: groups ?? [], note: `last known: ${this.#problem}` };
+    const problem = this.#problem();
+    if (problem !== null && !this.#isKnown()) return { groups: [], note: problem };
+    const groups = this.#file.current.get(asker.user ?? '');
+    if (problem !== null) return { groups: groups ?? [], note: `last known: ${problem}` };
     return groups === undefined ? NONE : { groups };
   }
 
   describedGroupsOf(asker: Asker): SourceAnswer {
     return this.groupsOf(asker);
   }
-
-  /** True if the last good groups still count. */
-  #isKnown(): boolean {
-    return this.#dependencies.clock.monotonic() < this.#usableAt + this.#settings.keepLastKnown;
-  }
-
-  /** Never rejects. */
-  async #look(): Promise<void> {
-    if (this.#isLooking) return;
-    this.#isLooking = true;
-    const { path: file, readTimeout } = this.#settings;
-    const { clock, logger } = this.#dependencies;
-    const reading = contentOf(file);
-    // A slow read continues in one of few threads: no other one begins before it ends.
-    void reading.then(() => {
-      this.#isLooking = false;
-    });
-    try {
-      const read = await inTime(reading, readTimeout);
-      const looked = 'why' in read ? `\0${read.why}` : read.text;
-      if (looked === this.#looked) {
-        if (this.#problem === null) this.#usableAt = clock.monotonic();
-        return;
-      }
-      this.#looked = looked;
-      if ('why' in read) throw unusable(file, read.why);
-      this.#groups = parsed(file, read.text);
-      this.#problem = null;
-      this.#usableAt = clock.monotonic();
-      logger.info({ file, users: this.#groups.size }, 'changed group file taken');
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      this.#problem = reason;
-      logger.error({ file, reason }, 'group file refused; the last good groups count for userGroups.keepLastKnown');
-    }
-  }
 }
 
-type Content = { readonly text: string } | { readonly why: string };
-
-/** The result of a read, or a timeout error. */
-async function inTime(reading: Promise<Content>, timeout: number): Promise<Content> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<Content>((resolve) => {
-    timer = setTimeout(() => resolve({ why: `was not read within ${timeout / 1_000} seconds` }), timeout);
-  });
-  return await Promise.race([reading, late]).finally(() => clearTimeout(timer));
+/** @throws GatewayError if the reading takes too long */
+async function inTime(path: string, reading: Promise<string>, timeout: number): Promise<string> {
+  const text = await within(reading, timeout, null);
+  if (text !== null) return text;
+  throw unusable(path, `was not read within ${timeout / 1_000} seconds`);
 }
 
-/** Never rejects. */
-async function contentOf(path: string): Promise<Content> {
+/** @throws GatewayError EG_IMPOSSIBLE naming the key and the fix */
+async function textOf(path: string): Promise<string> {
   try {
     const { size } = await stat(path);
-    if (size > LARGEST_FILE) return { why: `is longer than ${LARGEST_FILE / 1_048_576} MB` };
-    return { text: await readFile(path, 'utf8') };
+    if (size <= LARGEST_FILE) return await readFile(path, 'utf8');
   } catch (error) {
-    return { why: `cannot be read (${(error as NodeJS.ErrnoException).code})` };
+    throw unusable(path, `cannot be read (${(error as NodeJS.ErrnoException).code})`);
   }
+  throw unusable(path, `is longer than ${LARGEST_FILE / 1_048_576} MB`);
 }
 
 function parsed(path: string, text: string): GroupsByUser {
