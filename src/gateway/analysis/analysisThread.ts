@@ -1,9 +1,9 @@
-import { Worker } from 'node:worker_threads';
+import { WorkerThread, WorkerTimeout } from '../../model/workerThread.ts';
 import { type SqlAnalysis, unanalyzed } from '../../sql/analyzeSql.ts';
 import { type StatementTask, taskCharacters } from '../../sql/statementTask.ts';
 
 /** The worker's file: of the sources, or of the bundled program. */
-const workerFile = `./analysisWorker.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`;
+const workerFile = new URL(`./analysisWorker.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`, import.meta.url);
 /** Timeout of one statement, milliseconds, including the start of the thread. */
 const MAX_TASK_MS = 5_000;
 /** Maximum number of characters of waiting statements; more are not analyzed. */
@@ -13,94 +13,51 @@ const IDLE_MS = 30_000;
 /** Heap of the thread, megabytes: names of one statement, and their analysis. */
 const MAX_HEAP_MB = 96;
 
-interface WaitingTask {
-  readonly task: StatementTask;
-  readonly resolve: (analysis: SqlAnalysis) => void;
-}
-
 /**
  * Analyzes long statements in a thread, because they would block the event loop: sequentially, each with a timeout. A
  * failed analysis has an `errorMessage`. Never rejects.
  */
 export class AnalysisThread {
-  readonly #waiting: WaitingTask[] = [];
+  readonly #thread = new WorkerThread<StatementTask, SqlAnalysis>(workerFile, MAX_HEAP_MB);
+  #last: Promise<unknown> = Promise.resolve();
   #waitingCharacters = 0;
-  #worker: Worker | null = null;
-  #running: WaitingTask | null = null;
-  #timer: NodeJS.Timeout | undefined;
+  #idleTimer: NodeJS.Timeout | undefined;
+  #isClosed = false;
 
   analyze(task: StatementTask): Promise<SqlAnalysis> {
-    const characters = this.#waitingCharacters + taskCharacters(task);
-    if (this.#waiting.length > 0 && characters > MAX_WAITING_CHARACTERS) {
+    const characters = taskCharacters(task);
+    if (this.#waitingCharacters > 0 && this.#waitingCharacters + characters > MAX_WAITING_CHARACTERS) {
       return Promise.resolve(unanalyzed('too many long statements wait for their analysis; try again'));
     }
-    return new Promise((resolve) => {
-      this.#waiting.push({ task, resolve });
-      this.#waitingCharacters = characters;
-      this.#next();
+    this.#waitingCharacters += characters;
+    const analysis = this.#last.then(() => {
+      this.#waitingCharacters -= characters;
+      return this.#run(task);
     });
+    this.#last = analysis;
+    return analysis;
   }
 
-  /** Ends the thread; waiting statements get an analysis with an error. */
+  /** Ends the thread; waiting statements get an analysis with this reason. */
   async close(): Promise<void> {
-    clearTimeout(this.#timer);
-    const worker = this.#worker;
-    this.#worker = null;
-    for (const { resolve } of this.#waiting.splice(0)) resolve(unanalyzed('the gateway is stopping'));
-    this.#finish(unanalyzed('the gateway is stopping'));
-    await worker?.terminate();
+    this.#isClosed = true;
+    clearTimeout(this.#idleTimer);
+    await this.#thread.close();
   }
 
-  #next(): void {
-    if (this.#running !== null) return;
-    clearTimeout(this.#timer);
-    const waiting = this.#waiting.shift();
-    if (waiting === undefined) {
-      this.#timer = setTimeout(() => this.#end(), IDLE_MS).unref();
-      return;
+  async #run(task: StatementTask): Promise<SqlAnalysis> {
+    clearTimeout(this.#idleTimer);
+    try {
+      if (!this.#isClosed) return await this.#thread.run(task, MAX_TASK_MS);
+    } catch (error) {
+      if (error instanceof WorkerTimeout) {
+        return unanalyzed(`the statement is too long: its analysis took over ${MAX_TASK_MS} ms`);
+      }
+      const why = error instanceof Error ? error.message : String(error);
+      if (!this.#isClosed) return unanalyzed(`the statement is too large to be analysed: ${why}`);
+    } finally {
+      if (!this.#isClosed) this.#idleTimer = setTimeout(() => void this.#thread.close(), IDLE_MS).unref();
     }
-    this.#waitingCharacters -= taskCharacters(waiting.task);
-    this.#running = waiting;
-    this.#timer = setTimeout(() => {
-      this.#end();
-      this.#finish(unanalyzed(`the statement is too long: its analysis took over ${MAX_TASK_MS} ms`));
-    }, MAX_TASK_MS);
-    this.#worker ??= this.#start();
-    this.#worker.postMessage(waiting.task);
-  }
-
-  #start(): Worker {
-    const worker = new Worker(new URL(workerFile, import.meta.url), {
-      execArgv: [],
-      resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
-    });
-    // Requests keep the process running, the thread does not.
-    worker.unref();
-    const failed = (error?: Error) => {
-      if (this.#worker !== worker) return;
-      this.#worker = null;
-      const why = error?.message ?? 'its thread ended';
-      this.#finish(unanalyzed(`the statement is too large to be analysed: ${why}`));
-    };
-    worker.on('message', (analysis: SqlAnalysis) => {
-      if (this.#worker === worker) this.#finish(analysis);
-    });
-    worker.on('error', failed);
-    worker.on('exit', () => failed());
-    return worker;
-  }
-
-  #end(): void {
-    const worker = this.#worker;
-    this.#worker = null;
-    worker?.terminate().catch(() => undefined);
-  }
-
-  #finish(analysis: SqlAnalysis): void {
-    const running = this.#running;
-    this.#running = null;
-    clearTimeout(this.#timer);
-    running?.resolve(analysis);
-    this.#next();
+    return unanalyzed('the gateway is stopping');
   }
 }

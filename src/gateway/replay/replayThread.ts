@@ -1,11 +1,11 @@
-import { Worker } from 'node:worker_threads';
 import { GatewayError } from '../../model/errors.ts';
+import { WorkerEnded, WorkerThread, WorkerTimeout } from '../../model/workerThread.ts';
 import { parseJdbcUrl } from '../../store/jdbcUrl.ts';
 import type { ReplayJob, ReplayReport } from './replayJob.ts';
 import type { ReplayReply } from './replayWorker.ts';
 
 /** The worker's file: of the sources, or of the bundled program. */
-const workerFile = `./replayWorker.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`;
+const workerFile = new URL(`./replayWorker.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`, import.meta.url);
 /**
  * Time in addition to the job's limit for the start of the thread, the connection to the database and the response,
  * milliseconds.
@@ -27,14 +27,15 @@ export interface HistoryReplays {
 
 /** Replays the history in a worker thread. */
 export class ReplayThread implements HistoryReplays {
-  #worker: Worker | null = null;
+  readonly #thread = new WorkerThread<ReplayJob, ReplayReply>(workerFile, MAX_HEAP_MB);
+  #isRunning = false;
 
   async run(job: ReplayJob, signal: AbortSignal): Promise<ReplayReport> {
     const { password } = job.database;
     // A thread receives plain data.
     const database = { ...job.database, password: typeof password === 'object' ? await password.read() : password };
     signal.throwIfAborted();
-    if (this.#worker !== null) {
+    if (this.#isRunning) {
       throw new GatewayError(
         'EG_CONFLICT',
         'this gateway computes the impact of another change at the moment; wait until that call has its answer, or end it by closing its connection',
@@ -42,23 +43,22 @@ export class ReplayThread implements HistoryReplays {
       );
     }
     requireFile(job);
-    const worker = new Worker(new URL(workerFile, import.meta.url), {
-      workerData: { ...job, database },
-      execArgv: [],
-      resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
-    });
-    this.#worker = worker;
+    this.#isRunning = true;
     try {
-      return await answerOf(worker, job.bounds.time + MARGIN_MS, signal);
+      const reply = await this.#thread.run({ ...job, database }, job.bounds.time + MARGIN_MS, signal);
+      if ('report' in reply) return reply.report;
+      throw new GatewayError(reply.error.code, reply.error.message);
+    } catch (error) {
+      throw failureOf(error);
     } finally {
-      await worker.terminate();
-      this.#worker = null;
+      await this.#thread.close();
+      this.#isRunning = false;
     }
   }
 
   /** Ends the running job with an error. */
   async close(): Promise<void> {
-    await this.#worker?.terminate();
+    await this.#thread.close();
   }
 }
 
@@ -72,28 +72,14 @@ function requireFile({ database }: ReplayJob): void {
   );
 }
 
-async function answerOf(worker: Worker, limitMs: number, signal: AbortSignal): Promise<ReplayReport> {
-  const { promise, resolve, reject } = Promise.withResolvers<ReplayReport>();
-  const fail = (message: string) => reject(new GatewayError('EG_IMPOSSIBLE', message));
-  const timer = setTimeout(
-    () => fail('the history was not replayed in time; choose a shorter range, or fewer queries by user or source'),
-    limitMs,
-  );
-  const abort = () => reject(signal.reason);
-  signal.addEventListener('abort', abort, { once: true });
-  worker.on('message', (reply: ReplayReply) => {
-    if ('report' in reply) resolve(reply.report);
-    else reject(new GatewayError(reply.error.code, reply.error.message));
-  });
-  worker.on('error', (error: Error & { readonly code?: string }) => {
-    if (error.code !== 'ERR_WORKER_OUT_OF_MEMORY') return reject(error);
-    fail('replaying the history needs too much memory; choose a shorter range, or fewer queries by user or source');
-  });
-  worker.on('exit', () => fail('the gateway is stopping, and the replay with it; ask again when it has started'));
-  try {
-    return await promise;
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener('abort', abort);
+/** The error of a call for an error of its thread. */
+function failureOf(error: unknown): unknown {
+  const shorter = 'choose a shorter range, or fewer queries by user or source';
+  const impossible = (message: string) => new GatewayError('EG_IMPOSSIBLE', message);
+  if (error instanceof WorkerTimeout) return impossible(`the history was not replayed in time; ${shorter}`);
+  if (error instanceof WorkerEnded) {
+    return impossible('the gateway is stopping, and the replay with it; ask again when it has started');
   }
+  if ((error as { readonly code?: unknown } | null)?.code !== 'ERR_WORKER_OUT_OF_MEMORY') return error;
+  return impossible(`replaying the history needs too much memory; ${shorter}`);
 }

@@ -1,5 +1,5 @@
 /** Worker thread of `ReplayThread`: replays the history. */
-import { parentPort, workerData } from 'node:worker_threads';
+import { parentPort } from 'node:worker_threads';
 import { pino } from 'pino';
 import { type ErrorCode, GatewayError } from '../../model/errors.ts';
 import { replayHistory } from './historyReplay.ts';
@@ -12,7 +12,7 @@ export type ReplayReply =
 
 const port = parentPort;
 if (port === null) throw new Error('replayWorker runs in a worker thread only');
-port.postMessage(await replied(workerData as ReplayJob));
+port.on('message', async (job: ReplayJob) => port.postMessage(await replied(job)));
 
 async function replied(job: ReplayJob): Promise<ReplayReply> {
   try {
