@@ -19,14 +19,12 @@ import type { LimitRegistry } from '../operator/registry/limitRegistry.ts';
 import type { RoutingRules } from '../operator/registry/routingRules.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { ExactMatchSelectorRepository } from '../store/exactMatchSelectors.ts';
+import type { QueryHistoryRepository } from '../store/historyRepository.ts';
 import type { QueryCounts } from '../store/queryCounts.ts';
 import type { QueryRates } from '../store/queryRates.ts';
-import type {
-  HistoryWriter,
-  QueryHistoryRepository,
-  QueuedQueryRepository,
-  TransactionRepository,
-} from '../store/store.ts';
+import type { QueuedQueryRepository } from '../store/queuedQueryRepository.ts';
+import type { HistoryWriter } from '../store/store.ts';
+import type { TransactionRepository } from '../store/transactionRepository.ts';
 import { readBodies } from './apiBody.ts';
 import { type AuditRoutes, auditRoutes } from './auditRoutes.ts';
 import type { AuditTrail } from './auth/audit.ts';

@@ -9,15 +9,11 @@ import { readCandidates } from '../routing/candidates.ts';
 import { isQueuedId } from '../routing/queryId.ts';
 import type { QueryDecision, StoredDecision } from '../routing/storedDecision.ts';
 import { readTrace } from '../rules/storedTrace.ts';
+import type { QueryHistoryRepository } from '../store/historyRepository.ts';
 import type { QueryOutcomeRecord } from '../store/queryOutcome.ts';
-import type {
-  HistoryWriter,
-  QueryHistoryRepository,
-  QueryRecord,
-  QueuedQueryRepository,
-  QueuedQueryRow,
-  TransactionRepository,
-} from '../store/store.ts';
+import type { QueuedQueryRepository } from '../store/queuedQueryRepository.ts';
+import type { HistoryWriter, QueryRecord, QueuedQueryRow } from '../store/store.ts';
+import type { TransactionRepository } from '../store/transactionRepository.ts';
 import { outcomeAnswer } from './answers/outcome.ts';
 import { Explanation, RoutedQuery } from './answers/routing.ts';
 import { type Caller, queryUserOf } from './auth/caller.ts';

@@ -1,6 +1,6 @@
 import { QueuePlaces } from '../gateway/admission/queuePlaces.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
-import type { QueuedQueryRepository } from '../store/store.ts';
+import type { QueuedQueryRepository } from '../store/queuedQueryRepository.ts';
 import type { QueueList } from './answers/queue.ts';
 
 /** Queries that are listed at most. */

@@ -4,7 +4,7 @@ import type { ProductNames } from '../model/names.ts';
 import { RegistryCluster } from '../model/registryCluster.ts';
 import type { ClusterRegistry } from '../operator/registry/clusterRegistry.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
-import type { QueryHistoryRepository } from '../store/store.ts';
+import type { QueryHistoryRepository } from '../store/historyRepository.ts';
 import { HistoryRow } from './answers/history.ts';
 import { visibleUser } from './auth/guard.ts';
 import { answer, errorAnswers, reference } from './schemas.ts';

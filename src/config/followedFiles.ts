@@ -38,8 +38,6 @@ export class FollowedFiles<T, C> implements Followed<T> {
 
   /**
    * Reads the files and follows them.
-   * @param read returns the contents of the files
-   * @param use makes the value of changed contents
    * @param report called after a change: with null, or with the reason why the files cannot be used. Must not throw
    * @throws as `read` and `use` do for the first contents
    */

@@ -21,10 +21,7 @@ export class WorkerThread<Task, Reply> {
     this.#maxHeapMb = maxHeapMb;
   }
 
-  /**
-   * Does a task.
-   * @throws WorkerTimeout, WorkerEnded, the reason of `signal`, or the error of the thread
-   */
+  /** @throws WorkerTimeout, WorkerEnded, the reason of `signal`, or the error of the thread */
   async run(task: Task, limitMs: number, signal?: AbortSignal): Promise<Reply> {
     signal?.throwIfAborted();
     this.#worker ??= this.#start();

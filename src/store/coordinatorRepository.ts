@@ -1,7 +1,7 @@
 import type { Knex } from 'knex';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
-import type { CoordinatorRepository, CoordinatorRow, Fence } from './store.ts';
+import type { CoordinatorRow, Fence } from './store.ts';
 
 interface Row {
   readonly suffix: string;
@@ -31,7 +31,7 @@ const columnsOf = ({ suffix, cluster, proxyTo, uid, lastSeen }: CoordinatorRow) 
 });
 
 /** `eg_coordinators`: who owns the query ids that end in a suffix. */
-export class KnexCoordinatorRepository implements CoordinatorRepository {
+export class CoordinatorRepository {
   private readonly database: Database;
 
   constructor(database: Database) {
@@ -49,6 +49,10 @@ export class KnexCoordinatorRepository implements CoordinatorRepository {
     });
   }
 
+  /**
+   * Stores a suffix that no row has; of many rows of one cluster the oldest are deleted.
+   * @returns the row that is there afterwards: another one when that was first
+   */
   learn(row: CoordinatorRow): Promise<CoordinatorRow> {
     return this.database.run(async (knex) => {
       await knex('eg_coordinators').insert(columnsOf(row)).onConflict('suffix').ignore();
@@ -58,6 +62,13 @@ export class KnexCoordinatorRepository implements CoordinatorRepository {
     });
   }
 
+  /**
+   * Gives a suffix to another owner.
+   * @param row the new row
+   * @param from base URL that the stored row must have
+   * @param unseenSince milliseconds since 1970: no row of that base URL may have been seen at or after it; null: whenever
+   * @returns the row that is there afterwards
+   */
   replace(row: CoordinatorRow, from: string, unseenSince: number | null): Promise<CoordinatorRow> {
     return this.database.run(async (knex) => {
       // Each statement by itself: the update compares the owner again, and what is read afterwards is what others see.

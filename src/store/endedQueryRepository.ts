@@ -1,7 +1,7 @@
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { cutToWidth } from './historyText.ts';
-import type { EndedQueryRepository, Fence } from './store.ts';
+import type { Fence } from './store.ts';
 
 /** Ids of one statement. */
 const BATCH = 200;
@@ -13,13 +13,14 @@ const MAX_ENDED = 10_000;
 export const LATE_MS = 2_000;
 
 /** `eg_ended_queries`: ends of queries whose slots another replica holds. */
-export class KnexEndedQueryRepository implements EndedQueryRepository {
+export class EndedQueryRepository {
   private readonly database: Database;
 
   constructor(database: Database) {
     this.database = database;
   }
 
+  /** Adds ids, each at most 256 characters; those that are there stay. */
   put(queryIds: readonly string[]): Promise<void> {
     const fitted = [...new Set(queryIds.map((queryId) => cutToWidth(queryId, WIDTH)))];
     const { clockMs } = this.database.dialect;
@@ -31,6 +32,10 @@ export class KnexEndedQueryRepository implements EndedQueryRepository {
     });
   }
 
+  /**
+   * Ids that were added since a mark, and the next mark; a few may come twice.
+   * @param mark of the last answer; null: only the next mark is wanted
+   */
   since(mark: number | null): Promise<{ readonly queryIds: readonly string[]; readonly mark: number }> {
     return this.database.run(async (knex) => {
       const now = await this.database.time(knex);

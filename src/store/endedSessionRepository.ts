@@ -1,9 +1,9 @@
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
-import type { EndedSessionRepository, Fence } from './store.ts';
+import type { Fence } from './store.ts';
 
 /** `eg_ended_sessions`. */
-export class KnexEndedSessionRepository implements EndedSessionRepository {
+export class EndedSessionRepository {
   private readonly database: Database;
 
   constructor(database: Database) {
@@ -31,6 +31,7 @@ export class KnexEndedSessionRepository implements EndedSessionRepository {
     );
   }
 
+  /** Deletes ids that ended before this time. */
   deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
     return deleteInBatches(this.database, 'eg_ended_sessions', 'until_ms', before, fence);
   }

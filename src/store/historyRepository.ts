@@ -7,15 +7,7 @@ import { fitRecord } from './historyText.ts';
 import { IN_TIME } from './knexClients.ts';
 import { literalPattern, whereBegins } from './prefix.ts';
 import { insertQueryGroups } from './queryGroups.ts';
-import type {
-  Dialect,
-  Fence,
-  HistoryFilter,
-  HistoryPage,
-  ListedQuery,
-  QueryHistoryRepository,
-  QueryRecord,
-} from './store.ts';
+import type { Dialect, Fence, HistoryFilter, HistoryPage, ListedQuery, QueryRecord } from './store.ts';
 
 interface Row extends ListedRow {
   readonly decision: string | null;
@@ -112,7 +104,7 @@ const newestFirst = [
 ];
 
 /** `query_history`, `eg_query_decisions` and `eg_query_groups`. */
-export class KnexQueryHistoryRepository implements QueryHistoryRepository {
+export class QueryHistoryRepository {
   private readonly database: Database;
   /** Filters that more rows fit than are counted: counting them again would give the same bound. */
   private readonly beyond = new LRUCache<string, true>({ max: 1000, ttl: BEYOND_MS });
@@ -121,6 +113,7 @@ export class KnexQueryHistoryRepository implements QueryHistoryRepository {
     this.database = database;
   }
 
+  /** Inserts a batch; rows whose id exists are left as they are. */
   insert(records: readonly QueryRecord[]): Promise<void> {
     if (records.length === 0) return Promise.resolve();
     const fitted = records.map(fitRecord);
@@ -141,6 +134,11 @@ export class KnexQueryHistoryRepository implements QueryHistoryRepository {
     });
   }
 
+  /**
+   * Newest first.
+   * @returns `total`: rows that fit the filter, wherever the page is; exact up to a bound, at which it stays
+   * @throws GatewayError EG_MALFORMED for an offset beyond that bound that there may be rows at
+   */
   find(filter: HistoryFilter, page: HistoryPage): Promise<{ total: number; records: readonly ListedQuery[] }> {
     const { offset, limit, after } = page;
     const dialect = this.database.dialect.name;
@@ -188,6 +186,7 @@ export class KnexQueryHistoryRepository implements QueryHistoryRepository {
     return total;
   }
 
+  /** Deletes rows older than `before` in batches, as long as the fence holds (null: no fence); answers how many. */
   async deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
     const deleted = await deleteInBatches(this.database, 'query_history', 'created', before, fence);
     await deleteInBatches(this.database, 'eg_query_decisions', 'created', before, fence);

@@ -2,10 +2,11 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Clock } from '../model/clock.ts';
 import { historyMetrics } from './historyMetrics.ts';
+import type { QueryHistoryRepository } from './historyRepository.ts';
 import { plainRecord } from './historyText.ts';
 import { type KeptTextSettings, KeptTexts } from './keptTexts.ts';
 import { RecordWriter, type RecordWriterSettings } from './recordWriter.ts';
-import type { HistoryWriter, QueryHistoryRepository, QueryRecord } from './store.ts';
+import type { HistoryWriter, QueryRecord } from './store.ts';
 
 /** Settings that may change while running (`queryHistory`, `dataStore.queryHistoryEnabled`). */
 export interface HistorySettings extends KeptTextSettings, RecordWriterSettings {

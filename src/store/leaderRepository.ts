@@ -1,6 +1,6 @@
 import type { Knex } from 'knex';
 import type { Database } from './database.ts';
-import type { Fence, LeaderRepository, LeaderState } from './store.ts';
+import type { Fence, LeaderState } from './store.ts';
 
 interface Row {
   readonly holder: string | null;
@@ -24,13 +24,17 @@ export async function fenceHolds(trx: Knex.Transaction, database: Database, fenc
 }
 
 /** `eg_leader`: one row; its epoch grows with each change of the holder (docs/decisions/0005-guarded-projection.md). */
-export class KnexLeaderRepository implements LeaderRepository {
+export class LeaderRepository {
   private readonly database: Database;
 
   constructor(database: Database) {
     this.database = database;
   }
 
+  /**
+   * Takes or renews the row; answers the fence held, or null when another holder's row has not expired.
+   * @param ttlMs after this time without renewal others may take it (by the database's clock)
+   */
   acquire(holder: string, ttlMs: number): Promise<Fence | null> {
     return this.database.transaction(async (trx) => {
       const row = await lockedRow(trx, this.database);
@@ -53,6 +57,7 @@ export class KnexLeaderRepository implements LeaderRepository {
     });
   }
 
+  /** Whether any replica leads, by the database's clock. */
   state(): Promise<LeaderState> {
     return this.database.run(async (knex) => {
       const { clockMs } = this.database.dialect;

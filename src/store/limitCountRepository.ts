@@ -1,19 +1,20 @@
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { LOCK } from './slotRepository.ts';
-import type { CounterUse, Fence, LimitCountRepository } from './store.ts';
+import type { CounterUse, Fence } from './store.ts';
 
 /** Counters in use of one answer. */
 const MAX_COUNTERS = 20_000;
 
 /** Sums over the replicas in `eg_slots`, and `eg_refusals` (docs/database.md#tables). */
-export class KnexLimitCountRepository implements LimitCountRepository {
+export class LimitCountRepository {
   private readonly database: Database;
 
   constructor(database: Database) {
     this.database = database;
   }
 
+  /** Counters of which something is in use, or that something waits for; at most 20,000. */
   inUse(): Promise<readonly CounterUse[]> {
     return this.database.run(async (knex) => {
       const rows = (await knex('eg_slots')
@@ -27,6 +28,7 @@ export class KnexLimitCountRepository implements LimitCountRepository {
     });
   }
 
+  /** Submissions refused, by the name that they were counted under. */
   refusals(): Promise<ReadonlyMap<string, number>> {
     return this.database.run(async (knex) => {
       const rows = (await knex('eg_refusals').select('name', 'refused').limit(MAX_COUNTERS)) as {
@@ -37,6 +39,7 @@ export class KnexLimitCountRepository implements LimitCountRepository {
     });
   }
 
+  /** @param counts how many more were refused, by name: at most 256 characters of ASCII */
   addRefusals(counts: ReadonlyMap<string, number>): Promise<void> {
     const { clockMs } = this.database.dialect;
     // In one order everywhere, so that two transactions do not wait for each other.
@@ -51,6 +54,7 @@ export class KnexLimitCountRepository implements LimitCountRepository {
     });
   }
 
+  /** Forgets names under which none was refused since a time of the database's clock. @returns how many rows were deleted */
   deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
     return deleteInBatches(this.database, 'eg_refusals', 'counted', before, fence);
   }

@@ -13,14 +13,7 @@ import {
   outcomeOfRow,
 } from './outcomeColumns.ts';
 import { insertGroupSets, insertQueryGroups } from './queryGroups.ts';
-import {
-  certainty,
-  type QueryOutcomeRecord,
-  type QueryOutcomeRepository,
-  type QueryState,
-  RUNNING,
-  type UnendedQuery,
-} from './queryOutcome.ts';
+import { certainty, type QueryOutcomeRecord, type QueryState, RUNNING, type UnendedQuery } from './queryOutcome.ts';
 import type { Dialect, Fence } from './store.ts';
 
 const TABLE = 'eg_query_outcomes';
@@ -117,13 +110,17 @@ function earlier(one: number | null = null, other: number | null = null): number
 }
 
 /** `eg_query_outcomes`. */
-export class KnexQueryOutcomeRepository implements QueryOutcomeRepository {
+export class QueryOutcomeRepository {
   private readonly database: Database;
 
   constructor(database: Database) {
     this.database = database;
   }
 
+  /**
+   * Stores a batch. Of rows of one query the surer one's outcome stays, the first of two that are as sure; facts of the submission
+   * that one of them lacks come from the other.
+   */
   async put(records: readonly QueryOutcomeRecord[]): Promise<void> {
     const byId = new Map<string, QueryOutcomeRecord>();
     const idOf = outcomeColumns[0] as OutcomeColumn;
@@ -153,6 +150,11 @@ export class KnexQueryOutcomeRepository implements QueryOutcomeRepository {
     });
   }
 
+  /**
+   * Ends queries that no replica follows any more, as ABANDONED: those of replicas that ended without saying so.
+   * @param before only queries submitted before, milliseconds since 1970
+   * @param seenSince those that a client asked for at or after this go on
+   */
   async endForgotten(before: number, seenSince: number, fence: Fence | null = null): Promise<number> {
     let total = 0;
     for (;;) {
@@ -181,6 +183,10 @@ export class KnexQueryOutcomeRepository implements QueryOutcomeRepository {
     }
   }
 
+  /**
+   * Those of some queries that are not known to be over, with what was submitted: rows in the state `RUNNING`, and queries of the history
+   * without a row. @param queryIds 2,000 at most
+   */
   unended(queryIds: readonly string[]): Promise<ReadonlyMap<string, UnendedQuery>> {
     if (queryIds.length === 0) return Promise.resolve(new Map());
     return this.database.run(async (knex) => {
@@ -197,6 +203,7 @@ export class KnexQueryOutcomeRepository implements QueryOutcomeRepository {
     });
   }
 
+  /** Returns the states of the queries that are over, by id. */
   async ends(queryIds: readonly string[]): Promise<ReadonlyMap<string, QueryState>> {
     const ends = new Map<string, QueryState>();
     for (let start = 0; start < queryIds.length; start += READ_BATCH) {
@@ -212,6 +219,7 @@ export class KnexQueryOutcomeRepository implements QueryOutcomeRepository {
     return ends;
   }
 
+  /** Deletes rows of queries submitted before a time; answers how many. */
   async deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
     await noteDeletion(this.database, before);
     const deleted = await deleteInBatches(this.database, TABLE, 'created', before, fence);

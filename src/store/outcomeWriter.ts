@@ -6,7 +6,8 @@ import { historyMetrics } from './historyMetrics.ts';
 import { asciiOf } from './historyText.ts';
 import type { HistorySettings } from './historyWriter.ts';
 import { KeptTexts } from './keptTexts.ts';
-import type { QueryOutcomeRecord, QueryOutcomeRepository } from './queryOutcome.ts';
+import type { QueryOutcomeRepository } from './outcomeRepository.ts';
+import type { QueryOutcomeRecord } from './queryOutcome.ts';
 import { RecordWriter } from './recordWriter.ts';
 
 /** What the writer works with. */

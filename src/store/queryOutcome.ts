@@ -1,5 +1,3 @@
-import type { Fence } from './store.ts';
-
 /** How a query ended. */
 export const queryStates = ['FINISHED', 'FAILED', 'CANCELLED', 'ABANDONED', 'REFUSED', 'DENIED', 'LOST'] as const;
 export type QueryState = (typeof queryStates)[number];
@@ -85,28 +83,3 @@ export type UnendedQuery = Pick<
   QueryOutcomeRecord,
   'created' | 'cluster' | 'routingGroup' | 'user' | 'source' | 'rule' | 'gatewayQueuedMillis'
 >;
-
-/** `eg_query_outcomes`: how queries ended (docs/database.md#outcomes). */
-export interface QueryOutcomeRepository {
-  /**
-   * Stores a batch. Of rows of one query the surer one's outcome stays, the first of two that are as sure; facts of the submission
-   * that one of them lacks come from the other.
-   */
-  put(records: readonly QueryOutcomeRecord[]): Promise<void>;
-  get(queryId: string): Promise<QueryOutcomeRecord | null>;
-  /**
-   * Those of some queries that are not known to be over, with what was submitted: rows in the state `RUNNING`, and queries of the history
-   * without a row. @param queryIds 2,000 at most
-   */
-  unended(queryIds: readonly string[]): Promise<ReadonlyMap<string, UnendedQuery>>;
-  /** Returns the states of the queries that are over, by id. */
-  ends(queryIds: readonly string[]): Promise<ReadonlyMap<string, QueryState>>;
-  /**
-   * Ends queries that no replica follows any more, as ABANDONED: those of replicas that ended without saying so.
-   * @param before only queries submitted before, milliseconds since 1970
-   * @param seenSince those that a client asked for at or after this go on
-   */
-  endForgotten(before: number, seenSince: number, fence?: Fence | null): Promise<number>;
-  /** Deletes rows of queries submitted before a time; answers how many. */
-  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
-}

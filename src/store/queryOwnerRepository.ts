@@ -1,6 +1,6 @@
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
-import type { Fence, QueryOwnerRepository, QueryOwnerRow } from './store.ts';
+import type { Fence, QueryOwnerRow } from './store.ts';
 
 interface Row {
   readonly query_id: string;
@@ -24,7 +24,7 @@ const columnsOf = ({ queryId, cluster, proxyTo, created }: QueryOwnerRow) => ({
 });
 
 /** `eg_queries`: owners of queries whose ids end in no suffix. */
-export class KnexQueryOwnerRepository implements QueryOwnerRepository {
+export class QueryOwnerRepository {
   private readonly database: Database;
 
   constructor(database: Database) {
@@ -38,6 +38,7 @@ export class KnexQueryOwnerRepository implements QueryOwnerRepository {
     });
   }
 
+  /** Stores the owner of an id that has none. @returns the row that is there afterwards: another one when that was first */
   learn(row: QueryOwnerRow): Promise<QueryOwnerRow> {
     return this.database.run(async (knex) => {
       await knex('eg_queries').insert(columnsOf(row)).onConflict('query_id').ignore();
@@ -46,6 +47,7 @@ export class KnexQueryOwnerRepository implements QueryOwnerRepository {
     });
   }
 
+  /** Gives an id to another owner where the stored row has the base URL `from`. @returns the row that is there afterwards */
   replace(row: QueryOwnerRow, from: string): Promise<QueryOwnerRow> {
     return this.database.run(async (knex) => {
       await knex('eg_queries').where({ query_id: row.queryId, base_url: from }).update(columnsOf(row));

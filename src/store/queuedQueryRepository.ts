@@ -9,7 +9,6 @@ import type {
   NewQueuedQuery,
   QueuedCommand,
   QueuedQueryEnd,
-  QueuedQueryRepository,
   QueuedQueryRow,
 } from './store.ts';
 
@@ -45,7 +44,7 @@ interface PendingPut {
 }
 
 /** `eg_queued_queries`, and `eg_queue_replicas`: submissions that wait, and the replicas that hold them. */
-export class KnexQueuedQueryRepository implements QueuedQueryRepository {
+export class QueuedQueryRepository {
   private readonly database: Database;
   private readonly changes: QueuedQueryChanges;
   /** Submissions that came while others were being written: one statement takes all of them. */
@@ -57,6 +56,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     this.changes = new QueuedQueryChanges(database);
   }
 
+  /** Adds one; those that come while others are being written go into one statement. */
   put(row: NewQueuedQuery): Promise<void> {
     return new Promise((resolve, reject) => {
       this.pending.push({ row, done: (error) => (error === null ? resolve() : reject(error as Error)) });
@@ -71,6 +71,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     });
   }
 
+  /** Rows of those ids that there are. */
   async many(ids: readonly string[]): Promise<readonly QueuedQueryRow[]> {
     const rows: QueuedQueryRow[] = [];
     for (let start = 0; start < ids.length; start += BATCH_IDS) {
@@ -83,6 +84,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     return rows;
   }
 
+  /** Rows of those ids that do not wait any more, or whose replica is dead. */
   async settled(ids: readonly string[]): Promise<readonly QueuedQueryRow[]> {
     const rows: QueuedQueryRow[] = [];
     for (let start = 0; start < ids.length; start += BATCH_IDS) {
@@ -103,14 +105,20 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     return rows;
   }
 
+  /** Gives one that waits to another replica, if it is held by `from`. */
   adopt(id: string, from: string, to: string): Promise<boolean> {
     return this.#change({ id, state: 'waiting', replica: from }, { replica: to });
   }
 
+  /**
+   * `waiting` becomes `submitting`: from then on a cluster may have it. Those that come while others are being written go together.
+   * @returns its sealed request; null where it does not wait there any more
+   */
   begin(id: string, replica: string): Promise<string | null> {
     return this.changes.begin(id, replica);
   }
 
+  /** The sealed request of one that the replica holds; null for none. */
   request(id: string, replica: string): Promise<string | null> {
     return this.database.run(async (knex) => {
       const row: { request: string | null } | undefined = await knex('eg_queued_queries')
@@ -120,14 +128,17 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     });
   }
 
+  /** `submitting` becomes `waiting` again, with its place: no cluster has it. */
   putBack(id: string, replica: string): Promise<boolean> {
     return this.#change({ id, state: 'submitting', replica }, { state: 'waiting' });
   }
 
+  /** Ends it, and deletes its request. */
   end(id: string, replica: string, from: 'waiting' | 'submitting', end: QueuedQueryEnd): Promise<boolean> {
     return this.changes.end(id, replica, from, end);
   }
 
+  /** Deletes one that waits. */
   remove(id: string): Promise<boolean> {
     return this.database.run(async (knex) => {
       const deleted = await knex('eg_queued_queries').where({ id, state: 'waiting' }).delete();
@@ -135,10 +146,12 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     });
   }
 
+  /** Asks the replica that holds a waiting one for something. */
   setCommand(id: string, command: 'drop' | 'kill'): Promise<boolean> {
     return this.#change({ id, state: 'waiting' }, { command });
   }
 
+  /** Notes that a waiting one comes before all others of its group, also those that were moved before; false where it does not wait. */
   moveFirst(id: string): Promise<boolean> {
     return this.database.run(async (knex) => {
       const now = knex.raw(this.database.dialect.clockMs);
@@ -149,6 +162,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     });
   }
 
+  /** What is asked of a replica: commands, and the queries that were moved first, the last one at the end. */
   commands(replica: string): Promise<readonly QueuedCommand[]> {
     return this.database.run(async (knex) => {
       const rows = (await knex('eg_queued_queries')
@@ -162,6 +176,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     });
   }
 
+  /** Writes down why some of them wait. */
   setReason(ids: readonly string[], reason: string): Promise<void> {
     const sorted = [...ids].sort();
     return this.database.run(async (knex) => {
@@ -173,6 +188,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     });
   }
 
+  /** How many wait for a routing group at other replicas than this one, and at none. */
   countElsewhere(group: string, replica: string): Promise<number> {
     return this.database.run(async (knex) => {
       const [row] = (await knex('eg_queued_queries')
@@ -183,6 +199,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     });
   }
 
+  /** Notes that their clients ask for them. */
   touch(ids: readonly string[]): Promise<void> {
     const sorted = [...ids].sort();
     return this.database.run(async (knex) => {
@@ -194,6 +211,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     });
   }
 
+  /** Those of the ids that no client has asked for in so many milliseconds. */
   async unpolled(ids: readonly string[], forMs: number): Promise<readonly string[]> {
     const silent: string[] = [];
     for (let start = 0; start < ids.length; start += BATCH_IDS) {
@@ -209,6 +227,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     return silent;
   }
 
+  /** A replica lives, for so many milliseconds more. */
   renew(replica: string, ttlMs: number): Promise<void> {
     return this.database.run(async (knex) => {
       const expires = knex.raw(`${this.database.dialect.clockMs} + ?`, [ttlMs]);
@@ -216,6 +235,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     });
   }
 
+  /** A replica ends: what waits there is free for others. */
   handOver(replica: string): Promise<void> {
     return this.database.run(async (knex) => {
       await knex('eg_queued_queries').where({ replica, state: 'waiting' }).update({ replica: '' });
@@ -223,6 +243,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     });
   }
 
+  /** How many wait, by routing group. */
   waitingByGroup(): Promise<ReadonlyMap<string, number>> {
     return this.database.run(async (knex) => {
       const rows = (await knex('eg_queued_queries')
@@ -234,6 +255,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     });
   }
 
+  /** Those that wait, in the order in which they came. */
   list(limit: number): Promise<readonly ListedQueuedQuery[]> {
     return this.database.run(async (knex) => {
       const rows = (await knex('eg_queued_queries')
@@ -267,6 +289,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     });
   }
 
+  /** A text that is another one whenever one waits that did not, or no longer, or was moved first, or is held elsewhere. */
   listVersion(): Promise<string> {
     return this.database.run(async (knex) => {
       const row: Record<string, unknown> | undefined = await knex('eg_queued_queries')
@@ -278,6 +301,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     });
   }
 
+  /** Deletes answers that are older; @returns how many */
   forgetAnswers(olderThanMs: number): Promise<number> {
     return this.database.run(async (knex) => {
       const changed = await knex('eg_queued_queries')
@@ -289,6 +313,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     });
   }
 
+  /** Deletes what waits, and what was being submitted, and was not asked for in so many milliseconds; @returns how many */
   deleteAbandoned(forMs: number): Promise<number> {
     return this.database.run(async (knex) => {
       const deleted = await knex('eg_queued_queries')
@@ -299,6 +324,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     });
   }
 
+  /** Deletes rows that no client has asked for since a time (milliseconds since 1970). */
   deleteUnpolledBefore(before: number, fence: Fence | null = null): Promise<number> {
     return deleteInBatches(this.database, 'eg_queued_queries', 'polled_at', before, fence);
   }

@@ -3,13 +3,7 @@ import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { cutToWidth } from './historyText.ts';
 import { guessedStates, RUNNING } from './queryOutcome.ts';
-import type {
-  Fence,
-  ListedRunningQuery,
-  RunningQueryFilter,
-  RunningQueryRepository,
-  RunningQueryRow,
-} from './store.ts';
+import type { Fence, ListedRunningQuery, RunningQueryFilter, RunningQueryRow } from './store.ts';
 
 /** Rows that one statement takes at most: about 100 KB; with the longest names 2 MB, which any server takes. */
 const BATCH = 1000;
@@ -32,13 +26,14 @@ interface ListedRow extends Row {
 }
 
 /** `eg_running_queries`: queries that clients are following. */
-export class KnexRunningQueryRepository implements RunningQueryRepository {
+export class RunningQueryRepository {
   private readonly database: Database;
 
   constructor(database: Database) {
     this.database = database;
   }
 
+  /** Adds rows; of those that are there the time of the last request is renewed. */
   put(rows: readonly RunningQueryRow[]): Promise<void> {
     const { dialect } = this.database;
     // By id: two may be the same once they are fitted, and a statement takes each once.
@@ -60,6 +55,7 @@ export class KnexRunningQueryRepository implements RunningQueryRepository {
     });
   }
 
+  /** Queries of a cluster with a request at or after a time, oldest first. */
   ofCluster(cluster: string, seenSince: number): Promise<readonly RunningQueryRow[]> {
     return this.database.run(async (knex) => {
       const rows = (await knex('eg_running_queries as r')
@@ -76,6 +72,7 @@ export class KnexRunningQueryRepository implements RunningQueryRepository {
     });
   }
 
+  /** Running queries of all clusters, oldest first. */
   list(filter: RunningQueryFilter, limit: number): Promise<readonly ListedRunningQuery[]> {
     const { cluster, routingGroup, user, seenSince } = filter;
     return this.database.run(async (knex) => {
@@ -104,6 +101,7 @@ export class KnexRunningQueryRepository implements RunningQueryRepository {
     });
   }
 
+  /** When clients asked last for queries, of those that have a row: milliseconds since 1970, by id. */
   lastSeen(queryIds: readonly string[]): Promise<ReadonlyMap<string, number>> {
     return this.database.run(async (knex) => {
       const times = new Map<string, number>();

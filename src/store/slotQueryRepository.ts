@@ -4,7 +4,7 @@ import { deleteInBatches } from './deletion.ts';
 import { LATE_MS } from './endedQueryRepository.ts';
 import { cutToWidth } from './historyText.ts';
 import { LOCK, lockCounters } from './slotRepository.ts';
-import type { Fence, SlotQuery, SlotQueryRepository, Takeover, TakeoverOptions } from './store.ts';
+import type { Fence, SlotQuery, Takeover, TakeoverOptions } from './store.ts';
 
 /** Rows of one statement. */
 const BATCH = 200;
@@ -34,13 +34,14 @@ interface SlotsRow {
 }
 
 /** `eg_slot_queries`: queries that use slots (docs/database.md#tables). */
-export class KnexSlotQueryRepository implements SlotQueryRepository {
+export class SlotQueryRepository {
   private readonly database: Database;
 
   constructor(database: Database) {
     this.database = database;
   }
 
+  /** Notes queries of a replica; those that are there stay as they are. */
   put(replica: string, queries: readonly SlotQuery[]): Promise<void> {
     const { clockMs } = this.database.dialect;
     const fitted = new Map(queries.map((query) => [cutToWidth(query.queryId, WIDTH), query]));
@@ -58,6 +59,7 @@ export class KnexSlotQueryRepository implements SlotQueryRepository {
     });
   }
 
+  /** Deletes queries of a replica; answers how many of them it had. */
   remove(replica: string, queryIds: readonly string[]): Promise<number> {
     const fitted = queryIds.map((queryId) => cutToWidth(queryId, WIDTH)).sort();
     return this.database.run(async (knex) => {
@@ -74,6 +76,7 @@ export class KnexSlotQueryRepository implements SlotQueryRepository {
     );
   }
 
+  /** Replicas other than this one all of whose slots have been over for a time (milliseconds), and those without slots that have queries. */
   dead(replica: string, graceMs: number): Promise<readonly string[]> {
     const { clockMs } = this.database.dialect;
     return this.database.run(async (knex) => {
@@ -92,6 +95,12 @@ export class KnexSlotQueryRepository implements SlotQueryRepository {
     });
   }
 
+  /**
+   * Gives what a dead replica left to another one, in one transaction with locks on all of its counters: one replica alone
+   * gets it.
+   * @returns the queries that the heir counts now, and the mark of `EndedQueryRepository` from which on their ends are to be
+   *   heard; null where the replica is alive
+   */
   takeOver(
     options: TakeoverOptions,
   ): Promise<{ readonly queries: readonly SlotQuery[]; readonly mark: number } | null> {
@@ -126,6 +135,7 @@ export class KnexSlotQueryRepository implements SlotQueryRepository {
     });
   }
 
+  /** Ends the time of a replica's slots, so that others take its queries over at once. */
   leave(replica: string, graceMs: number): Promise<void> {
     const { clockMs } = this.database.dialect;
     return this.database.run(async (knex) => {

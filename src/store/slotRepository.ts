@@ -1,15 +1,7 @@
 import type { Knex } from 'knex';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
-import type {
-  CounterChange,
-  DecideOnCounters,
-  Fence,
-  LockedCounter,
-  SlotRepository,
-  SlotRow,
-  TokenBucket,
-} from './store.ts';
+import type { CounterChange, DecideOnCounters, Fence, LockedCounter, SlotRow, TokenBucket } from './store.ts';
 
 /** A row as drivers give it: big integers may come as text. */
 interface Row {
@@ -32,13 +24,18 @@ const MAX_WAITING = 1_000;
 const UNUSED_AFTER_MS = 3_600_000;
 
 /** `eg_slots`: slots of counters, leased by replicas (docs/database.md#tables). */
-export class KnexSlotRepository implements SlotRepository {
+export class SlotRepository {
   private readonly database: Database;
 
   constructor(database: Database) {
     this.database = database;
   }
 
+  /**
+   * Locks counters, in one transaction with what is decided on them: no other replica changes a row of theirs meanwhile, nor
+   * adds one.
+   * @param keys each at most 256 ASCII characters, and at most 200 of them
+   */
   exchange(replica: string, keys: readonly string[], decide: DecideOnCounters): Promise<void> {
     // In one order everywhere, so that two transactions do not wait for each other.
     const sorted = [...new Set(keys)].sort();
@@ -52,6 +49,7 @@ export class KnexSlotRepository implements SlotRepository {
     });
   }
 
+  /** Counters that others than this replica wait for; of very many, some. */
   waitingElsewhere(replica: string): Promise<readonly string[]> {
     return this.database.run(async (knex) => {
       const rows = (await knex('eg_slots')
@@ -64,6 +62,7 @@ export class KnexSlotRepository implements SlotRepository {
     });
   }
 
+  /** Deletes rows whose time was over before this: counters that nobody used since their replicas died. */
   deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
     return deleteInBatches(this.database, 'eg_slots', 'expires', before, fence);
   }

@@ -1,7 +1,19 @@
 import type { Kind, ResourceKey } from '../model/resource.ts';
 import type { AuditRepository } from './auditRepository.ts';
+import type { CoordinatorRepository } from './coordinatorRepository.ts';
+import type { EndedQueryRepository } from './endedQueryRepository.ts';
+import type { EndedSessionRepository } from './endedSessionRepository.ts';
 import type { GroupOwnerRepository } from './groupOwnerRepository.ts';
-import type { QueryOutcomeRepository } from './queryOutcome.ts';
+import type { QueryHistoryRepository } from './historyRepository.ts';
+import type { LeaderRepository } from './leaderRepository.ts';
+import type { LimitCountRepository } from './limitCountRepository.ts';
+import type { QueryOutcomeRepository } from './outcomeRepository.ts';
+import type { QueryOwnerRepository } from './queryOwnerRepository.ts';
+import type { QueuedQueryRepository } from './queuedQueryRepository.ts';
+import type { RunningQueryRepository } from './runningQueryRepository.ts';
+import type { SlotQueryRepository } from './slotQueryRepository.ts';
+import type { SlotRepository } from './slotRepository.ts';
+import type { TransactionRepository } from './transactionRepository.ts';
 
 /** Database families. MariaDB is `mysql`. */
 export type Dialect = 'sqlite' | 'mysql' | 'postgresql';
@@ -166,21 +178,6 @@ export interface HistoryPage {
   readonly after?: { readonly created: number; readonly queryId: string };
 }
 
-/** `query_history`. */
-export interface QueryHistoryRepository {
-  /** Inserts a batch; rows whose id exists are left as they are. */
-  insert(records: readonly QueryRecord[]): Promise<void>;
-  get(queryId: string): Promise<QueryRecord | null>;
-  /**
-   * Newest first.
-   * @returns `total`: rows that fit the filter, wherever the page is; exact up to a bound, at which it stays
-   * @throws GatewayError EG_MALFORMED for an offset beyond that bound that there may be rows at
-   */
-  find(filter: HistoryFilter, page: HistoryPage): Promise<{ total: number; records: readonly ListedQuery[] }>;
-  /** Deletes rows older than `before` in batches, as long as the fence holds (null: no fence); answers how many. */
-  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
-}
-
 /** A row of `eg_coordinators` (docs/protocol.md#stickiness). */
 export interface CoordinatorRow {
   /** The last five characters of its query ids. */
@@ -194,43 +191,12 @@ export interface CoordinatorRow {
   readonly lastSeen: number;
 }
 
-/** `eg_coordinators`. */
-export interface CoordinatorRepository {
-  all(): Promise<readonly CoordinatorRow[]>;
-  get(suffix: string): Promise<CoordinatorRow | null>;
-  /**
-   * Stores a suffix that no row has; of many rows of one cluster the oldest are deleted.
-   * @returns the row that is there afterwards: another one when that was first
-   */
-  learn(row: CoordinatorRow): Promise<CoordinatorRow>;
-  /**
-   * Gives a suffix to another owner.
-   * @param row the new row
-   * @param from base URL that the stored row must have
-   * @param unseenSince milliseconds since 1970: no row of that base URL may have been seen at or after it; null: whenever
-   * @returns the row that is there afterwards
-   */
-  replace(row: CoordinatorRow, from: string, unseenSince: number | null): Promise<CoordinatorRow>;
-  touch(suffixes: readonly string[], lastSeen: number): Promise<void>;
-  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
-}
-
 /** A row of `eg_queries`: the owner of one query by its full id. */
 export interface QueryOwnerRow {
   readonly queryId: string;
   readonly cluster: string;
   readonly proxyTo: string;
   readonly created: number;
-}
-
-/** `eg_queries`. */
-export interface QueryOwnerRepository {
-  get(queryId: string): Promise<QueryOwnerRow | null>;
-  /** Stores the owner of an id that has none. @returns the row that is there afterwards: another one when that was first */
-  learn(row: QueryOwnerRow): Promise<QueryOwnerRow>;
-  /** Gives an id to another owner where the stored row has the base URL `from`. @returns the row that is there afterwards */
-  replace(row: QueryOwnerRow, from: string): Promise<QueryOwnerRow>;
-  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }
 
 /** A row of `eg_transactions`: the cluster that began a transaction. */
@@ -241,16 +207,6 @@ export interface TransactionRow {
   readonly proxyTo: string;
   /** Milliseconds since 1970. */
   readonly created: number;
-}
-
-/** `eg_transactions`. */
-export interface TransactionRepository {
-  get(transactionId: string): Promise<TransactionRow | null>;
-  /** Stores a new transaction; returns the row that is there afterwards: the first one stays. */
-  begin(row: TransactionRow): Promise<TransactionRow>;
-  /** Deletes a transaction, if it belongs to the cluster at the base URL. */
-  end(transactionId: string, proxyTo: string): Promise<void>;
-  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }
 
 /** A row of `eg_running_queries`; times in milliseconds since 1970. */
@@ -281,49 +237,11 @@ export interface RunningQueryFilter {
   readonly seenSince: number;
 }
 
-/** `eg_running_queries`: queries that clients are following, as reported by all replicas. */
-export interface RunningQueryRepository {
-  /** Adds rows; of those that are there the time of the last request is renewed. */
-  put(rows: readonly RunningQueryRow[]): Promise<void>;
-  remove(queryIds: readonly string[]): Promise<void>;
-  /** Queries of a cluster with a request at or after a time, oldest first. */
-  ofCluster(cluster: string, seenSince: number): Promise<readonly RunningQueryRow[]>;
-  /** Running queries of all clusters, oldest first. */
-  list(filter: RunningQueryFilter, limit: number): Promise<readonly ListedRunningQuery[]>;
-  /** When clients asked last for queries, of those that have a row: milliseconds since 1970, by id. */
-  lastSeen(queryIds: readonly string[]): Promise<ReadonlyMap<string, number>>;
-  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
-}
-
 /** How much of a counter is in use on all replicas. */
 export interface CounterUse {
   readonly key: string;
   readonly inUse: number;
   readonly waiting: number;
-}
-
-/** How much of limits is used, and what they refused. */
-export interface LimitCountRepository {
-  /** Counters of which something is in use, or that something waits for; at most 20,000. */
-  inUse(): Promise<readonly CounterUse[]>;
-  /** Submissions refused, by the name that they were counted under. */
-  refusals(): Promise<ReadonlyMap<string, number>>;
-  /** @param counts how many more were refused, by name: at most 256 characters of ASCII */
-  addRefusals(counts: ReadonlyMap<string, number>): Promise<void>;
-  /** Forgets names under which none was refused since a time of the database's clock. @returns how many rows were deleted */
-  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
-}
-
-/** `eg_ended_queries`: ends of queries whose slots another replica holds. */
-export interface EndedQueryRepository {
-  /** Adds ids, each at most 256 characters; those that are there stay. */
-  put(queryIds: readonly string[]): Promise<void>;
-  /**
-   * Ids that were added since a mark, and the next mark; a few may come twice.
-   * @param mark of the last answer; null: only the next mark is wanted
-   */
-  since(mark: number | null): Promise<{ readonly queryIds: readonly string[]; readonly mark: number }>;
-  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }
 
 /** A submission that begins to wait in the queue. */
@@ -391,74 +309,6 @@ export interface QueuedQueryEnd {
   readonly answer: string | null;
 }
 
-/**
- * `eg_queued_queries`: submissions that wait for their turn. Each change is a compare-and-set: of several replicas that
- * try, one succeeds.
- */
-export interface QueuedQueryRepository {
-  /** Adds one; those that come while others are being written go into one statement. */
-  put(row: NewQueuedQuery): Promise<void>;
-  get(id: string): Promise<QueuedQueryRow | null>;
-  /** Rows of those ids that there are. */
-  many(ids: readonly string[]): Promise<readonly QueuedQueryRow[]>;
-  /** Rows of those ids that do not wait any more, or whose replica is dead. */
-  settled(ids: readonly string[]): Promise<readonly QueuedQueryRow[]>;
-  /** Gives one that waits to another replica, if it is held by `from`. */
-  adopt(id: string, from: string, to: string): Promise<boolean>;
-  /**
-   * `waiting` becomes `submitting`: from then on a cluster may have it. Those that come while others are being written go together.
-   * @returns its sealed request; null where it does not wait there any more
-   */
-  begin(id: string, replica: string): Promise<string | null>;
-  /** The sealed request of one that the replica holds; null for none. */
-  request(id: string, replica: string): Promise<string | null>;
-  /** `submitting` becomes `waiting` again, with its place: no cluster has it. */
-  putBack(id: string, replica: string): Promise<boolean>;
-  /** Ends it, and deletes its request. */
-  end(id: string, replica: string, from: 'waiting' | 'submitting', end: QueuedQueryEnd): Promise<boolean>;
-  /** Deletes one that waits. */
-  remove(id: string): Promise<boolean>;
-  /** Asks the replica that holds a waiting one for something. */
-  setCommand(id: string, command: 'drop' | 'kill'): Promise<boolean>;
-  /** Notes that a waiting one comes before all others of its group, also those that were moved before; false where it does not wait. */
-  moveFirst(id: string): Promise<boolean>;
-  /** What is asked of a replica: commands, and the queries that were moved first, the last one at the end. */
-  commands(replica: string): Promise<readonly QueuedCommand[]>;
-  /** Writes down why some of them wait. */
-  setReason(ids: readonly string[], reason: string): Promise<void>;
-  /** How many wait for a routing group at other replicas than this one, and at none. */
-  countElsewhere(group: string, replica: string): Promise<number>;
-  /** Notes that their clients ask for them. */
-  touch(ids: readonly string[]): Promise<void>;
-  /** Those of the ids that no client has asked for in so many milliseconds. */
-  unpolled(ids: readonly string[], forMs: number): Promise<readonly string[]>;
-  /** A replica lives, for so many milliseconds more. */
-  renew(replica: string, ttlMs: number): Promise<void>;
-  /** A replica ends: what waits there is free for others. */
-  handOver(replica: string): Promise<void>;
-  /** How many wait, by routing group. */
-  waitingByGroup(): Promise<ReadonlyMap<string, number>>;
-  /** Those that wait, in the order in which they came. */
-  list(limit: number): Promise<readonly ListedQueuedQuery[]>;
-  /** A text that is another one whenever one waits that did not, or no longer, or was moved first, or is held elsewhere. */
-  listVersion(): Promise<string>;
-  /** Deletes answers that are older; @returns how many */
-  forgetAnswers(olderThanMs: number): Promise<number>;
-  /** Deletes what waits, and what was being submitted, and was not asked for in so many milliseconds; @returns how many */
-  deleteAbandoned(forMs: number): Promise<number>;
-  /** Deletes rows that no client has asked for since a time (milliseconds since 1970). */
-  deleteUnpolledBefore(before: number, fence?: Fence | null): Promise<number>;
-}
-
-/** `eg_ended_sessions`: sessions that were ended before they ran out, and one-time values that were used. */
-export interface EndedSessionRepository {
-  /** Keeps an id until a time (milliseconds since 1970); false when it was there already. */
-  add(id: string, until: number): Promise<boolean>;
-  has(id: string): Promise<boolean>;
-  /** Deletes ids whose time is before this. */
-  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
-}
-
 /** A row of `eg_slots`: what a replica has of a counter. */
 export interface SlotRow {
   readonly replica: string;
@@ -507,20 +357,6 @@ export interface CounterChange {
  */
 export type DecideOnCounters = (now: number, counters: ReadonlyMap<string, LockedCounter>) => readonly CounterChange[];
 
-/** `eg_slots`: how many slots of each counter the replicas have, and buckets of tokens. */
-export interface SlotRepository {
-  /**
-   * Locks counters, in one transaction with what is decided on them: no other replica changes a row of theirs meanwhile, nor
-   * adds one.
-   * @param keys each at most 256 ASCII characters, and at most 200 of them
-   */
-  exchange(replica: string, keys: readonly string[], decide: DecideOnCounters): Promise<void>;
-  /** Counters that others than this replica wait for; of very many, some. */
-  waitingElsewhere(replica: string): Promise<readonly string[]>;
-  /** Deletes rows whose time was over before this: counters that nobody used since their replicas died. */
-  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
-}
-
 /** A query that a cluster runs, and the counters whose slots it uses. */
 export interface SlotQuery {
   /** At most 256 characters. */
@@ -564,39 +400,6 @@ export interface TakeoverOptions {
   readonly leaseMs: number;
   /** May be called again, when the transaction is repeated. */
   readonly decide: (dead: DeadReplica) => Takeover;
-}
-
-/** `eg_slot_queries`: queries that use slots, each of the replica that counts it. */
-export interface SlotQueryRepository {
-  /** Notes queries of a replica; those that are there stay as they are. */
-  put(replica: string, queries: readonly SlotQuery[]): Promise<void>;
-  /** Deletes queries of a replica; answers how many of them it had. */
-  remove(replica: string, queryIds: readonly string[]): Promise<number>;
-  ofReplica(replica: string): Promise<readonly SlotQuery[]>;
-  /** Replicas other than this one all of whose slots have been over for a time (milliseconds), and those without slots that have queries. */
-  dead(replica: string, graceMs: number): Promise<readonly string[]>;
-  /**
-   * Gives what a dead replica left to another one, in one transaction with locks on all of its counters: one replica alone
-   * gets it.
-   * @returns the queries that the heir counts now, and the mark of `EndedQueryRepository` from which on their ends are to be
-   *   heard; null where the replica is alive
-   */
-  takeOver(options: TakeoverOptions): Promise<{ readonly queries: readonly SlotQuery[]; readonly mark: number } | null>;
-  /** Ends the time of a replica's slots, so that others take its queries over at once. */
-  leave(replica: string, graceMs: number): Promise<void>;
-  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
-}
-
-/** `eg_leader`: the fenced epoch row, which is the lease itself where there is no Kubernetes. */
-export interface LeaderRepository {
-  /**
-   * Takes or renews the row; answers the fence held, or null when another holder's row has not expired.
-   * @param ttlMs after this time without renewal others may take it (by the database's clock)
-   */
-  acquire(holder: string, ttlMs: number): Promise<Fence | null>;
-  release(fence: Fence): Promise<void>;
-  /** Whether any replica leads, by the database's clock. */
-  state(): Promise<LeaderState>;
 }
 
 /** Who leads, as `eg_leader` has it. */

@@ -1,6 +1,6 @@
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
-import type { Fence, TransactionRepository, TransactionRow } from './store.ts';
+import type { Fence, TransactionRow } from './store.ts';
 
 interface Row {
   readonly transaction_id: string;
@@ -17,7 +17,7 @@ const fromRow = (row: Row): TransactionRow => ({
 });
 
 /** `eg_transactions`: the clusters of transactions that clients have begun (docs/routing.md#transactions). */
-export class KnexTransactionRepository implements TransactionRepository {
+export class TransactionRepository {
   private readonly database: Database;
 
   constructor(database: Database) {
@@ -31,6 +31,7 @@ export class KnexTransactionRepository implements TransactionRepository {
     });
   }
 
+  /** Stores a new transaction; returns the row that is there afterwards: the first one stays. */
   begin(row: TransactionRow): Promise<TransactionRow> {
     return this.database.run(async (knex) => {
       const columns = {
@@ -45,6 +46,7 @@ export class KnexTransactionRepository implements TransactionRepository {
     });
   }
 
+  /** Deletes a transaction, if it belongs to the cluster at the base URL. */
   end(transactionId: string, proxyTo: string): Promise<void> {
     return this.database.run(async (knex) => {
       await knex('eg_transactions').where({ transaction_id: transactionId, base_url: proxyTo }).delete();

@@ -461,7 +461,7 @@ export class SlotWorld {
     return [...new Set(names)].filter((name) => name !== own);
   }
 
-  /** As `KnexSlotQueryRepository.takeOver`. */
+  /** As `SlotQueryRepository.takeOver`. */
   #takeOver(dead: string, heir: Replica): { queries: readonly SlotQuery[]; mark: number } {
     const slots = [...this.#rows].flatMap(([key, { rows }]) => {
       const row = rows.get(dead);

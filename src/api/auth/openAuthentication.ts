@@ -17,7 +17,7 @@ import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { countedCalls } from '../../operator/sources/kubernetes/apiServerCalls.ts';
-import type { EndedSessionRepository } from '../../store/store.ts';
+import type { EndedSessionRepository } from '../../store/endedSessionRepository.ts';
 import { AttemptLimit, type RecordAttempt } from './attemptLimit.ts';
 import { Authentication } from './authentication.ts';
 import { originReader } from './clientAddress.ts';

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { growingTo } from '../../model/growingCache.ts';
-import type { EndedSessionRepository } from '../../store/store.ts';
+import type { EndedSessionRepository } from '../../store/endedSessionRepository.ts';
 
 /** Most ids remembered by a process. */
 const CAPACITY = 100_000;

@@ -6,8 +6,9 @@ import type { InventoryCluster } from '../../operator/registry/clusterInventory.
 import type { RoutingRules } from '../../operator/registry/routingRules.ts';
 import type { InventoryRule, RuleInventory } from '../../operator/registry/ruleInventory.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
+import type { LeaderRepository } from '../../store/leaderRepository.ts';
 import type { FaultCounts, FaultMinute, QueryRates } from '../../store/queryRates.ts';
-import type { LeaderRepository, QueuedQueryRepository } from '../../store/store.ts';
+import type { QueuedQueryRepository } from '../../store/queuedQueryRepository.ts';
 import type { OverviewProblem, ProblemList } from '../answers/overview.ts';
 import type { Readiness } from '../processReadiness.ts';
 import { type ClusterFact, clusterProblems, type GroupFact } from './problems/clusterProblems.ts';

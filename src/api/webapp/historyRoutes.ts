@@ -5,14 +5,10 @@ import { compileCheck } from '../../model/validation.ts';
 import { isQueuedId } from '../../routing/queryId.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import type { QueryHistoryRepository } from '../../store/historyRepository.ts';
 import type { QueryCount, QueryCounts } from '../../store/queryCounts.ts';
-import type {
-  HistoryFilter,
-  HistoryPage,
-  ListedQuery,
-  QueryHistoryRepository,
-  QueuedQueryRepository,
-} from '../../store/store.ts';
+import type { QueuedQueryRepository } from '../../store/queuedQueryRepository.ts';
+import type { HistoryFilter, HistoryPage, ListedQuery } from '../../store/store.ts';
 import type { Answer } from '../answers/answer.ts';
 import { HistoryRow } from '../answers/history.ts';
 import { visibleUser } from '../auth/guard.ts';

@@ -3,7 +3,7 @@ import { LEASE_MS, type LeasedSlots } from '../../admission/leasedSlots.ts';
 import type { SlotDemand, TakenSlots } from '../../admission/slotLedger.ts';
 import { takeOver } from '../../admission/takeover.ts';
 import type { Clock } from '../../model/clock.ts';
-import type { SlotQueryRepository } from '../../store/store.ts';
+import type { SlotQueryRepository } from '../../store/slotQueryRepository.ts';
 import { clusterKey } from './limitDemands.ts';
 import type { RunningSlots } from './runningSlots.ts';
 

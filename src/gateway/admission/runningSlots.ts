@@ -2,12 +2,10 @@ import type { Logger } from 'pino';
 import type { TakenSlots } from '../../admission/slotLedger.ts';
 import type { Clock } from '../../model/clock.ts';
 import { isSameEngine, type RoutingTable } from '../../routing/routingTable.ts';
-import type {
-  EndedQueryRepository,
-  RunningQueryRepository,
-  SlotQuery,
-  SlotQueryRepository,
-} from '../../store/store.ts';
+import type { EndedQueryRepository } from '../../store/endedQueryRepository.ts';
+import type { RunningQueryRepository } from '../../store/runningQueryRepository.ts';
+import type { SlotQueryRepository } from '../../store/slotQueryRepository.ts';
+import type { SlotQuery } from '../../store/store.ts';
 
 export interface RunningSlotsDependencies {
   readonly replica: string;

@@ -2,7 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import type { AdmissionCount, AdmissionCounts } from '../../routing/admissionCounts.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
-import type { CounterUse, LimitCountRepository } from '../../store/store.ts';
+import type { LimitCountRepository } from '../../store/limitCountRepository.ts';
+import type { CounterUse } from '../../store/store.ts';
 import { groupKey, groupQueueKey, limitKey, nameOfKey } from './limitDemands.ts';
 
 export interface SharedCountsDependencies {

@@ -1,7 +1,8 @@
 import type { Logger } from 'pino';
 import { type LeasedSlots, SHORT_BEAT_MS } from '../../admission/leasedSlots.ts';
 import type { Clock } from '../../model/clock.ts';
-import type { SlotQueryRepository, SlotRepository } from '../../store/store.ts';
+import type { SlotQueryRepository } from '../../store/slotQueryRepository.ts';
+import type { SlotRepository } from '../../store/slotRepository.ts';
 import { type DeadReplicas, GRACE_MS } from './deadReplicas.ts';
 import type { RunningSlots } from './runningSlots.ts';
 

@@ -1,14 +1,9 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
+import type { QueryOutcomeRepository } from '../../store/outcomeRepository.ts';
 import type { OutcomeWriter } from '../../store/outcomeWriter.ts';
-import {
-  certainty,
-  type QueryOutcomeRecord,
-  type QueryOutcomeRepository,
-  type QueryState,
-  RUNNING,
-} from '../../store/queryOutcome.ts';
-import type { RunningQueryRepository } from '../../store/store.ts';
+import { certainty, type QueryOutcomeRecord, type QueryState, RUNNING } from '../../store/queryOutcome.ts';
+import type { RunningQueryRepository } from '../../store/runningQueryRepository.ts';
 import type { FinalPage } from './finalPage.ts';
 
 /** Data of a query at its submission. */

@@ -1,7 +1,9 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
-import { guessedStates, type QueryOutcomeRepository } from '../../store/queryOutcome.ts';
-import type { RunningQueryRepository, RunningQueryRow } from '../../store/store.ts';
+import type { QueryOutcomeRepository } from '../../store/outcomeRepository.ts';
+import { guessedStates } from '../../store/queryOutcome.ts';
+import type { RunningQueryRepository } from '../../store/runningQueryRepository.ts';
+import type { RunningQueryRow } from '../../store/store.ts';
 
 /** Dependencies of RunningQueries. */
 export interface RunningQueryDependencies {

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
-import type { QueuedQueryRepository, QueuedQueryRow } from '../../store/store.ts';
+import type { QueuedQueryRepository } from '../../store/queuedQueryRepository.ts';
+import type { QueuedQueryRow } from '../../store/store.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { type PollAnswers, QueuedPolls, type QueuedState } from './queuedPolls.ts';
 import type { WaitingRoom } from './waitingRoom.ts';

@@ -1,5 +1,5 @@
 import type { Refusal } from '../../routing/refusal.ts';
-import type { QueuedQueryRepository } from '../../store/store.ts';
+import type { QueuedQueryRepository } from '../../store/queuedQueryRepository.ts';
 import type { BodyStart } from '../bodies/body.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { QueuedOwners } from './queuedOwners.ts';

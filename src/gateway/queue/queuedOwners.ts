@@ -1,7 +1,8 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { ProductNames } from '../../model/names.ts';
 import { headerValues, type RawHeaders } from '../../model/rawHeaders.ts';
-import type { QueuedQueryRepository, QueuedQueryRow } from '../../store/store.ts';
+import type { QueuedQueryRepository } from '../../store/queuedQueryRepository.ts';
+import type { QueuedQueryRow } from '../../store/store.ts';
 import type { QueueKey } from './queueKey.ts';
 import { decodeSubmission } from './storedSubmission.ts';
 

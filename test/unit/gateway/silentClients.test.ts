@@ -8,7 +8,7 @@ import { WaitingRoom } from '../../../src/gateway/queue/waitingRoom.ts';
 import { productNames } from '../../../src/model/names.ts';
 import type { Refusal } from '../../../src/routing/refusal.ts';
 import { noTrace } from '../../../src/rules/decision.ts';
-import type { QueuedQueryRepository } from '../../../src/store/store.ts';
+import type { Store } from '../../../src/store/store.ts';
 
 const id = '20261121_015745_471130200042_queue';
 const late: Refusal = { reason: 'queue_timeout', message: 'late', queryId: null };
@@ -58,7 +58,7 @@ async function waitingQuery() {
       state.begun += 1;
       return new Promise(() => {});
     },
-  } as unknown as QueuedQueryRepository;
+  } as unknown as Store['queuedQueries'];
   let turn = Promise.withResolvers<null>();
   const room = new WaitingRoom({
     names: productNames('Engine'),

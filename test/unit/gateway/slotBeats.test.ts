@@ -2,7 +2,7 @@ import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { LeasedSlots } from '../../../src/admission/leasedSlots.ts';
 import { SlotBeats } from '../../../src/gateway/admission/slotBeats.ts';
-import type { SlotRepository, SlotRow } from '../../../src/store/store.ts';
+import type { SlotRow, Store } from '../../../src/store/store.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -16,7 +16,7 @@ const STATEMENT_MS = 5;
 const clock = { monotonic: () => performance.now() };
 
 /** `eg_slots`, without buckets. */
-function memory(): SlotRepository {
+function memory(): Store['slots'] {
   const rows = new Map<string, readonly SlotRow[]>();
   const answered = () => new Promise((resolve) => setTimeout(resolve, STATEMENT_MS));
   return {
@@ -34,12 +34,12 @@ function memory(): SlotRepository {
       return [...rows].flatMap(([key, those]) => (those.some(isWaiting) ? [key] : []));
     },
     deleteBefore: async () => 0,
-  };
+  } satisfies Pick<Store['slots'], keyof Store['slots']> as unknown as Store['slots'];
 }
 
 type Running = ConstructorParameters<typeof SlotBeats>[0]['running'];
 
-function startReplica(replica: string, repository: SlotRepository, running: Partial<Running> = {}) {
+function startReplica(replica: string, repository: Store['slots'], running: Partial<Running> = {}) {
   const ledger = new LeasedSlots({ replica, clock, random: () => 0.7 });
   const nothing = async () => {};
   const beats = new SlotBeats({
