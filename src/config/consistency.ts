@@ -45,7 +45,6 @@ const checks: readonly ((config: GatewayConfig, report: Report) => void)[] = [
   checkUserGroups,
   checkMonitor,
   checkStatementPaths,
-  checkPrefix,
   checkCookies,
   checkAdmission,
   checkAuthentication,
@@ -363,12 +362,6 @@ function checkStatementPaths({ additionalStatementPaths }: GatewayConfig, report
     else if (clash !== undefined) report(field, `must not lie under or above the statement path ${clash}`);
     previousPaths.push(cut);
   }
-}
-
-function checkPrefix({ routing }: GatewayConfig, report: Report): void {
-  if (!routing.prefixSticky || routing.forwardedHeadersEnabled) return;
-  const message = 'must be true, as routing.prefixSticky is: clusters receive their prefix in a forwarded header';
-  report('routing.forwardedHeadersEnabled', message, 'routing.prefixSticky');
 }
 
 function checkCookies({ gatewayCookieConfiguration }: GatewayConfig, report: Report): void {

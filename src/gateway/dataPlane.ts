@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../model/clock.ts';
-import { type PrefixedTarget, splitClusterKey } from '../routing/clusterKey.ts';
-import { hasDotSegments, type RequestTarget, splitTarget, targetText } from '../routing/proxiedPaths.ts';
+import { splitClusterKey } from '../routing/clusterKey.ts';
+import { hasDotSegments, splitTarget, targetText } from '../routing/proxiedPaths.ts';
 import { isQueuedId, recognizeQueryId } from '../routing/queryId.ts';
 import { ALLOWED_METHODS, type Refusal } from '../routing/refusal.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
@@ -17,8 +17,8 @@ import {
 import type { RequestKind } from './metrics/dataPlaneMetrics.ts';
 import type { KillResult } from './ownership/engineKills.ts';
 import type { ProxiedRequest } from './proxiedRequest.ts';
+import { KEYED_METHODS } from './requests/keyedRequests.ts';
 import { answer } from './requests/ownAnswers.ts';
-import { PREFIXED_METHODS } from './requests/prefixRouting.ts';
 import type { Tracing } from './tracing/requestTrace.ts';
 import { isAuthenticated } from './user/authenticatedPaths.ts';
 import type { CertificateUser } from './user/clientCertificates.ts';
@@ -95,17 +95,12 @@ class QueryDataPlane implements DataPlane {
 
   handles(rawUrl: string): boolean {
     const target = splitTarget(rawUrl);
-    return target !== null && this.#to.paths.kindOf((this.#prefixOf(target)?.target ?? target).path) !== null;
-  }
-
-  /** The key of a cluster in front of the path; null where none is looked for. */
-  #prefixOf(target: RequestTarget): PrefixedTarget | null {
-    return this.#to.prefixed === null ? null : splitClusterKey(target);
+    return target !== null && this.#to.paths.kindOf((splitClusterKey(target)?.target ?? target).path) !== null;
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
     const whole = splitTarget(request.url ?? '');
-    const prefixed = whole === null ? null : this.#prefixOf(whole);
+    const prefixed = whole === null ? null : splitClusterKey(whole);
     const target = prefixed?.target ?? whole;
     const pathKind = target === null ? null : this.#to.paths.kindOf(target.path);
     if (target === null || pathKind === null) {
@@ -172,7 +167,7 @@ class QueryDataPlane implements DataPlane {
 
   #route(proxied: ProxiedRequest, isSubmission: boolean): void {
     const { method, request, response, target, clusterKey } = proxied;
-    const { paths, answers, enginePages, submissions, followUps, others, queue, prefixed, mapped } = this.#to;
+    const { paths, answers, enginePages, submissions, followUps, others, queue, keyed, mapped } = this.#to;
     if (this.#to.clients.isLooped(request)) {
       answers.refuse(proxied, looped);
       return;
@@ -190,7 +185,7 @@ class QueryDataPlane implements DataPlane {
       case 'POST':
         break;
       case 'OPTIONS':
-        answer(response, 200, ['allow', clusterKey === null ? ALLOWED_METHODS : PREFIXED_METHODS], '');
+        answer(response, 200, ['allow', clusterKey === null ? ALLOWED_METHODS : KEYED_METHODS], '');
         return;
       default: {
         const message = `Method ${method} is not proxied; allowed are ${ALLOWED_METHODS}.`;
@@ -211,10 +206,7 @@ class QueryDataPlane implements DataPlane {
       answers.refuse(proxied, bodyRefusal('body_too_large', this.#bodies.memory, this.#maxBodySize));
       return;
     }
-    const id =
-      method === 'POST' || clusterKey !== null
-        ? null
-        : recognizeQueryId(paths, proxied.pathKind, target.path, target.query);
+    const id = method === 'POST' ? null : recognizeQueryId(paths, proxied.pathKind, target.path, target.query);
     // Their pages are the gateway's, also where those of engines are not served.
     if (queue !== null && id !== null && isQueuedId(id)) {
       queue.requests.serve(proxied, id);
@@ -227,8 +219,8 @@ class QueryDataPlane implements DataPlane {
     }
     const isOfQuery = id !== null || (clusterKey !== null && method !== 'POST');
     mapped.pass(proxied, isOfQuery, () => {
-      if (clusterKey !== null) prefixed?.route(proxied, clusterKey);
-      else if (id === null) others.route(proxied);
+      if (clusterKey !== null && keyed.answer(proxied, clusterKey, id !== null)) return;
+      if (id === null) others.route(proxied);
       else followUps.followUp(proxied, id);
     });
   }

@@ -51,10 +51,10 @@ import type { QueueKey } from './queue/queueKey.ts';
 import { WaitingRoom, type WaitingRoomDependencies } from './queue/waitingRoom.ts';
 import { EnginePages, type EnginePagesMode } from './requests/enginePages.ts';
 import { FollowUps } from './requests/followUps.ts';
+import { KeyedRequests } from './requests/keyedRequests.ts';
 import { MappedRequests, type UserMappingSteps } from './requests/mappedRequests.ts';
 import { OtherRequests } from './requests/otherRequests.ts';
 import { OwnAnswers } from './requests/ownAnswers.ts';
-import { PrefixedRequests } from './requests/prefixedRequests.ts';
 import { RequestRouting } from './requests/requestRouting.ts';
 import { RequestSteps } from './requests/requestSteps.ts';
 import { SubmissionBinding } from './requests/submissionBinding.ts';
@@ -128,8 +128,6 @@ export interface DataPlaneOptions {
     /** How clusters recognise them; null: they are sent what clients send. */
     readonly identities: CertificateIdentities | null;
   } | null;
-  /** `routing.prefixSticky`: follow-up URLs carry the key of their cluster. */
-  readonly prefixSticky: boolean;
   /** Cookies of OAuth2 logins; null for none. */
   readonly handshakeCookies: HandshakeCookieOptions | null;
   /** `server.enginePages`. */
@@ -152,8 +150,7 @@ export interface DataPlaneSteps {
   readonly others: OtherRequests;
   /** Null where no submissions are kept that wait. */
   readonly queue: Queue | null;
-  /** Null unless `routing.prefixSticky`. */
-  readonly prefixed: PrefixedRequests | null;
+  readonly keyed: KeyedRequests;
   readonly mapped: MappedRequests;
   readonly upstreams: Upstreams;
   /** Ends queries by their clusters' own call. */
@@ -258,9 +255,7 @@ export function composeDataPlane(dependencies: DataPlaneDependencies, options: D
     answers,
     exchange: { ...exchange, targets },
   });
-  const prefixed = options.prefixSticky
-    ? new PrefixedRequests({ keys, paths, stickiness, table, steps, answers, metrics, followUps, others })
-    : null;
+  const keyed = new KeyedRequests({ keys, stickiness, table, steps, answers, metrics, others });
   return {
     paths,
     steps,
@@ -272,7 +267,7 @@ export function composeDataPlane(dependencies: DataPlaneDependencies, options: D
     followUps,
     others,
     queue,
-    prefixed,
+    keyed,
     mapped: new MappedRequests({ mapping: dependencies.mapping ?? null, steps, answers }),
     upstreams,
     kills: new EngineKills({ names, stickiness, upstreams, runningQueries }),
@@ -365,9 +360,8 @@ function exchangesOf(
   keys: ClusterKeys,
   handshakes: HandshakeCookies | null,
 ): ExchangeDependencies {
-  const prefixes = options.prefixSticky ? keys : null;
   const identities = options.certificates?.identities ?? null;
-  const clusterHeaders = new ClusterHeaders({ headers: clients, prefixes, identities, settings });
+  const clusterHeaders = new ClusterHeaders({ headers: clients, names, keys, identities, settings });
   return {
     settings,
     requests: new OutgoingRequests({

@@ -11,7 +11,7 @@ export interface ProxiedRequest {
   readonly target: RequestTarget;
   /** Path and query string for the cluster. */
   readonly rawTarget: string;
-  /** Key of a cluster that stood before the path (`routing.prefixSticky`); null for none. */
+  /** Key of a cluster in front of the path, or null. */
   readonly clusterKey: string | null;
   readonly pathKind: PathKind;
   /** Below a statement path: refusals come in the engine's protocol. */

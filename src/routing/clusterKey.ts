@@ -9,7 +9,7 @@ export const CLUSTER_KEY_FORM = `k[0-9a-f]{${DIGITS}}`;
 const keyForm = new RegExp(`^${CLUSTER_KEY_FORM}$`);
 
 /**
- * Opaque key of a cluster: in the URLs of `routing.prefixSticky` and in cookies of the OAuth2 handshake. A hash of the
+ * Opaque key of a cluster: in URLs of spooled results and in cookies of the OAuth2 handshake. A hash of the
  * registry name, so that every replica computes the same one. It hides the name from other users, but it is not a
  * secret.
  */

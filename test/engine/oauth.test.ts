@@ -35,7 +35,7 @@ describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
   let folder: string;
   let provider: OidcServer;
   let trinos: readonly TrinoServer[] = [];
-  /** One gateway with `routing.prefixSticky`, one without, and one that redirects engines' pages. */
+  /** One gateway that proxies engines' pages, and one that redirects them. */
   const gateways = new Map<string, { readonly process: GatewayProcess; readonly url: string }>();
 
   let clients: (Browser | ExternalAuthentication)[] = [];
@@ -72,7 +72,6 @@ describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
     trinos = await Promise.all(names.map((name) => startTrino(name, distribution, {}, settings)));
     await Promise.all([
       startOne('cookies', ports[0]),
-      startOne('keys', ports[1], { prefixSticky: true }),
       startOne('redirected', ports[2], {}, { enginePages: 'redirect' }),
     ]);
   }, 540_000);
@@ -169,7 +168,7 @@ describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
     expect([page.status, page.text]).toEqual([404, expect.stringContaining('Set its externalUrl')]);
   });
 
-  describe.each(['cookies', 'keys'])('with %s', (gateway) => {
+  describe.each(['cookies'])('with %s', (gateway) => {
     test.each([
       ['again', 1],
       ['once', TOO_MANY],

@@ -77,7 +77,6 @@ export const defaultDataPlaneOptions = {
   extraWhitelistPaths: [],
   trustPeer: () => false,
   ownCookies: [],
-  prefixSticky: false,
   handshakeCookies: null,
   enginePages: 'proxy',
   certificateHeader: null,

@@ -148,7 +148,6 @@ export async function openDataPlane(
       certificates,
       heldAudiences: heldAudiences(config),
       ownCookies: ownCookies(names),
-      prefixSticky: config.routing.prefixSticky,
       handshakeCookies: handshakeCookieOptions(config, names),
       enginePages: config.server.enginePages ?? 'proxy',
       upstream: { ...upstreamOptions(config), tls },

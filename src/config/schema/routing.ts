@@ -40,11 +40,6 @@ export const routing = section(
       description: 'Whether a response header names rule, routing group and cluster.',
       default: false,
     }),
-    prefixSticky: flag({
-      description:
-        'Whether follow-up URLs carry a key of their cluster as first path segment; clusters receive it in X-Forwarded-Prefix.',
-      default: false,
-    }),
     ownerTakeover: duration({
       description:
         'Time without a sign of life of a cluster, unreachable or deleted, after which another cluster may own its query ids.',

@@ -55,9 +55,7 @@ export abstract class ForwardExchange<Dependencies extends ExchangeDependencies>
   protected outgoingTo({ proxyTo }: Upstream): OutgoingRequest {
     const { proxied } = this;
     const { requests } = this.dependencies;
-    const { statementPath } = proxied;
-    if (!requests.differ(statementPath, proxied)) return this.outgoing;
-    return requests.to({ name: this.clusterName(), proxyTo }, this.outgoing, proxied, statementPath);
+    return requests.to({ name: this.clusterName(), proxyTo }, this.outgoing, proxied, false);
   }
 
   /** Answers that the cluster failed. */

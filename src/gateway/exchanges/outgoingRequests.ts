@@ -85,22 +85,20 @@ export class OutgoingRequests {
 
   /**
    * The request as one cluster gets it: a token of the user, the gateway's prefix, the trace.
-   * @param answersUrls whether the answer may hold URLs of the gateway
+   * @param isSubmission true for a new query
    */
   to(
     { name, proxyTo }: Destination,
     outgoing: OutgoingRequest,
-    { trace, certificateUser }: ProxiedRequest,
-    answersUrls: boolean,
+    proxied: ProxiedRequest,
+    isSubmission: boolean,
   ): OutgoingRequest {
     const { clusterHeaders } = this.#dependencies;
-    const hop = { name, proxyTo, answersUrls, certificateUser, trace };
-    return { ...outgoing, headers: clusterHeaders.forOne(outgoing.headers, hop) };
-  }
-
-  /** Whether `to` makes another request of one; else it can be sent as it is. */
-  differ(answersUrls: boolean, { trace, certificateUser }: ProxiedRequest): boolean {
-    return this.#dependencies.clusterHeaders.differ({ answersUrls, certificateUser, trace });
+    const { trace, certificateUser, clusterKey, request } = proxied;
+    const takesSpooled = isSubmission && clusterHeaders.takesSpooled(request);
+    const hop = { trace, certificateUser, clusterKey, takesSpooled };
+    if (!clusterHeaders.differ(hop)) return outgoing;
+    return { ...outgoing, headers: clusterHeaders.forOne(outgoing.headers, { ...hop, name, proxyTo }) };
   }
 
   #make(

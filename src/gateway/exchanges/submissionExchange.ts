@@ -152,7 +152,6 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
 
   #outgoingTo(cluster: ClusterEntry): OutgoingRequest {
     const { requests } = this.dependencies;
-    if (!requests.differ(true, this.proxied)) return this.#outgoing;
     const { name, proxyTo } = cluster;
     return requests.to({ name, proxyTo }, this.#outgoing, this.proxied, true);
   }

@@ -65,7 +65,7 @@ const MAX_COOKIES = 16;
 const TOKEN_PATH = /^\/oauth2\/token\/(?:initiate\/([0-9a-f]{64})|([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}))$/;
 /**
  * The challenge that sends nobody to the provider: the engine renews the token itself, in its memory. Before the path may
- * be the prefix of a proxy, and the cluster's key (`routing.prefixSticky`), without which the token is asked for.
+ * be the prefix of a proxy, and the cluster's key, without which the token is asked for.
  */
 const RENEWAL = new RegExp(
   String.raw`^Bearer x_token_server="https?://[^/"]+([\w.~%/-]*?)(?:/${CLUSTER_KEY_FORM})?(/oauth2/token/([0-9a-f-]{36}))"$`,

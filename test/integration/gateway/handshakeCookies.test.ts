@@ -132,7 +132,7 @@ describe("a client's login, whose token waits in the memory of one cluster", () 
   test("reaches it from the browser and from the client, without the other's cookies, on every replica", async () => {
     const clusters = await clustersOf('a', 'b', 'c');
     const one = await replica({ clusters });
-    const other = await replica({ clusters: clusters.toReversed(), dataPlane: { prefixSticky: true } });
+    const other = await replica({ clusters: clusters.toReversed() });
     const seen = new Set<unknown>();
     for (let count = 0; count < 40; count++) {
       const id = randomUUID();
