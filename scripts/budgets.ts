@@ -12,6 +12,7 @@ import process from 'node:process';
 import { parseArgs } from 'node:util';
 import type { ESTree } from 'rolldown/utils';
 import { parseSync } from 'rolldown/utils';
+import { findWords, wording } from './wording.ts';
 
 /** Figures by section: a room, `src`, `test`, `words`; and sections of hops, which their test compares. */
 type Figures = Record<string, Record<string, number>>;
@@ -54,26 +55,6 @@ const BAG_NAME = /(?:Options|Dependencies|Settings)$/;
 const QUESTION = /^[\s*]*(?:What|Whether|How|Where|Who|Why)\b/;
 /** Unit tests of these folders may import any of their modules. */
 const TESTED_INSIDE = /^src\/(?:sql|rules)\//;
-
-/** Words that have a plain replacement, in `src`, `docs` and the README. */
-const words: Readonly<Record<string, RegExp>> = {
-  answer: /\banswer(?:s|ed|ing)?\b/gi,
-  'at once': /\bat once\b/gi,
-  beside: /\bbesides?\b/gi,
-  'goes on': /\bgo(?:es)? on\b/gi,
-  heir: /\bheirs?\b/gi,
-  'in force': /\bin force\b/gi,
-  nobody: /\bnobody\b/gi,
-  'of its own': /\bof (?:its|their) own\b/gi,
-  refuse: /\brefus(?:e|es|ed|ing)\b/gi,
-  say: /\b(?:says?|said|saying)\b/gi,
-  somebody: /\bsomebody\b/gi,
-  taker: /\btakers?\b/gi,
-  tend: /\btend(?:s|ed|ing)?\b/gi,
-  'there is none': /\bthere (?:is|are) none\b/gi,
-  'waiting room': /\bwaiting rooms?\b/gi,
-  whose: /\bwhose\b/gi,
-};
 
 /** Where each figure of `src`, `test` and `words` comes from, by the figure's name. */
 const places = new Map<string, string[]>();
@@ -162,16 +143,6 @@ function addDuplicateExports(modules: readonly Module[]): void {
   }
 }
 
-function addWords(path: string): void {
-  readFileSync(path, 'utf8')
-    .split('\n')
-    .forEach((line, index) => {
-      for (const [word, pattern] of Object.entries(words)) {
-        for (const _ of line.matchAll(pattern)) addPlace(word, `${path}:${index + 1}`);
-      }
-    });
-}
-
 /** Measures the files of the project that Git knows or would add. */
 function measure(): Figures {
   const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], { encoding: 'utf8' })
@@ -200,7 +171,10 @@ function measure(): Figures {
   const surfaces = JSON.parse(readFileSync('test/surfaces.json', 'utf8')).slice(0, 40);
   const inner = [...imported].filter((path) => !TESTED_INSIDE.test(path) && !surfaces.includes(path));
   for (const path of inner) addPlace('importedModules', path);
-  for (const path of files) if (/^(?:src\/.*\.tsx?|docs\/.*\.md|README\.md)$/.test(path)) addWords(path);
+  for (const path of files) {
+    const read = () => readFileSync(path, 'utf8');
+    findWords(path, read, (word, line) => addPlace(word, `${path}:${line}`));
+  }
 
   const count = (figure: string) => places.get(figure)?.length ?? 0;
   figures.src = {
@@ -214,7 +188,7 @@ function measure(): Figures {
     lines: sum(tests.map(({ text }) => text.split('\n').length - 1)),
     importedModules: count('importedModules'),
   };
-  figures.words = Object.fromEntries(Object.keys(words).map((word) => [word, count(word)]));
+  figures.words = Object.fromEntries(Object.keys(wording).map((word) => [word, count(word)]));
   return figures;
 }
 
@@ -244,7 +218,8 @@ if (options.list !== undefined) {
   for (const { section, figure, value, budget } of changes) {
     if (value <= budget) continue;
     const list = places.has(figure) ? `; npm run budgets -- --list '${figure}' shows where` : '';
-    console.error(`${section}: "${figure}" rises from ${budget} to ${value}${list}`);
+    const instead = section === 'words' ? `: write ${wording[figure]?.instead}` : '';
+    console.error(`${section}: "${figure}" rises from ${budget} to ${value}${instead}${list}`);
     process.exitCode = 1;
   }
   if (process.exitCode === 1) {

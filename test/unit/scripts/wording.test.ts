@@ -1,8 +1,5 @@
-import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { findWords } from '../../../scripts/wording.ts';
 
 const script = join(import.meta.dirname, '../../../scripts/wording.ts');
 
@@ -58,6 +55,7 @@ test('each word that has a plain replacement is reported with file and line', ()
 
 const accepted: readonly [string, string][] = [
   ['test/fixtures/a.txt', 'anew'],
+  ['demo/a.yaml', '# nobody answers'],
   ['docs/a.md', 'A role that is taken away; a client that goes away; it is away from here. There is no URL.'],
   ['docs/a.md', 'amendment, newer, leads'],
   ['CHANGELOG.md', 'The log tells why.'],
