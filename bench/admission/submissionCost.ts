@@ -3,7 +3,7 @@ import { Registry } from 'prom-client';
 import { LeasedSlots } from '../../src/admission/leasedSlots.ts';
 import type { AdmissionRequest } from '../../src/gateway/admission/admission.ts';
 import { AdmissionMetrics } from '../../src/gateway/admission/admissionMetrics.ts';
-import { HoldingRoom } from '../../src/gateway/admission/holdingRoom.ts';
+import { FairAdmissionQueue } from '../../src/gateway/admission/fairAdmissionQueue.ts';
 import { LimitedAdmission } from '../../src/gateway/admission/limitedAdmission.ts';
 import { QueueCounts } from '../../src/gateway/admission/queueCounts.ts';
 import { RunningSlots } from '../../src/gateway/admission/runningSlots.ts';
@@ -56,7 +56,7 @@ function admissionWith(count: number) {
     running,
     queueCounts: new QueueCounts(ledger),
     counts: { noteRefused: () => undefined },
-    room: new HoldingRoom(false, () => systemClock.monotonic()),
+    room: new FairAdmissionQueue(false, () => systemClock.monotonic()),
     metrics: new AdmissionMetrics(new Registry(), ledger),
     clock: systemClock,
     isDatabaseAway: () => false,

@@ -13,7 +13,7 @@ interface Flow<Item> {
 /** Maximum number of blocked flows that one call of `admit` examines. */
 const MAX_BLOCKED = 1_000;
 /** Minimum weight. */
-const LEAST_WEIGHT = 0.01;
+const MIN_WEIGHT = 0.01;
 
 /** A fair queue: flows take turns (deficit round robin) by weight, and each flow is first in, first out. Pure. */
 export class FairQueue<Item> {
@@ -45,7 +45,7 @@ export class FairQueue<Item> {
       this.#ring.splice(this.#at, 0, entry);
       this.#at = this.#ring.length === 1 ? 0 : this.#at + 1;
     }
-    entry.weight = Math.max(LEAST_WEIGHT, weight);
+    entry.weight = Math.max(MIN_WEIGHT, weight);
     const later = [...(order === Number.POSITIVE_INFINITY ? [] : entry.items)].filter(([, other]) => other > order);
     for (const [one] of later) entry.items.delete(one);
     entry.items.set(item, order);

@@ -1,6 +1,6 @@
 import type { Clock, Random } from '../model/clock.ts';
 import type { CounterChange, LockedCounter, SlotRow, TokenBucket } from '../store/store.ts';
-import type { RateLimit, SlotAnswer, SlotDemand, SlotLedger, TakenSlots } from './slotLedger.ts';
+import type { AcquiredSlots, RateLimit, SlotDemand, SlotLedger, SlotResult } from './slotLedger.ts';
 import { shareOf } from './slotShares.ts';
 
 /** Dependencies of `LeasedSlots`. */
@@ -33,7 +33,7 @@ const LONG_BEAT_MS = 2_000;
 /** Heartbeat interval of any other counter: renews its lease. */
 const RENEWAL_MS = 5_000;
 /** Minimum time between two heartbeats of a counter. */
-const LEAST_BEAT_MS = 20;
+const MIN_BEAT_MS = 20;
 /** Retry delay after the database failed. */
 const FAILED_BEAT_MS = 500;
 /** Idle time after which a counter is released and removed. */
@@ -90,7 +90,7 @@ interface PendingShare {
 }
 
 /** A heartbeat: reports counters and gets their shares. Each is ended by `commit` or `fail`. */
-export interface Beat {
+export interface Heartbeat {
   /** Sorted. */
   readonly keys: readonly string[];
   /** Decides within the transaction; may be called again on a retry. */
@@ -136,7 +136,7 @@ export class LeasedSlots implements SlotLedger {
     this.#dependencies = dependencies;
   }
 
-  take(demands: readonly SlotDemand[]): SlotAnswer {
+  take(demands: readonly SlotDemand[]): SlotResult {
     const now = this.#dependencies.clock.monotonic();
     let full: string[] | null = null;
     const counters: Counter[] = [];
@@ -167,7 +167,7 @@ export class LeasedSlots implements SlotLedger {
     counter.waiting = waiting;
     counter.lastUsed = now;
     counter.changed = true;
-    if (isMore && !roomIn(counter, now)) this.#soon(counter, LEAST_BEAT_MS);
+    if (isMore && !roomIn(counter, now)) this.#soon(counter, MIN_BEAT_MS);
     else this.#soon(counter, SHORT_BEAT_MS);
   }
 
@@ -198,7 +198,7 @@ export class LeasedSlots implements SlotLedger {
     const counter = this.#addCounter(demand, now);
     if (counter === undefined || counter.isKept) return;
     counter.isKept = true;
-    this.#soon(counter, LEAST_BEAT_MS);
+    this.#soon(counter, MIN_BEAT_MS);
   }
 
   /** True if all slots of a counter are in use on all replicas, or no token is left, as far as this replica knows. */
@@ -236,25 +236,25 @@ export class LeasedSlots implements SlotLedger {
   }
 
   /** Counts slots of a query that runs in any case, regardless of the limit, without tokens. */
-  adopt(demands: readonly SlotDemand[]): TakenSlots {
+  adopt(demands: readonly SlotDemand[]): AcquiredSlots {
     return this.#adopt(demands, false);
   }
 
   /**
    * Like `adopt` for a query that the database already counts for this replica, regardless of the number of counters.
    */
-  inherit(demands: readonly SlotDemand[]): TakenSlots {
+  inherit(demands: readonly SlotDemand[]): AcquiredSlots {
     return this.#adopt(demands, true);
   }
 
-  #adopt(demands: readonly SlotDemand[], isCounted: boolean): TakenSlots {
+  #adopt(demands: readonly SlotDemand[], isCounted: boolean): AcquiredSlots {
     const now = this.#dependencies.clock.monotonic();
     const counters = demands.flatMap((demand) => (demand.rate ? [] : (this.#addCounter(demand, now, isCounted) ?? [])));
     for (const counter of counters) {
       counter.inUse += 1;
       counter.lastUsed = now;
       counter.changed = true;
-      this.#soon(counter, LEAST_BEAT_MS);
+      this.#soon(counter, MIN_BEAT_MS);
     }
     return new Taken(counters, (all) => this.#giveBack(all));
   }
@@ -290,7 +290,7 @@ export class LeasedSlots implements SlotLedger {
       const counter = this.#counters.get(key);
       if (counter === undefined || counter.waitingElsewhere > 0) continue;
       counter.waitingElsewhere = 1;
-      if (counter.granted > counter.inUse || counter.tokens > 0) this.#soon(counter, LEAST_BEAT_MS);
+      if (counter.granted > counter.inUse || counter.tokens > 0) this.#soon(counter, MIN_BEAT_MS);
     }
   }
 
@@ -310,7 +310,7 @@ export class LeasedSlots implements SlotLedger {
   }
 
   /** Begins a heartbeat; null if none is due. Its owner ends it before the next one begins. */
-  begin(): Beat | null {
+  begin(): Heartbeat | null {
     const now = this.#dependencies.clock.monotonic();
     const due: Counter[] = [];
     let earliest = Number.POSITIVE_INFINITY;
@@ -480,11 +480,11 @@ export class LeasedSlots implements SlotLedger {
       counter.inUse -= 1;
       counter.lastUsed = now;
       counter.changed = true;
-      if (counter.waitingElsewhere > 0 && counter.granted > counter.inUse) this.#soon(counter, LEAST_BEAT_MS);
+      if (counter.waitingElsewhere > 0 && counter.granted > counter.inUse) this.#soon(counter, MIN_BEAT_MS);
       else this.#soon(counter, LONG_BEAT_MS);
       if (counter.waiting === 0) continue;
       if (roomIn(counter, now)) keys.push(counter.key);
-      else this.#soon(counter, LEAST_BEAT_MS);
+      else this.#soon(counter, MIN_BEAT_MS);
     }
     if (keys.length > 0) this.#reportRoom(keys);
   }
@@ -540,7 +540,7 @@ export class LeasedSlots implements SlotLedger {
     for (const counter of this.#counters.values()) {
       if (counter.inUse > 0 || counter.waiting > 0 || counter.isKept) continue;
       counter.lastUsed = now - IDLE_MS;
-      this.#soon(counter, LEAST_BEAT_MS);
+      this.#soon(counter, MIN_BEAT_MS);
     }
   }
 
@@ -556,7 +556,7 @@ export class LeasedSlots implements SlotLedger {
     }
     if (!differs) return;
     counter.changed = true;
-    this.#soon(counter, LEAST_BEAT_MS);
+    this.#soon(counter, MIN_BEAT_MS);
   }
 
   /** Schedules the next heartbeat of a counter relative to the last one, unless it is due earlier. */
@@ -613,7 +613,7 @@ function turnOf(key: string, now: number): number {
   return Math.floor((now + hash) / TURN_MS);
 }
 
-class Taken implements TakenSlots {
+class Taken implements AcquiredSlots {
   readonly #counters: readonly Counter[];
   #giveBack: ((counters: readonly Counter[]) => void) | null;
 

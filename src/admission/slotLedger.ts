@@ -18,15 +18,15 @@ export interface SlotDemand {
 }
 
 /** Acquired slots of a query. */
-export interface TakenSlots {
+export interface AcquiredSlots {
   readonly keys: readonly string[];
   /** Releases them once; further calls have no effect. */
   release(): void;
 }
 
 /** Slots of every counter, or the counters without capacity. */
-export type SlotAnswer =
-  | { readonly taken: TakenSlots; readonly full: null }
+export type SlotResult =
+  | { readonly taken: AcquiredSlots; readonly full: null }
   | { readonly taken: null; readonly full: readonly string[] };
 
 /** Counts the queries that run on all replicas against their limits. */
@@ -35,7 +35,7 @@ export interface SlotLedger {
    * Acquires a slot of every counter or none; local, without I/O. A counter that this replica has not used for a while
    * is full until the next heartbeat, which requests slots of it: report waiters with `setWaiting`.
    */
-  take(demands: readonly SlotDemand[]): SlotAnswer;
+  take(demands: readonly SlotDemand[]): SlotResult;
   /** True if `take` would find a slot of this counter. */
   hasRoom(demand: SlotDemand): boolean;
   /** Reports the number of local submissions that wait for this counter: shares follow at the next heartbeat. */

@@ -6,7 +6,7 @@ import type { DeadReplica, SlotQuery, Takeover } from '../store/store.ts';
  * that such queries may use stay granted. All others are free.
  * @param isOf true if queries on a cluster may use slots of a counter
  */
-export function takeOver(
+export function adoptSlots(
   { slots, queries, over, followed }: DeadReplica,
   isOf: (cluster: string, key: string) => boolean,
 ): Takeover {

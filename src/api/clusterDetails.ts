@@ -2,7 +2,7 @@ import type { ClusterChanges } from '../gateway/health/clusterChanges.ts';
 import { declaredFields } from '../kinds/engineCluster/declaredFields.ts';
 import { activationVersion } from '../operator/registry/activationVersion.ts';
 import type { InventoryCluster } from '../operator/registry/clusterInventory.ts';
-import { newQueriesWithout, takersOf } from '../routing/newQueries.ts';
+import { activeClustersOf, newQueriesWithout } from '../routing/newQueries.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { ClusterDetails } from './answers/clusters.ts';
 import { clusterState } from './clusterState.ts';
@@ -41,7 +41,7 @@ export function clusterDetails(name: string, options: ClusterDetailsOptions): Cl
         : {
             name: group,
             isDefault: group === defaultGroup(),
-            others: takersOf(table.current, group).filter((other) => other !== name),
+            others: activeClustersOf(table.current, group).filter((other) => other !== name),
             withoutTakers: newQueriesWithout(table.current, group, defaultGroup()),
           },
     replica,

@@ -34,7 +34,7 @@ export interface ImpactRoutes extends ImpactDependencies {
 /** Length of the range where no start is given, milliseconds. */
 const DAY_MS = 24 * 3_600_000;
 /** Most queries of one call. */
-const MOST_QUERIES = 100_000;
+const MAX_QUERIES = 100_000;
 /** Time of one call, milliseconds. */
 const REPLAY_MS = 20_000;
 
@@ -62,7 +62,7 @@ const ImpactQuestion = Type.Object(
       ),
       { minItems: 1, maxItems: 200, description: 'What would change, all at once.' },
     ),
-    queries: bound(MOST_QUERIES, `Most queries that are looked at, the newest first; ${MOST_QUERIES} by default.`),
+    queries: bound(MAX_QUERIES, `Most queries that are looked at, the newest first; ${MAX_QUERIES} by default.`),
     examples: bound(100, 'Most examples; 20 by default.'),
     top: bound(1_000, 'Most entries of each list; 20 by default.'),
   },
@@ -93,7 +93,7 @@ export async function impactRoutes(app: FastifyInstance, dependencies: ImpactRou
       const checked = checkQuestion(jsonBody(request));
       if (!checked.ok) throw malformed(checked.problems);
       const question = checked.value;
-      const { user = null, source = null, queries = MOST_QUERIES, examples = 20, top = 20 } = question;
+      const { user = null, source = null, queries = MAX_QUERIES, examples = 20, top = 20 } = question;
       const range = rangeOf(question, clock.now());
       const edits = question.changes.map(({ name, rule }, index): RuleEdit => {
         if (question.changes.findIndex((each) => each.name === name) < index) {

@@ -3,7 +3,7 @@ import type { ClusterRegistry } from '../operator/registry/clusterRegistry.ts';
 import { utf8 } from './jsonBody.ts';
 
 /** Characters of the longest object with a name: no cluster has a name of more than 256. */
-const LONGEST_OBJECT = 10_000;
+const MAX_OBJECT_LENGTH = 10_000;
 
 /**
  * The name of the cluster that a body asks to delete: as text, or of `{"name": "…"}`, which clients in the field send.
@@ -19,7 +19,7 @@ export function nameToDelete(body: Buffer | undefined, registry: ClusterRegistry
       field: 'name',
     });
   }
-  if (!name.trimStart().startsWith('{') || name.length > LONGEST_OBJECT) return name;
+  if (!name.trimStart().startsWith('{') || name.length > MAX_OBJECT_LENGTH) return name;
   let value: unknown;
   try {
     value = JSON.parse(name);

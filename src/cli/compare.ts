@@ -43,7 +43,7 @@ interface Recorded {
 const codes = { alike: exitCodes.success, different: exitCodes.failure, trouble: exitCodes.usage } as const;
 
 /** Maximum number of history rows per run. */
-const MOST_QUERIES = 100_000;
+const MAX_QUERIES = 100_000;
 
 /** `compare`: shows recorded queries that other rules would route differently, and the reasons. */
 export const compareCommand: CommandFactory = (io, finish) =>
@@ -80,7 +80,7 @@ async function compare(options: CompareOptions, io: CliIo): Promise<number> {
     return codes.trouble;
   }
   if (count !== null && !isCount(count)) {
-    complain(`error: --history must be a whole number from 1 to ${MOST_QUERIES}`);
+    complain(`error: --history must be a whole number from 1 to ${MAX_QUERIES}`);
     return codes.trouble;
   }
   const loaded = await readConfigFiles(options.config, io);
@@ -141,9 +141,9 @@ async function compareRules(options: CompareOptions, io: CliIo): Promise<number>
     complain('error: --edits and --delete take no --rules and no --requests: they compare with the rules in force');
     return codes.trouble;
   }
-  const count = Number(options.history ?? MOST_QUERIES);
+  const count = Number(options.history ?? MAX_QUERIES);
   if (!isCount(count)) {
-    complain(`error: --history must be a whole number from 1 to ${MOST_QUERIES}`);
+    complain(`error: --history must be a whole number from 1 to ${MAX_QUERIES}`);
     return codes.trouble;
   }
   const loaded = await readConfigFiles(options.config, io);
@@ -161,7 +161,7 @@ async function compareRules(options: CompareOptions, io: CliIo): Promise<number>
 }
 
 function isCount(count: number): boolean {
-  return Number.isInteger(count) && count > 0 && count <= MOST_QUERIES;
+  return Number.isInteger(count) && count > 0 && count <= MAX_QUERIES;
 }
 
 /** Destination of a request as text. */

@@ -23,7 +23,7 @@ export interface ReadinessOptions {
   readonly heldDeletions: () => readonly HeldDeletions[];
   readonly history: HistoryWriter;
   /** Null: not configured. */
-  readonly externalRules: Pick<ExternalRulesClient, 'leftAloneBecause'> | null;
+  readonly externalRules: Pick<ExternalRulesClient, 'openReason'> | null;
   readonly config: GatewayConfig;
   readonly clock: Clock;
   /** True while the gateway is stopping. */
@@ -98,7 +98,7 @@ function unmanagedState(table: RoutingTableHolder): readonly ComponentState[] {
 
 function externalRulesState(service: ReadinessOptions['externalRules']): readonly ComponentState[] {
   if (service === null) return [];
-  const reason = service.leftAloneBecause;
+  const reason = service.openReason;
   const name = 'external rules service';
   if (reason === null) return [{ name, ok: true, message: 'it is called for each new query' }];
   return [{ name, ok: false, message: `left alone for a while, header and default group decide: ${reason}` }];

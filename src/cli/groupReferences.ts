@@ -18,7 +18,7 @@ interface Groups {
  * Finds routing groups that resources name and that have no cluster. Empty if no file has a cluster: they are declared
  * elsewhere.
  */
-export function groupReferences(places: readonly NamedPlace[]): readonly Finding[] {
+export function groupReferenceFindings(places: readonly NamedPlace[]): readonly Finding[] {
   // Gateways of different classes do not see each other's resources.
   const byClass = Map.groupBy(
     places.filter(({ resource }) => resource !== null),

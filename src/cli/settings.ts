@@ -17,7 +17,7 @@ import type { RequestKey } from '../routing/admissionPolicy.ts';
 import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
 import { requestKeyOf } from '../routing/requestKey.ts';
 import type { RuleCompilerOptions } from '../rules/ruleCompiler.ts';
-import { LONGEST_ANALYZED } from '../sql/analyzeRequest.ts';
+import { MAX_ANALYZED_LENGTH } from '../sql/analyzeRequest.ts';
 import type { HistorySettings } from '../store/historyWriter.ts';
 import type { JdbcSettings } from '../store/jdbcUrl.ts';
 
@@ -44,7 +44,7 @@ export function dataPlaneSettings(config: GatewayConfig): DataPlaneSettings {
     propagateErrors: config.routingRules.rulesExternalConfiguration.propagateErrors,
     cancelQueryOnDisconnect: routing.cancelQueryOnDisconnect,
     includeClusterHostInResponse: config.includeClusterHostInResponse,
-    maxAnalyzedBody: Math.min(config.requestAnalyzerConfig.maxBodySize, LONGEST_ANALYZED),
+    maxAnalyzedBody: Math.min(config.requestAnalyzerConfig.maxBodySize, MAX_ANALYZED_LENGTH),
     maxBodySize: config.server.maxBodySize,
     clientStallTimeout: config.serverConfig['http-server.net.max-idle-time'],
     ownerGoneAfter: OWNER_GONE_AFTER_MS,
@@ -213,7 +213,7 @@ export function replaySettings(config: GatewayConfig): ReplaySettings {
     defaultGroup: config.routing.defaultRoutingGroup,
     statementPaths: [STATEMENT_PATH, ...config.additionalStatementPaths],
     analyzeRequest: requestAnalyzerConfig.analyzeRequest,
-    maxAnalyzed: Math.min(requestAnalyzerConfig.maxBodySize, LONGEST_ANALYZED),
+    maxAnalyzed: Math.min(requestAnalyzerConfig.maxBodySize, MAX_ANALYZED_LENGTH),
     clientsUseV2Format: requestAnalyzerConfig.isClientsUseV2Format,
     maxTextSize: queryHistory.maxTextSize,
     redacts: queryHistory.redact.length > 0,

@@ -5,7 +5,7 @@ import { listManifestFiles } from '../operator/sources/directory/manifestFiles.t
 import { checkRulesFile } from '../rules/compile/checkRules.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
 import { duplicates, type NamedPlace } from './duplicates.ts';
-import { groupReferences } from './groupReferences.ts';
+import { groupReferenceFindings } from './groupReferences.ts';
 import { checkGroupsFileText, looksLikeGroupsFile } from './groupsFileCheck.ts';
 import { type CommandFactory, exitCodes } from './io.ts';
 import { checkManifests, type Finding } from './manifestCheck.ts';
@@ -121,7 +121,7 @@ export async function validate(
     }
   }
   const same = duplicates(named);
-  const references = groupReferences(named);
+  const references = groupReferenceFindings(named);
   for (const [index, path] of files.entries()) {
     const ofPath = findings[index];
     if (ofPath === undefined) continue;

@@ -29,7 +29,7 @@ export function crossChecks(config: GatewayConfig): readonly CrossProblem[] {
 }
 
 /** Characters of a secret that signs or encrypts: as many as an HMAC of SHA-256 has bytes (RFC 7518 §3.2). */
-export const LEAST_SECRET = 32;
+export const MIN_SECRET = 32;
 
 const checks: readonly ((config: GatewayConfig, report: Report) => void)[] = [
   checkResources,
@@ -377,8 +377,8 @@ function checkCookies({ gatewayCookieConfiguration }: GatewayConfig, report: Rep
 }
 
 function checkAdmission({ admission: { secret } }: GatewayConfig, report: Report): void {
-  if (secret !== null && secret.length < LEAST_SECRET) {
-    report('admission.secret', `must have at least ${LEAST_SECRET} characters`);
+  if (secret !== null && secret.length < MIN_SECRET) {
+    report('admission.secret', `must have at least ${MIN_SECRET} characters`);
   }
 }
 
@@ -400,11 +400,11 @@ function checkAuthentication(config: GatewayConfig, report: Report): void {
     );
   }
   const { secret, previousSecrets } = authentication.session;
-  if (secret !== null && secret.text.length < LEAST_SECRET) {
-    report('authentication.session.secret', `must have at least ${LEAST_SECRET} characters`);
+  if (secret !== null && secret.text.length < MIN_SECRET) {
+    report('authentication.session.secret', `must have at least ${MIN_SECRET} characters`);
   }
-  if (previousSecrets.some(({ text }) => text !== '' && text.length < LEAST_SECRET)) {
-    report('authentication.session.previousSecrets', `must have at least ${LEAST_SECRET} characters each, or none`);
+  if (previousSecrets.some(({ text }) => text !== '' && text.length < MIN_SECRET)) {
+    report('authentication.session.previousSecrets', `must have at least ${MIN_SECRET} characters each, or none`);
   }
   for (const [path, provider] of openidProviders(authentication)) checkEndpoints(path, provider, report);
 }

@@ -1,8 +1,8 @@
 import { writeSync } from 'node:fs';
 
 /** Time until what a reader did not take is tried again; doubled up to the longest while it takes nothing. Milliseconds. */
-const SHORTEST_PAUSE_MS = 1;
-const LONGEST_PAUSE_MS = 20;
+const MIN_PAUSE_MS = 1;
+const MAX_PAUSE_MS = 20;
 /** How long `flush` waits for a reader that takes nothing. */
 const PATIENCE_MS = 10_000;
 
@@ -31,7 +31,7 @@ export class OutputQueue {
   #bytes = 0;
   #lost = 0;
   #timer: NodeJS.Timeout | null = null;
-  #pauseMs = SHORTEST_PAUSE_MS;
+  #pauseMs = MIN_PAUSE_MS;
 
   constructor(options: OutputQueueOptions) {
     this.#options = options;
@@ -49,7 +49,7 @@ export class OutputQueue {
   flush(): void {
     let patience = PATIENCE_MS;
     while (!this.#tryWrite() && patience > 0) {
-      patience = this.#pauseMs === SHORTEST_PAUSE_MS ? PATIENCE_MS : patience - this.#pauseMs;
+      patience = this.#pauseMs === MIN_PAUSE_MS ? PATIENCE_MS : patience - this.#pauseMs;
       Atomics.wait(pause, 0, 0, this.#pauseMs);
     }
   }
@@ -74,7 +74,7 @@ export class OutputQueue {
     const before = this.#bytes;
     const isDone = this.#writeTaken();
     const isTaken = isDone || this.#bytes < before;
-    this.#pauseMs = isTaken ? SHORTEST_PAUSE_MS : Math.min(LONGEST_PAUSE_MS, this.#pauseMs * 2);
+    this.#pauseMs = isTaken ? MIN_PAUSE_MS : Math.min(MAX_PAUSE_MS, this.#pauseMs * 2);
     return isDone;
   }
 

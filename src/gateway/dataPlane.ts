@@ -86,7 +86,7 @@ class QueryDataPlane implements DataPlane {
     const { queue } = this.#to;
     if (queue !== null) {
       this.#tenders.push(
-        setInterval(() => void queue.room.tend(), QUEUE_INTERVAL_MS).unref(),
+        setInterval(() => void queue.room.maintain(), QUEUE_INTERVAL_MS).unref(),
         setInterval(() => void queue.room.obey(), COMMANDS_INTERVAL_MS).unref(),
       );
     }

@@ -42,13 +42,13 @@ import type { RunningQueries } from './ownership/runningQueries.ts';
 import { Stickiness, type StickinessOptions } from './ownership/stickiness.ts';
 import { Transactions } from './ownership/transactions.ts';
 import { type HandshakeCookieOptions, HandshakeCookies } from './pages/handshakeCookies.ts';
-import { ForeignPolls } from './queue/foreignPolls.ts';
+import { DurableQueue, type DurableQueueDependencies } from './queue/durableQueue.ts';
 import { QueuedEnds } from './queue/queuedEnds.ts';
 import { QueuedKills } from './queue/queuedKills.ts';
 import { QueuedOwners } from './queue/queuedOwners.ts';
 import { QueueAnswers, QueuedRequests } from './queue/queuedRequests.ts';
 import type { QueueKey } from './queue/queueKey.ts';
-import { WaitingRoom, type WaitingRoomDependencies } from './queue/waitingRoom.ts';
+import { RemotePolls } from './queue/remotePolls.ts';
 import { EnginePages, type EnginePagesMode } from './requests/enginePages.ts';
 import { FollowUps } from './requests/followUps.ts';
 import { KeyedRequests } from './requests/keyedRequests.ts';
@@ -316,9 +316,9 @@ function ownersOf(
 }
 
 /** Keeps submissions that wait, and serves the requests for them. */
-export interface Queue {
-  readonly room: WaitingRoom;
-  readonly foreign: ForeignPolls;
+export interface QueueParts {
+  readonly room: DurableQueue;
+  readonly foreign: RemotePolls;
   readonly requests: QueuedRequests;
   readonly answers: QueueAnswers;
   readonly kills: QueuedKills;
@@ -331,18 +331,18 @@ function queueOf(
     paths,
     hasEnginePages,
     ...ways
-  }: Pick<WaitingRoomDependencies, 'send' | 'followUp'> & {
+  }: Pick<DurableQueueDependencies, 'send' | 'followUp'> & {
     readonly paths: ProxiedPaths;
     readonly hasEnginePages: boolean;
   },
-): Queue | null {
+): QueueParts | null {
   if (queue === null) return null;
   const { key, repository } = queue;
   const polls = new QueueAnswers({ names, key, paths, clients, answers, settings });
   const shared = { ...queue, clock, logger };
   const ends = new QueuedEnds({ names, outcomes });
-  const room = new WaitingRoom({ ...shared, ...ways, names, admission, answers: polls, ends, random: random() });
-  const foreign = new ForeignPolls({ ...shared, room, answers: polls });
+  const room = new DurableQueue({ ...shared, ...ways, names, admission, answers: polls, ends, random: random() });
+  const foreign = new RemotePolls({ ...shared, room, answers: polls });
   const { followUp } = ways;
   const owners = new QueuedOwners({ names, repository, key });
   const requests = new QueuedRequests({

@@ -68,7 +68,7 @@ export const REFERENCE_PRODUCT = 'Trino';
 const PROTOCOL_PRODUCTS = ['Engine', REFERENCE_PRODUCT] as const;
 /** Product names in engine protocol headers for clusters (`protocol.clusterHeaders`). */
 export const clusterHeaderChoices = ['Both', 'Engine', 'Trino'] as const;
-export type ClusterHeaders = (typeof clusterHeaderChoices)[number];
+export type ClusterHeaderChoice = (typeof clusterHeaderChoices)[number];
 /** Prefix of its cookies, before a dot. */
 const REFERENCE_INITIALS = 'TG';
 
@@ -77,7 +77,7 @@ const REFERENCE_INITIALS = 'TG';
  * @param productName letters and digits, starting with an upper-case letter, e.g. `Engine`, `Trino`
  * @param clusterHeaders `protocol.clusterHeaders`; null: `Trino` for Trino, else both
  */
-export function productNames(productName: string, clusterHeaders: ClusterHeaders | null = null): ProductNames {
+export function productNames(productName: string, clusterHeaders: ClusterHeaderChoice | null = null): ProductNames {
   const lower = productName.toLowerCase();
   const headerPrefix = `X-${productName}-`;
   const headerKeyPrefix = headerPrefix.toLowerCase();

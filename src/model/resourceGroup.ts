@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { engineDurationMs } from './engineUnits.ts';
 import type { Problem } from './errors.ts';
-import { groupNameProblem } from './groupsFile/groupName.ts';
+import { groupSegmentProblem } from './groupsFile/groupName.ts';
 import { memoryLimitProblem } from './groupsFile/memoryLimit.ts';
 import { type Checked, compileCheck } from './validation.ts';
 
@@ -130,7 +130,7 @@ function withRules(body: ResourceGroupBody): Checked<ResourceGroupColumns> {
   const refuse = (field: keyof ResourceGroupColumns, message: string | null) => {
     if (message !== null) problems.push({ field, message });
   };
-  refuse('name', groupNameProblem(columns.name));
+  refuse('name', groupSegmentProblem(columns.name));
   refuse('softMemoryLimit', columns.softMemoryLimit === null ? null : memoryLimitProblem(columns.softMemoryLimit));
   if (columns.schedulingPolicy !== null && !policies.includes(columns.schedulingPolicy.toLowerCase())) {
     refuse('schedulingPolicy', `must be one of ${policies.join(', ')}`);

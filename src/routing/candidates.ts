@@ -1,19 +1,19 @@
 import { type StrategyName, strategies } from '../model/strategies.ts';
 import { reasonOf } from './choiceSteps.ts';
+import type { EligibleClusters } from './eligibleClusters.ts';
 import { type ClusterEntry, type RoutingTable, takesNewQueries } from './routingTable.ts';
 import type { DecisionCandidate, StoredCandidate } from './storedDecision.ts';
-import type { Takers } from './takers.ts';
 
 /** Maximum number of clusters stored with a query. */
-export const MOST_CANDIDATES = 16;
+export const MAX_CANDIDATES = 16;
 /** Maximum length of a stored reason. */
-const LONGEST_REASON = 256;
+const MAX_REASON_LENGTH = 256;
 
 /** Origin of the cluster choice: the strategy of its group, a rule by its name, or a single candidate. */
 export type ClusterPicker = StrategyName | 'rule' | 'only';
 
 /** Candidate clusters of a query and the origin of the choice, as stored. */
-export interface KeptChoice {
+export interface StoredChoice {
   /** Null: no cluster was eligible. */
   readonly strategy: ClusterPicker | null;
   /** `StoredCandidate`s as JSON. */
@@ -35,13 +35,13 @@ const textsByTable = new WeakMap<RoutingTable, Map<string, string>>();
  * @param picked null if no cluster was eligible
  * @param excluded clusters that already failed it; null for none
  */
-export function keptChoice(
+export function toStoredChoice(
   table: RoutingTable,
-  takers: Takers,
+  takers: EligibleClusters,
   picked: ClusterEntry | null,
   excluded: ReadonlyMap<string, string> | null,
   strategyOf: (group: string) => StrategyName,
-): KeptChoice {
+): StoredChoice {
   const { as, group } = takers;
   const members = as === 'group' ? (table.groups.get(group) ?? []) : [];
   // Full clusters differ between queries.
@@ -50,7 +50,7 @@ export function keptChoice(
     as === 'group' &&
     takers.passed.length === 0 &&
     excluded === null &&
-    members.length <= MOST_CANDIDATES &&
+    members.length <= MAX_CANDIDATES &&
     members.every(({ maxRunningQueries }) => maxRunningQueries === undefined);
   const strategy = picked === null ? null : pickerOf(takers, strategyOf);
   if (!isCommon) return { strategy, candidates: JSON.stringify(storedCandidates(table, takers, picked, excluded)) };
@@ -87,7 +87,10 @@ export function readCandidates(
   );
 }
 
-function pickerOf({ as, group, candidates }: Takers, strategyOf: (group: string) => StrategyName): ClusterPicker {
+function pickerOf(
+  { as, group, candidates }: EligibleClusters,
+  strategyOf: (group: string) => StrategyName,
+): ClusterPicker {
   if (as === 'pinned') return 'rule';
   return candidates.length === 1 ? 'only' : strategyOf(group);
 }
@@ -95,23 +98,23 @@ function pickerOf({ as, group, candidates }: Takers, strategyOf: (group: string)
 /** The chosen cluster, other eligible ones, then the other clusters of the examined groups. */
 function storedCandidates(
   table: RoutingTable,
-  { as, group, candidates, passed }: Takers,
+  { as, group, candidates, passed }: EligibleClusters,
   picked: ClusterEntry | null,
   excluded: ReadonlyMap<string, string> | null,
 ): readonly StoredCandidate[] {
   const takers = new Set(candidates);
-  const isLarge = candidates.length > MOST_CANDIDATES;
+  const isLarge = candidates.length > MAX_CANDIDATES;
   const own = as === 'pinned' ? [] : (table.groups.get(group) ?? []);
   const all = new Set([
     ...(isLarge && picked !== null ? [picked] : []),
     ...candidates,
     ...own,
-    ...passed.flatMap(({ members }) => members.slice(0, MOST_CANDIDATES)),
+    ...passed.flatMap(({ members }) => members.slice(0, MAX_CANDIDATES)),
   ]);
-  return [...all].slice(0, MOST_CANDIDATES).map((entry): StoredCandidate => {
+  return [...all].slice(0, MAX_CANDIDATES).map((entry): StoredCandidate => {
     const { name, routingGroup, health } = entry;
     const taken = takers.has(entry);
-    const reason = taken && takesNewQueries(entry) ? null : reasonOf(entry, excluded).slice(0, LONGEST_REASON);
+    const reason = taken && takesNewQueries(entry) ? null : reasonOf(entry, excluded).slice(0, MAX_REASON_LENGTH);
     return {
       cluster: name,
       ...(routingGroup === group ? {} : { routingGroup }),

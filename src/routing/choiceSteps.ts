@@ -1,5 +1,5 @@
+import type { EligibleClusters, GroupRole, PassedGroup } from './eligibleClusters.ts';
 import type { ClusterEntry } from './routingTable.ts';
-import type { PassedGroup, TakerRole, Takers } from './takers.ts';
 
 /** A step from the decided routing group to the cluster that receives the request. */
 export interface ChoiceStep {
@@ -15,7 +15,7 @@ const MAX_NAMED = 5;
 /** Maximum length of a cluster's description. */
 const MAX_REASON = 256;
 
-const labels: Readonly<Record<TakerRole, string>> = {
+const labels: Readonly<Record<GroupRole, string>> = {
   group: 'group',
   pinned: 'cluster',
   fallback: 'fallback',
@@ -30,7 +30,7 @@ const labels: Readonly<Record<TakerRole, string>> = {
  * @param excluded clusters that already failed the request; null for none
  */
 export function stepsTo(
-  { as, group, passed }: Takers,
+  { as, group, passed }: EligibleClusters,
   picked: readonly ClusterEntry[],
   excluded: ReadonlyMap<string, string> | null,
 ): readonly ChoiceStep[] | null {

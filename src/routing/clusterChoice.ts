@@ -1,10 +1,16 @@
 import { type ChoiceStep, reasonOf, stepsTo } from './choiceSteps.ts';
+import {
+  type EligibleClusters,
+  findEligible,
+  type HasCapacity,
+  type PassedGroup,
+  unlimitedCapacity,
+} from './eligibleClusters.ts';
 import type { GroupDecision } from './groupDecision.ts';
 import type { ClusterEntry, RoutingTable } from './routingTable.ts';
-import { alwaysRoom, findTakers, type HasRoom, type PassedGroup, type Takers } from './takers.ts';
 
 /** A cluster that was not chosen, with the reason. */
-export interface NotTaken {
+export interface RejectedCluster {
   readonly cluster: string;
   readonly group: string;
   /** Sentence part, e.g. `is inactive` or `is UNHEALTHY (connection refused)`. */
@@ -17,10 +23,10 @@ export type PickCluster = (candidates: readonly ClusterEntry[], group: string) =
 /** Reason that a request has no cluster. */
 export interface NoCluster {
   readonly cluster: null;
-  readonly notTaken: readonly NotTaken[];
+  readonly notTaken: readonly RejectedCluster[];
   /** Examined routing groups in order. */
   readonly passed: readonly PassedGroup[];
-  readonly takers: Takers;
+  readonly takers: EligibleClusters;
   /** True if an active cluster of these groups has not been checked yet: a retry soon makes sense. */
   readonly pending: boolean;
 }
@@ -33,7 +39,7 @@ export type ClusterChoice =
       readonly fallback: boolean;
       /** Steps to this cluster; null in the usual case that it belongs to the decided group. */
       readonly steps: readonly ChoiceStep[] | null;
-      readonly takers: Takers;
+      readonly takers: EligibleClusters;
     }
   | NoCluster;
 
@@ -49,9 +55,9 @@ export function chooseCluster(
   defaultGroup: string,
   excluded: ReadonlyMap<string, string> | null,
   pick: PickCluster,
-  hasRoom: HasRoom = alwaysRoom,
+  hasRoom: HasCapacity = unlimitedCapacity,
 ): ClusterChoice {
-  const takers = findTakers({ table, decision, defaultGroup, excluded, hasRoom });
+  const takers = findEligible({ table, decision, defaultGroup, excluded, hasRoom });
   const { as, candidates } = takers;
   if (candidates.length === 0) return noCluster(takers, excluded);
   const cluster = as === 'pinned' ? (candidates[0] as ClusterEntry) : pick(candidates, takers.group);
@@ -63,9 +69,9 @@ export function chooseCluster(
   };
 }
 
-function noCluster(takers: Takers, excluded: ReadonlyMap<string, string> | null): NoCluster {
+function noCluster(takers: EligibleClusters, excluded: ReadonlyMap<string, string> | null): NoCluster {
   const { passed } = takers;
-  const notTaken = new Map<string, NotTaken>();
+  const notTaken = new Map<string, RejectedCluster>();
   for (const { as, group, members } of passed) {
     if (as === 'pinned' && members.length === 0)
       notTaken.set(group, { cluster: group, group, reason: 'is not registered' });

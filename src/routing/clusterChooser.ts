@@ -2,13 +2,13 @@ import type { Random } from '../model/clock.ts';
 import type { StrategyName } from '../model/strategies.ts';
 import type { RequestKey } from './admissionPolicy.ts';
 import { type ClusterChoice, chooseCluster } from './clusterChoice.ts';
+import { type HasCapacity, unlimitedCapacity } from './eligibleClusters.ts';
 import type { GroupDecision } from './groupDecision.ts';
 import type { CountedSubmission } from './localLoad.ts';
 import { pickByHash } from './rendezvous.ts';
 import type { ClusterEntry, RoutingTable } from './routingTable.ts';
 import { makeStrategies } from './strategies/strategies.ts';
 import type { PickRequest, Strategy, StrategyDependencies } from './strategies/strategy.ts';
-import { alwaysRoom, type HasRoom } from './takers.ts';
 
 /** Settings of the choice. */
 export interface ChoiceSettings {
@@ -26,7 +26,7 @@ export interface ChoiceSettings {
 
 export interface ChooserDependencies extends StrategyDependencies {
   /** Returns true if a cluster with a limit has capacity for one more query; default: always. */
-  readonly hasRoom?: HasRoom;
+  readonly hasRoom?: HasCapacity;
 }
 
 /** Share of choices with a cluster on trial as candidate. */
@@ -36,13 +36,13 @@ const TRIAL_SHARE = 0.1;
 export class ClusterChooser {
   readonly #settings: ChoiceSettings;
   readonly #strategies: Readonly<Record<StrategyName, Strategy>>;
-  readonly #hasRoom: HasRoom;
+  readonly #hasRoom: HasCapacity;
   readonly #random: Random;
 
   constructor(settings: ChoiceSettings, dependencies: ChooserDependencies) {
     this.#settings = settings;
     this.#strategies = makeStrategies(dependencies);
-    this.#hasRoom = dependencies.hasRoom ?? alwaysRoom;
+    this.#hasRoom = dependencies.hasRoom ?? unlimitedCapacity;
     this.#random = dependencies.random;
   }
 

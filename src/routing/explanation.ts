@@ -1,11 +1,11 @@
 import type { RuleRequest, RuleTrace } from '../rules/decision.ts';
 import { reasonOf, stepsPast, stepsTo } from './choiceSteps.ts';
+import { findEligible, type GroupRole, type HasCapacity, unlimitedCapacity } from './eligibleClusters.ts';
 import type { GroupDecision } from './groupDecision.ts';
 import type { Refusal } from './refusal.ts';
 import type { RoutedDecision, RouterChain } from './routers/routerChain.ts';
 import type { RouterName } from './routers/routerNames.ts';
 import { type ClusterEntry, type RoutingTable, takesNewQueries } from './routingTable.ts';
-import { alwaysRoom, findTakers, type HasRoom, type TakerRole } from './takers.ts';
 
 export interface ConsideredCluster {
   readonly cluster: string;
@@ -75,7 +75,7 @@ export function explainRouting(
   { decision, refused }: ExplainedRouting,
   defaultGroup: string,
   began: TransactionOwner | null,
-  hasRoom: HasRoom = alwaysRoom,
+  hasRoom: HasCapacity = unlimitedCapacity,
 ): RoutingExplanation {
   const { group, cluster, onUnavailable, decidedBy, trace } = decision;
   const base = { routingGroup: group, decidedBy, pinnedCluster: cluster, onUnavailable, rules: trace.rules };
@@ -92,7 +92,7 @@ export function explainRouting(
     };
   }
   if (began !== null) return { ...base, ...boundBy(table, group, began) };
-  const takers = findTakers({ table, decision, defaultGroup, excluded: null, hasRoom });
+  const takers = findEligible({ table, decision, defaultGroup, excluded: null, hasRoom });
   const { as, candidates, passed } = takers;
   const clusters = [...table.clusters.values()].map((entry): ConsideredCluster => {
     const taken = candidates.includes(entry);
@@ -146,7 +146,7 @@ function fullText({ maxRunningQueries }: ClusterEntry): string {
   return `full (${maxRunningQueries} queries, maxRunningQueries)`;
 }
 
-function servesTail(as: TakerRole, group: string, because: 'unavailable' | 'full' | undefined): string {
+function servesTail(as: GroupRole, group: string, because: 'unavailable' | 'full' | undefined): string {
   const lack = because === 'full' ? 'which is full' : 'which has none';
   if (as === 'fallback') return `, ${lack}; its fallback ${group} serves`;
   if (as === 'default') return `, ${lack}; the default group ${group} serves`;

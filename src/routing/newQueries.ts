@@ -1,9 +1,9 @@
 import { noTrace } from '../rules/decision.ts';
+import { findEligible, routable, unlimitedCapacity } from './eligibleClusters.ts';
 import type { RoutingTable } from './routingTable.ts';
-import { alwaysRoom, findTakers, routable } from './takers.ts';
 
 /** Handling of new queries of a routing group without active clusters. */
-export type NewQueries =
+export type NewQueryHandling =
   /** They are sent to another group: a fallback, or the default group. */
   | { readonly outcome: 'fallback' | 'default'; readonly routingGroup: string; readonly clusters: readonly string[] }
   /** They are queued for a cluster; beyond `maxQueued`, and after `maxWaitMillis`, they are rejected. */
@@ -14,19 +14,19 @@ export type NewQueries =
  * Predicts the handling of new queries of a routing group if all its clusters were inactive
  * (docs/routing.md#fallbacks). Queries that a rule sends there with `onUnavailable: reject` are rejected in any case.
  */
-export function newQueriesWithout(table: RoutingTable, group: string, defaultGroup: string): NewQueries {
+export function newQueriesWithout(table: RoutingTable, group: string, defaultGroup: string): NewQueryHandling {
   const groups = new Map(table.groups);
   groups.delete(group);
   const {
     as,
     group: taker,
     candidates,
-  } = findTakers({
+  } = findEligible({
     table: { ...table, groups },
     decision: { group, cluster: null, rule: null, decidedBy: 'default', onUnavailable: 'fallback', trace: noTrace },
     defaultGroup,
     excluded: null,
-    hasRoom: alwaysRoom,
+    hasRoom: unlimitedCapacity,
   });
   if (candidates.length > 0 && (as === 'fallback' || as === 'default'))
     return { outcome: as, routingGroup: taker, clusters: candidates.map(({ name }) => name) };
@@ -37,6 +37,6 @@ export function newQueriesWithout(table: RoutingTable, group: string, defaultGro
 }
 
 /** Active clusters of a routing group by name. */
-export function takersOf(table: RoutingTable, group: string): readonly string[] {
+export function activeClustersOf(table: RoutingTable, group: string): readonly string[] {
   return routable(table.groups.get(group), null).map(({ name }) => name);
 }

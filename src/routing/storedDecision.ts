@@ -39,7 +39,7 @@ export interface StoredRequest {
 }
 
 /** Stored groups of a query's user from one source. */
-export interface StoredGroups {
+export interface StoredUserGroups {
   readonly source: string;
   readonly groups: readonly string[];
   /** Number of further groups, if any. */
@@ -118,7 +118,7 @@ export interface QueryDecision {
   /** Result of the user mapping; absent if the user's name is not mapped. */
   readonly userMapping?: NameMapping;
   /** Groups of its user by source; absent without a configured source. */
-  readonly userGroups?: readonly StoredGroups[];
+  readonly userGroups?: readonly StoredUserGroups[];
   /** Absent for queries of earlier versions. */
   readonly request?: StoredRequest;
   /** Absent without rules. */

@@ -10,7 +10,7 @@ import { plainRule, type RuleDefinition } from './compile/definition.ts';
 import { priorityDifferences } from './compile/priorityDifferences.ts';
 import { draftDefinition, placedProblems, type RuleDraft } from './compile/ruleDraft.ts';
 import { type ParsedRulesFile, parseRulesFile, parseRulesFileInTurns, type RuleDocument } from './compile/rulesFile.ts';
-import { FailureReports } from './decide/failureReports.ts';
+import { RuleFailureReports } from './decide/failureReports.ts';
 import { MemoizedRuleSet } from './decide/memoizedRuleSet.ts';
 import { CompiledRuleSet } from './decide/ruleSet.ts';
 import type { RuleSet } from './decision.ts';
@@ -64,7 +64,7 @@ export function createRuleCompiler(options: RuleCompilerOptions): RuleCompiler {
 
 class SetCompiler implements RuleCompiler {
   readonly #options: RuleCompilerOptions;
-  readonly #failures: FailureReports;
+  readonly #failures: RuleFailureReports;
   #resources = new Map<string, KnownResource>();
   #file: KnownFile | null = null;
   /** The prepared file that is not part of a rule set yet. */
@@ -117,7 +117,7 @@ class SetCompiler implements RuleCompiler {
 
   constructor(options: RuleCompilerOptions) {
     this.#options = options;
-    this.#failures = new FailureReports(options);
+    this.#failures = new RuleFailureReports(options);
   }
 
   compile(resources: readonly RoutingRule[], file: RulesFile | null, rights: RouteRights | null = null): CompiledRules {
@@ -336,7 +336,7 @@ class SetCompiler implements RuleCompiler {
     order: readonly CompiledRule[],
     fileFailed: boolean,
     { onRuleError, limits }: LiveRuleSettings,
-    failures: FailureReports | null,
+    failures: RuleFailureReports | null,
   ): CompiledRuleSet {
     const { names, sources = systemSources } = this.#options;
     const all = { ...defaultRuleLimits, ...limits };

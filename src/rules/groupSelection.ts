@@ -53,7 +53,7 @@ export interface GroupSelection {
 }
 
 /** Processor time of one selection in milliseconds; remaining expressions are not matched. */
-const MOST_TIME = 1_000;
+const MAX_TIME = 1_000;
 /** Limits for matching one selector. */
 const LIMITS = { ...defaultRuleLimits, memory: 1_048_576, stringLength: 65_536, time: 20 };
 
@@ -130,7 +130,7 @@ const matched: SelectorResult = { outcome: 'matched', condition: null, message: 
 /** Processor time of one selection, excluding other work in between. */
 class TimeBudget {
   readonly #sources: Sources;
-  #left = MOST_TIME;
+  #left = MAX_TIME;
 
   constructor(sources: Sources) {
     this.#sources = sources;

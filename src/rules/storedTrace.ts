@@ -1,7 +1,7 @@
 import type { RuleTrace } from './decision.ts';
 
 /** Traces of more rules are stored without rules that did not match: they are stored for every query. */
-export const LONGEST_WHOLE_TRACE = 50;
+export const MAX_WHOLE_TRACE = 50;
 
 /** Consecutive rules of one origin that did not match: name and priority of each in turn. */
 interface NotMatched {
@@ -14,7 +14,7 @@ export type StoredTrace = readonly (RuleTrace | NotMatched)[];
 
 /** The part of a trace that is stored with a query. */
 export function storedTrace(trace: readonly RuleTrace[]): StoredTrace {
-  if (trace.length > LONGEST_WHOLE_TRACE) return trace.filter(({ outcome }) => outcome !== 'not-matched');
+  if (trace.length > MAX_WHOLE_TRACE) return trace.filter(({ outcome }) => outcome !== 'not-matched');
   const stored: (RuleTrace | NotMatched)[] = [];
   let run: NotMatched | null = null;
   for (const each of trace) {

@@ -16,14 +16,14 @@ export interface ValueProblem {
 }
 
 /** Maximum number of instructions of all regular expressions of a list: all of them are followed for each character. */
-const MOST_INSTRUCTIONS = 2_000;
+const MAX_INSTRUCTIONS = 2_000;
 /**
  * Longer texts than names of users and sources have; they count as matched, as a client could otherwise avoid its
  * limit.
  */
-const LONGEST_TEXT = 1_024;
+const MAX_TEXT_LENGTH = 1_024;
 /** Maximum number of cached texts, and their maximum length in UTF-16 units. */
-const [KEPT_TEXTS, LONGEST_KEPT] = [128, 128];
+const [KEPT_TEXTS, MAX_CACHED_LENGTH] = [128, 128];
 /** More than matching a text of that length takes. */
 const LIMITS = { ...defaultRuleLimits, memory: 1_048_576, stringLength: 65_536, time: 10 };
 
@@ -49,7 +49,7 @@ export function textMatcher(
       problems.push({ index, message: error.message });
     }
     // Each of the following values takes time to compile too.
-    if (instructions > MOST_INSTRUCTIONS) {
+    if (instructions > MAX_INSTRUCTIONS) {
       problems.push({
         index,
         message: 'the regular expressions of the list are too large together; write shorter ones',
@@ -65,13 +65,13 @@ function withPatterns(texts: ReadonlySet<string>, patterns: readonly JavaPattern
   // Each replica matches the same few names repeatedly.
   const answers = new Map<string, boolean>();
   return (text) => {
-    if (texts.has(text) || text.length > LONGEST_TEXT) return true;
+    if (texts.has(text) || text.length > MAX_TEXT_LENGTH) return true;
     const answer = answers.get(text);
     if (answer !== undefined) return answer;
     const isMatch = matchesOne(patterns, text);
     // Out of time, which may not repeat.
     if (isMatch === null) return true;
-    if (text.length <= LONGEST_KEPT) {
+    if (text.length <= MAX_CACHED_LENGTH) {
       if (answers.size >= KEPT_TEXTS) answers.clear();
       answers.set(text, isMatch);
     }

@@ -41,9 +41,9 @@ export type AnalyzeLongSql = (task: StatementTask) => Promise<SqlAnalysis>;
 /** Default of `AnalysisSettings.cacheBytes`. */
 export const DEFAULT_CACHE_BYTES = 16 * 1024 * 1024;
 /** Longer texts are not cached; they are long statements for `AnalyzeLongSql`. */
-const LONGEST_KEPT = 64 * 1024;
+const MAX_CACHED_LENGTH = 64 * 1024;
 /** Upper bound of `requestAnalyzerConfig.maxBodySize`, in characters: a longer body would block the event loop. */
-export const LONGEST_ANALYZED = 4_000_000;
+export const MAX_ANALYZED_LENGTH = 4_000_000;
 
 const nothing: SqlAnalysis = {
   errorMessage: null,
@@ -76,8 +76,8 @@ export function requestAnalysis(
 
   function analyze(task: StatementTask): SqlAnalysis | Promise<SqlAnalysis> {
     if (analyzeLong === null) return analyzeTask(task);
-    if (taskCharacters(task) > LONGEST_KEPT) return analyzeLong(task);
-    const outcome = analyzeShort(task, LONGEST_KEPT);
+    if (taskCharacters(task) > MAX_CACHED_LENGTH) return analyzeLong(task);
+    const outcome = analyzeShort(task, MAX_CACHED_LENGTH);
     return 'long' in outcome ? analyzeLong(outcome.long) : outcome;
   }
 
@@ -98,11 +98,11 @@ export function requestAnalysis(
     preparedLines: readonly string[],
   ): SqlAnalysis | Promise<SqlAnalysis> {
     // Keeping an analysis costs more than a short one: only texts that come again are worth it.
-    if (cache === null || text.length > LONGEST_KEPT || !texts.isRepeat(text)) {
+    if (cache === null || text.length > MAX_CACHED_LENGTH || !texts.isRepeat(text)) {
       return analyzeStatementText(text, catalog, schema, preparedLines);
     }
     const key = cacheKey(text, catalog, schema, preparedLines);
-    if (key.length > LONGEST_KEPT) return analyzeStatementText(text, catalog, schema, preparedLines);
+    if (key.length > MAX_CACHED_LENGTH) return analyzeStatementText(text, catalog, schema, preparedLines);
     const entry = cache.get(key);
     if (entry !== undefined) return entry;
     const analysis = analyzeStatementText(text, catalog, schema, preparedLines);
@@ -117,7 +117,7 @@ export function requestAnalysis(
   ): SqlAnalysis | Promise<SqlAnalysis> {
     const { body, headers } = request;
     if (body === null || request.method !== 'POST' || body.length === 0) return nothing;
-    const maxBodySize = Math.min(settings.maxBodySize, LONGEST_ANALYZED);
+    const maxBodySize = Math.min(settings.maxBodySize, MAX_ANALYZED_LENGTH);
     // No character takes more than three bytes a UTF-16 unit.
     if (typeof body !== 'string' && body.length >= maxBodySize * 3) return nothing;
     const text = bodyText(body, headerValue(headers, 'content-type'), request.utf8Body);

@@ -61,7 +61,7 @@ export interface AuditFilter {
 }
 
 /** Which of the entries found are wanted: those after one in the order, which begins with the newest. */
-export interface AuditPage {
+export interface AuditEntryPage {
   readonly limit: number;
   readonly after?: Pick<AuditEntry, 'at' | 'id'>;
 }

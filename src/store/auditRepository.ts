@@ -2,10 +2,10 @@ import type { Knex } from 'knex';
 import { keyText, type ResourceKey } from '../model/resource.ts';
 import type {
   AuditEntry,
+  AuditEntryPage,
   AuditedState,
   AuditFilter,
   AuditMark,
-  AuditPage,
   SourceChange,
   SourceChangeResult,
 } from './audit.ts';

@@ -149,7 +149,7 @@ function serverConnection(target: ServerTarget, host: DatabaseHost, connectTimeo
 }
 
 /** Shortest time for connecting to one of several hosts. */
-const LEAST_CONNECT_TIMEOUT_MS = 1000;
+const MIN_CONNECT_TIMEOUT_MS = 1000;
 
 /** Opens the pool; connections are made when they are needed, so a server that is unavailable is no error here. */
 export function openDatabase(target: DatabaseTarget, limits: DatabaseLimits, logger: Logger): Database {
@@ -177,7 +177,7 @@ export function openDatabase(target: DatabaseTarget, limits: DatabaseLimits, log
   if (first === undefined) throw new Error('a database server without a host');
   const { length: hostCount } = target.hosts;
   // All hosts are tried while a connection is waited for, unless the URL says otherwise.
-  const ownTimeoutMs = Math.max(Math.ceil(limits.connectTimeoutMs / hostCount), LEAST_CONNECT_TIMEOUT_MS);
+  const ownTimeoutMs = Math.max(Math.ceil(limits.connectTimeoutMs / hostCount), MIN_CONNECT_TIMEOUT_MS);
   const connectTimeoutMs = target.connectTimeoutMs ?? ownTimeoutMs;
   const config = {
     ...shared,

@@ -15,7 +15,7 @@ export interface ReplayRange {
 /** A query of the history with what is kept of its request. */
 export interface ReplayedRow {
   readonly queryId: string;
-  /** The text, or the start of one that is longer than `LONGEST_TEXT`. */
+  /** The text, or the start of one that is longer than `MAX_TEXT_LENGTH`. */
   readonly queryText: string;
   /** Whether the history has more of the text. */
   readonly isCut: boolean;
@@ -28,9 +28,9 @@ export interface ReplayedRow {
 }
 
 /** Characters that are read of a text: analysing a longer one takes too long for a long history. */
-export const LONGEST_TEXT = 65_536;
+export const MAX_TEXT_LENGTH = 65_536;
 /** Characters that are read of a decision: longer ones have the traces of very many rules. */
-const LONGEST_DECISION = 262_144;
+const MAX_DECISION_LENGTH = 262_144;
 /** Rows that are read at a time. */
 const ROWS = 500;
 
@@ -139,14 +139,14 @@ async function page(
         'h.source',
         'h.created',
         'h.routing_group',
-        knex.raw('substr(h.query_text, 1, ?) as query_text', [LONGEST_TEXT]),
+        knex.raw('substr(h.query_text, 1, ?) as query_text', [MAX_TEXT_LENGTH]),
         knex.raw(`${lengthOf[database.dialect.name]} as length`),
       );
     if (isRefused) query.where('h.refused', 1);
-    if (isRefused) query.select(knex.raw('substr(h.decision, 1, ?) as decision', [LONGEST_DECISION]));
+    if (isRefused) query.select(knex.raw('substr(h.decision, 1, ?) as decision', [MAX_DECISION_LENGTH]));
     else if (hasDecisions) {
       query.leftJoin('eg_query_decisions as d', 'd.query_id', 'h.query_id');
-      query.select(knex.raw('substr(d.decision, 1, ?) as decision', [LONGEST_DECISION]));
+      query.select(knex.raw('substr(d.decision, 1, ?) as decision', [MAX_DECISION_LENGTH]));
     }
     if (user !== undefined) query.where('h.user_name', storable(user));
     if (source !== undefined) query.where('h.source', storable(source));
@@ -159,7 +159,7 @@ async function page(
   return rows.map((row) => ({
     queryId: row.query_id,
     queryText: row.query_text ?? '',
-    isCut: Number(row.length ?? 0) > LONGEST_TEXT,
+    isCut: Number(row.length ?? 0) > MAX_TEXT_LENGTH,
     user: row.user_name,
     source: row.source,
     created: Number(row.created ?? 0),

@@ -42,7 +42,7 @@ const listedColumns = [
   'd.cluster',
 ];
 
-const listedOfRow = (row: ListedRow): ListedQuery => ({
+const listedOfRow = (row: ListedRow): QueryListRow => ({
   queryId: row.query_id,
   queryText: row.query_text ?? '',
   user: row.user_name,

@@ -182,7 +182,7 @@ function list(text: string | undefined): readonly string[] {
 const hostModes: ReadonlySet<string> = new Set(['loadbalance', 'replication', 'failover', 'sequential']);
 
 /** Most hosts of a URL. */
-const MOST_HOSTS = 32;
+const MAX_HOSTS = 32;
 
 /** Hosts between commas; each `HOST:PORT`, `address=(host=HOST)(port=PORT)` or `(host=HOST,port=PORT)`. */
 function parseHosts(authority: string, defaultPort: number, add: Add): readonly DatabaseHost[] {
@@ -191,8 +191,8 @@ function parseHosts(authority: string, defaultPort: number, add: Add): readonly 
     return [];
   }
   const texts = authority.split(/,(?![^(]*\))/);
-  if (texts.length > MOST_HOSTS) add(`lists more than ${MOST_HOSTS} hosts`);
-  return texts.slice(0, MOST_HOSTS).map((text) => {
+  if (texts.length > MAX_HOSTS) add(`lists more than ${MAX_HOSTS} hosts`);
+  return texts.slice(0, MAX_HOSTS).map((text) => {
     const isKeyed = /^(?:address=)?\(.*\)$/i.test(text);
     return parseHost(isKeyed ? keyedHost(text, add) : text, defaultPort, add);
   });

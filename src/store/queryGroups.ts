@@ -5,7 +5,7 @@ import { cutToWidth } from './historyText.ts';
 import type { Dialect } from './store.ts';
 
 /** Groups of its user that are kept of a query to find it by: the first by name. A user may be in a thousand. */
-export const MOST_QUERY_GROUPS = 32;
+export const MAX_QUERY_GROUPS = 32;
 
 /** Width of the columns, characters. */
 const WIDTH = 256;
@@ -18,7 +18,7 @@ export interface GroupedQuery {
   readonly queryId: string;
   /** Milliseconds since 1970. */
   readonly created: number;
-  /** `MOST_QUERY_GROUPS` at most are kept; left out for none. */
+  /** `MAX_QUERY_GROUPS` at most are kept; left out for none. */
   readonly groups?: readonly string[] | undefined;
 }
 
@@ -107,7 +107,7 @@ async function insertRows(
 
 /** Names of groups as the columns have them, each once, sorted. */
 function namesOf(groups: readonly string[] = []): readonly string[] {
-  return [...new Set(groups.slice(0, MOST_QUERY_GROUPS).map(groupColumn))].sort();
+  return [...new Set(groups.slice(0, MAX_QUERY_GROUPS).map(groupColumn))].sort();
 }
 
 /** A name as the column has it. */

@@ -13,7 +13,7 @@ export interface QueryListFilter
     HistoryFilter,
     'visibleTo' | 'user' | 'source' | 'cluster' | 'routingGroup' | 'queryId' | 'text' | 'from' | 'to' | 'match'
   > {
-  /** A group of the user, exactly; of the first `MOST_QUERY_GROUPS`. */
+  /** A group of the user, exactly; of the first `MAX_QUERY_GROUPS`. */
   readonly userGroup?: string;
   readonly states?: readonly QueryState[];
   readonly errorName?: string;

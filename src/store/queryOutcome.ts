@@ -72,7 +72,7 @@ export interface QueryOutcomeRecord {
   /** How it was decided, of one that no cluster took: `StoredDecision` as JSON. */
   readonly decision: string | null;
   /**
-   * Groups of the user to count it by, the first `MOST_QUERY_GROUPS`, and to find one by that no cluster took (`eg_query_groups`); left
+   * Groups of the user to count it by, the first `MAX_QUERY_GROUPS`, and to find one by that no cluster took (`eg_query_groups`); left
    * out for none or where nobody said, and in what is read.
    */
   readonly groups?: readonly string[];

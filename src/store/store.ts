@@ -147,7 +147,7 @@ export interface QueryRecord {
 }
 
 /** A query of the history as a page lists it. */
-export type ListedQuery = Omit<QueryRecord, 'decision' | 'groups'>;
+export type QueryListRow = Omit<QueryRecord, 'decision' | 'groups'>;
 
 /** Filters of the history; absent means any. Times in milliseconds, `from` inclusive, `to` exclusive. */
 export interface HistoryFilter {

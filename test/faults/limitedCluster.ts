@@ -40,7 +40,7 @@ interface Query {
   isOver: boolean;
 }
 
-const LONGEST_POLL_MS = 1_000;
+const MAX_POLL_MS = 1_000;
 
 /**
  * Starts one. As engines do, it registers a query with its submission, begins it with the first request for it, runs it
@@ -95,7 +95,7 @@ export async function startLimitedCluster(name: string, counts: RunningCounts): 
         counts.add(keys, 1);
       }
       const left = isHurried ? 0 : query.doneAt - performance.now();
-      if (left > 0) await pause(Math.min(left, LONGEST_POLL_MS));
+      if (left > 0) await pause(Math.min(left, MAX_POLL_MS));
       if (response.destroyed) return;
       if (!isHurried && performance.now() < query.doneAt) {
         answer({ id, infoUri: base, nextUri: uri(id), stats: { state: 'RUNNING' } });

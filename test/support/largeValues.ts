@@ -32,18 +32,18 @@ import {
   JavaLong,
   JavaOptional,
   JavaSmallInt,
-  type Kind,
   kindOf,
   type Value,
+  type ValueKind,
 } from '../../src/rules/values/value.ts';
 import { sampleRequest } from './ruleAttempt.ts';
 
-const LARGEST_TEXT = 4_194_304;
-const LARGEST_COLLECTION = 60_000;
+const MAX_TEXT_SIZE = 4_194_304;
+const MAX_COLLECTION_SIZE = 60_000;
 
 /** A text of this length, in one piece of memory as texts of requests are. */
 function flat(unit: string, end = ''): string {
-  const body = unit.repeat(Math.trunc((LARGEST_TEXT - end.length) / unit.length)) + end;
+  const body = unit.repeat(Math.trunc((MAX_TEXT_SIZE - end.length) / unit.length)) + end;
   return Buffer.from(body, 'utf16le').toString('utf16le');
 }
 
@@ -127,7 +127,10 @@ function selfContaining(): JavaList {
 }
 
 function listsOf(e: Evaluation): readonly Value[] {
-  const texts = Array.from({ length: LARGEST_COLLECTION }, (_, index) => `item-${(index * 7919) % LARGEST_COLLECTION}`);
+  const texts = Array.from(
+    { length: MAX_COLLECTION_SIZE },
+    (_, index) => `item-${(index * 7919) % MAX_COLLECTION_SIZE}`,
+  );
   const long = largeTexts[0] ?? '';
   const set = new JavaSet();
   const tree = new JavaSet('sorted');
@@ -197,7 +200,7 @@ export function largeValues(e: Evaluation): readonly Value[] {
   const builder = new JavaBuilder();
   builder.text = largeTexts[0] ?? '';
   const lists = listsOf(e);
-  const items = Array.from({ length: LARGEST_COLLECTION }, (_, index) => `item-${index}`);
+  const items = Array.from({ length: MAX_COLLECTION_SIZE }, (_, index) => `item-${index}`);
   const large = largeTexts[1] ?? '';
   const largeStack = new JavaList(items.slice(), 'open', 'stack');
   const largeQueue = new JavaQueue(items.toSorted(), null);
@@ -246,6 +249,6 @@ export function largeValues(e: Evaluation): readonly Value[] {
 }
 
 /** Values by their kinds. */
-export function byKind(values: readonly Value[]): ReadonlyMap<Kind, readonly Value[]> {
+export function byKind(values: readonly Value[]): ReadonlyMap<ValueKind, readonly Value[]> {
   return Map.groupBy(values, kindOf);
 }

@@ -1,6 +1,6 @@
-import { type Beat, LEASE_MS, LeasedSlots, SHORT_BEAT_MS } from '../../src/admission/leasedSlots.ts';
-import type { SlotDemand, TakenSlots } from '../../src/admission/slotLedger.ts';
-import { takeOver } from '../../src/admission/takeover.ts';
+import { type Heartbeat, LEASE_MS, LeasedSlots, SHORT_BEAT_MS } from '../../src/admission/leasedSlots.ts';
+import type { AcquiredSlots, SlotDemand } from '../../src/admission/slotLedger.ts';
+import { adoptSlots } from '../../src/admission/takeover.ts';
 import { CONTACT_MS, GRACE_MS, LOOK_MS, PAUSE_MS } from '../../src/gateway/admission/deadReplicas.ts';
 import {
   ABANDONED_AFTER_MS,
@@ -30,7 +30,7 @@ interface Query {
 /** A query that a replica counts (`RunningSlots`). */
 interface Held {
   readonly keys: readonly string[];
-  readonly taken: TakenSlots;
+  readonly taken: AcquiredSlots;
   readonly since: number;
   lastSeen: number;
   isNoted: boolean;
@@ -49,7 +49,7 @@ interface Replica {
   readonly pace: number;
   readonly ledger: LeasedSlots;
   readonly held: Map<string, Held>;
-  readonly gone: Map<string, TakenSlots>;
+  readonly gone: Map<string, AcquiredSlots>;
   readonly ended: Set<string>;
   readonly followed: Map<string, Followed>;
   readonly followedEnds: Set<string>;
@@ -68,7 +68,7 @@ interface Replica {
   isPaused: boolean;
   isPartitioned: boolean;
   losesAnswer: boolean;
-  beat: { readonly beat: Beat; stage: 'sent' | 'done' | 'failed'; at: number } | null;
+  beat: { readonly beat: Heartbeat; stage: 'sent' | 'done' | 'failed'; at: number } | null;
   /** Earliest time of the next beat, after one failed. */
   notBefore: number;
   /** When it asks next who waits elsewhere. */
@@ -482,7 +482,7 @@ export class SlotWorld {
       const isFollowed = lastSeen >= this.#time - ABANDONED_AFTER_MS - LATE_RENEWAL_MS;
       if (expired > 0 && isThen && isFollowed && !this.#notes.has(id) && !this.#ends.has(id)) followed += 1;
     }
-    const { inherited, left } = takeOver({ slots, queries, over, followed: new Map([['x', followed]]) }, () => true);
+    const { inherited, left } = adoptSlots({ slots, queries, over, followed: new Map([['x', followed]]) }, () => true);
     for (const [key, more] of inherited) {
       const stored = this.#rows.get(key) ?? { rows: new Map<string, SlotRow>(), bucket: null };
       this.#rows.set(key, stored);
@@ -578,7 +578,7 @@ export class SlotWorld {
     );
   }
 
-  #transaction(replica: Replica, beat: Beat, isCommitted: boolean): void {
+  #transaction(replica: Replica, beat: Heartbeat, isCommitted: boolean): void {
     const locked = new Map<string, LockedCounter>();
     for (const key of beat.keys) {
       const stored = this.#rows.get(key);
@@ -642,7 +642,7 @@ export class SlotWorld {
     this.#tellWaiting(replica);
   }
 
-  #run(replica: Replica, query: Query, taken: TakenSlots): void {
+  #run(replica: Replica, query: Query, taken: AcquiredSlots): void {
     const { id } = query;
     const started = this.#time;
     query.started = started;

@@ -25,7 +25,7 @@ export interface IssuedUser extends ProviderUser {
 }
 
 /** Longest issuer that a message repeats, in characters. */
-const LONGEST_NAME = 200;
+const MAX_NAME_LENGTH = 200;
 
 /**
  * Bearer tokens of issuers (docs/authentication.md#several-issuers): a token is verified by the issuer that it names and by
@@ -74,7 +74,7 @@ export class IssuedTokens {
   refusalOf(token: string): string {
     const issuer = issuerOf(token);
     if (this.isEmpty || issuer === null) return 'The token is not accepted here.';
-    return `The token is of the issuer ${JSON.stringify(issuer.slice(0, LONGEST_NAME))}, which is not one of authentication.tokenIssuers, authentication.providers or authentication.oauth.`;
+    return `The token is of the issuer ${JSON.stringify(issuer.slice(0, MAX_NAME_LENGTH))}, which is not one of authentication.tokenIssuers, authentication.providers or authentication.oauth.`;
   }
 }
 

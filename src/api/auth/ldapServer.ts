@@ -14,7 +14,7 @@ import {
   SizeLimitExceededError,
 } from 'ldapts';
 import { type LdapSettings, USER_MARK } from '../../config/ldapFile.ts';
-import { MOST_GROUPS, type SourceAnswer } from '../../gateway/user/groups/groupSource.ts';
+import { MAX_GROUPS, type SourceAnswer } from '../../gateway/user/groups/groupSource.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { trustStoreConversion } from '../../model/javaKeyStore.ts';
 import { settlesWithin } from '../../model/timeLimit.ts';
@@ -27,7 +27,7 @@ const TIMEOUT_MS = 5_000;
 const CONNECTIONS: ConnectionBounds = { places: 16, waiting: 256, timeout: TIMEOUT_MS };
 
 /** Levels of groups of groups that are searched. */
-const MOST_LEVELS = 10;
+const MAX_LEVELS = 10;
 /** Groups that one answer of the server holds. */
 const PAGE_SIZE = 500;
 const CUT = 'not all groups: the LDAP server limits the entries of a search (size limit)';
@@ -154,9 +154,9 @@ export class LdapServer {
     const visited = new Set<string>();
     let note: string | null = null;
     let members: readonly string[] = [userDn];
-    for (let level = 0; level < MOST_LEVELS && members.length > 0; level += 1) {
+    for (let level = 0; level < MAX_LEVELS && members.length > 0; level += 1) {
       const next: string[] = [];
-      for (let from = 0; from < members.length && visited.size < MOST_GROUPS; from += MEMBERS_A_SEARCH) {
+      for (let from = 0; from < members.length && visited.size < MAX_GROUPS; from += MEMBERS_A_SEARCH) {
         const ofMembers = members
           .slice(from, from + MEMBERS_A_SEARCH)
           .map((dn) => `(${memberAttribute}=${Filter.escape(dn)})`);
@@ -169,7 +169,7 @@ export class LdapServer {
         if (isCut) note ??= CUT;
         for (const group of entries) {
           if (visited.has(group.dn)) continue;
-          if (visited.size >= MOST_GROUPS) break;
+          if (visited.size >= MAX_GROUPS) break;
           visited.add(group.dn);
           next.push(group.dn);
           names.push(...valuesOf(group, nameAttribute).slice(0, 1));
@@ -177,7 +177,7 @@ export class LdapServer {
       }
       members = nested ? next : [];
     }
-    if (visited.size >= MOST_GROUPS) note ??= `not all groups: ${MOST_GROUPS} of one user count`;
+    if (visited.size >= MAX_GROUPS) note ??= `not all groups: ${MAX_GROUPS} of one user count`;
     return note === null ? { groups: names } : { groups: names, note };
   }
 
@@ -240,7 +240,7 @@ export class LdapServer {
   }
 }
 
-/** The entries that a search finds, `MOST_GROUPS` and a page at most, and whether the server has more and does not give them. */
+/** The entries that a search finds, `MAX_GROUPS` and a page at most, and whether the server has more and does not give them. */
 async function entriesOf(
   client: Client,
   base: string,
@@ -250,13 +250,13 @@ async function entriesOf(
   try {
     for await (const page of client.searchPaginated(base, { ...options, paged: { pageSize: PAGE_SIZE } })) {
       entries.push(...page.searchEntries);
-      if (entries.length >= MOST_GROUPS) break;
+      if (entries.length >= MAX_GROUPS) break;
     }
     return { entries, isCut: false };
   } catch (error) {
     if (!(error instanceof SizeLimitExceededError)) throw error;
     // What came with this error is lost; with a limit in the question it is an answer.
-    const { searchEntries } = await client.search(base, { ...options, sizeLimit: MOST_GROUPS });
+    const { searchEntries } = await client.search(base, { ...options, sizeLimit: MAX_GROUPS });
     return { entries: searchEntries, isCut: true };
   }
 }

@@ -1,7 +1,7 @@
 import type { KubeConfig } from '@kubernetes/client-node';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import { LEAST_SECRET } from '../../config/consistency.ts';
+import { MIN_SECRET } from '../../config/consistency.ts';
 import type { Environment } from '../../config/environment.ts';
 import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import { type ConfiguredProvider, FIRST_PROVIDER, openidProviders } from '../../config/issuerChecks.ts';
@@ -153,7 +153,7 @@ export function keySource(authentication: AuthenticationSettings['authentication
   if (authentication === null) return null;
   const { session, oauth } = authentication;
   const previous = session.previousSecrets;
-  if (session.secret !== null) return { secret: session.secret, previous, minLength: LEAST_SECRET };
+  if (session.secret !== null) return { secret: session.secret, previous, minLength: MIN_SECRET };
   return oauth === null ? null : { secret: oauth.clientSecret, previous, minLength: 1 };
 }
 

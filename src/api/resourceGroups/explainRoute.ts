@@ -143,12 +143,12 @@ function criteriaOf(question: GroupQuestion): GroupCriteria {
 }
 
 /** Most selectors in an answer. */
-const MOST_SELECTORS = 500;
+const MAX_SELECTORS = 500;
 /** Most selectors of the same priority that are looked at. */
-const MOST_OF_A_PRIORITY = 100;
+const MAX_OF_A_PRIORITY = 100;
 /** Most rows, and most characters of their expressions, that are checked for what engines cannot load: it takes time of the event loop. */
-const MOST_CHECKED = 5_000;
-const MOST_CHARACTERS = 65_536;
+const MAX_CHECKED = 5_000;
+const MAX_CHARACTERS = 65_536;
 
 async function explanation(
   environment: string,
@@ -177,7 +177,7 @@ async function explanation(
     const isRival = selector !== null && index > selector && priority === decisive?.priority;
     return isRival && resourceGroupId !== decisive?.resourceGroupId ? [index] : [];
   });
-  const looked = rivals.slice(0, MOST_OF_A_PRIORITY);
+  const looked = rivals.slice(0, MAX_OF_A_PRIORITY);
   const matching = await matchingSelectors(
     looked.flatMap((index) => file.selectors[index] ?? []),
     criteria,
@@ -187,7 +187,7 @@ async function explanation(
     return other;
   });
   const characters = file.selectors.reduce((sum, each) => sum + JSON.stringify(each).length, 0);
-  const isLarge = groupRows.size + selectorRows.length > MOST_CHECKED || characters > MOST_CHARACTERS;
+  const isLarge = groupRows.size + selectorRows.length > MAX_CHECKED || characters > MAX_CHARACTERS;
   const checked = isLarge
     ? [{ field: 'the tables', message: 'are too large to look for what engines cannot load: have export print them' }]
     : checkGroupsFile(file, false).problems;
@@ -195,8 +195,8 @@ async function explanation(
     ...{ environment, outcome, message, selector },
     group: group === null ? null : [...group],
     path,
-    selectors: results.slice(0, MOST_SELECTORS).map((result, index) => ({ ...rowText(index), ...result })),
-    omitted: Math.max(0, results.length - MOST_SELECTORS),
+    selectors: results.slice(0, MAX_SELECTORS).map((result, index) => ({ ...rowText(index), ...result })),
+    omitted: Math.max(0, results.length - MAX_SELECTORS),
     samePriority,
     problems: [...problems, ...checked].map(({ field, message: what }) => `${field} ${what}`),
   };

@@ -183,7 +183,7 @@ export async function historyPage(
 }
 
 /** A record in the views' form. */
-export function historyRow(record: ListedQuery): HistoryRow {
+export function historyRow(record: QueryListRow): HistoryRow {
   const { queryId, queryText, user, source, backendUrl, created, routingGroup, externalUrl } = record;
   const cluster = record.cluster === '' ? null : record.cluster;
   return withoutNulls({

@@ -6,12 +6,12 @@ import { AdmissionMetrics } from '../../gateway/admission/admissionMetrics.ts';
 import { measureDifference } from '../../gateway/admission/clusterDifference.ts';
 import { ClusterWait } from '../../gateway/admission/clusterWait.ts';
 import { DeadReplicas } from '../../gateway/admission/deadReplicas.ts';
-import { HoldingRoom } from '../../gateway/admission/holdingRoom.ts';
+import { FairAdmissionQueue } from '../../gateway/admission/fairAdmissionQueue.ts';
 import { LimitedAdmission } from '../../gateway/admission/limitedAdmission.ts';
 import { QueueCounts } from '../../gateway/admission/queueCounts.ts';
 import { QueueMetrics } from '../../gateway/admission/queueMetrics.ts';
 import { RunningSlots } from '../../gateway/admission/runningSlots.ts';
-import { SlotBeats } from '../../gateway/admission/slotBeats.ts';
+import { SlotHeartbeats } from '../../gateway/admission/slotHeartbeats.ts';
 import type { QueueOptions } from '../../gateway/dataPlaneComposition.ts';
 import type { RunningQueries } from '../../gateway/ownership/runningQueries.ts';
 import { isSameEngine } from '../../routing/routingTable.ts';
@@ -64,7 +64,7 @@ export function openAdmission(
     clock,
     logger,
   });
-  const beats = new SlotBeats({
+  const beats = new SlotHeartbeats({
     replica,
     ledger,
     running,
@@ -82,7 +82,7 @@ export function openAdmission(
     running,
     queueCounts,
     counts,
-    room: new HoldingRoom(kept !== null, () => clock.monotonic()),
+    room: new FairAdmissionQueue(kept !== null, () => clock.monotonic()),
     metrics: new AdmissionMetrics(metrics, ledger),
     clock,
     isDatabaseAway: () => beats.isFailing,

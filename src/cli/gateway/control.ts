@@ -120,7 +120,7 @@ export async function openControl(
 }
 
 /** Maximum number of logged warnings per compilation; there may be thousands of rules. */
-const MOST_LOGGED = 20;
+const MAX_LOGGED = 20;
 
 /** Logs the warnings of compiled rules. */
 function logRuleWarnings(
@@ -128,7 +128,7 @@ function logRuleWarnings(
   logger: Logger,
 ): void {
   const all = rules.flatMap(({ rule, warnings }) => warnings.map((warning) => ({ rule, ...warning })));
-  for (const { message, ...place } of all.slice(0, MOST_LOGGED)) logger.warn(place, `routing rule: ${message}`);
-  if (all.length <= MOST_LOGGED) return;
-  logger.warn({ count: all.length - MOST_LOGGED }, 'further warnings of routing rules: GET /api/rules has them');
+  for (const { message, ...place } of all.slice(0, MAX_LOGGED)) logger.warn(place, `routing rule: ${message}`);
+  if (all.length <= MAX_LOGGED) return;
+  logger.warn({ count: all.length - MAX_LOGGED }, 'further warnings of routing rules: GET /api/rules has them');
 }

@@ -49,7 +49,7 @@ export async function openApi(
   control: Control,
   analyze: AnalyzeLongRequest,
   bodies: RequestBodies,
-  externalRules: Pick<ExternalRulesClient, 'leftAloneBecause'> | null,
+  externalRules: Pick<ExternalRulesClient, 'openReason'> | null,
   { certificates, mapping, groups }: CallerIdentity,
   { admission, countWaiting }: Pick<AdmissionParts, 'admission' | 'countWaiting'>,
   dataPlane: Pick<DataPlane, 'kill'>,

@@ -40,7 +40,7 @@ export function openExternalRules(context: GatewayContext, tls: ClusterTls): Ext
   return client;
 }
 
-export interface DataPlaneDependencies {
+export interface TrafficDependencies {
   readonly storage: Storage;
   readonly control: Control;
   readonly monitors: HealthMonitors;
@@ -104,7 +104,7 @@ export async function openDataPlane(
     tls,
     tracing,
     queue,
-  }: DataPlaneDependencies,
+  }: TrafficDependencies,
 ): Promise<DataPlane> {
   const { config, names, trustPeer, logger, metrics, clock, random, onClose } = context;
   const users = new UserExtractor(config.requestAnalyzerConfig, {

@@ -1,7 +1,7 @@
 import { ldapServers } from '../../api/auth/openAuthentication.ts';
 import { trustPeers } from '../../gateway/headers/trustedProxies.ts';
 import { CertificateGroups } from '../../gateway/user/groups/certificateGroups.ts';
-import { GroupClaim } from '../../gateway/user/groups/groupClaim.ts';
+import { TokenClaimGroups } from '../../gateway/user/groups/groupClaim.ts';
 import { GroupFile, READ_TIMEOUT_MS } from '../../gateway/user/groups/groupFile.ts';
 import { GroupHeader } from '../../gateway/user/groups/groupHeader.ts';
 import type { GroupSource } from '../../gateway/user/groups/groupSource.ts';
@@ -38,7 +38,7 @@ export async function openUserGroups(context: GatewayContext, mapping: MappedUse
   const settings = config.userGroups;
   if (settings === null) return null;
   const openings: Readonly<Record<GroupSourceName, Opening>> = {
-    token: async () => (settings.token === null ? null : new GroupClaim(settings.token)),
+    token: async () => (settings.token === null ? null : new TokenClaimGroups(settings.token)),
     async userInfo() {
       if (settings.userInfo === null) return null;
       const { groups } = namesWithoutPrefix(config.requestAnalyzerConfig.tokenIssuers);

@@ -1,12 +1,12 @@
 import { durationText } from '../../model/durationText.ts';
 import type { GroupPolicy } from '../../routing/admissionPolicy.ts';
+import { isServed, unlimitedCapacity } from '../../routing/eligibleClusters.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { TableListener } from '../../routing/tableHolder.ts';
-import { alwaysRoom, isServed } from '../../routing/takers.ts';
 import type { Admission, AdmissionAnswer, AdmissionRequest } from './admission.ts';
-import { groupKey, groupQueueKey } from './limitDemands.ts';
+import { groupCounter, groupQueueCounter } from './limitDemands.ts';
 import type { QueueCounts } from './queueCounts.ts';
 import type { SharedCounts } from './sharedCounts.ts';
 
@@ -47,7 +47,7 @@ export class ClusterWait implements Admission {
     const policy = waitingPolicy(current, decision);
     if (policy === null || this.#isServed(current, decision)) return now;
     const { maxQueued, maxWaitMs, holdMs } = policy.queue;
-    if (waitedMs === 0 && this.#dependencies.queueCounts.waiting(groupQueueKey(policy.name)) >= maxQueued) {
+    if (waitedMs === 0 && this.#dependencies.queueCounts.waiting(groupQueueCounter(policy.name)) >= maxQueued) {
       this.#noteRefused(policy);
       return { answer: 'refuse', refusal: queueFull(policy) };
     }
@@ -68,7 +68,7 @@ export class ClusterWait implements Admission {
   }
 
   #noteRefused({ name }: GroupPolicy): void {
-    this.#dependencies.counts.noteRefused([groupKey(name)]);
+    this.#dependencies.counts.noteRefused([groupCounter(name)]);
   }
 
   #wait(decision: GroupDecision, signal: AbortSignal): Promise<null> {
@@ -82,12 +82,12 @@ export class ClusterWait implements Admission {
     return new Promise((resolve) => {
       const goOn = () => {
         signal.removeEventListener('abort', goOn);
-        if (place.goOn.delete(goOn)) queueCounts.count(groupQueueKey(decision.group), -1);
+        if (place.goOn.delete(goOn)) queueCounts.count(groupQueueCounter(decision.group), -1);
         if (place.goOn.size === 0 && this.#waiting.get(key) === place) this.#forget(key);
         resolve(null);
       };
       place.goOn.add(goOn);
-      queueCounts.count(groupQueueKey(decision.group), 1);
+      queueCounts.count(groupQueueCounter(decision.group), 1);
       signal.addEventListener('abort', goOn);
     });
   }
@@ -112,7 +112,7 @@ export class ClusterWait implements Admission {
 
   #isServed(table: RoutingTable, decision: GroupDecision): boolean {
     const defaultGroup = this.#dependencies.defaultGroup;
-    return isServed({ table, decision, defaultGroup, excluded: null, hasRoom: alwaysRoom });
+    return isServed({ table, decision, defaultGroup, excluded: null, hasRoom: unlimitedCapacity });
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { LEASE_MS, type LeasedSlots } from '../../admission/leasedSlots.ts';
-import type { SlotDemand, TakenSlots } from '../../admission/slotLedger.ts';
-import { takeOver } from '../../admission/takeover.ts';
+import type { AcquiredSlots, SlotDemand } from '../../admission/slotLedger.ts';
+import { adoptSlots } from '../../admission/takeover.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { SlotQueryRepository } from '../../store/slotQueryRepository.ts';
 import { clusterKey } from './limitDemands.ts';
@@ -64,7 +64,7 @@ export class DeadReplicas {
   }
 
   /** Counts slots of queries that run in any case, by the keys of their counters. */
-  readonly take = (keys: readonly string[]): TakenSlots => {
+  readonly take = (keys: readonly string[]): AcquiredSlots => {
     const { ledger, demandOf } = this.#dependencies;
     // A counter of a deleted or unknown limit admits no query until the limit is known.
     return ledger.inherit(keys.map((key) => demandOf(key) ?? { key, limit: 0 }));
@@ -83,7 +83,7 @@ export class DeadReplicas {
         heir: replica,
         graceMs: GRACE_MS,
         leaseMs: LEASE_MS,
-        decide: (left) => takeOver(left, isOf),
+        decide: (left) => adoptSlots(left, isOf),
       });
       if (estate === null || estate.queries.length === 0) continue;
       running.inherit(estate.queries, this.take, estate.mark);
@@ -101,5 +101,5 @@ export class DeadReplicas {
 
 /** Groups and limits may count queries of any cluster. */
 function isOf(cluster: string, key: string): boolean {
-  return !key.startsWith('cluster:') || key === clusterKey(cluster);
+  return !key.startsWith('cluster:') || key === clusterCounter(cluster);
 }

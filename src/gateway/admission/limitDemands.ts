@@ -98,7 +98,7 @@ function matches({ match }: LimitPolicy, { group, user, source, groups: ofUser }
 
 function groupDemand(policy: GroupPolicy | undefined): SlotDemand | null {
   if (policy === undefined || policy.maxRunning === null) return null;
-  return { key: groupKey(policy.name), limit: policy.maxRunning, rate: null };
+  return { key: groupCounter(policy.name), limit: policy.maxRunning, rate: null };
 }
 
 /** Counters of a limit. @param value user or source after a colon; empty for a shared counter */
@@ -116,19 +116,19 @@ export function clusterDemand(cluster: {
   readonly maxRunningQueries?: number | undefined;
 }): SlotDemand | null {
   const { name, maxRunningQueries } = cluster;
-  return maxRunningQueries === undefined ? null : { key: clusterKey(name), limit: maxRunningQueries, rate: null };
+  return maxRunningQueries === undefined ? null : { key: clusterCounter(name), limit: maxRunningQueries, rate: null };
 }
 
-export function clusterKey(name: string): string {
+export function clusterCounter(name: string): string {
   return `cluster:${nameText(name)}`;
 }
 
-export function groupKey(group: string): string {
+export function groupCounter(group: string): string {
   return `group:${nameText(group)}`;
 }
 
 /** The counter of submissions queued for a routing group. */
-export function groupQueueKey(group: string): string {
+export function groupQueueCounter(group: string): string {
   return `queue:group:${nameText(group)}`;
 }
 
@@ -136,7 +136,7 @@ export function groupQueueKey(group: string): string {
  * A counter of a limit, or the common prefix of its users' or sources' counters. @param key namespace and name of the
  * limit
  */
-export function limitKey(key: string, counter: 'limit' | 'rate' | 'queue' = 'limit'): string {
+export function limitCounter(key: string, counter: 'limit' | 'rate' | 'queue' = 'limit'): string {
   return `${counter}:${nameText(key)}`;
 }
 

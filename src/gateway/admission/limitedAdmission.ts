@@ -1,22 +1,23 @@
 import type { Attempt } from '../../admission/fairQueue.ts';
 import type { LeasedSlots } from '../../admission/leasedSlots.ts';
-import type { SlotDemand, TakenSlots } from '../../admission/slotLedger.ts';
+import type { AcquiredSlots, SlotDemand } from '../../admission/slotLedger.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { firstHeader } from '../../model/rawHeaders.ts';
 import { type AdmissionPolicy, DEFAULT_QUEUE, noPolicy, type QueuePolicy } from '../../routing/admissionPolicy.ts';
+import { findEligible } from '../../routing/eligibleClusters.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
-import { findTakers } from '../../routing/takers.ts';
 import type { Admission, AdmissionAnswer, AdmissionRequest, QuerySlots, QueuePosition } from './admission.ts';
 import type { AdmissionMetrics } from './admissionMetrics.ts';
+import type { AdmissionQueue, WaitingSubmission } from './admissionQueue.ts';
 import {
   clusterDemand,
   type Demands,
-  groupKey,
-  groupQueueKey,
+  groupCounter,
+  groupQueueCounter,
   LimitDemands,
-  limitKey,
+  limitCounter,
   limitOfKey,
   noDemands,
   sharedDemands,
@@ -24,14 +25,13 @@ import {
 import type { QueueCounts } from './queueCounts.ts';
 import type { RunningSlots } from './runningSlots.ts';
 import type { SharedCounts } from './sharedCounts.ts';
-import type { WaitingRoom, WaitingSubmission } from './waitingRoom.ts';
 
 export interface LimitedAdmissionDependencies {
   readonly names: ProductNames;
   readonly table: { readonly current: RoutingTable };
   readonly ledger: LeasedSlots;
   readonly running: RunningSlots;
-  readonly room: WaitingRoom;
+  readonly room: AdmissionQueue;
   readonly queueCounts: QueueCounts;
   readonly counts: Pick<SharedCounts, 'noteRefused'>;
   readonly metrics: AdmissionMetrics;
@@ -189,7 +189,7 @@ export class LimitedAdmission implements Admission {
   clustersOf({ decision, excluded = null }: AdmissionRequest): readonly SlotDemand[] | null {
     if (this.#clusters.size === 0) return null;
     const { table, settings } = this.#dependencies;
-    const { candidates } = findTakers({
+    const { candidates } = findEligible({
       table: table.current,
       decision,
       defaultGroup: settings.defaultRoutingGroup,
@@ -208,7 +208,7 @@ export class LimitedAdmission implements Admission {
   /** Counts a queued submission. @param by 1 or -1 */
   countQueued(group: string, { queues }: Demands, by: 1 | -1): void {
     const { queueCounts } = this.#dependencies;
-    queueCounts.count(groupQueueKey(group), by);
+    queueCounts.count(groupQueueCounter(group), by);
     for (const { key } of queues) queueCounts.count(key, by);
   }
 
@@ -219,22 +219,22 @@ export class LimitedAdmission implements Admission {
     { queues }: Demands,
   ): { readonly refusal: Refusal; readonly keys: readonly string[] } | null {
     const { queueCounts } = this.#dependencies;
-    if (queueCounts.waiting(groupQueueKey(group)) >= maxQueued) {
+    if (queueCounts.waiting(groupQueueCounter(group)) >= maxQueued) {
       const refusal = queueFull(`wait for routing group ${group} do, ${maxQueued} (queue.maxQueued)`, null);
-      return { refusal, keys: [groupKey(group)] };
+      return { refusal, keys: [groupCounter(group)] };
     }
     const full = queues.find(({ key, maxQueued: most }) => queueCounts.waiting(key) >= most);
     if (full === undefined) return null;
     const message = this.#policy.limits.find(({ key }) => key === full.limit)?.message ?? null;
     const refusal = queueFull(`wait under limit ${full.limit} do, ${full.maxQueued} (maxQueued)`, message);
-    return { refusal, keys: [groupKey(group), limitKey(full.limit)] };
+    return { refusal, keys: [groupCounter(group), limitCounter(full.limit)] };
   }
 
   /** Counts a submission that was rejected, or would have been. @param keys counters of its group and of limits */
   noteRefused(keys: readonly string[]): void {
     const named = keys.flatMap((key) => {
       const limit = limitOfKey(this.#policy, key);
-      return limit === null ? (key.startsWith('group:') ? [key] : []) : [limitKey(limit.key)];
+      return limit === null ? (key.startsWith('group:') ? [key] : []) : [limitCounter(limit.key)];
     });
     this.#dependencies.counts.noteRefused(named);
   }
@@ -296,10 +296,10 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
   readonly #request: AdmissionRequest | null;
   readonly #demands: Demands;
   /** Slots of its group and its limits. */
-  #taken: TakenSlots | null = null;
-  #observed: TakenSlots | null = null;
+  #taken: AcquiredSlots | null = null;
+  #observed: AcquiredSlots | null = null;
   /** Slot of the chosen cluster, or of one that is reserved until the choice. */
-  #cluster: TakenSlots | null = null;
+  #cluster: AcquiredSlots | null = null;
   #isOver = false;
   #waitingSince: number | null = null;
   #wait: WaitText | null = null;
@@ -386,7 +386,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
 
   /** Counts the rejection by its group and the limits that it waited for. */
   noteRefused(): void {
-    this.#admission.noteRefused([groupKey(this.group), ...this.#full]);
+    this.#admission.noteRefused([groupCounter(this.group), ...this.#full]);
   }
 
   takeAnyway(): boolean {

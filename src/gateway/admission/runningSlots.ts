@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import type { TakenSlots } from '../../admission/slotLedger.ts';
+import type { AcquiredSlots } from '../../admission/slotLedger.ts';
 import type { Clock } from '../../model/clock.ts';
 import { isSameEngine, type RoutingTable } from '../../routing/routingTable.ts';
 import type { EndedQueryRepository } from '../../store/endedQueryRepository.ts';
@@ -45,7 +45,7 @@ const MAX_NOTED = 2_000;
 
 interface Running {
   readonly cluster: string;
-  readonly taken: readonly TakenSlots[];
+  readonly taken: readonly AcquiredSlots[];
   /** Monotonic milliseconds. */
   readonly since: number;
   lastSeen: number;
@@ -68,7 +68,7 @@ export class RunningSlots {
    * Ended recorded queries, with their slots until their rows are deleted: a successor of this replica counts a row or
    * the query that has the slot next, never neither.
    */
-  readonly #surplus = new Map<string, readonly TakenSlots[]>();
+  readonly #surplus = new Map<string, readonly AcquiredSlots[]>();
   /** Ends of queries with slots that another replica may have. */
   readonly #ended = new Set<string>();
   /** Number of queries with slots. */
@@ -79,7 +79,7 @@ export class RunningSlots {
   #mark: number | null = null;
   #nextSweep = 0;
   #isSuperseded: (queryId: string) => boolean = () => false;
-  #onForeignEnd: () => void = () => {};
+  #onExternalEnd: () => void = () => {};
   #onGone: () => void = () => {};
 
   constructor(dependencies: RunningSlotsDependencies) {
@@ -113,8 +113,8 @@ export class RunningSlots {
   }
 
   /** Calls the listener when a query ends here with slots that another replica may have: call `say` then. */
-  onForeignEnd(listener: () => void): void {
-    this.#onForeignEnd = listener;
+  onExternalEnd(listener: () => void): void {
+    this.#onExternalEnd = listener;
   }
 
   /** Calls the listener when a recorded query ends: its slots are free when its row is deleted. */
@@ -123,7 +123,7 @@ export class RunningSlots {
   }
 
   /** Holds slots until the query ends. */
-  bind(queryId: string, cluster: string, taken: readonly TakenSlots[]): void {
+  bind(queryId: string, cluster: string, taken: readonly AcquiredSlots[]): void {
     const entry = this.#running.get(queryId);
     this.#set(queryId, cluster, entry === undefined ? taken : [...entry.taken, ...taken], entry?.isNoted ?? false);
   }
@@ -144,7 +144,7 @@ export class RunningSlots {
     if (running === undefined) {
       if (!this.#isShared || this.#ended.size >= MAX_ENDED) return;
       this.#ended.add(queryId);
-      this.#onForeignEnd();
+      this.#onExternalEnd();
     } else if (isSameEngine(this.#dependencies.table.current, running.cluster, cluster)) this.#end(queryId);
   }
 
@@ -158,7 +158,7 @@ export class RunningSlots {
    * @param take counts slots regardless of limits
    * @param mark position of `EndedQueryRepository` from which their ends are read; null: unchanged
    */
-  inherit(queries: readonly SlotQuery[], take: (keys: readonly string[]) => TakenSlots, mark: number | null): void {
+  inherit(queries: readonly SlotQuery[], take: (keys: readonly string[]) => AcquiredSlots, mark: number | null): void {
     if (queries.length === 0) return;
     this.#mark ??= mark;
     for (const { queryId, cluster, keys } of queries) {
@@ -175,7 +175,7 @@ export class RunningSlots {
   }
 
   /** Publishes the queries that ended here. Rejects while the database is unavailable: `exchange` retries. */
-  async say(): Promise<void> {
+  async publish(): Promise<void> {
     if (this.#ended.size === 0) return;
     const ended = [...this.#ended];
     await this.#dependencies.endedQueries.put(ended);
@@ -187,7 +187,7 @@ export class RunningSlots {
     const { endedQueries, clock, logger } = this.#dependencies;
     try {
       await this.#forgetGone();
-      await this.say();
+      await this.publish();
       await this.#note(NOTE_AFTER_MS, NOTE_OTHERS_AFTER_MS);
       if (this.#running.size === 0) {
         this.#mark = null;
@@ -231,7 +231,7 @@ export class RunningSlots {
    * adopted queries, and this one may have without knowing. Rejects while the database is unavailable.
    * @param take counts slots regardless of limits
    */
-  async reconcile(take: (keys: readonly string[]) => TakenSlots): Promise<void> {
+  async reconcile(take: (keys: readonly string[]) => AcquiredSlots): Promise<void> {
     const { slotQueries, replica, clock } = this.#dependencies;
     // While writes were impossible or nothing ran here, other replicas may have responded to clients without a record.
     for (const running of this.#running.values()) running.lastSeen = clock.now();
@@ -313,7 +313,7 @@ export class RunningSlots {
     for (const queryId of silent) if ((times.get(queryId) ?? 0) < since - LATE_RENEWAL_MS) this.#end(queryId);
   }
 
-  #set(queryId: string, cluster: string, taken: readonly TakenSlots[], isNoted: boolean): void {
+  #set(queryId: string, cluster: string, taken: readonly AcquiredSlots[], isNoted: boolean): void {
     const { clock } = this.#dependencies;
     const entry = this.#running.get(queryId);
     if (entry === undefined && this.#running.size >= MAX_QUERIES) {

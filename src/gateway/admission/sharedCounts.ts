@@ -53,13 +53,13 @@ export class SharedCounts implements AdmissionCounts {
 
   group(name: string): AdmissionCount | null {
     const policy = this.#dependencies.table.current.admission.groups.get(name);
-    return this.#count(groupKey(name), policy?.maxRunning != null, [groupQueueKey(name)]);
+    return this.#count(groupCounter(name), policy?.maxRunning != null, [groupQueueCounter(name)]);
   }
 
   limit(key: string): AdmissionCount | null {
     const policy = this.#dependencies.table.current.admission.limits.find((limit) => limit.key === key);
-    const name = limitKey(key);
-    return this.#count(name, policy?.maxRunning != null, [name, limitKey(key, 'rate'), limitKey(key, 'queue')]);
+    const name = limitCounter(key);
+    return this.#count(name, policy?.maxRunning != null, [name, limitCounter(key, 'rate'), limitCounter(key, 'queue')]);
   }
 
   onChange(listener: () => void): () => void {

@@ -2,6 +2,7 @@ import { GatewayError } from '../../model/errors.ts';
 import type { Membership } from '../../model/membership.ts';
 import { headerValues, type RawHeaders } from '../../model/rawHeaders.ts';
 import type { NameMapping, RequestUser } from '../../model/requestUser.ts';
+import type { HasCapacity } from '../../routing/eligibleClusters.ts';
 import {
   explainRouting,
   type RoutingExplanation,
@@ -13,7 +14,6 @@ import type { Refusal } from '../../routing/refusal.ts';
 import { routers } from '../../routing/routers/routers.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
-import type { HasRoom } from '../../routing/takers.ts';
 import { transactionIdOf } from '../../routing/transactionId.ts';
 import { userRefusal } from '../../routing/userRefusal.ts';
 import { placedText, type RuleDraft } from '../../rules/compile/ruleDraft.ts';
@@ -62,7 +62,7 @@ const MAX_CONDITIONS = 50;
 /** Admission checks for explanations; default: none. */
 export interface ExplainedAdmission {
   /** True if a cluster has capacity for one more query. */
-  readonly hasRoom?: HasRoom;
+  readonly hasRoom?: HasCapacity;
   /** The limits that a submission would wait for now, or null. */
   readonly whyItWaits?: (submission: {
     readonly decision: GroupDecision;
@@ -112,7 +112,7 @@ export function requestExplanation(
     const refusal: Refusal | null =
       conflict === null ? userRefusal(sender) : { reason: 'header_conflict', message: conflict, queryId: null };
     const routing = refusal === null ? routed : { ...routed, refused: { refusal, rule: null } };
-    const hasRoom: HasRoom = (cluster) => admission.hasRoom?.(cluster) ?? true;
+    const hasRoom: HasCapacity = (cluster) => admission.hasRoom?.(cluster) ?? true;
     const explanation = explainRouting(current, routing, defaultGroup, began, hasRoom);
     const { decision, refused } = routing;
     // Only submissions wait, except statements of transactions and calls of kill_query.

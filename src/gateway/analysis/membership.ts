@@ -1,16 +1,16 @@
 import { createHash } from 'node:crypto';
 import type { Membership, SourceGroups } from '../../model/membership.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
-import { MOST_QUERY_GROUPS } from '../../store/queryGroups.ts';
+import { MAX_QUERY_GROUPS } from '../../store/queryGroups.ts';
 
 /** Maximum length of a digest that equals the groups. */
-const LONGEST_DIGEST = 200;
+const MAX_DIGEST_LENGTH = 200;
 
 /** Joins the groups of a user from several sources. */
 export function membershipOf(sources: readonly SourceGroups[]): Membership {
   const groups = [...new Set(sources.flatMap((source) => source.groups))].sort();
   const text = JSON.stringify(groups);
-  const digest = text.length > LONGEST_DIGEST ? createHash('sha256').update(text).digest('base64') : text;
+  const digest = text.length > MAX_DIGEST_LENGTH ? createHash('sha256').update(text).digest('base64') : text;
   return { groups, sources, digest };
 }
 
@@ -19,5 +19,5 @@ export function queryGroups({ membership }: RequestUser): { readonly groups?: re
   const groups = membership?.groups ?? [];
   if (groups.length === 0) return {};
   // The list itself if it is short: followed queries reference it.
-  return { groups: groups.length > MOST_QUERY_GROUPS ? groups.slice(0, MOST_QUERY_GROUPS) : groups };
+  return { groups: groups.length > MAX_QUERY_GROUPS ? groups.slice(0, MAX_QUERY_GROUPS) : groups };
 }

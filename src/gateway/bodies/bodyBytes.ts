@@ -1,6 +1,6 @@
 /** Chunks below this size are copied together: each costs some hundred bytes beside its own. */
 const SMALL_CHUNK = 4_096;
-const LARGEST_SLAB = 65_536;
+const MAX_SLAB_SIZE = 65_536;
 
 const nothing = Buffer.alloc(0);
 
@@ -46,7 +46,7 @@ export class BodyBytes {
     while (from < chunk.length) {
       if (this.#slabUsed === this.#slab.length) {
         this.#closeSlab();
-        this.#slab = Buffer.allocUnsafeSlow(Math.min(Math.max(this.#size, SMALL_CHUNK), LARGEST_SLAB));
+        this.#slab = Buffer.allocUnsafeSlow(Math.min(Math.max(this.#size, SMALL_CHUNK), MAX_SLAB_SIZE));
       }
       const copied = chunk.copy(this.#slab, this.#slabUsed, from);
       this.#slabUsed += copied;

@@ -1,4 +1,4 @@
-import { type KeptChoice, keptChoice } from '../../routing/candidates.ts';
+import { type StoredChoice, toStoredChoice } from '../../routing/candidates.ts';
 import type { ChoiceStep } from '../../routing/choiceSteps.ts';
 import { explainNoCluster } from '../../routing/clusterChoice.ts';
 import type { ClusterChooser } from '../../routing/clusterChooser.ts';
@@ -19,7 +19,7 @@ export interface Target {
   /** How it came to this cluster; null where it is one of the group that was decided on. */
   readonly steps: readonly ChoiceStep[] | null;
   /** The clusters that were there; null where only one could take it. */
-  readonly choice: KeptChoice | null;
+  readonly choice: StoredChoice | null;
 }
 
 /** No cluster can take a request. */
@@ -29,7 +29,7 @@ export interface NoTarget {
   readonly pending: boolean;
   readonly refusal: Refusal;
   /** The clusters that were there. */
-  readonly choice: KeptChoice;
+  readonly choice: StoredChoice;
 }
 
 /** What targets are chosen with. */
@@ -57,7 +57,7 @@ export class ClusterTargets {
     const { table, chooser, upstreams } = this.#dependencies;
     const { current } = table;
     const choice = chooser.choose(current, decision, request, excluded, login);
-    const candidates = keptChoice(current, choice.takers, choice.cluster, excluded, (group) =>
+    const candidates = toStoredChoice(current, choice.takers, choice.cluster, excluded, (group) =>
       chooser.strategyOf(current, group),
     );
     if (choice.cluster !== null) {

@@ -1,6 +1,6 @@
 import type { Membership } from '../../model/membership.ts';
 import type { NameMapping } from '../../model/requestUser.ts';
-import type { KeptChoice } from '../../routing/candidates.ts';
+import type { StoredChoice } from '../../routing/candidates.ts';
 import type { ChoiceStep } from '../../routing/choiceSteps.ts';
 import type { ExternalAnswer, GroupDecision } from '../../routing/groupDecision.ts';
 import type { RefusalReason } from '../../routing/refusal.ts';
@@ -9,8 +9,8 @@ import type {
   FailedAttempt,
   StoredDecision,
   StoredExternalAnswer,
-  StoredGroups,
   StoredRequest,
+  StoredUserGroups,
 } from '../../routing/storedDecision.ts';
 import type { ReadCondition } from '../../rules/decision.ts';
 
@@ -24,7 +24,7 @@ export interface WayToCluster {
   /** Clusters tried before; null for none. */
   readonly attempts: readonly FailedAttempt[] | null;
   /** The clusters that were there for it; left out or null where none was chosen among several. */
-  readonly choice?: KeptChoice | null;
+  readonly choice?: StoredChoice | null;
   /** What it waited for, and how long; null where it did not wait. */
   readonly admission?: string | null;
   /** The gateway's own id under which it waited; left out where it did not. */
@@ -49,7 +49,7 @@ export type KeptDecision =
   | (Omit<GroupDecision, 'decidedBy' | 'onUnavailable'> & Pick<StoredDecision, 'decidedBy'>);
 
 /** Groups of one source that are kept. */
-const MOST_KEPT_GROUPS = 64;
+const MAX_KEPT_GROUPS = 64;
 
 /**
  * A decision as it is kept with the query: `StoredDecision` as JSON. What the rules did is put in as a text that decisions by
@@ -84,8 +84,8 @@ export function decisionText(decision: KeptDecision, way: WayToCluster): string 
   return `${rest.slice(0, -1)}${candidates}${rules}}`;
 }
 
-function storedGroups({ source, groups, note }: Membership['sources'][number]): StoredGroups {
-  const first = groups.slice(0, MOST_KEPT_GROUPS);
+function storedGroups({ source, groups, note }: Membership['sources'][number]): StoredUserGroups {
+  const first = groups.slice(0, MAX_KEPT_GROUPS);
   const more = groups.length - first.length;
   return { source, groups: first, ...(more > 0 ? { more } : {}), ...(note === undefined ? {} : { note }) };
 }

@@ -3,7 +3,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { firstHeader } from '../../model/rawHeaders.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
-import type { KeptChoice } from '../../routing/candidates.ts';
+import type { StoredChoice } from '../../routing/candidates.ts';
 import { type ChoiceStep, stepsText } from '../../routing/choiceSteps.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import { type Refusal, refusalError } from '../../routing/refusal.ts';
@@ -34,7 +34,7 @@ export interface SubmissionRoute {
   /** Clusters tried before; null for none. */
   readonly attempts: readonly FailedAttempt[] | null;
   /** The clusters that were there; null where none was chosen among several. */
-  readonly choice: KeptChoice | null;
+  readonly choice: StoredChoice | null;
 }
 
 /** How a submission ended. */

@@ -5,7 +5,7 @@ import type { ReadCondition, ReadValue, RuleCondition, RuleRequest, RuleSet } fr
 import { isSecretHeader } from './requestFacts.ts';
 
 /** Characters of a condition that are kept with a query. */
-const LONGEST_CONDITION = 4_096;
+const MAX_CONDITION_LENGTH = 4_096;
 
 /** Conditions by name of their rule, of each rule set that refused something. */
 const conditionsBySet = new WeakMap<RuleSet, ReadonlyMap<string, RuleCondition>>();
@@ -24,7 +24,7 @@ export function conditionsOf(
 ): readonly ReadCondition[] {
   const present = rule === null || rules === null ? undefined : conditionsIn(rules).get(rule);
   if (present === undefined) return [];
-  const condition = present.condition.slice(0, LONGEST_CONDITION);
+  const condition = present.condition.slice(0, MAX_CONDITION_LENGTH);
   const values = readValues(present.condition, request, { names, analyzeRequest: request.user !== null });
   return [{ ...present, condition, values: values.filter(mayBeKept) }];
 }

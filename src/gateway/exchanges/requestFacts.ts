@@ -6,9 +6,9 @@ import type { RuleSet } from '../../rules/decision.ts';
 import type { BodyStart } from '../bodies/body.ts';
 
 /** Longest value that is kept, characters. */
-const LONGEST_VALUE = 256;
+const MAX_VALUE_LENGTH = 256;
 /** Most headers that rules read of which values are kept, beside those of the protocol. */
-const MOST_OF_RULES = 16;
+const MAX_OF_RULES = 16;
 
 /** Headers of the protocol that rules read more than others. User, source and text have columns of their own. */
 const OF_PROTOCOL = ['User', 'Catalog', 'Schema', 'Client-Tags', 'Client-Info', 'Routing-Group'] as const;
@@ -67,7 +67,7 @@ export class RequestFacts {
       const [value, ...further] = headerValues(headers, name);
       if (value === undefined) {
         if (isNotedWhereAbsent) values[name] = null;
-      } else if (further.length > 0 || value.length > LONGEST_VALUE) unkept.push(name);
+      } else if (further.length > 0 || value.length > MAX_VALUE_LENGTH) unkept.push(name);
       else values[name] = value;
     };
     for (const name of this.#ofProtocol) keep(name, false);
@@ -82,7 +82,7 @@ export class RequestFacts {
       headers: values,
       ...(unkept.length === 0 && !isOtherText ? {} : { unkept: isOtherText ? [...unkept, 'text'] : unkept }),
       ...(rules?.version === undefined ? {} : { rules: rules.version }),
-      ...(path === STATEMENT_PATH ? {} : { path: path.slice(0, LONGEST_VALUE) }),
+      ...(path === STATEMENT_PATH ? {} : { path: path.slice(0, MAX_VALUE_LENGTH) }),
     };
   }
 
@@ -90,8 +90,8 @@ export class RequestFacts {
     let names = this.#ofRules.get(rules);
     if (names === undefined) {
       names = (rules.headers ?? [])
-        .filter((name) => name.length <= LONGEST_VALUE && !isSecretHeader(name) && !this.#ofProtocol.includes(name))
-        .slice(0, MOST_OF_RULES);
+        .filter((name) => name.length <= MAX_VALUE_LENGTH && !isSecretHeader(name) && !this.#ofProtocol.includes(name))
+        .slice(0, MAX_OF_RULES);
       this.#ofRules.set(rules, names);
     }
     return names;

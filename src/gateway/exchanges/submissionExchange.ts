@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
-import type { KeptChoice } from '../../routing/candidates.ts';
+import type { StoredChoice } from '../../routing/candidates.ts';
 import { type GroupDecision, ofTransaction } from '../../routing/groupDecision.ts';
 import type { CountedSubmission } from '../../routing/localLoad.ts';
 import { isPlausible } from '../../routing/queryId.ts';
@@ -52,7 +52,7 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   #bound: ClusterEntry | null;
   #target: Target | null = null;
   /** The clusters that were there at the last choice; null where there was none. */
-  #choice: KeptChoice | null = null;
+  #choice: StoredChoice | null = null;
   /** Null until an attempt fails. */
   #retry: SubmissionRetry | null = null;
   /** Clusters that failed it; null for none. */

@@ -27,7 +27,7 @@ export class ExternalRouter implements Router {
   }
 
   async route(request: RuleRequest): Promise<RouterAnswer> {
-    const external = await this.#service.ask(request);
+    const external = await this.#service.request(request);
     const findings = { external };
     switch (external.outcome) {
       case 'answered': {

@@ -58,7 +58,7 @@ export interface ExternalRules {
   /** True if requests must be analyzed first. */
   readonly needsAnalysis: boolean;
   /** Requests a group. Never rejects; takes at most the request timeout. */
-  ask(request: RuleRequest): Promise<ExternalAnswer>;
+  request(request: RuleRequest): Promise<ExternalAnswer>;
 }
 
 /** A failed call; the message is for log and trace, and contains no data of the request. */
@@ -130,11 +130,11 @@ export class ExternalRulesClient implements ExternalRules {
   }
 
   /** Reason that the circuit breaker is open, or null. */
-  get leftAloneBecause(): string | null {
+  get openReason(): string | null {
     return this.#breaker.isOpen ? this.#lastFailure : null;
   }
 
-  async ask(request: RuleRequest): Promise<ExternalAnswer> {
+  async request(request: RuleRequest): Promise<ExternalAnswer> {
     if (!this.#breaker.enter()) return this.#answer({ outcome: 'skipped', reason: this.#lastFailure ?? 'it failed' });
     const before = this.#clock.monotonic();
     try {

@@ -14,7 +14,7 @@ export type StatementResult =
     };
 
 /** A statement of a health check. */
-export interface Statement {
+export interface CheckStatement {
   readonly proxyTo: string;
   readonly sql: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -34,7 +34,7 @@ const MAX_PAUSE_MS = 500;
  */
 export async function runStatement(
   client: CheckClient,
-  { proxyTo, sql, headers, maxBytes }: Statement,
+  { proxyTo, sql, headers, maxBytes }: CheckStatement,
   signal: AbortSignal,
 ): Promise<StatementResult> {
   const rows: (readonly unknown[])[] = [];

@@ -2,8 +2,8 @@ import type { Refusal } from '../../routing/refusal.ts';
 import type { QueuedQueryRepository } from '../../store/queuedQueryRepository.ts';
 import type { BodyStart } from '../bodies/body.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
+import type { DurableQueue } from './durableQueue.ts';
 import type { QueuedOwners } from './queuedOwners.ts';
-import type { WaitingRoom } from './waitingRoom.ts';
 
 /** Result of a kill_query call with an id of the gateway. */
 export type KillAnswer =
@@ -16,7 +16,7 @@ export type KillAnswer =
 export interface QueuedKillsDependencies {
   readonly repository: QueuedQueryRepository;
   readonly owners: Pick<QueuedOwners, 'haveSameCredentials'>;
-  readonly room: Pick<WaitingRoom, 'drop'>;
+  readonly room: Pick<DurableQueue, 'drop'>;
 }
 
 /** Calls of kill_query for queries that are or were queued: engines do not know their ids. */

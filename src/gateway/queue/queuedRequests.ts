@@ -8,14 +8,14 @@ import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
 import { waitLine } from '../exchanges/explain.ts';
 import type { RequestHeaders } from '../headers/requestHeaders.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
-import type { ForeignPolls } from './foreignPolls.ts';
+import { abandonedText, type DurableQueue } from './durableQueue.ts';
 import { finishedCall, maxWaitOf, queuedAnswer, queuedTarget } from './queuedAnswer.ts';
 import type { QueuedOwners } from './queuedOwners.ts';
 import { type QueuedPage, queuedPage } from './queuedPage.ts';
 import type { PollAnswers, QueuedState } from './queuedPolls.ts';
 import type { QueueKey } from './queueKey.ts';
+import type { RemotePolls } from './remotePolls.ts';
 import { nextTargetOf, type StoredOutcome } from './storedOutcome.ts';
-import { abandonedText, type WaitingRoom } from './waitingRoom.ts';
 
 /** Maximum wait of a request for a queued query, as in engines. */
 const POLL_MS = 1_000;
@@ -99,8 +99,8 @@ export interface QueuedRequestsDependencies {
   readonly key: QueueKey;
   readonly paths: ProxiedPaths;
   readonly repository: QueuedQueryRepository;
-  readonly room: WaitingRoom;
-  readonly foreign: ForeignPolls;
+  readonly room: DurableQueue;
+  readonly foreign: RemotePolls;
   readonly polls: PollAnswers;
   readonly answers: OwnAnswer;
   /** Forwards a request to the cluster of a query. */

@@ -27,13 +27,13 @@ export interface QueryImpact {
 }
 
 /** Maximum number of separately counted users, sources, moves and rules: clients may invent names. */
-const MOST_COUNTED = 10_000;
+const MAX_COUNTED = 10_000;
 /** Maximum number of examples per move, so that others are shown too. */
 const EXAMPLES_OF_A_MOVE = 5;
 /** Maximum length of a text in an example. */
 const EXAMPLE_TEXT = 500;
 /** Maximum number of shown trace entries. */
-const MOST_TRACED = 50;
+const MAX_TRACED = 50;
 
 interface Share {
   queries: number;
@@ -90,7 +90,7 @@ export class ReplayTally {
   #addUnreplayed(rule: string, facts: readonly string[], isUnknown: boolean): void {
     let count = this.#unreplayed.get(rule);
     if (count === undefined) {
-      if (this.#unreplayed.size >= MOST_COUNTED) return;
+      if (this.#unreplayed.size >= MAX_COUNTED) return;
       count = { reads: new Set(), queries: 0, unknown: 0 };
       this.#unreplayed.set(rule, count);
     }
@@ -104,7 +104,7 @@ export class ReplayTally {
     const key = JSON.stringify([from, to]);
     let counted = this.#moves.get(key);
     if (counted === undefined) {
-      if (this.#moves.size >= MOST_COUNTED) return;
+      if (this.#moves.size >= MAX_COUNTED) return;
       counted = { move: { from, to, queries: 0 }, queries: 0, examples: 0 };
       this.#moves.set(key, counted);
     }
@@ -123,10 +123,10 @@ export class ReplayTally {
 
   #traceOf(decision: RuleDecision | null): readonly RuleTrace[] {
     const all = decision?.trace.rules ?? [];
-    if (all.length <= MOST_TRACED) return all;
+    if (all.length <= MAX_TRACED) return all;
     const isShown = ({ rule, outcome }: RuleTrace) =>
       this.#edited.has(rule) || (outcome !== 'not-matched' && outcome !== 'skipped');
-    return all.filter(isShown).slice(0, MOST_TRACED);
+    return all.filter(isShown).slice(0, MAX_TRACED);
   }
 
   report(cutBy: ReplayReport['cutBy'], milliseconds: number): ReplayReport {
@@ -156,7 +156,7 @@ export class ReplayTally {
 function shareOf(shares: Map<string | null, Share>, name: string | null): Share | null {
   const share = shares.get(name);
   if (share !== undefined) return share;
-  if (shares.size >= MOST_COUNTED) return null;
+  if (shares.size >= MAX_COUNTED) return null;
   const first = { queries: 0, moved: 0, unknown: 0 };
   shares.set(name, first);
   return first;

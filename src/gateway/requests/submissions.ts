@@ -3,7 +3,7 @@ import { DEFAULT_QUEUE } from '../../routing/admissionPolicy.ts';
 import { isQueuedId } from '../../routing/queryId.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { Admission, AdmissionWait } from '../admission/admission.ts';
-import { type HandOver, HeldSubmissions } from '../admission/heldSubmissions.ts';
+import { type HandOver, WaitingRequests } from '../admission/waitingRequests.ts';
 import type { Analysis } from '../analysis/requestAnalyzer.ts';
 import type { BodyStart } from '../bodies/body.ts';
 import type { GatewayAnswers } from '../exchanges/gatewayAnswers.ts';
@@ -12,9 +12,9 @@ import type { Submission } from '../exchanges/submission.ts';
 import { type SubmissionDependencies, SubmissionExchange, type WaitAgain } from '../exchanges/submissionExchange.ts';
 import type { DataPlaneMetrics } from '../metrics/dataPlaneMetrics.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
+import type { DurableQueue } from '../queue/durableQueue.ts';
 import type { QueuedKills } from '../queue/queuedKills.ts';
 import type { PollAnswers } from '../queue/queuedPolls.ts';
-import type { WaitingRoom } from '../queue/waitingRoom.ts';
 import type { RequestRouting, RoutedSubmission } from './requestRouting.ts';
 import type { RequestSteps } from './requestSteps.ts';
 import type { SubmissionBinding } from './submissionBinding.ts';
@@ -22,7 +22,7 @@ import type { SubmissionBodies } from './submissionBodies.ts';
 
 /** Where submissions wait whose clients are answered meanwhile. */
 export interface SubmissionQueue {
-  readonly room: Pick<WaitingRoom, 'canKeep' | 'enter' | 'drop'>;
+  readonly room: Pick<DurableQueue, 'canKeep' | 'enter' | 'drop'>;
   readonly answers: Pick<PollAnswers, 'waiting' | 'killed'>;
   readonly kills: Pick<QueuedKills, 'kill'>;
 }
@@ -54,7 +54,7 @@ const stopping: Refusal = {
 export class Submissions {
   readonly #dependencies: SubmissionsDependencies;
   readonly #steps: RequestSteps;
-  readonly #waiting = new HeldSubmissions();
+  readonly #waiting = new WaitingRequests();
   #stopping = false;
 
   constructor(dependencies: SubmissionsDependencies) {

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 
 /** Maximum length of a parsed header value, in characters: a chain of a few certificates. */
-const LONGEST_HEADER = 65_536;
+const MAX_HEADER_LENGTH = 65_536;
 
 /**
  * Parses the client's certificate in a header of a proxy: PEM, also with `%` escapes (nginx, HAProxy) or with spaces
@@ -10,7 +10,7 @@ const LONGEST_HEADER = 65_536;
  * @returns the certificate; null for an invalid value
  */
 export function certificateInHeader(value: string): X509Certificate | null {
-  if (value.length > LONGEST_HEADER) return null;
+  if (value.length > MAX_HEADER_LENGTH) return null;
   const plain = decoded(envoyCertificate(value) ?? value);
   if (plain === null) return null;
   const pem = /-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]*)-----END CERTIFICATE-----/.exec(plain)?.[1];

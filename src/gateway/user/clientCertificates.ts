@@ -38,7 +38,7 @@ interface Reading {
 const NONE: CertificateUser = { kind: 'none' };
 const EXPIRED: CertificateUser = { kind: 'refused', why: 'The client certificate has expired or is not valid yet.' };
 /** Maximum number of cached certificates of headers. */
-const MOST_HEADERS = 1000;
+const MAX_HEADERS = 1000;
 
 /** OpenSSL's verdicts that clients can fix. */
 const verdicts: Readonly<Record<string, string>> = {
@@ -61,7 +61,7 @@ export class ClientCertificates {
   readonly #options: ClientCertificatesOptions;
   #mapping: UserMapping;
   #connections = new WeakMap<Socket, Reading>();
-  readonly #headers = new LRUCache<string, Reading>(growingTo(MOST_HEADERS));
+  readonly #headers = new LRUCache<string, Reading>(growingTo(MAX_HEADERS));
 
   constructor(options: ClientCertificatesOptions) {
     this.#options = options;

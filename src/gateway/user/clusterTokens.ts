@@ -28,9 +28,9 @@ export interface ClusterTokensDependencies {
 }
 
 /** Maximum number of cached tokens. */
-const MOST_TOKENS = 10_000;
+const MAX_TOKENS = 10_000;
 /** Maximum number of logged addresses of clusters without tokens. */
-const MOST_WARNINGS = 1_000;
+const MAX_WARNINGS = 1_000;
 /** Tolerated clock difference of clusters. */
 const NOT_BEFORE_S = 60;
 
@@ -40,8 +40,8 @@ const NOT_BEFORE_S = 60;
  */
 export class ClusterTokens {
   readonly #dependencies: ClusterTokensDependencies;
-  readonly #tokens = new LRUCache<string, { readonly token: string; readonly until: number }>(growingTo(MOST_TOKENS));
-  readonly #warned = new LRUCache<string, true>(growingTo(MOST_WARNINGS));
+  readonly #tokens = new LRUCache<string, { readonly token: string; readonly until: number }>(growingTo(MAX_TOKENS));
+  readonly #warned = new LRUCache<string, true>(growingTo(MAX_WARNINGS));
 
   constructor(dependencies: ClusterTokensDependencies) {
     this.#dependencies = dependencies;

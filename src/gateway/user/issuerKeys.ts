@@ -9,7 +9,7 @@ const KEYS_COOLDOWN_MS = 30_000;
 /** Time after a failed discovery without a retry, in milliseconds. */
 const DISCOVERY_PAUSE_MS = 5_000;
 /** Maximum size of a response, in bytes: more than a hundred keys. */
-const LONGEST_ANSWER = 256 * 1024;
+const MAX_ANSWER_LENGTH = 256 * 1024;
 
 export interface IssuerKeysOptions {
   /** Null: discovered from the issuer (OpenID Connect Discovery 1.0 §4). */
@@ -97,7 +97,7 @@ async function limitedFetch(url: string, options: RequestInit): Promise<Response
   let length = 0;
   for await (const chunk of body ?? []) {
     length += chunk.length;
-    if (length > LONGEST_ANSWER) throw new KeysUnavailable('the answer is too long');
+    if (length > MAX_ANSWER_LENGTH) throw new KeysUnavailable('the answer is too long');
     chunks.push(chunk);
   }
   // Statuses without a body allow none.

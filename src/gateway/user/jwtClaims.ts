@@ -1,5 +1,5 @@
 /** Maximum length of a parsed token. */
-export const LONGEST_TOKEN = 64 * 1024;
+export const MAX_TOKEN_LENGTH = 64 * 1024;
 
 export type Claims = Readonly<Record<string, unknown>>;
 
@@ -10,7 +10,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true });
  * signature, even an empty one: trusting these claims means trusting the client.
  */
 export function unverifiedClaims(token: string): Claims | null {
-  if (token.length > LONGEST_TOKEN) return null;
+  if (token.length > MAX_TOKEN_LENGTH) return null;
   const parts = token.split('.');
   if (parts.length !== 3) return null;
   if (jsonPart(parts[0] as string) === null) return null;

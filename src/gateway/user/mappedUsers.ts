@@ -31,9 +31,9 @@ export const mappedSources = ['header', 'basic', 'bearer', 'cookie', 'certificat
 export type MappedSource = (typeof mappedSources)[number];
 
 /** Maximum number of cached names. */
-const MOST_NAMES = 10_000;
+const MAX_NAMES = 10_000;
 /** Maximum length of a name in a message. */
-const LONGEST_SHOWN = 200;
+const MAX_SHOWN_LENGTH = 200;
 
 /** Maps user names by the active rules. */
 export class MappedUsers {
@@ -41,7 +41,7 @@ export class MappedUsers {
   readonly #sources: ReadonlySet<string>;
   /** True if clusters receive the mapped names of verified users. */
   readonly rewritesHeader: boolean;
-  readonly #users = new LRUCache<string, { readonly user: string }>(growingTo(MOST_NAMES));
+  readonly #users = new LRUCache<string, { readonly user: string }>(growingTo(MAX_NAMES));
   /** The rules of the cached results. */
   #remembered: readonly MappingRule[];
 
@@ -147,6 +147,6 @@ function sourceOf({ source }: UserEvidence): string {
 }
 
 function refusalText(name: string, why: string): string {
-  const shown = name.length > LONGEST_SHOWN ? `${name.slice(0, LONGEST_SHOWN)}…` : name;
+  const shown = name.length > MAX_SHOWN_LENGTH ? `${name.slice(0, MAX_SHOWN_LENGTH)}…` : name;
   return `The user ${JSON.stringify(shown)} is refused by the user mapping of the gateway: ${why}.`;
 }

@@ -25,7 +25,7 @@ export interface MappingRuleSource {
 }
 
 /** Maximum number of rules in a file, and its maximum size in characters. */
-const [MOST_RULES, LONGEST_FILE] = [1000, 1_048_576];
+const [MAX_RULES, MAX_FILE_LENGTH] = [1000, 1_048_576];
 /** More than matching a few short patterns takes. */
 const LIMITS = { ...defaultRuleLimits, memory: 1_048_576, stringLength: 65_536, time: 10 };
 
@@ -73,7 +73,7 @@ async function readRules(path: string, fail: (why: string) => GatewayError): Pro
   } catch (error) {
     throw fail(`cannot be read (${(error as NodeJS.ErrnoException).code})`);
   }
-  if (text.length > LONGEST_FILE) throw fail(`is longer than ${LONGEST_FILE} characters`);
+  if (text.length > MAX_FILE_LENGTH) throw fail(`is longer than ${MAX_FILE_LENGTH} characters`);
   const form = 'must be JSON such as {"rules": [{"pattern": "(.*)@example\\\\.com"}]}';
   let file: unknown;
   try {
@@ -83,7 +83,7 @@ async function readRules(path: string, fail: (why: string) => GatewayError): Pro
   }
   const rules = isObject(file) ? file.rules : undefined;
   if (!Array.isArray(rules) || rules.length === 0) throw fail(form);
-  if (rules.length > MOST_RULES) throw fail(`has more than ${MOST_RULES} rules`);
+  if (rules.length > MAX_RULES) throw fail(`has more than ${MAX_RULES} rules`);
   return rules.map((rule, index) => ruleOf(rule, (why) => fail(`rules[${index}]: ${why}`)));
 }
 

@@ -54,7 +54,7 @@ export interface RequestIssuersDependencies {
 /** Minimum interval of warnings about tokens of unknown issuers, in milliseconds. */
 const WARNING_PAUSE_MS = 60_000;
 /** Maximum length of a logged issuer, in characters. */
-const LONGEST_NAME = 200;
+const MAX_NAME_LENGTH = 200;
 
 /** Creates the names of one issuer by its prefix. */
 function issuerNames(
@@ -130,7 +130,7 @@ export class RequestIssuers {
     const now = clock.monotonic();
     if (now - this.#warned < WARNING_PAUSE_MS) return;
     this.#warned = now;
-    const issuer = typeof iss === 'string' ? iss.slice(0, LONGEST_NAME) : null;
+    const issuer = typeof iss === 'string' ? iss.slice(0, MAX_NAME_LENGTH) : null;
     logger.warn(
       { issuer },
       'a JWT names an issuer that is not one of requestAnalyzerConfig.tokenIssuers: its user is not recognised; add it there, or have clients send tokens of those',

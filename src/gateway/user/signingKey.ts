@@ -11,16 +11,16 @@ const CURVES: ReadonlyMap<string | undefined, SignatureAlgorithm> = new Map([
 ]);
 
 /** Minimum RSA modulus in bits for RS256 (RFC 7518 §3.3). */
-export const LEAST_RSA_BITS = 2048;
+export const MIN_RSA_BITS = 2048;
 
 /** Requirements of keys, for messages. */
-export const USABLE_KEYS = `must hold an RSA key of at least ${LEAST_RSA_BITS} bits, or an EC key of P-256, P-384 or P-521`;
+export const USABLE_KEYS = `must hold an RSA key of at least ${MIN_RSA_BITS} bits, or an EC key of P-256, P-384 or P-521`;
 
 /** Signature algorithm of a key; null for unsupported keys. */
 export function signatureAlgorithm({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): SignatureAlgorithm | null {
   if (asymmetricKeyType === 'ec') return CURVES.get(asymmetricKeyDetails?.namedCurve) ?? null;
   const bits = asymmetricKeyDetails?.modulusLength ?? 0;
-  return asymmetricKeyType === 'rsa' && bits >= LEAST_RSA_BITS ? 'RS256' : null;
+  return asymmetricKeyType === 'rsa' && bits >= MIN_RSA_BITS ? 'RS256' : null;
 }
 
 /** A public key in a JWKS (RFC 7517 §4). */

@@ -37,7 +37,7 @@ export interface SigningKeysDependencies {
 
 const SECTION = 'clientCertificateJwtAuthentication';
 /** Maximum number of published keys: bounds memory if files change continuously. */
-const MOST_KEYS = 16;
+const MAX_KEYS = 16;
 
 /** Content of the key files. */
 interface KeyFiles {
@@ -152,7 +152,7 @@ export class SigningKeys {
     const before = this.#signing.published;
     // Other replicas may start using the new one later.
     this.#retired.unshift({ key: before, until: clock.monotonic() + lifetime + publishAhead });
-    this.#retired.length = Math.min(this.#retired.length, MOST_KEYS);
+    this.#retired.length = Math.min(this.#retired.length, MAX_KEYS);
     this.#signing = key;
     this.#next = null;
     logger.info({ kid: key.published.kid, before: before.kid }, 'tokens for clusters are signed with another key');

@@ -16,7 +16,7 @@ export const FAILURE_MEMORY_MS = 30_000;
 /** Default timeout of an exchange. */
 export const EXCHANGE_TIMEOUT_MS = 5_000;
 /** Maximum size of a response. */
-const LONGEST_ANSWER = 256 * 1024;
+const MAX_ANSWER_LENGTH = 256 * 1024;
 const LIMITS = { entries: 10_000, inFlight: 64 } as const;
 
 const FOREIGN =
@@ -66,7 +66,7 @@ export class TokenExchange {
       const { statusCode, text } = await withTimeLimit(timeoutMs, late, async (signal) => {
         const headers = { authorization: `Bearer ${token}`, accept: 'application/json', 'user-agent': userAgent };
         const response = await request(url, { dispatcher: this.#agent, headers, signal });
-        return { statusCode: response.statusCode, text: await limitedText(response, LONGEST_ANSWER) };
+        return { statusCode: response.statusCode, text: await limitedText(response, MAX_ANSWER_LENGTH) };
       });
       const user = statusCode === 200 ? userOf(text) : null;
       if (user?.user != null) {

@@ -6,7 +6,7 @@ import { firstHeader, headerValues, type RawHeaders } from '../../model/rawHeade
 import { noUser, type RequestUser } from '../../model/requestUser.ts';
 import { cookieValue } from '../headers/cookies.ts';
 import { basicUser, credentialsOf } from './credentials.ts';
-import { type Claims, LONGEST_TOKEN, unverifiedClaims } from './jwtClaims.ts';
+import { type Claims, MAX_TOKEN_LENGTH, unverifiedClaims } from './jwtClaims.ts';
 import { type KubernetesTokenSettings, KubernetesTokens, type ReviewToken } from './kubernetesTokens.ts';
 import {
   namesWithoutPrefix,
@@ -139,7 +139,7 @@ export class UserExtractor {
   }
 
   #bearer(token: string): Step {
-    if (token.length > LONGEST_TOKEN || /[\s,]/.test(token)) return null;
+    if (token.length > MAX_TOKEN_LENGTH || /[\s,]/.test(token)) return null;
     const claimed = unverifiedClaims(token);
     if (claimed === null) return this.#exchanged(token);
     const reviewed = this.#kubernetes?.user(token, claimed) ?? null;

@@ -167,7 +167,7 @@ function routableCluster(resource: Resource, spec: EngineClusterSpec, url: strin
 }
 
 /** The derived row of `gateway_backend`. */
-export function backendRow(cluster: RoutableCluster): BackendRow {
+export function toBackendRow(cluster: RoutableCluster): BackendRow {
   return {
     name: cluster.name,
     routingGroup: cluster.routingGroup,

@@ -57,7 +57,7 @@ export const engineCluster: ResourceKind<ClusterOutcome> = {
     why: 'The controller lists and watches the resources; REST writes create, apply (patch) and delete clusters.',
   },
   gauge: { name: 'engine_clusters', help: 'EngineCluster resources.' },
-  specProblems: clusterProblems,
+  specProblems: clusterSpecProblems,
   findings: clusterFindings,
   exported: exportedClusters,
   program: (settings) => new ClusterProgram(settings),
@@ -65,7 +65,7 @@ export const engineCluster: ResourceKind<ClusterOutcome> = {
   status: clusterStatusIn,
   endedAnnotations: ({ override }) => (override.kind === 'ended' ? [ACTIVE_ANNOTATION] : []),
   rows: {
-    ofOutcome: ({ routable }) => (routable === null ? null : backendRow(routable)),
+    ofOutcome: ({ routable }) => (routable === null ? null : toBackendRow(routable)),
     ofResource: standaloneRow,
   },
   isRequired: true,

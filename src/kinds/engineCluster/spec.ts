@@ -10,7 +10,7 @@ import {
 } from '../../model/cel.ts';
 import { durationField } from '../../model/durationField.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
-import { MOST_RUNNING_QUERIES } from '../../model/limitBounds.ts';
+import { MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import { type MonitorType, monitorTypes } from '../../model/monitorType.ts';
 import { clusterNameRules, routingGroupRules } from '../../model/registryCluster.ts';
 import type { Resource } from '../../model/resource.ts';
@@ -170,7 +170,7 @@ export const EngineClusterSpec = Type.Object(
     maxRunningQueries: Type.Optional(
       Type.Integer({
         minimum: 1,
-        maximum: MOST_RUNNING_QUERIES,
+        maximum: MAX_RUNNING_QUERIES,
         description:
           'Queries that may run on the cluster at a time, over all replicas of the gateway; left out, the gateway sets no limit.',
       }),

@@ -14,12 +14,12 @@ export function engineClusterSpec(
 ):
   | { readonly ok: true; readonly spec: EngineClusterSpec }
   | { readonly ok: false; readonly problems: readonly Problem[] } {
-  const problems = clusterProblems(spec);
+  const problems = clusterSpecProblems(spec);
   return problems.length === 0 ? { ok: true, spec: spec as EngineClusterSpec } : { ok: false, problems };
 }
 
 /** What is wrong with the spec of an EngineCluster. */
-export function clusterProblems(spec: unknown): readonly Problem[] {
+export function clusterSpecProblems(spec: unknown): readonly Problem[] {
   const checked = checkSpec(spec);
   const problems = checked.ok ? [] : [...checked.problems];
   if (!isRecord(spec)) return problems;

@@ -2,7 +2,7 @@ import { problemText } from '../../model/errors.ts';
 import type { GroupBindings } from '../../model/groupBindings.ts';
 import { ACTIVE_ANNOTATION } from '../../model/resource.ts';
 import { resourceNames } from '../../model/resourceName.ts';
-import { clusterProblems } from '../engineCluster/validation.ts';
+import { clusterSpecProblems } from '../engineCluster/validation.ts';
 import { type KnownService, type ServicePort, serviceUrl } from '../serviceLookup.ts';
 import { type EngineClusterDiscoverySpec, WEIGHT_ANNOTATION } from './spec.ts';
 
@@ -56,7 +56,7 @@ export function discoveredCluster(service: KnownService, context: DiscoveryConte
   const cluster = clusterSpec(service, spec, serviceUrl({ name, namespace, port: port.port, scheme }), group.group);
   if ('refusal' in cluster) return cluster.refusal;
   // Whatever a Service says of itself, nothing becomes a cluster that nobody could declare.
-  const problems = clusterProblems(cluster.spec);
+  const problems = clusterSpecProblems(cluster.spec);
   if (problems.length > 0) return refusal('InvalidCluster', problemText(problems));
   const [clusterName] = resourceNames(withServiceNames(spec.template.name ?? '{namespace}-{service}', service));
   return { kind: 'cluster', name: clusterName as string, spec: cluster.spec };

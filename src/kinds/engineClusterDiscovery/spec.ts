@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { type CelRule, cel, groupWithoutEdgeSpaces, withoutControlCharacters } from '../../model/cel.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
-import { MOST_RUNNING_QUERIES } from '../../model/limitBounds.ts';
+import { MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import { routingGroupRules } from '../../model/registryCluster.ts';
 import { API_GROUP } from '../../model/resource.ts';
 import { ClusterTlsSpec, HealthCheck } from '../engineCluster/spec.ts';
@@ -18,7 +18,7 @@ export const SERVICE_ANNOTATION = `${API_GROUP}/service`;
 /** Annotation of a Service: `weight` of its cluster in place of the template's. */
 export const WEIGHT_ANNOTATION = `${API_GROUP}/weight`;
 /** Clusters of one discovery. */
-export const MOST_CLUSTERS = 500;
+export const MAX_CLUSTERS = 500;
 
 /** What is wrong with a selector that would select every Service, for the API server and for other sources. */
 export const EMPTY_SELECTOR =
@@ -134,7 +134,7 @@ export const ClusterTemplate = Type.Object(
     maxRunningQueries: Type.Optional(
       Type.Integer({
         minimum: 1,
-        maximum: MOST_RUNNING_QUERIES,
+        maximum: MAX_RUNNING_QUERIES,
         description: 'Queries that may run on each cluster at a time, over all replicas of the gateway.',
       }),
     ),

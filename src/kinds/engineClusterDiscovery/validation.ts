@@ -2,7 +2,7 @@ import { clusterUrlProblem } from '../../model/clusterUrl.ts';
 import type { Problem } from '../../model/errors.ts';
 import { isRecord } from '../../model/record.ts';
 import { compileCheck } from '../../model/validation.ts';
-import { clusterProblems } from '../engineCluster/validation.ts';
+import { clusterSpecProblems } from '../engineCluster/validation.ts';
 import { withServiceNames } from './discoveredCluster.ts';
 import {
   EMPTY_SELECTOR,
@@ -80,7 +80,7 @@ function templateProblems(template: Readonly<Record<string, unknown>>, isFormed:
     ...(healthCheck === undefined ? {} : { healthCheck }),
     ...(tls === undefined ? {} : { tls }),
   };
-  for (const { field, message } of clusterProblems(cluster)) {
+  for (const { field, message } of clusterSpecProblems(cluster)) {
     problems.push({ field: field.replace(/^spec\./, 'spec.template.'), message });
   }
   return problems;

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import { cel } from '../../model/cel.ts';
 import { type DurationBounds, durationField } from '../../model/durationField.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
-import { MOST_QUEUED_QUERIES, MOST_RUNNING_QUERIES } from '../../model/limitBounds.ts';
+import { MAX_QUEUED_QUERIES, MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import type { Resource } from '../../model/resource.ts';
 
 /** Name of the kind. */
@@ -46,7 +46,7 @@ export const Rate = Type.Object(
   {
     queries: Type.Integer({
       minimum: 1,
-      maximum: MOST_RUNNING_QUERIES,
+      maximum: MAX_RUNNING_QUERIES,
       description: 'Queries that may begin in a period.',
     }),
     period: Type.Optional(
@@ -55,7 +55,7 @@ export const Rate = Type.Object(
     burst: Type.Optional(
       Type.Integer({
         minimum: 1,
-        maximum: MOST_RUNNING_QUERIES,
+        maximum: MAX_RUNNING_QUERIES,
         description: 'Queries that may begin at once after a pause; as many as queries by default.',
       }),
     ),
@@ -71,12 +71,12 @@ export const QueryLimitSpec = Type.Object(
       description: 'One counter for each user, for each source, or for all queries that match together.',
     }),
     maxRunning: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: MOST_RUNNING_QUERIES, description: 'Queries that may run by one counter.' }),
+      Type.Integer({ minimum: 1, maximum: MAX_RUNNING_QUERIES, description: 'Queries that may run by one counter.' }),
     ),
     maxQueued: Type.Optional(
       Type.Integer({
         minimum: 0,
-        maximum: MOST_QUEUED_QUERIES,
+        maximum: MAX_QUEUED_QUERIES,
         description: 'Queries that may wait by one counter; 0: a query that cannot run at once is refused.',
       }),
     ),

@@ -10,7 +10,7 @@ export const RESOURCE_GROUP_CONFIGURATION = 'ResourceGroupConfiguration';
 export const RESOURCE_GROUP_CONFIGURATIONS = 'resourcegroupconfigurations';
 
 /** Deepest nesting of groups: schemas of the API server cannot refer to themselves. */
-export const MOST_LEVELS = 8;
+export const MAX_LEVELS = 8;
 /** Databases of one resource. */
 const MAX_DATABASES = 32;
 /** Groups of one list. */
@@ -49,7 +49,7 @@ function groupSchema(level: number): TSchema {
     level === 1
       ? Type.Array(Type.Object({}), {
           maxItems: 0,
-          description: `None: groups are nested at most ${MOST_LEVELS} deep.`,
+          description: `None: groups are nested at most ${MAX_LEVELS} deep.`,
         })
       : Type.Array(groupSchema(level - 1), { maxItems: MAX_GROUPS, description: 'Groups below it.' });
   return Type.Object(
@@ -58,7 +58,7 @@ function groupSchema(level: number): TSchema {
       additionalProperties: false,
       description: 'A resource group of the engine.',
       // Below, a rule would count once for each group that there could be, which the API server refuses.
-      ...(level === MOST_LEVELS
+      ...(level === MAX_LEVELS
         ? cel(
             ['!self.name.contains(".")', 'name must not hold a dot, which separates a group from its parent'],
             ['has(self.hardConcurrencyLimit) || has(self.maxRunning)', 'hardConcurrencyLimit is required'],
@@ -169,7 +169,7 @@ const schemaOptions = {
 export const ResourceGroupConfigurationSpec = Type.Object(
   {
     ...ownFields,
-    rootGroups: Type.Array(groupSchema(MOST_LEVELS), { maxItems: MAX_GROUPS, description: 'Groups without a parent.' }),
+    rootGroups: Type.Array(groupSchema(MAX_LEVELS), { maxItems: MAX_GROUPS, description: 'Groups without a parent.' }),
     selectors: Type.Array(Selector, {
       maxItems: MAX_SELECTORS,
       description: 'Which group takes a query: the first selector that matches.',

@@ -2,7 +2,7 @@ import type { Problem } from '../../model/errors.ts';
 import { checkGroupsFile, type GroupsFileCheck } from '../../model/groupsFile/groupsFile.ts';
 import { isRecord } from '../../model/record.ts';
 import { compileCheck } from '../../model/validation.ts';
-import { MOST_LEVELS, ResourceGroupConfigurationSpec } from './spec.ts';
+import { MAX_LEVELS, ResourceGroupConfigurationSpec } from './spec.ts';
 
 const checkSpec = compileCheck(ResourceGroupConfigurationSpec, 'spec');
 
@@ -57,7 +57,7 @@ function better({ field, message }: Problem): Problem {
     return { field, message: "has no column in the tables that engines read; the engine's file alone has it" };
   }
   if (name === 'subGroups' && message === 'must have at most 0 entries') {
-    return { field, message: `must be empty: groups are nested at most ${MOST_LEVELS} deep` };
+    return { field, message: `must be empty: groups are nested at most ${MAX_LEVELS} deep` };
   }
   return { field, message };
 }

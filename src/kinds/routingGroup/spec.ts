@@ -2,7 +2,7 @@ import { type Static, type TSchemaOptions, Type } from 'typebox';
 import { type CelRule, cel, groupWithoutEdgeSpaces, immutableName, withoutControlCharacters } from '../../model/cel.ts';
 import { type DurationBounds, durationField } from '../../model/durationField.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
-import { MOST_QUEUED_QUERIES, MOST_RUNNING_QUERIES } from '../../model/limitBounds.ts';
+import { MAX_QUEUED_QUERIES, MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import { routingGroupRules } from '../../model/registryCluster.ts';
 import { REQUEST_KEY_FORM } from '../../model/requestKey.ts';
 import type { Resource } from '../../model/resource.ts';
@@ -57,7 +57,7 @@ export const Queue = Type.Object(
     maxQueued: Type.Optional(
       Type.Integer({
         minimum: 0,
-        maximum: MOST_QUEUED_QUERIES,
+        maximum: MAX_QUEUED_QUERIES,
         description: 'Queries that may wait for the group at a time, over all replicas; 1000 by default, 0 for none.',
       }),
     ),
@@ -132,7 +132,7 @@ export const RoutingGroupSpec = Type.Object(
     maxRunningQueries: Type.Optional(
       Type.Integer({
         minimum: 1,
-        maximum: MOST_RUNNING_QUERIES,
+        maximum: MAX_RUNNING_QUERIES,
         description: 'Queries that may run at a time on all clusters of the group; left out, there is no limit.',
       }),
     ),

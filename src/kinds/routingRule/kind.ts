@@ -44,7 +44,7 @@ export const routingRule: ResourceKind<RuleOutcome> = {
     why: 'REST creates, changes and deletes rules.',
   },
   gauge: { name: 'routing_rules', help: 'RoutingRule resources.' },
-  specProblems: ruleProblems,
+  specProblems: ruleSpecProblems,
   findings: ruleFindings,
   exported: exportedRules,
   program: (settings) => new RuleProgram(settings),

@@ -7,7 +7,7 @@ export function variablesOf(text: string): readonly string[] {
 }
 
 /** Returns the mistake in a group's name (Trino: `ResourceGroupNameTemplate`), or null. */
-export function groupNameProblem(name: string): string | null {
+export function groupSegmentProblem(name: string): string | null {
   if (name.includes('.')) return 'must not hold a dot, which separates a group from its parent';
   if (/[${}]/.test(name.replaceAll(variable, ''))) {
     return `must hold $, { and } only in variables such as \${USER}`;

@@ -5,7 +5,7 @@ interface Place {
 }
 
 /** The groups of a file by their paths, such as `global.adhoc`. */
-export class GroupTree {
+export class FileGroupTree {
   readonly #places = new Map<string, Place>();
 
   /** @param at the group's field in the file */

@@ -9,8 +9,8 @@ import {
   type FileSelector,
   resourceEstimates,
 } from './groupFields.ts';
-import { groupNameProblem, variablesOf } from './groupName.ts';
-import { GroupTree } from './groupTree.ts';
+import { groupSegmentProblem, variablesOf } from './groupName.ts';
+import { FileGroupTree } from './groupTree.ts';
 import { memoryLimitProblem, percentage } from './memoryLimit.ts';
 import { shadowWarnings } from './shadowedSelectors.ts';
 
@@ -62,7 +62,7 @@ const hardLimit = ({ hardConcurrencyLimit, maxRunning }: FileGroup): number | nu
 class FileCheck {
   readonly problems: Problem[] = [];
   readonly warnings: Problem[] = [];
-  readonly #tree = new GroupTree();
+  readonly #tree = new FileGroupTree();
   #isWhole = true;
 
   #refuse(field: string, message: string | null): void {
@@ -99,7 +99,7 @@ class FileCheck {
       }
       const group = checked.value;
       groups.push(group);
-      this.#refuse(`${at}.name`, groupNameProblem(group.name));
+      this.#refuse(`${at}.name`, groupSegmentProblem(group.name));
       if (names.has(group.name)) {
         this.#refuse(`${at}.name`, `is ${JSON.stringify(group.name)}, as another group's ${placeText(parent)}`);
       }
@@ -245,7 +245,7 @@ class FileCheck {
   #group(at: string, selector: FileSelector): void {
     const field = `${at}.group`;
     for (const part of selector.group.split('.')) {
-      const problem = part === '' ? 'must not have an empty part between dots' : groupNameProblem(part);
+      const problem = part === '' ? 'must not have an empty part between dots' : groupSegmentProblem(part);
       if (problem !== null) {
         this.#refuse(field, problem);
         return;

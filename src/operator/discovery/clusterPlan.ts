@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { type DiscoveryContext, discoveredCluster } from '../../kinds/engineClusterDiscovery/discoveredCluster.ts';
 import type { DiscoveryFinding } from '../../kinds/engineClusterDiscovery/discoveryReport.ts';
 import { discoveryOwner } from '../../kinds/engineClusterDiscovery/ownership.ts';
-import { DISCOVERY_LABEL, MOST_CLUSTERS, SERVICE_ANNOTATION } from '../../kinds/engineClusterDiscovery/spec.ts';
+import { DISCOVERY_LABEL, MAX_CLUSTERS, SERVICE_ANNOTATION } from '../../kinds/engineClusterDiscovery/spec.ts';
 import type { KnownService } from '../../kinds/serviceLookup.ts';
 import { isRecord } from '../../model/record.ts';
 import { API_GROUP, type Resource } from '../../model/resource.ts';
@@ -77,7 +77,7 @@ export function clusterPlan({ services, discovery, context, owned, holder }: Pla
     const other = wanted.get(name)?.service ?? unchanged.get(name);
     const taken = other === undefined ? holder(name) : `the Service ${other}`;
     if (taken !== null) conflicts.push(finding('NameConflict', `the name ${name} is that of ${taken}`));
-    else if (wanted.size >= MOST_CLUSTERS) left += 1;
+    else if (wanted.size >= MAX_CLUSTERS) left += 1;
     else {
       const labels = { [DISCOVERY_LABEL]: discovery.metadata.name };
       const annotations = { [SERVICE_ANNOTATION]: key, [DIGEST_ANNOTATION]: digestOf(spec) };
@@ -85,7 +85,7 @@ export function clusterPlan({ services, discovery, context, owned, holder }: Pla
     }
   }
   if (left > 0) {
-    const message = `${left} more Services match than the ${MOST_CLUSTERS} of which clusters are made; narrow the selector, or use another discovery`;
+    const message = `${left} more Services match than the ${MAX_CLUSTERS} of which clusters are made; narrow the selector, or use another discovery`;
     refusals.push({ service: '…', reason: 'TooManyServices', message });
   }
   const write = [...wanted.values()].filter((each) => !isAsWanted(each));

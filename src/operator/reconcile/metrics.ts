@@ -77,7 +77,7 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds): Oper
   for (const outcome of ['adopted', 'overruled']) foreignWrites.inc({ outcome }, 0);
   return {
     reconcile,
-    queue: (clock) => new QueueMetrics(registry, kinds, clock),
+    queue: (clock) => new WorkQueueMetrics(registry, kinds, clock),
     statusWrite: (isWritten) => statusWrites.inc({ result: isWritten ? 'written' : 'failed' }),
     refreshes: counter('routing_table_refreshes_total', 'Recomputations of the routing table.'),
     statusTransitions: counter('status_transitions_total', 'Conditions that changed in written statuses.'),

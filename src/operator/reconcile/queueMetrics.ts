@@ -8,7 +8,7 @@ import type { QueueObserver } from './workQueue.ts';
 const buckets = [0.000_01, 0.000_1, 0.001, 0.01, 0.1, 1, 10, 100];
 
 /** Metrics of the work queue with the names of client-go. The one queue is shown as one for each kind (`name`). */
-export class QueueMetrics implements QueueObserver {
+export class WorkQueueMetrics implements QueueObserver {
   readonly #kinds: KindRegistry;
   readonly #clock: Clock;
   readonly #adds: Counter<'name'>;

@@ -7,7 +7,7 @@ import {
 import { type ClusterOutcome, isClusterOutcome } from '../../kinds/engineCluster/clusterOutcome.ts';
 import { type ClusterPolicy, type PolicyRefusal, policyRefusal } from '../../kinds/engineCluster/clusterPolicy.ts';
 import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
-import { clusterProblems } from '../../kinds/engineCluster/validation.ts';
+import { clusterSpecProblems } from '../../kinds/engineCluster/validation.ts';
 import { discoveryOwner } from '../../kinds/engineClusterDiscovery/ownership.ts';
 import { ENGINE_CLUSTER_DISCOVERY, WEIGHT_ANNOTATION } from '../../kinds/engineClusterDiscovery/spec.ts';
 import type { Clock } from '../../model/clock.ts';
@@ -200,7 +200,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
   /** Whether a row makes a resource that is accepted: other gateways check neither names nor URLs. */
   #canBeResource(row: RegistryCluster): boolean {
     const isAllowed = this.#refusal(row, this.#options.source.writeNamespace) === null;
-    return isAllowed && clusterProblems({ ...newClusterSpec(row, ''), name: row.name }).length === 0;
+    return isAllowed && clusterSpecProblems({ ...newClusterSpec(row, ''), name: row.name }).length === 0;
   }
 
   async #switchRow(row: RegistryCluster, active: boolean): Promise<RegistryWrite> {

@@ -14,7 +14,7 @@ import type { Provenance, ResourceSource } from '../sources/source.ts';
 import { fieldsOf } from './rulesFile/ruleDocument.ts';
 
 /** Most warnings of a file that are listed. */
-const MOST_WARNINGS = 200;
+const MAX_WARNINGS = 200;
 
 /** Whether a rule is asked, and if not, why. */
 export type RuleStatus = RuleReport['programmedReason'] | 'FileFailed';
@@ -90,7 +90,7 @@ export async function ruleInventory(parts: RuleInventoryOptions): Promise<RuleIn
             path: file.path,
             state,
             problems: compiled?.fileProblems ?? [],
-            warnings: (compiled?.fileWarnings ?? []).slice(0, MOST_WARNINGS),
+            warnings: (compiled?.fileWarnings ?? []).slice(0, MAX_WARNINGS),
           },
     rules,
   };

@@ -18,7 +18,7 @@ export const FREE_QUERIES = 4;
  * (docs/routing.md#affinity): weighted rendezvous hashing, with bounded loads as in Mirrokni, Thorup and Zadimoghaddam,
  * "Consistent Hashing with Bounded Loads". Requests without the key are spread by weight.
  */
-export class Affinity implements Strategy {
+export class AffinityStrategy implements Strategy {
   readonly #random: Random;
   readonly #names: ProductNames;
   readonly #local: LocalLoad;

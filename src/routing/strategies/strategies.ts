@@ -1,5 +1,5 @@
 import type { StrategyName } from '../../model/strategies.ts';
-import { Affinity } from './affinity.ts';
+import { AffinityStrategy } from './affinity.ts';
 import { LeastLoaded } from './leastLoaded.ts';
 import type { Strategy, StrategyDependencies } from './strategy.ts';
 import { weightedRandom } from './weightedRandom.ts';
@@ -9,6 +9,6 @@ export function makeStrategies(dependencies: StrategyDependencies): Readonly<Rec
   return {
     weightedRandom: weightedRandom(dependencies),
     leastLoaded: new LeastLoaded(dependencies),
-    affinity: new Affinity(dependencies),
+    affinity: new AffinityStrategy(dependencies),
   };
 }

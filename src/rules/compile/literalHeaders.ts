@@ -4,7 +4,7 @@ import { childrenOf, partsOf } from '../language/children.ts';
 import { isName, literalText } from './requestExpressions.ts';
 
 /** Maximum number of names in a text. */
-const MOST_HEADERS = 100;
+const MAX_HEADERS = 100;
 
 /** Headers that a text reads by a literal name, in lower case; computed names are known only at evaluation. */
 export function literalHeaders(block: Block, names: ProductNames): readonly string[] {
@@ -14,7 +14,7 @@ export function literalHeaders(block: Block, names: ProductNames): readonly stri
     if (expression.type !== 'call' || !READERS.has(expression.name) || !isName(expression.target, 'request')) return;
     const [first] = expression.args;
     const name = first === undefined ? null : literalText(first);
-    if (name !== null && headers.size < MOST_HEADERS) headers.add(names.ownHeader(name).toLowerCase());
+    if (name !== null && headers.size < MAX_HEADERS) headers.add(names.ownHeader(name).toLowerCase());
   };
   const visitAll = (statements: readonly Statement[]): void => {
     for (const statement of statements) {

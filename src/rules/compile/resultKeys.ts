@@ -15,7 +15,7 @@ export function unknownResultKeys(block: Block): readonly { readonly message: st
       offset,
     });
   });
-  return warnings.slice(0, MOST_WARNINGS);
+  return warnings.slice(0, MAX_WARNINGS);
 }
 
 /** Routing groups that a text names by a literal; computed names are known only at evaluation. */
@@ -23,7 +23,7 @@ export function literalGroups(block: Block): readonly string[] {
   const groups = new Set<string>();
   visitPuts(block, ({ key, value }) => {
     const group = key === GROUP_KEY && value !== null ? literalText(value) : null;
-    if (group !== null && groups.size < MOST_GROUPS) groups.add(group);
+    if (group !== null && groups.size < MAX_GROUPS) groups.add(group);
   });
   return [...groups];
 }
@@ -58,8 +58,8 @@ function visitPuts(block: Block, onPut: (put: Put) => void): void {
 }
 
 const PUTS = new Set(['put', 'putIfAbsent', 'replace']);
-const MOST_WARNINGS = 20;
-const MOST_GROUPS = 100;
+const MAX_WARNINGS = 20;
+const MAX_GROUPS = 100;
 
 function assignedKey(target: Expression): string | null {
   if (target.type === 'property' && isName(target.target, 'result')) return target.name;

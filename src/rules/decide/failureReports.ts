@@ -4,7 +4,7 @@ import type { RuleCompilerOptions, RuleFailure } from '../ruleCompiler.ts';
 const DEFAULT_INTERVAL_MS = 10_000;
 
 /** Reports failing rules at most once per rule and interval, so that a broken rule does not fill the log. */
-export class FailureReports {
+export class RuleFailureReports {
   readonly #report: ((failure: RuleFailure) => void) | undefined;
   readonly #count: RuleCompilerOptions['countFailure'];
   readonly #interval: number;

@@ -4,7 +4,7 @@ import type { RuleCondition, RuleDecision, RuleRequest, RuleSet } from '../decis
 import type { CompiledRuleSet } from './ruleSet.ts';
 
 /** Longer values are not cached: they rarely repeat. */
-const LONGEST_VALUE = 256;
+const MAX_VALUE_LENGTH = 256;
 /** Maximum memory of cached decisions, in bytes. */
 const MAX_BYTES = 8_000_000;
 /** Overhead of a decision in addition to its texts. */
@@ -90,7 +90,7 @@ function keyOf(request: RuleRequest, { id, reads }: Question): string | null {
   for (const read of reads) {
     const value = read(request) ?? null;
     if (value === null) key += '/';
-    else if (value.length > LONGEST_VALUE) return null;
+    else if (value.length > MAX_VALUE_LENGTH) return null;
     else key += `/${value.length}:${value}`;
   }
   return key;

@@ -1,6 +1,6 @@
 import type { CompiledRule } from '../compile/compiledRule.ts';
 import type { DecisionTrace, RuleTrace } from '../decision.ts';
-import { LONGEST_WHOLE_TRACE, storedTrace } from '../storedTrace.ts';
+import { MAX_WHOLE_TRACE, storedTrace } from '../storedTrace.ts';
 
 /** Effects of the rules on one request; rules without a match are implicit. */
 export class Trace implements DecisionTrace {
@@ -45,7 +45,7 @@ export class Trace implements DecisionTrace {
 
   get stored(): string | null {
     if (this.#all.length === 0) return null;
-    this.#stored ??= JSON.stringify(this.#all.length > LONGEST_WHOLE_TRACE ? this.#matched : storedTrace(this.rules));
+    this.#stored ??= JSON.stringify(this.#all.length > MAX_WHOLE_TRACE ? this.#matched : storedTrace(this.rules));
     return this.#stored;
   }
 

@@ -1,5 +1,5 @@
 import type { BinaryOperator } from '../language/ast.ts';
-import type { Kind } from '../values/value.ts';
+import type { ValueKind } from '../values/value.ts';
 import { isNumberKind } from './staticKinds.ts';
 
 /** Kinds that operators treat differently. */
@@ -16,7 +16,7 @@ const NAMES: Readonly<Record<Operand, string>> = {
   optional: 'an Optional',
 };
 
-function operandOf(kind: Kind | null): Operand | null {
+function operandOf(kind: ValueKind | null): Operand | null {
   if (isNumberKind(kind)) return 'number';
   return kind !== null && Object.hasOwn(NAMES, kind) ? (kind as Operand) : null;
 }
@@ -55,7 +55,11 @@ const FALSE_THERE = pairs(
  * (test/fixtures/routing-rules/operators.json).
  * @param left kind of the left operand; null: any
  */
-export function operatorDifference(operator: BinaryOperator, left: Kind | null, right: Kind | null): string | null {
+export function operatorDifference(
+  operator: BinaryOperator,
+  left: ValueKind | null,
+  right: ValueKind | null,
+): string | null {
   const [a, b] = [operandOf(left), operandOf(right)];
   switch (operator) {
     case '+':

@@ -2,23 +2,23 @@ import type { ProductNames } from '../../model/names.ts';
 import type { Block, Expression, Statement } from '../language/ast.ts';
 import { partsOf } from '../language/children.ts';
 import { libraryClass } from '../library/library.ts';
-import { type Kind, kindOf } from '../values/value.ts';
+import { kindOf, type ValueKind } from '../values/value.ts';
 
 /** Static type of an expression. */
 export interface StaticKind {
   /** Its kind if it is not null; null: any. */
-  readonly kind: Kind | null;
+  readonly kind: ValueKind | null;
   /** Java class, if the expression determines it: `ArrayList` of `new ArrayList()`. */
   readonly javaClass: string | null;
 }
 
 const UNKNOWN: StaticKind = { kind: null, javaClass: null };
-const ofKind = (kind: Kind, javaClass: string | null = null): StaticKind => ({ kind, javaClass });
+const ofKind = (kind: ValueKind, javaClass: string | null = null): StaticKind => ({ kind, javaClass });
 
 const words = (text: string): ReadonlySet<string> => new Set(text.split(' '));
 
 /** Methods with one result kind on every type, here as in Java. */
-const RESULTS: ReadonlyMap<Kind, ReadonlySet<string>> = new Map([
+const RESULTS: ReadonlyMap<ValueKind, ReadonlySet<string>> = new Map([
   [
     'boolean',
     words(
@@ -39,7 +39,7 @@ const RESULTS: ReadonlyMap<Kind, ReadonlySet<string>> = new Map([
   ['list', words('subList toList')],
 ]);
 
-const REQUEST_RESULTS: ReadonlyMap<Kind, ReadonlySet<string>> = new Map([
+const REQUEST_RESULTS: ReadonlyMap<ValueKind, ReadonlySet<string>> = new Map([
   [
     'string',
     words(
@@ -50,26 +50,26 @@ const REQUEST_RESULTS: ReadonlyMap<Kind, ReadonlySet<string>> = new Map([
   ['boolean', words('isSecure')],
   ['map', words('getParameterMap')],
 ]);
-const USER_RESULTS: ReadonlyMap<Kind, ReadonlySet<string>> = new Map([
+const USER_RESULTS: ReadonlyMap<ValueKind, ReadonlySet<string>> = new Map([
   ['optional', words('getUser getUserInfo')],
   ['boolean', words('userExistsAndEquals')],
 ]);
 /** Methods of the query, except texts that are also an Optional (docs/rules.md#default-catalog-and-schema). */
-const QUERY_RESULTS: ReadonlyMap<Kind, ReadonlySet<string>> = new Map([
+const QUERY_RESULTS: ReadonlyMap<ValueKind, ReadonlySet<string>> = new Map([
   ['string', words('getQueryType getResourceGroupQueryType getBody')],
   ['boolean', words('isNewQuerySubmission isQueryParsingSuccessful tablesContains')],
   ['set', words('getCatalogs getSchemas getCatalogSchemas getTables')],
   ['optional', words('getErrorMessage getQueryId')],
 ]);
 
-const STATIC_RESULTS: ReadonlyMap<string, ReadonlyMap<Kind, ReadonlySet<string>>> = new Map([
+const STATIC_RESULTS: ReadonlyMap<string, ReadonlyMap<ValueKind, ReadonlySet<string>>> = new Map([
   ['List', new Map([['list', words('of copyOf')]])],
   ['Set', new Map([['set', words('of copyOf')]])],
   ['Map', new Map([['map', words('of copyOf')]])],
   ['Arrays', new Map([['list', words('asList')]])],
   [
     'Collections',
-    new Map<Kind, ReadonlySet<string>>([
+    new Map<ValueKind, ReadonlySet<string>>([
       ['list', words('list nCopies emptyList singletonList')],
       ['set', words('emptySet singleton')],
       ['map', words('emptyMap')],
@@ -83,15 +83,15 @@ const STATIC_RESULTS: ReadonlyMap<string, ReadonlyMap<Kind, ReadonlySet<string>>
   ['Boolean', new Map([['boolean', words('parseBoolean valueOf')]])],
 ]);
 
-const NUMBERS: ReadonlySet<Kind | null> = new Set<Kind>(['int', 'long', 'float', 'double', 'short', 'byte']);
+const NUMBERS: ReadonlySet<ValueKind | null> = new Set<ValueKind>(['int', 'long', 'float', 'double', 'short', 'byte']);
 
 /** True if a kind is a number. */
-export function isNumberKind(kind: Kind | null): boolean {
+export function isNumberKind(kind: ValueKind | null): boolean {
   return NUMBERS.has(kind);
 }
 
 export class StaticKinds {
-  readonly #objects: ReadonlyMap<string, ReadonlyMap<Kind, ReadonlySet<string>>>;
+  readonly #objects: ReadonlyMap<string, ReadonlyMap<ValueKind, ReadonlySet<string>>>;
   /** By variable; unknown if its assignments differ. */
   readonly #variables = new Map<string, StaticKind>();
   /** Inferred kinds, valid when all assignments are known. */
@@ -212,7 +212,7 @@ export class StaticKinds {
   }
 }
 
-function ofKindOrUnknown(kind: Kind | null): StaticKind {
+function ofKindOrUnknown(kind: ValueKind | null): StaticKind {
   return kind === null ? UNKNOWN : ofKind(kind);
 }
 
@@ -224,7 +224,7 @@ function ofClass(className: string): StaticKind {
     : ofKind(kind, libraryType.name);
 }
 
-function resultOf(results: ReadonlyMap<Kind, ReadonlySet<string>>, name: string): StaticKind {
+function resultOf(results: ReadonlyMap<ValueKind, ReadonlySet<string>>, name: string): StaticKind {
   for (const [kind, methods] of results) if (methods.has(name)) return ofKind(kind);
   return UNKNOWN;
 }

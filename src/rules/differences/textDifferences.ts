@@ -13,7 +13,7 @@ export interface TextDifference {
 }
 
 /** Maximum number of reported differences per text. */
-const MOST_DIFFERENCES = 20;
+const MAX_DIFFERENCES = 20;
 
 /** Methods here that only some of Java's classes of their kind have. */
 const OF_CLASSES: Readonly<
@@ -85,7 +85,7 @@ class DifferenceFinder {
   }
 
   #add(message: string, offset: number): void {
-    if (this.differences.length < MOST_DIFFERENCES) this.differences.push({ message, offset });
+    if (this.differences.length < MAX_DIFFERENCES) this.differences.push({ message, offset });
   }
 
   #visitAll(statements: readonly Statement[]): void {

@@ -14,8 +14,8 @@ import {
   requireBoolean,
 } from '../values/operators.ts';
 import { javaText } from '../values/text.ts';
-import { sameText } from '../values/textSearch.ts';
-import { JavaClass, type Kind, kindOf, type Value } from '../values/value.ts';
+import { equalTexts } from '../values/textSearch.ts';
+import { JavaClass, kindOf, type Value, type ValueKind } from '../values/value.ts';
 import type { Expression } from './ast.ts';
 import { chainLink, hasGuard, SKIPPED } from './memberCompiler.ts';
 import { comparedWith, isOptionalText } from './optionalText.ts';
@@ -298,7 +298,7 @@ function equalsCode({ left, right, offset }: Node<'binary'>, isEqual: boolean, s
     return (e) => {
       const value = a(e);
       if (value === null) return (literal === null) === isEqual;
-      if (typeof value === 'string') return (literal !== null && sameText(value, literal, e)) === isEqual;
+      if (typeof value === 'string') return (literal !== null && equalTexts(value, literal, e)) === isEqual;
       return looseEquals(value, literal, e, offset) === isEqual;
     };
   }
@@ -317,7 +317,7 @@ function equalsCode({ left, right, offset }: Node<'binary'>, isEqual: boolean, s
 function isCode(left: Expression, right: Expression, scope: Scope): Code {
   const name = right.type === 'name' ? right.name : '';
   const value = compileExpression(left, scope);
-  const kinds: readonly Kind[] | undefined = libraryClass(name)?.instances;
+  const kinds: readonly ValueKind[] | undefined = libraryClass(name)?.instances;
   if (kinds === undefined) throw unknownName(name, right.offset, scope);
   return (e) => kinds.includes(kindOf(value(e)));
 }
@@ -325,7 +325,7 @@ function isCode(left: Expression, right: Expression, scope: Scope): Code {
 function matchCode({ left, right, offset }: Node<'binary'>, scope: Scope): Code {
   const text = compileExpression(left, scope);
   if (right.type === 'literal') {
-    const pattern = literalPattern(right.value === null ? 'null' : right.value, right.offset, scope);
+    const pattern = compileLiteralPattern(right.value === null ? 'null' : right.value, right.offset, scope);
     return (e) => {
       const value = text(e);
       e.at = offset;
@@ -342,7 +342,7 @@ function matchCode({ left, right, offset }: Node<'binary'>, scope: Scope): Code 
 }
 
 /** Compiles the pattern of a literal; an invalid one is a mistake of the text. */
-export function literalPattern(value: Value, offset: number, scope: Scope): JavaPattern {
+export function compileLiteralPattern(value: Value, offset: number, scope: Scope): JavaPattern {
   if (typeof value !== 'string') throw new UnavailableError('~= needs a regular expression as a string', offset);
   try {
     const pattern = new JavaPattern(value, true);

@@ -145,11 +145,11 @@ function readNumber(text: string, offset: number): Token {
 }
 
 /** Maximum number of digits that messages show; longer numbers are not whole numbers of the language. */
-const LONGEST_SHOWN = 40;
+const MAX_SHOWN_LENGTH = 40;
 
 function numberValue(digits: string, suffix: string, offset: number): Value {
   const isWhole = !/[.eE]/.test(digits) || /^0[xX]/.test(digits);
-  const text = digits.length > LONGEST_SHOWN ? `${digits.slice(0, LONGEST_SHOWN)}…` : digits;
+  const text = digits.length > MAX_SHOWN_LENGTH ? `${digits.slice(0, MAX_SHOWN_LENGTH)}…` : digits;
   if (digits.startsWith('0X') || (/^0[0-9]/.test(digits) && isWhole)) {
     throw new CompileError(
       `${text} is no number here; hexadecimal numbers start with 0x, octal ones do not exist`,
@@ -172,7 +172,10 @@ function numberValue(digits: string, suffix: string, offset: number): Value {
     default:
   }
   const Refusal = /^[bBiI]$/.test(suffix) ? UnavailableError : CompileError;
-  throw new Refusal(`${text}${suffix.slice(0, LONGEST_SHOWN)} is no number; allowed suffixes are L, f and d`, offset);
+  throw new Refusal(
+    `${text}${suffix.slice(0, MAX_SHOWN_LENGTH)} is no number; allowed suffixes are L, f and d`,
+    offset,
+  );
 }
 
 /** The literal 2147483647 is a long already, as in MVEL. */
@@ -182,8 +185,8 @@ function wholeValue(digits: string, offset: number): Value {
 }
 
 function longValue(digits: string, offset: number): Value {
-  if (digits.length > LONGEST_SHOWN)
-    throw new CompileError(`${digits.slice(0, LONGEST_SHOWN)}… is too large for a long`, offset);
+  if (digits.length > MAX_SHOWN_LENGTH)
+    throw new CompileError(`${digits.slice(0, MAX_SHOWN_LENGTH)}… is too large for a long`, offset);
   const value = BigInt(digits);
   if (value > 9_223_372_036_854_775_807n) throw new CompileError(`${digits} is too large for a long`, offset);
   return new JavaLong(value);

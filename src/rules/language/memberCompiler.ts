@@ -5,14 +5,14 @@ import { analysed, NOT_ANALYSED, tableKey } from '../objects/query.ts';
 import { keepLiteral } from '../regex/javaPattern.ts';
 import { JavaArray, JavaCollection, JavaList, JavaMap } from '../values/collections.ts';
 import { describe } from '../values/describe.ts';
-import { JavaChar, JavaClass, JavaObject, type Kind, type Value } from '../values/value.ts';
+import { JavaChar, JavaClass, JavaObject, type Value, type ValueKind } from '../values/value.ts';
 import type { Expression } from './ast.ts';
 import {
   type Code,
   callCode,
   compileExpression,
+  compileLiteralPattern,
   constantEvaluation,
-  literalPattern,
   type Node,
   unknownName,
 } from './expressionCompiler.ts';
@@ -55,12 +55,12 @@ function guarded(expression: Node<'property'> | Node<'call'>, code: Code): Code 
 }
 
 /** Maximum number of parts of a class name: longer chains are not read again at each link. */
-const MOST_NAME_PARTS = 8;
+const MAX_NAME_PARTS = 8;
 
 /** `a.b.C` as text, if the expression only consists of a few names. */
 function dottedName(expression: Expression, parts = 1): string | null {
   if (expression.type === 'name') return expression.name;
-  if (expression.type !== 'property' || expression.safe || parts > MOST_NAME_PARTS) return null;
+  if (expression.type !== 'property' || expression.safe || parts > MAX_NAME_PARTS) return null;
   const target = dottedName(expression.target, parts + 1);
   return target === null ? null : `${target}.${expression.name}`;
 }
@@ -143,7 +143,7 @@ function rootObject(expression: Expression, scope: Scope): GlobalObject | undefi
 }
 
 /** Members of request, user and query are known at compilation: an unknown one is reported then. */
-function checkMember(kind: Kind, name: string, args: number | null, offset: number): void {
+function checkMember(kind: ValueKind, name: string, args: number | null, offset: number): void {
   const table = methodsOfKind(kind);
   if (table === undefined) return;
   if (args === null ? table.getter(name) !== null : table.get(name) !== undefined) return;
@@ -227,7 +227,7 @@ function specialCall({ name, args }: Node<'call'>, object: GlobalObject | undefi
   if (arg?.type !== 'literal' || typeof arg.value !== 'string') return null;
   // An invalid pattern is reported at compilation.
   if (object === undefined && PATTERN_METHODS.has(name)) {
-    keepLiteral(arg.value, literalPattern(arg.value, arg.offset, scope));
+    keepLiteral(arg.value, compileLiteralPattern(arg.value, arg.offset, scope));
   }
   if (args.length !== 1) return null;
   if (object === 'request' && name === 'getHeader') {

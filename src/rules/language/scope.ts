@@ -24,7 +24,7 @@ export interface CompileContext {
 export type GlobalObject = 'request' | 'state' | 'result' | 'user' | 'query';
 
 /** Maximum number of warnings per text. */
-const MOST_WARNINGS = 20;
+const MAX_WARNINGS = 20;
 
 /** Names of one compiled text: globals, and local variables by block. */
 export class Scope {
@@ -84,7 +84,7 @@ export class Scope {
 
   warn(message: string, offset: number): void {
     // The first warnings are enough; each is shown with its position.
-    if (this.warnings.length < MOST_WARNINGS) this.warnings.push({ message, offset });
+    if (this.warnings.length < MAX_WARNINGS) this.warnings.push({ message, offset });
   }
 
   /** Slot of a variable, or undefined. */

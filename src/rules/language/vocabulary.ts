@@ -1,7 +1,7 @@
 import type { BinaryOperator } from './ast.ts';
 
 /** Meaning and precedence of a binary operator. */
-export interface Binding {
+export interface OperatorBinding {
   readonly operator: BinaryOperator | '&&' | '||';
   readonly left: number;
   readonly right: number;
@@ -11,7 +11,7 @@ export interface Binding {
  * Precedence of binary operators. `contains` takes everything up to a whole comparison on its left, but only one
  * operand on its right; `~=` takes one operand on both sides (docs/rules.md#operators-weakest-first).
  */
-const BINDING: Readonly<Record<string, Binding>> = {
+const BINDING: Readonly<Record<string, OperatorBinding>> = {
   '||': { operator: '||', left: 1, right: 2 },
   or: { operator: 'or', left: 1, right: 2 },
   '&&': { operator: '&&', left: 2, right: 3 },
@@ -34,8 +34,8 @@ const BINDING: Readonly<Record<string, Binding>> = {
 };
 
 /** The binary operator with this text, or null. */
-export function bindingOf(text: string): Binding | null {
-  return Object.hasOwn(BINDING, text) ? (BINDING[text] as Binding) : null;
+export function bindingOf(text: string): OperatorBinding | null {
+  return Object.hasOwn(BINDING, text) ? (BINDING[text] as OperatorBinding) : null;
 }
 
 /** All binary operators, for tests. */

@@ -6,7 +6,7 @@ import { LibraryClass } from './javaClass.ts';
 import { MethodTable } from './methodTable.ts';
 
 /** Maximum number of bits of a set; every change creates a new number of this size. */
-const MOST_BITS = 16_384;
+const MAX_BITS = 16_384;
 /** Size of Java's words, in which it counts its size. */
 const WORD = 64;
 
@@ -40,12 +40,12 @@ export class JavaBitSet extends Mutable {
 
 /** Counts work on all bits. */
 function whole(e: Evaluation): void {
-  e.text(MOST_BITS);
+  e.text(MAX_BITS);
 }
 
 function index(value: number): bigint {
-  if (value < 0 || value >= MOST_BITS)
-    throw new EvaluationError(`a BitSet has bits 0 to ${MOST_BITS - 1} here, not ${value}`);
+  if (value < 0 || value >= MAX_BITS)
+    throw new EvaluationError(`a BitSet has bits 0 to ${MAX_BITS - 1} here, not ${value}`);
   return BigInt(value);
 }
 
@@ -58,7 +58,7 @@ function range(from: number, to: number): bigint {
 
 function change(self: JavaBitSet, bits: bigint, e: Evaluation): null {
   whole(e);
-  e.reserveText(MOST_BITS / WORD);
+  e.reserveText(MAX_BITS / WORD);
   e.willChange(self);
   self.bits = bits;
   return null;
@@ -83,7 +83,7 @@ const put = (self: JavaBitSet, mask: bigint, isSet: boolean, e: Evaluation) =>
 /** The nearest set bit from `from` on, or -1. */
 function nextSet(bits: bigint, from: number): number {
   if (from < 0) throw new EvaluationError(`a BitSet has no bit ${from}`);
-  if (from >= MOST_BITS) return -1;
+  if (from >= MAX_BITS) return -1;
   const rest = bits >> BigInt(from);
   return rest === 0n ? -1 : from + (rest & -rest).toString(2).length - 1;
 }
@@ -99,7 +99,7 @@ export const bitSetMethods = new MethodTable('BitSet', 'operands')
   .add('flip', ['int', 'int'], (e, self: JavaBitSet, from, to) => change(self, self.bits ^ range(from, to), e))
   .add('get', ['int'], (e, self: JavaBitSet, at) => {
     whole(e);
-    return at < MOST_BITS && ((self.bits >> index(at)) & 1n) === 1n;
+    return at < MAX_BITS && ((self.bits >> index(at)) & 1n) === 1n;
   })
   .add('and', ['any'], (e, self: JavaBitSet, set) => change(self, self.bits & other(set), e))
   .add('or', ['any'], (e, self: JavaBitSet, set) => change(self, self.bits | other(set), e))
@@ -110,7 +110,7 @@ export const bitSetMethods = new MethodTable('BitSet', 'operands')
     return (self.bits & other(set)) !== 0n;
   })
   .add('cardinality', [], (e, self: JavaBitSet) => {
-    e.step(MOST_BITS / WORD);
+    e.step(MAX_BITS / WORD);
     return self.indexes().length;
   })
   .add('isEmpty', [], (_e, self: JavaBitSet) => self.bits === 0n)
@@ -133,7 +133,7 @@ export const bitSetMethods = new MethodTable('BitSet', 'operands')
   .add('equals', ['any'], (e, self: JavaBitSet, other) => javaEquals(self, other, e))
   .add('hashCode', [], (e, self: JavaBitSet) => hashOf(self, e))
   .add('toString', [], (e, self: JavaBitSet) => {
-    e.step(MOST_BITS / WORD);
+    e.step(MAX_BITS / WORD);
     return `{${self.indexes().join(', ')}}`;
   });
 textBy('bitSet', (value) => `{${(value as JavaBitSet).indexes().join(', ')}}`);

@@ -1,4 +1,4 @@
-import type { Kind, Value } from '../values/value.ts';
+import type { Value, ValueKind } from '../values/value.ts';
 import { MethodTable } from './methodTable.ts';
 
 /** A class that rules may name: its static methods, constants, constructors, and kinds of its instances. */
@@ -9,9 +9,9 @@ export class LibraryClass {
   readonly constructors: MethodTable;
   readonly fields = new Map<string, Value>();
   /** Kinds of its instances, for `is`. */
-  readonly instances: readonly Kind[];
+  readonly instances: readonly ValueKind[];
 
-  constructor(name: string, instances: readonly Kind[] = []) {
+  constructor(name: string, instances: readonly ValueKind[] = []) {
     this.name = name;
     this.statics = new MethodTable(name, 'operands');
     this.constructors = new MethodTable(name, 'operands');

@@ -1,7 +1,7 @@
 import { qualifiedNameMethods, queryMethods } from '../objects/query.ts';
 import { cookieMethods, requestMethods } from '../objects/request.ts';
 import { userInfoMethods, userMethods } from '../objects/user.ts';
-import { type Kind, kindOf, type Value } from '../values/value.ts';
+import { kindOf, type Value, type ValueKind } from '../values/value.ts';
 import { base64Class, decoderMethods, encoderMethods } from './base64.ts';
 import { bitSetClass, bitSetMethods } from './bitSet.ts';
 import { collectionClasses } from './collectionClasses.ts';
@@ -46,7 +46,7 @@ import { uuidClass, uuidMethods } from './uuid.ts';
 /**
  * The allow-list: methods by type of value. Calls only use these methods (docs/rules.md lists them; a test compares).
  */
-const instanceMethods: Partial<Record<Kind, MethodTable>> = {
+const instanceMethods: Partial<Record<ValueKind, MethodTable>> = {
   boolean: booleanMethods,
   int: numberMethods,
   long: numberMethods,
@@ -88,14 +88,14 @@ const instanceMethods: Partial<Record<Kind, MethodTable>> = {
   qualifiedName: qualifiedNameMethods,
 };
 
-const byKind = new Map(Object.entries(instanceMethods)) as ReadonlyMap<Kind, MethodTable>;
+const byKind = new Map(Object.entries(instanceMethods)) as ReadonlyMap<ValueKind, MethodTable>;
 
 /** Methods of a value's type; undefined for null and classes. */
 export function methodsOf(value: Value): MethodTable | undefined {
   return byKind.get(kindOf(value));
 }
 
-export function methodsOfKind(kind: Kind): MethodTable | undefined {
+export function methodsOfKind(kind: ValueKind): MethodTable | undefined {
   return byKind.get(kind);
 }
 
@@ -118,7 +118,7 @@ function isPure({ methods }: Overloads): boolean {
 }
 
 /** Kinds with methods, for documentation and its test. */
-export function kindsWithMethods(): readonly Kind[] {
+export function kindsWithMethods(): readonly ValueKind[] {
   return [...byKind.keys()];
 }
 
@@ -184,7 +184,7 @@ export function classNames(): readonly string[] {
 }
 
 /** Names of primitive types, which are separate classes in `x == int`. */
-export const primitiveTypes: ReadonlyMap<string, Kind> = new Map([
+export const primitiveTypes: ReadonlyMap<string, ValueKind> = new Map([
   ['int', 'int'],
   ['long', 'long'],
   ['float', 'float'],

@@ -20,10 +20,10 @@ export class JavaLocale extends JavaObject {
 }
 
 /** Maximum length of a part of a locale's name. */
-const LONGEST_PART = 8;
+const MAX_PART_LENGTH = 8;
 
 function locale(language: string, country = ''): JavaLocale {
-  if (language.length > LONGEST_PART || country.length > LONGEST_PART) throw new EvaluationError('not a locale');
+  if (language.length > MAX_PART_LENGTH || country.length > MAX_PART_LENGTH) throw new EvaluationError('not a locale');
   return new JavaLocale(language.toLowerCase(), country.toUpperCase());
 }
 

@@ -95,7 +95,7 @@ function fitness(parameter: Parameter, value: Value): number {
 }
 
 /** Longer texts are not parsed as numbers. */
-const LONGEST_NUMBER = 400;
+const MAX_NUMBER_LENGTH = 400;
 
 const NUMBER_RANKS: Partial<Record<string, number>> = { byte: 1, short: 2, int: 3, long: 4, float: 5, double: 6 };
 
@@ -108,7 +108,7 @@ function numberFitness(parameter: 'int' | 'long' | 'float' | 'double', value: Va
     return from < to ? 9 - (to - from) : 2;
   }
   if (value instanceof JavaChar) return parameter === 'int' ? 3 : 0;
-  const isText = typeof value === 'string' && value.length <= LONGEST_NUMBER;
+  const isText = typeof value === 'string' && value.length <= MAX_NUMBER_LENGTH;
   return isText && /^\s*-?[0-9]+(\.[0-9]+)?\s*$/.test(value) ? 1 : 0;
 }
 

@@ -6,7 +6,7 @@ import { JavaArray, JavaList, JavaStream } from '../values/collections.ts';
 import { textHash } from '../values/equality.ts';
 import { isBlankText } from '../values/operators.ts';
 import { javaText } from '../values/text.ts';
-import { compareText, includesText, indexOf, lastIndexOf, sameText } from '../values/textSearch.ts';
+import { compareText, equalTexts, includesText, indexOf, lastIndexOf } from '../values/textSearch.ts';
 import { JavaBuilder, JavaChar, JavaSmallInt, type Value } from '../values/value.ts';
 import { bytesOf, UNITS_A_BYTE } from './base64.ts';
 import { itemsOf } from './collections.ts';
@@ -22,9 +22,9 @@ export const stringMethods = new MethodTable('String', 'operands')
   .add('toString', [], (_e, self: string) => self)
   .add('intern', [], (_e, self: string) => self)
   .add('hashCode', [], (e, self: string) => textHash(self, e))
-  .add('equals', ['any'], (e, self: string, other) => typeof other === 'string' && sameText(self, other, e))
+  .add('equals', ['any'], (e, self: string, other) => typeof other === 'string' && equalTexts(self, other, e))
   .add('equalsIgnoreCase', ['string?'], (e, self: string, other) => other !== null && sameIgnoringCase(self, other, e))
-  .add('contentEquals', ['string'], (e, self: string, other) => sameText(self, other, e))
+  .add('contentEquals', ['string'], (e, self: string, other) => equalTexts(self, other, e))
   .add('compareTo', ['string'], (e, self: string, other) => compareText(self, other, e))
   .add('compareToIgnoreCase', ['string'], (e, self: string, other) => compareIgnoringCase(self, other, e))
   .add('contains', ['string'], (e, self: string, part) => includesText(self, part, e))
@@ -87,7 +87,7 @@ export const stringMethods = new MethodTable('String', 'operands')
   .add('lines', [], (e, self: string) => new JavaStream(linesOf(e, self)), 'identity')
   .add('regionMatches', ['int', 'string', 'int', 'int'], (e, self: string, from, other, otherFrom, length) => {
     const [own, others] = [region(self, from, length), region(other, otherFrom, length)];
-    return own !== null && others !== null && sameText(own, others, e);
+    return own !== null && others !== null && equalTexts(own, others, e);
   })
   .add(
     'regionMatches',
@@ -95,7 +95,7 @@ export const stringMethods = new MethodTable('String', 'operands')
     (e, self: string, ignoresCase, from, other, otherFrom, length) => {
       const [own, others] = [region(self, from, length), region(other, otherFrom, length)];
       if (own === null || others === null) return false;
-      return ignoresCase ? sameIgnoringCase(own, others, e) : sameText(own, others, e);
+      return ignoresCase ? sameIgnoringCase(own, others, e) : equalTexts(own, others, e);
     },
   )
   .add('getBytes', [], (e, self: string) => bytes(e, self), 'identity')

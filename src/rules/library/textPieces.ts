@@ -7,7 +7,7 @@ import { MethodTable } from './methodTable.ts';
 /** Units of reading one character of a text. */
 const UNITS_A_CHARACTER = 16;
 /** Longer sets of delimiters are rejected: each character is looked up in them. */
-const MOST_DELIMITERS = 64;
+const MAX_DELIMITERS = 64;
 
 export class JavaTokenizer extends Mutable {
   readonly kind = 'tokenizer';
@@ -52,8 +52,8 @@ export class JavaTokenizer extends Mutable {
 }
 
 function checked(delimiters: string): string {
-  if (delimiters.length <= MOST_DELIMITERS) return delimiters;
-  throw new EvaluationError(`StringTokenizer takes up to ${MOST_DELIMITERS} delimiters`);
+  if (delimiters.length <= MAX_DELIMITERS) return delimiters;
+  throw new EvaluationError(`StringTokenizer takes up to ${MAX_DELIMITERS} delimiters`);
 }
 
 function nextToken(self: JavaTokenizer, e: Evaluation): string {

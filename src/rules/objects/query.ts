@@ -4,7 +4,7 @@ import { MethodTable } from '../library/methodTable.ts';
 import { JavaList, JavaSet } from '../values/collections.ts';
 import { compareByText, textHash } from '../values/equality.ts';
 import { javaText, textBy } from '../values/text.ts';
-import { sameText } from '../values/textSearch.ts';
+import { equalTexts } from '../values/textSearch.ts';
 import { emptyOptional, JavaObject, JavaOptional, type Value } from '../values/value.ts';
 
 /** The object `engineQueryProperties` (docs/rules.md#objects). */
@@ -50,11 +50,11 @@ export function isUnanalysed({ queryType, body }: QueryProperties): boolean {
 }
 
 /** Longer names cannot be tables and are not parsed. */
-const LONGEST_NAME = 65_536;
+const MAX_NAME_LENGTH = 65_536;
 
 /** The key of a table's name: split at dots outside double quotes, lower-case; null unless it has three parts. */
 export function tableKey(name: string): string | null {
-  if (name.length > LONGEST_NAME) return null;
+  if (name.length > MAX_NAME_LENGTH) return null;
   const parts: string[] = [];
   let part = '';
   let isQuoted = false;
@@ -98,7 +98,7 @@ function joined({ parts }: QualifiedNameObject, e: Evaluation): string {
 }
 
 function sameName(a: QualifiedNameObject, b: Value, e: Evaluation): boolean {
-  return b instanceof QualifiedNameObject && sameText(joined(a, e), joined(b, e), e);
+  return b instanceof QualifiedNameObject && equalTexts(joined(a, e), joined(b, e), e);
 }
 
 textBy('qualifiedName', (value) => (value as QualifiedNameObject).parts.join('.'));
@@ -157,7 +157,7 @@ export const queryMethods = new MethodTable('query properties', 'request')
     ['string'],
     (e, self: QueryObject, name) => {
       analysed(e, self);
-      e.text(8 * Math.min(name.length, LONGEST_NAME));
+      e.text(8 * Math.min(name.length, MAX_NAME_LENGTH));
       const key = tableKey(name);
       return key !== null && self.tables.has(key);
     },

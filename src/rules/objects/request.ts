@@ -8,7 +8,7 @@ import { JavaArray, JavaIterator, JavaMap } from '../values/collections.ts';
 import { JavaBuilder, JavaObject, type Value } from '../values/value.ts';
 
 /** Longer names cannot be headers. */
-const LONGEST_HEADER_NAME = 65_536;
+const MAX_HEADER_NAME_LENGTH = 65_536;
 
 /** Half the cost of reading one header line, in characters: names and values come in turn. */
 const UNITS_A_HEADER = 8;
@@ -51,7 +51,7 @@ export class RequestObject extends JavaObject {
   }
 
   keyOf(name: string): string {
-    return name.length > LONGEST_HEADER_NAME ? '' : this.#names.ownHeader(name).toLowerCase();
+    return name.length > MAX_HEADER_NAME_LENGTH ? '' : this.#names.ownHeader(name).toLowerCase();
   }
 
   /** First value of a header, or null. @param lowerCaseName result of `keyOf` */

@@ -13,7 +13,7 @@ const MAX_LENGTH = 4096;
  * Maximum number of instructions of a compiled pattern with its look-aheads: matching follows all of them for each
  * character.
  */
-const MOST_INSTRUCTIONS = 12_000;
+const MAX_INSTRUCTIONS = 12_000;
 
 /** Instructions times characters per step. */
 const WORK_A_STEP = 512;
@@ -48,7 +48,7 @@ export class JavaPattern {
       if (error instanceof PatternError) throw new CompileError(`regular expression: ${error.message}`, error.offset);
       throw error;
     }
-    if (this.size > MOST_INSTRUCTIONS) throw new CompileError('regular expression: too large when it is compiled', 0);
+    if (this.size > MAX_INSTRUCTIONS) throw new CompileError('regular expression: too large when it is compiled', 0);
   }
 
   /** `String.matches`: the whole text. */

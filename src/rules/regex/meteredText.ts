@@ -7,7 +7,7 @@ const UNITS_A_CHARACTER = 8;
 const FOLLOWED_INSTRUCTIONS = 64;
 /** Instructions times characters between budget checks: they take a few milliseconds at most. */
 const WORK_BETWEEN_CHECKS = 65_536;
-const MOST_CHARACTERS_BETWEEN_CHECKS = 4096;
+const MAX_CHARACTERS_BETWEEN_CHECKS = 4096;
 
 /**
  * A text for re2js that counts reads of its characters, and ends a match when a budget is used up. In the worst case, a
@@ -30,7 +30,7 @@ export class MeteredText {
     this.#text = text;
     this.#evaluation = evaluation;
     const characters = Math.trunc(WORK_BETWEEN_CHECKS / instructions);
-    this.#charactersBetweenChecks = Math.max(1, Math.min(characters, MOST_CHARACTERS_BETWEEN_CHECKS));
+    this.#charactersBetweenChecks = Math.max(1, Math.min(characters, MAX_CHARACTERS_BETWEEN_CHECKS));
     this.#unitsACharacter = UNITS_A_CHARACTER * (1 + Math.trunc(instructions / FOLLOWED_INSTRUCTIONS));
     this.#left = this.#charactersBetweenChecks;
   }

@@ -50,7 +50,7 @@ export interface ReplayedRequest {
 }
 
 /** Maximum number of pairs of decisions per request; with more, it is undecidable. */
-const MOST_DECISIONS = 64;
+const MAX_DECISIONS = 64;
 
 const CHANCE = 'random numbers';
 
@@ -205,7 +205,7 @@ export class RuleReplay {
 
   /** @returns true if all decisions were visited, or the visitor ended the search */
   #visitAll(request: RecordedRequest, visit: VisitDecisions): boolean {
-    for (let count = 0; count < MOST_DECISIONS; count += 1) {
+    for (let count = 0; count < MAX_DECISIONS; count += 1) {
       const before = this.#before?.decide(request) ?? null;
       const after = this.#after?.decide(request) ?? null;
       this.#current = null;

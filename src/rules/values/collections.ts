@@ -1,18 +1,18 @@
 import { type Evaluation, EvaluationError, SHORT_TEXT } from '../evaluation.ts';
-import { hashOf, isOwnKey, type Key, keyOf } from './equality.ts';
+import { hashOf, isOwnKey, type Key, valueKey } from './equality.ts';
 import { JavaObject, Mutable, type Value } from './value.ts';
 
 /** Allowed changes of a list: all; only setting elements (`Arrays.asList`); none (`List.of`). */
-export type Access = 'open' | 'fixed' | 'immutable';
+export type ListAccess = 'open' | 'fixed' | 'immutable';
 
 /** `java.util.List`: literals, ArrayList, LinkedList, Vector, ArrayDeque, `List.of`, `Arrays.asList`. */
 export class JavaList extends Mutable {
   readonly kind: 'list' | 'stack' | 'queue';
   items: Value[];
-  readonly access: Access;
+  readonly access: ListAccess;
 
   /** @param kind `stack` for java.util.Stack; `queue` for a PriorityQueue, whose items are a heap */
-  constructor(items: Value[], access: Access = 'open', kind: JavaList['kind'] = 'list') {
+  constructor(items: Value[], access: ListAccess = 'open', kind: JavaList['kind'] = 'list') {
     super();
     this.kind = kind;
     this.items = items;
@@ -97,12 +97,12 @@ export class JavaMap extends Mutable {
   }
 
   get(key: Value, e: Evaluation): Value | undefined {
-    return this.#entries?.get(shortKey(key) ?? keyOf(key, e))?.value;
+    return this.#entries?.get(shortKey(key) ?? valueKey(key, e))?.value;
   }
 
   /** Sets a key without a check: callers check `immutable`. */
   put(key: Value, value: Value, e: Evaluation): Value | undefined {
-    const id = shortKey(key) ?? keyOf(key, e);
+    const id = shortKey(key) ?? valueKey(key, e);
     const before = this.entries.get(id);
     const buckets = this.#buckets;
     e.willChangeOnly(this, () => {
@@ -116,7 +116,7 @@ export class JavaMap extends Mutable {
   /** Sets a key of a map that no rule has seen yet. */
   fill(key: Value, value: Value, e: Evaluation): Value | undefined {
     e.text(UNITS_A_LOOKUP);
-    const id = keyOf(key, e);
+    const id = valueKey(key, e);
     return this.#set(id, this.entries.get(id), key, value, e);
   }
 
@@ -131,7 +131,7 @@ export class JavaMap extends Mutable {
   }
 
   delete(key: Value, e: Evaluation): Value | undefined {
-    const id = keyOf(key, e);
+    const id = valueKey(key, e);
     const before = this.entries.get(id);
     if (before === undefined) return undefined;
     e.willChange(this);
@@ -182,7 +182,7 @@ export class JavaSet extends Mutable {
   }
 
   has(value: Value, e: Evaluation): boolean {
-    return this.elements.has(shortKey(value) ?? keyOf(value, e));
+    return this.elements.has(shortKey(value) ?? valueKey(value, e));
   }
 
   add(value: Value, e: Evaluation): boolean {
@@ -194,7 +194,7 @@ export class JavaSet extends Mutable {
   /** Adds to a set that no rule has seen yet. */
   fill(value: Value, e: Evaluation): boolean {
     e.text(UNITS_A_LOOKUP);
-    const id = keyOf(value, e);
+    const id = valueKey(value, e);
     if (this.elements.has(id)) return false;
     e.reserveElements(this.elements.size + 1, 1, SET_WEIGHT);
     if (this.elements.size + 1 > this.#buckets * 0.75) this.#buckets *= 2;
@@ -203,7 +203,7 @@ export class JavaSet extends Mutable {
   }
 
   delete(value: Value, e: Evaluation): boolean {
-    const id = keyOf(value, e);
+    const id = valueKey(value, e);
     if (!this.elements.has(id)) return false;
     e.willChange(this);
     return this.elements.delete(id);

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { type Evaluation, EvaluationError, SHORT_TEXT } from '../evaluation.ts';
 import { MAX_VALUE_DEPTH } from '../limits.ts';
 import { JavaArray, JavaCollection, JavaEntry, JavaList, JavaMap, JavaSet } from './collections.ts';
-import { sameText } from './textSearch.ts';
+import { equalTexts } from './textSearch.ts';
 import {
   JavaChar,
   JavaClass,
@@ -22,17 +22,17 @@ export type Key = string | number | bigint | boolean | null | JavaObject;
  * Longer texts have a digest as their key. V8's maps distinguish texts of more than 16,383 characters only by their
  * lengths, so that each of many long ones would be compared with all others.
  */
-const LONGEST_KEY = 8192;
+const MAX_KEY_LENGTH = 8192;
 
 /** True if a text is its own key. Other keys start with NUL, like keys of other types. */
 export function isOwnKey(text: string): boolean {
-  return text.length <= LONGEST_KEY && text.charCodeAt(0) !== 0;
+  return text.length <= MAX_KEY_LENGTH && text.charCodeAt(0) !== 0;
 }
 
 function textKey(text: string, e: Evaluation): string {
   if (text.length > SHORT_TEXT) e.text(text.length);
   if (isOwnKey(text)) return text;
-  return text.length <= LONGEST_KEY ? `\0s${text}` : `\0h${digestOf(text, e)}`;
+  return text.length <= MAX_KEY_LENGTH ? `\0s${text}` : `\0h${digestOf(text, e)}`;
 }
 
 function digestOf(text: string, e: Evaluation): string {
@@ -45,7 +45,7 @@ function digestOf(text: string, e: Evaluation): string {
  * The key of a value in sets and maps. Two values have the same key exactly if Java's `equals` returns true: types are
  * strict (1 is not 1L), lists, sets, maps and optionals compare by content.
  */
-export function keyOf(value: Value, e: Evaluation, depth = 0): Key {
+export function valueKey(value: Value, e: Evaluation, depth = 0): Key {
   switch (typeof value) {
     case 'string':
       return textKey(value, e);
@@ -92,7 +92,7 @@ function joined(tag: string, items: readonly Value[], e: Evaluation, depth: numb
   const parts: string[] = [];
   for (const item of items) {
     e.step();
-    const key = keyOf(item, e, depth + 1);
+    const key = valueKey(item, e, depth + 1);
     const part =
       typeof key === 'string'
         ? `s${key.length}:${key}`
@@ -105,7 +105,7 @@ function joined(tag: string, items: readonly Value[], e: Evaluation, depth: numb
   }
   if (isSorted) parts.sort((a, b) => comparePart(a, b, e));
   const all = parts.join(',');
-  return `\0${tag}${all.length > LONGEST_KEY ? `h${digestOf(all, e)}` : all}`;
+  return `\0${tag}${all.length > MAX_KEY_LENGTH ? `h${digestOf(all, e)}` : all}`;
 }
 
 function comparePart(a: string, b: string, e: Evaluation): number {
@@ -131,7 +131,7 @@ function identity(value: JavaObject | null): string {
 
 /** Java's `a.equals(b)` with strict types; null equals only null. */
 export function javaEquals(a: Value, b: Value, e: Evaluation, depth = 0): boolean {
-  if (typeof a === 'string') return typeof b === 'string' && sameText(a, b, e);
+  if (typeof a === 'string') return typeof b === 'string' && equalTexts(a, b, e);
   if (a === b) return true;
   if (a === null || b === null || typeof a !== 'object' || typeof b !== 'object') return false;
   if (a.kind !== b.kind) return false;
@@ -140,7 +140,7 @@ export function javaEquals(a: Value, b: Value, e: Evaluation, depth = 0): boolea
   if (a instanceof JavaArray || a instanceof JavaCollection) return false;
   if (a instanceof JavaSet) return b instanceof JavaSet && sameSet(a, b, e);
   if (a instanceof JavaMap) return b instanceof JavaMap && sameMap(a, b, e, depth);
-  return keyOf(a, e, depth) === keyOf(b, e, depth);
+  return valueKey(a, e, depth) === valueKey(b, e, depth);
 }
 
 /** Compares element by element with `equals`. */

@@ -3,7 +3,7 @@ import { JavaArray, JavaCollection, JavaList, JavaMap, JavaSet } from './collect
 import { describe } from './describe.ts';
 import { javaEquals, sameElements } from './equality.ts';
 import { javaText } from './text.ts';
-import { compareText, includesText, sameText } from './textSearch.ts';
+import { compareText, equalTexts, includesText } from './textSearch.ts';
 import {
   doubleToInt,
   doubleToLong,
@@ -120,11 +120,11 @@ export function negate(value: Value, offset: number): Value {
 
 /** Strings that equal false in `== true`. */
 const FALSE_WORDS = new Set(['false', 'no', 'off', '0', '']);
-const LONGEST_FALSE_WORD = 5;
+const MAX_FALSE_WORD_LENGTH = 5;
 
 /** `a == b` (docs/rules.md#comparing). */
 export function looseEquals(a: Value, b: Value, e: Evaluation, offset: number): boolean {
-  if (typeof a === 'string' && typeof b === 'string') return sameText(a, b, e);
+  if (typeof a === 'string' && typeof b === 'string') return equalTexts(a, b, e);
   if (a === b) return true;
   if (a === null || b === null) return false;
   if (typeof a === 'boolean') return typeof b !== 'boolean' && booleanEquals(a, b);
@@ -136,7 +136,7 @@ export function looseEquals(a: Value, b: Value, e: Evaluation, offset: number): 
 }
 
 function booleanEquals(a: boolean, b: Value): boolean {
-  if (typeof b === 'string') return a === !(b.length <= LONGEST_FALSE_WORD && FALSE_WORDS.has(b.toLowerCase()));
+  if (typeof b === 'string') return a === !(b.length <= MAX_FALSE_WORD_LENGTH && FALSE_WORDS.has(b.toLowerCase()));
   if (isNumber(b)) return a === toDouble(b) > 0;
   return false;
 }

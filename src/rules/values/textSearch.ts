@@ -11,7 +11,7 @@ const PIECE = 65_536;
 const COMPARED_PIECE = 4096;
 
 /** True if two texts are equal. Counts characters that are read. */
-export function sameText(a: string, b: string, e: Evaluation): boolean {
+export function equalTexts(a: string, b: string, e: Evaluation): boolean {
   if (a.length !== b.length) return false;
   if (a.length > SHORT_TEXT) e.text(a.length);
   return a === b;

@@ -6,7 +6,7 @@
 export type Value = null | boolean | number | string | JavaObject;
 
 /** Type of a value in the method table and messages. */
-export type Kind =
+export type ValueKind =
   | 'null'
   | 'boolean'
   | 'int'
@@ -50,7 +50,7 @@ export type Kind =
   | 'qualifiedName';
 
 export abstract class JavaObject {
-  abstract readonly kind: Kind;
+  abstract readonly kind: ValueKind;
 }
 
 /** A collection that a rule may change; it can be restored to its content before the rule. */
@@ -160,7 +160,7 @@ export class JavaBuilder extends Mutable {
 /** Numbers represented as objects. */
 export type JavaNumberObject = JavaLong | JavaDouble | JavaFloat | JavaSmallInt;
 
-export function kindOf(value: Value): Kind {
+export function kindOf(value: Value): ValueKind {
   if (value === null) return 'null';
   switch (typeof value) {
     case 'string':
@@ -174,7 +174,7 @@ export function kindOf(value: Value): Kind {
   }
 }
 
-const javaNames: Partial<Record<Kind, string>> = {
+const javaNames: Partial<Record<ValueKind, string>> = {
   boolean: 'Boolean',
   int: 'Integer',
   long: 'Long',
@@ -213,7 +213,7 @@ const javaNames: Partial<Record<Kind, string>> = {
   qualifiedName: 'QualifiedName',
 };
 
-export function kindName(kind: Kind): string {
+export function kindName(kind: ValueKind): string {
   return javaNames[kind] ?? kind;
 }
 

@@ -1,7 +1,7 @@
 import { keywords, T } from './kinds.ts';
 
 const HASH_SIZE = 2048;
-const LONGEST_KEYWORD = 17;
+const MAX_KEYWORD_LENGTH = 17;
 
 /** Adds a character to the hash of a word, ignoring case. The hash of the empty word is 0. */
 export const hashWith = (hash: number, c: number): number => (hash * 31 + (c & 0xdf)) | 0;
@@ -29,7 +29,7 @@ const keywordChars = new Uint8Array(8192);
 /** Kind of the word from `start` to `end`, whose characters are letters, digits and `_`; `hash` of all of them by `hashWith`. */
 export function wordKind(text: string, start: number, end: number, hash: number): number {
   const length = end - start;
-  if (length > LONGEST_KEYWORD) return T.IDENTIFIER;
+  if (length > MAX_KEYWORD_LENGTH) return T.IDENTIFIER;
   let slot = hash & (HASH_SIZE - 1);
   for (;;) {
     const kind = hashKinds[slot] as number;

@@ -207,7 +207,7 @@ function lexLonger(text: string, start: number, c: number, charClass: number): n
  * Splits a text into tokens. Never fails: unknown text becomes tokens of kind UNRECOGNIZED (one code point), which no
  * rule of the grammar accepts. The result is valid until the next call.
  */
-export function tokenize(text: string): TokenBuffer {
+export function tokenizeSql(text: string): TokenBuffer {
   const length = text.length;
   let { kinds, starts, ends } = sharedBuffer;
   let room = kinds.length - LOOKAHEAD - 1;

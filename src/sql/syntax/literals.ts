@@ -95,7 +95,7 @@ function decodeUnicode(p: Parser, token: number, escapeToken: number): Decoded {
 }
 
 /** Takes an integer; `sign` is the token of the minus that belongs to it, or -1. */
-export function integer(p: Parser, sign: number): void {
+export function integerLiteral(p: Parser, sign: number): void {
   const token = p.pos;
   const length = (p.tokens.ends[token] as number) - (p.tokens.starts[token] as number);
   // Eighteen characters always fit a long, whatever the base.
@@ -211,12 +211,12 @@ export function literal(p: Parser): void {
     case MINUS: {
       const sign = p.pos;
       p.next();
-      if (p.kind === INTEGER_VALUE) integer(p, sign);
+      if (p.kind === INTEGER_VALUE) integerLiteral(p, sign);
       else p.expectEither(DECIMAL_VALUE, DOUBLE_VALUE);
       return;
     }
     case INTEGER_VALUE:
-      integer(p, -1);
+      integerLiteral(p, -1);
       return;
     case BINARY_LITERAL:
       binaryLiteral(p);

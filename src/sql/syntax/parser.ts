@@ -1,5 +1,5 @@
 import { LAST_IDENTIFIER, T } from './kinds.ts';
-import { tokenize } from './lexer.ts';
+import { tokenizeSql } from './lexer.ts';
 import type { TokenBuffer } from './tokenBuffer.ts';
 
 const { BACKQUOTED_IDENTIFIER, DIGIT_IDENTIFIER, DOT, EOF, IDENTIFIER, QUOTED_IDENTIFIER } = T;
@@ -91,7 +91,7 @@ export class Parser {
 
   constructor(text: string) {
     this.text = text;
-    this.tokens = tokenize(text);
+    this.tokens = tokenizeSql(text);
     this.kinds = this.tokens.kinds;
     this.kind = this.kinds[0] as number;
   }

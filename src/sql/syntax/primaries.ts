@@ -2,7 +2,7 @@ import { functionCall, namedForm, processingCall } from './calls.ts';
 import { argumentList, expression, expressionList, Shape, startsExpression, valueExpression } from './expressions.ts';
 import { jsonFunction } from './json.ts';
 import { FIRST_KEYWORD, LAST_IDENTIFIER, LAST_KEYWORD, T } from './kinds.ts';
-import { atInterval, atString, binaryLiteral, integer, interval, string, typedLiteral } from './literals.ts';
+import { atInterval, atString, binaryLiteral, integerLiteral, interval, string, typedLiteral } from './literals.ts';
 import { parenthesized } from './parentheses.ts';
 import type { Parser } from './parser.ts';
 import { atPredicate, predicate } from './predicates.ts';
@@ -43,7 +43,7 @@ function primaryAt(p: Parser, sign: number, star: boolean): number {
   } else {
     switch (kind) {
       case INTEGER_VALUE:
-        integer(p, sign);
+        integerLiteral(p, sign);
         break;
       case STRING:
       case UNICODE_STRING:

@@ -1,6 +1,6 @@
 import { expression, expressionList, startsExpression } from './expressions.ts';
 import { T } from './kinds.ts';
-import { integer } from './literals.ts';
+import { integerLiteral } from './literals.ts';
 import type { Parser } from './parser.ts';
 import { methodArguments } from './primaries.ts';
 import { relation } from './relations.ts';
@@ -149,7 +149,7 @@ export function queryRest(p: Parser): void {
 }
 
 function rowCount(p: Parser): void {
-  if (p.kind === INTEGER_VALUE) integer(p, -1);
+  if (p.kind === INTEGER_VALUE) integerLiteral(p, -1);
   else p.expect(QUESTION_MARK);
 }
 

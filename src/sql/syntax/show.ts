@@ -123,7 +123,7 @@ function showCreate(p: Parser): string {
   }
 }
 
-export function describe(p: Parser): string {
+export function describeStatement(p: Parser): string {
   const full = p.kind === DESCRIBE;
   p.next();
   if (full && p.kind === INPUT && p.atIdentifier(1)) {

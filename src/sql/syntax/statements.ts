@@ -9,7 +9,7 @@ import { withProperties } from './properties.ts';
 import { atQueryStart, columnAliases, rootQuery } from './queries.ts';
 import { relation } from './relations.ts';
 import { reset, set, transactionModes } from './session.ts';
-import { describe, show } from './show.ts';
+import { describeStatement, show } from './show.ts';
 
 // biome-ignore format: a line for each name would be longer than the rest of the file.
 const {
@@ -71,7 +71,7 @@ function statement(p: Parser): string {
       return show(p);
     case DESC:
     case DESCRIBE:
-      return describe(p);
+      return describeStatement(p);
     case EXPLAIN:
       return explain(p);
     case SET:

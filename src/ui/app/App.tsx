@@ -11,7 +11,7 @@ import { PageFrame } from '../components/PageFrame.tsx';
 import { EmptyState, ErrorState, Loading } from '../components/states.tsx';
 import { TimeZoneProvider } from '../components/time.tsx';
 import { LoginPage } from '../pages/login/LoginPage.tsx';
-import { isShown, type Session, SessionProvider, type SessionState, useSessionState } from '../session/session.ts';
+import { isShown, SessionProvider, type SessionState, type UserSession, useSessionState } from '../session/session.ts';
 import { basePath } from './gateway.ts';
 import { Outside } from './Outside.tsx';
 import { type DetailPage, pages } from './pages.ts';
@@ -92,7 +92,7 @@ function Gated({ state }: { readonly state: SessionState }) {
 const routesOf = (page: (typeof pages)[number]): readonly DetailPage[] => [page, ...(page.details ?? [])];
 const components = new Map(pages.flatMap(routesOf).map(({ path, load }) => [path, lazy(load)]));
 
-function Pages({ session }: { readonly session: Session }) {
+function Pages({ session }: { readonly session: UserSession }) {
   const visible = useMemo(() => pages.filter(({ id }) => isShown(id, session)), [session]);
   const [first] = visible;
   const landing = visible.some(({ path }) => path === '');

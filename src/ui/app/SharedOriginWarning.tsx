@@ -1,13 +1,13 @@
 import { Alert, Code } from '@mantine/core';
 import { IconAlertTriangle } from '@tabler/icons-react';
 import { useRole } from '../session/session.ts';
-import { sharesOrigin } from './gateway.ts';
+import { hasSharedOrigin } from './gateway.ts';
 import classes from './SharedOriginWarning.module.css';
 
 /** Warns administrators that a page of an engine can act in their name, and shows the fix. */
 export function SharedOriginWarning() {
   const isAdmin = useRole('ADMIN');
-  if (!isAdmin || !sharesOrigin) return null;
+  if (!isAdmin || !hasSharedOrigin) return null;
   return (
     <Alert
       role="note"

@@ -2,7 +2,7 @@ import { Burger, Group, NavLink, Text } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { type ReactNode, useRef } from 'react';
 import { Link, matchPath, useLocation } from 'react-router';
-import { product, version } from './gateway.ts';
+import { gatewayVersion, product } from './gateway.ts';
 import { OutageBanner } from './OutageBanner.tsx';
 import type { Page } from './pages.ts';
 import { useReturnPlace } from './returnPlace.ts';
@@ -76,7 +76,7 @@ export function Shell({ pages, children }: ShellProps) {
         {children}
       </main>
       <footer className={classes.footer}>
-        {product} Gateway {version}
+        {product} Gateway {gatewayVersion}
       </footer>
     </div>
   );

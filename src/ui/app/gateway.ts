@@ -1,10 +1,10 @@
 /** Values that the gateway wrote into its page: the product's name and the base path. */
 export const product = document.querySelector<HTMLMetaElement>('meta[name=product]')?.content ?? 'Engine';
 
-export const version = document.querySelector<HTMLMetaElement>('meta[name=version]')?.content ?? '';
+export const gatewayVersion = document.querySelector<HTMLMetaElement>('meta[name=version]')?.content ?? '';
 
 /** True if pages of engines are served at the origin of these pages (docs/serving.md). */
-export const sharesOrigin = document.querySelector<HTMLMetaElement>('meta[name=shared-origin]')?.content === 'true';
+export const hasSharedOrigin = document.querySelector<HTMLMetaElement>('meta[name=shared-origin]')?.content === 'true';
 
 /** Path of the pages without a slash at its end, e.g. `/engine-gateway`. */
 export const basePath = new URL(document.baseURI).pathname.replace(/\/$/, '');
@@ -16,4 +16,4 @@ export const csrf = {
 };
 
 /** Header that lists pending effects of a write, e.g. `database`. */
-export const pendingHeader = `X-${product}-Gateway-Pending`;
+export const pendingHeaderName = `X-${product}-Gateway-Pending`;

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { call } from '../client/call.ts';
-import { isNoQuery, isQueuedId } from '../client/queries.ts';
+import { isGatewayId, isNoQuery } from '../client/queries.ts';
 import { RULES } from '../client/rules.ts';
 import type { ClusterState, RuleInventory, WholeQuery } from '../client/types.ts';
 import { clusterAddress, groupAddress, queryAddress, ruleAddress } from '../components/links.ts';
@@ -83,7 +83,7 @@ export function useHits(pages: readonly Page[], text: string, settled: string): 
 
 /** Engine query ids look like `20261123_120000_00001_abcde`; ids of queued queries end with `_queue`. */
 function isLikeId(text: string): boolean {
-  return /^\d{8}_\d{6}_\d{5}_\w{1,32}$/.test(text) || (isQueuedId(text) && !/\s/.test(text));
+  return /^\d{8}_\d{6}_\d{5}_\w{1,32}$/.test(text) || (isGatewayId(text) && !/\s/.test(text));
 }
 
 /** The query with an id. */

@@ -1,4 +1,4 @@
-import { csrf, pendingHeader } from '../app/gateway.ts';
+import { csrf, pendingHeaderName } from '../app/gateway.ts';
 import { ApiError, errorOf } from './apiError.ts';
 
 export interface CallOptions {
@@ -10,7 +10,7 @@ export interface CallOptions {
 }
 
 /** A response with values of its headers. */
-export interface Answer<T> {
+export interface ApiResponse<T> {
   readonly data: T;
   /** Pending effect of a change, e.g. `database`; null if there is none. */
   readonly pending: string | null;
@@ -40,7 +40,7 @@ export async function call<T>(path: string, options: CallOptions = {}): Promise<
 }
 
 /** As {@link call}, with values of the response's headers. */
-export async function callWhole<T>(path: string, options: CallOptions = {}): Promise<Answer<T>> {
+export async function callWhole<T>(path: string, options: CallOptions = {}): Promise<ApiResponse<T>> {
   const { method = 'POST', body, signal } = options;
   const deadline = AbortSignal.timeout(TIMEOUT_MS);
   let response: Response;
@@ -68,7 +68,7 @@ export async function callWhole<T>(path: string, options: CallOptions = {}): Pro
   }
   return {
     data: (isEnvelope(parsed) ? parsed.data : parsed) as T,
-    pending: response.headers.get(pendingHeader),
+    pending: response.headers.get(pendingHeaderName),
     warnings: warningsOf(response.headers.get('Warning')),
   };
 }

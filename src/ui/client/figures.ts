@@ -10,8 +10,8 @@ const MINUTE_MS = 60_000;
 const MAX_FAILURES = 10;
 
 /** Ranges of figures by parameter of the page's address; milliseconds. */
-export const ranges = { hour: 3_600_000, day: 86_400_000, week: 7 * 86_400_000 } as const;
-export type Range = keyof typeof ranges;
+export const figureRanges = { hour: 3_600_000, day: 86_400_000, week: 7 * 86_400_000 } as const;
+export type Range = keyof typeof figureRanges;
 
 /** Figures and last errors of a cluster's or group's queries that were submitted within a range and have ended. */
 export function useFigures(of: RunningFilter, range: Range) {
@@ -19,7 +19,7 @@ export function useFigures(of: RunningFilter, range: Range) {
     queryKey: ['figures', of, range],
     queryFn: async ({ signal }) => {
       const options = { method: 'GET', signal } as const;
-      const from = String(Math.floor((Date.now() - ranges[range]) / MINUTE_MS) * MINUTE_MS);
+      const from = String(Math.floor((Date.now() - figureRanges[range]) / MINUTE_MS) * MINUTE_MS);
       const by = of.cluster === undefined ? 'routingGroup' : 'cluster';
       const statistics = new URLSearchParams({ by, from, limit: '1', ...of });
       const failures = new URLSearchParams({ state: 'FAILED,LOST,REFUSED', from, limit: String(MAX_FAILURES), ...of });

@@ -1,14 +1,14 @@
 import { call } from './call.ts';
-import type { RuleText } from './rules.ts';
+import type { RuleInput } from './rules.ts';
 import type { RuleImpact } from './types.ts';
 
 /** An unsaved change of a rule; null deletes the rule. */
-export interface RuleChange {
+export interface PlannedChange {
   readonly name: string;
-  readonly rule: Omit<RuleText, 'name'> | null;
+  readonly rule: Omit<RuleInput, 'name'> | null;
 }
 
-export function changeOf({ name, ...rule }: RuleText): RuleChange {
+export function changeOf({ name, ...rule }: RuleInput): PlannedChange {
   return { name, rule };
 }
 
@@ -26,7 +26,7 @@ export interface ImpactRange {
  * gateway too.
  */
 export function askImpact(
-  changes: readonly RuleChange[],
+  changes: readonly PlannedChange[],
   { hours, user, source }: ImpactRange,
   signal: AbortSignal,
 ): Promise<RuleImpact> {

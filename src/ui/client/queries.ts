@@ -10,7 +10,7 @@ const LONG_RUN_MS = 10_000;
 /** Age from which a query has run for a while. */
 const WHILE_MS = 60_000;
 /** Maximum age at which a query without an outcome is polled. */
-const LONGEST_RUN_MS = 24 * 3_600_000;
+const MAX_RUN_MS = 24 * 3_600_000;
 
 /** A query by its id or its id in the queue; polled until it has ended. */
 export function useWholeQuery(queryId: string) {
@@ -20,14 +20,14 @@ export function useWholeQuery(queryId: string) {
     refetchInterval: ({ state: { data } }) => {
       if (data === undefined) return RUNNING_MS;
       const age = Date.now() - Date.parse(data.created);
-      if (data.outcome != null || age > LONGEST_RUN_MS) return false;
+      if (data.outcome != null || age > MAX_RUN_MS) return false;
       return age > WHILE_MS ? LONG_RUN_MS : RUNNING_MS;
     },
   });
 }
 
 /** True if the gateway assigned the id while the query was queued. */
-export function isQueuedId(queryId: string): boolean {
+export function isGatewayId(queryId: string): boolean {
   return queryId.endsWith('_queue');
 }
 

@@ -1,13 +1,13 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { call, callWhole } from './call.ts';
 import { SLOW_MS } from './queryClient.ts';
-import type { DeclaredGroups, GlobalProperty, ResourceGroup, Selector } from './types.ts';
+import type { DeclaredGroups, PropertyView, ResourceGroupView, SelectorView } from './types.ts';
 
 /** All resource group data of a database. */
 export interface ResourceGroups {
-  readonly groups: readonly ResourceGroup[];
-  readonly selectors: readonly Selector[];
-  readonly properties: readonly GlobalProperty[];
+  readonly groups: readonly ResourceGroupView[];
+  readonly selectors: readonly SelectorView[];
+  readonly properties: readonly PropertyView[];
   /** Resources that declare rows. */
   readonly declared: readonly DeclaredGroups[];
 }
@@ -20,9 +20,9 @@ export function useResourceGroups(useSchema: string) {
       const read = <T>(path: string) => call<readonly T[]>(`/webapp/${path}`, { body: { useSchema }, signal });
       const place = useSchema === '' ? '' : `?useSchema=${encodeURIComponent(useSchema)}`;
       const [groups, selectors, properties, declared] = await Promise.all([
-        read<ResourceGroup>('findResourceGroup'),
-        read<Selector>('findSelector'),
-        read<GlobalProperty>('findGlobalProperty'),
+        read<ResourceGroupView>('findResourceGroup'),
+        read<SelectorView>('findSelector'),
+        read<PropertyView>('findGlobalProperty'),
         call<readonly DeclaredGroups[]>(`/api/resourcegroups/declared${place}`, { method: 'GET', signal }),
       ]);
       return { groups, selectors, properties, declared };
@@ -33,7 +33,7 @@ export function useResourceGroups(useSchema: string) {
 }
 
 /** A call of the web application, with its arguments in addition to the database. */
-export interface Change {
+export interface GroupsChange {
   readonly path: string;
   readonly data: object;
   /** The selector before the change. */
@@ -46,7 +46,7 @@ export interface Change {
 export function useChange(useSchema: string) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: ({ path, force = false, ...change }: Change) =>
+    mutationFn: ({ path, force = false, ...change }: GroupsChange) =>
       callWhole(`/webapp/${path}${force ? '?force=true' : ''}`, { body: { useSchema, ...change } }),
     onSuccess: () => client.invalidateQueries({ queryKey: ['resourceGroups', useSchema] }),
   });

@@ -5,7 +5,7 @@ import { useLive } from './live.ts';
 import type { RuleHitList, RuleInventory, RuleState } from './types.ts';
 
 /** Fields of a rule in a request; priority null means no priority. */
-export interface RuleText
+export interface RuleInput
   extends Pick<
     RuleState,
     'name' | 'description' | 'condition' | 'actions' | 'routeTo' | 'deny' | 'onUnavailable' | 'stop' | 'suspended'

@@ -9,7 +9,7 @@ import type { RunningQuery, RunningQueryList } from './types.ts';
 const ALL_MS = 10_000;
 
 /** Query key of running queries. */
-export const RUNNING = ['running'];
+export const RUNNING_KEY = ['running'];
 
 /** Filter of running queries; by default all. */
 export interface RunningFilter {
@@ -29,7 +29,7 @@ export function useRunning(of: RunningFilter = {}, interval?: number) {
   const parameters = new URLSearchParams({ ...of }).toString();
   const path = parameters === '' ? '/api/queries/running' : `/api/queries/running?${parameters}`;
   return useQuery({
-    queryKey: [...RUNNING, parameters],
+    queryKey: [...RUNNING_KEY, parameters],
     queryFn: ({ signal }) => call<RunningQueryList>(path, { method: 'GET', signal }),
     refetchInterval: interval ?? (parameters === '' ? ALL_MS : SLOW_MS),
   });
@@ -46,7 +46,7 @@ export function useRunningQuery(query: SoughtQuery | null): RunningQuery | null 
     ...(query?.user == null ? {} : { user: query.user }),
   }).toString();
   const { data } = useQuery({
-    queryKey: [...RUNNING, parameters],
+    queryKey: [...RUNNING_KEY, parameters],
     queryFn: ({ signal }) => call<RunningQueryList>(`/api/queries/running?${parameters}`, { method: 'GET', signal }),
     refetchInterval: ONE_MS,
     enabled: query !== null,
@@ -70,7 +70,7 @@ export function useEnd(): (query: RunningQuery) => Promise<void> {
     mutationFn: ({ queryId }: RunningQuery) =>
       callWhole(`/api/queries/running/${encodeURIComponent(queryId)}`, { method: 'DELETE' }),
     onSuccess: async (answer, { queryId }) => {
-      await client.invalidateQueries({ queryKey: RUNNING });
+      await client.invalidateQueries({ queryKey: RUNNING_KEY });
       void client.invalidateQueries({ queryKey: ['query', queryId], exact: true });
       notifyWritten(`${queryId} is ended.`, answer);
     },

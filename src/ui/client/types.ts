@@ -32,14 +32,14 @@ export type { Statistics } from '../../api/answers/statistics.ts';
 export type { ErrorFacts, FieldOwner, PlacedProblem } from '../../model/errors.ts';
 export type { QueryDecision } from '../../routing/storedDecision.ts';
 
-export type Role = UserInfo['roles'][number];
+export type UserRole = UserInfo['roles'][number];
 export type HealthStatus = ClusterState['status'];
 export type RunningQuery = RunningQueryList['queries'][number];
 export type QueuedQuery = QueueList['queries'][number];
-export type Condition = NonNullable<ClusterState['resource']>['conditions'][number];
+export type ResourceCondition = NonNullable<ClusterState['resource']>['conditions'][number];
 
 /** Outcome of a query; absent values are unknown. */
-export interface QueryOutcome {
+export interface OutcomeView {
   readonly state: 'FINISHED' | 'FAILED' | 'CANCELLED' | 'ABANDONED' | 'REFUSED' | 'DENIED' | 'LOST';
   readonly errorName?: string | null;
   readonly errorType?: string | null;
@@ -62,10 +62,10 @@ export interface QueryOutcome {
 }
 
 /** A query with its outcome; null if unknown. */
-export type WholeQuery = Omit<RoutedQuery, 'outcome'> & { readonly outcome?: QueryOutcome | null };
+export type WholeQuery = Omit<RoutedQuery, 'outcome'> & { readonly outcome?: OutcomeView | null };
 
-export type RegistryClusterInput = Static<typeof registryCluster.RegistryClusterInput>;
+export type ClusterInput = Static<typeof registryCluster.RegistryClusterInput>;
 
-export type ResourceGroup = AnswerWithoutNulls<typeof resourceGroup.ResourceGroup>;
-export type Selector = AnswerWithoutNulls<typeof selector.Selector>;
-export type GlobalProperty = AnswerWithoutNulls<typeof globalProperty.StoredGlobalProperty>;
+export type ResourceGroupView = AnswerWithoutNulls<typeof resourceGroup.ResourceGroup>;
+export type SelectorView = AnswerWithoutNulls<typeof selector.Selector>;
+export type PropertyView = AnswerWithoutNulls<typeof globalProperty.StoredGlobalProperty>;

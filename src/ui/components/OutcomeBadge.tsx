@@ -1,7 +1,7 @@
 import { Badge, type BadgeProps } from '@mantine/core';
-import type { QueryOutcome } from '../client/types.ts';
+import type { OutcomeView } from '../client/types.ts';
 
-const colors: Readonly<Record<QueryOutcome['state'], string>> = {
+const colors: Readonly<Record<OutcomeView['state'], string>> = {
   FINISHED: 'green',
   FAILED: 'red',
   CANCELLED: 'yellow',
@@ -11,7 +11,7 @@ const colors: Readonly<Record<QueryOutcome['state'], string>> = {
   LOST: 'red',
 };
 
-export function OutcomeBadge({ state, size = 'sm' }: Pick<QueryOutcome, 'state'> & Pick<BadgeProps, 'size'>) {
+export function OutcomeBadge({ state, size = 'sm' }: Pick<OutcomeView, 'state'> & Pick<BadgeProps, 'size'>) {
   return (
     <Badge color={colors[state]} variant="light" size={size} miw="max-content">
       {state.toLowerCase()}

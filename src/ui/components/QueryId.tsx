@@ -5,7 +5,7 @@ import { queryAddress } from './links.ts';
 import classes from './QueryId.module.css';
 
 /** Maximum length of cluster query ids. The gateway's ids are longer and would make tables wider than the window. */
-const LONGEST_OF_CLUSTERS = 32;
+const MAX_CLUSTER_ID_LENGTH = 32;
 
 /** Link to the page of a query: on one line if there is space, else broken between the parts of the id. */
 export function QueryId({ id }: { readonly id: string }) {
@@ -14,7 +14,7 @@ export function QueryId({ id }: { readonly id: string }) {
       component={Link}
       to={queryAddress(id)}
       size="sm"
-      className={id.length > LONGEST_OF_CLUSTERS ? classes.long : classes.id}
+      className={id.length > MAX_CLUSTER_ID_LENGTH ? classes.long : classes.id}
       aria-label={id}
     >
       {id.split('_').map((part, index) => (

@@ -9,7 +9,7 @@ interface QueryStateProps<T> {
 }
 
 /** The states of a query: loading, failed without data, failed with stale data, loaded. */
-export function QueryState<T>({ query, label, children }: QueryStateProps<T>) {
+export function RequestState<T>({ query, label, children }: QueryStateProps<T>) {
   const { data, error } = query;
   if (data === undefined) {
     if (error !== null) return <ErrorState error={error} onRetry={() => void query.refetch()} />;

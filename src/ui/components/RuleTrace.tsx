@@ -27,7 +27,7 @@ interface RuleTraceProps {
 }
 
 /** Effects of all rules, in firing order. */
-export function RuleTrace({ rules, about, linked = false }: RuleTraceProps) {
+export function TraceList({ rules, about, linked = false }: RuleTraceProps) {
   const isLinked = useSees('routing-rules') && linked;
   return (
     <ol className={classes.trace} aria-label="Rules in firing order">

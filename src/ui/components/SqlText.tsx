@@ -6,15 +6,15 @@ import classes from './SqlText.module.css';
 const lowlight = createLowlight({ sql });
 
 /** Only this many characters are coloured: colouring takes the browser a second for each million characters. */
-const LONGEST_COLOURED = 50_000;
+const MAX_COLOURED_LENGTH = 50_000;
 
 /** SQL with its words coloured: keywords, names of functions, literals, comments. */
 export const SqlText = memo(function SqlText({ text }: { readonly text: string }) {
-  const coloured = text.slice(0, LONGEST_COLOURED);
+  const coloured = text.slice(0, MAX_COLOURED_LENGTH);
   return (
     <pre className={classes.sql}>
       {lowlight.highlight('sql', coloured).children.map(nodeOf)}
-      {text.slice(LONGEST_COLOURED)}
+      {text.slice(MAX_COLOURED_LENGTH)}
     </pre>
   );
 });

@@ -1,6 +1,6 @@
 import { notifications } from '@mantine/notifications';
 import { messageOf } from '../client/apiError.ts';
-import type { Answer } from '../client/call.ts';
+import type { ApiResponse } from '../client/call.ts';
 
 function notifyDone(message: string): void {
   notifications.show({ message, color: 'green', role: 'status', autoClose: 4000, closeButtonProps });
@@ -14,7 +14,7 @@ export function notifyFailed(title: string, error: unknown): void {
 /** Shows a successful change, its pending effects, and the gateway's warnings. */
 export function notifyWritten(
   message: string,
-  { pending, warnings }: Pick<Answer<unknown>, 'pending' | 'warnings'>,
+  { pending, warnings }: Pick<ApiResponse<unknown>, 'pending' | 'warnings'>,
 ): void {
   notifyDone(
     pending === null ? message : `${message} It is safe, but the ${pending} is unavailable: it follows by itself.`,

@@ -1,6 +1,6 @@
 import { Button, Group, Text } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
-import type { Answer } from '../client/call.ts';
+import type { ApiResponse } from '../client/call.ts';
 import { notifyWarnings, notifyWritten } from './notify.ts';
 
 /** Time to undo a change from its notification, in milliseconds. */
@@ -12,7 +12,7 @@ const UNDO_MS = 12_000;
  */
 export function notifyUndoable(
   message: string,
-  answer: Pick<Answer<unknown>, 'pending' | 'warnings'>,
+  answer: Pick<ApiResponse<unknown>, 'pending' | 'warnings'>,
   undo: (() => void) | null,
 ): void {
   if (undo === null || answer.pending !== null) {

@@ -3,10 +3,10 @@ import { createContext, useContext, useEffect, useState } from 'react';
 import { ApiError } from '../client/apiError.ts';
 import { call, onSessionEnded } from '../client/call.ts';
 import { USER } from '../client/queryClient.ts';
-import type { LoginMethod, LoginMethods, Role, UiConfiguration, UsablePages, UserInfo } from '../client/types.ts';
+import type { LoginMethod, LoginMethods, UiConfiguration, UsablePages, UserInfo, UserRole } from '../client/types.ts';
 
 /** The user of the pages, and the visible pages. */
-export interface Session {
+export interface UserSession {
   readonly user: UserInfo;
   /** Login methods; empty without authentication. */
   readonly loginMethods: readonly LoginMethod[];
@@ -23,7 +23,7 @@ export function useSees(page: string): boolean {
  * True if a page is not disabled, is among the permissions if there are any, and the user may make its calls
  * (docs/authentication.md#roles).
  */
-export function isShown(page: string, { user: { permissions }, disabledPages, usablePages }: Session): boolean {
+export function isShown(page: string, { user: { permissions }, disabledPages, usablePages }: UserSession): boolean {
   if (disabledPages.includes(page) || (permissions.length > 0 && !permissions.includes(page))) return false;
   return usablePages === null || usablePages.includes(page);
 }
@@ -33,23 +33,23 @@ export type SessionState =
   | { readonly kind: 'loading' }
   | { readonly kind: 'failed'; readonly error: Error; readonly retry: () => void }
   | { readonly kind: 'anonymous'; readonly loginMethods: readonly LoginMethod[]; readonly expired: boolean }
-  | { readonly kind: 'known'; readonly session: Session };
+  | { readonly kind: 'known'; readonly session: UserSession };
 
 /** Polling interval of the caller, and retry delay without a response; milliseconds. */
 const USER_MS = 30_000;
 const RETRY_MS = 3_000;
 
-const SessionContext = createContext<Session | null>(null);
+const SessionContext = createContext<UserSession | null>(null);
 export const SessionProvider = SessionContext.Provider;
 
 /** The session; only below a {@link SessionProvider}. */
-export function useSession(): Session {
+export function useSession(): UserSession {
   const session = useContext(SessionContext);
   if (session === null) throw new Error('useSession outside of a session');
   return session;
 }
 
-export function useRole(role: Role): boolean {
+export function useRole(role: UserRole): boolean {
   return useSession().user.roles.includes(role);
 }
 

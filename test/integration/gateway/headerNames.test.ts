@@ -1,7 +1,7 @@
 /** Clients that name the headers of the engine protocol X-Engine-* or X-Trino-*, and clusters that read one or both. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import { type ClusterHeaders, productNames } from '../../../src/model/names.ts';
+import { type ClusterHeaderChoice, productNames } from '../../../src/model/names.ts';
 import {
   closeAll,
   closing,
@@ -56,7 +56,7 @@ describe('requests', () => {
       (suffix) => [`X-Trino-${suffix}`, 'a=b', 'Connection', `X-Engine-${suffix}`],
     ],
   ];
-  const targets: readonly (readonly [string, ClusterHeaders | null, readonly string[]])[] = [
+  const targets: readonly (readonly [string, ClusterHeaderChoice | null, readonly string[]])[] = [
     ['Engine', null, ['Engine', 'Trino']],
     ['Trino', null, ['Trino']],
     ['Acme', null, ['Engine', 'Trino', 'Acme']],

@@ -7,7 +7,7 @@ import type {
   BackendRow,
   Fence,
   HistoryFilter,
-  ListedQuery,
+  QueryListRow,
   QueryRecord,
   StoredResource,
 } from '../../../src/store/store.ts';
@@ -783,7 +783,7 @@ for (const database of databases) {
     it('goes on after a row among others of the same time', async () => {
       await store.history.insert(['a', 'b', 'c', 'd'].map((id) => record(id, { created: 7, source: 'same time' })));
       const pages: string[] = [];
-      for (let after: ListedQuery | undefined; ; ) {
+      for (let after: QueryListRow | undefined; ; ) {
         const page = { offset: 0, limit: 1, ...(after === undefined ? {} : { after }) };
         after = (await store.history.find({ source: 'same time' }, page)).records[0];
         if (after === undefined) break;

@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { LeasedSlots } from '../../../src/admission/leasedSlots.ts';
-import { takeOver } from '../../../src/admission/takeover.ts';
+import { adoptSlots } from '../../../src/admission/takeover.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import { databases, type TestDatabase } from '../../support/databases.ts';
@@ -140,8 +140,8 @@ for (const database of databases) {
         heir,
         graceMs: 5_000,
         leaseMs: 15_000,
-        decide: (left: Parameters<typeof takeOver>[0]) =>
-          takeOver(left, (cluster, key) => key === `cluster:${cluster}` || key.startsWith('group:')),
+        decide: (left: Parameters<typeof adoptSlots>[0]) =>
+          adoptSlots(left, (cluster, key) => key === `cluster:${cluster}` || key.startsWith('group:')),
       });
       expect(await store.slotQueries.takeOver({ ...options('heir'), graceMs: 30_000 })).toBeNull();
       const estates = await Promise.all([

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { LeasedSlots } from '../../../src/admission/leasedSlots.ts';
 import type { AdmissionAnswer, AdmissionWait, QuerySlots } from '../../../src/gateway/admission/admission.ts';
 import { AdmissionMetrics } from '../../../src/gateway/admission/admissionMetrics.ts';
-import { HoldingRoom } from '../../../src/gateway/admission/holdingRoom.ts';
+import { FairAdmissionQueue } from '../../../src/gateway/admission/fairAdmissionQueue.ts';
 import { LimitedAdmission } from '../../../src/gateway/admission/limitedAdmission.ts';
 import { QueueCounts } from '../../../src/gateway/admission/queueCounts.ts';
 import { RunningSlots } from '../../../src/gateway/admission/runningSlots.ts';
@@ -68,7 +68,7 @@ function world({ limits = [], groups = [], clusters, onDatabaseUnavailable = 're
     running,
     queueCounts: new QueueCounts(ledger),
     counts: { noteRefused: (keys) => void refused.push([...new Set(keys)]) },
-    room: new HoldingRoom(isKeeping, () => clock.monotonic()),
+    room: new FairAdmissionQueue(isKeeping, () => clock.monotonic()),
     metrics: new AdmissionMetrics(registry, ledger),
     clock,
     isDatabaseAway: () => state.isDatabaseAway,

@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { pino } from 'pino';
 import { describe, expect, test } from 'vitest';
 import type { AdmissionAnswer } from '../../../src/gateway/admission/admission.ts';
+import { DurableQueue } from '../../../src/gateway/queue/durableQueue.ts';
 import { QueueKey } from '../../../src/gateway/queue/queueKey.ts';
 import { encodeSubmission } from '../../../src/gateway/queue/storedSubmission.ts';
-import { WaitingRoom } from '../../../src/gateway/queue/waitingRoom.ts';
 import { productNames } from '../../../src/model/names.ts';
 import type { Refusal } from '../../../src/routing/refusal.ts';
 import { noTrace } from '../../../src/rules/decision.ts';
@@ -60,7 +60,7 @@ async function waitingQuery() {
     },
   } as unknown as Store['queuedQueries'];
   let turn = Promise.withResolvers<null>();
-  const room = new WaitingRoom({
+  const room = new DurableQueue({
     names: productNames('Engine'),
     repository,
     key,
@@ -115,10 +115,10 @@ describe('a waiting query whose client does not ask for it', () => {
     state.silent = [id];
     await takeTurn();
     expect(state).toMatchObject({ begun: 0, released: 1, admitted: 1 });
-    await room.tend();
+    await room.maintain();
     expect(state).toMatchObject({ begun: 0, admitted: 1 });
     state.silent = [];
-    await room.tend();
+    await room.maintain();
     expect(state).toMatchObject({ begun: 0, admitted: 2 });
     await takeTurn();
     expect(state).toMatchObject({ begun: 1, released: 1 });
@@ -136,10 +136,10 @@ describe('a waiting query whose client does not ask for it', () => {
     const { state, room } = await waitingQuery();
     state.silent = [id];
     state.now += 299_000;
-    await room.tend();
+    await room.maintain();
     expect(room.size).toBe(1);
     state.now += 1_000;
-    await room.tend();
+    await room.maintain();
     expect(room.size).toBe(0);
     await expect.poll(() => state.ends).toEqual([[id, 300_000, 'ABANDONED']]);
     expect(state).toMatchObject({ removed: [id], released: 1, begun: 0 });

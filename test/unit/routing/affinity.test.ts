@@ -5,7 +5,7 @@ import type { RequestKey } from '../../../src/routing/admissionPolicy.ts';
 import { ClusterChooser } from '../../../src/routing/clusterChooser.ts';
 import { requestKeyOf } from '../../../src/routing/requestKey.ts';
 import { type ClusterEntry, neverChecked } from '../../../src/routing/routingTable.ts';
-import { Affinity, FREE_QUERIES, LOAD_FACTOR } from '../../../src/routing/strategies/affinity.ts';
+import { AffinityStrategy, FREE_QUERIES, LOAD_FACTOR } from '../../../src/routing/strategies/affinity.ts';
 import type { PickRequest } from '../../../src/routing/strategies/strategy.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import { noTrace } from '../../../src/rules/decision.ts';
@@ -26,7 +26,7 @@ const entry = (name: string, weight = 100, running: number | null = 0): ClusterE
     countsAsOf: running === null ? null : 1,
   },
 });
-const strategy = (random = () => 0, now = () => 2) => new Affinity({ random, monotonic: now, names });
+const strategy = (random = () => 0, now = () => 2) => new AffinityStrategy({ random, monotonic: now, names });
 const users = Array.from({ length: 2_000 }, (_, index) => `user-${index}`);
 /** The cluster of each user where nothing runs. */
 const places = (clusters: readonly ClusterEntry[]) => {

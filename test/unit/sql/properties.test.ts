@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { readCases } from '../../../scripts/cases/sql.ts';
 import { analyzeSql, type SqlAnalysis } from '../../../src/sql/analyzeSql.ts';
 import { keywords, T } from '../../../src/sql/syntax/kinds.ts';
-import { tokenize } from '../../../src/sql/syntax/lexer.ts';
+import { tokenizeSql } from '../../../src/sql/syntax/lexer.ts';
 
 const context = { catalog: 'lake', schema: 'ops', prepared: new Map([['p', 'SELECT 1']]) };
 const analyze = (text: string): SqlAnalysis => analyzeSql(text, context);
@@ -80,7 +80,7 @@ describe('whatever the text', () => {
 
 /** Texts of the tokens of a statement with their kinds. */
 function tokensOf(text: string): readonly (readonly [text: string, kind: number])[] {
-  const { kinds, starts, ends, count } = tokenize(text);
+  const { kinds, starts, ends, count } = tokenizeSql(text);
   return Array.from({ length: count }, (_, i) => [text.slice(starts[i], ends[i]), kinds[i] as number] as const);
 }
 

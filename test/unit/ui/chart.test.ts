@@ -7,7 +7,7 @@ import {
   failureLines,
   rateTotals,
 } from '../../../src/ui/pages/dashboard/chart.ts';
-import { keptText, rangeName, ranges } from '../../../src/ui/pages/dashboard/ranges.ts';
+import { rangeName, ranges, retentionText } from '../../../src/ui/pages/dashboard/ranges.ts';
 
 const facts = { asOf: '2026-11-23T12:00:00Z', from: 0, keptHours: 720, total: 0 };
 const series = (clusters: number, intervalMs: number, others: readonly number[] | null = null) => ({
@@ -118,7 +118,7 @@ describe('ranges', () => {
     [4, 'Queries are kept for 4 hours.'],
     [0, 'Queries are deleted within two hours.'],
   ])('%d hours', (hours, text) => {
-    expect(keptText(hours)).toBe(text);
+    expect(retentionText(hours)).toBe(text);
   });
 
   test('have names', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { ClusterDetails, GroupDetails, NewQueries, RuleState } from '../../../src/ui/client/types.ts';
-import { drainText, goOnText, isLastTaker, newQueriesText } from '../../../src/ui/pages/clusters/consequences.ts';
+import { drainText, goOnText, isLastActive, newQueriesText } from '../../../src/ui/pages/clusters/consequences.ts';
 import { differencesText, ownersText, valueText } from '../../../src/ui/pages/clusters/declaredTexts.ts';
 import { leadsTo } from '../../../src/ui/pages/clusters/leads.ts';
 import { sourceOf } from '../../../src/ui/pages/clusters/source.ts';
@@ -44,7 +44,7 @@ describe('what switching off leads to', () => {
     ['off already', { takesNewQueries: false }, false],
     ['not routed', { takesNewQueries: false, group: null }, false],
   ])('the last one that takes queries: %s', (_what, more, isLast) => {
-    expect(isLastTaker({ ...taker, ...more } as unknown as ClusterDetails)).toBe(isLast);
+    expect(isLastActive({ ...taker, ...more } as unknown as ClusterDetails)).toBe(isLast);
   });
 });
 

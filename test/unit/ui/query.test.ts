@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { QueryDecision, QueryOutcome, WholeQuery } from '../../../src/ui/client/types.ts';
-import { decisionText } from '../../../src/ui/pages/query/decisionTexts.ts';
+import type { OutcomeView, QueryDecision, WholeQuery } from '../../../src/ui/client/types.ts';
+import { describeDecision } from '../../../src/ui/pages/query/decisionTexts.ts';
 
 test.each([
   ['rule', 'The rule nightly chose the routing group etl. engine-1 was active and healthy, and took the query.'],
@@ -14,7 +14,7 @@ test.each([
   ],
 ])('a decision by %s as text', (decidedBy, text) => {
   const decision = { decidedBy, group: 'etl', cluster: 'engine-1', rule: 'nightly' } as unknown as QueryDecision;
-  expect(decisionText(decision, { cluster: 'engine-1', backendUrl: 'http://one' } as WholeQuery)).toBe(text);
+  expect(describeDecision(decision, { cluster: 'engine-1', backendUrl: 'http://one' } as WholeQuery)).toBe(text);
 });
 
 const by = 'The rule nightly chose the routing group etl.';
@@ -32,6 +32,6 @@ test.each([
   ['ABANDONED', '', null, `${by} No backend took the query, as it ended while it waited.`],
 ] as const)('a decision of a query that no cluster took: %s, %s, %s', (state, cluster, errorMessage, text) => {
   const decision: QueryDecision = { decidedBy: 'rule', group: 'etl', cluster, rule: 'nightly' };
-  const outcome: QueryOutcome = { state, errorMessage };
-  expect(decisionText(decision, { cluster, backendUrl: '', outcome } as WholeQuery)).toBe(text);
+  const outcome: OutcomeView = { state, errorMessage };
+  expect(describeDecision(decision, { cluster, backendUrl: '', outcome } as WholeQuery)).toBe(text);
 });

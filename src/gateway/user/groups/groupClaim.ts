@@ -11,7 +11,7 @@ export interface GroupClaimSettings {
 }
 
 /** Groups from a claim of the user's JWT. */
-export class GroupClaim implements GroupSource {
+export class TokenClaimGroups implements GroupSource {
   readonly name = 'token';
   readonly #settings: GroupClaimSettings;
 

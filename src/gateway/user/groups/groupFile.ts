@@ -7,7 +7,7 @@ import { within } from '../../../model/timeLimit.ts';
 import { type Asker, type GroupSource, groupName, MOST_GROUPS, type SourceAnswer, unbelieved } from './groupSource.ts';
 
 /** Maximum size of the file, bytes. */
-const LARGEST_FILE = 16 * 1_048_576;
+const MAX_FILE_SIZE = 16 * 1_048_576;
 /** Timeout of reading it, milliseconds: a network file system may hang. */
 export const READ_TIMEOUT_MS = 10_000;
 
@@ -49,7 +49,7 @@ export function parseGroupFile(text: string): GroupsByUser {
       if (user === '') continue;
       const present = groups.get(user);
       if (present === undefined) groups.set(user, [group]);
-      else if (present.length < MOST_GROUPS && !present.includes(group)) present.push(group);
+      else if (present.length < MAX_GROUPS && !present.includes(group)) present.push(group);
     }
   });
   return groups;

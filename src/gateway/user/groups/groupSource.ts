@@ -31,23 +31,23 @@ export interface GroupSource {
 }
 
 /** Maximum number of groups of a user from one source; further ones are dropped. */
-export const MOST_GROUPS = 1_000;
+export const MAX_GROUPS = 1_000;
 
 /** Maximum length of a group name. */
-export const LONGEST_GROUP = 512;
+export const MAX_GROUP_LENGTH = 512;
 
-/** The text if it is a valid group name: as for users, up to `LONGEST_GROUP`; null otherwise. */
+/** The text if it is a valid group name: as for users, up to `MAX_GROUP_LENGTH`; null otherwise. */
 export function groupName(value: unknown): string | null {
   const name = userName(typeof value === 'string' ? value.trim() : value);
-  return name === null || name.length > LONGEST_GROUP ? null : name;
+  return name === null || name.length > MAX_GROUP_LENGTH ? null : name;
 }
 
-/** Valid group names, without duplicates, at most `MOST_GROUPS`. */
+/** Valid group names, without duplicates, at most `MAX_GROUPS`. */
 export function groupNames(values: readonly unknown[]): readonly string[] {
   const names = new Set<string>();
   for (const value of values) {
     const name = groupName(value);
-    if (name !== null && names.size < MOST_GROUPS) names.add(name);
+    if (name !== null && names.size < MAX_GROUPS) names.add(name);
   }
   return [...names];
 }

@@ -25,15 +25,15 @@ export interface RememberedGroupsDependencies {
 }
 
 /** Maximum number of concurrent lookups. */
-const MOST_LOOKUPS = 64;
+const MAX_LOOKUPS = 64;
 /** Maximum number of users with only a cached failure; separate, so that they do not evict others. */
-const MOST_FAILURES = 1_000;
+const MAX_FAILURES = 1_000;
 /** Time after a failure without a retry for the same user, milliseconds. */
 const RETRY_MS = 5_000;
 /** Minimum interval of log messages about failures, milliseconds. */
 const QUIET_MS = 30_000;
 /** Maximum length of a logged cause. */
-const LONGEST_CAUSE = 500;
+const MAX_CAUSE_LENGTH = 500;
 
 /** A failure that delays the next request. */
 interface Failure {
@@ -65,7 +65,7 @@ export class RememberedGroups {
     this.#dependencies = dependencies;
     const { maxCachedUsers } = dependencies.settings;
     this.#entries = new LRUCache({ max: maxCachedUsers });
-    this.#failures = new LRUCache({ max: Math.min(MOST_FAILURES, maxCachedUsers) });
+    this.#failures = new LRUCache({ max: Math.min(MAX_FAILURES, maxCachedUsers) });
   }
 
   /**
@@ -80,8 +80,8 @@ export class RememberedGroups {
     const failed = entry === undefined ? this.#failures.get(key) : entry.failed;
     if (failed != null && now < failed.until) return this.#lastKnown(key, failed.why);
     const pending = this.#pending.get(key);
-    if (pending === undefined && this.#pending.size >= MOST_LOOKUPS) {
-      return this.#lastKnown(key, `${MOST_LOOKUPS} users are looked up already`);
+    if (pending === undefined && this.#pending.size >= MAX_LOOKUPS) {
+      return this.#lastKnown(key, `${MAX_LOOKUPS} users are looked up already`);
     }
     return this.#inTime(key, pending ?? this.#lookUp(key, ask));
   }
@@ -149,5 +149,5 @@ function causeOf(error: unknown): string | null {
   const cause = error instanceof Error ? error.cause : undefined;
   if (!(cause instanceof Error)) return null;
   const { code } = cause as NodeJS.ErrnoException;
-  return (cause.message || String(code ?? cause.name)).slice(0, LONGEST_CAUSE);
+  return (cause.message || String(code ?? cause.name)).slice(0, MAX_CAUSE_LENGTH);
 }

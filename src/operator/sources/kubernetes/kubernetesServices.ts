@@ -24,10 +24,10 @@ export interface KubernetesServicesOptions {
 }
 
 /** Services that are followed by one list: as many as the largest clusters have. */
-const MOST_SERVICES = 20_000;
+const MAX_SERVICES = 20_000;
 /** Annotations of a Service that are kept, and their longest value: others say nothing about a cluster. */
-const MOST_ANNOTATIONS = 64;
-const LONGEST_ANNOTATION = 255;
+const MAX_ANNOTATIONS = 64;
+const MAX_ANNOTATION_LENGTH = 255;
 
 /** Looks Services up: follows those of a namespace from the first question about them on. */
 export class KubernetesServices implements ServiceLookup, ServiceLists {
@@ -106,7 +106,7 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
       list: (limit, token) => api.listServices(scope, limit, token),
       watchPath: kubePath('api', 'v1', ...(scope === null ? [] : ['namespaces', scope]), 'services'),
       keep: slimService,
-      most: MOST_SERVICES,
+      most: MAX_SERVICES,
       clock,
       random,
       logger,
@@ -124,7 +124,7 @@ function slimService(object: KubeObject): KubeObject {
   const { name, namespace, uid, resourceVersion, creationTimestamp, deletionTimestamp, labels, annotations } =
     object.metadata;
   const { type, externalName, ports } = object.spec ?? {};
-  const short = Object.entries(annotations ?? {}).filter(([, value]) => value.length <= LONGEST_ANNOTATION);
+  const short = Object.entries(annotations ?? {}).filter(([, value]) => value.length <= MAX_ANNOTATION_LENGTH);
   const metadata = {
     name,
     uid,
@@ -133,7 +133,7 @@ function slimService(object: KubeObject): KubeObject {
     ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
     ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
     labels: labels ?? {},
-    annotations: Object.fromEntries(short.slice(0, MOST_ANNOTATIONS)),
+    annotations: Object.fromEntries(short.slice(0, MAX_ANNOTATIONS)),
   };
   return { metadata, spec: { type, externalName, ports } };
 }

@@ -4,7 +4,7 @@ import { useSearchParams } from 'react-router';
 import { type AuditFilters, auditFilters, useAudit } from '../../client/audit.ts';
 import { FilterForm, wrongEnd } from '../../components/FilterForm.tsx';
 import { PageFrame } from '../../components/PageFrame.tsx';
-import { QueryState } from '../../components/QueryState.tsx';
+import { RequestState } from '../../components/QueryState.tsx';
 import { useTimeZone } from '../../components/time.tsx';
 import { timeOfWall, wallOfTime } from '../../components/zonedTime.ts';
 import { AuditTable } from './AuditTable.tsx';
@@ -21,7 +21,7 @@ export default function AuditPage() {
   return (
     <PageFrame title="Audit">
       <Filters key={`${timeZone} ${new URLSearchParams(filters)}`} filters={filters} onChange={show} />
-      <QueryState query={audit} label="Loading the audit">
+      <RequestState query={audit} label="Loading the audit">
         {({ pages }) => (
           <>
             <Paper withBorder p="xs">
@@ -40,7 +40,7 @@ export default function AuditPage() {
             )}
           </>
         )}
-      </QueryState>
+      </RequestState>
     </PageFrame>
   );
 }

@@ -10,7 +10,7 @@ import { useReturnFocus } from '../../components/returnFocus.ts';
 import { EmptyState } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import classes from './audit.module.css';
-import { differences } from './difference.ts';
+import { fieldDifferences } from './difference.ts';
 
 /** Changes, newest first; one of them can be opened with the state before it. */
 export function AuditTable({ changes }: { readonly changes: readonly AuditedChange[] }) {
@@ -74,7 +74,7 @@ function columnsOf(onOpen: (change: AuditedChange) => void): readonly Column<Aud
       header: 'Fields',
       enableSorting: false,
       cell: ({ row: { original } }) => {
-        const fields = differences(original.before, original.after).map(({ field }) => field);
+        const fields = fieldDifferences(original.before, original.after).map(({ field }) => field);
         const shown = `${fields.slice(0, 4).join(', ')}${fields.length > 4 ? ', …' : ''}`;
         const text = original.action === 'change' && shown !== '' && shown.length < 60 ? shown : 'Difference';
         return (
@@ -164,7 +164,7 @@ function ChangeDialog({ change, onClose }: { readonly change: AuditedChange; rea
 }
 
 function Difference({ change: { before, after } }: { readonly change: AuditedChange }) {
-  const rows = differences(before, after);
+  const rows = fieldDifferences(before, after);
   if (rows.length === 0) return <Text size="sm">No field that is shown differs.</Text>;
   return (
     <Table className={classes.difference} aria-label="Difference" withTableBorder>

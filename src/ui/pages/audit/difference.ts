@@ -8,7 +8,7 @@ export interface FieldDifference {
 const MAX_FIELDS = 200;
 
 /** Lists differences between two states by field, in the order of the fields. */
-export function differences(before: unknown, after: unknown): readonly FieldDifference[] {
+export function fieldDifferences(before: unknown, after: unknown): readonly FieldDifference[] {
   const old = fieldsOf(before);
   const now = fieldsOf(after);
   const fields = [...new Set([...old.keys(), ...now.keys()])];

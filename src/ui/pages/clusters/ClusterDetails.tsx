@@ -1,6 +1,6 @@
 import { Anchor, Badge, Drawer, Group, List, Stack, Text, Title } from '@mantine/core';
 import { Link } from 'react-router';
-import type { ClusterState, Condition } from '../../client/types.ts';
+import type { ClusterState, ResourceCondition } from '../../client/types.ts';
 import { AuditLink } from '../../components/AuditLink.tsx';
 import { FactList } from '../../components/FactList.tsx';
 import { clusterAddress } from '../../components/links.ts';
@@ -21,7 +21,7 @@ interface ClusterDetailsProps {
 }
 
 /** State, declaration, managers and conditions of a cluster. */
-export function ClusterDetails({ name, cluster, onClose }: ClusterDetailsProps) {
+export function ClusterDetailsDialog({ name, cluster, onClose }: ClusterDetailsProps) {
   useReturnFocus();
   return (
     <Drawer opened onClose={onClose} title={name} position="right" size="lg">
@@ -114,7 +114,7 @@ function Managers({ managers }: { readonly managers: NonNullable<ClusterState['r
   );
 }
 
-export function Conditions({ conditions }: { readonly conditions: readonly Condition[] }) {
+export function Conditions({ conditions }: { readonly conditions: readonly ResourceCondition[] }) {
   if (conditions.length === 0) return <Text size="sm">None yet.</Text>;
   return (
     <ul className={classes.conditions}>
@@ -131,7 +131,7 @@ const bad = new Set(['Stalled']);
 function ConditionItem({
   condition: { type, status, reason, message, lastTransitionTime },
 }: {
-  readonly condition: Condition;
+  readonly condition: ResourceCondition;
 }) {
   const good = (status === 'True') !== bad.has(type);
   const color = status === 'Unknown' ? 'yellow' : good ? 'green' : 'red';

@@ -13,12 +13,12 @@ import { Names } from '../../components/Names.tsx';
 import { ClusterName, GroupName, useNameInPath } from '../../components/namedObject.tsx';
 import { PageFrame } from '../../components/PageFrame.tsx';
 import { Panel } from '../../components/Panel.tsx';
-import { QueryState } from '../../components/QueryState.tsx';
+import { RequestState } from '../../components/QueryState.tsx';
 import { StatusBadge } from '../../components/StatusBadge.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { Ago, Time } from '../../components/time.tsx';
 import { useRole, useSees } from '../../session/session.ts';
-import { RunningQueries } from '../queue/RunningTable.tsx';
+import { RunningTable } from '../queue/RunningTable.tsx';
 import { WaitingQueries } from '../queue/WaitingQueries.tsx';
 import { ActiveSwitch } from './ActiveSwitch.tsx';
 import { Conditions } from './ClusterDetails.tsx';
@@ -82,9 +82,9 @@ export default function ClusterPage() {
           </Anchor>
         </EmptyState>
       ) : (
-        <QueryState query={cluster} label="Loading the backend">
+        <RequestState query={cluster} label="Loading the backend">
           {(data) => <Whole key={name} cluster={data} mayWrite={mayWrite} />}
-        </QueryState>
+        </RequestState>
       )}
       {opened !== null && cluster.data?.name === name && (
         <OpenedForm
@@ -139,7 +139,7 @@ function Whole({ cluster, mayWrite }: { readonly cluster: ClusterDetails; readon
       {seesQueue && routed && (
         <>
           <Panel title="Running queries">
-            <RunningQueries of={{ cluster: name }} interval={isDrained ? RARELY_MS : undefined} />
+            <RunningTable of={{ cluster: name }} interval={isDrained ? RARELY_MS : undefined} />
           </Panel>
           {group !== null && (
             <Panel title={`Queries that wait for ${group.name}`}>

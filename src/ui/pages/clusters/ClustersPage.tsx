@@ -5,9 +5,9 @@ import { useClusters } from '../../client/clusters.ts';
 import type { ClusterState } from '../../client/types.ts';
 import { useAddressState, useOpenInAddress } from '../../components/addressState.ts';
 import { PageFrame } from '../../components/PageFrame.tsx';
-import { QueryState } from '../../components/QueryState.tsx';
+import { RequestState } from '../../components/QueryState.tsx';
 import { useRole } from '../../session/session.ts';
-import { ClusterDetails } from './ClusterDetails.tsx';
+import { ClusterDetailsDialog } from './ClusterDetails.tsx';
 import { ClusterForm } from './ClusterForm.tsx';
 import { ClusterTable } from './ClusterTable.tsx';
 import { OpenedForm } from './OpenedForm.tsx';
@@ -41,7 +41,7 @@ export default function ClustersPage() {
   );
   return (
     <PageFrame title="Active Backends" actions={mayWrite ? create : undefined}>
-      <QueryState query={clusters} label="Loading backends">
+      <RequestState query={clusters} label="Loading backends">
         {(rows) => (
           <>
             <TextInput
@@ -56,7 +56,7 @@ export default function ClustersPage() {
             </Paper>
           </>
         )}
-      </QueryState>
+      </RequestState>
       {opened?.kind === 'new' && mayWrite && (
         <ClusterForm groups={groups} cluster={null} isDeleted={false} onClose={close} />
       )}
@@ -64,7 +64,7 @@ export default function ClustersPage() {
         <OpenedForm key={opened.key} name={opened.key} cluster={find(opened.key)} groups={groups} onClose={close} />
       )}
       {details !== '' && clusters.data !== undefined && (
-        <ClusterDetails key={details} name={details} cluster={find(details)} onClose={() => setDetails('')} />
+        <ClusterDetailsDialog key={details} name={details} cluster={find(details)} onClose={() => setDetails('')} />
       )}
     </PageFrame>
   );

@@ -1,6 +1,6 @@
 import { Badge, Group, Text } from '@mantine/core';
 import type { ClusterDetails } from '../../client/types.ts';
-import { durationText } from '../../components/amounts.ts';
+import { formatElapsed } from '../../components/amounts.ts';
 import { StatusBadge } from '../../components/StatusBadge.tsx';
 import { Ago, Time } from '../../components/time.tsx';
 import classes from './clusterPage.module.css';
@@ -30,7 +30,7 @@ export function HealthTimeline({ cluster: { changes, replica } }: { readonly clu
                       </>
                     ) : (
                       <>
-                        <Time at={begun} />, for {durationText(Math.max(0, Date.parse(next.since) - begun))}
+                        <Time at={begun} />, for {formatElapsed(Math.max(0, Date.parse(next.since) - begun))}
                       </>
                     )}
                   </Text>

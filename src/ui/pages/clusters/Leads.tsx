@@ -4,14 +4,14 @@ import { Link } from 'react-router';
 import { useRules } from '../../client/rules.ts';
 import { ruleAddress } from '../../components/links.ts';
 import { Panel } from '../../components/Panel.tsx';
-import { QueryState } from '../../components/QueryState.tsx';
+import { RequestState } from '../../components/QueryState.tsx';
 import { useRole, useSees } from '../../session/session.ts';
 import classes from './clusterPage.module.css';
-import { type Destination, leadsTo } from './leads.ts';
+import { leadsTo, type RuleDestination } from './leads.ts';
 
 const MAX_RULES = 50;
 
-interface LeadsProps extends Destination {
+interface LeadsProps extends RuleDestination {
   /** True if queries without another decision go there. */
   readonly isDefault: boolean;
 }
@@ -24,7 +24,7 @@ export function Leads({ cluster, group, isDefault }: LeadsProps) {
   if (!isShown) return null;
   return (
     <Panel title="Rules that lead here">
-      <QueryState query={rules} label="Loading rules">
+      <RequestState query={rules} label="Loading rules">
         {({ engine }) => (
           <>
             {leads.length > 0 && (
@@ -52,7 +52,7 @@ export function Leads({ cluster, group, isDefault }: LeadsProps) {
             </Text>
           </>
         )}
-      </QueryState>
+      </RequestState>
     </Panel>
   );
 }

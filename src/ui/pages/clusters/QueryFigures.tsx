@@ -1,14 +1,14 @@
 import { Anchor, SegmentedControl, Table, Text } from '@mantine/core';
 import { Link } from 'react-router';
-import { type Range, ranges, useFigures } from '../../client/figures.ts';
+import { figureRanges, type Range, useFigures } from '../../client/figures.ts';
 import type { RunningFilter } from '../../client/running.ts';
 import type { QueryPage, Statistics } from '../../client/types.ts';
 import { useAddressState } from '../../components/addressState.ts';
-import { durationText } from '../../components/amounts.ts';
+import { formatElapsed } from '../../components/amounts.ts';
 import { type Fact, FactList } from '../../components/FactList.tsx';
 import { queryAddress } from '../../components/links.ts';
 import { Panel } from '../../components/Panel.tsx';
-import { QueryState } from '../../components/QueryState.tsx';
+import { RequestState } from '../../components/QueryState.tsx';
 import { Time } from '../../components/time.tsx';
 import { useSees } from '../../session/session.ts';
 import { failuresText } from '../dashboard/chart.ts';
@@ -30,7 +30,7 @@ export function QueryFigures({ of, history }: QueryFiguresProps) {
 
 function Shown({ of, history }: QueryFiguresProps) {
   const [chosen, setChosen] = useAddressState('range', 'hour');
-  const range = chosen in ranges ? (chosen as Range) : 'hour';
+  const range = chosen in figureRanges ? (chosen as Range) : 'hour';
   const figures = useFigures(of, range);
   const choice = (
     <SegmentedControl
@@ -43,24 +43,24 @@ function Shown({ of, history }: QueryFiguresProps) {
   );
   return (
     <Panel title="Rates and errors" actions={choice}>
-      <QueryState query={figures} label="Loading figures">
+      <RequestState query={figures} label="Loading figures">
         {({ figures: values, failures, keptHours }) => (
           <>
             {values === null ? (
               <Text size="sm">No query has ended in this time.</Text>
             ) : (
-              <FactList facts={factsOf(values, ranges[range])} />
+              <FactList facts={factsOf(values, figureRanges[range])} />
             )}
             {failures.length > 0 && <Failures failures={failures} />}
             <Text size="xs" c="dimmed" mt="xs">
-              {ranges[range] > keptHours * 3_600_000 && `Queries are kept for ${keptHours} hours. `}
+              {figureRanges[range] > keptHours * 3_600_000 && `Queries are kept for ${keptHours} hours. `}
               <Anchor component={Link} to={history} size="xs" underline="always">
                 All in the history
               </Anchor>
             </Text>
           </>
         )}
-      </QueryState>
+      </RequestState>
     </Panel>
   );
 }
@@ -90,7 +90,7 @@ function factsOf(values: Values, rangeMs: number): readonly Fact[] {
 
 function percentilesText({ p50, p95, p99 }: Values['elapsedMillis']): string {
   if (p50 === null || p95 === null || p99 === null) return 'not known';
-  return `half within ${durationText(p50)}, 95 % within ${durationText(p95)}, 99 % within ${durationText(p99)}`;
+  return `half within ${formatElapsed(p50)}, 95 % within ${formatElapsed(p95)}, 99 % within ${formatElapsed(p99)}`;
 }
 
 function Failures({ failures }: { readonly failures: QueryPage['queries'] }) {

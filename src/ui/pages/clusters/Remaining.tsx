@@ -3,7 +3,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
 import { Link } from 'react-router';
 import { useDrain } from '../../client/clusters.ts';
-import { RUNNING } from '../../client/running.ts';
+import { RUNNING_KEY } from '../../client/running.ts';
 import type { ClusterDetails } from '../../client/types.ts';
 import { queryAddress } from '../../components/links.ts';
 import { Panel } from '../../components/Panel.tsx';
@@ -65,7 +65,7 @@ function useRunningAfter(left: string | undefined): void {
   const client = useQueryClient();
   const before = useRef(left);
   useEffect(() => {
-    if (before.current !== undefined && before.current !== left) void client.refetchQueries({ queryKey: RUNNING });
+    if (before.current !== undefined && before.current !== left) void client.refetchQueries({ queryKey: RUNNING_KEY });
     before.current = left;
   }, [client, left]);
 }

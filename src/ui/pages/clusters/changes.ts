@@ -2,7 +2,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { ApiError } from '../../client/apiError.ts';
 import { call, callWhole } from '../../client/call.ts';
 import { CLUSTERS, drainQuery } from '../../client/clusters.ts';
-import type { ClusterState, RegistryClusterInput } from '../../client/types.ts';
+import type { ClusterInput, ClusterState } from '../../client/types.ts';
 import { confirm } from '../../components/confirm.tsx';
 import { notifyFailed, notifyWritten } from '../../components/notify.ts';
 
@@ -14,7 +14,7 @@ function useRefresh(): () => Promise<void> {
 
 /** A cluster to store, with options. */
 export interface Save {
-  readonly cluster: RegistryClusterInput;
+  readonly cluster: ClusterInput;
   /** Fails if the cluster exists. */
   readonly isNew: boolean;
   /** Takes over fields of other managers (ADMIN). */

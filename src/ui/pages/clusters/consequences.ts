@@ -1,5 +1,5 @@
 import type { ClusterDetails, NewQueries } from '../../client/types.ts';
-import { durationText } from '../../components/amounts.ts';
+import { formatElapsed } from '../../components/amounts.ts';
 
 /** Describes what happens to new queries of a group without active clusters. */
 export function newQueriesText(newQueries: NewQueries): string {
@@ -12,7 +12,7 @@ export function newQueriesText(newQueries: NewQueries): string {
     }
     case 'wait': {
       const { maxQueued, maxWaitMillis } = newQueries;
-      return `New queries wait for a backend, at most ${maxQueued.toLocaleString('en')} at a time and each at most ${durationText(maxWaitMillis)}; beyond that they are refused.`;
+      return `New queries wait for a backend, at most ${maxQueued.toLocaleString('en')} at a time and each at most ${formatElapsed(maxWaitMillis)}; beyond that they are refused.`;
     }
     case 'refused':
       return 'New queries are refused: clients get the error NO_NODES_AVAILABLE.';
@@ -35,7 +35,7 @@ export function goOnText(queries: number | null): string {
 }
 
 /** True if this is the only cluster of its group that accepts new queries. */
-export function isLastTaker({ takesNewQueries, group }: Pick<ClusterDetails, 'takesNewQueries' | 'group'>): boolean {
+export function isLastActive({ takesNewQueries, group }: Pick<ClusterDetails, 'takesNewQueries' | 'group'>): boolean {
   return takesNewQueries && group !== null && group.others.length === 0;
 }
 
@@ -43,7 +43,7 @@ export function isLastTaker({ takesNewQueries, group }: Pick<ClusterDetails, 'ta
  * Describes the effect of deactivating the last active cluster of a group. @param queries running queries; null if
  * unknown
  */
-export function lastTakerText({ name, group }: ClusterDetails, queries: number | null): string {
+export function describeLastActive({ name, group }: ClusterDetails, queries: number | null): string {
   const first = `${name} is the last backend of the routing group ${group?.name ?? ''} that takes new queries.`;
   const next = group === null ? '' : ` ${newQueriesText(group.withoutTakers)}`;
   return `${first} ${goOnText(queries)}${next}`;

@@ -1,7 +1,7 @@
 import type { RuleState } from '../../client/types.ts';
 
 /** A cluster or group that rules may route to. */
-export interface Destination {
+export interface RuleDestination {
   /** Null: any cluster of the group. */
   readonly cluster: string | null;
   readonly group: string | null;
@@ -17,7 +17,7 @@ export interface Lead {
  * Rules that route to a cluster or its group, in firing order: by their target, or by an action that names the group as
  * a literal. Computed groups are unknown until a query arrives.
  */
-export function leadsTo(rules: readonly RuleState[], { cluster, group }: Destination): readonly Lead[] {
+export function leadsTo(rules: readonly RuleState[], { cluster, group }: RuleDestination): readonly Lead[] {
   return rules.flatMap((rule): Lead[] => {
     const { routeTo, actions } = rule;
     if (cluster !== null && routeTo?.cluster === cluster) return [{ rule, how: 'to this backend alone' }];

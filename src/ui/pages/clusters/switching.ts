@@ -1,22 +1,22 @@
 import { type QueryClient, useMutation, useQueryClient } from '@tanstack/react-query';
 import { messageOf } from '../../client/apiError.ts';
-import { type Answer, callWhole } from '../../client/call.ts';
+import { type ApiResponse, callWhole } from '../../client/call.ts';
 import { CLUSTERS, clusterQuery, drainQuery } from '../../client/clusters.ts';
-import { GROUPS } from '../../client/limits.ts';
+import { GROUPS_KEY } from '../../client/limits.ts';
 import type { NewQueries, SwitchedCluster } from '../../client/types.ts';
 import { confirm } from '../../components/confirm.tsx';
 import { notifyFailed } from '../../components/notify.ts';
 import { notifyUndoable } from '../../components/undo.tsx';
-import { drainText, isLastTaker, lastTakerText } from './consequences.ts';
+import { describeLastActive, drainText, isLastActive } from './consequences.ts';
 
 /** @param version expected version of the cluster: rejected if another user has switched it since */
-function put(name: string, active: boolean, version?: string): Promise<Answer<SwitchedCluster>> {
+function put(name: string, active: boolean, version?: string): Promise<ApiResponse<SwitchedCluster>> {
   return callWhole(`/api/clusters/${encodeURIComponent(name)}/active`, { method: 'PUT', body: { active, version } });
 }
 
 /** Refetches clusters and groups, so that a change is shown immediately. */
 async function refresh(client: QueryClient): Promise<void> {
-  await Promise.all([CLUSTERS, GROUPS].map((queryKey) => client.invalidateQueries({ queryKey })));
+  await Promise.all([CLUSTERS, GROUPS_KEY].map((queryKey) => client.invalidateQueries({ queryKey })));
 }
 
 function doneText(name: string, active: boolean): string {
@@ -60,8 +60,8 @@ export function useSwitch(name: string) {
 /** Asks before the last active cluster of a group is deactivated. */
 async function isMeant(client: QueryClient, name: string): Promise<boolean> {
   const cluster = await client.fetchQuery({ ...clusterQuery(name), staleTime: 0 });
-  if (!isLastTaker(cluster)) return true;
-  const text = lastTakerText(cluster, await queriesOn(client, name));
+  if (!isLastActive(cluster)) return true;
+  const text = describeLastActive(cluster, await queriesOn(client, name));
   return await confirm({ title: `Switch off ${name}?`, text, action: 'Switch off', dangerous: true });
 }
 

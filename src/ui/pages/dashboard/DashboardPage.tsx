@@ -2,10 +2,10 @@ import { SegmentedControl, Text } from '@mantine/core';
 import { useMemo } from 'react';
 import { useOverview, useProblems, useQuerySeries, useRateSeries } from '../../client/overview.ts';
 import { useAddressState } from '../../components/addressState.ts';
-import { durationText } from '../../components/amounts.ts';
+import { formatElapsed } from '../../components/amounts.ts';
 import { PageFrame } from '../../components/PageFrame.tsx';
 import { Panel } from '../../components/Panel.tsx';
-import { QueryState } from '../../components/QueryState.tsx';
+import { RequestState } from '../../components/QueryState.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { TimeChart } from '../../components/TimeChart.tsx';
 import { clusterLines, durationLines, failureLines, MAX_LINES } from './chart.ts';
@@ -14,7 +14,7 @@ import { Errors } from './Errors.tsx';
 import { Figures } from './Figures.tsx';
 import { GatewayState } from './GatewayState.tsx';
 import { Problems } from './Problems.tsx';
-import { keptText, rangeName, ranges } from './ranges.ts';
+import { rangeName, ranges, retentionText } from './ranges.ts';
 import { Shares } from './Shares.tsx';
 import { Verdict } from './Verdict.tsx';
 
@@ -34,14 +34,14 @@ export default function DashboardPage() {
   const durations = useMemo(() => (rates.data === undefined ? [] : durationLines(rates.data)), [rates.data]);
   return (
     <PageFrame title="Dashboard">
-      <QueryState query={problems} label="Loading the problems">
+      <RequestState query={problems} label="Loading the problems">
         {(list) => (
           <>
             <Verdict list={list} clusters={overview.data?.clusters ?? null} />
             <Problems list={list} />
           </>
         )}
-      </QueryState>
+      </RequestState>
       <div className={classes.choice}>
         <SegmentedControl
           size="xs"
@@ -53,15 +53,15 @@ export default function DashboardPage() {
         />
         {keptHours !== null && (
           <Text size="sm" c="dimmed">
-            {keptText(keptHours)}
+            {retentionText(keptHours)}
           </Text>
         )}
       </div>
-      <QueryState query={rates} label="Loading the rates">
+      <RequestState query={rates} label="Loading the rates">
         {(series) => <Figures series={series} range={rangeName(series)} overview={overview.data ?? null} />}
-      </QueryState>
+      </RequestState>
       <Panel title="Queries by backend">
-        <QueryState query={queries} label="Loading the queries">
+        <RequestState query={queries} label="Loading the queries">
           {({ from, intervalMs, total }) =>
             total === 0 ? (
               <EmptyState title="No query in this time." />
@@ -80,11 +80,11 @@ export default function DashboardPage() {
               </>
             )
           }
-        </QueryState>
+        </RequestState>
       </Panel>
       <div className={classes.wide}>
         <Panel title="Failures">
-          <QueryState query={rates} label="Loading the failures">
+          <RequestState query={rates} label="Loading the failures">
             {({ from, intervalMs }) => (
               <TimeChart
                 label="Queries per minute that failed or were refused, over time"
@@ -94,31 +94,31 @@ export default function DashboardPage() {
                 isStacked
               />
             )}
-          </QueryState>
+          </RequestState>
         </Panel>
         <Panel title="Durations">
-          <QueryState query={rates} label="Loading the durations">
+          <RequestState query={rates} label="Loading the durations">
             {({ from, intervalMs }) => (
               <TimeChart
                 label="Duration of queries and time in queues, median and 95th percentile, over time"
                 {...{ from, intervalMs }}
                 lines={durations}
-                valueText={durationText}
+                valueText={formatElapsed}
               />
             )}
-          </QueryState>
+          </RequestState>
         </Panel>
       </div>
       <div className={classes.columns}>
         <Panel title="Distribution">
-          <QueryState query={queries} label="Loading the distribution">
+          <RequestState query={queries} label="Loading the distribution">
             {(series) => <Shares series={series} />}
-          </QueryState>
+          </RequestState>
         </Panel>
         <Panel title="Errors">
-          <QueryState query={rates} label="Loading the errors">
+          <RequestState query={rates} label="Loading the errors">
             {(series) => <Errors series={series} range={rangeName(series)} />}
-          </QueryState>
+          </RequestState>
         </Panel>
         {overview.data !== undefined && (
           <Panel title="This gateway">

@@ -2,7 +2,7 @@ import { Anchor, Paper, Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { Link } from 'react-router';
 import type { Overview, RateSeries } from '../../client/types.ts';
-import { durationText } from '../../components/amounts.ts';
+import { formatElapsed } from '../../components/amounts.ts';
 import { StatusBadge } from '../../components/StatusBadge.tsx';
 import { useTimeZone } from '../../components/time.tsx';
 import { clockText } from '../../components/zonedTime.ts';
@@ -52,7 +52,7 @@ function IntervalName({ start, minutes }: { readonly start: number; readonly min
 }
 
 function text(milliseconds: number | null | undefined): string {
-  return milliseconds == null ? '–' : durationText(milliseconds);
+  return milliseconds == null ? '–' : formatElapsed(milliseconds);
 }
 
 function Clusters({ clusters }: { readonly clusters: Overview['clusters'] }) {

@@ -24,7 +24,7 @@ export function ranges(keptHours: number | null): RangeChoice[] {
 }
 
 /** Text for the retention of queries. */
-export function keptText(keptHours: number): string {
+export function retentionText(keptHours: number): string {
   if (keptHours < 1) return 'Queries are deleted within two hours.';
   const [days, hours] = [Math.floor(keptHours / 24), keptHours % 24];
   const count = (number: number, unit: string) => (number === 0 ? [] : [`${number} ${unit}${number === 1 ? '' : 's'}`]);

@@ -14,7 +14,7 @@ import { Names } from '../../components/Names.tsx';
 import { ClusterName, GroupName, useNameInPath } from '../../components/namedObject.tsx';
 import { PageFrame } from '../../components/PageFrame.tsx';
 import { Panel } from '../../components/Panel.tsx';
-import { QueryState } from '../../components/QueryState.tsx';
+import { RequestState } from '../../components/QueryState.tsx';
 import { StatusBadge } from '../../components/StatusBadge.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { useRole, useSees } from '../../session/session.ts';
@@ -26,7 +26,7 @@ import { QueryFigures } from '../clusters/QueryFigures.tsx';
 import { useDrainAll } from '../clusters/switching.ts';
 import { GroupDeclaration } from '../limits/GroupTable.tsx';
 import { ofLimit } from '../limits/texts.ts';
-import { RunningQueries } from '../queue/RunningTable.tsx';
+import { RunningTable } from '../queue/RunningTable.tsx';
 import { WaitingQueries } from '../queue/WaitingQueries.tsx';
 import { groupFacts, specOf } from './groupFacts.ts';
 
@@ -51,9 +51,9 @@ export default function GroupPage() {
           </Anchor>
         </EmptyState>
       ) : (
-        <QueryState query={group} label="Loading the routing group">
+        <RequestState query={group} label="Loading the routing group">
           {(data) => <Whole key={name} group={data} mayWrite={mayWrite} />}
-        </QueryState>
+        </RequestState>
       )}
     </PageFrame>
   );
@@ -115,7 +115,7 @@ function Whole({ group, mayWrite }: { readonly group: GroupDetails; readonly may
             <WaitingQueries group={name} />
           </Panel>
           <Panel title="Running queries">
-            <RunningQueries of={{ routingGroup: name }} />
+            <RunningTable of={{ routingGroup: name }} />
           </Panel>
         </>
       )}
@@ -159,7 +159,7 @@ function Backends({ group, mayWrite }: { readonly group: string; readonly mayWri
   const clusters = useClusters();
   const columns = useMemo(() => columnsOf(mayWrite), [mayWrite]);
   return (
-    <QueryState query={clusters} label="Loading backends">
+    <RequestState query={clusters} label="Loading backends">
       {(all) => (
         <DataTable
           label="Backends"
@@ -170,7 +170,7 @@ function Backends({ group, mayWrite }: { readonly group: string; readonly mayWri
           sortedBy={{ id: 'name', desc: false }}
         />
       )}
-    </QueryState>
+    </RequestState>
   );
 }
 

@@ -8,11 +8,19 @@ import { useClusters } from '../../client/clusters.ts';
 import { SLOW_MS } from '../../client/queryClient.ts';
 import type { ClusterState, ListedQuery, QueryPage, SearchRow } from '../../client/types.ts';
 import { PageFrame } from '../../components/PageFrame.tsx';
-import { QueryState } from '../../components/QueryState.tsx';
+import { RequestState } from '../../components/QueryState.tsx';
 import { useSession } from '../../session/session.ts';
 import { entryOfListed, entryOfRow, type HistoryEntry } from './clusterOfRow.ts';
 import { FilterBar } from './FilterBar.tsx';
-import { type Filters, filtersOf, isListed, listParametersOf, pageOf, parametersOf, requestOf } from './filters.ts';
+import {
+  type Filters,
+  isListed,
+  pageOf,
+  parseFilters,
+  toAddressParameters,
+  toListParameters,
+  toSearchRequest,
+} from './filters.ts';
 import { HistoryTable } from './HistoryTable.tsx';
 
 const PAGE_SIZE = 25;
@@ -33,11 +41,11 @@ const UNTAKEN_AMONG = 100;
 
 async function readPage(filters: Filters, page: number, signal: AbortSignal): Promise<HistoryPageData> {
   const { total, rows } = await call<Pick<HistoryPageData, 'total' | 'rows'>>('/api/history/search', {
-    body: requestOf(filters, page, PAGE_SIZE),
+    body: toSearchRequest(filters, page, PAGE_SIZE),
     signal,
   });
   if (page > 1) return { total, rows, untaken: [], isCut: false };
-  const parameters = listParametersOf(filters);
+  const parameters = toListParameters(filters);
   const last = rows.length < PAGE_SIZE ? undefined : rows.at(-1);
   if (last !== undefined) parameters.set('from', String(last.captureTime));
   parameters.set('limit', String(UNTAKEN_AMONG));
@@ -55,9 +63,9 @@ export default function HistoryPage() {
   const [parameters, setParameters] = useSearchParams();
   const { user } = useSession();
   const clusters = useClusters();
-  const filters = filtersOf(parameters);
+  const filters = parseFilters(parameters);
   const page = pageOf(parameters);
-  const show = (next: Filters, nextPage = 1) => setParameters(parametersOf(next, nextPage));
+  const show = (next: Filters, nextPage = 1) => setParameters(toAddressParameters(next, nextPage));
   const backends = clusters.data ?? none;
   return (
     <PageFrame title="Query History" actions={<Actions filters={filters} />}>
@@ -83,7 +91,7 @@ function Actions({ filters }: { readonly filters: Filters }) {
   return (
     <Group gap="xs">
       {(['csv', 'json'] as const).map((format) => {
-        const parameters = listParametersOf(filters);
+        const parameters = toListParameters(filters);
         parameters.set('format', format);
         const name = format.toUpperCase();
         return (
@@ -149,16 +157,16 @@ function Searched({ filters, page, clusters, onShow }: SearchedProps) {
   const isBeyond = last !== null && page > last && !history.isPlaceholderData;
   useEffect(() => {
     // There are fewer queries than the address says, e.g. since it was shared.
-    if (isBeyond) setParameters(parametersOf(filters, last), { replace: true });
+    if (isBeyond) setParameters(toAddressParameters(filters, last), { replace: true });
   });
   return (
-    <QueryState query={history} label="Loading the history">
+    <RequestState query={history} label="Loading the history">
       {({ total, untaken, isCut }) => (
         <>
           <Paper withBorder p="xs">
             <HistoryTable
               rows={entries}
-              filtered={entries.length === 0 && parametersOf(filters, 1).size > 0}
+              filtered={entries.length === 0 && toAddressParameters(filters, 1).size > 0}
               queryId={entries.length === 0 ? filters.queryId : ''}
             />
           </Paper>
@@ -181,7 +189,7 @@ function Searched({ filters, page, clusters, onShow }: SearchedProps) {
           </Group>
         </>
       )}
-    </QueryState>
+    </RequestState>
   );
 }
 
@@ -204,7 +212,7 @@ function Untaken({ count, isCut, page, filters }: UntakenProps) {
   const all = (
     <Anchor
       component={Link}
-      to={`/history?${parametersOf({ ...filters, state: 'REFUSED,DENIED' }, 1)}`}
+      to={`/history?${toAddressParameters({ ...filters, state: 'REFUSED,DENIED' }, 1)}`}
       size="sm"
       underline="always"
     >
@@ -225,7 +233,7 @@ function Listed({ filters, clusters }: ShownProps) {
   const queries = useInfiniteQuery({
     queryKey: [...HISTORY, 'listed', filters],
     queryFn: ({ signal, pageParam }) => {
-      const parameters = listParametersOf(filters);
+      const parameters = toListParameters(filters);
       parameters.set('limit', String(PAGE_SIZE));
       if (pageParam !== null) parameters.set('after', pageParam);
       return call<QueryPage>(`/api/queries?${parameters}`, { method: 'GET', signal });
@@ -237,7 +245,7 @@ function Listed({ filters, clusters }: ShownProps) {
     refetchInterval: ({ state: { data } }) => ((data?.pages.length ?? 1) > 1 ? false : SLOW_MS),
   });
   return (
-    <QueryState query={queries} label="Loading the history">
+    <RequestState query={queries} label="Loading the history">
       {({ pages }) => (
         <>
           <Paper withBorder p="xs">
@@ -264,7 +272,7 @@ function Listed({ filters, clusters }: ShownProps) {
           )}
         </>
       )}
-    </QueryState>
+    </RequestState>
   );
 }
 

@@ -2,7 +2,7 @@ import { ActionIcon, Anchor } from '@mantine/core';
 import { IconExternalLink } from '@tabler/icons-react';
 import { memo, type ReactNode } from 'react';
 import { Link } from 'react-router';
-import { durationText } from '../../components/amounts.ts';
+import { formatElapsed } from '../../components/amounts.ts';
 import { CopyText } from '../../components/CopyText.tsx';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
 import { queryAddress } from '../../components/links.ts';
@@ -91,7 +91,7 @@ function Outcome({ outcome }: Pick<HistoryEntry, 'outcome'>) {
     <div className={classes.outcome}>
       <OutcomeBadge state={state} />
       {errorName != null && <span className={classes.name}>{errorName}</span>}
-      {elapsedMillis != null && <span className={classes.elapsed}>{durationText(elapsedMillis)}</span>}
+      {elapsedMillis != null && <span className={classes.elapsed}>{formatElapsed(elapsedMillis)}</span>}
     </div>
   );
 }

@@ -1,4 +1,4 @@
-import type { ClusterState, ListedQuery, QueryOutcome, SearchRow } from '../../client/types.ts';
+import type { ClusterState, ListedQuery, OutcomeView, SearchRow } from '../../client/types.ts';
 
 /** Fields of a cluster that identify where a query ran. */
 export type NamedUrl = Pick<ClusterState, 'name' | 'proxyTo'> & Partial<Pick<ClusterState, 'externalUrl'>>;
@@ -16,7 +16,7 @@ export interface HistoryEntry {
   readonly enginePage: string | null;
   readonly at: number;
   /** Null: it runs, or its end was not observed. */
-  readonly outcome: Pick<QueryOutcome, 'state' | 'errorName' | 'elapsedMillis'> | null;
+  readonly outcome: Pick<OutcomeView, 'state' | 'errorName' | 'elapsedMillis'> | null;
 }
 
 /** Converts a row of the search. */

@@ -41,12 +41,12 @@ export const noFilters: Filters = {
   to: '',
 };
 
-export function filtersOf(parameters: URLSearchParams): Filters {
+export function parseFilters(parameters: URLSearchParams): Filters {
   return Object.fromEntries(filterNames.map((name) => [name, parameters.get(name) ?? ''])) as Filters;
 }
 
 /** Address parameters for filters and a page (from 1). */
-export function parametersOf(filters: Filters, page: number): URLSearchParams {
+export function toAddressParameters(filters: Filters, page: number): URLSearchParams {
   const parameters = new URLSearchParams();
   for (const name of filterNames) if (filters[name] !== '') parameters.set(name, filters[name]);
   if (page > 1) parameters.set('page', String(page));
@@ -83,8 +83,8 @@ const REFUSED = '_refused_';
 const numbers = ['from', 'to', 'minElapsedMillis', 'maxElapsedMillis'] as const satisfies readonly FilterName[];
 
 /** Parameters of `/api/queries`; invalid numbers are ignored. */
-export function listParametersOf(filters: Filters): URLSearchParams {
-  const parameters = parametersOf(filters, 1);
+export function toListParameters(filters: Filters): URLSearchParams {
+  const parameters = toAddressParameters(filters, 1);
   for (const name of numbers) if (!isCount(filters[name])) parameters.delete(name);
   parameters.set('match', 'prefix');
   return parameters;
@@ -96,7 +96,7 @@ export function isCount(text: string): boolean {
 }
 
 /** The body of `/api/history/search`. */
-export function requestOf(filters: Filters, page: number, size: number): Record<string, unknown> {
+export function toSearchRequest(filters: Filters, page: number, size: number): Record<string, unknown> {
   const time = (text: string) => (isCount(text) ? Number(text) : null);
   const { cluster, user, source, routingGroup, queryId, text, from, to } = filters;
   const used = Object.entries({ cluster, user, source, routingGroup, queryId, text }).filter(([, each]) => each !== '');

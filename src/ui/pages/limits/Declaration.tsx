@@ -13,7 +13,7 @@ interface DeclarationProps {
 }
 
 /** The resource of a declaration, with its status. */
-export function Declaration({
+export function DeclaringResource({
   kind,
   listedAs,
   state: { inForce, message, resource },

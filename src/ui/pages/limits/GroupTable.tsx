@@ -5,7 +5,7 @@ import { Names } from '../../components/Names.tsx';
 import { ClusterName, GroupName } from '../../components/namedObject.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { specOf } from '../groups/groupFacts.ts';
-import { Declaration } from './Declaration.tsx';
+import { DeclaringResource } from './Declaration.tsx';
 import classes from './limits.module.css';
 import { counted, ofLimit } from './texts.ts';
 
@@ -89,7 +89,7 @@ interface GroupDeclarationProps {
 
 /** The resource of a routing group. */
 export function GroupDeclaration({ group, resource }: GroupDeclarationProps) {
-  return <Declaration kind="RoutingGroup" listedAs={group.name} state={{ ...group, resource }} />;
+  return <DeclaringResource kind="RoutingGroup" listedAs={group.name} state={{ ...group, resource }} />;
 }
 
 function Clusters({ group: { clusters } }: { readonly group: GroupState }) {

@@ -2,7 +2,7 @@ import { Stack, Text } from '@mantine/core';
 import type { LimitState } from '../../client/types.ts';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
 import { EmptyState } from '../../components/states.tsx';
-import { Declaration } from './Declaration.tsx';
+import { DeclaringResource } from './Declaration.tsx';
 import classes from './limits.module.css';
 import { counted, ofLimit } from './texts.ts';
 
@@ -58,7 +58,7 @@ const columns: readonly Column<LimitState>[] = [
     header: 'Declared by',
     accessorFn: ({ inForce }) => (inForce ? 1 : 0),
     cell: ({ row: { original } }) => (
-      <Declaration
+      <DeclaringResource
         kind="QueryLimit"
         listedAs={original.name}
         state={original}

@@ -2,7 +2,7 @@ import { Button, Group, Paper, Text, Title } from '@mantine/core';
 import { useGroups, useLimits } from '../../client/limits.ts';
 import { useAddressState } from '../../components/addressState.ts';
 import { PageFrame } from '../../components/PageFrame.tsx';
-import { QueryState } from '../../components/QueryState.tsx';
+import { RequestState } from '../../components/QueryState.tsx';
 import { GroupTable } from './GroupTable.tsx';
 import { LimitTable } from './LimitTable.tsx';
 
@@ -14,7 +14,7 @@ export default function LimitsPage() {
   return (
     <PageFrame title="Limits">
       <Title order={2}>Routing groups</Title>
-      <QueryState query={groups} label="Loading routing groups">
+      <RequestState query={groups} label="Loading routing groups">
         {(rows) => (
           <>
             {group !== '' && (
@@ -30,15 +30,15 @@ export default function LimitsPage() {
             </Paper>
           </>
         )}
-      </QueryState>
+      </RequestState>
       <Title order={2}>Users and sources</Title>
-      <QueryState query={limits} label="Loading limits">
+      <RequestState query={limits} label="Loading limits">
         {(rows) => (
           <Paper withBorder p="xs">
             <LimitTable limits={rows} />
           </Paper>
         )}
-      </QueryState>
+      </RequestState>
     </PageFrame>
   );
 }

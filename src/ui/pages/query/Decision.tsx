@@ -3,9 +3,9 @@ import type { ReactNode } from 'react';
 import { isStored } from '../../client/storedRequest.ts';
 import type { Explanation, QueryDecision, WholeQuery } from '../../client/types.ts';
 import { RuleName } from '../../components/namedObject.tsx';
-import { RuleTrace } from '../../components/RuleTrace.tsx';
+import { TraceList } from '../../components/RuleTrace.tsx';
 import { Candidates } from './Candidates.tsx';
-import { decisionText } from './decisionTexts.ts';
+import { describeDecision } from './decisionTexts.ts';
 import classes from './query.module.css';
 import { endText, type Reach, reachOf } from './reach.ts';
 
@@ -32,13 +32,13 @@ export function Decision({ query, conditions: conditionsNow }: DecisionProps) {
   return (
     <Stack gap="sm">
       {isDecided ? (
-        <Text className={classes.message}>{decisionText(decision, query)}</Text>
+        <Text className={classes.message}>{describeDecision(decision, query)}</Text>
       ) : (
         <Undecided query={query} />
       )}
       {decision !== null && <Way decision={decision} />}
       {rules !== undefined ? (
-        <RuleTrace rules={rules} linked about={(effect) => conditionOf(effect.rule, effect.origin)} />
+        <TraceList rules={rules} linked about={(effect) => conditionOf(effect.rule, effect.origin)} />
       ) : (
         <>
           {isDecided && rule === null && <Text size="sm">There were no rules.</Text>}

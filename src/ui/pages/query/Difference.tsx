@@ -9,7 +9,7 @@ interface DifferenceProps {
 }
 
 /** Compares the original decision with the current one, if they differ. */
-export function Difference({ query, explanation }: DifferenceProps) {
+export function DecisionDifference({ query, explanation }: DifferenceProps) {
   const rows = differences(query, explanation);
   if (rows.length === 0) return <Text size="sm">The same as then.</Text>;
   return (

@@ -2,7 +2,7 @@ import { Anchor } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { Link } from 'react-router';
 import type { NameMapping } from '../../../model/requestUser.ts';
-import type { StoredGroups } from '../../../routing/storedDecision.ts';
+import type { StoredUserGroups } from '../../../routing/storedDecision.ts';
 import type { WholeQuery } from '../../client/types.ts';
 import { type Fact, FactList } from '../../components/FactList.tsx';
 import { clusterAddress, groupAddress } from '../../components/links.ts';
@@ -81,7 +81,7 @@ function Mapping({ from, isForwarded }: NameMapping) {
   return isForwarded ? `${from}; its cluster got the mapped name` : from;
 }
 
-function Groups({ groups, more, note }: StoredGroups) {
+function Groups({ groups, more, note }: StoredUserGroups) {
   return (
     <>
       {groups.length === 0 && 'none'}

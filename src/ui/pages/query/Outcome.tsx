@@ -1,8 +1,8 @@
 import { Alert, Stack, Text } from '@mantine/core';
 import { IconAlertTriangle } from '@tabler/icons-react';
 import { useEnd, useRunningQuery } from '../../client/running.ts';
-import type { QueryOutcome, WholeQuery } from '../../client/types.ts';
-import { bytesText, durationText } from '../../components/amounts.ts';
+import type { OutcomeView, WholeQuery } from '../../client/types.ts';
+import { formatBytes, formatElapsed } from '../../components/amounts.ts';
 import { EndQuery } from '../../components/EndQuery.tsx';
 import { type Fact, FactList } from '../../components/FactList.tsx';
 import { OutcomeBadge } from '../../components/OutcomeBadge.tsx';
@@ -11,7 +11,7 @@ import classes from './query.module.css';
 import { reachOf } from './reach.ts';
 
 /** Describes the final state of a query. */
-function meaningOf(query: WholeQuery, state: QueryOutcome['state']): string {
+function meaningOf(query: WholeQuery, state: OutcomeView['state']): string {
   const isDropped = reachOf(query) === 'dropped';
   switch (state) {
     case 'FINISHED':
@@ -104,17 +104,17 @@ function Waiting({ query: { queue } }: { readonly query: WholeQuery }) {
 }
 
 const shown =
-  (of: (outcome: QueryOutcome) => number | null | undefined, text: (amount: number) => string) =>
-  (outcome: QueryOutcome): string | null => {
+  (of: (outcome: OutcomeView) => number | null | undefined, text: (amount: number) => string) =>
+  (outcome: OutcomeView): string | null => {
     const amount = of(outcome);
     return amount == null ? null : text(amount);
   };
 
-const figures: readonly (readonly [name: string, of: (outcome: QueryOutcome) => string | null])[] = [
-  ['Elapsed', shown(({ elapsedMillis }) => elapsedMillis, durationText)],
-  ['Queued at the gateway', shown(({ gatewayQueuedMillis }) => gatewayQueuedMillis, durationText)],
-  ['Queued at the engine', shown(({ queuedMillis }) => queuedMillis, durationText)],
-  ['CPU', shown(({ cpuMillis }) => cpuMillis, durationText)],
+const figures: readonly (readonly [name: string, of: (outcome: OutcomeView) => string | null])[] = [
+  ['Elapsed', shown(({ elapsedMillis }) => elapsedMillis, formatElapsed)],
+  ['Queued at the gateway', shown(({ gatewayQueuedMillis }) => gatewayQueuedMillis, formatElapsed)],
+  ['Queued at the engine', shown(({ queuedMillis }) => queuedMillis, formatElapsed)],
+  ['CPU', shown(({ cpuMillis }) => cpuMillis, formatElapsed)],
   [
     'Rows processed',
     shown(
@@ -122,9 +122,9 @@ const figures: readonly (readonly [name: string, of: (outcome: QueryOutcome) => 
       (rows) => rows.toLocaleString('en'),
     ),
   ],
-  ['Data processed', shown(({ processedBytes }) => processedBytes, bytesText)],
-  ['Peak memory', shown(({ peakMemoryBytes }) => peakMemoryBytes, bytesText)],
-  ['Result', shown(({ resultBytes }) => resultBytes, bytesText)],
+  ['Data processed', shown(({ processedBytes }) => processedBytes, formatBytes)],
+  ['Peak memory', shown(({ peakMemoryBytes }) => peakMemoryBytes, formatBytes)],
+  ['Result', shown(({ resultBytes }) => resultBytes, formatBytes)],
   [
     'Pages of the result',
     shown(
@@ -135,7 +135,7 @@ const figures: readonly (readonly [name: string, of: (outcome: QueryOutcome) => 
 ];
 
 /** Figures of a query; fewer if no cluster received it. */
-function factsOf(query: WholeQuery, outcome: QueryOutcome): readonly Fact[] {
+function factsOf(query: WholeQuery, outcome: OutcomeView): readonly Fact[] {
   const isTaken = reachOf(query) === 'taken';
   return figures.flatMap(([name, of]) => {
     const text = of(outcome);
@@ -143,7 +143,7 @@ function factsOf(query: WholeQuery, outcome: QueryOutcome): readonly Fact[] {
   });
 }
 
-function errorTitle({ errorName, errorType, errorCode }: QueryOutcome): string {
+function errorTitle({ errorName, errorType, errorCode }: OutcomeView): string {
   const kind = [errorType, errorCode].filter((part) => part != null).join(', ');
   return `${errorName ?? 'Error'}${kind === '' ? '' : ` (${kind})`}`;
 }

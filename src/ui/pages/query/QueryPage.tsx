@@ -1,11 +1,11 @@
 import { Anchor } from '@mantine/core';
 import { Link, useParams } from 'react-router';
-import { isNoQuery, isQueuedId, useWholeQuery } from '../../client/queries.ts';
+import { isGatewayId, isNoQuery, useWholeQuery } from '../../client/queries.ts';
 import type { WholeQuery } from '../../client/types.ts';
 import { CopyText } from '../../components/CopyText.tsx';
 import { PageFrame } from '../../components/PageFrame.tsx';
 import { Panel } from '../../components/Panel.tsx';
-import { QueryState } from '../../components/QueryState.tsx';
+import { RequestState } from '../../components/QueryState.tsx';
 import { SqlText } from '../../components/SqlText.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { Facts } from './Facts.tsx';
@@ -25,9 +25,9 @@ export default function QueryPage() {
       {isMissing ? (
         <NoQuery queryId={queryId} />
       ) : (
-        <QueryState query={query} label="Loading the query">
+        <RequestState query={query} label="Loading the query">
           {(data) => <Whole key={data.queryId} query={data} />}
-        </QueryState>
+        </RequestState>
       )}
     </PageFrame>
   );
@@ -39,7 +39,7 @@ function NoQuery({ queryId }: { readonly queryId: string }) {
       <Anchor component={Link} to={`/history?queryId=${encodeURIComponent(queryId)}`} size="sm" underline="always">
         To the history
       </Anchor>
-      {isQueuedId(queryId) && (
+      {isGatewayId(queryId) && (
         <Anchor component={Link} to="/queue" size="sm" underline="always">
           To the queries that wait for a cluster
         </Anchor>

@@ -10,7 +10,7 @@ import { clusterAddress } from '../../components/links.ts';
 import { Panel } from '../../components/Panel.tsx';
 import { useRole } from '../../session/session.ts';
 import { Decision } from './Decision.tsx';
-import { Difference, isComparable } from './Difference.tsx';
+import { DecisionDifference, isComparable } from './Difference.tsx';
 import classes from './query.module.css';
 import { noText, reachOf } from './reach.ts';
 
@@ -63,7 +63,7 @@ function Now({ query, explanation }: { readonly query: WholeQuery; readonly expl
   return (
     <Stack gap="sm">
       <Text size="sm">{message}</Text>
-      {isComparable(query) && <Difference query={query} explanation={explanation} />}
+      {isComparable(query) && <DecisionDifference query={query} explanation={explanation} />}
       {clusters.length > 0 && (
         <div>
           <Text size="sm" fw={500}>

@@ -1,7 +1,7 @@
 import { Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 import type { WholeQuery } from '../../client/types.ts';
-import { durationText } from '../../components/amounts.ts';
+import { formatElapsed } from '../../components/amounts.ts';
 import { Time } from '../../components/time.tsx';
 import classes from './query.module.css';
 import { reachOf } from './reach.ts';
@@ -28,7 +28,7 @@ export function Timeline({ query }: { readonly query: WholeQuery }) {
             {after !== undefined && (
               <Text span size="xs" c="dimmed">
                 {' '}
-                {durationText(after)} after it was received
+                {formatElapsed(after)} after it was received
               </Text>
             )}
           </span>
@@ -61,7 +61,7 @@ function beforeCluster(query: WholeQuery): readonly Event[] {
   const isDropped = reachOf(query) === 'dropped';
   const as = isDropped ? `, in the queue as ${queuedAs ?? queryId}` : '';
   if (waited > 0 || isDropped)
-    events.push({ at: null, text: `It waited ${durationText(waited)} at the gateway${as}.` });
+    events.push({ at: null, text: `It waited ${formatElapsed(waited)} at the gateway${as}.` });
   for (const { cluster: tried, error } of decision?.attempts ?? [])
     events.push({ at: null, text: `${tried} was tried, and did not take it: ${error}` });
   return events;
@@ -73,7 +73,7 @@ function atCluster(query: WholeQuery): readonly Event[] {
   const { received, created, cluster, backendUrl, decision, outcome } = query;
   const submitted = Date.parse(created);
   const came = received === null ? null : Date.parse(received);
-  const waited = came === null || submitted < came ? '' : `, after ${durationText(submitted - came)}`;
+  const waited = came === null || submitted < came ? '' : `, after ${formatElapsed(submitted - came)}`;
   const had: Event = {
     at: submitted,
     text: `${cluster || backendUrl} had it${waited}.`,
@@ -85,15 +85,15 @@ function atCluster(query: WholeQuery): readonly Event[] {
   if (queuedMillis != null && queuedMillis > 0)
     later.push({
       at: submitted + queuedMillis,
-      text: `It left the engine's queue, after ${durationText(queuedMillis)}.`,
+      text: `It left the engine's queue, after ${formatElapsed(queuedMillis)}.`,
     });
   if (firstRowMillis != null)
     later.push({
       at: submitted + firstRowMillis,
-      text: `Its client had the first row, after ${durationText(firstRowMillis)}.`,
+      text: `Its client had the first row, after ${formatElapsed(firstRowMillis)}.`,
     });
   if (elapsedMillis != null) {
-    const text = `It ended after ${durationText(elapsedMillis)}: ${state.toLowerCase()}.`;
+    const text = `It ended after ${formatElapsed(elapsedMillis)}: ${state.toLowerCase()}.`;
     later.push({ at: submitted + elapsedMillis, text });
     if (lastSeen != null)
       later.push({ at: Math.max(Date.parse(lastSeen), submitted), text: 'Its client had the last answer.' });

@@ -2,7 +2,7 @@ import type { QueryDecision, WholeQuery } from '../../client/types.ts';
 import { endText, reachOf } from './reach.ts';
 
 /** Describes the routing of a query. Decisions of a later version are shown unchanged. */
-export function decisionText(decision: QueryDecision, query: WholeQuery): string {
+export function describeDecision(decision: QueryDecision, query: WholeQuery): string {
   const { decidedBy, cluster, fallback = false, steps = [] } = decision;
   const by = Object.hasOwn(choices, decidedBy)
     ? choices[decidedBy](decision)

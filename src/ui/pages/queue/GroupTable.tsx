@@ -18,7 +18,7 @@ interface WaitingGroup {
 }
 
 /** Queued queries by routing group and user. @param queries oldest first */
-export function GroupTable({ queries }: { readonly queries: readonly QueuedQuery[] }) {
+export function QueuedGroupTable({ queries }: { readonly queries: readonly QueuedQuery[] }) {
   return (
     <DataTable
       label="Groups"

@@ -2,10 +2,10 @@ import { Paper, Text, TextInput, Title } from '@mantine/core';
 import { useQueue, useQueueChanges } from '../../client/queue.ts';
 import { useAddressState } from '../../components/addressState.ts';
 import { PageFrame } from '../../components/PageFrame.tsx';
-import { QueryState } from '../../components/QueryState.tsx';
+import { RequestState } from '../../components/QueryState.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { useSession } from '../../session/session.ts';
-import { GroupTable } from './GroupTable.tsx';
+import { QueuedGroupTable } from './GroupTable.tsx';
 import { QueueTable } from './QueueTable.tsx';
 import { Running } from './RunningTable.tsx';
 
@@ -24,7 +24,7 @@ export default function QueuePage() {
   const [filter, setFilter] = useAddressState('filter');
   return (
     <PageFrame title="Queue">
-      <QueryState query={queue} label="Loading the queue">
+      <RequestState query={queue} label="Loading the queue">
         {({ queries }) => {
           if (queries.length === 0) {
             return (
@@ -42,7 +42,7 @@ export default function QueuePage() {
             <>
               <Title order={2}>By group and user</Title>
               <Paper withBorder p="xs">
-                <GroupTable queries={queries} />
+                <QueuedGroupTable queries={queries} />
               </Paper>
               <Title order={2}>Queries</Title>
               <TextInput
@@ -60,7 +60,7 @@ export default function QueuePage() {
             </>
           );
         }}
-      </QueryState>
+      </RequestState>
       <Running />
     </PageFrame>
   );

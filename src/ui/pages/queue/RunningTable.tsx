@@ -7,7 +7,7 @@ import { type Column, DataTable } from '../../components/DataTable.tsx';
 import { EndQuery } from '../../components/EndQuery.tsx';
 import { ClusterName, GroupName } from '../../components/namedObject.tsx';
 import { QueryId } from '../../components/QueryId.tsx';
-import { QueryState } from '../../components/QueryState.tsx';
+import { RequestState } from '../../components/QueryState.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { Ago } from '../../components/time.tsx';
 import classes from './queue.module.css';
@@ -25,7 +25,7 @@ export function Running() {
         onChange={(event) => setFilter(event.currentTarget.value)}
       />
       <Paper withBorder p="xs">
-        <RunningQueries filter={filter} />
+        <RunningTable filter={filter} />
       </Paper>
     </>
   );
@@ -40,7 +40,7 @@ interface RunningQueriesProps {
 }
 
 /** Running queries, oldest first, each with a button that ends it. */
-export function RunningQueries({ of = everywhere, filter = '', interval }: RunningQueriesProps) {
+export function RunningTable({ of = everywhere, filter = '', interval }: RunningQueriesProps) {
   const running = useRunning(of, interval);
   const end = useEnd();
   const latest = useRef(end);
@@ -49,7 +49,7 @@ export function RunningQueries({ of = everywhere, filter = '', interval }: Runni
   });
   const columns = useMemo(() => columnsOf((query) => void latest.current(query)), []);
   return (
-    <QueryState query={running} label="Loading the queries that run">
+    <RequestState query={running} label="Loading the queries that run">
       {({ queries, complete }) => (
         <>
           <DataTable
@@ -72,7 +72,7 @@ export function RunningQueries({ of = everywhere, filter = '', interval }: Runni
           {!complete && <Text size="sm">More run: these are the oldest.</Text>}
         </>
       )}
-    </QueryState>
+    </RequestState>
   );
 }
 

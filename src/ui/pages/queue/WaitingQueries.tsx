@@ -1,7 +1,7 @@
 import { Anchor, Text } from '@mantine/core';
 import { Link } from 'react-router';
 import { useQueue, useQueueChanges } from '../../client/queue.ts';
-import { QueryState } from '../../components/QueryState.tsx';
+import { RequestState } from '../../components/QueryState.tsx';
 import { useRole } from '../../session/session.ts';
 import { QueueTable } from './QueueTable.tsx';
 
@@ -14,7 +14,7 @@ export function WaitingQueries({ group }: { readonly group: string }) {
   const changes = useQueueChanges();
   const isAdmin = useRole('ADMIN');
   return (
-    <QueryState query={queue} label="Loading the queue">
+    <RequestState query={queue} label="Loading the queue">
       {({ queries }) => {
         const waiting = queries.filter(({ routingGroup }) => routingGroup === group);
         if (waiting.length === 0)
@@ -30,6 +30,6 @@ export function WaitingQueries({ group }: { readonly group: string }) {
           </>
         );
       }}
-    </QueryState>
+    </RequestState>
   );
 }

@@ -7,7 +7,7 @@ import type { GroupExplanation } from '../../client/types.ts';
 import { Explained } from '../../components/Explained.tsx';
 import { listed } from '../../components/listed.ts';
 import { Panel } from '../../components/Panel.tsx';
-import { queryTypes } from './forms.ts';
+import { queryTypeChoices } from './forms.ts';
 import classes from './resourceGroups.module.css';
 
 interface ExplainPanelProps {
@@ -92,7 +92,13 @@ export function ExplainPanel({ database, environments }: ExplainPanelProps) {
                 }}
               />
             ))}
-            <Select label="Query type" clearable data={[...queryTypes]} value={queryType} onChange={setQueryType} />
+            <Select
+              label="Query type"
+              clearable
+              data={[...queryTypeChoices]}
+              value={queryType}
+              onChange={setQueryType}
+            />
             {environments.length > 1 && (
               <Select
                 label="Environment"

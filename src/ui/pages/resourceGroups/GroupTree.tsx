@@ -1,7 +1,7 @@
 import { ActionIcon, Badge, Group, Text } from '@mantine/core';
 import { IconFilterPlus, IconFolderPlus, IconPencil, IconTrash } from '@tabler/icons-react';
 import { type ComponentType, memo } from 'react';
-import type { ResourceGroup, Selector } from '../../client/types.ts';
+import type { ResourceGroupView, SelectorView } from '../../client/types.ts';
 import { SeenList, SeenPaper } from '../../components/WhereSeen.tsx';
 import { DeclaredBy } from './DeclaredBy.tsx';
 import type { Declarations } from './declarations.ts';
@@ -10,23 +10,23 @@ import { type GroupNode, groupTree } from './tree.ts';
 
 /** Actions on groups and selectors; absent without the right. */
 export interface TreeActions {
-  readonly addGroup: (parent: ResourceGroup) => void;
-  readonly editGroup: (group: ResourceGroup) => void;
-  readonly deleteGroup: (group: ResourceGroup) => void;
-  readonly addSelector: (group: ResourceGroup) => void;
-  readonly editSelector: (selector: Selector) => void;
-  readonly deleteSelector: (selector: Selector) => void;
+  readonly addGroup: (parent: ResourceGroupView) => void;
+  readonly editGroup: (group: ResourceGroupView) => void;
+  readonly deleteGroup: (group: ResourceGroupView) => void;
+  readonly addSelector: (group: ResourceGroupView) => void;
+  readonly editSelector: (selector: SelectorView) => void;
+  readonly deleteSelector: (selector: SelectorView) => void;
 }
 
 interface GroupTreeProps {
-  readonly groups: readonly ResourceGroup[];
-  readonly selectors: readonly Selector[];
+  readonly groups: readonly ResourceGroupView[];
+  readonly selectors: readonly SelectorView[];
   readonly declarations: Declarations;
   readonly actions: TreeActions | null;
 }
 
 /** Groups as a tree, each with its selectors. Memoized, as it has many parts. */
-export const GroupTree = memo(({ groups, selectors, declarations, actions }: GroupTreeProps) => {
+export const ResourceGroupTree = memo(({ groups, selectors, declarations, actions }: GroupTreeProps) => {
   const ownSelectors = Map.groupBy(selectors, ({ resourceGroupId }) => resourceGroupId);
   return (
     <SeenList className={classes.tree} aria-label="Resource groups" parts={groups.length}>
@@ -39,7 +39,7 @@ export const GroupTree = memo(({ groups, selectors, declarations, actions }: Gro
 
 interface NodeProps extends Pick<GroupTreeProps, 'declarations' | 'actions'> {
   readonly node: GroupNode;
-  readonly ownSelectors: ReadonlyMap<number, readonly Selector[]>;
+  readonly ownSelectors: ReadonlyMap<number, readonly SelectorView[]>;
 }
 
 function Node({ node: { group, children }, ownSelectors, declarations, actions }: NodeProps) {
@@ -131,7 +131,7 @@ function Act({ label, Icon, act }: ActProps) {
   );
 }
 
-function facts(group: ResourceGroup): readonly string[] {
+function facts(group: ResourceGroupView): readonly string[] {
   const { softMemoryLimit, maxQueued, hardConcurrencyLimit, softConcurrencyLimit, schedulingPolicy } = group;
   const { schedulingWeight, softCpuLimit, hardCpuLimit, jmxExport, environment } = group;
   const soft = softConcurrencyLimit === undefined ? '' : `, ${softConcurrencyLimit} softly`;
@@ -148,7 +148,7 @@ function facts(group: ResourceGroup): readonly string[] {
   ];
 }
 
-function describeSelector(selector: Selector): string {
+function describeSelector(selector: SelectorView): string {
   const { priority, userRegex, sourceRegex, queryType, clientTags, selectorResourceEstimate } = selector;
   const { userGroupRegex, originalUserRegex, authenticatedUserRegex } = selector;
   const conditions = [

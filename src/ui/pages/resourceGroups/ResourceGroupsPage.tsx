@@ -3,14 +3,14 @@ import { IconInfoCircle, IconPencil, IconPlus, IconTrash } from '@tabler/icons-r
 import { type FormEvent, useCallback, useMemo, useState } from 'react';
 import { useSearchParams } from 'react-router';
 import { ApiError } from '../../client/apiError.ts';
-import { type Change, type ResourceGroups, useChange, useResourceGroups } from '../../client/resourceGroups.ts';
-import type { DeclaredGroups, GlobalProperty, Selector } from '../../client/types.ts';
+import { type GroupsChange, type ResourceGroups, useChange, useResourceGroups } from '../../client/resourceGroups.ts';
+import type { DeclaredGroups, PropertyView, SelectorView } from '../../client/types.ts';
 import { type OpenInAddress, useOpenInAddress } from '../../components/addressState.ts';
 import { confirm } from '../../components/confirm.tsx';
 import { NotOpened, onlyAdministrators } from '../../components/NotOpened.tsx';
 import { notifyFailed, notifyWritten } from '../../components/notify.ts';
 import { PageFrame } from '../../components/PageFrame.tsx';
-import { QueryState } from '../../components/QueryState.tsx';
+import { RequestState } from '../../components/QueryState.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { useRole } from '../../session/session.ts';
 import { DeclaredBy, DeclaredNote, DeclaringResources } from './DeclaredBy.tsx';
@@ -26,7 +26,7 @@ import {
   selectorFields,
   selectorValues,
 } from './forms.ts';
-import { GroupTree, type TreeActions } from './GroupTree.tsx';
+import { ResourceGroupTree, type TreeActions } from './GroupTree.tsx';
 import { type Edits, editsOf, type FormName, forms, formTitle, selectorKey } from './openedForm.ts';
 import { RecordForm, type Values } from './RecordForm.tsx';
 import classes from './resourceGroups.module.css';
@@ -40,7 +40,7 @@ export default function ResourceGroupsPage() {
   const [opened, setOpened] = useOpenInAddress(forms);
   const { mutateAsync } = useChange(database);
   const store = useCallback(
-    async (what: string, made: Change) => {
+    async (what: string, made: GroupsChange) => {
       notifyWritten(`${what}.`, await mutateAsync(made));
     },
     [mutateAsync],
@@ -77,14 +77,14 @@ export default function ResourceGroupsPage() {
           resourceGroups.enabled is false: this gateway keeps no resource groups.
         </Alert>
       ) : (
-        <QueryState query={query} label="Loading resource groups">
+        <RequestState query={query} label="Loading resource groups">
           {(data) => (
             <>
               <DeclaringResources declarations={declarations} />
               {data.groups.length === 0 ? (
                 <EmptyState title="There are no resource groups in this database." />
               ) : (
-                <GroupTree
+                <ResourceGroupTree
                   groups={data.groups}
                   selectors={data.selectors}
                   declarations={declarations}
@@ -123,7 +123,7 @@ export default function ResourceGroupsPage() {
               )}
             </>
           )}
-        </QueryState>
+        </RequestState>
       )}
     </PageFrame>
   );
@@ -164,11 +164,11 @@ function DatabaseChoice({ database, onChoose }: DatabaseChoiceProps) {
 }
 
 interface PropertiesProps {
-  readonly properties: readonly GlobalProperty[];
+  readonly properties: readonly PropertyView[];
   readonly declarations: Declarations;
   readonly mayWrite: boolean;
-  readonly onEdit: (property: GlobalProperty | null) => void;
-  readonly onDelete: (property: GlobalProperty) => void;
+  readonly onEdit: (property: PropertyView | null) => void;
+  readonly onDelete: (property: PropertyView) => void;
 }
 
 function Properties({ properties, declarations, mayWrite, onEdit, onDelete }: PropertiesProps) {
@@ -274,7 +274,7 @@ function Form({ edits, data: { groups, selectors }, declarations, store, onClose
   }
 }
 
-type Store = (what: string, made: Change) => Promise<void>;
+type Store = (what: string, made: GroupsChange) => Promise<void>;
 
 /** A row to delete. */
 interface Removal {
@@ -282,7 +282,7 @@ interface Removal {
   /** Consequence, as a sentence. */
   readonly effect: string;
   readonly declared: DeclaredGroups | null;
-  readonly change: Change;
+  readonly change: GroupsChange;
 }
 
 /** Deletes a record after a confirmation; takes over fields of other managers only after another one. */
@@ -320,7 +320,7 @@ async function remove(store: Store, { what, effect, declared, change }: Removal)
 interface ActionParts {
   readonly store: Store;
   readonly declarations: Declarations;
-  readonly selectors: readonly Selector[];
+  readonly selectors: readonly SelectorView[];
   readonly open: (opened: OpenInAddress<FormName>) => void;
 }
 

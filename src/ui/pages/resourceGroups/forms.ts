@@ -1,4 +1,4 @@
-import type { GlobalProperty, ResourceGroup, Selector } from '../../client/types.ts';
+import type { PropertyView, ResourceGroupView, SelectorView } from '../../client/types.ts';
 import type { Field, Values } from './RecordForm.tsx';
 import { descendants } from './tree.ts';
 
@@ -14,7 +14,7 @@ const number = (name: string, label: string, description?: string): Field => ({
   kind: 'number',
 });
 
-export function groupFields(groups: readonly ResourceGroup[], edited: ResourceGroup | null): readonly Field[] {
+export function groupFields(groups: readonly ResourceGroupView[], edited: ResourceGroupView | null): readonly Field[] {
   const below = edited === null ? new Set<number>() : descendants(groups, edited.resourceGroupId);
   const parents = groups
     .filter(({ resourceGroupId }) => resourceGroupId !== edited?.resourceGroupId && !below.has(resourceGroupId))
@@ -42,7 +42,7 @@ export function groupFields(groups: readonly ResourceGroup[], edited: ResourceGr
   ];
 }
 
-export function groupValues(group: Partial<ResourceGroup>): Values {
+export function groupValues(group: Partial<ResourceGroupView>): Values {
   const { resourceGroupId: _, parent, jmxExport, ...rest } = group;
   return { ...rest, parent: parent ?? null, jmxExport: jmxExport === undefined ? null : String(jmxExport) };
 }
@@ -56,12 +56,12 @@ export function groupData({ parent, jmxExport, ...values }: Values): object {
   };
 }
 
-export const queryTypes = choices(
+export const queryTypeChoices = choices(
   'SELECT EXPLAIN DESCRIBE INSERT UPDATE DELETE MERGE ANALYZE ALTER_TABLE_EXECUTE DATA_DEFINITION'.split(' '),
 );
 
 /** Fields of a selector. @param migrated true if the engine's own migrations have added the newer columns */
-export function selectorFields(groups: readonly ResourceGroup[], migrated: boolean): readonly Field[] {
+export function selectorFields(groups: readonly ResourceGroupView[], migrated: boolean): readonly Field[] {
   const regex = "A regular expression in Java's syntax that must match whole";
   const options = groups.map(({ resourceGroupId, name }) => ({
     value: String(resourceGroupId),
@@ -72,7 +72,7 @@ export function selectorFields(groups: readonly ResourceGroup[], migrated: boole
     number('priority', 'Priority', 'The highest that matches is taken'),
     text('userRegex', 'User', regex),
     text('sourceRegex', 'Source', regex),
-    { name: 'queryType', label: 'Query type', kind: 'choice', options: queryTypes },
+    { name: 'queryType', label: 'Query type', kind: 'choice', options: queryTypeChoices },
     text('clientTags', 'Client tags', 'A JSON list such as ["a", "b"]'),
     text('selectorResourceEstimate', 'Resource estimate', 'A JSON object, e.g. {"cpuTime": {"max": "1h"}}'),
     ...(migrated
@@ -91,7 +91,7 @@ export function selectorData({ resourceGroupId, ...values }: Values): object {
 }
 
 /** A selector's values in the form, without its key. */
-export function selectorValues({ id: _, ...selector }: Partial<Selector>): Values {
+export function selectorValues({ id: _, ...selector }: Partial<SelectorView>): Values {
   return selector;
 }
 
@@ -100,7 +100,7 @@ export const propertyFields: readonly Field[] = [
   { ...text('value', 'Value', 'A duration such as 1h'), required: true },
 ];
 
-export const propertyValues = ({ name, value }: Partial<GlobalProperty>): Values => ({
+export const propertyValues = ({ name, value }: Partial<PropertyView>): Values => ({
   name: name ?? 'cpu_quota_period',
   value: value ?? null,
 });

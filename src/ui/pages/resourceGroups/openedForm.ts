@@ -1,5 +1,5 @@
 import type { ResourceGroups } from '../../client/resourceGroups.ts';
-import type { GlobalProperty, ResourceGroup, Selector } from '../../client/types.ts';
+import type { PropertyView, ResourceGroupView, SelectorView } from '../../client/types.ts';
 import type { OpenInAddress } from '../../components/addressState.ts';
 
 /**
@@ -11,9 +11,9 @@ export type FormName = (typeof forms)[number];
 
 /** Subject of a form. A new record has initial values. */
 export type Edits =
-  | { readonly kind: 'group'; readonly edited: ResourceGroup | null; readonly begin: Partial<ResourceGroup> }
-  | { readonly kind: 'selector'; readonly edited: Selector | null; readonly begin: Partial<Selector> }
-  | { readonly kind: 'property'; readonly edited: GlobalProperty | null };
+  | { readonly kind: 'group'; readonly edited: ResourceGroupView | null; readonly begin: Partial<ResourceGroupView> }
+  | { readonly kind: 'selector'; readonly edited: SelectorView | null; readonly begin: Partial<SelectorView> }
+  | { readonly kind: 'property'; readonly edited: PropertyView | null };
 
 const newGroup = { maxQueued: 100, hardConcurrencyLimit: 10, softMemoryLimit: '80%' };
 
@@ -51,7 +51,7 @@ export function editsOf(
 }
 
 /** Key of a selector: its id if the table has ids, else the id of its group and its index in the group. */
-export function selectorKey(selectors: readonly Selector[], selector: Selector): string {
+export function selectorKey(selectors: readonly SelectorView[], selector: SelectorView): string {
   const { id, resourceGroupId } = selector;
   if (id !== undefined) return String(id);
   const own = selectors.filter((each) => each.resourceGroupId === resourceGroupId);

@@ -1,20 +1,20 @@
-import type { ResourceGroup } from '../../client/types.ts';
+import type { ResourceGroupView } from '../../client/types.ts';
 
 export interface GroupNode {
-  readonly group: ResourceGroup;
+  readonly group: ResourceGroupView;
   readonly children: readonly GroupNode[];
 }
 
 /** Groups as trees by name; a group with a missing parent or in a cycle stands at the top. */
-export function groupTree(groups: readonly ResourceGroup[]): readonly GroupNode[] {
-  const byParent = new Map<number | null, ResourceGroup[]>();
+export function groupTree(groups: readonly ResourceGroupView[]): readonly GroupNode[] {
+  const byParent = new Map<number | null, ResourceGroupView[]>();
   const ids = new Set(groups.map(({ resourceGroupId }) => resourceGroupId));
   for (const group of [...groups].sort((a, b) => a.name.localeCompare(b.name))) {
     const parent = group.parent !== undefined && ids.has(group.parent) ? group.parent : null;
     byParent.set(parent, [...(byParent.get(parent) ?? []), group]);
   }
   const placed = new Set<number>();
-  const nodeOf = (group: ResourceGroup): GroupNode => {
+  const nodeOf = (group: ResourceGroupView): GroupNode => {
     placed.add(group.resourceGroupId);
     const below = byParent.get(group.resourceGroupId) ?? [];
     return { group, children: below.filter(({ resourceGroupId }) => !placed.has(resourceGroupId)).map(nodeOf) };
@@ -25,7 +25,7 @@ export function groupTree(groups: readonly ResourceGroup[]): readonly GroupNode[
 }
 
 /** Ids of all descendants of a group. */
-export function descendants(groups: readonly ResourceGroup[], id: number): ReadonlySet<number> {
+export function descendants(groups: readonly ResourceGroupView[], id: number): ReadonlySet<number> {
   const ids = new Set<number>();
   const look = (parent: number): void => {
     for (const group of groups) {

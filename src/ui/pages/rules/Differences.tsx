@@ -1,6 +1,6 @@
 import { Text, Title } from '@mantine/core';
 import { useId } from 'react';
-import type { RuleText } from '../../client/rules.ts';
+import type { RuleInput } from '../../client/rules.ts';
 import classes from './rules.module.css';
 
 /** A changed field. */
@@ -23,20 +23,20 @@ const labels = {
 } as const;
 
 /** Changed fields of a rule; empty for a new one. */
-export function differences(before: RuleText | null, after: RuleText): readonly Difference[] {
+export function differences(before: RuleInput | null, after: RuleInput): readonly Difference[] {
   if (before === null) return [];
   return (Object.keys(labels) as (keyof typeof labels)[])
     .map((field) => ({ field: labels[field], before: textOf(before[field]), after: textOf(after[field]) }))
     .filter((change) => change.before !== change.after);
 }
 
-function textOf(value: RuleText[keyof typeof labels]): string {
+function textOf(value: RuleInput[keyof typeof labels]): string {
   if (value === null || value === '') return 'none';
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   if (typeof value !== 'object') return String(value);
   if (Array.isArray(value)) return value.length === 0 ? 'none' : value.join('\n');
   if ('message' in value) return value.message;
-  const { cluster, routingGroup } = value as NonNullable<RuleText['routeTo']>;
+  const { cluster, routingGroup } = value as NonNullable<RuleInput['routeTo']>;
   return cluster === undefined ? `group ${routingGroup}` : `cluster ${cluster}`;
 }
 

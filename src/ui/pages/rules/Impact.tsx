@@ -15,15 +15,15 @@ import { IconAlertTriangle, IconArrowsSplit2 } from '@tabler/icons-react';
 import { useMutation } from '@tanstack/react-query';
 import { useEffect, useId, useRef, useState } from 'react';
 import { messageOf } from '../../client/apiError.ts';
-import { askImpact, type RuleChange } from '../../client/impact.ts';
+import { askImpact, type PlannedChange } from '../../client/impact.ts';
 import type { RuleImpact } from '../../client/types.ts';
-import { RuleTrace } from '../../components/RuleTrace.tsx';
+import { TraceList } from '../../components/RuleTrace.tsx';
 import { Time } from '../../components/time.tsx';
 import classes from './Impact.module.css';
 
 interface ImpactProps {
   /** Changes in a form; called when the button is pressed. */
-  readonly changes: () => readonly RuleChange[];
+  readonly changes: () => readonly PlannedChange[];
 }
 
 const ranges = [
@@ -230,11 +230,11 @@ function Examples({ examples }: { readonly examples: RuleImpact['examples'] }) {
               <Text size="sm" fw={500}>
                 Now
               </Text>
-              <RuleTrace rules={before} />
+              <TraceList rules={before} />
               <Text size="sm" fw={500}>
                 With this edit
               </Text>
-              <RuleTrace rules={after} />
+              <TraceList rules={after} />
             </Stack>
           </Accordion.Panel>
         </Accordion.Item>

@@ -5,7 +5,7 @@ import { managersText } from '../../components/managers.ts';
 import classes from './rules.module.css';
 
 /** Short text for the manager of a rule: the rules file, REST, a manifest, or the managers of its resource. */
-export function ownerOf({ origin, place, managers }: Pick<RuleState, 'origin' | 'place' | 'managers'>): string {
+export function ruleOwner({ origin, place, managers }: Pick<RuleState, 'origin' | 'place' | 'managers'>): string {
   if (origin === 'file') return 'rules file';
   if (managers.length > 0) return managersText(managers);
   return place.startsWith('eg_resources:') ? 'REST' : 'manifest';

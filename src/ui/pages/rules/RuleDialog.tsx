@@ -20,7 +20,7 @@ import { ApiError } from '../../client/apiError.ts';
 import { callWhole } from '../../client/call.ts';
 import { changeOf } from '../../client/impact.ts';
 import { mistakesOf, offsetOf } from '../../client/mistakes.ts';
-import { RULES, type RuleText } from '../../client/rules.ts';
+import { RULES, type RuleInput } from '../../client/rules.ts';
 import type { RuleState } from '../../client/types.ts';
 import { AuditLink } from '../../components/AuditLink.tsx';
 import { FormButtons } from '../../components/FormButtons.tsx';
@@ -30,7 +30,7 @@ import { WriteFailure } from '../../components/WriteFailure.tsx';
 import { Differences, differences } from './Differences.tsx';
 import { Impact } from './Impact.tsx';
 import { Ownership } from './Ownership.tsx';
-import { type Fields, fieldsOf, newFields, ruleOf, type Way } from './ruleFields.ts';
+import { type Fields, newFields, toFields, toRule, type Way } from './ruleFields.ts';
 import classes from './rules.module.css';
 import { TryPanel } from './TryPanel.tsx';
 import { notifyChanged } from './undoRule.ts';
@@ -58,7 +58,7 @@ interface RuleDialogProps {
  */
 export function RuleDialog({ rule, onDirty, onLeave, onSaved }: RuleDialogProps) {
   useReturnFocus();
-  const [fields, setFields] = useState(() => (rule === null ? newFields : fieldsOf(rule)));
+  const [fields, setFields] = useState(() => (rule === null ? newFields : toFields(rule)));
   const [newName, setNewName] = useState('');
   /** The state when the dialog was opened, so that changes by others are not overwritten unseen. */
   const [original] = useState(rule);
@@ -66,9 +66,9 @@ export function RuleDialog({ rule, onDirty, onLeave, onSaved }: RuleDialogProps)
   const client = useQueryClient();
   const isFile = rule?.origin === 'file';
   const name = rule?.name ?? newName.trim();
-  const draft = (): RuleText => ruleOf(name === '' ? NAMELESS : name, fields);
+  const draft = (): RuleInput => toRule(name === '' ? NAMELESS : name, fields);
   const changes = useMemo(
-    () => differences(original === null ? null : ruleOf(name, fieldsOf(original)), ruleOf(name, fields)),
+    () => differences(original === null ? null : toRule(name, toFields(original)), toRule(name, fields)),
     [original, name, fields],
   );
   const isDirty = rule === null ? newName !== '' || fields !== newFields : changes.length > 0;

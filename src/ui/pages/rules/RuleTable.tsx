@@ -5,7 +5,7 @@ import { NO_PRIORITY } from '../../client/rules.ts';
 import type { RuleHitList, RuleState } from '../../client/types.ts';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
 import { EmptyState } from '../../components/states.tsx';
-import { ownerOf } from './Ownership.tsx';
+import { ruleOwner } from './Ownership.tsx';
 import classes from './rules.module.css';
 
 interface RuleTableProps {
@@ -115,7 +115,7 @@ function columnsOf({ hits, mayWrite, onEdit, onDelete }: ColumnOptions): readonl
     {
       id: 'origin',
       header: 'Origin',
-      accessorFn: (rule) => `${rule.resource ?? 'rules file'} ${ownerOf(rule)}`,
+      accessorFn: (rule) => `${rule.resource ?? 'rules file'} ${ruleOwner(rule)}`,
       cell: ({ row: { original } }) => <Origin rule={original} />,
     },
     {
@@ -186,7 +186,7 @@ function Origin({ rule }: { readonly rule: RuleState }) {
     <Stack gap={0} className={classes.place}>
       <Text size="sm">{resource === null ? 'rules file' : `RoutingRule ${resource}`}</Text>
       <Text size="xs" c="dimmed">
-        {managers.length > 0 ? `by ${ownerOf(rule)}` : place}
+        {managers.length > 0 ? `by ${ruleOwner(rule)}` : place}
       </Text>
     </Stack>
   );

@@ -7,7 +7,7 @@ import type { RuleInventory, RuleState } from '../../client/types.ts';
 import { useAddressState } from '../../components/addressState.ts';
 import { useLeaveGuard } from '../../components/leaveGuard.ts';
 import { PageFrame } from '../../components/PageFrame.tsx';
-import { QueryState } from '../../components/QueryState.tsx';
+import { RequestState } from '../../components/QueryState.tsx';
 import { useRole } from '../../session/session.ts';
 import { useDeleteRule } from './deleteRule.ts';
 import { RuleDialog } from './RuleDialog.tsx';
@@ -46,7 +46,7 @@ export default function RulesPage() {
         </Text>
       )}
       {mayList && (
-        <QueryState query={rules} label="Loading rules">
+        <RequestState query={rules} label="Loading rules">
           {(inventory) => (
             <>
               <Notices inventory={inventory} />
@@ -95,7 +95,7 @@ export default function RulesPage() {
               </Paper>
             </>
           )}
-        </QueryState>
+        </RequestState>
       )}
       <TryPanel />
       {mayWrite && (dialog.isNew || rule !== null) && (

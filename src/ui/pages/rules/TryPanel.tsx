@@ -2,17 +2,17 @@ import { Alert, Paper, Stack, Text, Textarea, TextInput, Title } from '@mantine/
 import { useMutation } from '@tanstack/react-query';
 import { type FormEvent, useId, useState } from 'react';
 import { call } from '../../client/call.ts';
-import type { RuleText } from '../../client/rules.ts';
+import type { RuleInput } from '../../client/rules.ts';
 import type { Explanation } from '../../client/types.ts';
 import { Explained } from '../../components/Explained.tsx';
-import { RuleTrace } from '../../components/RuleTrace.tsx';
+import { TraceList } from '../../components/RuleTrace.tsx';
 import { useSession } from '../../session/session.ts';
 import { describedRequest } from './describedRequest.ts';
 import classes from './rules.module.css';
 
 interface TryPanelProps {
   /** An unsaved rule in a form; called when the button is pressed. Absent: the current rules. */
-  readonly draft?: () => RuleText;
+  readonly draft?: () => RuleInput;
 }
 
 /** Explains, rule by rule, how a described request would be routed. No query is sent. */
@@ -112,7 +112,7 @@ function Answer({ explanation }: { readonly explanation: Explanation }) {
           Groups: {request.groups.length === 0 ? 'none' : request.groups.map(saidOf).join('; ')}
         </Text>
       )}
-      {rules.length > 0 && <RuleTrace rules={rules} />}
+      {rules.length > 0 && <TraceList rules={rules} />}
       <ul className={classes.clusters} aria-label="Clusters considered">
         {clusters.map(({ cluster, taken, reason }) => (
           <li key={cluster}>

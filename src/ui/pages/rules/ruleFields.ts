@@ -1,4 +1,4 @@
-import { NO_PRIORITY, type RuleText } from '../../client/rules.ts';
+import { NO_PRIORITY, type RuleInput } from '../../client/rules.ts';
 import type { RuleState } from '../../client/types.ts';
 
 /** Effect of a rule. */
@@ -35,7 +35,7 @@ export const newFields: Fields = {
 };
 
 /** Converts a rule to fields. */
-export function fieldsOf(rule: RuleState): Fields {
+export function toFields(rule: RuleState): Fields {
   const { description, priority, condition, actions, routeTo, deny, onUnavailable, stop, suspended } = rule;
   const way =
     deny !== null ? 'deny' : routeTo === null ? 'actions' : routeTo.cluster === undefined ? 'group' : 'cluster';
@@ -55,7 +55,7 @@ export function fieldsOf(rule: RuleState): Fields {
 }
 
 /** Converts fields to the rule of a request. */
-export function ruleOf(name: string, fields: Fields): RuleText {
+export function toRule(name: string, fields: Fields): RuleInput {
   const { description, priority, condition, way, actions, target, message, denyOnError } = fields;
   const { onUnavailable, stop, suspended } = fields;
   const routes = way === 'group' ? { routingGroup: target.trim() } : { cluster: target.trim() };
@@ -74,6 +74,6 @@ export function ruleOf(name: string, fields: Fields): RuleText {
 }
 
 /** Converts a listed rule to the rule of a request. */
-export function textOf(rule: RuleState): RuleText {
-  return ruleOf(rule.name, fieldsOf(rule));
+export function toRuleInput(rule: RuleState): RuleInput {
+  return toRule(rule.name, toFields(rule));
 }

@@ -1,16 +1,16 @@
 import type { QueryClient } from '@tanstack/react-query';
-import { type Answer, callWhole } from '../../client/call.ts';
+import { type ApiResponse, callWhole } from '../../client/call.ts';
 import { RULES } from '../../client/rules.ts';
 import type { RuleState } from '../../client/types.ts';
 import { notifyFailed, notifyWritten } from '../../components/notify.ts';
 import { notifyUndoable } from '../../components/undo.tsx';
-import { textOf } from './ruleFields.ts';
+import { toRuleInput } from './ruleFields.ts';
 
 /**
  * Reports a changed rule, with an undo for some seconds unless another user changes it meanwhile.
  * @param before state before the change; an invalid rule cannot be written again
  */
-export function notifyChanged(client: QueryClient, before: RuleState, answer: Answer<RuleState>): void {
+export function notifyChanged(client: QueryClient, before: RuleState, answer: ApiResponse<RuleState>): void {
   const { name } = before;
   const after = answer.data;
   const isSwitched = before.suspended !== after.suspended;
@@ -21,7 +21,7 @@ export function notifyChanged(client: QueryClient, before: RuleState, answer: An
 
 /** @param version of the rule after the change */
 async function changeBack(client: QueryClient, before: RuleState, version: string): Promise<void> {
-  const { name, ...said } = textOf(before);
+  const { name, ...said } = toRuleInput(before);
   const body = { ...said, version };
   try {
     const answer = await callWhole(`/api/rules/${encodeURIComponent(name)}`, { method: 'PUT', body });
@@ -33,7 +33,7 @@ async function changeBack(client: QueryClient, before: RuleState, version: strin
 }
 
 /** Reports a deleted rule; it can be added again for some seconds, unless another rule has its name. */
-export function notifyDeleted(client: QueryClient, rule: RuleState, answer: Answer<unknown>): void {
+export function notifyDeleted(client: QueryClient, rule: RuleState, answer: ApiResponse<unknown>): void {
   const undo = rule.problems.length > 0 ? null : () => void addAgain(client, rule);
   notifyUndoable(`The rule ${rule.name} is deleted.`, answer, undo);
 }
@@ -41,7 +41,7 @@ export function notifyDeleted(client: QueryClient, rule: RuleState, answer: Answ
 async function addAgain(client: QueryClient, rule: RuleState): Promise<void> {
   const { name, resource } = rule;
   try {
-    const answer = await callWhole<RuleState>('/api/rules', { method: 'POST', body: textOf(rule) });
+    const answer = await callWhole<RuleState>('/api/rules', { method: 'POST', body: toRuleInput(rule) });
     const { resource: now } = answer.data;
     const place = now === resource ? '' : `, as RoutingRule ${now}, not in the place where it was`;
     notifyWritten(`The rule ${name} is there again${place}.`, answer);

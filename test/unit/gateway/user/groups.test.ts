@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { membershipOf } from '../../../../src/gateway/analysis/membership.ts';
 import { claimedGroups } from '../../../../src/gateway/user/groups/groupClaim.ts';
 import { parseGroupFile } from '../../../../src/gateway/user/groups/groupFile.ts';
-import { type GroupSource, MOST_GROUPS, unbelieved } from '../../../../src/gateway/user/groups/groupSource.ts';
+import { type GroupSource, MAX_GROUPS, unbelieved } from '../../../../src/gateway/user/groups/groupSource.ts';
 import { issuerGroups } from '../../../../src/gateway/user/groups/issuerGroups.ts';
 import { RememberedGroups } from '../../../../src/gateway/user/groups/rememberedGroups.ts';
 import { UserGroups } from '../../../../src/gateway/user/groups/userGroups.ts';
@@ -33,8 +33,8 @@ describe('group files', () => {
   });
 
   test('a user has no more groups than are taken of any source', () => {
-    const text = Array.from({ length: MOST_GROUPS + 5 }, (_, index) => `g${index}:ann`).join('\n');
-    expect(parseGroupFile(text).get('ann')).toHaveLength(MOST_GROUPS);
+    const text = Array.from({ length: MAX_GROUPS + 5 }, (_, index) => `g${index}:ann`).join('\n');
+    expect(parseGroupFile(text).get('ann')).toHaveLength(MAX_GROUPS);
   });
 });
 

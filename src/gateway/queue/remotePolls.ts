@@ -3,8 +3,8 @@ import type { Clock } from '../../model/clock.ts';
 import type { QueuedQueryRepository } from '../../store/queuedQueryRepository.ts';
 import type { QueuedQueryRow } from '../../store/store.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
+import type { DurableQueue } from './durableQueue.ts';
 import { type PollAnswers, QueuedPolls, type QueuedState } from './queuedPolls.ts';
-import type { WaitingRoom } from './waitingRoom.ts';
 
 /** Polling interval of queries at other replicas with local requests, to detect that they do not wait any more. */
 const LOOK_MS = 250;
@@ -19,9 +19,9 @@ const MAX_WATCHED = 20_000;
 /** Maximum age of the last request's time in the database. */
 const TOUCH_AFTER_MS = 15_000;
 
-export interface ForeignPollsDependencies {
+export interface RemotePollsDependencies {
   readonly repository: QueuedQueryRepository;
-  readonly room: Pick<WaitingRoom, 'poll' | 'adopt' | 'endLost' | 'outcomeOf'>;
+  readonly room: Pick<DurableQueue, 'poll' | 'adopt' | 'endLost' | 'outcomeOf'>;
   readonly answers: PollAnswers;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -40,8 +40,8 @@ interface Watched {
  * Polls of queries that another replica has, or had: they wait here for a change of the row. Rows are read in batches:
  * first on a request after some time, then those that do not wait any more. A query of a dead replica is adopted here.
  */
-export class ForeignPolls {
-  readonly #dependencies: ForeignPollsDependencies;
+export class RemotePolls {
+  readonly #dependencies: RemotePollsDependencies;
   readonly #watched = new Map<string, Watched>();
   /** Queries with rows to read. */
   readonly #unread = new Set<string>();
@@ -52,7 +52,7 @@ export class ForeignPolls {
   #nextLook = 0;
   #isLooking = false;
 
-  constructor(dependencies: ForeignPollsDependencies) {
+  constructor(dependencies: RemotePollsDependencies) {
     this.#dependencies = dependencies;
   }
 

@@ -34,7 +34,7 @@ export interface WaitingSubmission {
 }
 
 /** Queue of submissions that limits do not admit yet. */
-export interface WaitingRoom {
+export interface AdmissionQueue {
   /** Queues a submission; it enters when the wait begins. */
   wait(
     submission: WaitingSubmission,

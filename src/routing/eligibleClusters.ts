@@ -3,20 +3,20 @@ import type { GroupDecision } from './groupDecision.ts';
 import { type ClusterEntry, type RoutingTable, takesNewQueries } from './routingTable.ts';
 
 /** Returns true if a cluster with a limit (`maxRunningQueries`) has capacity for one more query. */
-export type HasRoom = (cluster: string) => boolean;
+export type HasCapacity = (cluster: string) => boolean;
 
 /** Capacity check without limits. */
-export const alwaysRoom: HasRoom = () => true;
+export const unlimitedCapacity: HasCapacity = () => true;
 
 /**
  * Role of an examined routing group: `pinned` stands for the one cluster that a rule chose, `bestEffort` for unhealthy
  * clusters of the decided group.
  */
-export type TakerRole = 'group' | 'pinned' | 'fallback' | 'default' | 'bestEffort';
+export type GroupRole = 'group' | 'pinned' | 'fallback' | 'default' | 'bestEffort';
 
 /** A routing group without an eligible cluster. */
 export interface PassedGroup {
-  readonly as: TakerRole;
+  readonly as: GroupRole;
   readonly group: string;
   /** `full`: it has healthy clusters, but all are at their limit. */
   readonly because: 'unavailable' | 'full';
@@ -24,8 +24,8 @@ export interface PassedGroup {
   readonly members: readonly ClusterEntry[];
 }
 
-export interface Takers {
-  readonly as: TakerRole;
+export interface EligibleClusters {
+  readonly as: GroupRole;
   /** Routing group of the candidates. */
   readonly group: string;
   /** Sorted by name; empty if no cluster is eligible. */
@@ -35,14 +35,14 @@ export interface Takers {
 }
 
 /** Inputs of the search. */
-export interface TakerSearch {
+export interface EligibilitySearch {
   readonly table: RoutingTable;
   readonly decision: GroupDecision;
   /** `routing.defaultRoutingGroup` */
   readonly defaultGroup: string;
   /** Clusters that already failed the request, with the error; null for none. */
   readonly excluded: ReadonlyMap<string, string> | null;
-  readonly hasRoom: HasRoom;
+  readonly hasRoom: HasCapacity;
 }
 
 const noClusters: readonly ClusterEntry[] = [];
@@ -53,7 +53,7 @@ const nothingPassed: readonly PassedGroup[] = [];
  * its fallbacks, in order; then of the default group; then, with `bestEffort`, the least unhealthy of the group
  * (docs/routing.md#fallbacks). Fallbacks of fallbacks are not examined, so that there is no loop.
  */
-export function findTakers(search: TakerSearch): Takers {
+export function findEligible(search: EligibilitySearch): EligibleClusters {
   const { table, decision, excluded, hasRoom } = search;
   const { group } = decision;
   if (decision.cluster !== null) return findPinned(search, decision.cluster);
@@ -61,7 +61,7 @@ export function findTakers(search: TakerSearch): Takers {
   const healthy = routable(members, excluded);
   const policy = table.admission.groups.get(group);
   if (healthy.length > 0) {
-    const open = withRoom(healthy, hasRoom);
+    const open = withCapacity(healthy, hasRoom);
     if (open.length > 0) return { as: 'group', group, candidates: open, passed: nothingPassed };
     // The request waits for capacity in the group.
     if (!spillsOver(policy, decision)) return { as: 'group', group, candidates: healthy, passed: nothingPassed };
@@ -73,12 +73,12 @@ export function findTakers(search: TakerSearch): Takers {
  * True if a healthy cluster of the group or of its fallbacks exists: the condition to leave the queue for unavailable
  * groups.
  */
-export function isServed(search: TakerSearch): boolean {
-  const { as, candidates } = findTakers(search);
+export function isServed(search: EligibilitySearch): boolean {
+  const { as, candidates } = findEligible(search);
   return candidates.length > 0 && as !== 'bestEffort';
 }
 
-function findPinned(search: TakerSearch, cluster: string): Takers {
+function findPinned(search: EligibilitySearch, cluster: string): EligibleClusters {
   const { table, decision, excluded } = search;
   const { group } = decision;
   const pinned = table.clusters.get(cluster);
@@ -91,19 +91,24 @@ function findPinned(search: TakerSearch, cluster: string): Takers {
 }
 
 /** The group has no eligible cluster. @param healthy its healthy clusters, all at their limit */
-function findElsewhere(search: TakerSearch, policy: GroupPolicy | undefined, healthy: readonly ClusterEntry[]): Takers {
+function findElsewhere(
+  search: EligibilitySearch,
+  policy: GroupPolicy | undefined,
+  healthy: readonly ClusterEntry[],
+): EligibleClusters {
   const { table, decision, defaultGroup, excluded, hasRoom } = search;
   const { group } = decision;
   const passed: PassedGroup[] = [passing('group', group, healthy, table)];
   if (decision.onUnavailable === 'fallback') {
-    let full: Omit<Takers, 'passed'> | null = healthy.length > 0 ? { as: 'group', group, candidates: healthy } : null;
+    let full: Omit<EligibleClusters, 'passed'> | null =
+      healthy.length > 0 ? { as: 'group', group, candidates: healthy } : null;
     for (const name of policy?.fallbacks ?? []) {
       if (passed.some((other) => other.group === name)) continue;
       const members = routable(table.groups.get(name), excluded);
-      const open = withRoom(members, hasRoom);
+      const open = withCapacity(members, hasRoom);
       if (open.length > 0) return { as: 'fallback', group: name, candidates: open, passed };
       if (members.length > 0) {
-        const waiting: Omit<Takers, 'passed'> = { as: 'fallback', group: name, candidates: members };
+        const waiting: Omit<EligibleClusters, 'passed'> = { as: 'fallback', group: name, candidates: members };
         if (policy?.fallbackWhen !== 'full') return { ...waiting, passed };
         full ??= waiting;
       }
@@ -124,21 +129,24 @@ function findElsewhere(search: TakerSearch, policy: GroupPolicy | undefined, hea
 }
 
 /** @param passed receives the default group if it has no eligible cluster */
-function findDefault({ table, defaultGroup, excluded, hasRoom }: TakerSearch, passed: PassedGroup[]): Takers | null {
+function findDefault(
+  { table, defaultGroup, excluded, hasRoom }: EligibilitySearch,
+  passed: PassedGroup[],
+): EligibleClusters | null {
   const healthy = routable(table.groups.get(defaultGroup), excluded);
   if (healthy.length > 0) {
-    const open = withRoom(healthy, hasRoom);
+    const open = withCapacity(healthy, hasRoom);
     return { as: 'default', group: defaultGroup, candidates: open.length > 0 ? open : healthy, passed };
   }
   passed.push(passing('default', defaultGroup, healthy, table));
   return null;
 }
 
-function nobody(group: string, passed: readonly PassedGroup[]): Takers {
+function nobody(group: string, passed: readonly PassedGroup[]): EligibleClusters {
   return { as: 'group', group, candidates: noClusters, passed };
 }
 
-function passing(as: TakerRole, group: string, healthy: readonly ClusterEntry[], table: RoutingTable): PassedGroup {
+function passing(as: GroupRole, group: string, healthy: readonly ClusterEntry[], table: RoutingTable): PassedGroup {
   const because = healthy.length > 0 ? 'full' : 'unavailable';
   return { as, group, because, members: table.groups.get(group) ?? noClusters };
 }
@@ -164,7 +172,7 @@ export function routable(
 }
 
 /** Filters clusters with capacity. */
-function withRoom(clusters: readonly ClusterEntry[], hasRoom: HasRoom): readonly ClusterEntry[] {
+function withCapacity(clusters: readonly ClusterEntry[], hasRoom: HasCapacity): readonly ClusterEntry[] {
   const isOpen = ({ name, maxRunningQueries }: ClusterEntry) => maxRunningQueries === undefined || hasRoom(name);
   return clusters.every(isOpen) ? clusters : clusters.filter(isOpen);
 }

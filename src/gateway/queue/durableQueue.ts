@@ -60,7 +60,7 @@ const MAX_REASONS = 50;
 /** Time that the client's response waits for the database; then it is sent from memory, and stored later. */
 const STORE_PATIENCE_MS = 2_000;
 
-export interface WaitingRoomDependencies {
+export interface DurableQueueDependencies {
   readonly names: ProductNames;
   readonly repository: QueuedQueryRepository;
   readonly key: QueueKey;
@@ -92,7 +92,7 @@ export interface BegunWait {
 }
 
 /** A query of this replica. Times are monotonic milliseconds. */
-interface HeldQuery {
+interface LocalQuery {
   readonly id: string;
   readonly since: number;
   readonly polls: QueuedPolls;
@@ -149,9 +149,9 @@ const lostText = (why: string) =>
  * query, is `submitting` before a cluster gets the query, and has the cluster's response before the client gets it. So
  * another replica can continue if this one dies, and nothing runs twice (docs/decisions/0021-durable-queue.md).
  */
-export class WaitingRoom {
-  readonly #dependencies: WaitingRoomDependencies;
-  readonly #queries = new Map<string, HeldQuery>();
+export class DurableQueue {
+  readonly #dependencies: DurableQueueDependencies;
+  readonly #queries = new Map<string, LocalQuery>();
   readonly #ids: QueuedIds;
   readonly #sourceHeader: string;
   readonly #submissions = new Set<Promise<void>>();
@@ -163,7 +163,7 @@ export class WaitingRoom {
   #usedAt = Number.NEGATIVE_INFINITY;
   #tidyAt = 0;
 
-  constructor(dependencies: WaitingRoomDependencies) {
+  constructor(dependencies: DurableQueueDependencies) {
     this.#dependencies = dependencies;
     this.#sourceHeader = dependencies.names.headerKey('Source');
     this.#ids = new QueuedIds(dependencies.random, QUEUE_SUFFIX);
@@ -315,7 +315,7 @@ export class WaitingRoom {
   }
 
   /** Deletes the row of an abandoned query. */
-  async #remove({ id, since }: HeldQuery, end: QueuedEnd): Promise<void> {
+  async #remove({ id, since }: LocalQuery, end: QueuedEnd): Promise<void> {
     const { repository, ends, clock } = this.#dependencies;
     const stored = await this.#readBack(id);
     const isRemoved = await this.#persist('delete', id, () => repository.remove(id));
@@ -370,14 +370,14 @@ export class WaitingRoom {
   }
 
   /** Maintenance of queued queries; called by a timer. Never rejects. */
-  async tend(): Promise<void> {
+  async maintain(): Promise<void> {
     if (this.#stopping) return;
     await this.#tidy();
     if (this.#queries.size === 0) return;
     const { repository, clock, logger } = this.#dependencies;
     const now = clock.monotonic();
     const silent: string[] = [];
-    const touched: HeldQuery[] = [];
+    const touched: LocalQuery[] = [];
     const asleep: string[] = [];
     for (const query of this.#queries.values()) {
       if (query.stage !== 'waiting') continue;
@@ -407,8 +407,8 @@ export class WaitingRoom {
   }
 
   /** Writes changed reasons to rows. Queries of a group mostly wait for the same. */
-  async #noteReasons(queries: readonly HeldQuery[]): Promise<void> {
-    const changed = new Map<string, HeldQuery[]>();
+  async #noteReasons(queries: readonly LocalQuery[]): Promise<void> {
+    const changed = new Map<string, LocalQuery[]>();
     for (const query of queries) {
       const reason = reasonOf(query);
       if (reason === query.reason || query.stage !== 'waiting') continue;
@@ -463,7 +463,7 @@ export class WaitingRoom {
     giveUp: AbortController,
     wait: Pick<BegunWait['wait'], 'atMost' | 'late' | 'noteLate'>,
     state: QueuedState,
-  ): HeldQuery {
+  ): LocalQuery {
     const now = this.#dependencies.clock.monotonic();
     return {
       id,
@@ -487,7 +487,7 @@ export class WaitingRoom {
     };
   }
 
-  #holdPoll(query: HeldQuery, proxied: ProxiedRequest, token: number, holdMs: number): void {
+  #holdPoll(query: LocalQuery, proxied: ProxiedRequest, token: number, holdMs: number): void {
     const { answers, clock } = this.#dependencies;
     query.polledAt = clock.monotonic();
     if (query.outcome !== null) {
@@ -506,7 +506,7 @@ export class WaitingRoom {
   }
 
   /** Requests admission with the query's position. */
-  #admit(query: HeldQuery, { decision, user, headers }: StoredSubmission): void {
+  #admit(query: LocalQuery, { decision, user, headers }: StoredSubmission): void {
     const { admission, clock } = this.#dependencies;
     const answer = admission.admit({ decision, user, headers, waitedMs: clock.monotonic() - query.since });
     const place = answer.answer === 'wait' ? answer.place : undefined;
@@ -526,7 +526,7 @@ export class WaitingRoom {
   }
 
   /** Waits for a query's admission. */
-  #follow(query: HeldQuery, turn: Promise<Refusal | null>): void {
+  #follow(query: LocalQuery, turn: Promise<Refusal | null>): void {
     const { logger } = this.#dependencies;
     const { signal } = query.giveUp;
     turn.then(
@@ -546,7 +546,7 @@ export class WaitingRoom {
   }
 
   /** True if the client of a query has not polled it here recently. */
-  #isAsleep({ polls, polledAt }: HeldQuery): boolean {
+  #isAsleep({ polls, polledAt }: LocalQuery): boolean {
     return polls.size === 0 && this.#dependencies.clock.monotonic() - polledAt >= ASLEEP_AFTER_MS;
   }
 
@@ -554,7 +554,7 @@ export class WaitingRoom {
    * Puts an admitted query to sleep, as its client may be gone: others go first. It requests admission again, with its
    * position, when its client polls it, here or at another replica.
    */
-  async #sleep(query: HeldQuery): Promise<void> {
+  async #sleep(query: LocalQuery): Promise<void> {
     query.slots?.release();
     query.slots = null;
     query.isAsleep = true;
@@ -576,7 +576,7 @@ export class WaitingRoom {
   }
 
   /** The client of a query polls it again. Rejects while the database is unavailable; then it stays asleep. */
-  async #wake(query: HeldQuery): Promise<void> {
+  async #wake(query: LocalQuery): Promise<void> {
     const { repository, replica, clock } = this.#dependencies;
     if (!query.isAsleep) return;
     query.isAsleep = false;
@@ -592,7 +592,7 @@ export class WaitingRoom {
     }
   }
 
-  #submit(query: HeldQuery): void {
+  #submit(query: LocalQuery): void {
     query.stage = 'submitting';
     const submission = this.#submitNow(query).catch((error: unknown) =>
       this.#dependencies.logger.error({ err: error, queryId: query.id }, 'a waiting query could not be sent on'),
@@ -601,7 +601,7 @@ export class WaitingRoom {
     void submission.finally(() => this.#submissions.delete(submission));
   }
 
-  async #submitNow(query: HeldQuery): Promise<void> {
+  async #submitNow(query: LocalQuery): Promise<void> {
     const { send, repository, replica, clock } = this.#dependencies;
     const sealed = await this.#begin(query);
     if (sealed === null) {
@@ -643,7 +643,7 @@ export class WaitingRoom {
   }
 
   /** `waiting` becomes `submitting`; null if another replica has the query. Retries until the database responds. */
-  async #begin(query: HeldQuery): Promise<string | null> {
+  async #begin(query: LocalQuery): Promise<string | null> {
     const { repository, replica, clock, logger } = this.#dependencies;
     for (let attempt = 1; ; attempt++) {
       try {
@@ -662,7 +662,7 @@ export class WaitingRoom {
     }
   }
 
-  #goesBack(query: HeldQuery, outcome: SubmissionOutcome): boolean {
+  #goesBack(query: LocalQuery, outcome: SubmissionOutcome): boolean {
     if (this.#dependencies.clock.monotonic() >= query.deadline) return false;
     if (outcome.kind === 'answer') return outcome.answer.status === 503;
     if (outcome.kind === 'lost') return false;
@@ -673,7 +673,7 @@ export class WaitingRoom {
 
   /** Ends a query in the queue: stores the client's response, then sends it. */
   async #end(
-    query: HeldQuery,
+    query: LocalQuery,
     from: 'waiting' | 'submitting',
     end: Refusal | StoredOutcome,
     engineId: string | null = null,
@@ -727,7 +727,7 @@ export class WaitingRoom {
   }
 
   /** Open requests get a "queued" response: the next ones read the row. */
-  #answerLater(query: HeldQuery): void {
+  #answerLater(query: LocalQuery): void {
     const { answers, clock } = this.#dependencies;
     query.polls.answerAll((proxied, token) =>
       answers.waiting(proxied, query.id, token, clock.monotonic() - query.since, query.state),
@@ -735,7 +735,7 @@ export class WaitingRoom {
   }
 
   /** Removes a query from this replica. */
-  #release(query: HeldQuery): void {
+  #release(query: LocalQuery): void {
     query.stage = 'ended';
     query.giveUp.abort();
     query.slots?.release();
@@ -753,7 +753,7 @@ function stateOf({ decision }: Pick<Submission, 'decision'>, place: WaitPlace | 
   return { group, decidedBy, rule, place: place ?? null };
 }
 
-function reasonOf({ state: { group, place } }: Pick<HeldQuery, 'state'>): string {
+function reasonOf({ state: { group, place } }: Pick<LocalQuery, 'state'>): string {
   return place?.why() ?? `group ${group}`;
 }
 

@@ -6,12 +6,20 @@ import type { SlotRepository } from '../../store/slotRepository.ts';
 import { type DeadReplicas, GRACE_MS } from './deadReplicas.ts';
 import type { RunningSlots } from './runningSlots.ts';
 
-export interface SlotBeatsDependencies {
+export interface SlotHeartbeatsDependencies {
   readonly replica: string;
   readonly ledger: LeasedSlots;
   readonly running: Pick<
     RunningSlots,
-    'isWatching' | 'exchange' | 'noteLate' | 'isLate' | 'say' | 'handOver' | 'reconcile' | 'onGone' | 'onForeignEnd'
+    | 'isWatching'
+    | 'exchange'
+    | 'noteLate'
+    | 'isLate'
+    | 'publish'
+    | 'handOver'
+    | 'reconcile'
+    | 'onGone'
+    | 'onExternalEnd'
   >;
   readonly deadReplicas: DeadReplicas;
   readonly repository: Pick<SlotRepository, 'exchange' | 'waitingElsewhere'>;
@@ -35,8 +43,8 @@ const GONE_MS = 20;
 const FAILED_MS = 500;
 
 /** Runs the heartbeats of the ledger against the database, sequentially (docs/architecture.md#slots). */
-export class SlotBeats {
-  readonly #dependencies: SlotBeatsDependencies;
+export class SlotHeartbeats {
+  readonly #dependencies: SlotHeartbeatsDependencies;
   #timer: NodeJS.Timeout | null = null;
   #timerAt = Number.POSITIVE_INFINITY;
   #beating: Promise<void> | null = null;
@@ -48,10 +56,10 @@ export class SlotBeats {
   /** True if another replica may count queries of this one, or this one may have to count more than it knows. */
   #isUncertain = false;
 
-  constructor(dependencies: SlotBeatsDependencies) {
+  constructor(dependencies: SlotHeartbeatsDependencies) {
     this.#dependencies = dependencies;
     dependencies.ledger.onDue(() => this.wake());
-    dependencies.running.onForeignEnd(() => {
+    dependencies.running.onExternalEnd(() => {
       if (this.#sayAt !== null) return;
       this.#sayAt = dependencies.clock.monotonic() + SAY_MS;
       this.wake();
@@ -133,7 +141,7 @@ export class SlotBeats {
       this.#isUncertain = false;
       if (this.#sayAt !== null && this.#in(this.#sayAt) === 0) {
         this.#sayAt = null;
-        await running.say();
+        await running.publish();
       }
       if (this.#questionIn() === 0) {
         const pause = ledger.isScarce ? HEAR_MS : ledger.holdsAllUnused ? LAST_SLOTS_MS : SHORT_BEAT_MS;

@@ -2,7 +2,7 @@ import { type Attempt, FairQueue } from '../../admission/fairQueue.ts';
 import { durationText } from '../../model/durationText.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { AdmissionWait, QueuePosition, WaitPlace } from './admission.ts';
-import type { WaitingRoom, WaitingSubmission } from './waitingRoom.ts';
+import type { AdmissionQueue, WaitingSubmission } from './admissionQueue.ts';
 
 /** The wait ends by itself; this only guards against a defect. */
 const GUARD_MS = 5_000;
@@ -28,7 +28,7 @@ interface Places {
  * Queues submissions in fair order within each routing group. If the gateway can store them, they wait up to their
  * group's limit; else requests of clients wait for a short time and are then rejected.
  */
-export class HoldingRoom implements WaitingRoom {
+export class FairAdmissionQueue implements AdmissionQueue {
   readonly #queues = new Map<string, FairQueue<Place>>();
   readonly #places = new Map<string, Places>();
   readonly #isKeeping: boolean;
@@ -47,7 +47,7 @@ export class HoldingRoom implements WaitingRoom {
   wait(
     submission: WaitingSubmission,
   ): Pick<AdmissionWait, 'place' | 'atMost' | 'hold' | 'late' | 'whenUnkept' | 'begin'> {
-    const place = new HeldPlace(submission, () => this.#positionOf(submission));
+    const place = new QueuedPlaceState(submission, () => this.#positionOf(submission));
     if (this.#isKeeping) {
       const { holdMs, maxWaitMs } = submission;
       return {
@@ -112,7 +112,7 @@ export class HoldingRoom implements WaitingRoom {
     return position === undefined ? null : { position, waiting: places.positions.size };
   }
 
-  #hold(submission: WaitingSubmission, held: HeldPlace, signal: AbortSignal): Promise<Refusal | null> {
+  #hold(submission: WaitingSubmission, held: QueuedPlaceState, signal: AbortSignal): Promise<Refusal | null> {
     const { promise, resolve } = Promise.withResolvers<Refusal | null>();
     const { group, flow, weight, holdMs, waitedMs } = submission;
     const leave = () => {
@@ -162,7 +162,7 @@ export class HoldingRoom implements WaitingRoom {
 }
 
 /** The state of a submission before, during and after its wait. */
-class HeldPlace implements WaitPlace {
+class QueuedPlaceState implements WaitPlace {
   readonly #submission: WaitingSubmission;
   readonly #position: () => QueuePosition | null;
   /** Null while it does not wait. */

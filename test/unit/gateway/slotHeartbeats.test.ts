@@ -37,21 +37,21 @@ function memory(): Store['slots'] {
   } satisfies Pick<Store['slots'], keyof Store['slots']> as unknown as Store['slots'];
 }
 
-type Running = ConstructorParameters<typeof SlotBeats>[0]['running'];
+type Running = ConstructorParameters<typeof SlotHeartbeats>[0]['running'];
 
 function startReplica(replica: string, repository: Store['slots'], running: Partial<Running> = {}) {
   const ledger = new LeasedSlots({ replica, clock, random: () => 0.7 });
   const nothing = async () => {};
-  const beats = new SlotBeats({
+  const beats = new SlotHeartbeats({
     ...{ replica, ledger, repository, clock, logger: pino({ level: 'silent' }) },
     running: {
-      ...{ isWatching: false, exchange: nothing, say: nothing, handOver: nothing, reconcile: nothing },
-      ...{ isLate: false, noteLate: nothing, onGone: () => {}, onForeignEnd: () => {}, ...running },
+      ...{ isWatching: false, exchange: nothing, publish: nothing, handOver: nothing, reconcile: nothing },
+      ...{ isLate: false, noteLate: nothing, onGone: () => {}, onExternalEnd: () => {}, ...running },
     },
     deadReplicas: {
       ...{ dueIn: Number.POSITIVE_INFINITY, wasPaused: false, look: nothing, noteFailure: () => {} },
       take: () => ledger.adopt([]),
-    } as unknown as ConstructorParameters<typeof SlotBeats>[0]['deadReplicas'],
+    } as unknown as ConstructorParameters<typeof SlotHeartbeats>[0]['deadReplicas'],
     slotQueries: { leave: nothing },
   });
   beats.wake();

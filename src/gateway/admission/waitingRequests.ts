@@ -34,13 +34,13 @@ interface Holding {
 }
 
 /** Fields of a wait that concern the client's request. */
-type HeldWait = Pick<AdmissionWait, 'atMost' | 'late' | 'noteLate' | 'begin'>;
+type RequestWait = Pick<AdmissionWait, 'atMost' | 'late' | 'noteLate' | 'begin'>;
 
 /**
  * A submission with a waiting request. It releases the request and its dependencies when that is over: the pending
  * turn, which references this object, may come hours after a takeover.
  */
-class Held {
+class WaitingRequest {
   #holding: Holding | null;
   #timer: NodeJS.Timeout | null = null;
   #turn: Promise<Refusal | null> | null = null;
@@ -51,7 +51,7 @@ class Held {
   }
 
   /** @param atMost milliseconds after which it is rejected with `late`, unless it is taken over before */
-  waitFor(turn: Promise<Refusal | null>, { atMost, late, noteLate }: Omit<HeldWait, 'begin'>): void {
+  waitFor(turn: Promise<Refusal | null>, { atMost, late, noteLate }: Omit<RequestWait, 'begin'>): void {
     const holding = this.#holding;
     if (holding === null) return;
     const { response, handOver } = holding;
@@ -113,7 +113,7 @@ class Held {
 }
 
 /** Separate from methods with access to the request: the closure would keep the request in memory. */
-function follow(turn: Promise<Refusal | null>, held: Held): void {
+function follow(turn: Promise<Refusal | null>, held: WaitingRequest): void {
   turn.then(
     (refusal) => held.settle(refusal),
     (error: unknown) => held.fail(error as Error),
@@ -121,8 +121,8 @@ function follow(turn: Promise<Refusal | null>, held: Held): void {
 }
 
 /** Lets client requests wait until their submissions are admitted, the time is over, or the client disconnects. */
-export class HeldSubmissions {
-  readonly #waiting = new Set<Held>();
+export class WaitingRequests {
+  readonly #waiting = new Set<WaitingRequest>();
   readonly #limit: number;
 
   /** @param limit maximum number of waiting requests */
@@ -139,13 +139,20 @@ export class HeldSubmissions {
    */
   hold(
     response: EventEmitter,
-    { begin, ...wait }: HeldWait,
+    { begin, ...wait }: RequestWait,
     handOver: HandOver | null = null,
   ): Promise<Refusal | null> {
     if (this.#waiting.size >= this.#limit) return Promise.resolve(tooMany);
     const { promise, resolve, reject } = Promise.withResolvers<Refusal | null>();
     const giveUp = new AbortController();
-    const entry = new Held({ response, resolve, reject, handOver, giveUp, isOver: () => this.#waiting.delete(entry) });
+    const entry = new WaitingRequest({
+      response,
+      resolve,
+      reject,
+      handOver,
+      giveUp,
+      isOver: () => this.#waiting.delete(entry),
+    });
     this.#waiting.add(entry);
     // Neither the timeout nor the client's disconnect can interleave between the result and its use: they are events,
     // and this is a microtask. So no submission is admitted and abandoned at the same time.
