@@ -6,13 +6,11 @@ interface Flow<Item> {
   readonly name: string;
   readonly items: Map<Item, number>;
   weight: number;
-  /** Remaining turns. */
   credit: number;
 }
 
 /** Maximum number of blocked flows that one call of `admit` examines. */
 const MAX_BLOCKED = 1_000;
-/** Minimum weight. */
 const MIN_WEIGHT = 0.01;
 
 /** A fair queue: flows take turns (deficit round robin) by weight, and each flow is first in, first out. Pure. */
@@ -26,7 +24,6 @@ export class FairQueue<Item> {
   /** True if the flow at `#at` has not received its credit of this round. */
   #isNewTurn = true;
 
-  /** Number of queued items. */
   get size(): number {
     return this.#flowOf.size + this.#moved.length;
   }
@@ -53,7 +50,6 @@ export class FairQueue<Item> {
     this.#flowOf.set(item, entry);
   }
 
-  /** Removes an item, if present. */
   remove(item: Item): void {
     const flow = this.#flowOf.get(item);
     if (flow === undefined) {
@@ -66,7 +62,6 @@ export class FairQueue<Item> {
     if (flow.items.size === 0) this.#drop(flow);
   }
 
-  /** Moves an item before all others, if present. */
   moveFirst(item: Item): void {
     if (!this.#flowOf.has(item) && !this.#moved.includes(item)) return;
     this.remove(item);
@@ -165,7 +160,6 @@ export class FairQueue<Item> {
     return missing <= 0 ? 0 : Math.ceil(missing / flow.weight);
   }
 
-  /** Number of items of a flow admitted in a number of rounds. */
   #admittedBefore(flow: Flow<Item>, rounds: number): number {
     return rounds === 0 ? 0 : Math.min(flow.items.size, Math.floor(this.#turnsIn(flow, rounds)));
   }

@@ -5,7 +5,6 @@ import { shareOf } from './slotShares.ts';
 
 /** Dependencies of `LeasedSlots`. */
 export interface LeasedSlotsDependencies {
-  /** Name of this replica, unique per start. */
   readonly replica: string;
   readonly clock: Pick<Clock, 'monotonic'>;
   readonly random: Random;
@@ -38,7 +37,6 @@ const MIN_BEAT_MS = 20;
 const FAILED_BEAT_MS = 500;
 /** Idle time after which a counter is released and removed. */
 const IDLE_MS = 5_000;
-/** Counters per transaction. */
 const BATCH = 200;
 /**
  * Maximum number of counters of a replica: user names create them. A further one is full until idle ones are removed.
@@ -47,30 +45,23 @@ const MAX_COUNTERS = 20_000;
 /** Time for which an indivisible slot belongs to the same replica. */
 const TURN_MS = 1_000;
 
-/** State of a counter at this replica. */
 interface Counter {
   readonly key: string;
   limit: number;
   rate: RateLimit | null;
   inUse: number;
   waiting: number;
-  /** Slots granted by the database, at most the value of its row. */
   granted: number;
   /** Slots may be acquired while fewer are in use: the share, as far as it is granted. */
   allowed: number;
-  /** Monotonic end of the lease. */
   leaseUntil: number;
   /** Whole tokens drawn from the bucket. */
   tokens: number;
-  /** Tokens used since the last heartbeat. */
   spent: number;
-  /** Number of waiters at other replicas. */
   waitingElsewhere: number;
-  /** Slots in use at other replicas, as of the last heartbeat. */
   usedElsewhere: number;
   /** True keeps it while it is unused, so that the next query need not wait for a heartbeat. */
   isKept: boolean;
-  /** True if the state differs from the last heartbeat. */
   changed: boolean;
   lastUsed: number;
   /** Monotonic time before which local waiters claim no slots, as they wait for another counter. */
@@ -95,13 +86,10 @@ export interface Heartbeat {
   readonly keys: readonly string[];
   /** Decides within the transaction; may be called again on a retry. */
   decide(now: number, counters: ReadonlyMap<string, LockedCounter>): readonly CounterChange[];
-  /** The transaction is committed. */
   commit(): void;
-  /** It failed, or the result is unknown. */
   fail(): void;
 }
 
-/** State of a counter at this replica. */
 export interface CounterState {
   readonly key: string;
   readonly limit: number;
@@ -192,7 +180,6 @@ export class LeasedSlots implements SlotLedger {
     }
   }
 
-  /** Reserves slots of a counter until no limit has it any more. */
   keep(demand: SlotDemand): void {
     const now = this.#dependencies.clock.monotonic();
     const counter = this.#addCounter(demand, now);
@@ -581,12 +568,10 @@ function inFull(row: SlotRow): SlotRow {
   return { ...row, inUse: row.granted, waiting: 0 };
 }
 
-/** True if a slot or a token is available. */
 function roomIn({ rate, tokens, inUse, allowed, leaseUntil }: Counter, now: number): boolean {
   return rate === null ? inUse < allowed && now < leaseUntil : tokens > 0;
 }
 
-/** The bucket, filled up to now. */
 function filled({ queries, periodMs, burst }: RateLimit, bucket: TokenBucket | null, now: number): TokenBucket {
   if (bucket === null) return { tokens: burst * 1000, filled: now };
   const since = Math.max(0, now - bucket.filled);

@@ -17,7 +17,6 @@ export interface SlotDemand {
   readonly rate?: RateLimit | null;
 }
 
-/** Acquired slots of a query. */
 export interface AcquiredSlots {
   readonly keys: readonly string[];
   /** Releases them once; further calls have no effect. */

@@ -1,4 +1,3 @@
-/** Demand of a replica for a counter. */
 export interface ReplicaDemand {
   readonly replica: string;
   readonly inUse: number;

@@ -75,17 +75,13 @@ import { exactSelectorRoutes } from './webapp/exactSelectorRoutes.ts';
 import { historyRoutes } from './webapp/historyRoutes.ts';
 import { routingRuleRoutes } from './webapp/routingRuleRoutes.ts';
 
-/** What the API speaks for. */
 export interface ApiDependencies {
   readonly registry: ClusterRegistry;
-  /** Clusters with their resources. */
   readonly inventory: () => readonly InventoryCluster[];
   /** Grows whenever `inventory`, or the health of its clusters, changes; counts of queries do not matter. */
   readonly inventoryStateVersion: () => number;
   readonly table: RoutingTableHolder;
-  /** The last changes of each cluster. */
   readonly clusterChanges: ClusterChanges;
-  /** Name of this process among the replicas. */
   readonly replica: string;
   /** `routing.defaultRoutingGroup`, as it is now. */
   readonly defaultGroup: () => string;
@@ -93,15 +89,12 @@ export interface ApiDependencies {
   /** All metrics of the process; the API adds its own, the clusters' and the process's. */
   readonly metrics: Registry;
   readonly logger: Logger;
-  /** Reads bodies. */
   readonly bodies: RequestBodies;
-  /** Who may call. */
   readonly authentication: Authentication;
   /** Gives the names by which queries of callers are known; left out or null: those that they log in with. */
   readonly queryUser?: ((name: string) => string | null) | null;
   /** The audit in the database; left out, changes are in the log alone, and `/api/audit` is not served. */
   readonly audit?: AuditTrail & AuditRoutes;
-  /** Gets every change that a call made, for events. */
   readonly onChange: (change: AppliedChange) => void;
   /** Null: the resource group family is switched off (`resourceGroups.enabled`). */
   readonly resourceGroups: GroupTables | null;
@@ -123,33 +116,29 @@ export interface ApiDependencies {
   readonly queries: QueryRoutes | null;
   /** Null: neither the web application's calls nor the JSON views are served. */
   readonly webapp: WebappDependencies | null;
-  /** Keys of tokens for clusters; null: there are none, and no JWKS. */
+  /** Keys of tokens for clusters; null without keys and JWKS. */
   readonly publishedKeys: JwksRoutes['published'] | null;
-  /** Whether the gateway is stopping. */
   readonly stopping: () => boolean;
   /** Null: no user interface is served, and `/` is a plain page. */
   readonly userInterface: Omit<UserInterfaceRoutes, 'names'> | null;
 }
 
-/** What the calls about rules and routing speak for. */
 export interface RuleDependencies {
   readonly routingRules: Pick<
     RoutingRules,
     'inventory' | 'inventoryVersion' | 'groupsNamed' | 'list' | 'byName' | 'update' | 'create' | 'delete'
   >;
   readonly explain: ExplainRequest;
-  /** What rules decided, and the clock it is counted by. */
+  /** Counts of decisions by rule, with their clock. */
   readonly hits: RuleHitRoutes;
   readonly history: QueryHistoryRepository;
   readonly transactions: Pick<TransactionRepository, 'get'>;
-  /** Records that are not in the database yet. */
   readonly buffered: HistoryWriter['findBuffered'];
   readonly impact: ImpactDependencies;
-  /** How queries ended, also what is not in the database yet. */
+  /** Outcomes of queries, including those not in the database yet. */
   readonly outcomes: OutcomeLookup;
 }
 
-/** What the calls of the web application and the JSON views speak for. */
 export interface WebappDependencies {
   readonly history: QueryHistoryRepository;
   readonly queryCounts: QueryCounts;
@@ -167,25 +156,22 @@ export interface WebappDependencies {
   readonly hiddenPageCalls: () => 'refuse' | 'allow';
 }
 
-/** What problems and rates are found from, beside what other calls speak for. */
 export interface IncidentDependencies extends Pick<ProblemSources, 'ruleConditions' | 'leader' | 'queued'> {
   readonly rates: QueryRates;
 }
 
-/** How it speaks. */
 export interface ApiOptions {
   readonly names: ProductNames;
-  /** Version of the program. */
   readonly version: string;
-  /** Longest body in bytes; longer ones are answered 413. */
+  /** Longest body in bytes; longer ones get a response 413. */
   readonly bodyLimit: number;
 }
 
 /** The REST API as a handler for a `node:http` server that others share. */
 export interface Api {
-  /** Answers every request it is given; 404 for paths that are not the API's. */
+  /** Responds to every request it is given; 404 for paths that are not the API's. */
   handler(request: IncomingMessage, response: ServerResponse): void;
-  /** Waits for running calls; later ones are answered 503. */
+  /** Waits for running calls; later ones get a response 503. */
   close(): Promise<void>;
 }
 
@@ -205,7 +191,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
 
   app.setErrorHandler(onError);
   readBodies(app, dependencies.bodies, bodyLimit);
-  // Query and path are checked here; bodies by the routes, whose messages know the fields. Answers are not rewritten.
+  // Query and path are checked here; bodies by the routes, whose messages know the fields. Responses are not rewritten.
   app.setValidatorCompiler<FastifySchema & TSchema>(({ schema, httpPart }) => {
     if (httpPart === 'body' || httpPart === 'headers') return () => true;
     const check = compileCheck(schema);
@@ -309,7 +295,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   return { handler: (request, response) => app.routing(request, response), close: () => app.close() };
 }
 
-/** Looks for what is wrong, from now on; null where nothing says what it needs. */
+/** Looks for what is wrong, from now on; null if nothing states what it needs. */
 function problemWatch(
   { table, inventory, defaultGroup, rules, readiness, logger }: ApiDependencies,
   { incidents, clock }: WebappDependencies,

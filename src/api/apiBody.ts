@@ -7,9 +7,9 @@ import type { RequestBodies } from '../gateway/bodies/requestBodies.ts';
 import { GatewayError } from '../model/errors.ts';
 
 /**
- * Makes the instance read bodies as bytes, whatever their type, within a limit and the memory for request bodies. A call
- * that is answered before its body is there is the last of its connection.
- * @param limit longest body in bytes; longer ones are answered 413
+ * Makes the instance read bodies as bytes, whatever their type, within a limit and the memory for request bodies. A
+ * call that gets a response before its body is there is the last of its connection.
+ * @param limit longest body in bytes; longer ones get a response 413
  */
 export function readBodies(app: FastifyInstance, bodies: RequestBodies, limit: number): void {
   app.removeAllContentTypeParsers();

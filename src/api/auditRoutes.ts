@@ -6,12 +6,11 @@ import type { AuditRepository } from '../store/auditRepository.ts';
 import { type AuditedChange, AuditPage } from './answers/audit.ts';
 import { answer, errorAnswers } from './schemas.ts';
 
-/** Dependencies of the call. */
 export interface AuditRoutes {
   readonly repository: Pick<AuditRepository, 'list'>;
 }
 
-/** Changes of one answer, unless the caller wants fewer. */
+/** Changes of one response, unless the caller wants fewer. */
 const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 100;
 
@@ -46,7 +45,7 @@ const Filter = Type.Object({
 
 type Query = Partial<Record<keyof typeof Filter.properties, string>>;
 
-/** Who changed what, when, from where (docs/authentication.md#audit). */
+/** Routes of the audit: user, object, time and address of changes (docs/authentication.md#audit). */
 export async function auditRoutes(app: FastifyInstance, { repository }: AuditRoutes): Promise<void> {
   app.get<{ Querystring: Query }>(
     '/api/audit',

@@ -7,18 +7,16 @@ import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { ClusterDetails } from './answers/clusters.ts';
 import { clusterState } from './clusterState.ts';
 
-/** What details of clusters are made of. */
 export interface ClusterDetailsOptions {
   readonly inventory: () => readonly InventoryCluster[];
   readonly table: RoutingTableHolder;
   readonly changes: ClusterChanges;
-  /** Name of this process among the replicas. */
   readonly replica: string;
   /** `routing.defaultRoutingGroup`, as it is now. */
   readonly defaultGroup: () => string;
 }
 
-/** All that is known of a cluster; null: there is none of the name, routed or not. */
+/** All that is known of a cluster; null if the name is unknown, routed or not. */
 export function clusterDetails(name: string, options: ClusterDetailsOptions): ClusterDetails | null {
   const { inventory, table, changes, replica, defaultGroup } = options;
   const cluster = clusterNamed(name, inventory());
@@ -61,13 +59,13 @@ export function clusterDetails(name: string, options: ClusterDetailsOptions): Cl
   };
 }
 
-/** The cluster of a name: the routed one, where several resources claim it; null: there is none. */
+/** The cluster of a name: the routed one, where several resources claim it, or null. */
 export function clusterNamed(name: string, inventory: readonly InventoryCluster[]): InventoryCluster | null {
   const claims = inventory.filter((cluster) => cluster.name === name);
   return claims.find(({ routable }) => routable !== null) ?? claims[0] ?? null;
 }
 
-/** What changes whenever somebody switches the cluster on or off. */
+/** Changes with each activation or deactivation of the cluster. */
 export function switchedVersion({ routable, resource }: InventoryCluster): string {
   return activationVersion(routable?.active ?? resource?.specActive ?? false, resource?.override ?? null);
 }

@@ -16,7 +16,6 @@ import { answer, errorAnswers, Force, reference, writeAnswers } from './schemas.
 import { AuditedRegistry } from './writes/auditedRegistry.ts';
 import { apiFamily } from './writes/writeFamily.ts';
 
-/** Dependencies of the routes of clusters and their resources. */
 export interface ClusterRoutes extends ClusterDetailsOptions {
   readonly registry: ClusterRegistry;
   readonly names: ProductNames;

@@ -3,7 +3,6 @@ import { takesNewQueries } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { ClusterState } from './answers/clusters.ts';
 
-/** A cluster of the inventory as it is listed. */
 export function clusterState(
   { name, origin, routable, resource }: InventoryCluster,
   table: RoutingTableHolder,

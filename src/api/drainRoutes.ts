@@ -7,7 +7,6 @@ import { Drain, LISTED_QUERIES } from './answers/drain.ts';
 import { ClusterInPath, clusterInPath } from './clusterInPath.ts';
 import { answer, errorAnswers } from './schemas.ts';
 
-/** Dependencies of the call. */
 export interface DrainRoutes {
   readonly table: RoutingTableHolder;
   readonly runningQueries: ClusterQueriesLookup;

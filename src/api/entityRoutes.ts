@@ -18,7 +18,6 @@ import { AuditedRegistry } from './writes/auditedRegistry.ts';
 import { changeGroups } from './writes/groupChange.ts';
 import { entityFamily } from './writes/writeFamily.ts';
 
-/** Dependencies of the entity routes. */
 export interface EntityRoutes {
   readonly registry: ClusterRegistry;
   readonly stores: GroupTables;

@@ -24,7 +24,7 @@ export function malformed(problems: readonly Problem[]): GatewayError {
 }
 
 /**
- * Refuses a resource group whose fields contradict each other.
+ * Rejects a resource group whose fields contradict each other.
  * @throws GatewayError EG_IMPOSSIBLE
  */
 export function requireLoadable(group: ResourceGroupColumns): void {
@@ -34,12 +34,11 @@ export function requireLoadable(group: ResourceGroupColumns): void {
   }
 }
 
-/** Makes the body of an error's answer. */
 type ErrorForm = (body: ReturnType<GatewayError['toBody']>, status: number) => unknown;
 
 /**
- * Answers every error of the API in its one form (or that of a family of its own); what is not a GatewayError is logged and
- * answered as EG_INTERNAL.
+ * Responds to every error of the API in its one form (or that of a family of its own); what is not a GatewayError is
+ * logged and answered as EG_INTERNAL.
  */
 export function errorHandler(logger: Logger, form: ErrorForm = (body) => body) {
   return (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {

@@ -25,19 +25,17 @@ import type { QueueEntries, QueueEntry } from './queueEntries.ts';
 import { RuleToTry, wholeRule } from './ruleRoutes.ts';
 import { answer, errorAnswers } from './schemas.ts';
 
-/** The outcome of a query, also one that is not in the database yet; null where there is none. */
+/** The outcome of a query, also one that is not in the database yet; null if it is missing. */
 export type OutcomeLookup = (queryId: string) => Promise<QueryOutcomeRecord | null>;
 
-/** Dependencies of the routes that explain routing. */
 export interface ExplainRoutes {
   readonly explain: ExplainRequest;
   readonly history: QueryHistoryRepository;
   readonly transactions: Pick<TransactionRepository, 'get'>;
-  /** Records that are not in the database yet. */
   readonly buffered: HistoryWriter['findBuffered'];
   readonly names: ProductNames;
   readonly outcomes: OutcomeLookup;
-  /** Queries that wait, or waited; null where none do. */
+  /** Queries that wait, or waited; null if none do. */
   readonly queued: Pick<QueuedQueryRepository, 'get'> | null;
   readonly entries: Pick<QueueEntries, 'list'> | null;
 }
@@ -50,7 +48,7 @@ const TriedRequest = Type.Object(
 const checkTriedRequest = compileCheck(TriedRequest);
 const QueryInPath = Type.Object({ queryId: Type.String({ description: 'Id of the query.' }) });
 
-/** Where requests would go, and where queries went (docs/rest-api.md#routing-explained). */
+/** Routes that explain requests and past queries (docs/rest-api.md#routing-explained). */
 export async function explainRoutes(
   app: FastifyInstance,
   { explain, history, transactions, buffered, outcomes, queued, entries, names }: ExplainRoutes,
@@ -83,7 +81,8 @@ export async function explainRoutes(
       const began = transactionId === null ? null : await transactions.get(transactionId);
       if (!isTrial) {
         const explanation = await explain(described, began);
-        // What rules say is for those who may list them; what they did to the caller's own request is not a secret.
+        // Only callers with rights to rules see their content; their effects on the caller's own request are not
+        // secret.
         return reply.send((isForAll ? explanation : { ...explanation, conditions: [] }) satisfies Explanation);
       }
       return reply.send(await explain.withRule(described, wholeRule(rule.name, rule, 'rule.'), began));
@@ -103,7 +102,7 @@ export async function explainRoutes(
     },
     async (request, reply) => {
       const { queryId } = request.params as { queryId: string };
-      // NUL is in no id, and PostgreSQL refuses it.
+      // NUL is in no id, and PostgreSQL rejects it.
       const isPossible = !queryId.includes('\0');
       const row = queued !== null && isQueuedId(queryId) ? await queued.get(queryId) : null;
       // One that waited is in the history under the id that its cluster gave it.
@@ -120,7 +119,7 @@ export async function explainRoutes(
       const isQueued = outcome === null && (row?.state === 'waiting' || row?.state === 'submitting');
       const entry = isQueued ? (await entries?.list())?.find(({ id }) => id === queryId) : undefined;
       const query = { ...(await routedQuery(record, row, queued, outcome)), queue: queuePlace(entry) };
-      // What rules say is for those who may list them.
+      // Only callers with rights to rules see their content.
       const maySeeConditions =
         query.decision?.conditions === undefined || (await callerOf(request).permits(explainAll));
       return reply.send(maySeeConditions ? query : withoutConditions(query));
@@ -128,7 +127,6 @@ export async function explainRoutes(
   );
 }
 
-/** A query that no cluster has yet. */
 function whileWaiting({ id, user, source, group, created }: QueuedQueryRow): QueryRecord {
   const nowhere = { backendUrl: '', externalUrl: null, cluster: '', decision: null };
   return { queryId: id, queryText: '', user, source, routingGroup: group, created, ...nowhere };
@@ -191,7 +189,7 @@ function withoutConditions({ decision, ...query }: RoutedQuery): RoutedQuery {
 
 /**
  * A request that a caller without ADMIN may have explained: their own.
- * @throws GatewayError EG_FORBIDDEN naming the field that says who somebody else is
+ * @throws GatewayError EG_FORBIDDEN naming the field that states who another user is
  */
 function ownRequest(
   sent: DescribedRequest,

@@ -18,7 +18,6 @@ import { notModified, revalidate } from './revalidation.ts';
 import { answer, emptyWriteAnswers, errorAnswers, Force, reference, writeAnswers } from './schemas.ts';
 import { AuditedWrites, apiFamily } from './writes/writeFamily.ts';
 
-/** Dependencies of the routes of routing groups. */
 export interface GroupRoutes {
   readonly limits: Pick<LimitRegistry, 'groups' | 'group' | 'putGroup' | 'deleteGroup'>;
   readonly table: RoutingTableHolder;

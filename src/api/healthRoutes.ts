@@ -6,7 +6,6 @@ import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { ComponentState, Readiness } from './processReadiness.ts';
 import { textAnswer } from './schemas.ts';
 
-/** Dependencies of the probes. */
 export interface HealthRoutes {
   readonly readiness: Readiness;
   readonly table: RoutingTableHolder;
@@ -62,7 +61,7 @@ function line({ name, ok, message }: ComponentState): string {
   return `[${ok ? '+' : '-'}] ${name}: ${message}`;
 }
 
-/** How many active clusters are healthy, and why the others are not. */
+/** Counts healthy active clusters, with the reasons for others. */
 function clusterState(table: RoutingTable): ComponentState {
   const active = [...table.clusters.values()].filter((cluster) => cluster.active);
   const away = active.filter((cluster) => !takesNewQueries(cluster));

@@ -4,7 +4,6 @@ import { HeldDeletionList } from './answers/heldDeletions.ts';
 import { recordChange } from './auth/audit.ts';
 import { answer, errorAnswers } from './schemas.ts';
 
-/** Dependencies of the calls. */
 export interface HeldDeletionRoutes {
   readonly controller: Pick<Controller, 'heldDeletions' | 'confirmDeletions'>;
 }

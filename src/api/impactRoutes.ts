@@ -16,24 +16,20 @@ import { jsonBody } from './jsonBody.ts';
 import { ruleFields, wholeRule } from './ruleRoutes.ts';
 import { answer, errorAnswers } from './schemas.ts';
 
-/** What the impact of changed rules is computed with. */
 export interface ImpactDependencies {
   readonly edited: RuleCompiler['edited'];
   readonly replays: HistoryReplays;
   readonly database: JdbcSettings;
-  /** As they are now. */
   readonly settings: () => ReplaySettings;
   readonly clock: Clock;
 }
 
-/** Dependencies of the route. */
 export interface ImpactRoutes extends ImpactDependencies {
   readonly rules: Pick<RoutingRules, 'byName'>;
 }
 
 /** Length of the range where no start is given, milliseconds. */
 const DAY_MS = 24 * 3_600_000;
-/** Most queries of one call. */
 const MAX_QUERIES = 100_000;
 /** Time of one call, milliseconds. */
 const REPLAY_MS = 20_000;
@@ -70,7 +66,7 @@ const ImpactQuestion = Type.Object(
 );
 const checkQuestion = compileCheck(ImpactQuestion);
 
-/** What a change of rules would do to the queries of the history (docs/rest-api.md#impact-of-a-change). */
+/** Route for the effect of a rule change on the queries of the history (docs/rest-api.md#impact-of-a-change). */
 export async function impactRoutes(app: FastifyInstance, dependencies: ImpactRoutes): Promise<void> {
   const { edited, replays, database, settings, clock, rules } = dependencies;
   app.post(
@@ -119,7 +115,7 @@ export async function impactRoutes(app: FastifyInstance, dependencies: ImpactRou
   );
 }
 
-/** Aborts when the caller's connection is gone before it has its answer. */
+/** Aborts when the caller's connection is gone before it has its response. */
 function endOfCaller(reply: FastifyReply): AbortSignal {
   const caller = new AbortController();
   reply.raw.once('close', () => {

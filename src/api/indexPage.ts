@@ -4,11 +4,10 @@ import { Type } from 'typebox';
 import { otherGatewayPaths, type ProductNames } from '../model/names.ts';
 import { answer } from './schemas.ts';
 
-/** Dependencies of the index page. */
 export interface IndexPage {
   readonly names: ProductNames;
   readonly version: string;
-  /** Whether there is a user interface to lead people to instead. */
+  /** True if there is a user interface to lead people to instead. */
   readonly hasPages: () => boolean;
 }
 

@@ -2,13 +2,12 @@ import type { FastifyRequest } from 'fastify';
 import { GatewayError } from '../model/errors.ts';
 import { exceededBound } from '../model/jsonShape.ts';
 
-/** What a body may hold at most. */
 const BOUNDS = { values: 5_000, depth: 100 };
 
 /**
  * The JSON value of a request whose body was read as bytes. Stricter than `JSON.parse`: UTF-8 must be right, every
  * string must be storable as UTF-8, and no object may name a key twice (RFC 8259 §4 leaves open which one wins).
- * @param type `any`: what Content-Type says is ignored, for families whose callers never sent the right one
+ * @param type `any`: what Content-Type states is ignored, for families whose callers never sent the right one
  * @throws GatewayError EG_MEDIA_TYPE for another Content-Type (absent means JSON), EG_MALFORMED for the rest
  */
 export function jsonBody(request: FastifyRequest, type: 'json' | 'any' = 'json'): unknown {
@@ -40,7 +39,7 @@ export function jsonBody(request: FastifyRequest, type: 'json' | 'any' = 'json')
 }
 
 /**
- * The body as text, whatever its Content-Type says.
+ * The body as text, whatever its Content-Type states.
  * @throws GatewayError EG_MALFORMED when it is not UTF-8
  */
 export function utf8(body: Buffer | undefined): string {
@@ -100,7 +99,7 @@ export function repeatedKey(text: string): string | null {
   return null;
 }
 
-/** Path of the first text that holds an unpaired surrogate (empty: the value itself); null when there is none. */
+/** Path of the first text that holds an unpaired surrogate (empty: the value itself); null when it is missing. */
 export function unpairedSurrogate(value: unknown): string | null {
   const open: [string, unknown][] = [['', value]];
   for (let next = open.pop(); next !== undefined; next = open.pop()) {

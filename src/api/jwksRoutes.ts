@@ -5,9 +5,7 @@ import type { PublishedKey } from '../gateway/user/signingKey.ts';
 /** Path of the public keys of tokens for clusters. */
 export const JWKS_PATH = '/.well-known/jwks.json';
 
-/** Dependencies of the route. */
 export interface JwksRoutes {
-  /** The keys as they are now. */
   readonly published: () => { readonly keys: readonly PublishedKey[] };
 }
 

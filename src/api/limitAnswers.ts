@@ -1,12 +1,12 @@
 import type { DeclaredLimits, InventoryLimit } from '../operator/registry/limitRegistry.ts';
 import type { LimitState } from './answers/limits.ts';
 
-/** Counts as answers have them: null where nothing counts. */
+/** Counts as answers have them: null if nothing counts. */
 export function countsOf(count: InventoryLimit['count']): Pick<LimitState, 'running' | 'waiting' | 'refused'> {
   return { running: count?.running ?? null, waiting: count?.waiting ?? null, refused: count?.refused ?? null };
 }
 
-/** What became of a resource, as answers have it. */
+/** Status of a resource in responses. */
 export function declaredState({
   acceptance,
   isInForce,

@@ -7,18 +7,16 @@ import { jsonBody } from './jsonBody.ts';
 
 const version = Type.String({ maxLength: 64, description: 'Of what was seen: 409 when it has changed.' });
 
-/** The field of a body that says which version the caller has seen. */
+/** The field of a body that states which version the caller has seen. */
 export const Version = { version: Type.Optional(version) };
 
-/** Query of a deletion. */
 export const DeletedVersion = Type.Object({ version: Type.Optional(version) });
 
-/** Checks of bodies, made once a schema. */
 const checks = new WeakMap<TSchema, ReturnType<typeof compileCheck>>();
 
 /**
  * The spec that a body holds, and the version that it replaces.
- * @param problems of the spec, beside what the schema says
+ * @param problems of the spec, in addition to what the schema states
  * @throws GatewayError EG_MALFORMED
  */
 export function sentSpec<Spec extends object>(

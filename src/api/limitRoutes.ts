@@ -15,7 +15,6 @@ import { notModified, revalidate } from './revalidation.ts';
 import { answer, emptyWriteAnswers, errorAnswers, Force, reference, writeAnswers } from './schemas.ts';
 import { AuditedWrites, apiFamily } from './writes/writeFamily.ts';
 
-/** Dependencies of the routes of query limits. */
 export interface LimitRoutes {
   readonly limits: Pick<LimitRegistry, 'limits' | 'limit' | 'putLimit' | 'deleteLimit'>;
   readonly names: ProductNames;

@@ -16,12 +16,10 @@ import type { ClusterEntry } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { errorAnswers } from './schemas.ts';
 
-/** Dependencies of the metrics. */
 export interface MetricsRoutes {
   /** All metrics of the process; every module registers its own. */
   readonly metrics: Registry;
   readonly table: RoutingTableHolder;
-  /** Version of the program. */
   readonly version: string;
 }
 
@@ -66,7 +64,7 @@ export async function metricsRoutes(app: FastifyInstance, { metrics }: MetricsRo
 }
 
 /**
- * A registry that shows the metrics in one of the two formats. It holds views with names of their own, as prom-client
+ * A registry that shows the metrics in one of the two formats. It holds views with separate names, as prom-client
  * renames the counters themselves when it writes OpenMetrics.
  */
 function exposition(
@@ -86,7 +84,6 @@ function exposition(
   return view;
 }
 
-/** Values of a metric that are formatted at once. */
 const VALUES_AT_ONCE = 1000;
 
 /**
@@ -115,7 +112,6 @@ async function expositionText(view: Registry<RegistryContentType>): Promise<stri
 
 const END = '\n# EOF';
 
-/** One metric in a format. */
 async function metricText(metric: ReadableMetric, contentType: RegistryContentType): Promise<string> {
   const alone: Registry<RegistryContentType> = new Registry();
   alone.setContentType(contentType);
@@ -124,7 +120,7 @@ async function metricText(metric: ReadableMetric, contentType: RegistryContentTy
   return text.endsWith(END) ? text.slice(0, -END.length) : text;
 }
 
-/** What is read of a metric; only histograms and summaries have `getForPromString`, which prom-client does not type. */
+/** Used fields of a metric; only histograms and summaries have `getForPromString`, which prom-client does not type. */
 interface ReadableMetric {
   name: string;
   readonly type: string;

@@ -16,7 +16,6 @@ import type { SecurityScheme } from './auth/securitySchemes.ts';
 import { answer, ErrorBody } from './schemas.ts';
 import { WebappError } from './webapp/envelope.ts';
 
-/** Schemas that routes refer to. */
 const shared = [
   ...[ErrorBody, RegistryCluster, RegistryClusterInput],
   ...[ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate],
@@ -26,11 +25,10 @@ const shared = [
   ...[GroupState, GroupDetails, LimitState, QueryOutcome],
 ];
 
-/** What the document says of the program as a whole. */
 export interface OpenapiOptions {
   readonly product: string;
   readonly version: string;
-  /** How callers show who they are, by name; none: nobody is asked. */
+  /** Security schemes by name; empty without authentication. */
   readonly schemes: Readonly<Record<string, SecurityScheme>>;
 }
 

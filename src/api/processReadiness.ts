@@ -3,14 +3,14 @@ export interface ComponentState {
   /** e.g. `database`, `resource source`, `history buffer`. */
   readonly name: string;
   readonly ok: boolean;
-  /** Sentence for people; of a component that is unavailable: since when and why. */
+  /** Sentence for users; of a component that is unavailable: since when and why. */
   readonly message: string;
   /** Of one that is not ok: it is there, and what it holds has mistakes. Left out: it is unavailable or overloaded. */
   readonly hasMistakes?: true;
 }
 
 /**
- * Whether the process takes traffic (docs/rest-api.md#probes): a snapshot is loaded and every cluster has a verdict, or
+ * True if the process takes traffic (docs/rest-api.md#probes): a snapshot is loaded and every cluster has a verdict, or
  * the grace time has passed. Never unready because of database, API server or clusters.
  */
 export interface Readiness {

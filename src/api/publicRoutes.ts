@@ -8,7 +8,6 @@ import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { ClusterInPath, clusterInPath } from './clusterInPath.ts';
 import { answer, errorAnswers, reference } from './schemas.ts';
 
-/** Dependencies of the public reads. */
 export interface PublicRoutes {
   readonly registry: ClusterRegistry;
   readonly table: RoutingTableHolder;

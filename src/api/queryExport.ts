@@ -2,14 +2,10 @@ import { Readable } from 'node:stream';
 import type { ListedOutcome, QueryList, QueryListFilter, QueryListMark } from '../store/queryList.ts';
 import { outcomeAnswer } from './answers/outcome.ts';
 
-/** Most queries of an export. */
 export const MAX_EXPORTED = 100_000;
-/** Queries that are read at a time. */
 const CHUNK = 500;
-/** Characters of a statement in an export. */
 const TEXT = 10_000;
 
-/** A query as lists and exports have it. */
 export function queryRow({ created, outcome, ...rest }: ListedOutcome) {
   return { ...rest, created: new Date(created).toISOString(), outcome: outcomeAnswer(outcome) };
 }

@@ -11,7 +11,6 @@ declare module 'fastify' {
   }
 }
 
-/** Unknown parameters that an error lists. */
 const MAX_REPORTED = 5;
 
 /**

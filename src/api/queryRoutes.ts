@@ -14,7 +14,6 @@ import { notModified, revalidate } from './revalidation.ts';
 import { answer, errorAnswers } from './schemas.ts';
 import { searchText } from './searchText.ts';
 
-/** Dependencies of the calls about queries that have been. */
 export interface QueryRoutes {
   readonly list: QueryList;
   readonly statistics: QueryStatisticsRepository;

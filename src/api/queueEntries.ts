@@ -3,7 +3,6 @@ import type { RoutingTable } from '../routing/routingTable.ts';
 import type { QueuedQueryRepository } from '../store/queuedQueryRepository.ts';
 import type { QueueList } from './answers/queue.ts';
 
-/** Queries that are listed at most. */
 const MAX_LISTED = 10_000;
 
 /** A query that waits, with its place and reason. */
@@ -23,7 +22,6 @@ export class QueueEntries {
     this.#table = table;
   }
 
-  /** Returns the entries, the oldest first. */
   async list(): Promise<readonly QueueEntry[]> {
     const all = await this.#queuedQueries.list(MAX_LISTED);
     const waiting = all.filter(({ state }) => state === 'waiting');

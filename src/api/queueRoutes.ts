@@ -10,7 +10,6 @@ import { visibleUser } from './auth/guard.ts';
 import type { QueueEntries } from './queueEntries.ts';
 import { answer, errorAnswers } from './schemas.ts';
 
-/** Dependencies of the calls. */
 export interface QueueRoutes {
   readonly queuedQueries: Pick<QueuedQueryRepository, 'get' | 'setCommand' | 'remove' | 'moveFirst'>;
   readonly entries: Pick<QueueEntries, 'list'>;
@@ -108,7 +107,6 @@ function notWaiting(id: string): GatewayError {
   return new GatewayError('EG_NOT_FOUND', `No query ${id.slice(0, 100)} waits in the queue.`);
 }
 
-/** What the audit says of a query that waits. */
 function audited({ id, user, source, group, movedAt }: QueuedQueryRow): object {
   return { id, user, source, routingGroup: group, movedFirst: movedAt !== null };
 }

@@ -12,7 +12,6 @@ import { answer, ErrorBody, emptyAnswer, errorAnswers, Force, reference } from '
 import { AuditedRegistry } from './writes/auditedRegistry.ts';
 import { apiFamily, pendingHeader } from './writes/writeFamily.ts';
 
-/** Dependencies of the registry's routes. */
 export interface RegistryRoutes {
   readonly registry: ClusterRegistry;
   readonly names: ProductNames;
@@ -37,7 +36,6 @@ export async function registryRoutes(app: FastifyInstance, { registry, names }: 
   activationRoutes(app, audited, accepted);
 }
 
-/** Lists clusters. */
 function listingRoutes(app: FastifyInstance, registry: ClusterRegistry): void {
   app.get(
     '/gateway',
@@ -108,7 +106,6 @@ function storingRoutes(app: FastifyInstance, audited: AuditedRegistry, names: Pr
   }
 }
 
-/** Deletes clusters. */
 function deletionRoute(
   app: FastifyInstance,
   { registry, names }: RegistryRoutes,

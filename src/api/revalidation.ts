@@ -23,7 +23,7 @@ function tagOf(payload: string): string {
   return `W/"${createHash('sha256').update(payload).digest('base64url')}"`;
 }
 
-/** Whether one of the tags is this one by the weak comparison; `*` is any. */
+/** True if one of the tags is this one by the weak comparison; `*` is any. */
 function matches(ifNoneMatch: string | undefined, tag: string): boolean {
   const opaque = tag.slice('W/'.length);
   return (ifNoneMatch ?? '')
@@ -32,7 +32,7 @@ function matches(ifNoneMatch: string | undefined, tag: string): boolean {
     .some((each) => each === '*' || each === tag || each === opaque);
 }
 
-/** Description of the answer to a caller who has the present version. */
+/** Description of the response to a caller who has the present version. */
 export const notModified: Record<string, TSchema> = {
   304: Type.Null({ description: 'Nothing changed since the version that `If-None-Match` names.' }),
 };

@@ -5,13 +5,12 @@ import { RuleHitList } from './answers/rules.ts';
 import { notModified, revalidate } from './revalidation.ts';
 import { answer, errorAnswers } from './schemas.ts';
 
-/** Dependencies of the route. */
 export interface RuleHitRoutes {
   readonly hits: RuleHits;
   readonly clock: Clock;
 }
 
-/** How many queries each rule decided (docs/rest-api.md#routing-rules). */
+/** Routes of the number of queries by deciding rule (docs/rest-api.md#routing-rules). */
 export async function ruleHitRoutes(app: FastifyInstance, { hits, clock }: RuleHitRoutes): Promise<void> {
   revalidate(app);
 

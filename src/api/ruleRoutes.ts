@@ -17,7 +17,6 @@ import { answer, emptyWriteAnswers, errorAnswers, Force, reference, writeAnswers
 import { AuditedRules } from './writes/auditedRules.ts';
 import { apiFamily } from './writes/writeFamily.ts';
 
-/** Dependencies of the routes of routing rules. */
 export interface RuleRoutes {
   readonly rules: Pick<RoutingRules, 'inventory' | 'byName' | 'update' | 'create' | 'delete'>;
   readonly names: ProductNames;
@@ -26,7 +25,6 @@ export interface RuleRoutes {
 const tags = ['routing rules'];
 const { condition, onUnavailable, stop, suspended } = RoutingRuleSpec.properties;
 
-/** What a rule says, as callers send it. */
 export const ruleFields = {
   description: Type.Optional(nullable(Type.String({ maxLength: 1024 }), 'Text for people.')),
   priority: Type.Optional(

@@ -13,21 +13,17 @@ import { type Caller, queryUserOf } from './auth/caller.ts';
 import { callerOf, visibleUser } from './auth/guard.ts';
 import { answer, errorAnswers } from './schemas.ts';
 
-/** What is recorded of a query that runs. */
 type RunningRecord = Pick<QueryRecord, 'user' | 'decision'>;
 
-/** Dependencies of the calls. */
 export interface RunningQueryRoutes {
   readonly repository: Pick<RunningQueryRepository, 'list'>;
   readonly history: Pick<QueryHistoryRepository, 'get'>;
-  /** A record that is not in the database yet. */
   readonly buffered: (queryId: string) => RunningRecord | null;
   /** Ends a query by the engine's own call, in the name of a user. */
   readonly kill: (queryId: string, user: string) => Promise<KillResult>;
   readonly clock: Clock;
 }
 
-/** Queries of one answer. */
 const MAX_LISTED = 1_000;
 /** Engines give up a query whose client has not asked for this long. */
 const ABANDONED_AFTER_MS = 300_000;
@@ -127,7 +123,7 @@ function nameAtCluster(caller: Caller, record: RunningRecord | null): string {
   const { user, decision } = record;
   const mapping = decision === null ? undefined : (JSON.parse(decision) as StoredDecision).userMapping;
   const isMapped = mapping?.isForwarded === true;
-  // Where nobody is asked who they are, it is as if its own user ended it.
+  // Without authentication, every caller counts as the query's user.
   const isOwn = caller.by === 'open' || user === queryUserOf(caller);
   if (isOwn) return (mapping === undefined || isMapped ? user : mapping.from) ?? caller.name;
   return isMapped ? queryUserOf(caller) : caller.name;

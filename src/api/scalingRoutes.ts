@@ -6,14 +6,15 @@ import { Scaling } from './answers/scaling.ts';
 import type { ClusterQueriesLookup } from './drainRoutes.ts';
 import { answer, errorAnswers } from './schemas.ts';
 
-/** Dependencies of the call. */
 export interface ScalingRoutes {
   readonly table: { readonly current: RoutingTable };
   readonly runningQueries: ClusterQueriesLookup;
   readonly waitingQueries: WaitingQueriesCount;
 }
 
-/** How many queries wait for a routing group on all replicas; `complete` is false while the database is unavailable. */
+/**
+ * Number of queries queued for a routing group on all replicas; `complete` is false while the database is unavailable.
+ */
 export type WaitingQueriesCount = (group: string) => Promise<{ readonly count: number; readonly complete: boolean }>;
 
 const GroupInPath = Type.Object({

@@ -46,24 +46,21 @@ export function reference<T extends TSchema>(schema: T & { $id?: string }): TUns
   return Type.Unsafe({ $ref: `${schema.$id}#` });
 }
 
-/** Description of an answer with a body of that media type. */
 export function answer(description: string, schema: TSchema, mediaType = 'application/json'): TSchema {
   return { description, content: { [mediaType]: { schema } } } as TSchema;
 }
 
-/** Description of an answer of plain text. */
 export function textAnswer(description: string): TSchema {
   return answer(description, Type.String(), 'text/plain');
 }
 
-/** Description of an answer without body. */
 export function emptyAnswer(description: string): TSchema {
   return Type.Null({ description });
 }
 
 const LATER = 'The database is unavailable; the change follows there by itself.';
 
-/** Descriptions of the answers of a write: what was written, in the database as well or there later. */
+/** Descriptions of the responses of a write: what was written, in the database as well or there later. */
 export function writeAnswers(description: string, schema: TSchema): Record<'200' | '202', TSchema> {
   return { 200: answer(description, schema), 202: answer(LATER, schema) };
 }
@@ -73,7 +70,7 @@ export function emptyWriteAnswers(description: string): Record<'200' | '202', TS
   return { 200: emptyAnswer(description), 202: emptyAnswer(LATER) };
 }
 
-/** Descriptions of the error answers of these statuses, each with the codes of the catalogue that have it. */
+/** Descriptions of the error responses of these statuses, each with the codes of the catalogue that have it. */
 export function errorAnswers(...statuses: readonly number[]): Record<string, TSchema> {
   return Object.fromEntries(
     statuses.map((status) => {
@@ -90,7 +87,7 @@ type WithoutNulls<T> = { readonly [Field in keyof T as null extends T[Field] ? n
   readonly [Field in keyof T as null extends T[Field] ? Field : never]?: Exclude<T[Field], null>;
 };
 
-/** Null fields are left out of answers (docs/compatibility.md#common-rules). */
+/** Null fields are left out of responses (docs/compatibility.md#common-rules). */
 export function withoutNulls<T extends object>(row: T): WithoutNulls<T> {
   return Object.fromEntries(Object.entries(row).filter(([, value]) => value !== null)) as WithoutNulls<T>;
 }

@@ -9,7 +9,6 @@ import { jsonBody } from './jsonBody.ts';
 import { answer, errorAnswers, withoutNulls } from './schemas.ts';
 import { HistoryQuery, type HistorySearch, historyPage } from './webapp/historyRoutes.ts';
 
-/** What is searched for, and how the filters match. */
 const SearchQuery = Type.Object({
   ...HistoryQuery.properties,
   match: Type.Optional(

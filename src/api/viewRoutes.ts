@@ -10,7 +10,6 @@ import { visibleUser } from './auth/guard.ts';
 import { answer, errorAnswers, reference } from './schemas.ts';
 import { historyRow, MAX_PAGE, namesByUrl } from './webapp/historyRoutes.ts';
 
-/** Dependencies of the JSON views. */
 export interface ViewRoutes {
   readonly registry: ClusterRegistry;
   readonly history: QueryHistoryRepository;

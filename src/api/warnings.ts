@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify';
 
-/** Most warnings of an answer, and characters of one: headers have an end. */
+/** Most warnings of a response, and characters of one: headers have an end. */
 const MAX_WARNINGS = 8;
 const MAX_LENGTH = 500;
 

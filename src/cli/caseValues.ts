@@ -56,7 +56,6 @@ const PLAIN = [
   'collection', 'optional', 'class',
 ]; // biome-ignore format: a table
 
-/** Type of a value in the cases. */
 export function typeOf(value: Value): string {
   const kind = kindOf(value);
   return PLAIN.includes(kind) ? kind : 'object';

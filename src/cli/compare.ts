@@ -33,7 +33,6 @@ interface CompareOptions {
   readonly since?: string;
 }
 
-/** A request to decide, and its name in the output. */
 interface Recorded {
   readonly id: string;
   readonly request: DescribedRequest;
@@ -42,7 +41,6 @@ interface Recorded {
 /** Exit codes as of diff: 0 alike, 1 different, 2 in trouble. */
 const codes = { alike: exitCodes.success, different: exitCodes.failure, trouble: exitCodes.usage } as const;
 
-/** Maximum number of history rows per run. */
 const MAX_QUERIES = 100_000;
 
 /** `compare`: shows recorded queries that other rules would route differently, and the reasons. */
@@ -164,14 +162,12 @@ function isCount(count: number): boolean {
   return Number.isInteger(count) && count > 0 && count <= MAX_QUERIES;
 }
 
-/** Destination of a request as text. */
 function target({ decision, refused }: ExplainedRouting): string {
   if (refused !== null) return refused.rule === null ? 'refused by the user mapping' : `denied by rule ${refused.rule}`;
   if (decision.cluster !== null) return `cluster ${decision.cluster}`;
   return `routing group ${decision.group}`;
 }
 
-/** Result of the user mapping for a user. */
 function mappingLines({ user }: RuleRequest): readonly string[] {
   if (user?.refusal !== undefined) return [user.refusal];
   if (user?.mapping === undefined || user.mapping.from === user.user) return [];

@@ -27,7 +27,6 @@ export interface EditOptions {
   readonly json?: boolean;
 }
 
-/** Maximum number of listed queries. */
 const LISTED = 20;
 /** A command has no waiting caller; users can interrupt it. */
 const REPLAY_MS = 600_000;
@@ -123,7 +122,6 @@ async function rulesFile({ routingRules }: GatewayConfig): Promise<RulesFile | n
   return { path, text, defaultPriority: defaultPriority ?? undefined };
 }
 
-/** Report as text. */
 export function reportLines(report: ReplayReport): readonly string[] {
   const { queries, unmoved, moved, unknown, cutBy, moves, users, sources, unreplayed, examples } = report;
   const shares = (what: string, all: ReplayReport['users']) =>

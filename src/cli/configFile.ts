@@ -10,7 +10,6 @@ export interface LoadedConfig {
   readonly notes: readonly (ConfigNote & { readonly text: string })[];
 }
 
-/** Flags of the option for configuration files. */
 export const configFlags = '-c, --config <file>';
 
 export function oneMoreFile(path: string, before: readonly string[] = []): readonly string[] {
@@ -42,7 +41,6 @@ export async function readConfigFiles(paths: readonly string[] = [], io: CliIo):
   return null;
 }
 
-/** Name of configuration files in messages. */
 export function configName(paths: readonly string[] = []): string {
   return paths.length === 0 ? 'configuration' : paths.join(', ');
 }

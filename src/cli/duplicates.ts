@@ -6,14 +6,11 @@ import { keyOf, keyText, type Resource } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
 import type { Finding } from './manifestCheck.ts';
 
-/** Fields of a resource that determine the owner of its name. */
 export type NamedResource = Pick<Resource, 'kind' | 'metadata'> & { readonly spec: object };
 
-/** A named object and its position. */
 export interface NamedPlace {
   readonly path: string;
   readonly document: number;
-  /** Line and column of the name, or of the object without a name. */
   readonly line: number;
   readonly column: number;
   readonly name: string;
@@ -21,7 +18,6 @@ export interface NamedPlace {
   readonly resource: NamedResource | null;
 }
 
-/** Result of checking names over all files. */
 export interface Duplicates {
   readonly problems: readonly Finding[];
   readonly warnings: readonly Finding[];
@@ -39,7 +35,6 @@ export function duplicates(places: readonly NamedPlace[]): Duplicates {
 
 type Claiming = NamedPlace & { readonly resource: NamedResource };
 
-/** Conflicts of one kind, decided as the gateway does. */
 function conflicts(places: readonly Claiming[]): readonly Finding[] {
   const findings: Finding[] = [];
   const byKey = new Map<string, Claiming>();

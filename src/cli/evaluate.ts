@@ -138,7 +138,6 @@ async function readAll(stream: NodeJS.ReadableStream): Promise<string> {
   return text;
 }
 
-/** The decision as lines of text. */
 function readable({ decision, refused }: ExplainedRouting, request: RuleRequest): string {
   const lines: string[] = [];
   const { group, cluster, rule, decidedBy } = decision;

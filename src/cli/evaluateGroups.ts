@@ -13,7 +13,6 @@ import { offlineRequests } from './offlineRequests.ts';
 /** Options of `evaluate --resource-groups` in addition to the two files. */
 export interface GroupEvaluation {
   readonly product?: string | undefined;
-  /** Groups of the user, separated by commas. */
   readonly groups?: string | undefined;
   readonly json?: boolean | undefined;
 }
@@ -90,7 +89,6 @@ function listed(text: string): readonly string[] {
     .filter((part) => part !== '');
 }
 
-/** The selection as lines of text. */
 function readable({ selectors }: GroupsFile, { results, group, message }: GroupSelection): string {
   const lines = [group === null ? message : `resource group ${group.join('.')} (${message})`];
   for (const [index, { outcome, message: why }] of results.entries()) {

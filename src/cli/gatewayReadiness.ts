@@ -12,7 +12,6 @@ import type { HistoryWriter, Store } from '../store/store.ts';
 /** Time limit of the database check of `/readyz?verbose`. */
 const PING_TIMEOUT_MS = 1_000;
 
-/** Inputs of the readiness. */
 export interface ReadinessOptions {
   readonly table: RoutingTableHolder;
   /** True if the table was read from the resource source or the database. */
@@ -26,7 +25,6 @@ export interface ReadinessOptions {
   readonly externalRules: Pick<ExternalRulesClient, 'openReason'> | null;
   readonly config: GatewayConfig;
   readonly clock: Clock;
-  /** True while the gateway is stopping. */
   readonly stopping: () => boolean;
 }
 

@@ -8,7 +8,6 @@ import { PATTERN_MARK } from '../rules/textMatcher.ts';
 import type { NamedPlace } from './duplicates.ts';
 import type { Finding } from './manifestCheck.ts';
 
-/** Routing groups in the manifests of one gateway. */
 interface Groups {
   readonly withClusters: ReadonlySet<string>;
   readonly fallbacks: ReadonlyMap<string, readonly string[]>;

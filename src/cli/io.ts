@@ -1,8 +1,6 @@
 import type { Command } from 'commander';
 
-/** Process interface of a command. */
 export interface CliIo {
-  /** For results. */
   readonly stdout: NodeJS.WritableStream;
   /** For errors, notes and help after a mistake. */
   readonly stderr: NodeJS.WritableStream;
@@ -10,7 +8,6 @@ export interface CliIo {
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
-/** Exit codes of the program. */
 export const exitCodes = {
   success: 0,
   /** The command failed; standard error has the reason. */

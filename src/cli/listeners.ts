@@ -25,13 +25,11 @@ import { productNames } from '../model/names.ts';
 import { parseHost } from '../model/requestHost.ts';
 import { clientCertificateMode } from './tlsSettings.ts';
 
-/** Interval of checks for connections over their time limit. */
 const CONNECTIONS_CHECKING_INTERVAL_MS = 5_000;
 
 /** Time for the end of connections to reach clients at a clean stop. */
 const GOODBYE_MS = 500;
 
-/** The servers for clients. */
 export interface Listeners {
   /** Address of proxied paths (and of the API, unless it has a separate one): clear text if available. */
   readonly url: string;
@@ -43,11 +41,9 @@ export interface Listeners {
   closeIdle(): void;
   /** Accepts no new connections and closes idle ones. */
   drain(): void;
-  /** Closes idle connections, then, after a moment, all others. */
   closeConnections(): Promise<void>;
 }
 
-/** Handlers and options of the servers. */
 export interface Served {
   readonly dataPlane: DataPlane;
   readonly api: RequestHandler;
@@ -160,7 +156,6 @@ function separateOrigins({ protocol, server, serverConfig }: GatewayConfig): Ori
   };
 }
 
-/** Limits of the listeners. */
 export function serverLimits(config: GatewayConfig): ServerLimits {
   const { server, serverConfig } = config;
   return {
@@ -180,7 +175,6 @@ export function serverLimits(config: GatewayConfig): ServerLimits {
 interface Address {
   readonly address: string;
   readonly port: number;
-  /** Configuration key of the port. */
   readonly key: string;
 }
 

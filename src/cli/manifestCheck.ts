@@ -11,9 +11,7 @@ import { SourceDocument } from './sourceDocument.ts';
 /** A mistake or warning with its position. */
 export type Finding = Omit<RulesFileProblem, 'effect'>;
 
-/** Result of checking a manifest file. */
 export interface ManifestCheck {
-  /** Resources of the gateway's API group in the file. */
   readonly resources: number;
   readonly problems: readonly Finding[];
   readonly warnings: readonly Finding[];

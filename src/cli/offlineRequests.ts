@@ -33,7 +33,6 @@ export async function offlineMapping({
   return new MappedUsers(rules, { sources, rewriteUserHeader: false });
 }
 
-/** Options for reading descriptions. */
 export interface OfflineReading {
   readonly statementPaths?: readonly string[];
   /** Mapping of user names; default: none. */

@@ -7,7 +7,6 @@ import { listManifestFiles } from '../operator/sources/directory/manifestFiles.t
 import { createRuleCompiler } from '../rules/compiler.ts';
 import type { RuleSet } from '../rules/decision.ts';
 
-/** Options for compiling rules without a gateway. */
 export interface OfflineRuleOptions {
   readonly names: ProductNames;
   /** `requestAnalyzerConfig.analyzeRequest`. */
@@ -16,7 +15,6 @@ export interface OfflineRuleOptions {
   readonly defaultPriority?: number | undefined;
 }
 
-/** True if a file contains manifests, not the documents of a rules file. */
 export function holdsManifests(text: string): boolean {
   return /^\s*(?:\{\s*)?["']?apiVersion["']?\s*:/m.test(text);
 }

@@ -8,7 +8,6 @@ import { hasReferenceMigrations } from '../store/referenceMigrations.ts';
 import type { CliIo } from './io.ts';
 import { databaseSettings } from './settings.ts';
 
-/** Inferred product name. */
 export interface InferredProduct {
   /** Null: no evidence against the default. */
   readonly productName: string | null;

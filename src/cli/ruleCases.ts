@@ -27,7 +27,6 @@ export interface CaseRequest {
 /** Query properties in cases; missing ones are empty. */
 export type CaseProperties = { readonly [name: string]: unknown };
 
-/** A line of the cases, without the expected result. */
 export interface RuleCase {
   readonly id: string;
   readonly kind: 'expression' | 'rules';
@@ -46,13 +45,11 @@ export interface RuleCase {
   readonly requests?: readonly CaseRequest[];
 }
 
-/** Result of a case. */
 export interface CaseResult {
   readonly id: string;
   readonly value?: unknown;
   readonly type?: string;
   readonly error?: string;
-  /** Phase of the failure. */
   readonly phase?: 'compile' | 'run';
   readonly state?: unknown;
   readonly result?: unknown;

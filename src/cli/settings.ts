@@ -22,12 +22,11 @@ import type { HistorySettings } from '../store/historyWriter.ts';
 import type { JdbcSettings } from '../store/jdbcUrl.ts';
 
 /**
- * Time of refused connections after which the owner of a query is considered gone
+ * Time of rejected connections after which the owner of a query is considered gone
  * (docs/protocol.md#follow-ups-of-a-cluster-that-is-gone).
  */
 const OWNER_GONE_AFTER_MS = 10_000;
 
-/** Settings of the data plane. */
 export function dataPlaneSettings(config: GatewayConfig): DataPlaneSettings {
   const { routing } = config;
   return {
@@ -128,7 +127,6 @@ export function monitorSettings({ monitor, clusterStatsConfiguration }: GatewayC
   };
 }
 
-/** Settings of the checks with a user's credentials. */
 export function userCheckSettings(config: GatewayConfig): UserCheckSettings {
   const { monitor, backendState } = config;
   return {
@@ -144,7 +142,6 @@ export function userCheckSettings(config: GatewayConfig): UserCheckSettings {
   };
 }
 
-/** Settings of the history writer. */
 export function historySettings({ dataStore, queryHistory }: GatewayConfig): HistorySettings {
   return {
     enabled: dataStore.queryHistoryEnabled,
@@ -205,7 +202,6 @@ export function databaseSettings({ dataStore: { jdbcUrl, user, password } }: Gat
   return { jdbcUrl, user: user ?? undefined, password: password ?? undefined };
 }
 
-/** Settings of a replay of the history. */
 export function replaySettings(config: GatewayConfig): ReplaySettings {
   const { requestAnalyzerConfig, queryHistory } = config;
   return {

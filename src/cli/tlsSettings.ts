@@ -26,7 +26,6 @@ export function clientCertificateMode(config: GatewayConfig): ClientCertificateM
   return namesUsersByCertificate(config) ? 'request' : 'require';
 }
 
-/** Certificate files of one of the gateway's clients. */
 export function outgoingTlsFiles(config: GatewayConfig, client: HttpClient): TlsFiles {
   const { keyStorePath, keyStorePassword, trustStorePath } = httpClientSettings(config, client);
   const prefix = `serverConfig.${client}.http-client`;

@@ -22,7 +22,6 @@ interface ValidateOptions {
   readonly defaultPriority?: string;
 }
 
-/** Settings of the checks. */
 export interface ValidateSettings {
   readonly context: CompileContext;
   readonly defaultPriority: number | undefined;
@@ -147,7 +146,6 @@ function rulePlace(path: string, name: string, document: number, place: { line: 
   return { path, name, document, ...place, resource: null };
 }
 
-/** True if a file has a field of rules, even if it is invalid. */
 function looksLikeRules(text: string): boolean {
   return (
     /^\s*[{,]?\s*["']?(?:condition|actions|priority)["']?\s*:/m.test(text) ||

@@ -13,7 +13,6 @@ export interface CrossProblem extends Problem {
   readonly cause?: string;
 }
 
-/** Reports a mistake at a key. */
 type Report = (field: string, message: string, cause?: string) => void;
 
 /** Kinds of health checks that log in to the cluster (docs/health.md#credentials). */
@@ -101,7 +100,7 @@ function checkPorts({ server, serverConfig }: GatewayConfig, report: Report): vo
   }
 }
 
-/** The provider's answer to a login is only taken where the pages are. */
+/** The provider's response to a login is only taken where the pages are. */
 function checkAdminHosts({ server, authentication }: GatewayConfig, report: Report): void {
   if (server.adminHosts.length === 0) return;
   const hosts = server.adminHosts.map(parseHost).filter((host) => host !== null);
@@ -156,7 +155,7 @@ function checkVerification({ requestAnalyzerConfig }: GatewayConfig, report: Rep
   }
 }
 
-/** Whether the configuration takes users from client certificates. */
+/** True if the configuration takes users from client certificates. */
 export function namesUsersByCertificate({
   requestAnalyzerConfig,
 }: Pick<GatewayConfig, 'requestAnalyzerConfig'>): boolean {
@@ -164,14 +163,14 @@ export function namesUsersByCertificate({
   return clientCertificateIdentityField !== null || clientCertificateUserExpression !== null;
 }
 
-/** Whether anything says more of users than what clients claim. */
+/** True if anything states more of users than what clients claim. */
 function verifiesUsers(config: GatewayConfig): boolean {
   const { oauthTokenInfoUrl, kubernetesTokens } = config.requestAnalyzerConfig;
   const verifiers = [oauthTokenInfoUrl, kubernetesTokens];
   return verifiesTokens(config) || verifiers.some((one) => one !== null) || namesUsersByCertificate(config);
 }
 
-/** Whether JWTs of requests are verified. */
+/** True if JWTs of requests are verified. */
 function verifiesTokens({ requestAnalyzerConfig: { jwksUrl, tokenIssuers } }: GatewayConfig): boolean {
   return jwksUrl !== null || Object.keys(tokenIssuers).length > 0;
 }
@@ -275,7 +274,7 @@ function checkUserGroups(config: GatewayConfig, report: Report): void {
 /** Sources that say what requests bring, and look no user up. */
 const ofRequests: ReadonlySet<GroupSourceName> = new Set(['token', 'userInfo', 'tokenReview', 'certificate', 'header']);
 
-/** How client certificates name users, and that somebody verifies them. */
+/** Checks the identification of users by client certificates, and their verification. */
 function checkClientCertificates(config: GatewayConfig, report: Report): void {
   const { server, serverConfig, requestAnalyzerConfig } = config;
   const key = (name: string) => `requestAnalyzerConfig.clientCertificate${name}`;
@@ -351,7 +350,7 @@ function checkMonitor(config: GatewayConfig, report: Report): void {
   }
 }
 
-/** Statement paths are absolute, and none is a prefix of another or under /v1/statement, as in the reference. */
+/** Statement paths are absolute, and none is a prefix of another or under /v1/statement, as in Trino Gateway. */
 function checkStatementPaths({ additionalStatementPaths }: GatewayConfig, report: Report): void {
   const previousPaths: string[] = ['/v1/statement'];
   for (const [index, path] of additionalStatementPaths.entries()) {
@@ -409,7 +408,6 @@ function checkAuthentication(config: GatewayConfig, report: Report): void {
   for (const [path, provider] of openidProviders(authentication)) checkEndpoints(path, provider, report);
 }
 
-/** All endpoints of a provider are configured, or none is. */
 function checkEndpoints(path: string, provider: ConfiguredProvider, report: Report): void {
   const endpoints = ['authorizationEndpoint', 'tokenEndpoint', 'jwkEndpoint'] as const;
   const firstEndpoint = endpoints.find((key) => provider[key] !== null);

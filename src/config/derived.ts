@@ -19,14 +19,13 @@ const unguarded =
 
 /** Class of the reference that routes by query counts (docs/compatibility.md#the-query-count-router). */
 const queryCountRouter = /(^|\.)QueryCountBasedRouterProvider$/;
-/** The strategy that it stands for. */
 const QUERY_COUNT_STRATEGY: StrategyName = 'leastLoaded';
 
 /**
  * Fills in what follows from other keys: metric names under the product's name, the strategy that `modules` of the
  * reference stand for, the mode of engines' pages, the time limit of checks that an existing file sets at the HTTP
  * client, and the address of a gateway without authentication.
- * @param lineOf line of a key, null where the file does not give it
+ * @param lineOf line of a key, null if the file does not give it
  * @param productName the product name that `{product}` stands for
  */
 export function derive(
@@ -127,7 +126,7 @@ function deriveRules({ routingRules }: GatewayConfig, note: Note): GatewayConfig
 
 /**
  * Mode of engines' pages where the file does not set it. In Kubernetes a user who may create a cluster is not always
- * an administrator of the gateway, so its pages share an origin with the API only where the file says so.
+ * an administrator of the gateway, so its pages share an origin with the API only where the file states so.
  */
 function enginePages({ resources, server }: GatewayConfig): 'proxy' | 'redirect' {
   return resources.source === 'kubernetes' && server.adminHosts.length === 0 ? 'redirect' : 'proxy';

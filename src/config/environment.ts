@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 
-/** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Private-use characters that stand around a reference while the text is parsed. */
@@ -28,7 +27,7 @@ export function unmarkReferences(text: string): string {
   return text.replace(mark, (_, name: string) => `\${${name}}`);
 }
 
-/** What looks like a reference in a text whose references are marked, and is none; null when there is nothing. */
+/** Text that looks like a reference but is not marked as one, or null. */
 export function oddReference(text: string): string | null {
   return /\$\{(?:ENV|FILE):[^}]*\}?/.exec(text)?.[0] ?? null;
 }
@@ -38,7 +37,6 @@ export interface Expanded {
   readonly text: string;
   /** True when the whole text was one variable: its value may then be a list or map in YAML of its own. */
   readonly wholly: boolean;
-  /** What is wrong with references that have no value. */
   readonly problems: readonly string[];
 }
 
@@ -78,7 +76,6 @@ function textOfFile(path: string): Resolution {
   }
 }
 
-/** Why a file cannot be read, in words. */
 export function whyUnreadable(error: unknown): string {
   const code = (error as NodeJS.ErrnoException).code;
   if (code === 'ENOENT') return 'cannot be read: there is no such file';

@@ -25,7 +25,7 @@ export type TextFormat =
   | 'url'
   | 'urlPath';
 
-/** What every key of the configuration says about itself. */
+/** Metadata of a configuration key. */
 export interface FieldNotes {
   /** One sentence or two for docs/configuration.md. */
   readonly description: string;
@@ -35,7 +35,7 @@ export interface FieldNotes {
   readonly followed?: true;
   /** Older or other names of the key, accepted with the same meaning. */
   readonly aliases?: readonly string[];
-  /** Why the key, and what is below it, is accepted but changes nothing; noted at start when the file sets it. */
+  /** Reason that the key and its children are accepted without effect; noted at start when the file sets it. */
   readonly withoutEffect?: string;
   /** Of a section: a word that may stand in its place, and the key of the section whose value it is. */
   readonly shorthand?: { readonly word: string; readonly key: string };
@@ -55,13 +55,12 @@ type Kind = 'text' | 'flag' | 'integer' | 'number' | 'duration' | 'size' | 'choi
 
 /** The part of the schema that the reader of the file works with; plain data, as JSON Schema. */
 export interface FieldSchema extends FieldNotes, Bounds {
-  /** Kind of the key's value, which says how its text is read. */
+  /** Kind of the key's value, which states how its text is read. */
   readonly kind: Kind | 'section';
   readonly default?: unknown;
   /** True where null means that the key is not set. */
   readonly nullable?: boolean;
   readonly format?: TextFormat;
-  /** Values of a choice. */
   readonly enum?: readonly string[];
   /** Of a choice: its words by the numbers that the reference takes for them. */
   readonly ordinals?: readonly string[];
@@ -69,11 +68,9 @@ export interface FieldSchema extends FieldNotes, Bounds {
   readonly others?: string;
   /** Of a number: a limit of another value, which the reference also takes as NaN and Infinity. */
   readonly isBound?: true;
-  /** Further words for the values of a flag. */
   readonly words?: Readonly<Record<string, boolean>>;
   /** Schema of a list's elements or of a map's values. */
   readonly items?: FieldSchema;
-  /** Keys of a section. */
   readonly properties?: Readonly<Record<string, FieldSchema>>;
 }
 
@@ -103,14 +100,12 @@ export function flag<const D extends boolean | null = boolean>(
   return field('flag', 'boolean', notes);
 }
 
-/** Whole number. */
 export function integer<const D extends number | null = number>(
   notes: FieldNotes & Default<D> & Bounds,
 ): TUnsafe<D extends null ? number | null : number> {
   return field('integer', 'integer', notes);
 }
 
-/** Number, with decimals or without. */
 export function decimal<const D extends number | null = number>(
   notes: FieldNotes & Default<D> & Bounds & Pick<FieldSchema, 'isBound'>,
 ): TUnsafe<D extends null ? number | null : number> {
@@ -131,7 +126,6 @@ export function size<const D extends number | null = number>(
   return field('size', 'string', notes);
 }
 
-/** One of some words. */
 export function choice<const V extends readonly string[], const D extends V[number] | null = V[number]>(
   values: V,
   notes: FieldNotes & Default<D> & Pick<FieldSchema, 'ordinals' | 'others'>,
@@ -147,7 +141,6 @@ export function listOf<T, const D extends readonly T[] | null = readonly T[]>(
   return field('list', 'array', { items, ...notes });
 }
 
-/** Map with free keys and values of one kind. */
 export function mapOf<T>(
   values: TUnsafe<T>,
   notes: FieldNotes & Default<Readonly<Record<string, T>>>,

@@ -16,7 +16,7 @@ const jdbcForms =
 
 const requestKey = new RegExp(REQUEST_KEY_FORM);
 
-/** Checks of the forms of text, each with a message that says the fix. */
+/** Checks of the forms of text, each with a message that states the fix. */
 export const formatChecks: Readonly<Record<TextFormat, Check>> = {
   authority: (text) =>
     parseHost(text) !== null

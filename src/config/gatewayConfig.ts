@@ -73,10 +73,9 @@ const configSchema = section(
 );
 
 /**
- * The configuration with every default filled in: durations in milliseconds, sizes in bytes, null where a key is not
+ * The configuration with every default filled in: durations in milliseconds, sizes in bytes, null if a key is not
  * set. Frozen; a change of the file gives a new one.
  */
 export type GatewayConfig = Static<typeof configSchema>;
 
-/** The schema as data. */
 export const configFields = schemaData(configSchema);

@@ -4,13 +4,12 @@ import type { HttpClient } from './schema/serverConfig.ts';
 /** Settings of one HTTP client of the gateway; times in milliseconds, sizes in bytes. */
 export interface HttpClientSettings {
   readonly connectTimeout: number;
-  /** Null where the file leaves it to another key. */
+  /** Null if the file leaves it to another key. */
   readonly requestTimeout: number | null;
   readonly idleTimeout: number;
   readonly maxConnectionsPerServer: number;
   readonly maxRequestsQueuedPerDestination: number;
   readonly maxResponseContentLength: number;
-  /** Whether a certificate must name the host. */
   readonly verifyHostname: boolean;
   readonly keyStorePath: string | null;
   readonly keyStorePassword: string | null;

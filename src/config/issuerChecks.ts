@@ -5,7 +5,6 @@ type Authentication = GatewayConfig['authentication'];
 /** An OpenID provider at which users log in, as it is configured. */
 export type ConfiguredProvider = NonNullable<NonNullable<Authentication>['oauth']>;
 
-/** Reports a mistake at a key. */
 type Report = (field: string, message: string, cause?: string) => void;
 
 /** Name under which `authentication.oauth` is one of the providers. */
@@ -25,8 +24,8 @@ export function openidProviders(authentication: Authentication): readonly (reado
 }
 
 /**
- * That an issuer can be distinguished from every other one, and gives no roles but its own; that answers of a provider come
- * to an address of its own.
+ * That an issuer can be distinguished from every other one, and gives no roles but its own; that responses of a
+ * provider come to an address of its own.
  */
 export function checkIssuers(config: GatewayConfig, report: Report): void {
   checkOfApi(config, report);
@@ -122,7 +121,7 @@ function checkTokens(
     report(`${path}.algorithms`, 'must name an algorithm, e.g. RS256; left out, all are accepted');
 }
 
-/** Of two issuers with one name nobody could say whose keys verify a token. */
+/** Of two issuers with one name no one could say whose keys verify a token. */
 function checkDistinct(issuers: readonly (readonly [string, string | null])[], report: Report): void {
   const paths = new Map<string, string>();
   for (const [path, issuer] of issuers) {

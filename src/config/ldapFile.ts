@@ -56,7 +56,6 @@ const ldapFile = section(
   },
 );
 
-/** An LDAP server as its file describes it. */
 export type LdapSettings = Static<typeof ldapFile>;
 
 /**

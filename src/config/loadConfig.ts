@@ -13,12 +13,11 @@ export type LoadResult =
   | {
       readonly config: GatewayConfig;
       readonly notes: readonly ConfigNote[];
-      /** Whether the file gives `protocol.productName`. */
+      /** True if the file gives `protocol.productName`. */
       readonly isProductNamed: boolean;
     }
   | { readonly problems: readonly ConfigProblem[] };
 
-/** A configuration file that was read. */
 export interface ConfigText {
   readonly path: string;
   readonly text: string;

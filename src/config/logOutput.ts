@@ -5,19 +5,18 @@ import { OutputQueue } from './outputQueue.ts';
 const MAX_WAITING = 64 * 1024 ** 2;
 /** Characters that are written without waiting for more. */
 const PORTION = 64 * 1024;
-/** How long a line waits for others at most, milliseconds. */
+/** Time that a line waits for others at most, milliseconds. */
 const PORTION_WAIT_MS = 15;
 
-/** Where log lines go. */
 export interface LogOutput extends DestinationStream {
-  /** Writes at once what has not been written; for a few seconds at most where the reader takes nothing. */
+  /** Writes immediately what has not been written; for a few seconds at most where the reader takes nothing. */
   flushSync(): void;
 }
 
 /**
- * Standard output for the log. Lines of up to 15 ms are written together: under load a call of the system for each costs more
- * than the lines themselves. A reader that stalls stops nothing: beyond `maxWaiting` lines are lost, and a line says how many
- * once it reads again.
+ * Standard output for the log. Lines of up to 15 ms are written together: under load a call of the system for each
+ * costs more than the lines themselves. A reader that stalls stops nothing: beyond `maxWaiting` lines are lost, and a
+ * line states how many once it reads again.
  * @param maxWaiting bytes
  */
 export function logOutput(maxWaiting = MAX_WAITING): LogOutput {
@@ -59,7 +58,7 @@ export function logOutput(maxWaiting = MAX_WAITING): LogOutput {
       if (ending) flushSync();
       else if (!isDue) {
         isDue = true;
-        // What waits keeps no process alive: it is written at its end.
+        // Buffered lines do not keep the process alive: they are written at its end.
         setTimeout(passDue, PORTION_WAIT_MS).unref();
       }
     },

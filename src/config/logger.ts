@@ -8,7 +8,6 @@ import {
 } from 'pino';
 import { MASK, maskUrls } from './secrets.ts';
 
-/** Levels of the log, least first. */
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
 
 /** The program's log and the switch of its level. */
@@ -18,10 +17,8 @@ export interface Logging {
   setLevel(level: LogLevel): void;
 }
 
-/** Options of the log. */
 export interface LoggingOptions {
   readonly level: LogLevel;
-  /** Where the lines go. */
   readonly destination: DestinationStream;
 }
 
@@ -106,7 +103,7 @@ class Followers {
   }
 }
 
-/** What of pino's loggers makes a line. */
+/** Internals of pino's loggers that create a line. */
 interface PinoInternals {
   [pino.symbols.asJsonSym](fields: Record<string, unknown>, message: unknown, level: number, time: string): string;
   /** Start of a line by number of its level. */
@@ -172,7 +169,7 @@ function maskedField(name: string, value: unknown, depth: number): unknown {
   return isSecretField(name) ? MASK : maskedValue(value, depth);
 }
 
-/** Whether fields of a name are secret: the same few names come with every line. */
+/** True if fields of a name are secret: the same few names come with every line. */
 const secretNames = new Map<string, boolean>();
 
 function isSecretField(name: string): boolean {

@@ -4,12 +4,12 @@ import type { GatewayConfig } from './gatewayConfig.ts';
 /** Value of `server.address` that stands for this machine alone: 127.0.0.1, and ::1 where there is IPv6. */
 export const THIS_MACHINE = 'localhost';
 
-/** Whether every call of the API passes: authentication is not configured, or it is `none`. */
+/** True if every call of the API passes: authentication is not configured, or it is `none`. */
 export function isOpenAccess({ authentication }: Pick<GatewayConfig, 'authentication'>): boolean {
   return authentication === null || authentication.defaultType === 'none';
 }
 
-/** Whether an address to listen on is reached from this machine alone. */
+/** True if an address to listen on is reached from this machine alone. */
 export function isLoopback(address: string): boolean {
   if (isIP(address) === 4) return address.startsWith('127.');
   return address === '::1' || address.toLowerCase() === THIS_MACHINE;

@@ -3,19 +3,18 @@ import { writeSync } from 'node:fs';
 /** Time until what a reader did not take is tried again; doubled up to the longest while it takes nothing. Milliseconds. */
 const MIN_PAUSE_MS = 1;
 const MAX_PAUSE_MS = 20;
-/** How long `flush` waits for a reader that takes nothing. */
+/** Time that `flush` waits for a reader that takes nothing. */
 const PATIENCE_MS = 10_000;
 
 /** Nothing wakes who waits for it before the time. */
 const pause = new Int32Array(new SharedArrayBuffer(4));
 
-/** Options of a queue of output. */
 export interface OutputQueueOptions {
   /** Number of the open file; a pipe or socket must not block. */
   readonly descriptor: number;
   /** Bytes that wait for a reader that has stalled. */
   readonly maxWaiting: number;
-  /** Makes the line that says how many lines were lost; it ends with a line feed. */
+  /** Makes the line that states how many lines were lost; it ends with a line feed. */
   readonly lossLine: (lines: number) => string;
 }
 
@@ -25,7 +24,7 @@ export interface OutputQueueOptions {
  */
 export class OutputQueue {
   readonly #options: OutputQueueOptions;
-  /** What the reader has not taken; of the first one `#written` bytes are written. */
+  /** Unread output; of the first buffer `#written` bytes are written. */
   readonly #waiting: Buffer[] = [];
   #written = 0;
   #bytes = 0;
@@ -65,7 +64,7 @@ export class OutputQueue {
       this.#timer = null;
       this.#write();
     }, this.#pauseMs);
-    // What waits keeps no process alive: it is written at its end.
+    // Unread output does not keep the process alive: it is written at its end.
     this.#timer.unref();
   }
 
@@ -94,7 +93,7 @@ export class OutputQueue {
         this.#bytes -= count;
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return false;
-        // There is no reader any more, or no space: the lines are lost, and the program goes on.
+        // There is no reader any more, or no space: the lines are lost, and the program continues.
         this.#dropAll();
         return true;
       }
@@ -111,7 +110,6 @@ export class OutputQueue {
   }
 }
 
-/** Lines in a piece of text. */
 function countOf(bytes: Buffer): number {
   let count = 0;
   for (let at = bytes.indexOf(10); at >= 0; at = bytes.indexOf(10, at + 1)) count += 1;

@@ -2,9 +2,9 @@ import type { Problem } from '../model/errors.ts';
 
 /** A mistake in the configuration file. `field` is the key's path, e.g. `routing.asyncTimeout`. */
 export interface ConfigProblem extends Problem {
-  /** Line of the file, from 1; null where the problem has no single line. */
+  /** Line of the file, from 1; null if the problem has no single line. */
   readonly line: number | null;
-  /** The file of that line; absent where the problem has no single line, or there is one file whose reader knows it. */
+  /** The file of that line; absent if the problem has no single line, or there is one file whose reader knows it. */
   readonly file?: string;
 }
 

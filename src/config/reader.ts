@@ -6,7 +6,6 @@ import { readScalar } from './scalar.ts';
 import { SecretText } from './secretText.ts';
 import { readValue, type SourceEntry, type SourceNode, type SourceScalar } from './source.ts';
 
-/** Result of reading a tree by the schema. */
 export interface Reading {
   /**
    * The value with defaults filled in. Where there are problems, defaults (null without one) stand for what could not
@@ -15,7 +14,6 @@ export interface Reading {
   readonly value: unknown;
   readonly problems: readonly ConfigProblem[];
   readonly notes: readonly ConfigNote[];
-  /** Lines of the keys in the file, by path. */
   readonly keyLines: ReadonlyMap<string, number>;
 }
 
@@ -36,7 +34,7 @@ class Reader {
     this.#whole = whole;
   }
 
-  /** @param node undefined where the file does not have the key */
+  /** @param node undefined if the file does not have the key */
   read(schema: FieldSchema, node: SourceNode | undefined, path: string): unknown {
     if (node === undefined || node.kind === 'null') return this.#absent(schema, node, path);
     if (node.kind === 'unreadable') return standIn(schema);
@@ -232,7 +230,6 @@ class Reader {
   }
 }
 
-/** Stands for a value that could not be read. */
 function standIn(schema: FieldSchema): unknown {
   if (schema.kind !== 'section' || schema.nullable === true) return schema.default ?? null;
   return Object.fromEntries(Object.entries(schema.properties ?? {}).map(([name, child]) => [name, standIn(child)]));

@@ -4,7 +4,7 @@ const TRINO_NAMES = /\btrino(?:QueryProperties|RequestUser|Status)\b|\bX-Trino-/
 const ENGINE_NAMES = /\bengine(?:QueryProperties|RequestUser)\b|\bX-Engine-/i;
 
 /**
- * Which product the names in a text of rules are of: `Trino` or `Engine` by objects and headers. Null where it holds
+ * Which product the names in a text of rules are of: `Trino` or `Engine` by objects and headers. Null if it holds
  * neither, or both.
  */
 export function productNamedIn(text: string): 'Trino' | 'Engine' | null {

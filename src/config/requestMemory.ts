@@ -6,10 +6,10 @@ const SHARE = 8;
 const LEAST = 16 * 1024 ** 2;
 const MOST = 512 * 1024 ** 2;
 /** As many times the largest submission that is buffered is the least: three quarters of it are for large bodies. */
-const LARGEST_SUBMISSIONS = 2;
+const MAX_SUBMISSIONS_SIZE = 2;
 /** Request memory for each connection over HTTP/2, bytes. */
 const HTTP2_CONNECTION = 512 * 1024;
-const LEAST_HTTP2_CONNECTIONS = 32;
+const MIN_HTTP2_CONNECTIONS = 32;
 
 /** Limits that go by the memory of the process. */
 export interface RequestMemoryLimits {
@@ -32,13 +32,13 @@ export function requestMemoryLimits(
   return {
     memory,
     http2Connections:
-      server.maxHttp2Connections ?? Math.max(Math.floor(memory / HTTP2_CONNECTION), LEAST_HTTP2_CONNECTIONS),
+      server.maxHttp2Connections ?? Math.max(Math.floor(memory / HTTP2_CONNECTION), MIN_HTTP2_CONNECTIONS),
   };
 }
 
 /** The least value of `server.requestMemory`. @param maxAnalyzedBody `requestAnalyzerConfig.maxBodySize` */
 export function leastRequestMemory(maxAnalyzedBody: number): number {
-  return LARGEST_SUBMISSIONS * maxAnalyzedBody;
+  return MAX_SUBMISSIONS_SIZE * maxAnalyzedBody;
 }
 
 /** Bytes that the process may take: of its cgroup, else of the machine. */

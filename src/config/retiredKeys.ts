@@ -1,4 +1,4 @@
-/** Keys of older documents and releases of the reference that it refuses itself, and what to write instead. */
+/** Keys of older documents and releases of the reference that it rejects itself, and what to write instead. */
 export const retiredKeys: ReadonlyMap<string, string> = new Map([
   ['monitor.connectTimeoutSeconds', 'write monitor.timeout, e.g. 10s'],
   ['monitor.requestTimeoutSeconds', 'write monitor.timeout, e.g. 10s'],

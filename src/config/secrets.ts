@@ -1,7 +1,7 @@
 import type { FieldSchema } from './fields.ts';
 import { configFields } from './gatewayConfig.ts';
 
-/** What stands in place of a secret wherever configuration is shown. */
+/** Placeholder of secrets in displayed configuration. */
 export const MASK = '***';
 
 /** Paths of all keys that are secrets, e.g. `dataStore.password`, `presetUsers.{name}.password`. */

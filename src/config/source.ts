@@ -12,14 +12,13 @@ import {
 import { type Environment, expand, holdsMarks, markReferences, oddReference, unmarkReferences } from './environment.ts';
 import type { ConfigProblem } from './problem.ts';
 
-/** How a message about text that is not YAML begins. */
+/** Start of messages about invalid YAML. */
 export const NOT_YAML = 'is not valid YAML';
 
-/** A scalar of the file with its references replaced. */
 export interface SourceScalar {
   readonly kind: 'scalar';
   readonly line: number;
-  /** What was written, without quotes; numbers and booleans as written. */
+  /** Text as written, without quotes; numbers and booleans unchanged. */
   readonly text: string;
   /** As it stands in the file where a reference gave (part of) the text, so that messages show no secret. */
   readonly reference: string | null;
@@ -27,7 +26,6 @@ export interface SourceScalar {
   readonly wholly: boolean;
 }
 
-/** A key of a map with its value. */
 export interface SourceEntry {
   readonly key: string;
   readonly line: number;

@@ -3,7 +3,6 @@ import { durationUnits } from '../model/engineUnits.ts';
 /** Bytes of one unit of a size; steps of 1024. */
 const sizeUnits: Readonly<Record<string, number>> = { B: 1, kB: 1024, MB: 1024 ** 2, GB: 1024 ** 3 };
 
-/** Units that people write, and what they are called here. */
 const otherNames: Readonly<Record<string, string>> = {
   sec: 's',
   secs: 's',
@@ -38,7 +37,6 @@ const otherNames: Readonly<Record<string, string>> = {
   GiB: 'GB',
 };
 
-/** A number read from text with a unit, or what is wrong with the text. */
 export type UnitResult = { readonly value: number } | { readonly wrong: string };
 
 /**

@@ -28,21 +28,19 @@ import type { MappedUsers } from './user/mappedUsers.ts';
 export interface DataPlane {
   /** Loads what the database knows of running queries. Never rejects. */
   start(): Promise<void>;
-  /** Whether a request target is proxied; all others are the API's. */
+  /** True if a request target is proxied; all others are the API's. */
   handles(rawUrl: string): boolean;
   handle(request: IncomingMessage, response: ServerResponse): void;
   /** Ends a running query by its cluster's own call, in the name of a user. Never rejects for what the cluster does. */
   kill(queryId: string, user: string): Promise<KillResult>;
-  /** From now on submissions are answered 503 with Retry-After, which clients repeat elsewhere (a clean stop). */
+  /** From now on submissions get a response 503 with Retry-After, which clients repeat elsewhere (a clean stop). */
   refuseSubmissions(): void;
-  /** Waits until running answers are finished, at most for the time, then ends all connections to clusters. */
+  /** Waits until running responses are finished, at most for the time, then ends all connections to clusters. */
   close(timeoutMs: number): Promise<void>;
 }
 
 const SWEEP_INTERVAL_MS = 60_000;
-/** How often the queries that wait are looked after. */
 const QUEUE_INTERVAL_MS = 1_000;
-/** How often what administrators ask of them is read. */
 const COMMANDS_INTERVAL_MS = 250;
 
 /** Makes the data plane; `start` it before its first request. */
@@ -58,7 +56,6 @@ class QueryDataPlane implements DataPlane {
   readonly #isLoaded: () => boolean;
   readonly #mapping: MappedUsers | null;
   readonly #certificates: DataPlaneOptions['certificates'];
-  /** The steps that requests are given to. */
   readonly #to: DataPlaneSteps;
   readonly #maxBodySize: number;
   #sweeper: NodeJS.Timeout | null = null;
@@ -160,7 +157,6 @@ class QueryDataPlane implements DataPlane {
     await upstreams.destroy();
   }
 
-  /** The name of a certificate's user for clusters. */
   #nameOf({ user }: Extract<CertificateUser, { readonly kind: 'user' }>): string {
     return this.#mapping?.ofCertificate(user) ?? user;
   }

@@ -65,7 +65,6 @@ import { type UpstreamOptions, Upstreams } from './upstreams/upstreams.ts';
 import type { CertificateIdentities } from './user/certificateIdentities.ts';
 import type { ClientCertificates } from './user/clientCertificates.ts';
 
-/** What keeps submissions that wait. */
 export interface QueueOptions {
   readonly repository: QueuedQueryRepository;
   /** Seals what is kept; the same on all replicas. */
@@ -74,7 +73,6 @@ export interface QueueOptions {
   readonly replica: string;
 }
 
-/** What the data plane works with. */
 export interface DataPlaneDependencies {
   readonly names: ProductNames;
   readonly table: { readonly current: RoutingTable };
@@ -82,22 +80,19 @@ export interface DataPlaneDependencies {
   readonly history: Pick<HistoryWriter, 'add' | 'findBuffered' | 'whenWritten'>;
   /** Null: requests are not traced. */
   readonly tracing: Tracing | null;
-  /** Notes which queries clients follow. */
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
-  /** Notes how they end. */
   readonly outcomes: Pick<QueryOutcomes, 'begin' | 'page' | 'end' | 'cancel' | 'lose' | 'refuse' | 'awaitsRows'>;
   readonly analyzer: RequestAnalyzer;
-  /** What maps the names of users; null or absent: they stay as they are. */
+  /** Mapping of user names; null or absent: disabled. */
   readonly mapping?: UserMappingSteps | null;
   /** Null: rules and header decide. */
   readonly externalRules: ExternalRules | null;
   /** Decides when submissions are sent on. */
   readonly admission: Admission;
-  /** Where submissions wait for long; null where none are kept: the requests themselves are held. */
+  /** Storage of waiting submissions; null: their requests wait. */
   readonly queue: QueueOptions | null;
-  /** Whether the resource source or the database was read, so that a missing cluster is a final answer. */
+  /** True if the resource source or the database was read, so that a missing cluster is a final response. */
   readonly isLoaded: () => boolean;
-  /** Reads bodies of requests. */
   readonly bodies: RequestBodies;
   readonly logger: Logger;
   readonly registry: Registry;
@@ -109,7 +104,6 @@ export interface DataPlaneDependencies {
   readonly onObservation: (observation: ForwardedHeadersObservation) => void;
 }
 
-/** Options of the data plane. */
 export interface DataPlaneOptions {
   readonly additionalStatementPaths: readonly string[];
   readonly extraWhitelistPaths: readonly PathPattern[];
@@ -123,9 +117,8 @@ export interface DataPlaneOptions {
   /** Users of client certificates; null: certificates name no users. */
   readonly certificates: {
     readonly users: ClientCertificates;
-    /** Whether queries need one. */
     readonly isRequired: boolean;
-    /** How clusters recognise them; null: they are sent what clients send. */
+    /** Identity of certificate users for clusters; null: clients' headers are forwarded. */
     readonly identities: CertificateIdentities | null;
   } | null;
   /** Cookies of OAuth2 logins; null for none. */
@@ -149,7 +142,7 @@ export interface DataPlaneSteps {
   readonly followUps: FollowUps;
   readonly others: OtherRequests;
   /** Null where no submissions are kept that wait. */
-  readonly queue: Queue | null;
+  readonly queue: QueueParts | null;
   readonly keyed: KeyedRequests;
   readonly mapped: MappedRequests;
   readonly upstreams: Upstreams;
@@ -277,7 +270,6 @@ export function composeDataPlane(dependencies: DataPlaneDependencies, options: D
   };
 }
 
-/** What the groups of steps below have in common. */
 interface SharedSteps {
   readonly settings: DataPlaneSettings;
   readonly upstreams: Upstreams;
@@ -286,11 +278,10 @@ interface SharedSteps {
   readonly answers: OwnAnswers;
 }
 
-/** What knows the clusters of queries and transactions. */
 interface Owners {
   readonly stickiness: Stickiness;
   readonly transactions: Transactions;
-  /** Reports clusters that answer with query ids of others. */
+  /** Reports clusters that response with query ids of others. */
   readonly ownership: OwnershipReport;
 }
 
@@ -382,7 +373,7 @@ function exchangesOf(
   };
 }
 
-/** What looks at the answers of clusters to submissions. */
+/** Handling of clusters' responses to submissions. */
 function submittedOf(
   { clock, onObservation, runningQueries, outcomes }: DataPlaneDependencies,
   { settings, clients }: SharedSteps,

@@ -3,13 +3,11 @@ import type { PathKind, RequestTarget } from '../routing/proxiedPaths.ts';
 import type { RequestKind } from './metrics/dataPlaneMetrics.ts';
 import type { RequestTrace } from './tracing/requestTrace.ts';
 
-/** A proxied request while it is worked on. */
 export interface ProxiedRequest {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly method: string;
   readonly target: RequestTarget;
-  /** Path and query string for the cluster. */
   readonly rawTarget: string;
   /** Key of a cluster in front of the path, or null. */
   readonly clusterKey: string | null;
@@ -21,16 +19,15 @@ export interface ProxiedRequest {
   readonly clientPrefixes: readonly string[];
   /** User of the client's certificate, in whose name clusters are asked; null without one, and for pages and probes. */
   readonly certificateUser: string | null;
-  /** Name that clusters get in place of what the client says; left out for none. */
+  /** Name that clusters get in place of what the client states; left out for none. */
   forwardedUser?: string;
   /** Monotonic milliseconds. */
   readonly startedAt: number;
-  /** Monotonic milliseconds at which it was analysed; left out before. */
+  /** Monotonic milliseconds at which it was analyzed; left out before. */
   analysedAt?: number;
   /** Monotonic milliseconds at which its routers had decided; left out before. */
   decidedAt?: number;
   /** Null: traces are off. */
   readonly trace: RequestTrace | null;
-  /** Whether its end is noted already. */
   ended: boolean;
 }

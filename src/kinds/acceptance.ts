@@ -4,7 +4,6 @@ import type { Resource } from '../model/resource.ts';
 import type { ResourceOutcome } from './outcome.ts';
 import type { Stored } from './status.ts';
 
-/** Whether a resource is accepted, and why not. */
 export interface Acceptance {
   readonly status: 'True' | 'False' | 'Unknown';
   readonly reason: string;
@@ -13,17 +12,18 @@ export interface Acceptance {
   readonly final: boolean;
 }
 
-/** A resource that is not accepted until somebody changes it. */
+/** A resource that is not accepted until a user changes it. */
 export function refused(reason: string, message: string): Acceptance {
   return { status: 'False', reason, message, final: true };
 }
 
-/** The acceptance of a resource whose name another one holds. */
 export function nameConflict(resource: Resource, holder: Resource): Acceptance {
   return refused('NameConflict', nameConflictMessage(resource, holder));
 }
 
-/** Why a namespace may not declare something of routing groups (docs/resources.md#several-teams). */
+/**
+ * Returns the reason that a namespace may not declare something of routing groups (docs/resources.md#several-teams).
+ */
 export interface GroupRefusal {
   /** Field of the spec, without `spec.`; null: no field is to be corrected. */
   readonly field: string | null;
@@ -35,7 +35,7 @@ export function groupNotAllowed({ field, message }: GroupRefusal): Acceptance {
   return refused('GroupNotAllowed', field === null ? message : `spec.${field}: ${message}`);
 }
 
-/** The acceptance of a version in whose place the last good one is in force. */
+/** The acceptance of a version in whose place the last good one is active. */
 export function withLastGood(acceptance: Acceptance): Acceptance {
   return { ...acceptance, message: `${acceptance.message}; the last good version stays in force` };
 }
@@ -50,7 +50,7 @@ export function ready(
   return ['True', 'Ready', 'accepted, in the routing table and in the database'];
 }
 
-/** The condition `Stalled`, where nothing else helps than a change by somebody. */
+/** The condition `Stalled`, where nothing else helps than a change by a user. */
 export function stalled(
   { final, status, reason, message }: Acceptance,
   condition: ReturnType<typeof conditionsAt>,
@@ -58,7 +58,7 @@ export function stalled(
   return final && status === 'False' ? [condition('Stalled', 'True', reason, message)] : [];
 }
 
-/** Whether a resource is accepted as it is; false for kinds that accept in another way. */
+/** True if a resource is accepted as it is; false for kinds that accept in another way. */
 export function isAccepted(outcome: ResourceOutcome & { readonly acceptance?: Acceptance }): boolean {
   return outcome.acceptance?.status === 'True';
 }

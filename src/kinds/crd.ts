@@ -76,7 +76,7 @@ function structural(schema: JsonSchema): JsonSchema {
     case 'integer':
       return { ...keywords, type: 'integer', format: 'int32' };
     case 'string':
-      // Where a CEL rule says the same in words, the pattern is left to the gateway: its message would come first.
+      // If a CEL rule describes it in words, the pattern is left to the gateway: its message would come first.
       return {
         ...keywords,
         type: 'string',

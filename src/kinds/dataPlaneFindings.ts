@@ -4,29 +4,25 @@ import { ENGINE_CLUSTER } from './engineCluster/spec.ts';
 import type { ResourceOutcome } from './outcome.ts';
 import { ROUTING_RULE } from './routingRule/spec.ts';
 
-/** What the data plane saw of a cluster's handling of forwarded headers. */
 export interface ForwardedHeadersFinding {
   readonly ok: boolean;
   readonly message: string;
 }
 
-/** Why a check's credentials are not sent to a cluster. */
+/** Reason that a check's credentials are not sent to a cluster. */
 export interface CredentialsFinding {
-  /** CamelCase. */
   readonly reason: string;
   readonly message: string;
 }
 
-/** What resources mean, by `keyText`. */
+/** Outcomes of resources by `keyText`. */
 type Outcomes = ReadonlyMap<string, ResourceOutcome>;
 
-/** What the data plane of this replica observed of clusters and rules while it served requests, for their statuses. */
+/** Observations of clusters and rules by this replica's data plane, for their statuses. */
 export class DataPlaneFindings {
   /** By `keyText`: the last failure of a rule at evaluation, and the generation that failed. */
   readonly #ruleFailures = new Map<string, { readonly generation: number; readonly message: string }>();
-  /** By registry name. */
   readonly #forwardedHeaders = new Map<string, ForwardedHeadersFinding>();
-  /** By registry name. */
   readonly #credentials = new Map<string, CredentialsFinding>();
 
   /**
@@ -37,7 +33,7 @@ export class DataPlaneFindings {
     return note(this.#forwardedHeaders, cluster, finding, outcomes);
   }
 
-  /** How a cluster handles forwarded headers; null while no query has shown it. */
+  /** Handling of forwarded headers by a cluster; null before the first query. */
   forwardedHeaders({ registryName }: ResourceOutcome): ForwardedHeadersFinding | null {
     return this.#forwardedHeaders.get(registryName) ?? null;
   }
@@ -50,7 +46,7 @@ export class DataPlaneFindings {
     return note(this.#credentials, cluster, finding, outcomes);
   }
 
-  /** Why credentials are not sent to a cluster; null when nothing is wrong. */
+  /** Reason that credentials are not sent to a cluster, or null. */
   credentials(cluster: string): CredentialsFinding | null {
     return this.#credentials.get(cluster) ?? null;
   }
@@ -68,7 +64,7 @@ export class DataPlaneFindings {
     });
   }
 
-  /** How a rule failed last, as it is now; null when it has not, or was changed since. */
+  /** The last failure of a rule's current version, or null. */
   ruleFailure({ key, resource }: ResourceOutcome): string | null {
     const failure = this.#ruleFailures.get(keyText(key));
     return failure?.generation === resource.metadata.generation ? failure.message : null;
@@ -97,7 +93,6 @@ export function keysOfCluster(outcomes: Outcomes, cluster: string): string[] {
   return keysOf(outcomes, ENGINE_CLUSTER, cluster);
 }
 
-/** Keys of the resources of a kind that have a name in the registry. */
 function keysOf(outcomes: Outcomes, kind: Kind, registryName: string): string[] {
   const keys: string[] = [];
   for (const [key, outcome] of outcomes) {

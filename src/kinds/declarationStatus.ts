@@ -6,13 +6,13 @@ import type { ResourceOutcome } from './outcome.ts';
 import { observedGeneration, pausedCondition } from './paused.ts';
 import type { StatusDraft, Stored } from './status.ts';
 
-/** What a resource means that declares limits and names routing groups. */
+/** Outcome of a resource that declares limits and names routing groups. */
 export interface Declaration extends ResourceOutcome {
   readonly acceptance: Acceptance;
   readonly references: References;
 }
 
-/** The status of such a resource. Pure. @param fields of the status, beside its conditions */
+/** The status of such a resource. Pure. @param fields of the status, in addition to its conditions */
 export function declarationStatus(outcome: Declaration, stored: Stored, fields: StatusDraft['fields']): StatusDraft {
   const generation = observedGeneration(outcome);
   const condition = conditionsAt(generation);

@@ -1,13 +1,13 @@
 import type { ManifestFinding } from './resourceKind.ts';
 
-/** What is wrong with the name of a routing group, beside its form; null when nothing is. */
+/** Mistakes in the name of a routing group, in addition to its form; null if nothing is. */
 export function groupNameProblem(name: unknown): string | null {
   return typeof name === 'string' && name !== name.trim()
     ? 'must not begin or end with a space: no header and no rule would name it'
     : null;
 }
 
-/** What is to be said of the name of a routing group. @param field such as `spec.routingGroup` */
+/** Findings about the name of a routing group. @param field such as `spec.routingGroup` */
 export function groupFindings(group: unknown, field: string): ManifestFinding[] {
   if (typeof group !== 'string' || !/\s/.test(group)) return [];
   const name = field.split('.').at(-1) ?? field;

@@ -5,7 +5,6 @@ import type { RoutableCluster } from '../routing/routingTable.ts';
 /** Condition `ResolvedRefs` without its generation. */
 export type References = Pick<ConditionDraft, 'status' | 'reason' | 'message'>;
 
-/** How many clusters each routing group has. */
 export function clustersByGroup(clusters: readonly RoutableCluster[]): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   for (const { routingGroup } of clusters) counts.set(routingGroup, (counts.get(routingGroup) ?? 0) + 1);

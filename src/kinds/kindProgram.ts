@@ -8,7 +8,7 @@ import type { DiscoveryReports } from './engineClusterDiscovery/discoveryReport.
 import type { ResourceOutcome } from './outcome.ts';
 import type { ServiceLookup } from './serviceLookup.ts';
 
-/** What outcomes depend on beside the resources. */
+/** Inputs of outcomes in addition to the resources. */
 export interface ProgramSettings {
   readonly compiler: RuleCompiler;
   /** The rules file as it was last read; null when none is configured. */
@@ -16,9 +16,9 @@ export interface ProgramSettings {
   readonly services: ServiceLookup;
   readonly allowedServiceNamespaces: () => readonly string[];
   readonly defaultRoutingGroup: () => string;
-  /** What the configuration lets authors of resources do. */
+  /** Rights of the authors of resources. */
   readonly policy: () => ClusterPolicy;
-  /** What became of discoveries; left out where there is no Kubernetes. */
+  /** Results of discoveries; absent without Kubernetes. */
   readonly discoveries?: DiscoveryReports;
   /** Name of the gateway's own database on its server; left out, it is not known. */
   readonly ownDatabase?: () => string | null;
@@ -26,10 +26,9 @@ export interface ProgramSettings {
 
 /** The routing table while the kinds build it one after the other: each may read what those before it added. */
 export interface RoutingDraft {
-  /** Rows of a gateway that ran before, which no resource has adopted. */
+  /** Rows of Trino Gateway, which no resource has adopted. */
   readonly rows: readonly BackendRow[];
   clusters: readonly RoutableCluster[];
-  /** Limits and queues. */
   admission: AdmissionPolicy;
   /** Null until a kind has compiled them. */
   rules: CompiledRules | null;
@@ -38,7 +37,7 @@ export interface RoutingDraft {
 /** Works out what the resources of a kind mean, and remembers what it needs for that. Synchronous and without I/O. */
 export interface KindProgram {
   /**
-   * Takes over what was in force before a restart, for resources that are not valid or are paused now.
+   * Takes over what was active before a restart, for resources that are not valid or are paused now.
    * @param resources the database's copy of the kind's resources
    * @param rows every row of `gateway_backend`
    */

@@ -20,14 +20,14 @@ export class KindRegistry {
     return this.all.map(({ kind }) => kind);
   }
 
-  /** The kind of a name; null: there is none. */
+  /** The kind of a name, or null. */
   find(kind: string): ResourceKind | null {
     return this.#byName.get(kind) ?? null;
   }
 
   /**
    * The kind of a name that a registered resource has.
-   * @throws TypeError when there is none
+   * @throws TypeError when it is missing
    */
   of(kind: Kind): ResourceKind {
     const entry = this.#byName.get(kind);
@@ -36,7 +36,7 @@ export class KindRegistry {
   }
 
   /**
-   * What is wrong with the spec of a resource; see `ResourceKind.specProblems`.
+   * Mistakes in the spec of a resource; see `ResourceKind.specProblems`.
    * @throws TypeError when the kind is not registered
    */
   specProblems(kind: Kind, spec: unknown): readonly Problem[] {

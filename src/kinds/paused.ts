@@ -2,7 +2,6 @@ import { type ConditionDraft, conditionsAt } from '../model/condition.ts';
 import { PAUSED_ANNOTATION, type Resource } from '../model/resource.ts';
 import type { ResourceOutcome } from './outcome.ts';
 
-/** Whether reconciling of a resource is paused. */
 export function isPaused(resource: Resource): boolean {
   return resource.metadata.annotations?.[PAUSED_ANNOTATION] === 'true';
 }

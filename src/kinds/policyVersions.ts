@@ -1,17 +1,15 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Resource } from '../model/resource.ts';
 
-/** What was made of a version of a resource. */
 interface Version<Made> {
   readonly spec: unknown;
-  /** What else it was made of, as text. */
   readonly key: string;
   readonly made: Made;
 }
 
 /**
- * What was made of resources, by uid: the same object for as long as the spec says the same. A resource whose status was
- * written, or that was read again, is another object with the same spec.
+ * Cache of results by uid: returns the same object while the spec is unchanged. A resource with a new status, or read
+ * again, is another object with the same spec.
  */
 export class PolicyVersions<Made> {
   readonly #versions = new Map<string, Version<Made>>();
@@ -26,7 +24,6 @@ export class PolicyVersions<Made> {
     return version.made;
   }
 
-  /** Forgets all but these. */
   keep(uids: ReadonlySet<string>): void {
     for (const uid of this.#versions.keys()) if (!uids.has(uid)) this.#versions.delete(uid);
   }

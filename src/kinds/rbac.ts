@@ -10,7 +10,7 @@ export interface RoleRule {
   readonly why: string;
 }
 
-/** What the gateway's own account must be allowed to do with its resources. */
+/** Required rights of the gateway's account on its resources. */
 export function roleRules(kinds: KindRegistry): readonly RoleRule[] {
   const apiGroups = [API_GROUP];
   return [
@@ -24,7 +24,7 @@ export function roleRules(kinds: KindRegistry): readonly RoleRule[] {
   ];
 }
 
-/** What the roles `view` and `edit` of users include where they are aggregated (Kubernetes: aggregated ClusterRoles). */
+/** Rights of the aggregated roles `view` and `edit` of users (Kubernetes: aggregated ClusterRoles). */
 export function userRules(kinds: KindRegistry, role: 'view' | 'edit'): readonly RoleRule[] {
   const resources = kinds.all.map(({ plural }) => plural);
   const verbs = {

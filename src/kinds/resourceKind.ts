@@ -20,7 +20,6 @@ export interface PrinterColumn {
   readonly priority?: number;
 }
 
-/** A column with the status of a condition. */
 export const conditionColumn = (type: string, description: string, priority = 0): PrinterColumn => ({
   name: type,
   type: 'string',
@@ -29,7 +28,7 @@ export const conditionColumn = (type: string, description: string, priority = 0)
   ...(priority === 0 ? {} : { priority }),
 });
 
-/** What the gateway itself does with resources of a kind, and so must be allowed to (Kubernetes RBAC). */
+/** Actions of the gateway on resources of a kind, and so its required rights (Kubernetes RBAC). */
 export interface OwnAccess {
   readonly verbs: readonly ('get' | 'list' | 'watch' | 'create' | 'patch' | 'delete')[];
   /** One sentence for readers of the Role. */
@@ -58,13 +57,11 @@ export interface ResourceKind<Outcome extends ResourceOutcome = ResourceOutcome>
   /** Lower-case plural, as in paths of the API server and in RBAC. */
   readonly plural: string;
   readonly singular: string;
-  /** For kubectl. */
   readonly shortName: string;
-  /** Sentence of the CRD. */
   readonly description: string;
   /** Schema of `spec`, with what the API server checks by CEL. */
   readonly spec: TSchema;
-  /** What the API server checks by CEL of the whole object: `self.metadata.name` and `self.spec`. */
+  /** CEL rules of the API server for the whole object: `self.metadata.name` and `self.spec`. */
   readonly objectRules: readonly CelRule[];
   /** Schemas of what its status has beside `observedGeneration` and `conditions`. */
   readonly statusProperties: Readonly<Record<string, object>>;
@@ -78,17 +75,17 @@ export interface ResourceKind<Outcome extends ResourceOutcome = ResourceOutcome>
   /** Gauge of how many there are, without the product's prefix. */
   readonly gauge: { readonly name: string; readonly help: string };
   /**
-   * What is wrong with a spec: all that the CRD's schema and its CEL rules say, for sources that have no API server in
-   * front of them. Empty when it is fine.
+   * Mistakes in a spec: all that the CRD's schema and its CEL rules say, for sources that have no API server in front
+   * of them. Empty if it is fine.
    */
   specProblems(spec: unknown): readonly Problem[];
-  /** What `engine-gateway validate` says beside that. */
+  /** Additional findings of `engine-gateway validate`. */
   findings(manifest: CheckedManifest): readonly ManifestFinding[];
-  /** What of a gateway that ran before becomes resources of the kind (`engine-gateway export`). */
+  /** Converts objects of Trino Gateway to resources of the kind (`engine-gateway export`). */
   exported(input: Exportable): Iterable<ExportedResource>;
   /** Makes what works out outcomes; one an operator. */
   program(settings: ProgramSettings): KindProgram;
-  /** Whether two outcomes of one resource say the same: nothing is written for the later one then. */
+  /** True if two outcomes of one resource say the same: nothing is written for the later one then. */
   isSame(before: Outcome, after: Outcome): boolean;
   /** Last step of a reconcile: what to say about a resource. Pure. */
   status(outcome: Outcome, view: StatusView): StatusDraft;
@@ -97,13 +94,13 @@ export interface ResourceKind<Outcome extends ResourceOutcome = ResourceOutcome>
   /** Rows of `gateway_backend` that resources of the kind give; null: none. */
   readonly rows: KindRows<Outcome> | null;
   /**
-   * Whether the API server counts as unavailable while it does not have the CRD. One that came in a later version may be
-   * missing: the program is upgraded, the CRDs are not (docs/upgrades.md#skew).
+   * True if the API server counts as unavailable while it does not have the CRD. One that came in a later version may
+   * be missing: the program is upgraded, the CRDs are not (docs/upgrades.md#skew).
    */
   readonly isRequired: boolean;
-  /** Whether a registry name is one resource's alone, in all namespaces; the others are not accepted (`claimNames`). */
+  /** True if a registry name is one resource's alone, in all namespaces; the others are not accepted (`claimNames`). */
   readonly hasUniqueNames: boolean;
-  /** Whether its status shows counts (`StatusView.counts`), which change by themselves. */
+  /** True if its status shows counts (`StatusView.counts`), which change by themselves. */
   readonly hasCounts: boolean;
 }
 

@@ -3,7 +3,6 @@ import type { ServiceRef } from './engineCluster/spec.ts';
 /** A Service that a resource refers to, complete. */
 export type ServiceReference = Required<ServiceRef>;
 
-/** Where a cluster's requests go, or why that is not known. */
 export type Address =
   /** `externalName`: the name that a Service of type ExternalName stands for. */
   | { readonly ok: true; readonly url: string; readonly externalName?: string }
@@ -22,7 +21,6 @@ export function serviceUrl({ name, namespace, port, scheme }: ServiceReference):
   return `${scheme}://${name}.${namespace}.svc:${port}`;
 }
 
-/** A port of a Service. */
 export interface ServicePort {
   readonly name: string;
   readonly port: number;
@@ -44,36 +42,31 @@ export interface KnownService {
   readonly ports: readonly ServicePort[];
 }
 
-/** The Services of a namespace, as they were last read. */
 export interface ServiceList {
-  /** Whether they have been read at all. */
   readonly synced: boolean;
-  /** Why they cannot be read now; null while they can. */
+  /** Reason that they cannot be read now, or null. */
   readonly reason: string | null;
   readonly services: readonly KnownService[];
 }
 
-/** Name of the kind of Services, which is Kubernetes' own. */
 export const SERVICE = 'Service';
-/** Stands for all namespaces. */
 export const ALL_NAMESPACES = '*';
 
-/** All Services of namespaces; answers from memory. */
+/** All Services of namespaces; responses from memory. */
 export interface ServiceLists {
   /** Those of a namespace, or of all (`*`); the same object while nothing changed. */
   list(namespace: string): ServiceList;
-  /** Registers a listener for Services that became known, changed or went; the answer removes it. */
+  /** Registers a listener for Services that became known, changed or went; the response removes it. */
   onChange(listener: () => void): () => void;
 }
 
-/** Looks a Service up; answers from memory, as reconciling does not wait for it. */
+/** Looks a Service up; responses from memory, as reconciling does not wait for it. */
 export interface ServiceLookup {
   address(reference: ServiceReference): Address;
-  /** Registers a listener for Services that became known, changed or went; the answer removes it. */
+  /** Registers a listener for Services that became known, changed or went; the response removes it. */
   onChange(listener: () => void): () => void;
 }
 
-/** Where there is no Kubernetes there are no Services. */
 export const noServices: ServiceLookup = {
   address: () => ({
     ok: false,

@@ -17,7 +17,6 @@ export const immutableName = (kind: string): CelRule => [
   `name is immutable; delete the ${kind} and create another one to rename it`,
 ];
 
-/** URL form of a field, with a message that names it. */
 export const httpUrl = (field: string): CelRule => [
   "isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != '' && !self.contains('?') && !self.contains('#') && !self.contains('@')",
   `${field} must be an http or https URL without user, query and fragment, such as http://engine-a:8080`,
@@ -34,7 +33,6 @@ export const usableHost = (field: string): CelRule => [
   `${field} must name a host by its name or by an IPv4 address of four decimal numbers that a server can have`,
 ];
 
-/** Port of a URL, if it has one. */
 export const usablePort = (field: string): CelRule => [
   // Matches the text itself, because of the cost.
   "!self.matches('^https?://([^/:]*|[[][^/]*[]]):(0+|[0-9]{6,}|[7-9][0-9]{4}|6[6-9][0-9]{3}|65[6-9][0-9]{2}|655[4-9][0-9]|6553[6-9])(/|$)')",

@@ -6,7 +6,6 @@ export interface NameAttribute {
   readonly type: string;
   /** Null if the value is not a text. */
   readonly value: string | null;
-  /** The encoded value, with tag and length. */
   readonly encoded: Buffer;
 }
 
@@ -53,7 +52,6 @@ const SUBJECT_ALTERNATIVE_NAME = '2.5.29.17';
 interface Element {
   readonly tag: number;
   readonly content: Buffer;
-  /** With tag and length. */
   readonly whole: Buffer;
 }
 

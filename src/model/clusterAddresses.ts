@@ -1,6 +1,5 @@
 import { AddressList, embeddedIpv4, isAddress, type SpecialAddress, specialAddress } from './networkAddress.ts';
 
-/** Special addresses that clusters may have. */
 export interface ClusterAddressOptions {
   /** `resources.allowedAddresses`: addresses and networks in CIDR form. */
   readonly allowed: readonly string[];

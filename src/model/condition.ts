@@ -14,10 +14,8 @@ export interface Condition {
   readonly lastTransitionTime: string;
 }
 
-/** A condition without transition time. */
 export type ConditionDraft = Omit<Condition, 'lastTransitionTime'>;
 
-/** Creates conditions for a generation of a resource. */
 export function conditionsAt(observedGeneration: number) {
   return (type: string, status: ConditionStatus, reason: string, message: string): ConditionDraft => ({
     type,

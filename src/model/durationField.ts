@@ -24,7 +24,7 @@ export function durationField(name: string, bounds: DurationBounds, description:
 }
 
 /**
- * Returns a violation of the bounds that the schema's pattern cannot express; null if there is none, or if the pattern
+ * Returns a violation of the bounds that the schema's pattern cannot express; null if it is missing, or if the pattern
  * reports it.
  */
 export function durationProblem(name: string, text: unknown, bounds: DurationBounds): string | null {
@@ -38,7 +38,6 @@ export function durationMs(text: string): number {
   return engineDurationMs(text) ?? Number.NaN;
 }
 
-/** Describes a duration out of bounds. */
 function outOfBounds(name: string, { least, most, example = '30s' }: DurationBounds): string {
   return `${name} must be a duration from ${least} to ${most}, such as ${example}`;
 }

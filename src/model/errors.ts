@@ -50,7 +50,6 @@ export type ErrorCode = keyof typeof errorCatalog;
 export interface ErrorDetails {
   /** Path of the invalid field, e.g. `proxyTo` or `spec.healthCheck.interval`. */
   readonly field?: string;
-  /** Retry delay in seconds (Retry-After). */
   readonly retryAfterSeconds?: number;
   /** Owners of fields that the change would set (EG_FIELD_OWNED). */
   readonly owners?: readonly FieldOwner[];
@@ -59,7 +58,6 @@ export interface ErrorDetails {
   readonly cause?: unknown;
 }
 
-/** A field and the manager that owns it. */
 export interface FieldOwner {
   /** Path of the field, e.g. `spec.routingGroup`. */
   readonly field: string;
@@ -103,7 +101,6 @@ export class GatewayError extends Error {
   }
 }
 
-/** Error facts in API responses. */
 export interface ErrorFacts extends Pick<ErrorDetails, 'field' | 'owners' | 'problems'> {
   readonly code: ErrorCode;
   readonly message: string;
@@ -113,7 +110,6 @@ export interface ErrorFacts extends Pick<ErrorDetails, 'field' | 'owners' | 'pro
 export interface Problem {
   /** Path of the field, e.g. `spec.proxyTo`; empty for the whole input. */
   readonly field: string;
-  /** The mistake and the fix. */
   readonly message: string;
 }
 

@@ -45,7 +45,6 @@ export function parseExactMatchSelector(value: unknown, now: number): Checked<Ex
   return { ok: true, value: { ...texts, updateTime: new Date(time).toISOString().slice(0, 19).replace('T', ' ') } };
 }
 
-/** Interprets a time without zone as UTC. */
 function inUtc(time: string): string {
   const iso = time.trim().replace(' ', 'T');
   return /T.*(?:Z|[+-]\d\d:?\d\d)$/i.test(iso) ? iso : `${iso}${iso.includes('T') ? 'Z' : ''}`;

@@ -3,7 +3,6 @@ export interface FairMapOptions<Key, Value> {
   readonly max: number;
   /** Bound of one group; default: `max`. */
   readonly maxPerGroup?: number;
-  /** Called for each evicted entry. */
   readonly onDrop?: (key: Key, value: Value) => void;
 }
 

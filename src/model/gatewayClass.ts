@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
 
-/** Maximum length of a class name, which is a part of names of objects. */
 const MAX_LENGTH = 40;
 
 /** Schema rules of a class name: an RFC 1123 label, shorter, as it is a part of the names of Leases. */

@@ -9,7 +9,6 @@ import { type Checked, compileCheck } from './validation.ts';
  */
 const CPU_QUOTA_PERIOD = 'cpu_quota_period';
 
-/** A global property in requests. */
 export const GlobalProperty = Type.Object(
   {
     name: Type.String({ maxLength: 128, description: `${CPU_QUOTA_PERIOD}, the only one there is.` }),

@@ -2,7 +2,6 @@
 export interface GroupRights {
   /** Namespaces with clusters that may belong to the group. */
   readonly join: readonly string[] | null;
-  /** Namespaces with rules that may route to it. */
   readonly route: readonly string[] | null;
   /** Namespaces with deny rules that may reject queries to it; default: every namespace. */
   readonly deny?: readonly string[] | null;
@@ -28,7 +27,6 @@ export class GroupBindings {
     this.key = JSON.stringify([...this.#rights]);
   }
 
-  /** True if every namespace may use every group. */
   get areOpen(): boolean {
     return this.#rights.size === 0;
   }

@@ -35,7 +35,6 @@ export function hostMatches(patterns: readonly string[], url: string): boolean {
   });
 }
 
-/** Host and port of a URL, for messages. */
 export function hostOf(url: string): string {
   return URL.parse(url)?.host ?? url;
 }

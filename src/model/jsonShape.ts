@@ -2,7 +2,6 @@
 export interface JsonBounds {
   /** Maximum number of values; a member of an object counts as one. */
   readonly values: number;
-  /** Maximum nesting of arrays and objects. */
   readonly depth: number;
 }
 

@@ -11,7 +11,6 @@ export interface LabelSelector {
   readonly requirements: readonly Requirement[];
 }
 
-/** Maximum number of requirements of a selector. */
 const MAX_REQUIREMENTS = 32;
 
 const name = '[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?';
@@ -59,7 +58,6 @@ function parseRequirement(part: string): Requirement | null {
   return { key: plainKey, operator: not === '!' ? 'doesNotExist' : 'exists', values: [] };
 }
 
-/** True if labels meet every requirement of a selector. */
 export function matchesLabels({ requirements }: LabelSelector, labels: Labels): boolean {
   return requirements.every(({ key, operator, values }) => {
     const value = Object.hasOwn(labels, key) ? labels[key] : undefined;

@@ -4,7 +4,6 @@ export const groupSourceNames = ['token', 'userInfo', 'tokenReview', 'certificat
 /** A source of groups in the configuration, traces and explanations. */
 export type GroupSourceName = (typeof groupSourceNames)[number];
 
-/** Groups of a user from one source. */
 export interface SourceGroups {
   /** `described`: the description of the request states its groups. */
   readonly source: GroupSourceName | 'described';

@@ -22,7 +22,6 @@ export interface ProductNames {
   ownHeader(name: string): string;
   /** Returns the names under which clusters get a protocol header (`protocol.clusterHeaders`). @param name as `ownHeader` returns it */
   clusterNames(name: string): readonly string[];
-  /** Returns a header for clusters, under each of its names. */
   clusterHeaders(suffix: string, value: string): Readonly<Record<string, string>>;
   /** Returns the keys of a protocol header in responses of clusters; the first one that is present counts. */
   responseKeys(suffix: string): readonly string[];
@@ -62,7 +61,6 @@ export interface ProductNames {
 /** Names of a cookie; the configured product's is the first. */
 type CookieNames = [string, ...string[]];
 
-/** The only product name of Trino Gateway. */
 export const REFERENCE_PRODUCT = 'Trino';
 /** Product names in headers of clients that the gateway reads, in addition to the configured one. */
 const PROTOCOL_PRODUCTS = ['Engine', REFERENCE_PRODUCT] as const;

@@ -14,7 +14,6 @@ interface Address {
   readonly value: bigint;
 }
 
-/** A set of addresses and networks. */
 export class AddressList {
   readonly #networks: readonly (Address & { readonly prefix: number })[];
 
@@ -27,7 +26,6 @@ export class AddressList {
     });
   }
 
-  /** True if an address is in the set; false for text that is not an address. */
   has(text: string): boolean {
     const address = readAddress(text);
     return (

@@ -14,13 +14,10 @@ export interface RequestUser {
   readonly refusal?: string;
 }
 
-/** Origin of a mapped name. */
 export interface NameMapping {
-  /** The name before the mapping. */
   readonly from: string;
   /** True if clusters receive the mapped name in place of the client's. */
   readonly isForwarded: boolean;
 }
 
-/** The result without a recognized user. */
 export const noUser: RequestUser = { user: null, userInfo: null };

@@ -21,7 +21,6 @@ export interface OwnerReference {
   readonly kind: Kind;
   readonly name: string;
   readonly uid: string;
-  /** True for the managing controller. */
   readonly controller?: boolean;
 }
 

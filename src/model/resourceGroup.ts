@@ -5,7 +5,6 @@ import { groupSegmentProblem } from './groupsFile/groupName.ts';
 import { memoryLimitProblem } from './groupsFile/memoryLimit.ts';
 import { type Checked, compileCheck } from './validation.ts';
 
-/** Maximum value of the integer columns. */
 const MAX_INT = 2_147_483_647;
 
 /** Whole number that JSON and the database both represent exactly. */
@@ -53,13 +52,11 @@ export const ResourceGroup = Type.Object(
   { $id: 'ResourceGroup', description: 'A resource group (spec: Resource group).' },
 );
 
-/** Request body to create a group. */
 export const ResourceGroupCreate = Type.Object(
   { ...fields, resourceGroupId: nullable(Type.Literal(0), 'Must not be sent; null and 0 are taken as not sent.') },
   { $id: 'ResourceGroupCreate', additionalProperties: false },
 );
 
-/** Request body to overwrite a group. */
 export const ResourceGroupUpdate = Type.Object(
   { resourceGroupId: Type.Integer(Id), ...fields },
   {
@@ -69,7 +66,6 @@ export const ResourceGroupUpdate = Type.Object(
   },
 );
 
-/** All columns of a resource group except its id. */
 export interface ResourceGroupColumns {
   readonly name: string;
   readonly softMemoryLimit: string | null;
@@ -99,7 +95,6 @@ export function parseResourceGroupCreate(value: unknown): Checked<ResourceGroupC
   return checked.ok ? withRules(checked.value) : { ok: false, problems: checked.problems.map(better) };
 }
 
-/** Checks a replacement of a group. */
 export function parseResourceGroupUpdate(value: unknown): Checked<ResourceGroupRow> {
   const checked = checkUpdate(value);
   if (!checked.ok) return { ok: false, problems: checked.problems.map(better) };

@@ -40,7 +40,6 @@ export const Selector = Type.Object(
   { $id: 'Selector', description: 'A selector (spec: Selector).' },
 );
 
-/** Request body to create a selector. */
 export const SelectorCreate = Type.Object(
   {
     resourceGroupId: Type.Optional(
@@ -51,7 +50,6 @@ export const SelectorCreate = Type.Object(
   { $id: 'SelectorCreate', additionalProperties: false },
 );
 
-/** Identifies a selector in requests by all its fields. */
 export const SelectorMatch = Type.Object(
   {
     resourceGroupId: Type.Integer(Id),
@@ -70,7 +68,6 @@ export const SelectorMatch = Type.Object(
 /** The schema within another body: a schema with an `$id` cannot be nested. */
 const side = Type.Object(SelectorMatch.properties, { additionalProperties: false });
 
-/** Request body to change a selector. */
 export const SelectorUpdate = Type.Object(
   { current: side, update: side },
   {

@@ -10,12 +10,10 @@ const MAX_TURN_MS = 10;
 export class Turns {
   #began = performance.now();
 
-  /** True if the turn's time is used up. */
   get isOver(): boolean {
     return performance.now() - this.#began > MAX_TURN_MS;
   }
 
-  /** Starts the next turn. */
   async next(): Promise<void> {
     await nextTurn();
     this.#began = performance.now();

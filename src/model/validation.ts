@@ -2,7 +2,6 @@ import type { Static, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Problem } from './errors.ts';
 
-/** The typed value, or its mistakes. */
 export type Checked<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly problems: readonly Problem[] };
@@ -14,7 +13,6 @@ interface SchemaError {
   readonly params: Readonly<Record<string, unknown>>;
 }
 
-/** Maximum number of reported problems per value. */
 const MAX_PROBLEMS = 100;
 
 /**

@@ -4,7 +4,6 @@ import type { Exportable } from '../kinds/resourceKind.ts';
 import { API_GROUP_VERSION } from '../model/resource.ts';
 import { resourceNames } from '../model/resourceName.ts';
 
-/** What is exported. */
 export interface ExportInput extends Exportable {
   /** Written into each manifest; null leaves the choice to `kubectl --namespace`. */
   readonly namespace: string | null;
@@ -19,7 +18,7 @@ export interface ExportedManifests {
 }
 
 /**
- * Prints what a gateway that ran before has as manifests, ready for `kubectl apply` or for a directory. Names that are no
+ * Prints what Trino Gateway has as manifests, ready for `kubectl apply` or for a directory. Names that are no
  * Kubernetes names get the metadata.name that a REST write would give them.
  */
 export function exportManifests(

@@ -43,7 +43,7 @@ export interface Operator {
   healthCredentials(cluster: string, proxyTo: string): Promise<HealthCredentials | null>;
   /** Records a change that was made by REST where the source can: an event in Kubernetes. Never throws. */
   recordChange(change: AppliedChange): void;
-  /** The audit of what no call changed; null: there is none. */
+  /** The audit of what no call changed, or null. */
   readonly audit: OperatorAudit | null;
   start(): Promise<void>;
   stop(): Promise<void>;
@@ -210,7 +210,6 @@ async function sourceParts(options: OperatorOptions, changes: ExternalChanges): 
   return { source: new DirectorySource({ kinds, directory, namespace, clock, logger }), namespace, leadership: row };
 }
 
-/** Which resources are the gateway's own. */
 function selectionOf({ source, class: gatewayClass, labelSelector, namespaces }: ResourceSettings): ResourceSelection {
   const labels = labelSelector === null ? null : parseLabelSelector(labelSelector);
   // The configuration was checked.

@@ -37,11 +37,10 @@ export interface ResourceSettings {
   readonly unmanagedRows: 'serve' | 'ignore';
 }
 
-/** What an operator needs; call `controller.rulesFileChanged()` when what outcomes depend on changed. */
+/** Options of `createOperator`; call `controller.rulesFileChanged()` when an input of outcomes has changed. */
 export interface OperatorOptions extends Omit<ProgramSettings, 'services' | 'discoveries'> {
   readonly resources: ResourceSettings;
   readonly kinds: KindRegistry;
-  /** Settings that may change while running. */
   readonly apiWrites: () => ApiWrites;
   /** `resources.discovery.namespaces`, as it is now; left out, a discovery looks at its own namespace alone. */
   readonly discoveryNamespaces?: () => readonly string[];
@@ -63,16 +62,13 @@ export interface OperatorOptions extends Omit<ProgramSettings, 'services' | 'dis
   readonly metrics: Registry;
 }
 
-/** Components that depend on the resource source. */
 export interface SourceComponents {
   readonly source: ResourceSource;
-  /** The gateway's own. */
   readonly namespace: string;
   readonly leadership: Leadership;
-  /** Who writes statuses; left out, who leads. */
+  /** Leadership for statuses; default: general leadership. */
   readonly statusLeadership?: Leadership;
   readonly services?: KubernetesServices;
-  /** Writes what the gateway makes itself of Services. */
   readonly writer?: KubernetesSource;
   readonly events?: EventRecorder;
   readonly credentials?: SecretCredentials;

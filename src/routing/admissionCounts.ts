@@ -2,7 +2,6 @@
 export interface AdmissionCount {
   /** Running queries; null if no limit counts them. */
   readonly running: number | null;
-  /** Queued submissions. */
   readonly waiting: number;
   /**
    * Rejected submissions since the counter began; for a limit that only observes, submissions that it would have
@@ -23,7 +22,6 @@ export interface AdmissionCounts {
   onChange(listener: () => void): () => void;
 }
 
-/** Counts of a gateway without limits. */
 export const noCounts: AdmissionCounts = {
   group: () => null,
   limit: () => null,

@@ -6,13 +6,10 @@ export type RequestKey =
   /** @property header lower-case name of a request header */
   | { readonly by: 'header'; readonly header: string };
 
-/** Settings of a routing group's queue. */
 export interface QueuePolicy {
-  /** Maximum number of queued submissions, on all replicas. */
   readonly maxQueued: number;
   /** Maximum time in the queue, milliseconds. */
   readonly maxWaitMs: number;
-  /** Key of the fair queue. */
   readonly fairBy: 'user' | 'source';
   /** Time before a waiting client receives a "queued" response, milliseconds. */
   readonly holdMs: number;
@@ -88,5 +85,4 @@ export interface AdmissionPolicy {
   readonly limits: readonly LimitPolicy[];
 }
 
-/** Policy without groups and limits. */
 export const noPolicy: AdmissionPolicy = { groups: new Map(), limits: [] };

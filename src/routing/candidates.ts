@@ -6,7 +6,6 @@ import type { DecisionCandidate, StoredCandidate } from './storedDecision.ts';
 
 /** Maximum number of clusters stored with a query. */
 export const MAX_CANDIDATES = 16;
-/** Maximum length of a stored reason. */
 const MAX_REASON_LENGTH = 256;
 
 /** Origin of the cluster choice: the strategy of its group, a rule by its name, or a single candidate. */

@@ -3,7 +3,6 @@ import type { ClusterEntry } from './routingTable.ts';
 
 /** A step from the decided routing group to the cluster that receives the request. */
 export interface ChoiceStep {
-  /** Routing group, or the cluster that a rule chose. */
   readonly group: string;
   readonly outcome: 'unavailable' | 'full' | 'serves' | 'bestEffort';
   /** Description for users: `group etl: no healthy cluster (etl-1 is UNHEALTHY (connection refused))`. */
@@ -12,7 +11,6 @@ export interface ChoiceStep {
 
 /** Maximum number of clusters named by a step; a group may have hundreds. */
 const MAX_NAMED = 5;
-/** Maximum length of a cluster's description. */
 const MAX_REASON = 256;
 
 const labels: Readonly<Record<GroupRole, string>> = {

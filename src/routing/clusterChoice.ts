@@ -9,7 +9,6 @@ import {
 import type { GroupDecision } from './groupDecision.ts';
 import type { ClusterEntry, RoutingTable } from './routingTable.ts';
 
-/** A cluster that was not chosen, with the reason. */
 export interface RejectedCluster {
   readonly cluster: string;
   readonly group: string;
@@ -20,7 +19,6 @@ export interface RejectedCluster {
 /** Picks one of the eligible clusters; there is at least one. */
 export type PickCluster = (candidates: readonly ClusterEntry[], group: string) => ClusterEntry;
 
-/** Reason that a request has no cluster. */
 export interface NoCluster {
   readonly cluster: null;
   readonly notTaken: readonly RejectedCluster[];

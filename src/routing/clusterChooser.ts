@@ -10,7 +10,6 @@ import type { ClusterEntry, RoutingTable } from './routingTable.ts';
 import { makeStrategies } from './strategies/strategies.ts';
 import type { PickRequest, Strategy, StrategyDependencies } from './strategies/strategy.ts';
 
-/** Settings of the choice. */
 export interface ChoiceSettings {
   /** `routing.defaultRoutingGroup` */
   readonly defaultRoutingGroup: string;
@@ -29,7 +28,6 @@ export interface ChooserDependencies extends StrategyDependencies {
   readonly hasRoom?: HasCapacity;
 }
 
-/** Share of choices with a cluster on trial as candidate. */
 const TRIAL_SHARE = 0.1;
 
 /** Chooses clusters by the strategy of their group, and counts submissions if the strategy needs load. */
@@ -84,7 +82,6 @@ export class ClusterChooser {
     for (const strategy of Object.values(this.#strategies)) strategy.retain?.(table.clusters);
   }
 
-  /** The candidates, usually without clusters on trial. */
   #withTrials(candidates: readonly ClusterEntry[]): readonly ClusterEntry[] {
     if (!candidates.some(isOnTrial)) return candidates;
     const chosen = candidates.filter((cluster) => !isOnTrial(cluster) || this.#random() < TRIAL_SHARE);

@@ -4,7 +4,6 @@ import type { RequestTarget } from './proxiedPaths.ts';
 /** `k` and this many hexadecimal digits. */
 const DIGITS = 16;
 const SEGMENT_END = DIGITS + 2;
-/** The form of a key, for regular expressions. */
 export const CLUSTER_KEY_FORM = `k[0-9a-f]{${DIGITS}}`;
 const keyForm = new RegExp(`^${CLUSTER_KEY_FORM}$`);
 
@@ -20,7 +19,6 @@ export function clusterKey(name: string): string {
 /** A request target whose path begins with a cluster's key. */
 export interface PrefixedTarget {
   readonly key: string;
-  /** The target without the key, for the cluster. */
   readonly target: RequestTarget;
 }
 

@@ -5,7 +5,6 @@ import { type ClusterEntry, type RoutingTable, takesNewQueries } from './routing
 /** Returns true if a cluster with a limit (`maxRunningQueries`) has capacity for one more query. */
 export type HasCapacity = (cluster: string) => boolean;
 
-/** Capacity check without limits. */
 export const unlimitedCapacity: HasCapacity = () => true;
 
 /**
@@ -14,7 +13,6 @@ export const unlimitedCapacity: HasCapacity = () => true;
  */
 export type GroupRole = 'group' | 'pinned' | 'fallback' | 'default' | 'bestEffort';
 
-/** A routing group without an eligible cluster. */
 export interface PassedGroup {
   readonly as: GroupRole;
   readonly group: string;
@@ -26,7 +24,6 @@ export interface PassedGroup {
 
 export interface EligibleClusters {
   readonly as: GroupRole;
-  /** Routing group of the candidates. */
   readonly group: string;
   /** Sorted by name; empty if no cluster is eligible. */
   readonly candidates: readonly ClusterEntry[];
@@ -34,7 +31,6 @@ export interface EligibleClusters {
   readonly passed: readonly PassedGroup[];
 }
 
-/** Inputs of the search. */
 export interface EligibilitySearch {
   readonly table: RoutingTable;
   readonly decision: GroupDecision;
@@ -151,7 +147,6 @@ function passing(as: GroupRole, group: string, healthy: readonly ClusterEntry[],
   return { as, group, because, members: table.groups.get(group) ?? noClusters };
 }
 
-/** True if fallbacks are used while the group is full. */
 function spillsOver(policy: GroupPolicy | undefined, { onUnavailable }: GroupDecision): boolean {
   return policy?.fallbackWhen === 'full' && onUnavailable === 'fallback';
 }
@@ -171,7 +166,6 @@ export function routable(
   return members.filter((member) => isRoutable(member, excluded));
 }
 
-/** Filters clusters with capacity. */
 function withCapacity(clusters: readonly ClusterEntry[], hasRoom: HasCapacity): readonly ClusterEntry[] {
   const isOpen = ({ name, maxRunningQueries }: ClusterEntry) => maxRunningQueries === undefined || hasRoom(name);
   return clusters.every(isOpen) ? clusters : clusters.filter(isOpen);

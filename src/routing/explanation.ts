@@ -10,13 +10,10 @@ import { type ClusterEntry, type RoutingTable, takesNewQueries } from './routing
 export interface ConsideredCluster {
   readonly cluster: string;
   readonly routingGroup: string;
-  /** True if the request may be sent to it. */
   readonly taken: boolean;
-  /** Reason for the result. */
   readonly reason: string;
 }
 
-/** Explanation of a request's routing. */
 export interface RoutingExplanation {
   readonly outcome: 'routed' | 'denied' | 'rejected' | 'noCluster';
   readonly message: string;
@@ -24,7 +21,6 @@ export interface RoutingExplanation {
   readonly decidedBy: RouterName | 'transaction';
   /** Rule that decided, denied or failed, or null. */
   readonly rule: string | null;
-  /** Cluster that a rule pinned the request to. */
   readonly pinnedCluster: string | null;
   readonly onUnavailable: 'fallback' | 'reject';
   /** True if another group replaces the chosen group: one of its fallbacks, or the default group. */
@@ -35,7 +31,6 @@ export interface RoutingExplanation {
   readonly rules: readonly RuleTrace[];
 }
 
-/** Result of the routers for an explained request. */
 export interface ExplainedRouting {
   /** The decision; for a rejected request, the decision without the rejection. */
   readonly decision: RoutedDecision;
@@ -58,7 +53,6 @@ export async function routingOf(
   return { decision: routed.decision, refused };
 }
 
-/** A cluster that began the transaction of a statement. */
 export interface TransactionOwner {
   readonly transactionId: string;
   readonly cluster: string;

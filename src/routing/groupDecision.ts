@@ -1,7 +1,6 @@
 import { type DecisionTrace, noTrace } from '../rules/decision.ts';
 import type { RouterName } from './routers/routerNames.ts';
 
-/** Destination of a request before the choice of a cluster. */
 export interface GroupDecision {
   readonly group: string;
   /** Registry name of the cluster that a rule chose; null for any of the group. */
@@ -24,7 +23,6 @@ export type ExternalAnswer =
   | {
       readonly outcome: 'answered';
       readonly routingGroup: string;
-      /** Headers of the request to the cluster. */
       readonly headers: Readonly<Record<string, string>>;
     }
   | {

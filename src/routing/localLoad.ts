@@ -62,7 +62,6 @@ export class LocalLoad {
     this.#monotonic = monotonic;
   }
 
-  /** Counts a submission. */
   countSubmission(cluster: string, user: string | null): CountedSubmission {
     const load = this.#sentTo(cluster);
     const countedUser =
@@ -100,7 +99,6 @@ export class LocalLoad {
     });
   }
 
-  /** Removes clusters that are not registered any more. */
   retain(registered: { has(cluster: string): boolean }): void {
     for (const name of this.#clusters.keys()) if (!registered.has(name)) this.#clusters.delete(name);
   }
@@ -177,7 +175,6 @@ function loadOf(health: HealthVerdict, mean: MeanCounts | null, sent: Count, use
   };
 }
 
-/** Drops submissions accepted before a time. */
 function drop({ slices, total }: Pick<SentQueries, 'slices' | 'total'>, asOf: number): void {
   const firstKept = slices.findIndex((slice) => slice.end > asOf);
   for (const slice of slices.splice(0, firstKept < 0 ? slices.length : firstKept)) {

@@ -36,7 +36,6 @@ export function newQueriesWithout(table: RoutingTable, group: string, defaultGro
   return { outcome: 'refused' };
 }
 
-/** Active clusters of a routing group by name. */
 export function activeClustersOf(table: RoutingTable, group: string): readonly string[] {
   return routable(table.groups.get(group), null).map(({ name }) => name);
 }

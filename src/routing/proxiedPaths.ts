@@ -1,7 +1,6 @@
 /** Purpose of a proxied path; determines stickiness and the form of rejections. */
 export type PathKind = 'statement' | 'query' | 'ui' | 'other';
 
-/** The standard statement path. */
 export const STATEMENT_PATH = '/v1/statement';
 
 const fixedPrefixes: readonly (readonly [prefix: string, kind: PathKind])[] = [
@@ -13,7 +12,6 @@ const fixedPrefixes: readonly (readonly [prefix: string, kind: PathKind])[] = [
   ['/oauth2', 'other'],
 ];
 
-/** A pattern that matches a path as a whole. */
 export interface PathPattern {
   matches(path: string): boolean;
 }
@@ -29,7 +27,6 @@ export interface ProxiedPathOptions {
  * Recognizes proxied paths (docs/compatibility.md#proxied-paths): by plain prefix, case-sensitive, on the path as sent.
  */
 export class ProxiedPaths {
-  /** Statement paths without trailing slashes. */
   readonly statementPaths: readonly string[];
   readonly #prefixes: readonly (readonly [string, PathKind])[];
   readonly #whitelist: readonly PathPattern[];
@@ -105,7 +102,6 @@ export function splitTarget(rawUrl: string): RequestTarget | null {
   return mark < 0 ? { path: target, query: null } : { path: target.slice(0, mark), query: target.slice(mark + 1) };
 }
 
-/** Joins path and query string. */
 export function targetText({ path, query }: RequestTarget): string {
   return query === null ? path : `${path}?${query}`;
 }

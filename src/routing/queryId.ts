@@ -1,6 +1,5 @@
 import { type PathKind, type ProxiedPaths, withoutParameters } from './proxiedPaths.ts';
 
-/** Valid characters and length of ids. */
 const plausible = /^[A-Za-z0-9_.-]{1,256}$/;
 
 const inQuery = /(?:%2F|query_?id=|^)(\d+_\d+_\d+_\w+)/gi;

@@ -34,7 +34,6 @@ export type RefusalReason =
 /** A rejection, independent of the protocol. */
 export interface Refusal {
   readonly reason: RefusalReason;
-  /** Sentence for the user. */
   readonly message: string;
   /** The query of a follow-up; null for submissions. */
   readonly queryId: string | null;
@@ -44,7 +43,6 @@ export interface Refusal {
   readonly list?: readonly string[];
 }
 
-/** A response of the gateway itself. */
 export interface PlainAnswer {
   readonly status: number;
   readonly headers: readonly string[];
@@ -118,7 +116,6 @@ export const ALLOWED_METHODS = 'GET, HEAD, POST, PUT, DELETE, OPTIONS';
 
 /** Form of rejections. */
 export interface RefusalStyle {
-  /** True for paths below a statement path. */
   readonly statementPath: boolean;
   /** `routing.statementErrors` */
   readonly statementErrors: 'protocol' | 'http';

@@ -10,7 +10,6 @@ export function requestKeyOf(text: string): RequestKey {
   return { by: text === 'source' || text === 'session' ? text : 'user' };
 }
 
-/** User and headers of a request. */
 export interface KeyedRequest {
   /** Null if unknown. */
   readonly user: string | null;

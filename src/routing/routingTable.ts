@@ -3,7 +3,6 @@ import type { ClusterHealth } from '../model/registryCluster.ts';
 import type { RuleSet } from '../rules/decision.ts';
 import { type AdmissionPolicy, noPolicy } from './admissionPolicy.ts';
 
-/** Verdict of the last health check of a cluster. */
 export interface HealthVerdict {
   readonly status: ClusterHealth;
   /** Sentence for users, e.g. `GET http://a:8080/v1/info: connection refused`. */
@@ -37,9 +36,7 @@ export const neverChecked: HealthVerdict = {
   countsAsOf: null,
 };
 
-/** A registered cluster for routing. */
 export interface RoutableCluster {
-  /** Registry name. */
   readonly name: string;
   /** URL without trailing slash. */
   readonly proxyTo: string;
@@ -77,7 +74,6 @@ export interface ClusterEntry extends RoutableCluster {
 
 /** All data of a decision, immutable; replaced as a whole. */
 export interface RoutingTable {
-  /** Incremented by each replacement. */
   readonly version: number;
   readonly clusters: ReadonlyMap<string, ClusterEntry>;
   /** Clusters by routing group, sorted by registry name. */
@@ -86,7 +82,6 @@ export interface RoutingTable {
   readonly admission: AdmissionPolicy;
 }
 
-/** The table before the first read. */
 export const emptyTable: RoutingTable = {
   version: 0,
   clusters: new Map(),

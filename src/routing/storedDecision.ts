@@ -9,7 +9,6 @@ import type { RefusalReason } from './refusal.ts';
 /** A cluster that was tried before the one that received the query. */
 export interface FailedAttempt {
   readonly cluster: string;
-  /** Error of the attempt. */
   readonly error: string;
 }
 
@@ -42,7 +41,6 @@ export interface StoredRequest {
 export interface StoredUserGroups {
   readonly source: string;
   readonly groups: readonly string[];
-  /** Number of further groups, if any. */
   readonly more?: number;
   readonly note?: string;
 }
@@ -66,13 +64,11 @@ export interface DecisionCandidate extends ConsideredCluster {
   /** Queued and running queries of its last check; absent if that counted none. */
   readonly queued?: number;
   readonly running?: number;
-  /** True for the cluster that received the query. */
   readonly chosen?: true;
 }
 
 /** A stored `DecisionCandidate`. */
 export interface StoredCandidate extends Pick<DecisionCandidate, 'cluster' | 'queued' | 'running'> {
-  /** Absent for the decision's group. */
   readonly routingGroup?: string;
   /** Absent: true. */
   readonly taken?: boolean;
@@ -80,7 +76,6 @@ export interface StoredCandidate extends Pick<DecisionCandidate, 'cluster' | 'qu
   readonly reason?: string;
 }
 
-/** Routing of a query. */
 export interface QueryDecision {
   /** Empty if the query was rejected before a group was decided. */
   readonly group: string;
@@ -93,9 +88,7 @@ export interface QueryDecision {
   /** For a query that a rule rejected: the rule's condition, with the values that it read except secrets. */
   readonly conditions?: readonly ReadCondition[];
   readonly external?: StoredExternalAnswer;
-  /** Cluster that a rule chose. */
   readonly pinned?: string;
-  /** Cluster that received it, or empty. */
   readonly cluster: string;
   /**
    * Origin of the choice among eligible clusters; absent if only one was eligible by its transaction or the query that
@@ -121,7 +114,6 @@ export interface QueryDecision {
   readonly userGroups?: readonly StoredUserGroups[];
   /** Absent for queries of earlier versions. */
   readonly request?: StoredRequest;
-  /** Absent without rules. */
   readonly rules?: readonly RuleTrace[];
 }
 

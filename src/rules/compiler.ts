@@ -67,7 +67,6 @@ class SetCompiler implements RuleCompiler {
   readonly #failures: RuleFailureReports;
   #resources = new Map<string, KnownResource>();
   #file: KnownFile | null = null;
-  /** The prepared file that is not part of a rule set yet. */
   #preparedFile: KnownFile | null = null;
   #lastGoodFile: readonly CompiledRule[] | null = null;
   /** Reports of resource versions; settings of the process do not affect them. */
@@ -75,7 +74,6 @@ class SetCompiler implements RuleCompiler {
     KnownResource,
     {
       readonly name: string;
-      /** Version of the rights that the report was made with. */
       readonly rights: RouteRights['version'] | null;
       readonly isOwner: boolean;
       readonly judged: Judged;
@@ -87,7 +85,6 @@ class SetCompiler implements RuleCompiler {
     readonly resources: readonly CompiledRule[];
     readonly fileFailed: boolean;
   } = { file: [], resources: [], fileFailed: false };
-  /** Versions of resources with reported warnings. */
   readonly #reported = new WeakSet<KnownResource>();
   #rights: RouteRights | null = null;
   /** Inputs of the last `compile`, including inactive rules. */
@@ -97,7 +94,6 @@ class SetCompiler implements RuleCompiler {
   };
   /** The version of the rights; a stable object while the text is unchanged, as it is compared for every rule. */
   #rightsVersion: string | null = null;
-  /** The last rule set, valid while its rules are the same objects. */
   #order: {
     readonly order: readonly CompiledRule[];
     readonly fileFailed: boolean;
@@ -427,7 +423,6 @@ class SetCompiler implements RuleCompiler {
     return entry;
   }
 
-  /** Returns the compiled file of a text, if cached. */
   #knownFile({ text, defaultPriority }: RulesFile): KnownFile | null {
     if (text === null) return null;
     return (
@@ -445,7 +440,6 @@ class SetCompiler implements RuleCompiler {
   }
 }
 
-/** Compiles the rules of a file one by one. */
 class FileRules {
   readonly #file: RulesFile;
   readonly #context: CompileContext;
@@ -528,7 +522,6 @@ function definitionOf(resource: RoutingRule): RuleDefinition | string {
   };
 }
 
-/** Results of all resources, and their active rules. */
 interface JudgedResources {
   readonly reports: ReadonlyMap<string, RuleReport>;
   readonly inForce: readonly CompiledRule[];
@@ -544,7 +537,6 @@ interface OrderedRules {
   readonly groups: CompiledRules['namedGroups'];
 }
 
-/** Maximum number of changes for the incremental update. */
 const MAX_CHANGES = 100;
 
 /** Positions of resources with a changed spec; null if there are too many, or if more than specs differ. */
@@ -572,7 +564,6 @@ function isOfOneClaim(a: RoutingRule, b: RoutingRule): boolean {
   );
 }
 
-/** True if a rule has the same position as the other one. */
 function haveOnePlace({ definition: a }: CompiledRule, { definition: b }: CompiledRule): boolean {
   return a.name === b.name && a.priority === b.priority && a.origin === b.origin;
 }
@@ -583,7 +574,6 @@ function rulesOf(judged: readonly Judged[]): readonly CompiledRule[] {
   return rules;
 }
 
-/** Result of a resource, and its active rule. */
 interface Judged {
   readonly report: RuleReport;
   readonly rule: CompiledRule | null;
@@ -654,7 +644,6 @@ function acceptedMessage(rule: CompiledRule): string {
   return ['the rule compiles', ...warnings].join('; ').slice(0, 4096);
 }
 
-/** The report of a rule that is not accepted. */
 export function notInForce(rule: string, acceptedReason: RuleReport['acceptedReason'], message: string): RuleReport {
   return {
     rule,
@@ -689,7 +678,6 @@ function offReason(
   return null;
 }
 
-/** Warnings of active rules, by origin and name. */
 function ruleWarnings(rules: readonly CompiledRule[]): ReadonlyMap<string, readonly PlacedProblem[]> {
   const warnings = new Map<string, readonly PlacedProblem[]>();
   for (const { definition, warnings: given } of rules) {

@@ -5,7 +5,6 @@ import type { QueryProperties } from '../sql/queryProperties.ts';
 /** A request for rules: plain values, no I/O. Header names in lower case, as Node provides them. */
 export interface RuleRequest {
   readonly method: string;
-  /** Path as sent, without the query string. */
   readonly path: string;
   /** Query string as sent, without `?`; null if missing. */
   readonly query: string | null;
@@ -28,7 +27,6 @@ export interface RuleRequest {
   readonly queryProperties: QueryProperties | null;
 }
 
-/** Effect of one rule on a request, for the trace. */
 export interface RuleTrace {
   readonly rule: string;
   readonly origin: 'file' | 'resource';
@@ -47,10 +45,8 @@ export interface DecisionTrace {
   readonly stored: string | null;
 }
 
-/** The trace of a request without rules. */
 export const noTrace: DecisionTrace = Object.freeze({ rules: Object.freeze([]), stored: null });
 
-/** Decision of the rules for a request. */
 export interface RuleDecision {
   /** Group that the rules set; null: the default group. */
   readonly routingGroup: string | null;
@@ -71,7 +67,6 @@ export interface RuleDecision {
   readonly trace: DecisionTrace;
 }
 
-/** A set of compiled, immutable rules. */
 export interface RuleSet {
   /** True if a rule reads user or query properties, so that the request must be analyzed. */
   readonly needsAnalysis: boolean;
@@ -88,7 +83,6 @@ export interface RuleCondition extends Pick<RuleTrace, 'rule' | 'origin'> {
   readonly condition: string;
 }
 
-/** A value of a request that a condition reads. */
 export interface ReadValue {
   /** As in the condition, e.g. `request.getHeader("X-Engine-Source")`. */
   readonly expression: string;
@@ -98,7 +92,6 @@ export interface ReadValue {
   readonly source: string | null;
 }
 
-/** A rule's condition with the values that it read. */
 export interface ReadCondition extends RuleCondition {
   readonly values: readonly ReadValue[];
 }

@@ -21,7 +21,6 @@ export class EvaluationError {
   }
 }
 
-/** The objects of rules, created once per request. */
 export interface RuleObjects {
   readonly request: RequestObject;
   readonly state: JavaMap;
@@ -39,7 +38,6 @@ const CHARACTERS_AN_ELEMENT = 16;
 const UNITS_A_STEP = 1024;
 /** Units of one comparison of a sort, in addition to the characters that it reads. */
 const UNITS_A_COMPARISON = 32;
-/** Units of creating one element. */
 const UNITS_AN_ELEMENT = 128;
 /** Binary logarithm of the characters that are written for one unit: copying is several times as fast as searching. */
 const WRITTEN_A_UNIT_LOG2 = 2;
@@ -218,7 +216,6 @@ export class Evaluation {
     if (collection.savedEpoch !== this.#epoch) this.#undo.push(undo);
   }
 
-  /** Keeps the changes of the current rule. */
   commit(): void {
     // Most rules change nothing; setting the length of an empty array costs more than reading it.
     if (this.#undo.length > 0) this.#undo.length = 0;

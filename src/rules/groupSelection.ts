@@ -27,13 +27,11 @@ export interface GroupCriteria {
 
 export type SelectorCondition = Exclude<keyof FileSelector, 'group'>;
 
-/** Result of a selector for a query. */
 export interface SelectorResult {
   /** `unknown`: an expression that cannot be matched here. */
   readonly outcome: 'matched' | 'not-matched' | 'unknown';
   /** The condition that is false or unknown; null for `matched`. */
   readonly condition: SelectorCondition | null;
-  /** One sentence for users. */
   readonly message: string;
 }
 
@@ -54,7 +52,6 @@ export interface GroupSelection {
 
 /** Processor time of one selection in milliseconds; remaining expressions are not matched. */
 const MAX_TIME = 1_000;
-/** Limits for matching one selector. */
 const LIMITS = { ...defaultRuleLimits, memory: 1_048_576, stringLength: 65_536, time: 20 };
 
 /**
@@ -150,7 +147,6 @@ class TimeBudget {
   }
 }
 
-/** Reason that an expression is unknown. */
 class Unknown {
   readonly message: string;
 

@@ -7,7 +7,6 @@ import type { Sources } from './evaluation.ts';
 import type { EditedRules, RuleEdit } from './replay/editedRules.ts';
 import type { RouteRights } from './routeRights.ts';
 
-/** A snapshot of the rules file. */
 export interface RulesFile {
   readonly path: string;
   /** Its text; null if it is missing or cannot be read. */
@@ -27,7 +26,6 @@ export interface RulesFile {
  */
 export type ProblemEffect = 'fileNotLoaded' | 'ruleLeftOut' | 'warning';
 
-/** A mistake in the rules file, with its position. */
 export interface RulesFileProblem {
   readonly effect: ProblemEffect;
   readonly path: string;
@@ -36,7 +34,6 @@ export interface RulesFileProblem {
   /** Line and column of the file, counted from 1. */
   readonly line: number;
   readonly column: number;
-  /** Name of the rule, if known. */
   readonly rule: string | null;
   readonly message: string;
 }
@@ -59,7 +56,6 @@ export interface RuleReport {
   readonly message: string;
   /** Active version: `previous` is the last one that compiled, `none` nothing. */
   readonly inForce: 'current' | 'previous' | 'none';
-  /** True if it takes part in decisions. */
   readonly programmed: boolean;
   readonly programmedReason:
     | 'Programmed'
@@ -107,7 +103,6 @@ export interface RuleFailure {
 /** The active rules with a draft, or the draft's compile errors. */
 export type TriedRule = { readonly ruleSet: RuleSet } | { readonly problems: readonly PlacedProblem[] };
 
-/** A mistake in one of several edits. */
 export interface EditProblem extends PlacedProblem {
   /** Position of the edit, from 0. */
   readonly edit: number;
@@ -119,7 +114,6 @@ export interface RuleLimits {
   readonly steps: number;
   /** Maximum length of a string in UTF-16 units. */
   readonly stringLength: number;
-  /** Maximum number of elements of one list, set, map or array. */
   readonly elements: number;
   /** Maximum total of UTF-16 units of strings plus elements that the rules of a request create. */
   readonly memory: number;

@@ -12,7 +12,6 @@ interface NotMatched {
 /** A trace as stored with each query of the history: most rules do not match, and take few bytes. */
 export type StoredTrace = readonly (RuleTrace | NotMatched)[];
 
-/** The part of a trace that is stored with a query. */
 export function storedTrace(trace: readonly RuleTrace[]): StoredTrace {
   if (trace.length > MAX_WHOLE_TRACE) return trace.filter(({ outcome }) => outcome !== 'not-matched');
   const stored: (RuleTrace | NotMatched)[] = [];

@@ -6,7 +6,6 @@ import { JavaPattern } from './regex/javaPattern.ts';
 /** Prefix of a regular expression. */
 export const PATTERN_MARK = '~';
 
-/** True if a text is one of the values of a matcher. */
 export type TextMatcher = (text: string) => boolean;
 
 /** An invalid regular expression, by its index in the list. */
@@ -24,7 +23,6 @@ const MAX_INSTRUCTIONS = 2_000;
 const MAX_TEXT_LENGTH = 1_024;
 /** Maximum number of cached texts, and their maximum length in UTF-16 units. */
 const [KEPT_TEXTS, MAX_CACHED_LENGTH] = [128, 128];
-/** More than matching a text of that length takes. */
 const LIMITS = { ...defaultRuleLimits, memory: 1_048_576, stringLength: 65_536, time: 10 };
 
 /**

@@ -19,7 +19,6 @@ export interface AnalysisSettings {
   readonly cacheBytes: number;
 }
 
-/** A request as the analysis reads it. */
 export interface AnalyzableRequest {
   readonly method: string;
   /** True for a POST to a statement path. */
@@ -59,7 +58,7 @@ const nothing: SqlAnalysis = {
 
 /** Returns the analysis of requests, with a cache for repeated texts with equal defaults. */
 export function requestAnalysis(settings: AnalysisSettings): AnalyzeRequest;
-/** @param analyzeLong analyses long statements; if absent, they are analyzed synchronously */
+/** @param analyzeLong analyzes long statements; if absent, they are analyzed synchronously */
 export function requestAnalysis(settings: AnalysisSettings, analyzeLong: AnalyzeLongSql): AnalyzeLongRequest;
 export function requestAnalysis(
   settings: AnalysisSettings,

@@ -80,7 +80,6 @@ function withNames(outer: SqlAnalysis | null, inner: SqlAnalysis): SqlAnalysis {
   return { ...outer, ...joinedNames(outer, inner), unreadable: outer.unreadable ?? inner.unreadable };
 }
 
-/** Returns the analysis of a text that was not analyzed, with the reason. */
 export function unanalyzed(errorMessage: string): SqlAnalysis {
   return analysisOf({ ...noNames, errorMessage }, '', '', '', null);
 }

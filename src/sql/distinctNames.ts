@@ -29,7 +29,6 @@ export class DistinctTables {
   readonly #tables: QualifiedName[] = [];
   #keys: Set<string> | null = null;
 
-  /** Returns true if the table is new. */
   add(table: QualifiedName): boolean {
     const tables = this.#tables;
     if (this.#keys === null) {

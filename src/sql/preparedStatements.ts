@@ -14,7 +14,6 @@ export type PreparedStatements =
   | { readonly statements: PreparedTexts; readonly errorMessage: string | null }
   | { readonly statements: null; readonly errorMessage: string };
 
-/** Maximum number of statements in the headers of one request. */
 export const MAX_PREPARED_STATEMENTS = 1_000;
 
 const ZSTD_PREFIX = '$zstd:';
@@ -59,7 +58,6 @@ function orFailure<T, F>(work: () => T, failed: (message: string) => F): T | F {
   }
 }
 
-/** An encoded statement, with its name as sent. */
 interface EncodedStatement {
   readonly encodedName: string;
   readonly value: string;
@@ -67,7 +65,6 @@ interface EncodedStatement {
 
 /** Encoded statements of one request, with the remaining byte limit for decoding. */
 class EncodedStatements implements PreparedTexts {
-  /** Set if a name is repeated. */
   errorMessage: string | null = null;
   readonly #encoded = new Map<string, EncodedStatement>();
   readonly #maxBytes: number;
@@ -86,7 +83,6 @@ class EncodedStatements implements PreparedTexts {
     }
   }
 
-  /** Decodes and returns the text of a statement. */
   get(name: string): PreparedText {
     return orFailure(
       () => this.#text(name),

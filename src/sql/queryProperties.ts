@@ -21,7 +21,6 @@ export interface QueryProperties {
   readonly schemas: readonly string[];
   /** `catalog.schema`, sorted, each once. */
   readonly catalogSchemas: readonly string[];
-  /** The SQL text that was analysed ("" when none was). */
   readonly body: string;
   /** The query id of `CALL system.runtime.kill_query('id')`; null for anything else. */
   readonly queryId: string | null;

@@ -19,14 +19,12 @@ export interface StatementTask {
   readonly prepared: PreparedLines | ReadonlyMap<string, string>;
 }
 
-/** Returns the number of characters in a task. */
 export function taskCharacters({ text, prepared }: StatementTask): number {
   let characters = text.length;
   for (const statement of 'lines' in prepared ? prepared.lines : prepared.values()) characters += statement.length;
   return characters;
 }
 
-/** Analyzes a statement synchronously. */
 export function analyzeTask(task: StatementTask): SqlAnalysis {
   return analyzeWith(task, preparedOf(task.prepared));
 }

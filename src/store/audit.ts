@@ -1,10 +1,9 @@
 import type { Kind, ResourceKey } from '../model/resource.ts';
 
-/** Where a change came from: `gateway` is the gateway itself, `database` another program that wrote into its tables. */
+/** Source of a change: `gateway` is the gateway itself, `database` another program that wrote into its tables. */
 export const auditSources = ['rest', 'kubernetes', 'file', 'database', 'gateway'] as const;
 export type AuditSource = (typeof auditSources)[number];
 
-/** What a change did. */
 export const auditActions = ['create', 'change', 'delete'] as const;
 export type AuditAction = (typeof auditActions)[number];
 
@@ -16,32 +15,30 @@ export interface AuditEntry {
   readonly at: number;
   readonly source: AuditSource;
   readonly action: AuditAction;
-  /** What changed: kind of resource, or name of another thing such as `QueuedQuery`. */
+  /** Changed object: kind of resource, or name of another thing such as `QueuedQuery`. */
   readonly kind: string;
-  /** Empty where it has none. */
   readonly namespace: string;
   /** Name that people know it by: of a cluster that in the registry. */
   readonly name: string;
-  /** Name of its resource; empty where it has none. */
+  /** Name of its resource; empty if it has none. */
   readonly resource: string;
   /** In words, e.g. `cluster etl-1`. */
   readonly object: string;
-  /** Who called; null where nobody did. */
+  /** The caller, or null. */
   readonly user: string | null;
   /** Field managers that changed it (Kubernetes), or another program; null elsewhere. */
   readonly manager: string | null;
-  /** How the caller was recognised, and with which roles. */
+  /** Authentication method and roles of the caller. */
   readonly recognisedBy: string | null;
   readonly roles: readonly string[];
   readonly address: string | null;
-  /** Method and path of the call. */
   readonly call: string | null;
   readonly requestId: string | null;
   /** JSON; null: it was not there. */
   readonly before: string | null;
   /** JSON; null: it is gone. */
   readonly after: string | null;
-  /** Of what the source has of it afterwards; null where the source has nothing of it. */
+  /** Of what the source has of it afterwards; null if the source has nothing of it. */
   readonly digest: string | null;
 }
 
@@ -54,7 +51,7 @@ export interface AuditFilter {
   readonly user?: string;
   readonly manager?: string;
   readonly source?: AuditSource;
-  /** How texts match: `prefix` takes the beginning of all but id and source. Exactly by default. */
+  /** Matching of texts: `prefix` matches the beginning of all but id and source. Default: exact. */
   readonly match?: 'exact' | 'prefix';
   readonly from?: number;
   readonly to?: number;
@@ -66,15 +63,13 @@ export interface AuditEntryPage {
   readonly after?: Pick<AuditEntry, 'at' | 'id'>;
 }
 
-/** What the audit knows of a resource of the source: a row of `eg_audited`. */
+/** Audit state of a resource of the source: a row of `eg_audited`. */
 export interface AuditMark extends ResourceKey {
   readonly kind: Kind;
-  /** Name that people know it by. */
   readonly title: string;
-  /** Identity of the resource. */
   readonly uid: string;
   readonly digest: string;
-  /** Who wrote it when, by field manager: JSON. */
+  /** Authors and times by field manager: JSON. */
   readonly writers: string;
   /** When that was noted, milliseconds since 1970. */
   readonly noted: number;
@@ -85,16 +80,15 @@ export interface AuditedState extends AuditMark {
   readonly state: string;
 }
 
-/** A change of the source, to be recorded once. */
 export interface SourceChange {
   readonly key: ResourceKey;
   /** Digest of the mark that it was compared with; null: there was none. */
   readonly from: string | null;
-  /** What is known from now on; null: the resource is gone. */
+  /** New state; null: the resource is deleted. */
   readonly to: AuditedState | null;
-  /** The entry, without what the mark remembers as before; null: somebody recorded the change already. */
+  /** The entry, without what the mark remembers as before; null: a user recorded the change already. */
   readonly entry: Omit<AuditEntry, 'before'> | null;
 }
 
-/** `stale`: a mark is another by now, so that somebody else recorded the change; the others are recorded. */
+/** `stale`: a mark is another by now, so that another user recorded the change; the others are recorded. */
 export type SourceChangeResult = 'recorded' | 'stale' | 'fenced';

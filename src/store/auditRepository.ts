@@ -18,7 +18,7 @@ import type { Fence } from './store.ts';
 
 const ENTRIES = 'eg_audit';
 const MARKS = 'eg_audited';
-/** Row of `eg_marks` that says that the first marks are set. */
+/** Row of `eg_marks` that states that the first marks are set. */
 const BEGUN = 'audit';
 /** Rows that one statement takes at most: entries may have 32 KB each, as marks. */
 const BATCH = 50;
@@ -51,7 +51,6 @@ interface MarkRow extends ResourceKey {
   readonly noted: number | string;
 }
 
-/** Columns of filters. */
 const equalities = { id: 'id', kind: 'kind', namespace: 'namespace', name: 'name', user: 'user_name' } as const;
 const filters = Object.entries({ ...equalities, manager: 'manager', source: 'source' });
 
@@ -72,8 +71,7 @@ export class AuditRepository {
     });
   }
 
-  /** Newest first. */
-  list(filter: AuditFilter, { limit, after }: AuditPage): Promise<readonly AuditEntry[]> {
+  list(filter: AuditFilter, { limit, after }: AuditEntryPage): Promise<readonly AuditEntry[]> {
     return this.database.run(async (knex) => {
       const query = knex(ENTRIES);
       for (const [field, column] of filters) {
@@ -126,7 +124,7 @@ export class AuditRepository {
   /** Records changes with their marks, at most 50 and each of another key, in one transaction: of several leaders one records each. */
   recordSourceChanges(changes: readonly SourceChange[], fence: Fence): Promise<SourceChangeResult> {
     return this.database.transaction(async (trx) => {
-      // The fence locks the leader's row, so that nobody else changes marks meanwhile.
+      // The fence locks the leader's row, so that no one else changes marks meanwhile.
       if (!(await fenceHolds(trx, this.database, fence))) return 'fenced';
       const rows: (MarkRow & { readonly state: string })[] = await whereKeys(trx(MARKS), changes).select('*');
       const marks = new Map(rows.map((row) => [keyText(row), row]));

@@ -3,10 +3,9 @@ import type { Logger } from 'pino';
 import type { AuditEntry } from './audit.ts';
 import type { AuditRepository } from './auditRepository.ts';
 
-/** What waits at most, in characters of entries, and in entries. */
+/** Limits of the queue, in characters of entries, and in entries. */
 const MAX_WAITING_CHARACTERS = 8_000_000;
 const MAX_WAITING = 10_000;
-/** Entries of one writing. */
 const BATCH = 50;
 /** Time before the next try while the database is unavailable, in milliseconds. */
 const RETRY_MS = 1_000;
@@ -50,7 +49,6 @@ export class AuditWriter {
     });
   }
 
-  /** Writes what waits, for a time at most, and ends. */
   async close(timeoutMs: number): Promise<void> {
     const over = sleep(timeoutMs, undefined, { ref: false });
     await Promise.race([this.#writing, over]);

@@ -76,7 +76,6 @@ export class KnexBackendRepository implements BackendRepository {
     return await this.database.run(async (knex) => (await unmanagedRow(knex, name).delete()) > 0);
   }
 
-  /** The rows of a database that has no table of resources. */
   async unmanaged(): Promise<readonly (BackendRow & { readonly managed: boolean })[]> {
     return (await this.rows()).map((row) => ({ ...row, managed: false })).sort((a, b) => (a.name < b.name ? -1 : 1));
   }

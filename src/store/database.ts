@@ -19,9 +19,7 @@ export interface DatabaseLimits {
   readonly maxConnections: number;
   /** Waiting for a free connection. */
   readonly acquireTimeoutMs: number;
-  /** Opening a connection. */
   readonly connectTimeoutMs: number;
-  /** One statement. */
   readonly queryTimeoutMs: number;
 }
 
@@ -33,7 +31,7 @@ export const defaultLimits: DatabaseLimits = {
   queryTimeoutMs: 10_000,
 };
 
-/** How long a transaction that met a conflict (deadlock, SQLite busy) is repeated. */
+/** Time that a transaction that met a conflict (deadlock, SQLite busy) is repeated. */
 const CONFLICT_PATIENCE_MS = 5000;
 /** The same for a migration, during which another process may hold SQLite's lock for long. */
 const MIGRATION_PATIENCE_MS = 120_000;
@@ -176,7 +174,7 @@ export function openDatabase(target: DatabaseTarget, limits: DatabaseLimits, log
   const [first] = target.hosts;
   if (first === undefined) throw new Error('a database server without a host');
   const { length: hostCount } = target.hosts;
-  // All hosts are tried while a connection is waited for, unless the URL says otherwise.
+  // All hosts are tried while a connection is waited for, unless the URL states otherwise.
   const ownTimeoutMs = Math.max(Math.ceil(limits.connectTimeoutMs / hostCount), MIN_CONNECT_TIMEOUT_MS);
   const connectTimeoutMs = target.connectTimeoutMs ?? ownTimeoutMs;
   const config = {

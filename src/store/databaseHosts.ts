@@ -2,7 +2,6 @@ import type { Logger } from 'pino';
 import { within } from '../model/timeLimit.ts';
 import type { QueryObject, RawConnection } from './knexClients.ts';
 
-/** Where a server of a database listens. */
 export interface DatabaseHost {
   readonly host: string;
   readonly port: number;

@@ -18,14 +18,12 @@ import { requireSelectorColumns, SELECTORS, selectorFromRow, selectorToRow } fro
 
 type RawRow = Readonly<Record<string, unknown>>;
 
-/** Rows of one statement. */
 const BATCH = 500;
 
-/** Reads and writes what resources declare, a transaction each. */
 export function declaredGroups(tables: ResourceGroupTables): DeclaredGroupTables {
   const dialect = tables.database.dialect.name;
   const read = async (trx: Knex, isLocked: boolean): Promise<GroupRows> => {
-    // What another replica inserted while this one waited for its locks is in no answer to the statement that waited.
+    // Rows that another replica inserted while this one waited for its locks are not visible to the waiting statement.
     if (isLocked) await locked(trx(GROUPS).select(ID).orderBy(ID), dialect);
     const groups = trx(GROUPS).select('*').orderBy(ID);
     const groupRows: RawRow[] = await (isLocked ? locked(groups, dialect) : groups);
@@ -93,7 +91,6 @@ async function deleteGroups(trx: Knex, deletes: readonly number[]): Promise<void
   for (const batch of batches(deletes)) await trx(GROUPS).whereIn(ID, batch).delete();
 }
 
-/** Changes rows that are there and locked. */
 async function updateGroups(
   trx: Knex,
   environment: string,

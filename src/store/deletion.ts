@@ -9,8 +9,9 @@ import type { Fence } from './store.ts';
 const BATCH = { postgresql: 2000, mysql: 2000, sqlite: 200 } as const;
 
 /**
- * Deletes all rows of a table whose `column` is below the bound, batch after batch; answers how many.
- * @param fence proof of leadership, checked in each batch's transaction: once it is lost, no further row goes; null for none
+ * Deletes all rows of a table whose `column` is below the bound, batch after batch; returns their number.
+ * @param fence proof of leadership, checked in each batch's transaction: once it is lost, no further row goes; null for
+ * none
  */
 export async function deleteInBatches(
   database: Database,

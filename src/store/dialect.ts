@@ -6,11 +6,11 @@ export interface SqlDialect {
   readonly name: Dialect;
   /** SQL expression: the database's clock in whole milliseconds since 1970. */
   readonly clockMs: string;
-  /** Appended to a select to lock its rows; empty where a transaction locks the database. */
+  /** Appended to a select to lock its rows; empty if a transaction locks the database. */
   readonly forUpdate: string;
   /** Makes a transaction one whose statements all see the database as it was at the first of them. */
   readonly snapshot: Knex.TransactionConfig;
-  /** Statement that has the transaction add up very many rows quickly; null where there is nothing to set. */
+  /** Statement that has the transaction add up very many rows quickly; null if there is nothing to set. */
   readonly addingUp: string | null;
   /** SQL: an aggregate that puts the texts of a group together, with commas between them. */
   joined(text: string): string;
@@ -30,9 +30,8 @@ export interface SqlDialect {
   migrateAlone<T>(knex: Knex, work: (connection: Knex) => Promise<T>): Promise<T>;
   /** Columns of a table in the schema that statements use, with their type in lower case; null when there is no such table. */
   columns(knex: Knex, table: string): Promise<ReadonlyMap<string, string> | null>;
-  /** Whether the table has an index of that name. */
   hasIndex(knex: Knex, table: string, index: string): Promise<boolean>;
-  /** Statement that widens `query_history.query_text` to unbounded text; null where no table has it narrow. */
+  /** Statement that widens `query_history.query_text` to unbounded text; null if no table has it narrow. */
   readonly widenQueryText: string | null;
   /** The key that allowed each name in `resource_groups` once: its index, and what removes it. @param create statement that creates the table without it */
   readonly uniqueGroupNames: { readonly index: string; readonly remove: (create: string) => readonly string[] };
@@ -42,6 +41,6 @@ export interface SqlDialect {
   putRunningQueries(knex: Knex, rows: readonly RunningQueryRow[]): Promise<void>;
   /** Deletes rows of eg_running_queries by their ids; unknown ones are none. */
   removeRunningQueries(knex: Knex, queryIds: readonly string[]): Promise<void>;
-  /** Deletes up to `limit` rows whose `column` is below the bound; answers how many. */
+  /** Deletes up to `limit` rows whose `column` is below the bound; returns their number. */
   deleteBatch(knex: Knex, table: string, column: string, bound: number, limit: number): Promise<number>;
 }

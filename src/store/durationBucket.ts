@@ -17,7 +17,7 @@ function bucketDuration(bucket: number): number {
 }
 
 /**
- * The duration, milliseconds, that a share of all stays within; null where there are none.
+ * The duration, milliseconds, that a share of all stays within; null if they are missing.
  * @param buckets how many durations are in each bucket
  */
 export function durationPercentiles(buckets: ReadonlyMap<number, number>): (share: number) => number | null {

@@ -3,13 +3,11 @@ import { deleteInBatches } from './deletion.ts';
 import { cutToWidth } from './historyText.ts';
 import type { Fence } from './store.ts';
 
-/** Ids of one statement. */
 const BATCH = 200;
-/** Width of the column in characters. */
 const WIDTH = 256;
-/** Ids of one answer; more come with the next one. */
+/** Ids of one response; more come with the next one. */
 const MAX_ENDED = 10_000;
-/** Rows may be committed so much later than their time says. */
+/** Rows may be committed so much later than their time states. */
 export const LATE_MS = 2_000;
 
 /** `eg_ended_queries`: ends of queries whose slots another replica holds. */

@@ -2,9 +2,10 @@ import { GatewayError } from '../model/errors.ts';
 
 /**
  * Classes of database errors.
- * - `away`: the server or file cannot serve now (network, shutdown, no connection free, time-out, read-only stand-by, disk full)
+ * - `away`: the server or file cannot serve now (network, shutdown, no connection free, time-out, read-only stand-by,
+ * disk full)
  * - `transient`: the same transaction may succeed at once (deadlock, serialisation, SQLite busy)
- * - `data`: the values were refused (too long, not encodable, packet too large, constraint)
+ * - `data`: the values were rejected (too long, not encodable, packet too large, constraint)
  * - `defect`: everything else; a mistake in the program or a schema that is not ours
  */
 export type FailureKind = 'away' | 'transient' | 'data' | 'defect';
@@ -89,7 +90,7 @@ function sqliteKind(errcode: number): FailureKind {
 const awayMessages =
   /Connection terminated|connection error and is not queryable|timeout expired|Client was closed|Unable to acquire a connection|Timeout acquiring a connection|aborted|closed state|Connection ended|pool is (destroyed|draining)|database is not open|server does not support SSL/i;
 
-/** Classifies any error that a driver, knex or its pool threw; a DatabaseFailure is answered as it is. */
+/** Classifies any error that a driver, knex or its pool threw; a DatabaseFailure gets a response as it is. */
 export function databaseFailure(error: unknown): DatabaseFailure {
   if (error instanceof DatabaseFailure) return error;
   const fields = (typeof error === 'object' && error !== null ? error : {}) as DriverFields;
@@ -135,7 +136,8 @@ function causeOf({ code }: DatabaseFailure): string | null {
 
 /**
  * The error a repository throws: GatewayErrors pass; "away" (and a conflict that did not go away by repeating) becomes
- * EG_DATABASE_UNAVAILABLE; all else stays a DatabaseFailure, which the API answers as EG_INTERNAL. Neither holds SQL text.
+ * EG_DATABASE_UNAVAILABLE; all else stays a DatabaseFailure, which the API responses as EG_INTERNAL. Neither holds SQL
+ * text.
  */
 export function storeError(error: unknown): Error {
   if (error instanceof GatewayError) return error;
@@ -160,7 +162,7 @@ export function driverMessageOf(error: unknown): string | null {
   return cause instanceof DatabaseFailure ? cause.driverMessage : null;
 }
 
-/** Whether an error of a repository says that the database is unavailable. */
+/** True if an error of a repository states that the database is unavailable. */
 export function isDatabaseAway(error: unknown): boolean {
   return error instanceof GatewayError && error.code === 'EG_DATABASE_UNAVAILABLE';
 }

@@ -4,7 +4,6 @@ import type { GlobalPropertyRow } from '../model/globalProperty.ts';
 import type { GlobalPropertyRepository } from './resourceGroupStore.ts';
 import { inTransaction, locked, type ResourceGroupTables } from './resourceGroupTables.ts';
 
-/** Table of the global properties. */
 export const PROPERTIES = 'resource_groups_global_properties';
 
 /** Reads and writes `resource_groups_global_properties`. */

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
 
-/** Most pieces of work of a group. */
 const MAX_GROUP = 32;
 
 export interface GroupedWorkOptions<Item, Context, Result> {
@@ -8,7 +7,7 @@ export interface GroupedWorkOptions<Item, Context, Result> {
   readonly keyOf: (item: Item) => string;
   /** Does the work of several items with one context, all of it or nothing; their results in order. */
   readonly work: (items: readonly Item[], context: Context) => Promise<readonly Result[]>;
-  /** Whether a failure is no item's own, so that it is that of all of them. */
+  /** True if a failure is no item's own, so that it is that of all of them. */
   readonly isShared: (error: unknown) => boolean;
 }
 
@@ -25,7 +24,6 @@ interface Waiting<Item, Context, Result> {
  */
 export class GroupedWork<Item, Context, Result> {
   readonly #options: GroupedWorkOptions<Item, Context, Result>;
-  /** As many as callers wait for. */
   readonly #waiting: Waiting<Item, Context, Result>[] = [];
   #working = false;
 
@@ -43,13 +41,12 @@ export class GroupedWork<Item, Context, Result> {
 
   async #run(): Promise<void> {
     this.#working = true;
-    // What is added in the same turn of the event loop belongs together.
+    // Items of the same turn of the event loop form a batch.
     await Promise.resolve();
     while (this.#waiting.length > 0) await this.#workOn(this.#takeGroup());
     this.#working = false;
   }
 
-  /** The first that wait and have one context, each of another key. */
   #takeGroup(): readonly Waiting<Item, Context, Result>[] {
     const [first] = this.#waiting;
     const keys = new Set<string>();

@@ -1,6 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
-/** Metrics of a writer of the history. */
 export interface HistoryMetrics {
   readonly written: Counter;
   readonly spilled: Counter;

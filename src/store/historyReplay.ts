@@ -2,7 +2,6 @@ import type { Database } from './database.ts';
 import { storable } from './historyText.ts';
 import type { Dialect } from './store.ts';
 
-/** Which queries of the history are read. */
 export interface ReplayRange {
   /** Milliseconds since 1970, this one included. */
   readonly from: number;
@@ -12,18 +11,16 @@ export interface ReplayRange {
   readonly source?: string;
 }
 
-/** A query of the history with what is kept of its request. */
 export interface ReplayedRow {
   readonly queryId: string;
   /** The text, or the start of one that is longer than `MAX_TEXT_LENGTH`. */
   readonly queryText: string;
-  /** Whether the history has more of the text. */
   readonly isCut: boolean;
   readonly user: string | null;
   readonly source: string | null;
   readonly created: number;
   readonly routingGroup: string | null;
-  /** `StoredDecision` as JSON; null where another gateway wrote the row. */
+  /** `StoredDecision` as JSON; null if another gateway wrote the row. */
   readonly decision: string | null;
 }
 
@@ -31,7 +28,6 @@ export interface ReplayedRow {
 export const MAX_TEXT_LENGTH = 65_536;
 /** Characters that are read of a decision: longer ones have the traces of very many rules. */
 const MAX_DECISION_LENGTH = 262_144;
-/** Rows that are read at a time. */
 const ROWS = 500;
 
 interface Row {
@@ -52,7 +48,7 @@ const lengthOf: Readonly<Record<Dialect, string>> = {
   sqlite: 'length(h.query_text)',
 };
 
-/** Where queries are: those that a cluster took, and those that were denied or refused. */
+/** Location of queries: with a cluster, or denied and rejected ones. */
 type Place = 'history' | 'refused';
 
 /** Tables and columns that a database has; one of another gateway, or of an earlier version, lacks some. */
@@ -62,8 +58,8 @@ interface Tables {
 }
 
 /**
- * Reads a range of the history, newest first, with submissions that were denied or refused, in pages that memory holds easily; the
- * next page is read while the last one is worked with.
+ * Reads a range of the history, newest first, with submissions that were denied or rejected, in pages that memory holds
+ * easily; the next page is read while the last one is worked with.
  * @throws GatewayError EG_DATABASE_UNAVAILABLE
  */
 export async function* replayedRows(database: Database, range: ReplayRange): AsyncGenerator<readonly ReplayedRow[]> {
@@ -83,7 +79,6 @@ export async function* replayedRows(database: Database, range: ReplayRange): Asy
   }
 }
 
-/** Reads one place page by page. */
 class RowReader {
   readonly #page: (after: ReplayedRow | null) => Promise<readonly ReplayedRow[]>;
   #rows: readonly ReplayedRow[] = [];
@@ -96,7 +91,7 @@ class RowReader {
     this.#next = this.#page(null);
   }
 
-  /** The row that comes next; null where there is none. */
+  /** The row that comes next; null if it is missing. */
   async first(): Promise<ReplayedRow | null> {
     if (this.#position === this.#rows.length && this.#next !== null) {
       this.#rows = await this.#next;
@@ -109,7 +104,6 @@ class RowReader {
     return this.#rows[this.#position] ?? null;
   }
 
-  /** Takes it. */
   take(): ReplayedRow | null {
     this.#position += 1;
     return this.#rows[this.#position - 1] ?? null;

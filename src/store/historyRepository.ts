@@ -7,7 +7,7 @@ import { fitRecord } from './historyText.ts';
 import { IN_TIME } from './knexClients.ts';
 import { literalPattern, whereBegins } from './prefix.ts';
 import { insertQueryGroups } from './queryGroups.ts';
-import type { Dialect, Fence, HistoryFilter, HistoryPage, ListedQuery, QueryRecord } from './store.ts';
+import type { Dialect, Fence, HistoryFilter, HistoryPage, QueryListRow, QueryRecord } from './store.ts';
 
 interface Row extends ListedRow {
   readonly decision: string | null;
@@ -30,7 +30,7 @@ interface ListedRow {
  * passing over so many rows of an index takes hundredths of a second, over ten million seconds.
  */
 const TOTAL_BOUND = 100_000;
-/** How long it is believed that there are more, in milliseconds: only the retention makes them fewer. */
+/** Time that it is believed that there are more, in milliseconds: only the retention makes them fewer. */
 const BEYOND_MS = 60_000;
 
 /** Characters of all texts of a page. Where they are more, each is cut to its share: a text may be a megabyte. */
@@ -68,7 +68,9 @@ const equalities: readonly [keyof HistoryFilter, string][] = [
 /** Fields whose beginning may be enough; addresses are whole. */
 const beginnings: ReadonlySet<keyof HistoryFilter> = new Set(['user', 'routingGroup', 'queryId', 'source']);
 
-/** Where a column contains a text, letter case aside. No index helps to find a part of one: each row that fits the other filters is read. */
+/**
+ * Case-insensitive substring condition on a column. No index helps: each row that matches the other filters is read.
+ */
 export function textMatches(query: Knex.QueryBuilder, dialect: Dialect, column: string, text: string): void {
   const contains = `lower(${column}) like lower(?) escape '!'`;
   const sql = dialect === 'sqlite' ? `case when ${IN_TIME}() then ${contains} end` : contains;
@@ -139,7 +141,7 @@ export class QueryHistoryRepository {
    * @returns `total`: rows that fit the filter, wherever the page is; exact up to a bound, at which it stays
    * @throws GatewayError EG_MALFORMED for an offset beyond that bound that there may be rows at
    */
-  find(filter: HistoryFilter, page: HistoryPage): Promise<{ total: number; records: readonly ListedQuery[] }> {
+  find(filter: HistoryFilter, page: HistoryPage): Promise<{ total: number; records: readonly QueryListRow[] }> {
     const { offset, limit, after } = page;
     const dialect = this.database.dialect.name;
     return this.database.run(async (knex) => {

@@ -38,7 +38,6 @@ export function cutToBytes(text: string, bytes: number): string {
 const optional = (text: string | null, width: number): string | null =>
   text === null ? null : cutToWidth(text, width);
 
-/** The record with every text fitted to its column. */
 export function fitRecord(record: QueryRecord): QueryRecord {
   return {
     queryId: cutToWidth(record.queryId, WIDTH),

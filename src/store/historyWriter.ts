@@ -13,7 +13,6 @@ export interface HistorySettings extends KeptTextSettings, RecordWriterSettings 
   readonly enabled: boolean;
 }
 
-/** What the writer works with. */
 export interface HistoryWriterOptions {
   readonly repository: Pick<QueryHistoryRepository, 'insert'>;
   /** Asked at each use, so that changes take effect. */

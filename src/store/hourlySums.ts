@@ -13,8 +13,8 @@ import type { Fence } from './store.ts';
 
 export const HOUR_MS = 3_600_000;
 /**
- * Which sums are kept, and how. Another number whenever a dimension or what is counted changes: hours are then summed again, and
- * nobody uses the sums that programs of another number made.
+ * Which sums are kept, and how. Another number whenever a dimension or what is counted changes: hours are then summed
+ * again, and no one uses the sums that programs of another number made.
  */
 const FORMAT = 3;
 /** Values of a dimension in an hour. An hour in which one has more is counted from its queries each time. */
@@ -23,7 +23,6 @@ const MAX_VALUES = 10_000;
 const DELAY_MS = 5 * 60_000;
 /** Hours that are looked after, of a history that goes back further the latest. */
 const MAX_HOURS = 10_000;
-/** Hours that one round sums. */
 const HOURS_A_ROUND = 24;
 /** Hours that fail before a round gives up. */
 const MAX_FAILURES = 3;
@@ -50,12 +49,10 @@ export interface SumRow {
   readonly result_bytes: number;
 }
 
-/** What a round did. */
 export interface SumsRound {
   readonly summed: number;
   /** Hours that are left for the next round. */
   readonly left: number;
-  /** The first failure of an hour. */
   readonly failure: Error | null;
 }
 
@@ -204,7 +201,7 @@ export function hourlySums(database: Database) {
   };
 }
 
-/** Hours of the history that are over; of hours that nobody noted yet a row is made. */
+/** Hours of the history that are over; of hours that no one noted yet a row is made. */
 async function hoursUntil(database: Database, now: number): Promise<readonly HourRow[]> {
   const end = Math.floor((now - DELAY_MS) / HOUR_MS);
   const oldest: { readonly created?: number | string | null } | undefined = await database.run((knex) =>
@@ -243,7 +240,7 @@ async function sumHour(database: Database, hour: number, changes: number): Promi
   const rows = await sumsOf(database, hour);
   const turns = new Turns();
   await database.transaction(async (trx) => {
-    // Locks the row: what is written from here on waits, and then says that the sums hold no more.
+    // Locks the row: what is written from here on waits, and then states that the sums hold no more.
     const mine = await trx('eg_query_hours')
       .where({ hour, changes })
       .whereNotIn('sums', [FORMAT, -FORMAT])
@@ -264,7 +261,7 @@ interface StoredSum extends Omit<SumRow, 'queries'> {
   readonly queries: number;
 }
 
-/** Sums of an hour by all dimensions; null where one has too many values. */
+/** Sums of an hour by all dimensions; null if one has too many values. */
 async function sumsOf(database: Database, hour: number): Promise<readonly StoredSum[] | null> {
   const all: StoredSum[] = [];
   const ofHour: Narrowing = (queries) =>
@@ -291,20 +288,17 @@ async function sumsOf(database: Database, hour: number): Promise<readonly Stored
   return all;
 }
 
-/** How the queries of a value ended; drivers may give big integers and sums as text. */
+/** Counts of endings by value; drivers may return big integers and sums as text. */
 export interface EndingsRow extends Pick<SumRow, 'value' | 'queries' | 'endings'> {
   readonly cpu_ms: number | string | null;
   readonly processed_bytes: number | string | null;
   readonly result_bytes: number | string | null;
 }
 
-/** How long the queries of a value were queued. */
 export type QueuedRow = Pick<SumRow, 'value' | 'queued'>;
 
-/** Leaves those queries that are counted. */
 export type Narrowing = (queries: Knex.QueryBuilder) => Knex.QueryBuilder;
 
-/** Queries that are over by their value and a bucket. */
 function grouped(knex: Knex, dimension: StatisticsDimension, bucket: string, narrow: Narrowing): Knex.QueryBuilder {
   const column = dimensionColumns[dimension];
   return narrow(countedQueries(knex, dimension))

@@ -7,10 +7,9 @@ const ROUND_MS = 5 * 60_000;
 /** After a round that left hours: those of a long history are summed one round after the other. */
 const NEXT_MS = 1_000;
 
-/** What the job works with. */
 export interface HourlySumsOptions {
   readonly sums: HourlySums;
-  /** Whether this replica leads: one of them does the work, though all may. */
+  /** True if this replica leads: one of them does the work, though all may. */
   readonly isLeader: () => boolean;
   readonly logger: Logger;
   readonly clock: Clock;
@@ -18,7 +17,7 @@ export interface HourlySumsOptions {
   readonly firstDelayMs?: number;
 }
 
-/** Sums hours that are over, every five minutes; answers the function that stops it and waits for a running round. */
+/** Sums hours that are over, every five minutes; returns the function that stops it and waits for a running round. */
 export function startHourlySums(options: HourlySumsOptions): () => Promise<void> {
   const stop = new AbortController();
   const loop = async () => {
@@ -37,7 +36,6 @@ export function startHourlySums(options: HourlySumsOptions): () => Promise<void>
   };
 }
 
-/** Whether there is more to do at once. */
 async function round({ sums, isLeader, logger, clock }: HourlySumsOptions): Promise<boolean> {
   if (!isLeader()) return false;
   try {

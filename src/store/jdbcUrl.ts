@@ -7,23 +7,19 @@ import type { DatabaseHost } from './databaseHosts.ts';
 export interface DatabaseTls {
   /** Check the certificate's chain. */
   readonly verify: boolean;
-  /** Check the host name as well. */
   readonly verifyHost: boolean;
   /** PEM text of the accepted authorities; null: the system's. */
   readonly ca: string | null;
 }
 
-/** A database file. */
 export interface SqliteTarget {
   readonly dialect: 'sqlite';
   /** Path, or `:memory:`. */
   readonly file: string;
 }
 
-/** A database server. */
 export interface ServerTarget {
   readonly dialect: 'mysql' | 'postgresql';
-  /** At least one, as they are listed. */
   readonly hosts: readonly DatabaseHost[];
   /** Only a server that takes writes is used (`targetServerType=primary`). */
   readonly isPrimary: boolean;
@@ -38,7 +34,6 @@ export interface ServerTarget {
   readonly queryTimeoutMs: number | null;
 }
 
-/** Where the database is. */
 export type DatabaseTarget = SqliteTarget | ServerTarget;
 
 /** `dataStore.jdbcUrl`, `user` and `password` of the configuration. */
@@ -181,7 +176,6 @@ function list(text: string | undefined): readonly string[] {
 /** Words before the hosts of MySQL and MariaDB that say how one is chosen. */
 const hostModes: ReadonlySet<string> = new Set(['loadbalance', 'replication', 'failover', 'sequential']);
 
-/** Most hosts of a URL. */
 const MAX_HOSTS = 32;
 
 /** Hosts between commas; each `HOST:PORT`, `address=(host=HOST)(port=PORT)` or `(host=HOST,port=PORT)`. */

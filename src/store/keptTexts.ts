@@ -1,7 +1,7 @@
 import { RE2JS } from 're2js';
 import { cutToBytes } from './historyText.ts';
 
-/** How texts of queries are kept (`queryHistory`). */
+/** Storage of query texts (`queryHistory`). */
 export interface KeptTextSettings {
   /** Longest text, bytes of UTF-8. */
   readonly maxTextSize: number;
@@ -17,7 +17,6 @@ export class KeptTexts {
   private source: readonly string[] = [];
   private redactors: readonly RE2JS[] = [];
 
-  /** The text as it is kept. */
   fit(text: string, { maxTextSize, redact }: KeptTextSettings): string {
     if (redact.length === 0) return cutToBytes(text, maxTextSize);
     if (this.source !== redact) {

@@ -6,7 +6,6 @@ import type { Secret } from '../model/secret.ts';
 import type { DatabaseHost, DatabaseHosts } from './databaseHosts.ts';
 import { databaseFailure } from './failures.ts';
 
-/** What our clients use of a driver's connection. */
 export interface RawConnection {
   __knex__disposed?: unknown;
   destroy?: () => void;
@@ -16,7 +15,6 @@ export interface RawConnection {
   query?: (sql: string, done: (error: unknown, result?: unknown) => void) => void;
 }
 
-/** A query as knex hands it to its clients. */
 export interface QueryObject {
   sql: string;
   bindings?: readonly unknown[];
@@ -175,8 +173,9 @@ const MAX_TURN = 5;
 let turnBegan: number | null = null;
 
 /**
- * Whether statements have taken all of the time lately, so that everything else has to have a turn. They are answered at
- * once: a caller that awaits one after the other never leaves the event loop, and thousands of them would delay every query.
+ * True if statements have taken all of the time lately, so that everything else has to have a turn. They get a response
+ * at once: a caller that awaits one after the other never leaves the event loop, and thousands of them would delay
+ * every query.
  */
 function turnIsOver(): boolean {
   const now = performance.now();

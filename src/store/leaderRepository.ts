@@ -17,7 +17,10 @@ async function lockedRow(trx: Knex.Transaction, database: Database): Promise<Row
   return (await (forUpdate === '' ? lock : lock.forUpdate())) as Row | undefined;
 }
 
-/** Whether the fence still holds; locks the row until the transaction ends, so that no other replica can take over meanwhile. */
+/**
+ * True if the fence still holds; locks the row until the transaction ends, so that no other replica can take over
+ * meanwhile.
+ */
 export async function fenceHolds(trx: Knex.Transaction, database: Database, fence: Fence): Promise<boolean> {
   const row = await lockedRow(trx, database);
   return row !== undefined && row.holder === fence.holder && row.epoch === fence.epoch;

@@ -3,7 +3,6 @@ import { deleteInBatches } from './deletion.ts';
 import { LOCK } from './slotRepository.ts';
 import type { CounterUse, Fence } from './store.ts';
 
-/** Counters in use of one answer. */
 const MAX_COUNTERS = 20_000;
 
 /** Sums over the replicas in `eg_slots`, and `eg_refusals` (docs/database.md#tables). */

@@ -10,9 +10,9 @@ import { readSchemaVersion, recordMigration, refuseIncompatible } from './schema
 export type { MigrationStep } from './schemaPart.ts';
 
 /**
- * Brings the database to this program's schema version, one process at a time. Parts that are there are left as they are, so
- * that it may run again, on an empty database as well as on one that the reference gateway has used: its tables, rows and
- * Flyway history stay.
+ * Brings the database to this program's schema version, one process at a time. Parts that are there are left as they
+ * are, so that it may run again, on an empty database as well as on one that Trino Gateway has used: its tables, rows
+ * and Flyway history stay.
  * @param all migrations, in order: those of the program
  * @throws GatewayError EG_IMPOSSIBLE for a database of a newer version that this program cannot use
  */

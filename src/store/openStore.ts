@@ -43,7 +43,6 @@ const CONNECTIONS_TO_ANOTHER_DATABASE = 2;
 /** Longest statement of a migration: an index of a hundred million rows. */
 const MIGRATION_STATEMENT_MS = 2 * 3_600_000;
 
-/** What `openStore` needs. */
 export interface StoreOptions extends JdbcSettings {
   /** `dataStore.runMigrationsEnabled`: false only checks that the tables are there. */
   readonly runMigrations: boolean;
@@ -51,7 +50,6 @@ export interface StoreOptions extends JdbcSettings {
   readonly limits?: Partial<DatabaseLimits>;
 }
 
-/** The store over knex. */
 export class KnexStore implements Store {
   readonly dialect: Dialect;
   readonly backends: KnexBackendRepository;
@@ -78,11 +76,11 @@ export class KnexStore implements Store {
   readonly queryStatistics: QueryStatisticsRepository;
   readonly hourlySums: HourlySums;
   readonly exactMatchSelectors: ExactMatchSelectorRepository;
-  /** Its connections; for measurements, which ask the database how it answers. */
+  /** Its connections; for measurements, which ask the database how it responds. */
   readonly database: Database;
   private readonly openOther: ((name: string) => Database) | null;
 
-  /** @param openOther opens another database of the same server; null where there are no others (SQLite) */
+  /** @param openOther opens another database of the same server; null if there are no others (SQLite) */
   constructor(database: Database, openOther: ((name: string) => Database) | null = null) {
     this.database = database;
     this.openOther = openOther;

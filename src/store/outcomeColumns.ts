@@ -4,7 +4,6 @@ import { cutToWidth } from './historyText.ts';
 import { groupSet } from './queryGroups.ts';
 import type { QueryOutcomeRecord, QueryState } from './queryOutcome.ts';
 
-/** Widths in characters. */
 const WIDTH = 256;
 const NARROW = 128;
 const STATE = 16;
@@ -13,12 +12,11 @@ const MESSAGE = 2000;
 /** Longest statement that is kept of a query that no cluster took. */
 const TEXT = 65_536;
 
-/** Value of a column. */
 export type OutcomeValue = string | number | null;
 
 /**
- * A column of `eg_query_outcomes`. `keep` says which value stays where there is a row: `outcome` that of the surer row, `fact` that
- * which is known, `latest` the higher one, `earliest` the lower one that is known.
+ * A column of `eg_query_outcomes`. `keep` states which value stays where there is a row: `outcome` that of the surer
+ * row, `fact` that which is known, `latest` the higher one, `earliest` the lower one that is known.
  */
 export interface OutcomeColumn {
   readonly name: string;
@@ -121,7 +119,6 @@ export const outcomeColumns: readonly OutcomeColumn[] = [
 /** A row as drivers give it: big integers may come as text. */
 export type OutcomeRow = Readonly<Record<string, string | number | null>>;
 
-/** The record of a row. */
 export function outcomeOfRow(row: OutcomeRow): QueryOutcomeRecord {
   const number = (name: string) => (row[name] === null || row[name] === undefined ? null : Number(row[name]));
   const string = (name: string) => (row[name] === null || row[name] === undefined ? null : String(row[name]));

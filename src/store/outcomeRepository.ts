@@ -19,19 +19,15 @@ import type { Dialect, Fence } from './store.ts';
 const TABLE = 'eg_query_outcomes';
 /** Characters of one statement's texts: on MySQL they are quoted, and a packet has a bound. */
 const STATEMENT_CHARACTERS = 250_000;
-/** Characters of a row beside its long texts, about. */
 const ROW_CHARACTERS = 500;
-/** Rows that one statement ends. */
 const ENDED_AT_ONCE = 1000;
 
-/** Ids of one statement. */
 const READ_BATCH = 1000;
-/** Width of the id in characters. */
 const ID_WIDTH = 256;
 
 const names = outcomeColumns.map(({ name }) => name).join(', ');
 
-/** What a column becomes where there is a row already. @param fresh the value that comes, as SQL */
+/** New value of a column with an existing row. @param fresh the new value, as SQL */
 function assigned({ name, keep }: OutcomeColumn, fresh: (column: string) => string): string {
   const present = `${TABLE}.${name}`;
   const isSurer = `${fresh('certainty')} > ${TABLE}.certainty`;
@@ -57,7 +53,6 @@ const postgresqlTypes = (types: SqlDialect['types']) =>
   outcomeColumns.map(({ name, type }) => `${name} ${type(types).replace(/ primary key| not null/g, '')}`).join(', ');
 const plainTypes = { longText: 'text' } as SqlDialect['types'];
 
-/** Statements with one binding for all rows. */
 const upsert: Readonly<Record<Dialect, string>> = {
   postgresql: `insert into ${TABLE} (${names}) select ${names} from json_to_recordset(cast(? as json))
     as t(${postgresqlTypes(plainTypes)}) ${onConflict}`,
@@ -68,7 +63,6 @@ const upsert: Readonly<Record<Dialect, string>> = {
   mysql: `insert into ${TABLE} (${names}) values ? on duplicate key update ${assignments((column) => `values(${column})`)}`,
 };
 
-/** The binding of such a statement. */
 function bound(dialect: Dialect, records: readonly QueryOutcomeRecord[]): Knex.RawBinding {
   if (dialect === 'postgresql') {
     const rows = records.map((record) => Object.fromEntries(outcomeColumns.map(({ name, of }) => [name, of(record)])));

@@ -10,7 +10,6 @@ import type { QueryOutcomeRepository } from './outcomeRepository.ts';
 import type { QueryOutcomeRecord } from './queryOutcome.ts';
 import { RecordWriter } from './recordWriter.ts';
 
-/** What the writer works with. */
 export interface OutcomeWriterOptions {
   readonly repository: Pick<QueryOutcomeRepository, 'put'>;
   /** Those of the history, which outcomes belong to. Asked at each use, so that changes take effect. */

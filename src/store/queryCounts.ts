@@ -2,11 +2,10 @@ import type { Knex } from 'knex';
 import type { Database } from './database.ts';
 import type { Dialect } from './store.ts';
 
-/** How many queries of the history a cluster had in one interval. */
 export interface QueryCount {
   /** Start of the interval, milliseconds since 1970; a whole multiple of its length. */
   readonly start: number;
-  /** Registry name of the cluster; null where none is stored, as for queries of a gateway that ran before, or requested. */
+  /** Registry name of the cluster; null if none is stored, as for queries of Trino Gateway, or requested. */
   readonly cluster: string | null;
   readonly backendUrl: string;
   readonly count: number;
@@ -14,9 +13,7 @@ export interface QueryCount {
 
 /** Times and length of intervals, in milliseconds. */
 export interface CountedIntervals {
-  /** Inclusive. */
   readonly from: number;
-  /** Exclusive. */
   readonly to: number;
   readonly length: number;
 }

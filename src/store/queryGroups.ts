@@ -7,13 +7,10 @@ import type { Dialect } from './store.ts';
 /** Groups of its user that are kept of a query to find it by: the first by name. A user may be in a thousand. */
 export const MAX_QUERY_GROUPS = 32;
 
-/** Width of the columns, characters. */
 const WIDTH = 256;
-/** Rows of one statement. */
 const ROWS = 2_000;
 const DAY_MS = 24 * 3_600_000;
 
-/** A query with the groups of its user. */
 export interface GroupedQuery {
   readonly queryId: string;
   /** Milliseconds since 1970. */
@@ -28,7 +25,7 @@ const insertSql: Readonly<Record<Dialect, string>> = {
     select value->>0, cast(value->>1 as bigint), value->>2 from json_array_elements(cast(? as json)) on conflict do nothing`,
   sqlite: `insert into eg_query_groups (group_name, created, query_id)
     select value->>0, value->>1, value->>2 from json_each(?) where true on conflict do nothing`,
-  // Unlike `insert ignore` this still refuses values that do not fit.
+  // Unlike `insert ignore` this still rejects values that do not fit.
   mysql: `insert into eg_query_groups (group_name, created, query_id) values ?
     on duplicate key update query_id = values(query_id)`,
 };
@@ -83,7 +80,6 @@ export async function insertGroupSets(knex: Knex, dialect: Dialect, queries: rea
   await insertRows(knex, dialect, insertSetsSql, rows);
 }
 
-/** Keeps the groups of queries, a row each. */
 export async function insertQueryGroups(knex: Knex, dialect: Dialect, queries: readonly GroupedQuery[]): Promise<void> {
   const rows = queries.flatMap(({ queryId, created, groups }) => {
     return namesOf(groups).map((name) => [name, created, cutToWidth(queryId, WIDTH)]);
@@ -110,7 +106,6 @@ function namesOf(groups: readonly string[] = []): readonly string[] {
   return [...new Set(groups.slice(0, MAX_QUERY_GROUPS).map(groupColumn))].sort();
 }
 
-/** A name as the column has it. */
 export function groupColumn(name: string): string {
   return cutToWidth(name, WIDTH);
 }

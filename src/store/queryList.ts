@@ -23,31 +23,28 @@ export interface QueryListFilter
   readonly maxElapsedMillis?: number;
 }
 
-/** The last row of the page before: only rows after it are listed. */
 export interface QueryListMark {
   readonly created: number;
   readonly queryId: string;
 }
 
-/** A query and how it ended. */
 export interface ListedOutcome {
   readonly queryId: string;
-  /** Start of the statement. */
   readonly queryText: string;
   readonly user: string | null;
   readonly source: string | null;
   readonly routingGroup: string | null;
-  /** Registry name; null where no cluster took it. */
+  /** Registry name; null if no cluster took it. */
   readonly cluster: string | null;
-  /** Rule that decided its group or refused it; null for none, and while it has no row of an outcome. */
+  /** Rule that decided its group or rejected it; null for none, and while it has no row of an outcome. */
   readonly rule: string | null;
   /** Milliseconds since 1970. */
   readonly created: number;
-  /** Null: it goes on, or nobody saw its end. */
+  /** Null: it continues, or no one saw its end. */
   readonly outcome: QueryOutcomeRecord | null;
 }
 
-/** How a query ended, in short. */
+/** Short form of a query's outcome. */
 export interface QueryEnd {
   readonly state: QueryState;
   readonly errorName: string | null;
@@ -63,7 +60,7 @@ export interface QueryList {
     after: QueryListMark | null,
     textLength: number,
   ): Promise<readonly ListedOutcome[]>;
-  /** How queries ended, by their ids; those that go on are left out. @param ids of a page: 2,000 at most */
+  /** Outcomes of queries by id, without running ones. @param ids of a page: 2,000 at most */
   ends(ids: readonly string[]): Promise<ReadonlyMap<string, QueryEnd>>;
 }
 

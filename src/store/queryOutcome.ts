@@ -24,23 +24,20 @@ export function isUserError(state: QueryState, errorType: string | null): boolea
 export const RUNNING = 'RUNNING';
 
 /**
- * How sure a replica is of what it writes: of two rows of a query the surer one stays. `said`: by the engine's last answer, or by
- * the gateway that refused it.
+ * Confidence of an outcome: of two rows of a query the more reliable one wins. `said`: by the engine's last response,
+ * or by the gateway that rejected it.
  */
 export const certainty = { running: 0, guessed: 1, cancelled: 2, said: 3 } as const;
 
-/** A row of `eg_query_outcomes`. Times in milliseconds since 1970; null where nobody said. */
+/** A row of `eg_query_outcomes`. Times in milliseconds since 1970; null if no one said. */
 export interface QueryOutcomeRecord {
   readonly queryId: string;
-  /** When the query was submitted. */
   readonly created: number;
-  /** When an answer for it passed last. */
   readonly lastSeen: number;
   readonly state: QueryState | typeof RUNNING;
   readonly certainty: number;
-  /** Whether no cluster took it: `query_history` has no row of it then. */
+  /** True if no cluster took it: `query_history` has no row of it then. */
   readonly refused: boolean;
-  /** Registry name. */
   readonly cluster: string | null;
   readonly routingGroup: string | null;
   readonly user: string | null;
@@ -53,32 +50,31 @@ export interface QueryOutcomeRecord {
   readonly errorMessage: string | null;
   /** From its creation to its end, by the engine's account; by the gateway's where that has none. */
   readonly elapsedMillis: number | null;
-  /** From its creation to the first answer with rows, by the replica that passed it on first; null or left out where none was seen. */
+  /**
+   * From its creation to the first response with rows, by the replica that passed it on first; null or left out if none
+   * was seen.
+   */
   readonly firstRowMillis?: number | null;
-  /** In the engine's queue. */
   readonly queuedMillis: number | null;
-  /** Before the gateway sent it on. */
   readonly gatewayQueuedMillis: number | null;
   readonly cpuMillis: number | null;
   readonly processedRows: number | null;
   readonly processedBytes: number | null;
   readonly peakMemoryBytes: number | null;
-  /** Bytes of bodies of its answers, as they went to the client, compressed ones as such. */
+  /** Bytes of bodies of its responses, as they went to the client, compressed ones as such. */
   readonly resultBytes: number | null;
-  /** Answers that passed. */
   readonly pages: number | null;
   /** Start of the statement, of one that no cluster took; null for all others. */
   readonly queryText: string | null;
-  /** How it was decided, of one that no cluster took: `StoredDecision` as JSON. */
+  /** Decision of a query without a cluster: `StoredDecision` as JSON. */
   readonly decision: string | null;
   /**
-   * Groups of the user to count it by, the first `MAX_QUERY_GROUPS`, and to find one by that no cluster took (`eg_query_groups`); left
-   * out for none or where nobody said, and in what is read.
+   * Groups of the user to count it by, the first `MAX_QUERY_GROUPS`, and to find one by that no cluster took
+   * (`eg_query_groups`); left out for none or where no one said, and in what is read.
    */
   readonly groups?: readonly string[];
 }
 
-/** What is stored of a query that goes on, as far as is known. */
 export type UnendedQuery = Pick<
   QueryOutcomeRecord,
   'created' | 'cluster' | 'routingGroup' | 'user' | 'source' | 'rule' | 'gatewayQueuedMillis'

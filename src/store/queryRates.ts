@@ -4,33 +4,28 @@ import { durationPercentiles } from './durationBucket.ts';
 import { type CountedIntervals, runStatements } from './queryCounts.ts';
 import { failureConditions, RUNNING } from './queryOutcome.ts';
 
-/** Median and 95th percentile of a duration, milliseconds; null where no query said it. */
+/** Median and 95th percentile of a duration, milliseconds; null if no query said it. */
 export interface RatePercentiles {
   readonly p50: number | null;
   readonly p95: number | null;
 }
 
-/** Queries that were submitted in an interval, on all replicas. */
 export interface IntervalRates {
   /** Start of the interval, milliseconds since 1970; a whole multiple of its length. */
   readonly start: number;
-  /** Submissions, also those that still run. */
   readonly queries: number;
-  /** Of them those that ended, or that the gateway refused or denied. */
+  /** Of them those that ended, or that the gateway rejected or denied. */
   readonly ended: number;
   /** FAILED or LOST, without users' errors. */
   readonly failures: number;
   /** FAILED with an error of the user (`USER_ERROR`). */
   readonly userErrors: number;
-  /** REFUSED by the gateway. */
   readonly refused: number;
-  /** Of queries that a cluster took. */
   readonly elapsedMillis: RatePercentiles;
   /** The same, in the engine's and the gateway's queue together. */
   readonly queuedMillis: RatePercentiles;
 }
 
-/** How often queries ended with an error. */
 export interface ErrorCount {
   readonly state: string;
   readonly errorName: string | null;
@@ -47,7 +42,6 @@ export interface FaultCounts {
   readonly cluster: string | null;
   /** Null: the counts are of a cluster, or of all queries. Faults of all queries are those that had no routing group yet. */
   readonly group: string | null;
-  /** Routing groups of the recent faults. */
   readonly groups: readonly string[];
   readonly before: { readonly ended: number; readonly faults: number };
   readonly recent: { readonly ended: number; readonly faults: number };
@@ -72,7 +66,6 @@ export interface FaultMinute {
 /** Times in milliseconds since 1970. */
 export interface FaultTimes {
   readonly from: number;
-  /** Where the recent time begins. */
   readonly recentFrom: number;
 }
 
@@ -89,7 +82,6 @@ const MINUTE_MS = 60_000;
 
 const isFault = `(${failureConditions.failed} or ${failureConditions.refused})`;
 const sumOf = (condition: string) => `sum(case when ${condition} then 1 else 0 end)`;
-/** Queries that a cluster took and that ended. */
 const hasRun = `state not in ('${RUNNING}', 'REFUSED', 'DENIED')`;
 
 /** As drivers give it: sums and counts may come as text. */
@@ -254,7 +246,6 @@ export function queryRates(database: Database) {
   };
 }
 
-/** Counts of each cluster, of each routing group, and of all queries. */
 function faultCounts(rows: readonly FaultRow[]): FaultCounts[] {
   const sum = (of: readonly FaultRow[], name: keyof Omit<FaultRow, 'cluster' | 'routing_group'>) =>
     of.reduce((total, row) => total + Number(row[name]), 0);
@@ -282,7 +273,6 @@ function faultCounts(rows: readonly FaultRow[]): FaultCounts[] {
   return counts;
 }
 
-/** What an interval adds up to. */
 class Line {
   readonly #sums = { queries: 0, ended: 0, failures: 0, userErrors: 0, refused: 0 };
   readonly #elapsed = new Map<number, number>();

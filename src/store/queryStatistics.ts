@@ -20,14 +20,13 @@ import {
 import { type QueryState, queryStates, RUNNING } from './queryOutcome.ts';
 import { countedQueries, dimensionColumns, type StatisticsDimension } from './statisticsDimension.ts';
 
-/** Percentiles of a duration, milliseconds; null where no query said it. */
+/** Percentiles of a duration, milliseconds; null if no query said it. */
 export interface Percentiles {
   readonly p50: number | null;
   readonly p95: number | null;
   readonly p99: number | null;
 }
 
-/** Figures of the queries that have one value in common. */
 export interface QueryStatistics {
   /** Null: the queries that have none. */
   readonly value: string | null;
@@ -53,7 +52,6 @@ export interface StatisticsRequest {
   /** Only those of a cluster, of a routing group; left out: of all. */
   readonly cluster?: string;
   readonly routingGroup?: string;
-  /** Values with most queries that are answered. */
   readonly limit: number;
 }
 
@@ -61,14 +59,11 @@ export interface StatisticsRequest {
 export type QueryStatisticsRepository = ReturnType<typeof queryStatistics>;
 
 const filters = ['user', 'cluster', 'routingGroup'] as const;
-/** Rows of sums that one statement reads. */
 const SUMS_A_STATEMENT = 4_000;
 
 /** Where the queries of a request are counted. */
 interface Sources {
-  /** Whole hours, by their sums. */
   readonly summed: readonly TimeRange[];
-  /** The rest, query by query. */
   readonly single: readonly TimeRange[];
 }
 
@@ -132,7 +127,6 @@ async function sourcesOf(knex: Knex, request: StatisticsRequest): Promise<Source
   return { summed, single };
 }
 
-/** Leaves queries that are counted one by one. */
 function narrowed(query: Knex.QueryBuilder, request: StatisticsRequest, { single }: Sources): Knex.QueryBuilder {
   query.where((any) => {
     for (const { from, to } of single) any.orWhere((one) => one.where('created', '>=', from).where('created', '<', to));
@@ -188,7 +182,6 @@ function whereValue(query: Knex.QueryBuilder, column: string, values: readonly (
   });
 }
 
-/** Sums of the values, in parts that are read at once. */
 async function* sums(
   knex: Knex,
   request: StatisticsRequest,
@@ -209,7 +202,6 @@ function mostFirst(a: QueryStatistics, b: QueryStatistics): number {
   return b.queries - a.queries || ((a.value ?? '') < (b.value ?? '') ? -1 : 1);
 }
 
-/** What the queries of a value add up to. */
 class Figures {
   readonly #value: string | null;
   readonly #states = new Map<QueryState | undefined, number>();

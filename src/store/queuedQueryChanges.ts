@@ -6,7 +6,7 @@ import type { QueuedQueryEnd } from './store.ts';
 
 /** Width of the column of the engine's id in characters. */
 const WIDTH = 256;
-/** Longest answer that is written together with others: as many as a statement takes stay below MySQL's packets. */
+/** Longest response that is written together with others: as many as a statement takes stay below MySQL's packets. */
 const MAX_GROUPED_ANSWER = 32_768;
 
 interface Ending {
@@ -15,8 +15,8 @@ interface Ending {
 }
 
 /**
- * What each query of the queue is written down for on its way to a cluster: that it begins, and how it ended. While one statement
- * is being written, those that come are the next one's: at hundreds a second their commits would be most of the cost.
+ * Batched writes of queue changes: start of a submission, and its end. Changes that arrive during a write form the next
+ * batch: at hundreds a second single commits would be most of the cost.
  */
 export class QueuedQueryChanges {
   readonly #database: Database;

@@ -15,9 +15,7 @@ import type {
 /** Rows and bytes that one statement takes at most: below the packets that MySQL takes by default. */
 const BATCH_ROWS = 200;
 const BATCH_BYTES = 1_500_000;
-/** Ids that one statement looks for at most. */
 const BATCH_IDS = 500;
-/** Width of the columns of text in characters. */
 const WIDTH = 256;
 const REASON_WIDTH = 1_024;
 

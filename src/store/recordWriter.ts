@@ -5,19 +5,16 @@ import { settlesWithin } from '../model/timeLimit.ts';
 import { DatabaseFailure } from './failures.ts';
 import { Spill } from './spill.ts';
 
-/** A record of a query. */
 export interface QueryKeyed {
   readonly queryId: string;
 }
 
 /** Bounds of a writer, which may change while it runs. */
 export interface RecordWriterSettings {
-  /** Records held in memory. */
   readonly bufferSize: number;
   readonly flushIntervalMs: number;
 }
 
-/** What a writer counts. */
 export interface RecordWriterMetrics {
   readonly written: Pick<Counter, 'inc'>;
   readonly spilled: Pick<Counter, 'inc'>;
@@ -25,16 +22,14 @@ export interface RecordWriterMetrics {
   readonly batch: Pick<Histogram, 'startTimer'>;
 }
 
-/** What a writer of records works with. */
 export interface RecordWriterOptions<R extends QueryKeyed> {
-  /** What the records are, for log lines: `history`. */
+  /** Name of the records in log lines: `history`. */
   readonly what: string;
   readonly insert: (records: readonly R[]) => Promise<void>;
   /** The record in ASCII, for a table whose character set lacks a character. */
   readonly plain: (record: R) => R;
   /** Characters that a record takes in memory, about. */
   readonly weight: (record: R) => number;
-  /** Whether a line of a file on disk is a record. */
   readonly isRecord: (value: unknown) => value is R;
   /** Asked at each use, so that changes take effect. */
   readonly settings: () => RecordWriterSettings;
@@ -51,7 +46,6 @@ const MAX_BATCH_RECORDS = 500;
 const MAX_BATCH_CHARACTERS = 1_000_000;
 const MAX_MEMORY_CHARACTERS = 64_000_000;
 const MAX_BACK_OFF_MS = 5000;
-/** A log line on losses at most this often. */
 const LOSS_LOG_MS = 10_000;
 
 /**
@@ -91,7 +85,7 @@ export class RecordWriter<R extends QueryKeyed> {
     }
   }
 
-  /** Whether there is room for another record, which otherwise counts as lost. */
+  /** True if there is room for another record, which otherwise counts as lost. */
   checkRoom(): boolean {
     if (this.closed) return false;
     const isFull = this.queue.length >= 2 * this.options.settings().bufferSize;
@@ -144,7 +138,6 @@ export class RecordWriter<R extends QueryKeyed> {
     }
   }
 
-  /** Flushes and stops. */
   async close(timeoutMs: number): Promise<void> {
     if (this.closed) return;
     this.closed = true;
@@ -243,7 +236,7 @@ export class RecordWriter<R extends QueryKeyed> {
     }
   }
 
-  /** Inserts; a record that the database refuses is found by halving, tried in ASCII, and given up. */
+  /** Inserts; a record that the database rejects is found by halving, tried in ASCII, and given up. */
   private async insert(batch: readonly R[]): Promise<void> {
     const end = this.metrics.batch.startTimer();
     try {
@@ -286,7 +279,7 @@ export class RecordWriter<R extends QueryKeyed> {
         this.forget(records);
       })
       .catch((error: unknown) => {
-        // The disk refuses: memory keeps them up to its bound.
+        // The disk rejects: memory keeps them up to its bound.
         this.options.logger.error({ err: error }, `${this.options.what} cannot be put on disk`);
         const room = Math.max(0, this.options.settings().bufferSize - this.queue.length);
         this.lose(Math.max(0, records.length - room), 'disk');
@@ -301,7 +294,7 @@ export class RecordWriter<R extends QueryKeyed> {
   }
 
   private spillAtOnce(): void {
-    // What is on its way may or may not arrive; written twice it is stored once.
+    // Records in flight may or may not be stored; duplicates are stored once.
     const records = [...this.inFlight, ...this.queue];
     this.queue = [];
     this.characters = 0;

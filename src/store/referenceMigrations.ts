@@ -6,8 +6,8 @@ import { type JdbcSettings, parseJdbcUrl } from './jdbcUrl.ts';
 const LIMITS = { ...defaultLimits, maxConnections: 1, connectTimeoutMs: 3000, acquireTimeoutMs: 3500 };
 
 /**
- * Whether a database holds the migration history of the reference gateway: its table of clusters beside a Flyway
- * history. Only reads. Null where the database cannot be asked. SQLite files are never the reference's.
+ * True if a database holds the migration history of Trino Gateway: its table of clusters in addition to a Flyway
+ * history. Only reads. Null if the database cannot be asked. SQLite files are never the reference's.
  */
 export async function hasReferenceMigrations(settings: JdbcSettings, logger: Logger): Promise<boolean | null> {
   const parsed = parseJdbcUrl(settings);

@@ -3,7 +3,7 @@ import type { GroupChanges, GroupTarget } from '../model/groupsFile/groupChanges
 import type { ResourceGroupColumns, ResourceGroupRow } from '../model/resourceGroup.ts';
 import type { NewSelector, SelectorColumns, SelectorRow } from '../model/selector.ts';
 
-/** A row as it is stored now, and what the engine would refuse in the meantime (sentences for people). */
+/** A row as it is stored now, and what the engine would reject in the meantime (sentences for users). */
 export interface Written<Row> {
   readonly row: Row;
   readonly warnings: readonly string[];
@@ -27,14 +27,16 @@ export type GroupWrite = (
 
 /** `resource_groups` (docs/compatibility.md#tables). */
 export interface ResourceGroupRepository {
-  /** All groups by id. */
   all(): Promise<readonly ResourceGroupRow[]>;
   get(id: number): Promise<ResourceGroupRow | null>;
   /** Rejects with EG_CONFLICT (name taken under that parent), EG_IMPOSSIBLE (no such parent), EG_MALFORMED (softMemoryLimit). */
   create(columns: ResourceGroupColumns): Promise<Written<ResourceGroupRow>>;
   /** Overwrites all columns; rejects as `create`, with EG_NOT_FOUND, and with EG_IMPOSSIBLE for a cycle of parents. */
   update(row: ResourceGroupRow): Promise<Changed<ResourceGroupRow>>;
-  /** Answers the deleted group; null for an unknown id. Rejects with EG_CONFLICT while selectors or other groups refer to it. */
+  /**
+   * Returns the deleted group; null for an unknown id. Rejects with EG_CONFLICT while selectors or other groups refer
+   * to it.
+   */
   delete(id: number): Promise<ResourceGroupRow | null>;
 }
 
@@ -51,7 +53,7 @@ export interface SelectorRepository {
    * (docs/compatibility.md#entities).
    */
   replaceFirst(selector: SelectorColumns): Promise<Changed<SelectorRow>>;
-  /** Deletes every equal row; answers how many there were. */
+  /** Deletes every equal row; returns their number. */
   delete(selector: SelectorRow): Promise<number>;
 }
 
@@ -61,15 +63,15 @@ export interface GlobalPropertyRepository {
   get(name: string): Promise<GlobalPropertyRow | null>;
   /** Rejects with EG_CONFLICT where it exists. */
   create(property: GlobalProperty): Promise<void>;
-  /** Answers the property as it was. @throws GatewayError EG_NOT_FOUND */
+  /** Returns the property as it was. @throws GatewayError EG_NOT_FOUND */
   update(property: GlobalProperty): Promise<GlobalPropertyRow>;
-  /** Answers the deleted property; null for an unknown name. */
+  /** Returns the deleted property; null for an unknown name. */
   delete(name: string): Promise<GlobalPropertyRow | null>;
 }
 
 /** Groups, selectors and the period of CPU limits as resources declare them. */
 export interface DeclaredGroupTables {
-  /** What differs from what is declared; changes nothing. */
+  /** Compares with the declaration; changes nothing. */
   compare(target: GroupTarget): Promise<GroupChanges>;
   /**
    * Writes what is declared in one transaction, nothing of it if groups without an owner are in the way; returns the changes.

@@ -4,7 +4,6 @@ import type { Database } from './database.ts';
 import { DatabaseFailure } from './failures.ts';
 import type { Dialect } from './store.ts';
 
-/** A database with the tables of the resource groups. */
 export interface ResourceGroupTables {
   readonly database: Pick<Database, 'dialect' | 'transaction'>;
   /** Its name for messages; null for the gateway's own. */
@@ -12,8 +11,8 @@ export interface ResourceGroupTables {
 }
 
 /**
- * Runs the body in one transaction. What the database says is turned into errors of ours: its words, which hold values,
- * never leave the store but as `cause`.
+ * Runs the body in one transaction. What the database states is turned into errors of ours: its words, which hold
+ * values, never leave the store but as `cause`.
  */
 export async function inTransaction<T>(
   { database, name }: ResourceGroupTables,
@@ -31,7 +30,7 @@ export function locked<Query extends Knex.QueryBuilder>(query: Query, dialect: D
   return dialect === 'sqlite' ? query : (query.forUpdate() as Query);
 }
 
-/** Compares an id column with any whole number; PostgreSQL's `serial` would refuse one beyond 32 bits. */
+/** Compares an id column with any whole number; PostgreSQL's `serial` would reject one beyond 32 bits. */
 export function idEquals(trx: Knex, column: string, id: number, dialect: Dialect): Knex.Raw {
   return trx.raw(dialect === 'postgresql' ? '?? = cast(? as bigint)' : '?? = ?', [column, id]);
 }

@@ -5,9 +5,7 @@ import { PROPERTIES } from './globalProperties.ts';
 import type { ResourceGroupRepository, Written } from './resourceGroupStore.ts';
 import { idEquals, inTransaction, locked, type ResourceGroupTables } from './resourceGroupTables.ts';
 
-/** Table of the groups. */
 export const GROUPS = 'resource_groups';
-/** Column with the id of a group. */
 export const ID = 'resource_group_id';
 
 /** A row as drivers give it: big integers as text (pg), booleans as numbers (MySQL, SQLite). */
@@ -64,7 +62,7 @@ export function resourceGroups(tables: ResourceGroupTables): ResourceGroupReposi
         const [count] = await trx('selectors')
           .where(idEquals(trx, ID, id, dialect))
           .count({ count: '*' });
-        // Where the engine made the tables, its foreign keys would delete all of these too.
+        // Foreign keys of the engine's own tables would delete all of these too.
         requireUnused(id, children, Number(count?.count ?? 0));
         await trx(GROUPS)
           .where(idEquals(trx, ID, id, dialect))
@@ -75,7 +73,7 @@ export function resourceGroups(tables: ResourceGroupTables): ResourceGroupReposi
 }
 
 /**
- * Refuses to delete a group that others need.
+ * Rejects to delete a group that others need.
  * @param children names of the groups below it
  * @param selectors number of those that lead to it
  * @throws GatewayError EG_CONFLICT
@@ -90,7 +88,6 @@ export function requireUnused(id: number, children: readonly string[], selectors
   throw new GatewayError('EG_CONFLICT', `Group ${id} is in use by ${users.join(' and ')}; delete these first.`);
 }
 
-/** Error of a call that names a group that is not there. */
 function unknownGroup(id: number): GatewayError {
   return new GatewayError('EG_NOT_FOUND', `There is no resource group ${id}.`, { field: 'resourceGroupId' });
 }
@@ -140,8 +137,8 @@ async function requireMemoryLimit(trx: Knex, { softMemoryLimit }: ResourceGroupC
 }
 
 /**
- * Adds what the engine would refuse as long as it is so (its AbstractResourceConfigurationManager): a later call can fix
- * it, so it is reported as a warning, not refused.
+ * Adds what the engine would reject as long as it is so (its AbstractResourceConfigurationManager): a later call can
+ * fix it, so it is reported as a warning, not rejected.
  */
 async function written(
   trx: Knex,
@@ -197,7 +194,6 @@ function weightWarnings(parent: ResourceGroupRow, children: readonly ResourceGro
   return [];
 }
 
-/** Columns of a group by their names in the table. */
 export function groupToRow(group: ResourceGroupColumns): Record<string, unknown> {
   return {
     name: group.name,
@@ -215,7 +211,6 @@ export function groupToRow(group: ResourceGroupColumns): Record<string, unknown>
   };
 }
 
-/** A group of a row as drivers give it. */
 export function groupFromRow(row: RawRow): ResourceGroupRow {
   const text = (column: string) => (row[column] ?? null) as string | null;
   const number = (column: string) => (row[column] == null ? null : Number(row[column]));

@@ -15,16 +15,15 @@ const QUERY_OWNER_AGE = 7 * DAY;
 const TRANSACTION_AGE = 7 * DAY;
 /** Queries that waited: as long as the ids of their clusters' queries are kept. */
 const QUEUED_QUERY_AGE = 7 * DAY;
-/** Queries that use slots, where limits are gone and nobody counts them: longer than any query runs. */
+/** Queries that use slots, where limits are gone and no one counts them: longer than any query runs. */
 const SLOT_QUERY_AGE = 7 * DAY;
-/** Refusals of a limit that has refused none since. */
+/** Refusals of a limit that has rejected none since. */
 const REFUSAL_AGE = 30 * DAY;
 /** Queries that no client asked for on any replica; these renew that each minute. */
 const FORGOTTEN_AGE = 10 * MINUTE;
 /** Marks of deletions by REST: far longer than a replica takes to see one. */
 const DELETION_MARK_AGE = DAY;
 
-/** What the job works with. */
 export interface RetentionOptions {
   readonly store: Pick<
     GatewayStore,
@@ -93,7 +92,7 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
   }
 }
 
-/** Starts the job; answers the function that stops it and waits for a running round. */
+/** Starts the job; returns the function that stops it and waits for a running round. */
 export function startRetention(options: RetentionOptions): () => Promise<void> {
   const stop = new AbortController();
   const loop = async () => {

@@ -1,6 +1,5 @@
 import type { Database } from './database.ts';
 
-/** How many queries a rule decided. */
 export interface RuleHit {
   readonly rule: string;
   readonly lastHour: number;

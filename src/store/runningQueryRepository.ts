@@ -7,7 +7,6 @@ import type { Fence, ListedRunningQuery, RunningQueryFilter, RunningQueryRow } f
 
 /** Rows that one statement takes at most: about 100 KB; with the longest names 2 MB, which any server takes. */
 const BATCH = 1000;
-/** Width of the columns of text in characters. */
 const WIDTH = 256;
 
 /** A row as drivers give it: big integers may come as text. */

@@ -7,14 +7,13 @@ export interface TableDefinition {
   readonly create: (dialect: SqlDialect) => string;
 }
 
-/** An index, created where the table has none of that name. */
 export interface IndexDefinition {
   readonly table: string;
   readonly name: string;
   readonly columns: string;
 }
 
-/** A table, created where there is none of that name. @param columns those that must be there */
+/** A table, created where it is missing of that name. @param columns those that must be there */
 export function table(
   name: string,
   columns: readonly string[],

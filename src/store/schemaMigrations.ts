@@ -6,11 +6,11 @@ import { addColumn, addIndex, addRow, addTable, changeOnce, type SchemaPart } fr
 export interface Migration {
   /** 1, 2, 3, … without gaps. */
   readonly version: number;
-  /** What it is for, as the database keeps it for people. */
   readonly name: string;
   /**
-   * Lowest schema version whose programs work with the database afterwards; programs of lower ones refuse to start on it. What
-   * only adds leaves it at 1. Replicas of two neighbouring minor versions must be able to run at once (docs/upgrades.md#skew).
+   * Lowest schema version whose programs work with the database afterwards; programs of lower ones reject to start on
+   * it. What only adds leaves it at 1. Replicas of two neighbouring minor versions must be able to run at once
+   * (docs/upgrades.md#skew).
    */
   readonly compatibleFrom: number;
   /** In order. */

@@ -4,16 +4,14 @@ import type { IndexDefinition, TableDefinition } from './schema.ts';
 
 /** A statement that adds or changes something in the database. */
 export interface MigrationStep {
-  /** What it adds, for people. */
   readonly adds: string;
   readonly sql: string;
   /** The program works without it, more slowly or within narrower bounds. */
   readonly optional?: true;
-  /** Reads a table that may have many rows. */
   readonly isSlow?: true;
 }
 
-/** Part of a migration: plans the statements that the database needs for it, none where it is there. Only reads. */
+/** Part of a migration: plans the statements that the database needs for it, none if it is there. Only reads. */
 export type SchemaPart = (schema: PlannedSchema) => Promise<readonly MigrationStep[]>;
 
 /** A database's schema as it will be once the statements that are planned so far have run. */
@@ -38,29 +36,26 @@ export class PlannedSchema {
     return await this.#read(table);
   }
 
-  /** True if a statement that is planned creates the table. */
   isPlanned(table: string): boolean {
     return this.#newTables.has(table);
   }
 
-  /** Whether a table has an index of that name; a planned table has none. */
+  /** True if a table has an index of that name; a planned table has none. */
   async hasIndex(table: string, name: string): Promise<boolean> {
     return !this.#newTables.has(table) && (await this.dialect.hasIndex(this.connection, table, name));
   }
 
-  /** Whether a table has a row of that `name`; a planned table has none. */
+  /** True if a table has a row of that `name`; a planned table has none. */
   async hasRow(table: string, name: string): Promise<boolean> {
     if (this.#newTables.has(table)) return false;
     return (await this.connection(table).where('name', name).first('name')) !== undefined;
   }
 
-  /** Notes that a table is planned. */
   willHaveTable({ name, columns }: TableDefinition): void {
     this.#newTables.add(name);
     this.#tables.set(name, new Map(columns.map((column) => [column, ''])));
   }
 
-  /** Notes that a column is planned. */
   async willHaveColumn(table: string, column: string): Promise<void> {
     (await this.#read(table))?.set(column, '');
   }
@@ -70,7 +65,7 @@ export class PlannedSchema {
     this.#required.push(...columns.map((column) => ({ table: name, column })));
   }
 
-  /** Columns that the program needs and that are neither there nor planned, as in a table that somebody else made. */
+  /** Columns that the program needs and that are neither there nor planned, as in a table that another user made. */
   async missingColumns(): Promise<readonly string[]> {
     const missing: string[] = [];
     for (const { table, column } of this.#required) {
@@ -89,7 +84,6 @@ export class PlannedSchema {
   }
 }
 
-/** Adds a table. */
 export function addTable(definition: TableDefinition): SchemaPart {
   return async (schema) => {
     schema.require(definition);
@@ -131,10 +125,10 @@ export function addRow(table: string, name: string, sql: string): SchemaPart {
 }
 
 /**
- * Changes what is there: types, names, rows. Its statements run once, in databases below the migration's version, new ones
- * too. On MySQL each commits by itself: should the process end between two, all run again, so each must bear that.
+ * Changes what is there: types, names, rows. Its statements run once, in databases below the migration's version, new
+ * ones too. On MySQL each commits by itself: should the process end between two, all run again, so each must bear that.
  * @param version that of the migration
- * @param adds what changes, for people
+ * @param adds what changes, for users
  */
 export function changeOnce(
   version: number,

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { GatewayError } from '../model/errors.ts';
 import type { ResourceGroupStore } from './resourceGroupStore.ts';
 
-/** A store of another database on the same server, and how its connections are given back. */
+/** A store of another database on the same server, and how its connections are released. */
 export interface OpenedStore {
   readonly store: ResourceGroupStore;
   close(): Promise<void>;
@@ -27,7 +27,6 @@ export interface SchemaStores {
   close(): Promise<void>;
 }
 
-/** Databases of the servers themselves. */
 const systemDatabases = new Set([
   ...['mysql', 'information_schema', 'performance_schema', 'sys', 'ndbinfo'],
   ...['postgres', 'template0', 'template1'],
@@ -40,7 +39,7 @@ interface Entry extends OpenedStore {
 
 /**
  * @param own the gateway's own database
- * @param open opens another one with a small pool of its own; null where there are no others (SQLite)
+ * @param open opens another one with a small pool of its own; null if there are no others (SQLite)
  */
 export function schemaStores(
   own: ResourceGroupStore,
@@ -101,7 +100,7 @@ export function requireAllowed(database: string, allowed: readonly string[] | nu
   }
 }
 
-/** Why another database than the gateway's own cannot be opened where it is a file. */
+/** Error: other databases cannot be opened if the gateway's database is a file. */
 export function noOtherDatabase(): GatewayError {
   const message = 'useSchema needs a database server; SQLite has one database only.';
   return new GatewayError('EG_MALFORMED', message, { field: 'useSchema' });

@@ -6,7 +6,6 @@ import { SCHEMA_TABLE } from './schema.ts';
 import type { Migration } from './schemaMigrations.ts';
 import type { MigrationStep } from './schemaPart.ts';
 
-/** The schema version of a database. */
 export interface SchemaVersion {
   /** That of its last migration; 0 for an empty database, and for one of a version that did not keep it. */
   readonly version: number;
@@ -22,7 +21,6 @@ interface Row {
   readonly program: string;
 }
 
-/** Reads the schema version of a database. */
 export async function readSchemaVersion(connection: Knex, dialect: SqlDialect): Promise<SchemaVersion> {
   const none = { version: 0, compatibleFrom: 0, program: null };
   if ((await dialect.columns(connection, SCHEMA_TABLE)) === null) return none;
@@ -34,9 +32,9 @@ export async function readSchemaVersion(connection: Knex, dialect: SqlDialect): 
 }
 
 /**
- * Refuses a database that a newer program changed beyond what this one can work with.
+ * Rejects a database that a newer program changed beyond what this one can work with.
  * @param ownVersion this program's schema version
- * @throws GatewayError EG_IMPOSSIBLE that says what to do
+ * @throws GatewayError EG_IMPOSSIBLE that states what to do
  */
 export function refuseIncompatible(current: SchemaVersion, ownVersion: number): void {
   if (current.compatibleFrom <= ownVersion) return;
@@ -49,7 +47,7 @@ export function refuseIncompatible(current: SchemaVersion, ownVersion: number): 
   );
 }
 
-/** The statement that records a migration once its parts are there; none where it is recorded. */
+/** The statement that records a migration once its parts are there; none if it is recorded. */
 export function recordMigration(
   migration: Migration,
   current: SchemaVersion,

@@ -5,7 +5,6 @@ import type { Changed, SelectorRepository } from './resourceGroupStore.ts';
 import { idEquals, inTransaction, locked, type ResourceGroupTables } from './resourceGroupTables.ts';
 import type { Dialect } from './store.ts';
 
-/** Table of the selectors. */
 export const SELECTORS = 'selectors';
 const GROUP = 'resource_group_id';
 const texts = Object.entries(selectorTextColumns) as [SelectorText, string][];
@@ -35,7 +34,7 @@ export function selectors(tables: ResourceGroupTables): SelectorRepository {
     return { ...selector, id: Number(dialect === 'mysql' ? answer : (answer as unknown as RawRow).id) };
   };
 
-  /** Condition for rows equal in all columns; null where a wanted value has no column, so that no row can be equal. */
+  /** Condition for rows equal in all columns; null if a wanted value has no column, so that no row can be equal. */
   const equalTo = (trx: Knex, selector: SelectorRow, columns: ReadonlySet<string>): Knex.QueryCallback | null => {
     const missing = texts.some(([field, column]) => selector[field] !== null && !columns.has(column));
     if (missing || (selector.id !== null && !columns.has('id'))) return null;
@@ -55,7 +54,7 @@ export function selectors(tables: ResourceGroupTables): SelectorRepository {
     columns: ReadonlySet<string>,
   ): Promise<Changed<SelectorRow>> => ({ row: await insert(trx, selector, columns), warnings: [], before: null });
 
-  /** Turns every row equal to `current` into `update`; creates `update` where there is none. */
+  /** Turns every row equal to `current` into `update`; creates `update` where it is missing. */
   const replace = async (
     trx: Knex,
     current: SelectorRow,
@@ -129,14 +128,13 @@ export function selectors(tables: ResourceGroupTables): SelectorRepository {
   };
 }
 
-/** Warning of a selector that was sent without a group. */
 export function newestGroupWarning(id: number, name: string): string {
   return `No resourceGroupId was sent; the selector points to the newest group, ${id} (${name}).`;
 }
 
 /**
- * Null equals null, and letter case and trailing spaces count, whatever the column's collation says: MySQL's usual ones
- * would also change the rows of `Bob` for `bob`.
+ * Null equals null, and letter case and trailing spaces count, whatever the column's collation states: MySQL's usual
+ * ones would also change the rows of `Bob` for `bob`.
  */
 const sameText: Readonly<Record<Dialect, string>> = {
   sqlite: '?? is ?',
@@ -144,7 +142,7 @@ const sameText: Readonly<Record<Dialect, string>> = {
   mysql: 'cast(convert(?? using utf8mb4) as binary) <=> cast(convert(? using utf8mb4) as binary)',
 };
 
-/** Refuses values of columns that the table does not have. @param prefix of the field in the message */
+/** Rejects values of columns that the table does not have. @param prefix of the field in the message */
 export function requireSelectorColumns(
   selector: Readonly<Record<SelectorText, string | null>>,
   columns: ReadonlySet<string>,
@@ -157,13 +155,11 @@ export function requireSelectorColumns(
   }
 }
 
-/** Columns of a selector by their names in the table. */
 export function selectorToRow(selector: SelectorColumns, columns: ReadonlySet<string>): Record<string, unknown> {
   const values = texts.filter(([, column]) => columns.has(column)).map(([field, column]) => [column, selector[field]]);
   return { [GROUP]: selector.resourceGroupId, priority: selector.priority, ...Object.fromEntries(values) };
 }
 
-/** A selector of a row as drivers give it. */
 export function selectorFromRow(row: RawRow): SelectorRow {
   const values = texts.map(([field, column]) => [field, row[column] ?? null]);
   return {

@@ -6,15 +6,15 @@ import { cutToWidth } from './historyText.ts';
 import { LOCK, lockCounters } from './slotRepository.ts';
 import type { Fence, SlotQuery, Takeover, TakeoverOptions } from './store.ts';
 
-/** Rows of one statement. */
 const BATCH = 200;
-/** Width of the columns of names in characters. */
 const WIDTH = 256;
 /** Clocks of engines, which date ids, and of the database may differ by so much. */
 const CLOCK_SKEW_MS = 10_000;
 /** Longest time from a replica's last beat to the last query that it started: it takes nothing without a lease. */
 const BEAT_AGE_MS = 20_000;
-/** Engines give up queries that nobody asks for in five minutes; the time of the last request is renewed each minute. */
+/**
+ * Engines give up queries that no one asks for in five minutes; the time of the last request is renewed each minute.
+ */
 const FOLLOWED_MS = 370_000;
 /** A replica has queries before its first beat, but not for so long. */
 const NO_SLOTS_MS = 60_000;
@@ -168,7 +168,10 @@ export class SlotQueryRepository {
     };
   }
 
-  /** How many queries clients follow that no replica has noted, by cluster; of those that began when a replica was at work. */
+  /**
+   * Number of queries that clients follow and no replica has recorded, by cluster, of those that began while a replica
+   * was running.
+   */
   private async followed(trx: Knex.Transaction, expired: number, now: number): Promise<ReadonlyMap<string, number>> {
     const rows = (await trx('eg_running_queries as running')
       .whereBetween('running.started', [expired - BEAT_AGE_MS - CLOCK_SKEW_MS, expired + CLOCK_SKEW_MS])
@@ -186,7 +189,7 @@ export class SlotQueryRepository {
   }
 }
 
-/** The heir's rows, with what it gets; they are locked with their counters. */
+/** The successor's rows, with what it gets; they are locked with their counters. */
 async function inherit(
   trx: Knex.Transaction,
   { heir, leaseMs }: TakeoverOptions,
@@ -209,7 +212,7 @@ async function inherit(
   }
 }
 
-/** The dead replica's rows: what goes on to count, or nothing. */
+/** The dead replica's rows: what continues to count, or nothing. */
 async function leaveToDead(
   trx: Knex.Transaction,
   dead: string,

@@ -18,9 +18,8 @@ interface Row {
 
 /** The replica of the row that stands for the counter itself: locked before the others are read, and it has the bucket. */
 export const LOCK = '';
-/** Counters of one answer. */
 const MAX_WAITING = 1_000;
-/** How long a counter is kept that nobody asks for, and nobody gave up: its replicas died. */
+/** Time that a counter is kept that no one asks for, and no one gave up: its replicas died. */
 const UNUSED_AFTER_MS = 3_600_000;
 
 /** `eg_slots`: slots of counters, leased by replicas (docs/database.md#tables). */

@@ -13,7 +13,6 @@ import { appendFile, readFile, rm, truncate } from 'node:fs/promises';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
-/** Size at which a new file is begun. */
 const FILE_BYTES = 4 * 1024 * 1024;
 
 interface SpillFile {
@@ -46,7 +45,6 @@ export class Spill<R> {
     this.isRecord = isRecord;
   }
 
-  /** Records on disk. */
   get records(): number {
     return this.files.reduce((sum, file) => sum + file.records, 0);
   }
@@ -89,7 +87,7 @@ export class Spill<R> {
     return adopted;
   }
 
-  /** Appends records; returns how many did not fit. @throws when the disk refuses */
+  /** Appends records; returns how many did not fit. @throws when the disk rejects */
   async append(records: readonly R[]): Promise<number> {
     const { text, count } = this.fitting(records);
     if (count > 0) {
@@ -97,7 +95,7 @@ export class Spill<R> {
       try {
         await appendFile(file.path, text);
       } catch (error) {
-        // A full disk takes a part of the text: those records would be stored although they count as refused, and half a
+        // A full disk takes a part of the text: those records would be stored although they count as rejected, and half a
         // line would spoil the next one.
         await truncate(file.path, file.bytes).catch(missing);
         throw error;

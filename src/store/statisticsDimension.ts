@@ -13,7 +13,6 @@ export const dimensionColumns = {
   userGroup: 'group_name',
 } as const;
 
-/** What queries are counted and summed by. */
 export type StatisticsDimension = keyof typeof dimensionColumns;
 export const statisticsDimensions = Object.keys(dimensionColumns) as readonly StatisticsDimension[];
 

@@ -24,7 +24,6 @@ export interface BackendRow {
   readonly routingGroup: string;
   readonly proxyTo: string;
   readonly externalUrl: string;
-  /** Effective value. */
   readonly active: boolean;
 }
 
@@ -42,7 +41,7 @@ export interface BackendRepository {
   rows(): Promise<readonly BackendRow[]>;
   /** Switches a row that no live resource stands for; false where there is none. */
   setActive(name: string, active: boolean): Promise<boolean>;
-  /** Deletes a row that no live resource stands for; false where there is none. */
+  /** Deletes a row that no live resource stands for; false where it is missing. */
   remove(name: string): Promise<boolean>;
 }
 
@@ -51,7 +50,6 @@ export type SourceName = 'kubernetes' | 'directory' | 'database';
 
 /** A row of `eg_resources`: a resource whole. */
 export interface StoredResource extends ResourceKey {
-  /** Name in the registry (or of the rule). */
   readonly registryName: string;
   readonly uid: string;
   /** Decimal digits; compared as a number. */
@@ -121,7 +119,6 @@ export interface ResourceRepository {
   deletedByApi(): Promise<readonly string[]>;
   /** Counts a confirmation that losses of resources are meant, for every replica. */
   confirmDeletions(): Promise<void>;
-  /** How many times losses were confirmed. */
   deletionConfirmations(): Promise<number>;
   /** Grows with every change by `edit`, `putStatus` and `delete`; cheap to ask, so that replicas poll it. */
   changeMark(): Promise<string>;
@@ -138,7 +135,6 @@ export interface QueryRecord {
   readonly created: number;
   readonly routingGroup: string | null;
   readonly externalUrl: string | null;
-  /** Registry name of the cluster. */
   readonly cluster: string;
   /** The decision's trace as JSON text; null when none is kept. */
   readonly decision: string | null;
@@ -146,7 +142,6 @@ export interface QueryRecord {
   readonly groups?: readonly string[];
 }
 
-/** A query of the history as a page lists it. */
 export type QueryListRow = Omit<QueryRecord, 'decision' | 'groups'>;
 
 /** Filters of the history; absent means any. Times in milliseconds, `from` inclusive, `to` exclusive. */
@@ -159,7 +154,6 @@ export interface HistoryFilter {
   readonly routingGroup?: string;
   readonly queryId?: string;
   readonly source?: string;
-  /** Registry name of the cluster that the query was routed to. */
   readonly cluster?: string;
   /** Part of the query's text, letter case aside. No index helps: narrow the time as well. */
   readonly text?: string;
@@ -169,12 +163,11 @@ export interface HistoryFilter {
   readonly match?: 'exact' | 'prefix';
 }
 
-/** Which of the rows found are wanted. */
 export interface HistoryPage {
   /** Rows that are left out before the page; below the number to which totals are exact. */
   readonly offset: number;
   readonly limit: number;
-  /** Only rows after this one in the order; pages can go on from there to any depth. */
+  /** Only rows after this one in the order; pages can continue from there to any depth. */
   readonly after?: { readonly created: number; readonly queryId: string };
 }
 
@@ -185,7 +178,7 @@ export interface CoordinatorRow {
   readonly cluster: string;
   /** Base URL when it was learned. */
   readonly proxyTo: string;
-  /** uid of the resource that registered the cluster then; left out where there is none, or it is not known. */
+  /** uid of the resource that registered the cluster then; left out if it is missing, or it is not known. */
   readonly uid?: string | undefined;
   /** Milliseconds since 1970. */
   readonly lastSeen: number;
@@ -212,14 +205,13 @@ export interface TransactionRow {
 /** A row of `eg_running_queries`; times in milliseconds since 1970. */
 export interface RunningQueryRow {
   readonly queryId: string;
-  /** Registry name. */
   readonly cluster: string;
   readonly started: number;
   /** Time of the last request of a client for it, within some tens of seconds. */
   readonly lastSeen: number;
 }
 
-/** A query that runs, with what the history has of it: null where it has none. */
+/** A query that runs, with what the history has of it: null if it has none. */
 export interface ListedRunningQuery extends RunningQueryRow {
   readonly user: string | null;
   readonly source: string | null;
@@ -233,7 +225,6 @@ export interface RunningQueryFilter {
   readonly cluster?: string;
   readonly routingGroup?: string;
   readonly user?: string;
-  /** With a request of a client at or after this time. */
   readonly seenSince: number;
 }
 
@@ -246,16 +237,13 @@ export interface CounterUse {
 
 /** A submission that begins to wait in the queue. */
 export interface NewQueuedQuery {
-  /** Id of the gateway's own. */
   readonly id: string;
   readonly group: string;
   readonly user: string | null;
   readonly source: string | null;
-  /** Why it waits, for people. */
   readonly reason: string;
   /** Its headers and body, sealed. */
   readonly request: string;
-  /** The replica that holds it. */
   readonly replica: string;
 }
 
@@ -270,49 +258,40 @@ export interface QueuedQueryRow {
   readonly user: string | null;
   readonly source: string | null;
   readonly replica: string;
-  /** Whether that replica lives. */
   readonly isHeld: boolean;
   /**
-   * `submitting`: the request may be on its way to a cluster; `submitted`: a cluster has answered; `failed`: it ended in
-   * the queue.
+   * `submitting`: the request may be on its way to a cluster; `submitted`: a cluster has responded; `failed`: it ended
+   * in the queue.
    */
   readonly state: 'waiting' | 'submitting' | 'submitted' | 'failed';
-  /**
-   * What is asked of the replica that holds it: to drop it for its client (`drop`) or for an administrator (`kill`); null
-   * for nothing.
-   */
+  /** Command for its replica: to drop it for its client (`drop`) or for an administrator (`kill`), or null. */
   readonly command: 'drop' | 'kill' | null;
   /** When an administrator moved it before all others of its group; null for never. */
   readonly movedAt: number | null;
-  /** Id that the cluster gave it. */
   readonly engineId: string | null;
-  /** The answer that its client gets, sealed; null where there is none yet, or none any more. */
+  /** The answer that its client gets, sealed; null if it is missing yet, or none any more. */
   readonly answer: string | null;
 }
 
-/** A submission that waits, as a list shows it. */
 export interface ListedQueuedQuery
   extends Pick<QueuedQueryRow, 'id' | 'created' | 'waitingMs' | 'group' | 'user' | 'source' | 'replica' | 'movedAt'> {
   readonly state: 'waiting' | 'submitting';
   readonly reason: string;
 }
 
-/** What is asked of the replica that holds a query. */
 export type QueuedCommand = Pick<QueuedQueryRow, 'id' | 'command' | 'movedAt'>;
 
-/** How a query of the queue ended. */
 export interface QueuedQueryEnd {
   readonly state: 'submitted' | 'failed';
-  /** Of the cluster's query; null where none has it. */
+  /** Of the cluster's query; null if none has it. */
   readonly engineId: string | null;
-  /** What its client gets, sealed. */
+  /** Sealed response for its client. */
   readonly answer: string | null;
 }
 
 /** A row of `eg_slots`: what a replica has of a counter. */
 export interface SlotRow {
   readonly replica: string;
-  /** Slots that it may use. */
   readonly granted: number;
   /** Slots that its queries use, at its last beat. */
   readonly inUse: number;
@@ -324,13 +303,11 @@ export interface SlotRow {
 
 /** Tokens of a rate limit that no replica has drawn. */
 export interface TokenBucket {
-  /** Thousandths of a token. */
   readonly tokens: number;
   /** When it was filled last: milliseconds since 1970, by the database's clock. */
   readonly filled: number;
 }
 
-/** A counter whose rows are locked. */
 export interface LockedCounter {
   /** Of all replicas, also those whose time is over: what they were granted counts until their queries are taken over. */
   readonly rows: readonly SlotRow[];
@@ -338,14 +315,13 @@ export interface LockedCounter {
   readonly bucket: TokenBucket | null;
 }
 
-/** What is written of a counter. */
 export interface CounterChange {
   readonly key: string;
   /** The own row; null: it is deleted. */
   readonly own: Omit<SlotRow, 'replica'> | null;
   /** Replicas whose rows are deleted: of a bucket, those whose time is over. */
   readonly expired: readonly string[];
-  /** With the time at which it is full, so that its row can go; null: there is none. */
+  /** With the time at which it is full, so that its row can go, or null. */
   readonly bucket: (TokenBucket & { readonly expires: number }) | null;
   /** No replica has a row any more, and there is no bucket: nothing of the counter is kept. */
   readonly isUnused: boolean;
@@ -361,42 +337,37 @@ export type DecideOnCounters = (now: number, counters: ReadonlyMap<string, Locke
 export interface SlotQuery {
   /** At most 256 characters. */
   readonly queryId: string;
-  /** Registry name. */
   readonly cluster: string;
   /** ASCII without white space; none for a query that no limit counts. */
   readonly keys: readonly string[];
 }
 
-/** What a replica left that did not renew its rows in time. */
 export interface DeadReplica {
   /** Its slots: granted ones may be in use by queries that were not noted. */
   readonly slots: readonly { readonly key: string; readonly granted: number }[];
-  /** Its queries that are not known to be over. */
   readonly queries: readonly SlotQuery[];
-  /** Those that are: it had slots for them still. */
   readonly over: readonly SlotQuery[];
   /**
-   * How many queries clients follow that began when it was at work and that no replica has noted, by cluster: these may be its
-   * own.
+   * Number of queries that clients follow, that began while it was running and that no replica has recorded, by
+   * cluster: these may be its own.
    */
   readonly followed: ReadonlyMap<string, number>;
 }
 
-/** What becomes of that, by counter; counters that are missing have none. */
+/** Result by counter; missing counters have none. */
 export interface Takeover {
-  /** Slots that the heir has in use from now on. */
   readonly inherited: ReadonlyMap<string, number>;
-  /** Slots that go on to be granted to the dead replica. */
+  /** Slots that continue to be granted to the dead replica. */
   readonly left: ReadonlyMap<string, number>;
 }
 
-/** How a dead replica is taken over. */
+/** Options for adopting a dead replica's state. */
 export interface TakeoverOptions {
   readonly dead: string;
   readonly heir: string;
   /** Its rows must have been over for so long, milliseconds. */
   readonly graceMs: number;
-  /** From now on the heir's rows last so long, milliseconds. */
+  /** From now on the successor's rows last so long, milliseconds. */
   readonly leaseMs: number;
   /** May be called again, when the transaction is repeated. */
   readonly decide: (dead: DeadReplica) => Takeover;
@@ -429,7 +400,7 @@ export interface Store {
   readonly groupOwners: GroupOwnerRepository;
   readonly audit: AuditRepository;
   readonly endedSessions: EndedSessionRepository;
-  /** Resolves when the database answers within the time. */
+  /** Resolves when the database responds within the time. */
   ping(timeoutMs: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -449,6 +420,5 @@ export interface HistoryWriter {
   depth(): { readonly memory: number; readonly spilled: number };
   /** Writes what is there; resolves when all is written, rejects after the time (what is left is spilled). */
   flush(timeoutMs: number): Promise<void>;
-  /** Flushes and stops. */
   close(timeoutMs: number): Promise<void>;
 }

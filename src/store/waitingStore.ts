@@ -5,20 +5,19 @@ import { driverMessageOf, isDatabaseAway } from './failures.ts';
 import { parseJdbcUrl } from './jdbcUrl.ts';
 import { type KnexStore, openStore, type StoreOptions } from './openStore.ts';
 
-/** Options beside those of `openStore`; times in milliseconds. */
+/** Options in addition to those of `openStore`; times in milliseconds. */
 export interface WaitingStoreOptions extends StoreOptions {
-  /** How long the first answer of the database is waited for: 5,000. */
+  /** Time that the first response of the database is waited for: 5,000. */
   readonly waitMs?: number;
   /** Time between two tries: 1,000. */
   readonly retryMs?: number;
 }
 
-/** The parts of the store that other modules use. */
 export type GatewayStore = Pick<KnexStore, Exclude<keyof KnexStore, 'database'>>;
 
 /**
  * Opens the gateway's database, also while it is unavailable: the gateway then starts without it (docs/reliability.md),
- * every use of the store is refused as EG_DATABASE_UNAVAILABLE, and opening and migrating go on being tried.
+ * every use of the store is rejected as EG_DATABASE_UNAVAILABLE, and opening and migrating continue being tried.
  * @throws GatewayError as `openStore` does, for what waiting does not fix
  */
 export async function openStoreWaiting(options: WaitingStoreOptions): Promise<GatewayStore> {

@@ -26,7 +26,6 @@ const typesAlone: Plugin = {
   },
 };
 
-/** Gateway paths for a page under development. */
 const gatewayPaths = '^/(webapp|gateway|engine/|api/|login|loginType|logout|userinfo|sso|oidc|metrics|openapi)';
 
 export default defineConfig(({ command }) => ({

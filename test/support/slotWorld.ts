@@ -310,7 +310,7 @@ export class SlotWorld {
       return;
     }
     if (beat.stage === 'sent') {
-      // As in `SlotBeats`: after a pause, queries are to be noted first.
+      // As in `SlotHeartbeats`: after a pause, queries are to be noted first.
       const isReached = this.#isReached(replica) && !this.#isLate(replica);
       // One that gets nowhere may have decided already.
       if (isReached || this.#random(2) === 0) this.#transaction(replica, beat.beat, isReached);
@@ -340,7 +340,7 @@ export class SlotWorld {
     return this.#isDatabaseUp && !replica.isPartitioned;
   }
 
-  /** What comes before a beat, as `SlotBeats` does it; false where the database fails. */
+  /** What comes before a beat, as `SlotHeartbeats` does it; false where the database fails. */
   #prepare(replica: Replica): boolean {
     if ((replica.isUncertain || this.#wasPaused(replica)) && !this.#reconcile(replica)) return false;
     replica.isUncertain = false;

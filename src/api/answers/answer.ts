@@ -1,6 +1,5 @@
 import { type Static, type TSchema, Type } from 'typebox';
 
-/** What callers read where a schema describes the answer: nobody changes an answer. */
 export type Answer<T extends TSchema> = Fixed<Static<T>>;
 
 /** As {@link Answer}, of rows whose null fields are left out (docs/compatibility.md#common-rules). */
@@ -14,6 +13,6 @@ type Fixed<T> = T extends readonly (infer Item)[]
     ? { readonly [Field in keyof T]: Fixed<T[Field]> }
     : T;
 
-/** What the schema describes, or null. */
+/** The schema or null. */
 export const nullable = <T extends Parameters<typeof Type.Optional>[0]>(type: T, description?: string) =>
   Type.Union([type, Type.Null()], description === undefined ? {} : { description });

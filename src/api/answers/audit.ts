@@ -5,7 +5,6 @@ import { type Answer, nullable } from './answer.ts';
 const oneOf = <const Names extends readonly string[]>(names: Names, description: string) =>
   Type.Unsafe<Names[number]>({ type: 'string', enum: [...names], description });
 
-/** A change. */
 export const AuditedChange = Type.Object({
   id: Type.String(),
   at: Type.String({ format: 'date-time', description: 'When it was made, or first seen.' }),
@@ -30,7 +29,6 @@ export const AuditedChange = Type.Object({
 });
 export type AuditedChange = Answer<typeof AuditedChange>;
 
-/** Changes, the newest first. */
 export const AuditPage = Type.Object({
   changes: Type.Array(AuditedChange, { description: 'Newest first.' }),
   next: nullable(Type.String(), 'Value of `after` for the changes before these; null: there are no more.'),

@@ -12,7 +12,7 @@ const Condition = Type.Object({
   lastTransitionTime: Type.String({ description: 'RFC 3339.' }),
 });
 
-/** A resource, where it is written and what its status says. */
+/** A resource, where it is written and what its status states. */
 export const DeclaredResource = Type.Object({
   namespace: Type.String(),
   name: Type.String(),
@@ -78,7 +78,7 @@ export const ClusterState = Type.Object(
 );
 export type ClusterState = Answer<typeof ClusterState>;
 
-/** What becomes of new queries of a routing group that none of its clusters takes. */
+/** Handling of new queries of a routing group without active clusters. */
 export const NewQueries = Type.Union(
   [
     Type.Object({
@@ -105,7 +105,6 @@ export const NewQueries = Type.Union(
 );
 export type NewQueries = Answer<typeof NewQueries>;
 
-/** A cluster with all that is known of it. */
 export const ClusterDetails = Type.Object(
   {
     ...ClusterState.properties,
@@ -148,7 +147,6 @@ export const ClusterDetails = Type.Object(
 );
 export type ClusterDetails = Answer<typeof ClusterDetails>;
 
-/** A cluster that was switched on or off. */
 export const SwitchedCluster = Type.Object(
   {
     ...RegistryCluster.properties,

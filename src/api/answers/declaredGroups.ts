@@ -3,7 +3,7 @@ import { RESOURCE_GROUP_CONFIGURATION } from '../../kinds/resourceGroupConfigura
 import { type Answer, nullable } from './answer.ts';
 import { DeclaredResource } from './clusters.ts';
 
-/** What a resource declares in the tables of resource groups, for one environment. */
+/** Declaration of a resource in the tables of resource groups, for one environment. */
 export const DeclaredGroups = Type.Object(
   {
     namespace: Type.String({ description: `Of the ${RESOURCE_GROUP_CONFIGURATION}.` }),

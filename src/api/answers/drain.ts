@@ -1,12 +1,11 @@
 import { Type } from 'typebox';
 import type { Answer } from './answer.ts';
 
-/** Queries that an answer lists; `runningQueries` counts all. */
+/** Queries that a response lists; `runningQueries` counts all. */
 export const LISTED_QUERIES = 100;
 
 const time = (description: string) => Type.String({ format: 'date-time', description });
 
-/** What a cluster still runs. */
 export const Drain = Type.Object({
   cluster: Type.String({ description: 'Name of the cluster.' }),
   active: Type.Boolean({ description: 'Whether it takes new queries.' }),

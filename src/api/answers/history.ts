@@ -2,7 +2,6 @@ import { Type } from 'typebox';
 import type { Answer } from './answer.ts';
 import { QueryOutcome } from './outcome.ts';
 
-/** A query of the history, as the views show it. */
 export const HistoryRow = Type.Object({
   queryId: Type.String(),
   queryText: Type.String(),
@@ -18,7 +17,6 @@ export const HistoryRow = Type.Object({
 });
 export type HistoryRow = Answer<typeof HistoryRow>;
 
-/** A row of the search, with how its query ended. */
 export const SearchRow = Type.Object({
   ...HistoryRow.properties,
   state: Type.Optional(QueryOutcome.properties.state),

@@ -6,7 +6,7 @@ const count = (description: string) => Type.Integer({ minimum: 0, description })
 const oneOf = <T extends string>(...values: readonly T[]) =>
   Type.Unsafe<T>(Type.Union(values.map((value) => Type.Literal(value))));
 
-/** Where a query goes, or what becomes of it. */
+/** Destination or rejection of a query. */
 const ImpactTarget = Type.Object(
   {
     kind: oneOf('group', 'cluster', 'denied', 'refused', 'bound', 'uncertain'),
@@ -29,7 +29,6 @@ const shares = (what: string) =>
     { description: `By ${what}, those with most queries that move; others than these are left out.` },
   );
 
-/** What a change of rules would do. */
 export const RuleImpact = Type.Object({
   from: Type.String({ format: 'date-time', description: 'Start of the range.' }),
   to: Type.String({ format: 'date-time', description: 'End of the range.' }),

@@ -47,7 +47,6 @@ export const GroupState = Type.Object(
 );
 export type GroupState = Answer<typeof GroupState>;
 
-/** A routing group with what depends on others. */
 export const GroupDetails = Type.Object(
   {
     ...GroupState.properties,
@@ -61,7 +60,6 @@ export const GroupDetails = Type.Object(
 );
 export type GroupDetails = Answer<typeof GroupDetails>;
 
-/** A query limit. */
 export const LimitState = Type.Object(
   {
     namespace: Type.String(),

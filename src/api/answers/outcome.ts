@@ -5,7 +5,6 @@ import { type Answer, nullable } from './answer.ts';
 const figure = (description: string) => nullable(Type.Number(), description);
 const text = (description: string) => nullable(Type.String(), description);
 
-/** How a query ended. */
 export const QueryOutcome = Type.Object(
   {
     state: Type.Unsafe<QueryState>({
@@ -37,7 +36,7 @@ export const QueryOutcome = Type.Object(
 );
 export type QueryOutcome = Answer<typeof QueryOutcome>;
 
-/** The outcome of a row; null where the query goes on, or nobody saw its end. */
+/** The outcome of a row; null if the query continues, or no one saw its end. */
 export function outcomeAnswer(record: QueryOutcomeRecord | null): QueryOutcome | null {
   if (record === null || record.state === RUNNING) return null;
   return {

@@ -6,7 +6,6 @@ const count = (description: string) => Type.Integer({ minimum: 0, description })
 const counted = <Labels extends TProperties>(labels: Labels) =>
   Type.Array(Type.Object({ ...labels, count: count('Since the process started.') }));
 
-/** What the overview shows. */
 export const Overview = Type.Object(
   {
     version: Type.String(),
@@ -92,7 +91,6 @@ const Severity = Type.Union([Type.Literal('critical'), Type.Literal('warning')],
   description: 'critical: queries are refused or fail, or the gateway lacks what it needs.',
 });
 
-/** Something that is wrong now. */
 export const OverviewProblem = Type.Object(
   {
     kind: ProblemKind,
@@ -115,7 +113,6 @@ export const OverviewProblem = Type.Object(
 );
 export type OverviewProblem = Answer<typeof OverviewProblem>;
 
-/** All that is wrong now. */
 export const ProblemList = Type.Object({
   asOf,
   verdict: Type.Union([Type.Literal('ok'), Type.Literal('warning'), Type.Literal('critical')], {
@@ -129,7 +126,6 @@ export const ProblemList = Type.Object({
 });
 export type ProblemList = Answer<typeof ProblemList>;
 
-/** Queries by cluster and time. */
 export const QuerySeries = Type.Object({
   asOf,
   from: milliseconds('Start of the first interval'),
@@ -166,7 +162,6 @@ const percentiles = (description: string) =>
     { description: `${description} Milliseconds, within 4.5 %; null where no query said it.` },
   );
 
-/** Rates and durations by time. */
 export const RateSeries = Type.Object({
   asOf,
   from: milliseconds('Start of the first interval'),

@@ -3,10 +3,8 @@ import { reference } from '../schemas.ts';
 import { type Answer, nullable } from './answer.ts';
 import { QueryOutcome } from './outcome.ts';
 
-/** Characters of a statement in a list. */
 export const LISTED_TEXT = 2000;
 
-/** A query of the list, with how it ended. */
 export const ListedQuery = Type.Object({
   queryId: Type.String(),
   created: Type.String({ description: 'RFC 3339.' }),
@@ -23,7 +21,6 @@ export const ListedQuery = Type.Object({
 });
 export type ListedQuery = Answer<typeof ListedQuery>;
 
-/** A page of the list. */
 export const QueryPage = Type.Object({
   queries: Type.Array(ListedQuery),
   next: nullable(Type.String(), 'For `after`, to get the next page; null on the last one.'),

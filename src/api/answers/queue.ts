@@ -14,7 +14,6 @@ const place = {
   reason: Type.String({ description: 'Why it waits.' }),
 };
 
-/** Place of a query in the queue, and why it waits. */
 export const QueuePlace = Type.Object(place);
 
 /** Queries that wait for their turn. */

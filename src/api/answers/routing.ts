@@ -11,7 +11,6 @@ import { QueuePlace } from './queue.ts';
 const oneOf = <T extends string>(...values: readonly T[]) =>
   Type.Unsafe<T>(Type.Union(values.map((value) => Type.Literal(value))));
 
-/** What a rule did to a request. */
 export const RuleEffect = Type.Object({
   rule: Type.String(),
   origin: oneOf('file', 'resource'),
@@ -24,7 +23,6 @@ export const RuleEffect = Type.Object({
 });
 export type RuleEffect = Answer<typeof RuleEffect>;
 
-/** A cluster that was considered. */
 const considered = {
   cluster: Type.String(),
   routingGroup: Type.String(),
@@ -32,7 +30,6 @@ const considered = {
   reason: Type.String({ description: 'Why, or why not.' }),
 };
 
-/** A rule's condition with what it read. */
 const ReadConditions = Type.Array(
   Type.Object({
     rule: Type.String(),
@@ -48,7 +45,6 @@ const ReadConditions = Type.Array(
   }),
 );
 
-/** What would become of a request. */
 export const Explanation = Type.Object({
   outcome: oneOf('routed', 'denied', 'rejected', 'noCluster'),
   message: Type.String({ description: 'The decision in a sentence.' }),
@@ -104,7 +100,7 @@ export type Explanation = Answer<typeof Explanation>;
 
 const millis = (description: string) => Type.Optional(Type.Integer({ description }));
 
-/** What is stored of how a query was routed; further fields as docs/rest-api.md#decisions says. */
+/** Stored routing of a query; further fields are listed in docs/rest-api.md#decisions. */
 const Decision = Type.Unsafe<QueryDecision>(
   Type.Object(
     {
@@ -141,7 +137,6 @@ const Decision = Type.Unsafe<QueryDecision>(
   ),
 );
 
-/** A query and how it was routed. */
 export const RoutedQuery = Type.Object({
   queryId: Type.String(),
   user: nullable(Type.String()),

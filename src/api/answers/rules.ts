@@ -10,7 +10,6 @@ const Problem = Type.Object({
   column: Type.Optional(Type.Integer()),
 });
 
-/** A rule as it is listed. */
 export const RuleState = Type.Object(
   {
     name: Type.String(),
@@ -59,7 +58,6 @@ const FileProblem = Type.Object({
   message: Type.String(),
 });
 
-/** All rules and what holds for all of them. */
 export const RuleInventory = Type.Object({
   engine: Type.Union([Type.Literal('on'), Type.Literal('off'), Type.Literal('external')], {
     description: 'external: a service decides, and only deny rules are asked beside it.',
@@ -82,7 +80,6 @@ export const RuleInventory = Type.Object({
 });
 export type RuleInventory = Answer<typeof RuleInventory>;
 
-/** How many queries rules decided. */
 export const RuleHitList = Type.Object({
   asOf: Type.String({ description: 'When they were counted, RFC 3339.' }),
   hits: Type.Array(

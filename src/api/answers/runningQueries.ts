@@ -1,7 +1,6 @@
 import { Type } from 'typebox';
 import { type Answer, nullable } from './answer.ts';
 
-/** Queries that run. */
 export const RunningQueryList = Type.Object({
   total: Type.Integer({ description: 'Queries in the list.' }),
   complete: Type.Boolean({ description: 'False: there are more than a list has.' }),

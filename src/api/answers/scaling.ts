@@ -3,7 +3,7 @@ import { type Answer, nullable } from './answer.ts';
 
 const count = (description: string) => Type.Integer({ minimum: 0, description });
 
-/** What a program that scales the clusters of a routing group asks for. */
+/** Metrics for a program that scales the clusters of a routing group. */
 export const Scaling = Type.Object({
   group: Type.String({ description: 'The routing group.' }),
   queued: count('Queries that wait for the group, on all replicas; wake a cluster while it is above 0.'),

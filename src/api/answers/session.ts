@@ -1,7 +1,6 @@
 import { Type } from 'typebox';
 import type { Answer } from './answer.ts';
 
-/** Who calls. */
 export const UserInfo = Type.Object({
   roles: Type.Array(Type.Union([Type.Literal('ADMIN'), Type.Literal('USER'), Type.Literal('API')]), {
     description: 'Roles held.',
@@ -18,14 +17,13 @@ export const UserInfo = Type.Object({
 });
 export type UserInfo = Answer<typeof UserInfo>;
 
-/** How to log in (docs/compatibility.md#login); `kubernetes`: a token of the cluster is the password. */
+/** Login method (docs/compatibility.md#login); `kubernetes`: a token of the cluster is the password. */
 export const LoginType = Type.Union(
   [Type.Literal('form'), Type.Literal('oauth'), Type.Literal('kubernetes'), Type.Literal('none')],
   { description: 'kubernetes: a token of the cluster is the password.' },
 );
 export type LoginType = Answer<typeof LoginType>;
 
-/** A way of logging in. */
 export const LoginMethod = Type.Union([
   Type.Object({ kind: Type.Literal('form') }, { description: 'Name and password: `POST /login`.' }),
   Type.Object(
@@ -43,17 +41,15 @@ export const LoginMethod = Type.Union([
 ]);
 export type LoginMethod = Answer<typeof LoginMethod>;
 
-/** All ways of logging in. */
 export const LoginMethods = Type.Object({
   methods: Type.Array(LoginMethod, { description: 'In the order of the login page; empty where nobody logs in.' }),
 });
 export type LoginMethods = Answer<typeof LoginMethods>;
 
-/** What the web application is configured to show (`uiConfiguration`). */
+/** Configuration of the web application (`uiConfiguration`). */
 export const UiConfiguration = Type.Object({ disablePages: Type.Optional(Type.Array(Type.String())) });
 export type UiConfiguration = Answer<typeof UiConfiguration>;
 
-/** Pages whose calls the caller may make. */
 export const UsablePages = Type.Object({
   pages: Type.Array(Type.String({ description: 'Name of a page, as in disablePages: history, routing-rules, …' })),
 });

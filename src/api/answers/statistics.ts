@@ -8,7 +8,6 @@ const Percentiles = Type.Object(
   { description: 'Milliseconds, within 4.5 %; null where no query said it.' },
 );
 
-/** Figures of queries. */
 export const Statistics = Type.Object({
   by: Type.Unsafe<StatisticsDimension>({ type: 'string', enum: [...statisticsDimensions] }),
   from: Type.Integer(),

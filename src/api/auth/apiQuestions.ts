@@ -6,8 +6,8 @@ const MAX_NEW = 32;
 const MAX_NEW_OF_NETWORK = 8;
 
 /**
- * Questions that wait for an answer of the API server, each answer once however many calls wait for it. Half of the room
- * is kept for callers who are known, and no network takes more than a quarter of the rest.
+ * Questions that wait for a response of the API server, each response once however many calls wait for it. Half of the
+ * room is kept for callers who are known, and no network takes more than a quarter of the rest.
  */
 export class ApiQuestions {
   readonly #open = new Map<string, Promise<unknown>>();

@@ -11,10 +11,8 @@ export interface AttemptLimits {
   readonly window: number;
 }
 
-/** Result of an attempt, for a metric. */
 export type AttemptResult = 'succeeded' | 'failed' | 'limited';
 
-/** Called with every attempt. */
 export type RecordAttempt = (name: string, source: LoginSource, result: AttemptResult) => void;
 
 /** Tokens of a full bucket, and milliseconds after which one returns. */
@@ -23,19 +21,15 @@ interface BucketSize {
   readonly refillMs: number;
 }
 
-/** Attempts that are left to a key. */
 interface Bucket {
   readonly size: BucketSize;
   readonly tokens: number;
   /** Monotonic milliseconds at which `tokens` was right. */
   readonly at: number;
-  /** True after a login of the name from the network. */
   readonly isKnown: boolean;
 }
 
-/** Most buckets of a limit. */
 const MAX_BUCKETS = 100_000;
-/** Buckets that are looked at to evict one. */
 const MAX_LOOKS = 16;
 /** Share of its tokens from which a bucket may be evicted. */
 const NEARLY_FULL = 0.75;
@@ -56,7 +50,6 @@ export class AttemptLimit {
   readonly #ofName: BucketSize;
   readonly #ofNetwork: BucketSize;
   readonly #ofWideNetwork: BucketSize;
-  /** By key, the one used last at the end. */
   readonly #buckets = new Map<string, Bucket>();
 
   constructor({ maxAttempts, window }: AttemptLimits, clock: Clock, record: RecordAttempt) {
@@ -110,7 +103,6 @@ export class AttemptLimit {
     return Math.max(...this.#networks(source).map(([key, size]) => waitOf(this.#bucket(key, size))));
   }
 
-  /** Takes a token of each network of a source, or returns one. */
   add(source: LoginSource, tokens: 1 | -1): void {
     for (const [key, size] of this.#networks(source)) this.#add(key, size, tokens);
   }

@@ -8,16 +8,15 @@ import type { AppliedChange, ChangedThing } from '../../operator/registry/applie
 import type { AuditAction, AuditEntry } from '../../store/audit.ts';
 import { pathOf } from '../errors.ts';
 
-/** A change that a call made. */
 export interface Change {
-  /** What changed, e.g. `EngineCluster adhoc-1`. */
+  /** Changed object, e.g. `EngineCluster adhoc-1`. */
   readonly object: string;
   /**
-   * What the audit in the database knows it by: kind of resource or name of another thing, and its name; null: it is in the log
-   * alone, as it is nothing that lasts (sessions).
+   * Subject in the database's audit: kind of resource or name of another thing, and its name; null: only in the log,
+   * for objects that do not last (sessions).
    */
   readonly subject: { readonly kind: string; readonly name: string } | null;
-  /** What an event about it is about; null: it becomes none, as it is nothing that lasts (sessions). */
+  /** Regarded object of an event; null: no event, for objects that do not last (sessions). */
   readonly regarding: ChangedThing | null;
   /** As it was; null: it was not there. */
   readonly before: unknown;
@@ -25,7 +24,6 @@ export interface Change {
   readonly after: unknown;
 }
 
-/** The audit in the database, as calls write into it. */
 export interface AuditTrail {
   /** Never throws, never waits. */
   add(entry: AuditEntry): void;
@@ -36,7 +34,6 @@ export interface AuditTrail {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What the call changed, as far as its route records it. */
     changes: Change[];
   }
 }
@@ -51,10 +48,11 @@ export function recordChange(request: FastifyRequest, change: Change): void {
 
 /**
  * Writes a line for every change (who, from where, by which call, what, before and after) and for every call that was
- * refused. A call whose route records no change is written with what was sent. Never a credential: logins have no body here.
+ * rejected. A call whose route records no change is written with what was sent. Never a credential: logins have no body
+ * here.
  * @param isWrite whether a route may change something
  * @param onChange gets every change that is to become an event
- * @param trail the audit in the database; null: there is none, and the log has all
+ * @param trail the audit in the database; null: only the log has them
  */
 export function auditCalls(
   app: FastifyInstance,
@@ -117,7 +115,7 @@ export function auditCalls(
   });
 }
 
-/** Roles for the audit; none where they cannot be asked for now: the change is made, and reported without them. */
+/** Roles for the audit; none if they cannot be asked for now: the change is made, and reported without them. */
 async function rolesOf({ caller }: FastifyRequest): Promise<readonly string[]> {
   const roles = await caller?.roles().catch(() => null);
   return [...(roles ?? [])];

@@ -21,9 +21,9 @@ import type { Privileges } from './privileges.ts';
 import type { SealedTokens } from './sealedTokens.ts';
 import type { Session, SessionOrigin, Sessions } from './sessions.ts';
 
-/** The configured ways of recognising callers; null where one is not configured. */
+/** The configured ways of recognising callers; null if one is not configured. */
 export interface AuthenticationParts {
-  /** Whether every call passes with all roles; without it, and without any way, none does. */
+  /** True if every call passes with all roles; without it, and without any way, none does. */
   readonly isOpen: boolean;
   readonly names: ProductNames;
   readonly sessions: Sessions;
@@ -34,13 +34,12 @@ export interface AuthenticationParts {
   readonly providers: ReadonlyMap<string, OidcLogin>;
   readonly issuedTokens: IssuedTokens;
   readonly kubernetes: KubernetesAccess | null;
-  /** Users of client certificates, for programs; null where they are not recognised by them. */
+  /** Users of client certificates, for programs; null if they are not recognised by them. */
   readonly certificates: ClientCertificates | null;
   readonly sealedTokens: SealedTokens;
   readonly pagePermissions: Readonly<Record<string, string | null>>;
   /** Null: the default of the product. */
   readonly webappReadRole: WebappReadRole;
-  /** Whether /api/public needs no credentials. */
   readonly publicReads: boolean;
   readonly originOf: (request: FastifyRequest['raw']) => Origin;
 }
@@ -167,7 +166,7 @@ export class Authentication {
     }
   }
 
-  /** The session of a token with its caller, or why there is none. */
+  /** The session of a token with its caller, or why it is missing. */
   async sessionOf(
     token: string,
     source: LoginSource,
@@ -216,7 +215,7 @@ export class Authentication {
     return callerWithRoles(user, 'certificate', ownRoles, 'certificate');
   }
 
-  /** The caller who logged in in some way, or why there is none any more. */
+  /** The caller who logged in in some way, or why it is missing any more. */
   async #callerFrom(
     user: string,
     origin: SessionOrigin,

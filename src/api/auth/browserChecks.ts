@@ -3,18 +3,18 @@ import type { ClientView } from '../../gateway/headers/forwardedHeaders.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { sameText } from './passwords.ts';
 
-/** Whether a method is one that changes nothing (RFC 9110 §9.2.1). */
+/** True if a method is one that changes nothing (RFC 9110 §9.2.1). */
 export function isSafeMethod(method: string): boolean {
   return method === 'GET' || method === 'HEAD' || method === 'OPTIONS' || method === 'TRACE';
 }
 
-/** Whether a browser sent the request: those name the way of fetching, and scripts cannot take that away. */
+/** True if a browser sent the request: those name the way of fetching, and scripts cannot take that away. */
 export function isBrowser(headers: IncomingHttpHeaders): boolean {
   return headers['sec-fetch-mode'] !== undefined;
 }
 
 /**
- * Refuses a call that a page of another site makes a browser send. Programs send neither header and pass.
+ * Rejects a call that a page of another site makes a browser send. Programs send neither header and pass.
  * @throws GatewayError EG_FORBIDDEN
  */
 export function refuseForeignPages(headers: IncomingHttpHeaders, view: ClientView): void {
@@ -27,7 +27,7 @@ export function refuseForeignPages(headers: IncomingHttpHeaders, view: ClientVie
 }
 
 /**
- * Refuses a write whose only credential is a cookie unless it repeats the session's token in a header.
+ * Rejects a write whose only credential is a cookie unless it repeats the session's token in a header.
  * @throws GatewayError EG_FORBIDDEN naming the header
  */
 export function requireTokenHeader(
@@ -41,7 +41,9 @@ export function requireTokenHeader(
   throw new GatewayError('EG_FORBIDDEN', message);
 }
 
-/** A proxy before the gateway may end TLS without a header that says so, hence the default ports count as the same. */
+/**
+ * A proxy before the gateway may end TLS without a header that states so, hence the default ports count as the same.
+ */
 function isOwnOrigin(origin: string, view: ClientView): boolean {
   const url = URL.parse(origin);
   if (url === null || !/^https?:$/.test(url.protocol)) return false;

@@ -6,17 +6,14 @@ import { plainAddress, type TrustPeer } from '../../gateway/headers/trustedProxi
 import type { ProductNames } from '../../model/names.ts';
 import type { LoginSource } from './loginSource.ts';
 
-/** Where a request comes from, as far as it can be believed. */
 export interface Origin {
   /** Address of the client for the audit: the nearest one that is no trusted proxy, else the first of the chain. */
   readonly address: string;
-  /** Where failed logins are counted. */
+  /** Key for counting failed logins. */
   readonly source: LoginSource;
-  /** What the client called the gateway. */
   readonly view: ClientView;
 }
 
-/** Makes the reader of origins. */
 export function originReader(names: ProductNames, trustPeer: TrustPeer): (request: IncomingMessage) => Origin {
   const headers = new RequestHeaders({
     ...{ names, trustPeer },
@@ -45,7 +42,7 @@ function addressesOf(request: IncomingMessage, trustPeer: TrustPeer): Pick<Origi
   return { address: readable[0] ?? peer, source: { address: readable.at(-1) ?? peer, peer } };
 }
 
-/** The address of an element, which some proxies write with a port; null where it is none. */
+/** The address of an element, which some proxies write with a port; null if it is none. */
 function hopOf(element: string): string | null {
   const text = element.trim();
   const [, bracketed, plain] = /^(?:\[([^\]]+)\](?::\d+)?|([^:]+):\d+)$/.exec(text) ?? [];

@@ -1,10 +1,7 @@
 /** Bounds of connections; times in milliseconds. */
 export interface ConnectionBounds {
-  /** Connections at once. */
   readonly places: number;
-  /** Uses that wait for one at once. */
   readonly waiting: number;
-  /** How long a use waits. */
   readonly timeout: number;
 }
 
@@ -12,7 +9,7 @@ export interface ConnectionBounds {
 export class ConnectionPlaces {
   readonly #bounds: ConnectionBounds;
   #free: number;
-  /** What lets each of those in that wait, in their order. */
+  /** Wake-up functions of waiting users, in order. */
   readonly #waiting = new Set<() => void>();
 
   constructor(bounds: ConnectionBounds) {
@@ -21,7 +18,7 @@ export class ConnectionPlaces {
   }
 
   /**
-   * Takes a place, which has to be given back.
+   * Takes a place, which has to be released.
    * @throws Error where too many wait already, or no place becomes free in time
    */
   async take(): Promise<void> {

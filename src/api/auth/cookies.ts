@@ -2,19 +2,19 @@ import type { FastifyReply } from 'fastify';
 import type { ProductNames } from '../../model/names.ts';
 
 /**
- * Cookies that the gateway sets for its own API, for its host alone. Over TLS their names begin with `__Host-`: browsers
- * refuse them from any other host of the domain (RFC 6265bis §4.1.3.2). Ports do not separate cookies.
+ * Cookies that the gateway sets for its own API, for its host alone. Over TLS their names begin with `__Host-`:
+ * browsers reject them from any other host of the domain (RFC 6265bis §4.1.3.2). Ports do not separate cookies.
  */
 export interface OwnCookies {
   /** The session; scripts cannot read it. */
   readonly session: string;
-  /** What writes by cookie repeat in a header; scripts of our pages read it. */
+  /** CSRF token that writes with a cookie repeat in a header; scripts of our pages read it. */
   readonly csrf: string;
   /** State of a login at a provider, sealed. */
   readonly oidc: string;
 }
 
-/** Path of the provider's answer. */
+/** Path of the provider's response. */
 export const CALLBACK_PATH = '/oidc/callback';
 
 /** Path of the cookie of a login's state: as narrow as its name allows, `__Host-` asks for `/`. */
@@ -22,10 +22,9 @@ export function statePath(secure: boolean): string {
   return secure ? '/' : CALLBACK_PATH;
 }
 
-/** Cookie in which the reference gateway takes the token of a login; read, never set (docs/authentication.md#sessions). */
+/** Cookie in which Trino Gateway takes the token of a login; read, never set (docs/authentication.md#sessions). */
 export const REFERENCE_TOKEN_COOKIE = 'token';
 
-/** Names of the cookies of a connection. */
 export function cookieNames(names: ProductNames, secure: boolean): OwnCookies {
   const base = `${names.product}-Gateway`;
   return secure
@@ -57,7 +56,6 @@ export function readCookie(header: string | undefined, name: string): string | u
   return undefined;
 }
 
-/** How a cookie is set. */
 export interface CookieLine {
   readonly name: string;
   /** Characters of base64url and dots. */
@@ -70,7 +68,7 @@ export interface CookieLine {
   readonly secure: boolean;
 }
 
-/** Adds a `Set-Cookie` line to an answer. */
+/** Adds a `Set-Cookie` line to a response. */
 export function setCookie(reply: FastifyReply, cookie: CookieLine): void {
   const { name, value, maxAge, path = '/', readable = false, sameSite, secure } = cookie;
   const parts = [`${name}=${value}`, `Max-Age=${maxAge}`, `Path=${path}`, `SameSite=${sameSite}`];

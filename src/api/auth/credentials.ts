@@ -1,10 +1,9 @@
-/** What a request shows of its caller. */
 export type Credentials =
   | { readonly kind: 'none' }
   | { readonly kind: 'basic'; readonly name: string; readonly password: string }
   | { readonly kind: 'bearer'; readonly token: string }
   | { readonly kind: 'cookie'; readonly token: string }
-  /** An `Authorization` that cannot be read; the text says why. */
+  /** An `Authorization` that cannot be read; the text states why. */
   | { readonly kind: 'unreadable'; readonly why: string };
 
 /** Longest token that is looked at, in characters. */

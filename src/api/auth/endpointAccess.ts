@@ -6,24 +6,22 @@ import { routingRule } from '../../kinds/routingRule/kind.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { Role } from './caller.ts';
 
-/** What a Kubernetes caller must be allowed to do with our resources (SubjectAccessReview). */
+/** Required Kubernetes rights for our resources (SubjectAccessReview). */
 export interface ResourceAccess {
   readonly verb: 'list' | 'create' | 'update' | 'delete';
-  /** Plural of a kind. */
   readonly resource: string;
 }
 
-/** What an endpoint asks of its caller. */
 export interface Access {
   /** Roles of which the caller needs one; empty: being recognised is enough. */
   readonly anyOf: readonly Role[];
-  /** What RBAC must allow, all of it, where Kubernetes says who may. */
+  /** Required RBAC rights, all of them, if Kubernetes decides. */
   readonly resources: readonly ResourceAccess[];
-  /** What is enough in place of `resources`, all of it. */
+  /** Sufficient RBAC rights in place of `resources`, all of them. */
   readonly orResources?: readonly ResourceAccess[];
 }
 
-/** Access to an endpoint; `public`: nobody is asked who they are. */
+/** Access to an endpoint; `public`: no one is asked who they are. */
 export type EndpointAccess = Access | 'public';
 
 /** Role that a route may declare as its `config.role`, over the table below. */
@@ -47,17 +45,16 @@ const createRule: ResourceAccess = { verb: 'create', resource: routingRule.plura
 const deleteRule: ResourceAccess = { verb: 'delete', resource: routingRule.plural };
 const updateRule: ResourceAccess = { verb: 'update', resource: routingRule.plural };
 
-/** What stands for a role where Kubernetes decides: reading and writing where no resource of ours is meant. */
+/** RBAC rights equivalent to a role: reading and writing for endpoints without a resource. */
 const resourcesOfRole: Readonly<Record<Role, readonly ResourceAccess[]>> = {
   API: [updateCluster],
   USER: [listClusters],
-  // Of kinds that came later a Role that was written before says nothing: who was an administrator stays one.
+  // Of kinds that came later a Role that was written before states nothing: who was an administrator stays one.
   ADMIN: resourceKinds.all
     .filter(({ isRequired }) => isRequired)
     .map(({ plural }) => ({ verb: 'update', resource: plural })),
 };
 
-/** Access that a role alone describes. */
 export function accessOfRole(role: Role): Access {
   return { anyOf: [role], resources: resourcesOfRole[role] };
 }
@@ -147,7 +144,7 @@ export function endpointTable(
     [/^\/api\/rules\/:name$/, admin(deleteRule), 'DELETE'],
     [/^\/api\/rules\/(:name|impact)$/, changeRules],
     [/^\/api\/(queries|history)\//, pages(listClusters)],
-    // Who may list rules may have all requests explained, with or without clusters.
+    // Callers that may list rules may explain all requests, with or without clusters.
     [/^\/api\/explain$/, { ...pages(listClusters), orResources: [listRules] }],
     [/^\/api\/resourcegroups\/(explain|declared)$/, pages(listClusters)],
     [/^\/api\/pages$/, pages(listClusters)],
@@ -177,7 +174,7 @@ function accessToLimits(pattern: RegExp, resource: string): readonly Row[] {
 /**
  * Access of a route.
  * @param url the route's pattern
- * @throws Error when nobody has said which role it needs: a route is never open by being forgotten
+ * @throws Error when no one has said which role it needs: a route is never open by being forgotten
  */
 export function accessOfRoute(
   table: readonly Row[],

@@ -10,7 +10,7 @@ import type { SessionOrigin } from './sessions.ts';
 /** Where a password is checked (`authentication.form.order`). */
 export type PasswordPlace = 'ldap' | 'presetUsers';
 
-/** How long a password that was right is believed for Basic calls, in milliseconds; a hash takes its time. */
+/** Time that a password that was right is believed for Basic calls, in milliseconds; a hash takes its time. */
 const BELIEVED_MS = 60_000;
 
 /** Longest name and password that are looked at, in characters. */
@@ -43,12 +43,12 @@ export class FormLogin {
     this.#believed = new LRUCache({ max: 1000, ttl: BELIEVED_MS, ttlResolution: 0, perf });
   }
 
-  /** Whether there is an LDAP server to log in at. */
+  /** True if there is an LDAP server to log in at. */
   get hasDirectory(): boolean {
     return this.#ldap !== null;
   }
 
-  /** Whether users of the configuration log in. */
+  /** True if users of the configuration log in. */
   get hasPresets(): boolean {
     return this.#order.includes('presetUsers');
   }

@@ -14,21 +14,21 @@ import { accessInWords, rightsInWords, securityOf } from './securitySchemes.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Who calls; null where nobody is asked. */
+    /** The caller; null without authentication. */
     caller: Caller | null;
   }
 }
 
-/** What a route may answer before it is reached. */
+/** Possible response codes before a route is reached. */
 const statusesOfRefusal = [401, 403, 429, 503] as const;
 
 /**
  * Makes every route that is registered afterwards ask who calls and whether they may (docs/authentication.md#roles). A
- * route whose role nobody has declared makes this throw at start.
+ * route whose role no one has declared makes this throw at start.
  * @param onChange gets every change that is to become an event
  * @param pages which pages are shown to whom; null: all
- * @param trail the audit in the database; null: there is none
- * @param mapped names by which queries of callers are known (docs/identity.md#user-mapping); null: those that they log in with
+ * @param trail the audit in the database, or null
+ * @param mapped names by which queries of callers are known (docs/identity.md#user-mapping); null: login names
  */
 export function guardRoutes(
   app: FastifyInstance,
@@ -88,7 +88,7 @@ export function guardRoutes(
 }
 
 /**
- * Refuses a call whose caller lacks an access that only some calls of its route need.
+ * Rejects a call whose caller lacks an access that only some calls of its route need.
  * @throws GatewayError EG_FORBIDDEN naming the role or the right in RBAC; EG_IDENTITY_UNAVAILABLE
  */
 export async function requireAccess(request: FastifyRequest, access: Access): Promise<void> {
@@ -96,7 +96,6 @@ export async function requireAccess(request: FastifyRequest, access: Access): Pr
   if (!(await caller.permits(access))) throw accessRefusal(caller, access);
 }
 
-/** Who makes a call whose route needs a role. */
 export function callerOf(request: FastifyRequest): Caller {
   if (request.caller === null) throw new Error(`nobody was asked who calls ${request.routeOptions.url}`);
   return request.caller;
@@ -114,7 +113,7 @@ export async function visibleUser(request: FastifyRequest): Promise<string | nul
   return (await caller.roles()).has('ADMIN') ? null : queryUserOf(caller);
 }
 
-/** Whether a write asks to take over fields of other managers: `?force` or `?force=true`. */
+/** True if a write asks to take over fields of other managers: `?force` or `?force=true`. */
 export function isForced(request: FastifyRequest): boolean {
   const { force } = (request.query ?? {}) as { force?: unknown };
   return !isSafeMethod(request.method) && force !== undefined && force !== 'false';

@@ -3,13 +3,12 @@ import { Counter, type Registry } from 'prom-client';
 import type { RoleMapping } from './privileges.ts';
 import type { ProviderUser } from './providerClaims.ts';
 
-/** An issuer of bearer tokens. */
 export interface TokenAuthority {
   /** Name in the configuration; `oauth` of `authentication.oauth`. */
   readonly name: string;
   /** Roles by the privileges of its tokens; null: by those of `authorization`. */
   readonly rolesOf: RoleMapping | null;
-  /** Whether an `iss` is its own. */
+  /** True if an `iss` is its own. */
   isNamed(issuer: string): boolean;
   /**
    * Verifies a token by the issuer's own keys.
@@ -19,7 +18,7 @@ export interface TokenAuthority {
   verify(token: string): Promise<ProviderUser | string>;
 }
 
-/** What came of a token: its user, or why it is not accepted. */
+/** The user of a token, or the reason for its rejection. */
 export interface IssuedUser extends ProviderUser {
   readonly authority: TokenAuthority;
 }
@@ -45,13 +44,12 @@ export class IssuedTokens {
     });
   }
 
-  /** Whether no issuer is configured. */
   get isEmpty(): boolean {
     return this.#authorities.length === 0;
   }
 
   /**
-   * The user of a token; null where no issuer is the one that it names, which `refusalOf` explains.
+   * The user of a token; null if no issuer is the one that it names, which `refusalOf` explains.
    * @returns why it is not accepted, where it is not
    * @throws GatewayError EG_IDENTITY_UNAVAILABLE
    */
@@ -70,7 +68,7 @@ export class IssuedTokens {
     }
   }
 
-  /** Why a token of none of the issuers is not accepted. */
+  /** Returns the reason that a token of no issuer is rejected. */
   refusalOf(token: string): string {
     const issuer = issuerOf(token);
     if (this.isEmpty || issuer === null) return 'The token is not accepted here.';
@@ -78,7 +76,7 @@ export class IssuedTokens {
   }
 }
 
-/** The issuer that a token says it is of; nothing about it is believed yet. */
+/** The issuer that a token states it is of; nothing about it is believed yet. */
 function issuerOf(token: string): string | null {
   try {
     const { iss } = decodeJwt(token);

@@ -13,43 +13,40 @@ import { type LoginSource, nearNetwork } from './loginSource.ts';
 import { plausibleToken, type TokenExpectations } from './tokenForm.ts';
 import { type KubernetesIdentity, reviewToken } from './tokenReview.ts';
 
-/** API group of our resources. */
 const GROUP = 'enginegateway.dev';
 
-/** Time for an answer of the API server in milliseconds. */
+/** Time for a response of the API server in milliseconds. */
 const TIMEOUT_MS = 5_000;
 
-/** Most answers kept about callers who are known, and about tokens that were refused. */
+/** Most answers kept about callers who are known, and about tokens that were rejected. */
 const CAPACITY = 10_000;
 const REFUSED_CAPACITY = 2_000;
 
 /** Time for which a token that was accepted counts as one of a known caller, in milliseconds. */
 const KNOWN_MS = 3_600_000;
 
-/** Whether a user may do something (authorization.k8s.io/v1), as far as it is read. */
+/** True if a user may do something (authorization.k8s.io/v1), as far as it is read. */
 interface SubjectAccessReview {
   readonly status?: { readonly allowed?: boolean; readonly denied?: boolean };
 }
 
-/** A token that the API server has accepted. */
 export interface ReviewedToken {
   readonly identity: KubernetesIdentity;
-  /** Its end, milliseconds since 1970; null where it names none. */
+  /** Its end, milliseconds since 1970; null if it names none. */
   readonly expires: number | null;
 }
 
 const REFUSED = 'The API server does not accept the token.';
 
-/** What is asked and how long answers are believed (`authentication.kubernetes`). */
+/** Requests to the API server, and cache times (`authentication.kubernetes`). */
 export interface KubernetesAccessOptions extends TokenExpectations {
   readonly kubeConfig: KubeConfig;
-  /** Takes note of each call of the API server. */
   readonly calls: ApiServerCalls;
   /** Namespace of the resources that callers are asked about; null: all of them. */
   readonly namespace: string | null;
   /** Milliseconds. */
   readonly cacheDuration: number;
-  /** Refused tokens that one address may send. */
+  /** Rejected tokens that one address may send. */
   readonly limits: AttemptLimits;
   readonly clock: Clock;
   readonly record: RecordAttempt;
@@ -57,9 +54,9 @@ export interface KubernetesAccessOptions extends TokenExpectations {
 
 /**
  * Callers as the Kubernetes API server knows them: a token by TokenReview, what its user may do by SubjectAccessReview,
- * so that RBAC is the one truth (docs/authentication.md#kubernetes). Answers are believed briefly; failures are never
- * kept. Tokens that are refused have caches, room for questions and a limit of their own, so that they crowd out nobody
- * who is known.
+ * so that RBAC is the one truth (docs/authentication.md#kubernetes). Responses are believed briefly; failures are never
+ * kept. Tokens that are rejected have caches, room for questions and a limit of their own, so that they crowd out no
+ * one who is known.
  */
 export class KubernetesAccess {
   readonly #requests: KubeRequests;
@@ -85,9 +82,10 @@ export class KubernetesAccess {
   }
 
   /**
-   * The user of a token, or why it is not accepted. An answer of the API server is believed for `cacheDuration`, and
+   * The user of a token, or why it is not accepted. A response of the API server is believed for `cacheDuration`, and
    * not beyond the end that the token names.
-   * @throws GatewayError EG_IDENTITY_UNAVAILABLE; EG_TOO_MANY_ATTEMPTS where the source has sent too many refused tokens
+   * @throws GatewayError EG_IDENTITY_UNAVAILABLE; EG_TOO_MANY_ATTEMPTS where the source has sent too many rejected
+   * tokens
    */
   async review(token: string, source: LoginSource): Promise<ReviewedToken | string> {
     const { clock, record } = this.#options;

@@ -20,7 +20,7 @@ import { trustStoreConversion } from '../../model/javaKeyStore.ts';
 import { settlesWithin } from '../../model/timeLimit.ts';
 import { type ConnectionBounds, ConnectionPlaces } from './connectionPlaces.ts';
 
-/** Time to connect, and for each answer, in milliseconds. */
+/** Time to connect, and for each response, in milliseconds. */
 const TIMEOUT_MS = 5_000;
 
 /** Connections at once, and what waits for one: more than users whose groups are looked up at a time, so that logins find room. */
@@ -28,24 +28,22 @@ const CONNECTIONS: ConnectionBounds = { places: 16, waiting: 256, timeout: TIMEO
 
 /** Levels of groups of groups that are searched. */
 const MAX_LEVELS = 10;
-/** Groups that one answer of the server holds. */
+/** Groups that one response of the server holds. */
 const PAGE_SIZE = 500;
 const CUT = 'not all groups: the LDAP server limits the entries of a search (size limit)';
-/** Members that one search asks about. */
 const MEMBERS_A_SEARCH = 50;
 
-/** How groups are searched (`userGroups.ldap`). */
+/** Search for groups (`userGroups.ldap`). */
 export interface GroupSearch {
   /** Null: the user's entry names them. */
   readonly groupBaseDn: string | null;
   readonly groupFilter: string;
   readonly memberAttribute: string;
   readonly nameAttribute: string;
-  /** Whether groups of groups count. */
   readonly nested: boolean;
 }
 
-/** Result codes of a bind that is refused for what the user is or sent (RFC 4511 §4.1.9); others are the server's. */
+/** Result codes of a bind that is rejected for what the user is or sent (RFC 4511 §4.1.9); others are the server's. */
 const refusedBinds = new Set([8, 19, 32, 34, 48, 49, 50, 53]);
 
 /**
@@ -110,7 +108,7 @@ export class LdapServer {
     const { ldapUserDnPattern } = this.#settings;
     const userDn =
       ldapUserDnPattern === null ? ((await this.#find(name))?.dn ?? null) : fillDn(ldapUserDnPattern, name);
-    // A name without entry takes a bind as well, so that the time of the answer does not show which names there are.
+    // A name without entry takes a bind as well, so that the time of the response does not show which names there are.
     const dn = userDn ?? `cn=${randomUUID()},${this.#settings.ldapUserBaseDn ?? ''}`;
     return this.#connected(async (client) => {
       try {
@@ -181,7 +179,7 @@ export class LdapServer {
     return note === null ? { groups: names } : { groups: names, note };
   }
 
-  /** The one entry of a user; null when there is none, or more than one. */
+  /** The one entry of a user; null when it is missing, or more than one. */
   async #find(name: string): Promise<Entry | null> {
     return this.#connected((client) => this.#findBy(client, name));
   }
@@ -255,7 +253,7 @@ async function entriesOf(
     return { entries, isCut: false };
   } catch (error) {
     if (!(error instanceof SizeLimitExceededError)) throw error;
-    // What came with this error is lost; with a limit in the question it is an answer.
+    // Entries that came with this error are lost; with a size limit in the request they are returned.
     const { searchEntries } = await client.search(base, { ...options, sizeLimit: MAX_GROUPS });
     return { entries: searchEntries, isCut: true };
   }

@@ -43,7 +43,6 @@ export class LoginOrigins {
     });
   }
 
-  /** Notes a login by the name that it was for. */
   note(name: string, source: LoginSource, result: AttemptResult): void {
     this.#logins.inc({ result });
     this.#beginPeriod();

@@ -19,7 +19,6 @@ import { type OidcLogin, STATE_SECONDS } from './oidcLogin.ts';
 import { pagesOf } from './roleMapping.ts';
 import type { Session, SessionOrigin } from './sessions.ts';
 
-/** Dependencies of the login routes. */
 export interface LoginRoutes {
   readonly authentication: Authentication;
   readonly logger: Logger;
@@ -52,7 +51,7 @@ type ProviderParams = Static<typeof ProviderParams>;
 const logoutText =
   'Where the browser goes to log out at the OpenID provider as well (`logoutRedirectUrl`); null for none.';
 
-/** Logging in and out (docs/compatibility.md#login). Answers are wrapped as those of /webapp. */
+/** Logging in and out (docs/compatibility.md#login). Responses are wrapped as those of /webapp. */
 export async function loginRoutes(app: FastifyInstance, { authentication, logger }: LoginRoutes): Promise<void> {
   envelopeErrors(app, { logger });
   const { names, sessions, form, kubernetes, sealedTokens, originOf, pagePermissions } = authentication.parts;
@@ -138,7 +137,7 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
     },
     async (request, reply) => {
       const body = jsonBody(request);
-      // Where nobody is asked for a password the reference takes a login without one.
+      // Without authentication Trino Gateway accepts a login without a password.
       const needsNone = authentication.isOpen && names.isReference;
       const checked = parseLogin(needsNone && isRecord(body) ? { password: '', ...body } : body);
       if (!checked.ok) throw malformed(checked.problems);
@@ -222,7 +221,7 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
       const { name, roles, method } = callerOf(request);
       const callerRoles = await roles();
       const permissions = pagesOf(callerRoles, pagePermissions);
-      // With one way of logging in the answer is that of the reference.
+      // With one way of logging in the response is that of the reference.
       const way = method === null || authentication.loginMethods.length < 2 ? {} : { method };
       const user: UserInfo = { roles: [...callerRoles], permissions, userId: name, userName: name, ...way };
       return succeed(reply, user);

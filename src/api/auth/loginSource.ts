@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 
-/** Where a login comes from, as limits of failed logins count it. */
+/** Origin of a login for the limits of failed logins. */
 export interface LoginSource {
   /** Address of the last hop that is no trusted proxy. */
   readonly address: string;

@@ -19,7 +19,6 @@ import { type ClaimRules, type ProviderUser, userOfClaims } from './providerClai
 import type { Revocations } from './revocations.ts';
 import type { SessionKeyring } from './sessionKeys.ts';
 
-/** Time for a user to log in at the provider, in seconds. */
 export const STATE_SECONDS = 900;
 
 /** An OpenID provider at which users log in. */
@@ -35,13 +34,15 @@ export interface LoginProvider {
   readonly provider: OidcProvider;
   /** Our callback as the provider knows it. */
   readonly redirectUrl: string;
-  /** Where the provider leads browsers after a logout, as it knows it; null: sessions of the provider are left alone. */
+  /**
+   * Destination of browsers after a logout at the provider, as registered there; null: sessions of the provider stay.
+   */
   readonly logoutRedirectUrl: string | null;
   readonly scopes: readonly string[];
   readonly rules: ClaimRules;
 }
 
-/** What a sealed state holds; without `provider` where an earlier release sealed it. */
+/** Content of a sealed state; an earlier release sealed it without `provider`. */
 interface Begun {
   readonly state: string;
   readonly nonce: string;
@@ -109,7 +110,7 @@ export class OidcLogin {
     const { name, provider, redirectUrl, rules } = this.of;
     const begun = sealed === undefined ? null : await this.#open(sealed);
     if (begun === null) throw failed('This login was not begun here, or too long ago. Start again.');
-    // RFC 9700 §4.4: what one provider answers is never shown to another.
+    // RFC 9700 §4.4: what one provider responses is never shown to another.
     if ((begun.provider ?? FIRST_PROVIDER) !== name)
       throw failed('The answer belongs to a login elsewhere. Start again.');
     const url = new URL(redirectUrl);
@@ -137,8 +138,8 @@ export class OidcLogin {
   }
 
   /**
-   * Where a browser goes to end its session at the provider (RP-Initiated Logout 1.0 §2); null where the provider's sessions are
-   * left alone, or it offers no such place.
+   * URL that ends a session at the provider (RP-Initiated Logout 1.0 §2); null if the provider's sessions stay, or if
+   * it has no such URL.
    * @throws GatewayError EG_IDENTITY_UNAVAILABLE
    */
   async logoutUrl(): Promise<string | null> {
@@ -173,7 +174,7 @@ function failed(message: string, cause?: unknown): GatewayError {
   return new GatewayError('EG_UNAUTHENTICATED', message, { cause });
 }
 
-/** Distinguishes a refused login from a provider that is unavailable; the provider's own words stay in the log. */
+/** Distinguishes a rejected login from a provider that is unavailable; the provider's own words stay in the log. */
 function failure(error: unknown): GatewayError {
   if (error instanceof ResponseBodyError && error.status >= 500) return providerAway(error);
   const { code, name, cause } = error as { code?: string; name?: string; cause?: unknown };

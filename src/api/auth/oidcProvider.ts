@@ -11,7 +11,7 @@ import { GatewayError } from '../../model/errors.ts';
 import type { Secret } from '../../model/secret.ts';
 import { signatureAlgorithms } from '../../model/signatureAlgorithms.ts';
 
-/** How the provider is found and who we are there (`authentication.oauth`, `authentication.providers`). */
+/** Provider and client settings (`authentication.oauth`, `authentication.providers`). */
 export interface OidcProviderOptions {
   readonly issuer: string;
   readonly clientId: string;
@@ -20,7 +20,6 @@ export interface OidcProviderOptions {
   readonly endpoints: { readonly authorization: string; readonly token: string; readonly jwks: string } | null;
 }
 
-/** Time for an answer of the provider in seconds. */
 const TIMEOUT_S = 10;
 
 /** Keys are fetched again after this time, and for an unknown key id at most once in the other (milliseconds). */
@@ -69,7 +68,7 @@ export class OidcProvider {
     const { issuer, clientId, clientSecret, endpoints } = this.options;
     const authentication: ClientAuth = (...request) => ClientSecretBasic(clientSecret.text)(...request);
     const plain = [issuer, ...Object.values(endpoints ?? {})].some((url) => url.startsWith('http:'));
-    // Clear text only where the configuration itself says http://.
+    // Clear text only where the configuration itself states http://.
     const execute = [enableNonRepudiationChecks, ...(plain ? [allowInsecureRequests] : [])];
     if (endpoints === null) {
       return discovery(new URL(issuer), clientId, undefined, authentication, { execute, timeout: TIMEOUT_S });
@@ -88,7 +87,6 @@ export class OidcProvider {
   }
 }
 
-/** The error of a provider that does not answer. */
 export function providerAway(cause: unknown): GatewayError {
   return new GatewayError('EG_IDENTITY_UNAVAILABLE', 'The OpenID provider does not answer properly; try again soon.', {
     cause,

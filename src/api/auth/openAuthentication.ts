@@ -36,13 +36,11 @@ import { type KeySource, openKeyring } from './sessionKeys.ts';
 import { Sessions } from './sessions.ts';
 import { apiTokens, providerTokens } from './tokenAuthorities.ts';
 
-/** The parts of the configuration that say who may call. */
 export type AuthenticationSettings = Pick<
   GatewayConfig,
   'authentication' | 'authorization' | 'presetUsers' | 'pagePermissions'
 >;
 
-/** What recognising callers works with. */
 export interface AuthenticationDependencies {
   readonly names: ProductNames;
   readonly trustPeer: TrustPeer;
@@ -54,11 +52,11 @@ export interface AuthenticationDependencies {
     /** Namespace of the resources that callers are asked about; null: all of them. */
     readonly namespace: string | null;
   }>;
-  /** Where all replicas keep ended sessions; null: each in its memory. */
+  /** Shared storage of ended sessions; null: in the memory of each replica. */
   readonly revocations: EndedSessionRepository | null;
   /** Users of client certificates; null: certificates name no users. */
   readonly certificates?: ClientCertificates | null;
-  /** Groups of users; null or absent: there are none. */
+  /** Groups of users; null or absent: they are missing. */
   readonly groups?: UserGroups | null;
   readonly clock: Clock;
   readonly logger: Logger;

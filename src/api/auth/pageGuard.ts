@@ -2,11 +2,12 @@ import { GatewayError } from '../../model/errors.ts';
 import type { Caller } from './caller.ts';
 import { pagesOf } from './roleMapping.ts';
 
-/** What decides which pages a caller sees, as it is now. */
 export interface PageSettings {
   /** `uiConfiguration.disablePages`. */
   readonly disablePages: () => readonly string[];
-  /** `uiConfiguration.hiddenPageCalls`: whether calls of pages that a caller does not see are answered all the same. */
+  /**
+   * `uiConfiguration.hiddenPageCalls`: whether calls of pages that a caller does not see get a response all the same.
+   */
   readonly hiddenPageCalls: () => 'refuse' | 'allow';
   /** `pagePermissions`. */
   readonly pagePermissions: Readonly<Record<string, string | null>>;
@@ -36,13 +37,13 @@ const rows: readonly Row[] = [
   [/^\/api\/resourcegroups\/(explain|declared)$/, ['resource-group', 'selector']],
 ];
 
-/** Pages that make the calls of a route; null where it belongs to none. */
+/** Pages that make the calls of a route; null if it belongs to none. */
 export function pagesOfRoute(url: string): readonly string[] | null {
   return rows.find(([pattern]) => pattern.test(url))?.[1] ?? null;
 }
 
 /**
- * Refuses a call of pages of which the caller sees none.
+ * Rejects a call of pages of which the caller sees none.
  * @throws GatewayError EG_FORBIDDEN naming the pages and the key
  */
 export async function requirePage(caller: Caller, pages: readonly string[], settings: PageSettings): Promise<void> {

@@ -5,12 +5,11 @@ import type { Authentication } from './authentication.ts';
 import { accessOfRoute, endpointTable } from './endpointAccess.ts';
 import { callerOf } from './guard.ts';
 
-/** The call without which a page has nothing to show. */
 const mainCalls: Readonly<Record<string, readonly [method: string, url: string]>> = {
   dashboard: ['GET', '/api/overview'],
   cluster: ['GET', '/api/clusters'],
   history: ['POST', '/api/history/search'],
-  // Who may not list rules tries requests of their own there.
+  // Callers that may not list rules can explain their own requests there.
   'routing-rules': ['POST', '/api/explain'],
   limits: ['GET', '/api/groups'],
   queue: ['GET', '/api/queue'],

@@ -8,10 +8,10 @@ const scryptAsync = promisify<string, Buffer, number, object, Buffer>(scrypt as 
 const MAX_SCRYPT_MEMORY = 64 * 1024 ** 2;
 const MAX_SCRYPT_P = 8;
 
-/** Bound: bcrypt reads 72 bytes, and nobody types more than this. */
+/** Bound: bcrypt reads 72 bytes, and no one types more than this. */
 const MAX_PASSWORD_BYTES = 1024;
 
-/** Per process: plain texts are compared by their digests under a key nobody knows. */
+/** Per process: plain texts are compared by their digests under a key no one knows. */
 const comparisonKey = randomBytes(32);
 
 /** A stored password: plain text, a bcrypt hash (`$2b$…`) or a scrypt hash (`$scrypt$ln=…,r=…,p=…$salt$hash`). */
@@ -67,7 +67,7 @@ export function passwordCost(stored: StoredPassword): string {
   }
 }
 
-/** Whether a password is the stored one; takes as long for a wrong one as for the right one. */
+/** True if a password is the stored one; takes as long for a wrong one as for the right one. */
 export async function passwordMatches(stored: StoredPassword, password: string): Promise<boolean> {
   if (Buffer.byteLength(password) > MAX_PASSWORD_BYTES) return false;
   switch (stored.kind) {
@@ -84,7 +84,7 @@ export async function passwordMatches(stored: StoredPassword, password: string):
   }
 }
 
-/** Whether two secrets are the same text, in a time that does not show where they differ. */
+/** True if two secrets are the same text, in a time that does not show where they differ. */
 export function sameText(a: string, b: string): boolean {
   return timingSafeEqual(digest(a), digest(b));
 }

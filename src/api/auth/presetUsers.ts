@@ -2,7 +2,6 @@ import { createHmac } from 'node:crypto';
 import { GatewayError } from '../../model/errors.ts';
 import { passwordCost, passwordMatches, readStoredPassword, type StoredPassword } from './passwords.ts';
 
-/** A user of the configuration, as it is written there. */
 export interface PresetUser {
   readonly password: string | null;
   readonly privileges: string | null;
@@ -37,7 +36,7 @@ export class PresetUsers {
     }
   }
 
-  /** Whether the password is this user's; does the same work for every name. */
+  /** True if the password is this user's; does the same work for every name. */
   async check(name: string, password: string): Promise<boolean> {
     const stored = this.#users.get(name)?.password ?? null;
     const ownCost = stored === null ? null : passwordCost(stored);

@@ -6,16 +6,14 @@ import type { Role } from './caller.ts';
 import type { LdapServer } from './ldapServer.ts';
 import type { PresetUsers } from './presetUsers.ts';
 
-/** Roles by the text of a user's privileges. */
 export type RoleMapping = (privileges: string) => ReadonlySet<Role>;
 
-/** Roles that callers have by their groups. */
 export interface GroupRoles {
   readonly rolesOf: (groups: readonly string[]) => readonly Role[];
   readonly groups: Pick<UserGroups, 'ofCaller'>;
 }
 
-/** How long an answer of the directory is believed, in milliseconds. */
+/** Time that a response of the directory is believed, in milliseconds. */
 const BELIEVED_MS = 60_000;
 
 /**

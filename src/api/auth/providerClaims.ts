@@ -7,19 +7,15 @@ export interface ClaimRules {
   readonly userIdField: string;
   /** Null: privileges are looked up by name. */
   readonly privilegesField: string | null;
-  /** Audiences of which the token must name one. */
   readonly audiences: readonly string[];
-  /** Values of further claims, by name. */
   readonly requiredClaims: Readonly<Record<string, string>>;
-  /** What its users are called here. */
   readonly users: UserNamespace;
 }
 
-/** What a verified token says of its user. */
 export interface ProviderUser {
   /** As they are called here: with the prefix of the issuer, where it has one. */
   readonly user: string;
-  /** Null where no claim holds them. */
+  /** Null if no claim holds them. */
   readonly privileges: string | null;
 }
 

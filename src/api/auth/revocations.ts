@@ -4,10 +4,9 @@ import type { Clock } from '../../model/clock.ts';
 import { growingTo } from '../../model/growingCache.ts';
 import type { EndedSessionRepository } from '../../store/endedSessionRepository.ts';
 
-/** Most ids remembered by a process. */
 const CAPACITY = 100_000;
 
-/** How long "not revoked" is believed without asking the store again, in milliseconds. */
+/** Time that "not revoked" is believed without asking the store again, in milliseconds. */
 const BELIEVED_MS = 5_000;
 
 /**
@@ -52,7 +51,6 @@ export class Revocations {
     }
   }
 
-  /** Whether an id was ended. */
   async isRevoked(id: string): Promise<boolean> {
     if (this.#revoked.has(id)) return true;
     if (this.#store === null || this.#good.has(id)) return false;

@@ -1,7 +1,7 @@
 import { compileWholeMatch } from '../../model/regex/wholeMatch.ts';
 import { type Role, roles } from './caller.ts';
 
-/** The configured expressions; null where the configuration has no `authorization` at all. */
+/** The configured expressions; null if the configuration has no `authorization` at all. */
 export type RoleExpressions = {
   readonly admin: string | null;
   readonly user: string | null;
@@ -24,7 +24,7 @@ export function roleMapping(expressions: RoleExpressions | null): (privileges: s
   return (privileges) => new Set(patterns.filter(([, pattern]) => pattern.matches(privileges)).map(([role]) => role));
 }
 
-/** Makes the mapping from a user's groups to roles (`authorization.groupRoles`); null where no group gives one. */
+/** Makes the mapping from a user's groups to roles (`authorization.groupRoles`); null if no group gives one. */
 export function groupRoleMapping(
   groupRoles: Readonly<Record<Lowercase<Role>, readonly string[]>> | null,
 ): ((groups: readonly string[]) => readonly Role[]) | null {

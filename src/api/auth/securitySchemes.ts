@@ -17,7 +17,7 @@ export type SecurityScheme =
 /** Schemes that must all be satisfied; a list of these is one of which any will do (Security Requirement Object). */
 export type SecurityRequirement = Readonly<Record<string, readonly string[]>>;
 
-/** How callers show who they are, for the OpenAPI document: what the configuration accepts, by name. */
+/** Security schemes of the OpenAPI document by name: methods that the configuration accepts. */
 export function securitySchemes({ parts, isOpen }: Authentication): Readonly<Record<string, SecurityScheme>> {
   if (isOpen) return {};
   const { names, form, issuedTokens, kubernetes, certificates } = parts;
@@ -63,7 +63,7 @@ export function securityOf(authentication: Authentication, method: string): Secu
   ];
 }
 
-/** Who may call an operation, in words. */
+/** Describes the required rights of an operation. */
 export function accessInWords({ anyOf, resources }: Access, { parts }: Authentication): string {
   const roles = `Needs the role ${anyOf.join(' or ')}`;
   if (parts.kubernetes === null) return `${roles}.`;

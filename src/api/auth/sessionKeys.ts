@@ -7,7 +7,6 @@ import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { Secret } from '../../model/secret.ts';
 
-/** Keys of sessions, the same on all replicas. */
 export interface SessionKeys {
   readonly algorithm: SignatureAlgorithm | 'HS256';
   readonly sign: KeyObject | Uint8Array;
@@ -18,14 +17,13 @@ export interface SessionKeys {
   readonly mark: Uint8Array;
 }
 
-/** Where the keys come from: the configured pair, a secret that all replicas know, or nothing but this process. */
+/** Source of the keys: the configured pair, a secret of all replicas, or only this process. */
 export type KeySource =
   | { readonly privateKeyPath: string; readonly publicKeyPath: string }
   | {
       readonly secret: Secret;
       /** Sessions that these secrets signed stay valid. */
       readonly previous: readonly Secret[];
-      /** Least characters of each. */
       readonly minLength: number;
     }
   | null;

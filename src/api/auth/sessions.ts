@@ -7,23 +7,21 @@ import type { SessionKeyring, SessionKeys } from './sessionKeys.ts';
 /** Header `typ` of our tokens: nothing else that the same key signs is a session (RFC 8725 §3.11). */
 const TYPE = 'session+jwt';
 
-/** How a session's user logged in, and what is only known from that. */
 export type SessionOrigin =
   | { readonly kind: 'preset'; readonly mark: string }
   | { readonly kind: 'ldap' }
-  /** At `authentication.oauth`; `privileges` is null where the configuration names no claim that holds them. */
+  /** At `authentication.oauth`; `privileges` is null if the configuration names no claim that holds them. */
   | { readonly kind: 'oauth'; readonly privileges: string | null }
   /** At one of `authentication.providers`. */
   | { readonly kind: 'provider'; readonly provider: string; readonly privileges: string | null }
   /** `token` is sealed ({@link SealedTokens}): the API server is asked about it again. */
   | { readonly kind: 'kubernetes'; readonly token: string };
 
-/** A session of a user who has logged in. */
 export interface Session {
   readonly id: string;
   readonly user: string;
   readonly origin: SessionOrigin;
-  /** What writes by cookie must repeat in a header. */
+  /** Token that writes with a cookie must repeat in a header. */
   readonly csrfToken: string;
   /** End, milliseconds since 1970. */
   readonly expires: number;
@@ -121,7 +119,6 @@ export class Sessions {
     return payload;
   }
 
-  /** Ends a session on every replica. */
   async end(session: Session): Promise<void> {
     await this.#revocations.revoke(session.id, session.expires);
   }

@@ -1,17 +1,16 @@
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { signatureAlgorithms } from '../../model/signatureAlgorithms.ts';
 
-/** What is known of tokens of a Kubernetes cluster before the API server is asked. */
+/** Local expectations of Kubernetes tokens, checked before a call of the API server. */
 export interface TokenExpectations {
   /** `authentication.kubernetes.audiences`; null: the API server's own, which are not known here. */
   readonly audiences: readonly string[] | null;
-  /** Whether tokens that are not JWTs may be ones of the cluster. */
+  /** True if tokens that are not JWTs may be ones of the cluster. */
   readonly opaqueTokens: boolean;
 }
 
-/** A token that the API server may know. */
 export interface PlausibleToken {
-  /** End by its own words, milliseconds since 1970; null where it has none. */
+  /** End by its own words, milliseconds since 1970; null if it has none. */
   readonly expires: number | null;
 }
 

@@ -1,6 +1,6 @@
 import type { KubeRequests } from '../../operator/sources/kubernetes/kubeRequests.ts';
 
-/** What the API server finds out about a token (authentication.k8s.io/v1), as far as it is read. */
+/** Used fields of a TokenReview (authentication.k8s.io/v1). */
 interface TokenReview {
   readonly status?: {
     readonly authenticated?: boolean;
@@ -9,7 +9,6 @@ interface TokenReview {
   };
 }
 
-/** A user as the cluster knows them. */
 export interface KubernetesIdentity {
   readonly name: string;
   readonly uid: string;

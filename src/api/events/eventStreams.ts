@@ -6,14 +6,14 @@ import type { TopicName, TopicVersions } from './topics.ts';
 /** Options of the event streams. Times in milliseconds. */
 export interface EventStreamsOptions {
   readonly topics: TopicVersions;
-  /** Whether the gateway is stopping: streams end, so that pages go to another replica. */
+  /** True if the gateway is stopping: streams end, so that pages go to another replica. */
   readonly stopping: () => boolean;
   readonly logger: Logger;
   /** Most streams of this gateway: 500. */
   readonly maxStreams?: number;
   /** Most streams of a user: 20. */
   readonly maxStreamsOfUser?: number;
-  /** Between two looks at the versions: 1,000. */
+  /** Between two polls of the versions: 1,000. */
   readonly lookMs?: number;
   /** After this time a stream ends, and the page connects again, which shows that it still may: 60,000. */
   readonly lifetimeMs?: number;
@@ -21,7 +21,7 @@ export interface EventStreamsOptions {
 
 /** Between two signs of life, in looks: who hears nothing for five seconds has lost the gateway. */
 const LOOKS_A_BEAT = 2;
-/** How long a browser waits before it connects again, in milliseconds. */
+/** Time that a browser waits before it connects again, in milliseconds. */
 const RECONNECT_MS = 1_000;
 
 /**
@@ -62,7 +62,6 @@ export class EventStreams {
     return stream;
   }
 
-  /** Ends all streams. */
   close(): void {
     for (const stream of this.#streams) stream.end();
   }
@@ -74,7 +73,7 @@ export class EventStreams {
     this.#timer = null;
   }
 
-  /** Looks at the versions of the topics that somebody follows, and has the streams say what changed. Never rejects. */
+  /** Looks at the versions of the topics that a user follows, and has the streams say what changed. Never rejects. */
   #look(): Promise<void> {
     this.#looking ??= this.#readVersions()
       .then(() => {

@@ -1,9 +1,8 @@
 import { ChangeCount } from '../../model/changeCount.ts';
 
-/** What pages follow: a topic is a list of the API; `health` is what the gateway lacks, as the probe says. */
+/** Topics of events: lists of the API; `health` reports unavailable dependencies, as the probe does. */
 export const topicNames = ['clusters', 'rules', 'groups', 'limits', 'queue', 'health'] as const;
 
-/** A topic of the event stream. */
 export type TopicName = (typeof topicNames)[number];
 
 /** Numbers of the present state of each topic, each greater than the number of any earlier state; null: not known now. */

@@ -1,4 +1,3 @@
-/** Colours of charts. */
 export const COLORS = 12;
 
 /**
@@ -19,7 +18,6 @@ export function clusterColors(names: Iterable<string>): ReadonlyMap<string, numb
   return colors;
 }
 
-/** The colour that a name has alone. */
 export function colorOfName(name: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < name.length; index += 1) {

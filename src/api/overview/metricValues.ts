@@ -1,12 +1,11 @@
 import type { Registry } from 'prom-client';
 
-/** One value of a metric with its labels. */
 export interface MetricValue {
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
 }
 
-/** Values of a counter or gauge as `/metrics` would show them now; none where no part has registered it. */
+/** Values of a counter or gauge as `/metrics` would show them now; none if no part has registered it. */
 export async function metricValues(metrics: Registry, name: string): Promise<readonly MetricValue[]> {
   const metric = metrics.getSingleMetric(name);
   if (metric === undefined) return [];
@@ -17,7 +16,7 @@ export async function metricValues(metrics: Registry, name: string): Promise<rea
   }));
 }
 
-/** Sum of all values of a metric; 0 where there are none. */
+/** Sum of all values of a metric; 0 where they are missing. */
 export async function metricTotal(metrics: Registry, name: string): Promise<number> {
   const values = await metricValues(metrics, name);
   return values.reduce((sum, { value }) => sum + value, 0);

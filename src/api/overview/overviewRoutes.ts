@@ -19,7 +19,6 @@ import type { ProblemWatch } from './problemWatch.ts';
 import { MAX_INTERVALS, querySeries } from './querySeries.ts';
 import { MAX_RATE_INTERVALS, rateSeries } from './rateSeries.ts';
 
-/** Dependencies of the overview. */
 export interface OverviewRoutes {
   /** All metrics of the process: what the overview counts is read from there. */
   readonly metrics: Registry;
@@ -174,7 +173,6 @@ async function overview(options: OverviewRoutes): Promise<Overview> {
 
 type CountedLabels<L extends string> = Readonly<Record<L, string>> & { readonly count: number };
 
-/** Values added up by some of their labels, most first. */
 function sums<L extends string>(values: readonly MetricValue[], labels: readonly L[]): CountedLabels<L>[] {
   const byLabels = new Map<string, CountedLabels<L>>();
   for (const { labels: own, value } of values) {
@@ -185,7 +183,7 @@ function sums<L extends string>(values: readonly MetricValue[], labels: readonly
   return [...byLabels.values()].filter(({ count: sum }) => sum > 0).sort((a, b) => b.count - a.count);
 }
 
-/** What `engine_gateway_cluster_status`, `…_active` and `…_queries` say, added up. */
+/** Totals of `engine_gateway_cluster_status`, `…_active` and `…_queries`. */
 function clusterFigures(table: RoutingTable) {
   const clusters = [...table.clusters.values()];
   const active = clusters.filter((cluster) => cluster.active).length;

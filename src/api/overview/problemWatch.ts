@@ -32,7 +32,6 @@ import {
   ruleProblems,
 } from './problems/ruleProblems.ts';
 
-/** What problems are found from. */
 export interface ProblemSources {
   readonly table: { readonly current: RoutingTable };
   readonly inventory: () => readonly InventoryCluster[];
@@ -55,7 +54,6 @@ const LOOK_MS = 10_000;
 const STALE_MS = 4 * LOOK_MS;
 /** Longest age of a list that callers get. */
 const FRESH_MS = 2_000;
-/** Time limit of the database for one list. */
 const PATIENCE_MS = 1_500;
 /** Range of the queue lengths that are remembered, and how many of them. */
 const SAMPLED_MS = 10 * 60_000;
@@ -69,7 +67,6 @@ const FAULTS_MS = 15_000;
 /** Clusters whose faults are looked at by minute. */
 const MAX_RAISED = 10;
 
-/** Findings of a look at the gateway. */
 interface Look {
   /** Milliseconds since 1970. */
   readonly at: number;
@@ -95,7 +92,6 @@ export class ProblemWatch {
   readonly #since = new Map<string, number | null>();
   #samples: ReadonlyMap<string, readonly QueueSample[]> = new Map();
   #counting: { readonly at: number; readonly done: Promise<void> } | null = null;
-  /** As counted last. */
   #faults: Faults = [[], []];
   #latest: { readonly at: number; readonly lists: Promise<Lists> } | null = null;
 
@@ -103,7 +99,6 @@ export class ProblemWatch {
     this.#sources = sources;
   }
 
-  /** Looks from now on. */
   start(): void {
     void this.#lookNow();
     this.#timer = setInterval(() => void this.#lookNow(), LOOK_MS).unref();
@@ -222,7 +217,7 @@ export class ProblemWatch {
         const isRejected = routable === null && accepted?.status === 'False';
         return {
           name,
-          // What is not in the table yet is no problem.
+          // A cluster outside of the table is not a problem yet.
           group: isRejected ? null : (routable?.routingGroup ?? ''),
           ...{ active: false, status: 'PENDING', isChecked: false, reason: accepted?.message ?? '' },
           since: isRejected ? transition(conditions, 'Accepted', 'False') : null,

@@ -8,7 +8,6 @@ export const MAX_INTERVALS = 240;
 
 const HOUR = 60 * 60_000;
 
-/** What a series is made for. */
 export interface SeriesRequest extends SeriesRange {
   /** Clusters with a line of their own, those with most queries; null: all. */
   readonly lines: number | null;

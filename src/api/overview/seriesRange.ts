@@ -1,4 +1,3 @@
-/** A range that ends now. */
 export interface SeriesRange {
   /** Milliseconds since 1970. */
   readonly now: number;
@@ -12,7 +11,6 @@ export interface SeriesIntervals {
   readonly to: number;
   /** Whole minutes, in milliseconds. */
   readonly intervalMs: number;
-  /** Number of intervals. */
   readonly length: number;
 }
 

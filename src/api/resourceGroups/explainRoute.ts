@@ -23,7 +23,7 @@ const text = (maxLength: number, description: string) =>
 const texts = (description: string) =>
   Type.Optional(Type.Array(Type.String({ maxLength: 512 }), { maxItems: 256, description }));
 
-/** What an engine knows of a query. */
+/** Criteria of a query for an engine. */
 const GroupQuestion = Type.Object(
   {
     useSchema: text(64, "Another database of the gateway's database server; its own when absent."),
@@ -142,9 +142,7 @@ function criteriaOf(question: GroupQuestion): GroupCriteria {
   };
 }
 
-/** Most selectors in an answer. */
 const MAX_SELECTORS = 500;
-/** Most selectors of the same priority that are looked at. */
 const MAX_OF_A_PRIORITY = 100;
 /** Most rows, and most characters of their expressions, that are checked for what engines cannot load: it takes time of the event loop. */
 const MAX_CHECKED = 5_000;

@@ -4,7 +4,6 @@ import { GatewayError } from '../../model/errors.ts';
 import { compileCheck } from '../../model/validation.ts';
 import { useSchema, type WebappQuery } from './webappCalls.ts';
 
-/** The path parameter that names a resource group. */
 export const GroupIdInPath = Type.Object({
   resourceGroupId: Type.String({ description: 'Id of the resource group.' }),
 });

@@ -19,7 +19,6 @@ import type { WebappCalls } from './webappCalls.ts';
 
 const row = reference(ResourceGroup);
 
-/** Creates a group, which gets an id. */
 export const groupCreation: TableChange<ResourceGroupColumns> = {
   body: reference(ResourceGroupCreate),
   row,
@@ -30,7 +29,6 @@ export const groupCreation: TableChange<ResourceGroupColumns> = {
   },
 };
 
-/** Overwrites all columns of a group. */
 export const groupUpdate: TableChange<ResourceGroupRow> = {
   body: reference(ResourceGroupUpdate),
   row,
@@ -79,7 +77,6 @@ export function groupRoutes(calls: RestCalls): void {
   });
 }
 
-/** Resource groups for the web application. */
 export function webappGroupRoutes(calls: WebappCalls): void {
   calls.read('findResourceGroup', 'Lists resource groups', groupQuery, Type.Array(row), (store) => store.groups.all());
   calls.read('getResourceGroup', 'Shows a resource group', groupQuery, row, async (store, query) =>

@@ -11,7 +11,6 @@ import { useSchema, type WebappCalls } from './webappCalls.ts';
 
 const row = reference(StoredGlobalProperty);
 
-/** Creates or overwrites a property. */
 const propertyChange = (operation: 'create' | 'update'): TableChange<GlobalProperty> => ({
   body: reference(GlobalProperty),
   row,

@@ -8,7 +8,6 @@ import { RestCalls } from './restCalls.ts';
 import { selectorRoutes, webappSelectorRoutes } from './selectors.ts';
 import { WebappCalls } from './webappCalls.ts';
 
-/** Dependencies of the resource group routes. */
 export interface ResourceGroupRoutes {
   readonly stores: GroupTables;
   readonly names: ProductNames;

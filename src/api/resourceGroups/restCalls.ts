@@ -11,7 +11,6 @@ import { warn } from '../warnings.ts';
 import { changeGroups } from '../writes/groupChange.ts';
 import type { TableChange } from './tableChange.ts';
 
-/** Query of calls that name a database. */
 export const UseSchema = Type.Object({
   useSchema: Type.Optional(
     Type.String({ description: "Another database of the gateway's database server; its own when absent." }),
@@ -44,7 +43,6 @@ export class RestCalls {
     this.#tag = tag;
   }
 
-  /** A call that answers a list. */
   list(
     path: string,
     text: RouteText,
@@ -58,7 +56,6 @@ export class RestCalls {
     });
   }
 
-  /** A call that changes a row and answers it. */
   change<Sent>(path: string, text: RouteText, description: string, change: TableChange<Sent>): void {
     const schema = { ...this.#writeSchemaOf(text, answer(description, change.row)), body: change.body };
     this.#app.post(`${this.#base}${path}`, { schema }, async (request, reply) => {
@@ -68,7 +65,6 @@ export class RestCalls {
     });
   }
 
-  /** A call that deletes and answers nothing. */
   delete(
     path: string,
     text: RouteText & { readonly body?: TSchema },

@@ -23,7 +23,6 @@ type BodyOf<Parse extends (value: unknown) => Checked<unknown>> =
 
 const row = reference(Selector);
 
-/** Creates a selector. */
 const selectorCreation: TableChange<BodyOf<typeof parseSelectorCreate>> = {
   body: reference(SelectorCreate),
   row,

@@ -11,7 +11,6 @@ import { bodyOf, failureAnswers, succeed, successAnswer } from '../webapp/envelo
 import { changeGroups } from '../writes/groupChange.ts';
 import type { TableChange } from './tableChange.ts';
 
-/** The field of every body that names a database. */
 export const useSchema = Type.Optional(
   Type.Union([Type.String(), Type.Null()], { description: 'Another database of the server; empty means none.' }),
 );
@@ -23,7 +22,6 @@ const tags = ['web application: resource groups'];
 const errors = failureAnswers(400, 404, 409, 413, 415, 422, 503);
 const writeErrors = { ...errors, ...failureAnswers(403) };
 
-/** What a call reads by: the body, and its check. */
 export interface WebappQuery<Query> {
   readonly body: TSchema;
   readonly parse: (value: unknown) => Checked<Query>;
@@ -65,7 +63,6 @@ export class WebappCalls {
     });
   }
 
-  /** A call that changes a row and answers it. */
   change<Sent>(call: string, summary: string, change: TableChange<Sent>): void {
     this.write(call, summary, {
       body: changeOf(change.body),
@@ -75,7 +72,6 @@ export class WebappCalls {
     });
   }
 
-  /** A call that deletes and answers true. */
   delete<Sent>(
     call: string,
     summary: string,

@@ -6,11 +6,10 @@ import { brotliCompress, gzip } from 'node:zlib';
 import type { ProductNames } from '../../model/names.ts';
 import { version } from '../../model/version.ts';
 
-/** A file of the user interface, ready to be sent. */
 export interface BuiltFile {
   readonly type: string;
   readonly body: Buffer;
-  /** The same, compressed; null where that would not help. */
+  /** The same, compressed; null if that would not help. */
   readonly brotli: Buffer | null;
   readonly gzip: Buffer | null;
   /** Strong entity tag of the content (RFC 9110 §8.8.3), without its quotes. */

@@ -4,10 +4,9 @@ import type { ProductNames } from '../../model/names.ts';
 import { pathOf } from '../errors.ts';
 import type { BuiltFile, BuiltUserInterface } from './builtFiles.ts';
 
-/** Dependencies of the user interface's routes. */
 export interface UserInterfaceRoutes {
   readonly names: ProductNames;
-  /** What is served; null: it is not built. */
+  /** The built files; null: not built. */
   readonly built: BuiltUserInterface | null;
   /** `uiConfiguration.enabled`. */
   readonly enabled: () => boolean;
@@ -36,7 +35,6 @@ const pageHeaders = {
 
 /** Pages are distinguished by the browser; what lies below these is no page. */
 const noPages = /^(api|assets|livez|readyz)(\/|$)/;
-/** Pages of single objects, whose names may have dots. */
 const namedPages = /^(clusters|groups|queries)\/./;
 
 /**

@@ -11,7 +11,6 @@ import { AuditedRegistry } from '../writes/auditedRegistry.ts';
 import { webappFamily } from '../writes/writeFamily.ts';
 import { bodyOf, type EnvelopeRoutes, envelopeErrors, failureAnswers, succeed, successAnswer } from './envelope.ts';
 
-/** Dependencies of the cluster calls. */
 export interface BackendRoutes extends EnvelopeRoutes {
   readonly registry: ClusterRegistry;
   readonly table: RoutingTableHolder;

@@ -2,13 +2,12 @@ import type { FastifyInstance } from 'fastify';
 import { UiConfiguration } from '../answers/session.ts';
 import { type EnvelopeRoutes, envelopeErrors, succeed, successAnswer } from './envelope.ts';
 
-/** Dependencies of the configuration call. */
 export interface ConfigurationRoutes extends EnvelopeRoutes {
   /** `uiConfiguration.disablePages`, as it is now. */
   readonly disablePages: () => readonly string[];
 }
 
-/** What the web application is configured to show (`uiConfiguration`). */
+/** Route of the web application's configuration (`uiConfiguration`). */
 export async function configurationRoutes(app: FastifyInstance, options: ConfigurationRoutes): Promise<void> {
   envelopeErrors(app, options);
   app.get(

@@ -9,7 +9,10 @@ import { answer, ErrorBody, reference } from '../schemas.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Whether booleans and numbers of the family's bodies may come as strings, as in the reference (docs/migration.md#rest-api). */
+    /**
+     * True if booleans and numbers of the family's bodies may come as strings, as in Trino Gateway
+     * (docs/migration.md#rest-api).
+     */
     readsStrings: boolean;
   }
 }
@@ -24,7 +27,6 @@ export const WebappError = Type.Object(
   { $id: 'WebappError', description: 'An error of the web application family.' },
 );
 
-/** Dependencies of every route of the family. */
 export interface EnvelopeRoutes {
   readonly logger: Logger;
 }
@@ -35,20 +37,19 @@ export function envelopeErrors(app: FastifyInstance, { logger }: EnvelopeRoutes)
 }
 
 /**
- * Answers `{"code": 200, "msg": "Successful.", "data": …}`; without data where there is none
+ * Answers `{"code": 200, "msg": "Successful.", "data": …}`; without data where it is missing
  * (docs/compatibility.md#common-rules).
  */
 export function succeed(reply: FastifyReply, data?: unknown): FastifyReply {
   return reply.send({ code: 200, msg: 'Successful.', ...(data === undefined || data === null ? {} : { data }) });
 }
 
-/** Description of a successful answer. */
 export function successAnswer(description: string, data: TSchema): TSchema {
   const envelope = Type.Object({ code: Type.Literal(200), msg: Type.String(), data: Type.Optional(data) });
   return answer(description, envelope);
 }
 
-/** Descriptions of the error answers of these statuses. */
+/** Descriptions of the error responses of these statuses. */
 export function failureAnswers(...statuses: readonly number[]): Record<string, TSchema> {
   const meaning = (status: number) =>
     Object.values(errorCatalog)

@@ -7,7 +7,6 @@ import { recordChange } from '../auth/audit.ts';
 import { reference } from '../schemas.ts';
 import { bodyOf, type EnvelopeRoutes, envelopeErrors, failureAnswers, succeed, successAnswer } from './envelope.ts';
 
-/** Dependencies of the calls of exact-match selectors. */
 export interface ExactSelectorRoutes extends EnvelopeRoutes {
   readonly exactMatchSelectors: ExactMatchSelectorRepository;
   readonly clock: Clock;

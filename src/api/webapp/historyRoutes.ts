@@ -8,7 +8,7 @@ import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { QueryHistoryRepository } from '../../store/historyRepository.ts';
 import type { QueryCount, QueryCounts } from '../../store/queryCounts.ts';
 import type { QueuedQueryRepository } from '../../store/queuedQueryRepository.ts';
-import type { HistoryFilter, HistoryPage, ListedQuery } from '../../store/store.ts';
+import type { HistoryFilter, HistoryPage, QueryListRow } from '../../store/store.ts';
 import type { Answer } from '../answers/answer.ts';
 import { HistoryRow } from '../answers/history.ts';
 import { visibleUser } from '../auth/guard.ts';
@@ -17,10 +17,9 @@ import { withoutNulls } from '../schemas.ts';
 import { searchText } from '../searchText.ts';
 import { bodyOf, type EnvelopeRoutes, envelopeErrors, failureAnswers, succeed, successAnswer } from './envelope.ts';
 
-/** Dependencies of the history calls. */
 export interface HistoryRoutes extends EnvelopeRoutes {
   readonly history: QueryHistoryRepository;
-  /** Queries that waited, by the gateway's own ids; null where none do. */
+  /** Queries that waited, by the gateway's own ids; null if none do. */
   readonly queued: Pick<QueuedQueryRepository, 'get'> | null;
   readonly counts: QueryCounts;
   readonly table: RoutingTableHolder;
@@ -43,7 +42,6 @@ const time = Type.Optional(
     description: 'Milliseconds since 1970.',
   }),
 );
-/** What is searched for, and which page of it. */
 export const HistoryQuery = Type.Object({
   page: Type.Optional(
     Type.Union([Type.Integer({ maximum: 100_000_000 }), Type.Null()], { description: 'From 1; below counts as 1.' }),
@@ -78,7 +76,6 @@ export const HistoryQuery = Type.Object({
 });
 const checkQuery = compileCheck(HistoryQuery);
 
-/** A page of the history. */
 export const HistoryRows = Type.Object({ total: Type.Integer(), rows: Type.Array(HistoryRow) });
 
 const DistributionQuery = Type.Object({
@@ -163,12 +160,11 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
   );
 }
 
-/** Where the history is searched. */
 export type HistorySearch = Pick<HistoryRoutes, 'history' | 'queued'>;
 
 /**
  * A page of the history.
- * @param fixed what is filtered by whatever the query says
+ * @param fixed what is filtered by whatever the query states
  */
 export async function historyPage(
   query: Static<typeof HistoryQuery>,
@@ -182,7 +178,6 @@ export async function historyPage(
   return { total, rows: records.map(historyRow) };
 }
 
-/** A record in the views' form. */
 export function historyRow(record: QueryListRow): HistoryRow {
   const { queryId, queryText, user, source, backendUrl, created, routingGroup, externalUrl } = record;
   const cluster = record.cluster === '' ? null : record.cluster;

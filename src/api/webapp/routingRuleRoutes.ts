@@ -8,7 +8,6 @@ import { AuditedRules } from '../writes/auditedRules.ts';
 import { webappFamily } from '../writes/writeFamily.ts';
 import { bodyOf, type EnvelopeRoutes, envelopeErrors, failureAnswers, succeed, successAnswer } from './envelope.ts';
 
-/** Dependencies of the calls of routing rules. */
 export interface RoutingRuleRoutes extends EnvelopeRoutes {
   readonly rules: Pick<RoutingRules, 'list' | 'update' | 'create' | 'delete'>;
   readonly names: ProductNames;

@@ -15,7 +15,6 @@ export class AuditedRegistry {
     this.#writes = new AuditedWrites(names, family);
   }
 
-  /** Adds a cluster, or replaces the one of its name. Returns it as it is stored. */
   store(operation: 'add' | 'update', request: FastifyRequest, reply: FastifyReply, cluster: RegistryCluster) {
     return this.#write(request, reply, cluster.name, (context) => this.#registry[operation](cluster, context));
   }

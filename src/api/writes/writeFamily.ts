@@ -7,7 +7,7 @@ import { isForced, writerOf } from '../auth/guard.ts';
 
 /** A family of REST calls, as far as its writes differ from those of others. */
 export interface WriteFamily {
-  /** Who writes, where callers are not distinguished: the name in override annotations. */
+  /** Name of the writer in override annotations, without distinguishing callers. */
   readonly writer: 'api' | 'webapp' | 'entity';
   /** Status of a response while the database is unavailable: 202, or 200 in families whose callers know no other. */
   readonly pendingStatus: 200 | 202;
@@ -15,9 +15,7 @@ export interface WriteFamily {
 
 /** The cluster registry and `/api`. */
 export const apiFamily: WriteFamily = { writer: 'api', pendingStatus: 202 };
-/** Calls of the web application. */
 export const webappFamily: WriteFamily = { writer: 'webapp', pendingStatus: 200 };
-/** The entity editor's calls. */
 export const entityFamily: WriteFamily = { writer: 'entity', pendingStatus: 200 };
 
 /** Name of the header of responses to changes that are not in the database yet (docs/rest-api.md#cluster-registry). */
@@ -25,11 +23,9 @@ export function pendingHeader(names: ProductNames): string {
   return names.header('Gateway-Pending');
 }
 
-/** Something that a call changes. */
 export interface ChangedObject {
   /** In words, e.g. `routing group etl`. */
   readonly object: string;
-  /** Its kind in the audit. */
   readonly kind: string;
   readonly name: string;
   /** Its state before the change; null: it does not exist. */

@@ -13,11 +13,10 @@ export interface GatewayOptions {
   readonly config: GatewayConfig;
   readonly version: string;
   readonly logger: Logger;
-  /** Variables for files that the configuration names. */
   readonly environment: Environment;
 }
 
-/** What all parts of a gateway share: configuration, names, clock, log, metrics, and how they are closed. */
+/** Shared context of all parts of a gateway: configuration, names, clock, log, metrics, and cleanup. */
 export interface GatewayContext extends GatewayOptions {
   readonly names: ProductNames;
   readonly metrics: Registry;
@@ -28,7 +27,6 @@ export interface GatewayContext extends GatewayOptions {
   readonly replica: string;
   /** Milliseconds since 1970 at which the gateway was started. */
   readonly startedAt: number;
-  /** True while the gateway is stopping. */
   readonly stopping: () => boolean;
   /** Registers a cleanup; cleanups run in reverse order when the context closes. */
   onClose(step: () => unknown): void;

@@ -16,9 +16,7 @@ import { clusterPolicy, databaseSettings, deletionGuard, ruleCompilerOptions } f
 import type { GatewayContext } from './context.ts';
 import type { Storage } from './storage.ts';
 
-/** Maintenance of the routing table. */
 export interface Control {
-  /** Usage of limits. */
   readonly counts: SharedCounts;
   readonly table: RoutingTableHolder;
   readonly clusterChanges: ClusterChanges;
@@ -122,7 +120,6 @@ export async function openControl(
 /** Maximum number of logged warnings per compilation; there may be thousands of rules. */
 const MAX_LOGGED = 20;
 
-/** Logs the warnings of compiled rules. */
 function logRuleWarnings(
   rules: Parameters<NonNullable<RuleCompilerOptions['onRuleWarnings']>>[0],
   logger: Logger,

@@ -32,7 +32,6 @@ import type { Storage } from './storage.ts';
 /** Output directory of `npm run build:ui`. */
 const BUILT_FILES = join(dirname(findPackageJSON('..', import.meta.url) ?? ''), 'dist/ui');
 
-/** Sources of a caller's identity. */
 export interface CallerIdentity {
   /** Null: no client certificates. */
   readonly certificates: CertificateParts | null;

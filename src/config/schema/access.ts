@@ -14,7 +14,6 @@ import {
 } from '../fields.ts';
 import { issuerRoles, requiredClaims, tokenIssuer, userPrefix } from './tokenIssuers.ts';
 
-/** How users log in at one OpenID provider. */
 const openidProvider = {
   issuer: text({ description: 'Issuer of tokens.', format: 'url' }),
   clientId: text({ description: 'Client id at the provider.' }),

@@ -183,7 +183,6 @@ const serverProperties = [
   'http-server.https.automatic-shared-secret',
 ];
 
-/** The same of each HTTP client. */
 const clientProperties = [
   'http2.enabled',
   'http2.session-receive-window-size',
@@ -244,7 +243,7 @@ const elsewhere: Readonly<Record<string, string>> = {
   'http-server.admin.port': 'server.adminPort gives API and user interface a listener of their own',
 };
 
-/** Keys of the HTTP client that the reference's service discovery has; there is none here. */
+/** Keys of the HTTP client that the reference's service discovery has; it is missing here. */
 const discoveryKeys = [
   ...clientProperties,
   ...Object.entries(clientKeys('proxy', '')).flatMap(([key, schema]) =>

@@ -1,13 +1,13 @@
 import { signatureAlgorithms } from '../../model/signatureAlgorithms.ts';
 import { choice, listOf, mapOf, optionalSection, text } from '../fields.ts';
 
-/** Claims that tokens must have beside what is always checked. */
+/** Claims that tokens must have in addition to what is always checked. */
 export const requiredClaims = mapOf(text({ description: 'Value that the claim has, or has among its values.' }), {
   description: 'Claims that a token must have, with their values; a dotted name is a path.',
   default: {},
 });
 
-/** What stands before names of users, so that two issuers cannot name the same one. */
+/** Prefix of user names, so that two issuers cannot give the same name. */
 export const userPrefix = text({
   description:
     'What stands before the names of its users, so that they are not those of others; unset, `{name}/`. Empty, its users are taken for those of the same name elsewhere.',

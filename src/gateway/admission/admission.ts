@@ -47,7 +47,6 @@ export interface QueuePosition {
   readonly waiting: number;
 }
 
-/** State of a queued submission. */
 export interface WaitPlace {
   /** Reason of the wait as text: `group etl: 40 of 40 running (maxRunningQueries of the group)`. */
   why(): string;
@@ -57,12 +56,9 @@ export interface WaitPlace {
   moveFirst(): void;
 }
 
-/** The submission must wait. */
 export interface AdmissionWait {
   readonly answer: 'wait';
-  /** Slots that it has acquired when it is admitted, if any. */
   readonly slots?: QuerySlots;
-  /** State of the wait, if known. */
   readonly place?: WaitPlace;
   /** Maximum wait, milliseconds; less than 2^31. */
   readonly atMost: number;
@@ -89,7 +85,6 @@ export interface AdmissionWait {
   readonly begin: (signal: AbortSignal) => Promise<Refusal | null>;
 }
 
-/** Result of an admission check. */
 export type AdmissionAnswer =
   | { readonly answer: 'now'; readonly slots?: QuerySlots }
   | { readonly answer: 'refuse'; readonly refusal: Refusal }
@@ -116,5 +111,4 @@ export interface Admission {
 
 const now: AdmissionAnswer = { answer: 'now' };
 
-/** Admits every submission immediately. */
 export const admitAll: Admission = { admit: () => now };

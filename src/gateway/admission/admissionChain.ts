@@ -40,7 +40,6 @@ export class AdmissionChain implements Admission {
     return now;
   }
 
-  /** Continues with the remaining admissions after a wait. */
   #goOn(wait: AdmissionWait, next: number, request: AdmissionRequest): AdmissionWait {
     const place = new ChangingPlace(wait.place ?? null);
     const since = this.#now() - (request.waitedMs ?? 0);
@@ -96,7 +95,6 @@ class LaterSlots implements QuerySlots {
   #slots: QuerySlots | null = null;
   #isReleased = false;
   readonly #textOfFirst: () => string;
-  /** Reason of the first wait, once it is over. */
   #first: string | null = null;
   #chosen: string | null = null;
 

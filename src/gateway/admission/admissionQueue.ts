@@ -2,12 +2,10 @@ import type { Attempt } from '../../admission/fairQueue.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { AdmissionWait, QueuePosition } from './admission.ts';
 
-/** A submission that must wait. */
 export interface WaitingSubmission {
   readonly group: string;
   /** Fairness key: a user or a source. */
   readonly flow: string;
-  /** Weight of the flow. */
   readonly weight: number;
   /** Maximum wait of the client's request, milliseconds. */
   readonly holdMs: number;
@@ -25,7 +23,6 @@ export interface WaitingSubmission {
   noteEntry(position: QueuePosition | null): void;
   /** Records that an administrator moved it to the front. */
   noteMoved(): void;
-  /** Reason of the wait. */
   why(): string;
   /** Rejection for the client: the limit, and the action to take. */
   refusal(): Refusal;

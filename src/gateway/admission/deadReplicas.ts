@@ -4,7 +4,7 @@ import type { AcquiredSlots, SlotDemand } from '../../admission/slotLedger.ts';
 import { adoptSlots } from '../../admission/takeover.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { SlotQueryRepository } from '../../store/slotQueryRepository.ts';
-import { clusterKey } from './limitDemands.ts';
+import { clusterCounter } from './limitDemands.ts';
 import type { RunningSlots } from './runningSlots.ts';
 
 export interface DeadReplicasDependencies {
@@ -18,7 +18,6 @@ export interface DeadReplicasDependencies {
   readonly logger: Logger;
 }
 
-/** Sweep interval. */
 export const LOOK_MS = 5_000;
 /**
  * Time after the end of its lease until a replica's queries are adopted: by then the others have recorded the queries

@@ -161,7 +161,6 @@ export class FairAdmissionQueue implements AdmissionQueue {
   }
 }
 
-/** The state of a submission before, during and after its wait. */
 class QueuedPlaceState implements WaitPlace {
   readonly #submission: WaitingSubmission;
   readonly #position: () => QueuePosition | null;

@@ -7,7 +7,6 @@ import type { AdmissionPolicy, GroupPolicy, LimitPolicy } from '../../routing/ad
 export interface Demands {
   /** Required slots; may be empty. */
   readonly enforced: readonly SlotDemand[];
-  /** Slots that are only counted. */
   readonly observed: readonly SlotDemand[];
   /** Share in a fair queue. */
   readonly weight: number;
@@ -18,22 +17,18 @@ export interface Demands {
 /** Maximum number of queued submissions for one counter of a limit, on all replicas. */
 export interface QueueBound {
   readonly key: string;
-  /** Namespace and name of the limit. */
   readonly limit: string;
   readonly maxQueued: number;
 }
 
 /** Maximum number of users and sources with cached demands. */
 const MAX_KEPT = 10_000;
-/** Maximum length of a value that is part of its key unchanged. */
 const MAX_VALUE = 64;
 /** Maximum length of the remaining key that is unchanged. */
 const MAX_NAME = 120;
 
-/** Demands without a matching limit. */
 export const noDemands: Demands = { enforced: [], observed: [], weight: 1, queues: [] };
 
-/** Computes the demands of a submission by limits. */
 export class LimitDemands {
   #policy: AdmissionPolicy | null = null;
   readonly #cache = new Map<string, Demands>();
@@ -57,12 +52,10 @@ export class LimitDemands {
   }
 }
 
-/** Properties of a submission for limits. */
 interface Limited {
   readonly group: string;
   readonly user: string;
   readonly source: string;
-  /** User groups of its user. */
   readonly groups: readonly string[];
 }
 
@@ -127,7 +120,6 @@ export function groupCounter(group: string): string {
   return `group:${nameText(group)}`;
 }
 
-/** The counter of submissions queued for a routing group. */
 export function groupQueueCounter(group: string): string {
   return `queue:group:${nameText(group)}`;
 }

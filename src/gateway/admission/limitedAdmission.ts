@@ -36,7 +36,6 @@ export interface LimitedAdmissionDependencies {
   readonly counts: Pick<SharedCounts, 'noteRefused'>;
   readonly metrics: AdmissionMetrics;
   readonly clock: Clock;
-  /** True while the database is unavailable. */
   readonly isDatabaseAway: () => boolean;
   readonly settings: LimitedAdmissionSettings;
 }
@@ -49,7 +48,6 @@ export interface LimitedAdmissionSettings {
 }
 
 const now: AdmissionAnswer = { answer: 'now' };
-/** Maximum number of counters in a text. */
 const MAX_TEXTS = 3;
 
 /**
@@ -64,7 +62,6 @@ export class LimitedAdmission implements Admission {
   readonly #waiting = new Map<string, number>();
   #version = -1;
   #policy: AdmissionPolicy = noPolicy;
-  /** Demands of clusters with a limit, by name. */
   #clusters: ReadonlyMap<string, SlotDemand> = new Map();
   /** Shared demands: of clusters, groups, and limits with one counter. */
   #shared: ReadonlyMap<string, SlotDemand> = new Map();
@@ -111,7 +108,6 @@ export class LimitedAdmission implements Admission {
     return new SubmissionSlots(this, null, noDemands, decision.group);
   }
 
-  /** True if a cluster has capacity for one more query. */
   hasRoom(cluster: string): boolean {
     const demand = this.#clusters.get(cluster);
     return demand === undefined || this.#dependencies.ledger.hasRoom(demand);
@@ -169,7 +165,6 @@ export class LimitedAdmission implements Admission {
     if (current.version !== this.#version) this.#learn(current);
   }
 
-  /** Dependencies for the wait of submissions. */
   get parts(): LimitedAdmissionDependencies {
     return this.#dependencies;
   }
@@ -283,7 +278,6 @@ export class LimitedAdmission implements Admission {
   }
 }
 
-/** Slots of one submission. */
 class SubmissionSlots implements QuerySlots, WaitingSubmission {
   readonly group: string;
   readonly weight: number;
@@ -295,7 +289,6 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
   /** Null: it is bound to a cluster, and never waits. */
   readonly #request: AdmissionRequest | null;
   readonly #demands: Demands;
-  /** Slots of its group and its limits. */
   #taken: AcquiredSlots | null = null;
   #observed: AcquiredSlots | null = null;
   /** Slot of the chosen cluster, or of one that is reserved until the choice. */
@@ -303,10 +296,8 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
   #isOver = false;
   #waitingSince: number | null = null;
   #wait: WaitText | null = null;
-  /** Description of a finished wait. */
   #waited: string | null = null;
   #chosen: string | null = null;
-  /** Counters that it waits for. */
   #waitsFor: readonly SlotDemand[] = [];
   #full: readonly string[] = [];
 

@@ -49,12 +49,10 @@ export class QueueMetrics {
     });
   }
 
-  /** Submissions of a group queued at this replica. */
   waiting(group: string): number {
     return this.#lengths.get(group) ?? 0;
   }
 
-  /** Wraps an admission to count waits. */
   measured(admission: Admission): Admission {
     return { admit: (request) => this.#measured(admission.admit(request), request) };
   }

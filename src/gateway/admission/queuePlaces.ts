@@ -3,7 +3,6 @@ import { type AdmissionPolicy, DEFAULT_QUEUE } from '../../routing/admissionPoli
 import type { QueuePosition } from './admission.ts';
 import { LimitDemands } from './limitDemands.ts';
 
-/** A submission queued at any replica. */
 export interface PlacedSubmission {
   readonly id: string;
   readonly group: string;

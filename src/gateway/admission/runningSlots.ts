@@ -23,7 +23,6 @@ export const ABANDONED_AFTER_MS = 300_000;
  * The database may have the time of a client's last request with this delay: `RunningQueries` renews it each minute.
  */
 export const LATE_RENEWAL_MS = 70_000;
-/** Interval of sweeps for lost queries. */
 export const SWEEP_INTERVAL_MS = 10_000;
 /** Maximum number of ends kept for other replicas while the database is unavailable. */
 const MAX_ENDED = 10_000;
@@ -40,7 +39,6 @@ export const NOTE_AFTER_MS = 500;
 export const LATE_NOTE_MS = 3_000;
 /** Like NOTE_AFTER_MS for other queries, which are only recorded so that they are not attributed to dead replicas. */
 const NOTE_OTHERS_AFTER_MS = 2_000;
-/** Maximum number of queries recorded at a time. */
 const MAX_NOTED = 2_000;
 
 interface Running {
@@ -49,7 +47,6 @@ interface Running {
   /** Monotonic milliseconds. */
   readonly since: number;
   lastSeen: number;
-  /** True if the database has or may have a row of it. */
   isNoted: boolean;
 }
 
@@ -69,11 +66,8 @@ export class RunningSlots {
    * the query that has the slot next, never neither.
    */
   readonly #surplus = new Map<string, readonly AcquiredSlots[]>();
-  /** Ends of queries with slots that another replica may have. */
   readonly #ended = new Set<string>();
-  /** Number of queries with slots. */
   #holding = 0;
-  /** True if the database may have rows of this replica. */
   #hasRows = false;
   #isShared = false;
   #mark: number | null = null;
@@ -86,12 +80,10 @@ export class RunningSlots {
     this.#dependencies = dependencies;
   }
 
-  /** Number of queries with slots here. */
   get size(): number {
     return this.#holding;
   }
 
-  /** True if any limit is declared. */
   get isShared(): boolean {
     return this.#isShared;
   }
@@ -122,7 +114,6 @@ export class RunningSlots {
     this.#onGone = listener;
   }
 
-  /** Holds slots until the query ends. */
   bind(queryId: string, cluster: string, taken: readonly AcquiredSlots[]): void {
     const entry = this.#running.get(queryId);
     this.#set(queryId, cluster, entry === undefined ? taken : [...entry.taken, ...taken], entry?.isNoted ?? false);

@@ -4,7 +4,7 @@ import type { AdmissionCount, AdmissionCounts } from '../../routing/admissionCou
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { LimitCountRepository } from '../../store/limitCountRepository.ts';
 import type { CounterUse } from '../../store/store.ts';
-import { groupKey, groupQueueKey, limitKey, nameOfKey } from './limitDemands.ts';
+import { groupCounter, groupQueueCounter, limitCounter, nameOfKey } from './limitDemands.ts';
 
 export interface SharedCountsDependencies {
   readonly table: { readonly current: RoutingTable };
@@ -15,7 +15,6 @@ export interface SharedCountsDependencies {
 /** Polling interval of the database. */
 const LOOK_MS = 10_000;
 
-/** The latest counts of the database. */
 interface Counts {
   /** Slots in use by group or limit: `group:etl`, `limit:team/analysts`. */
   readonly running: ReadonlyMap<string, number>;

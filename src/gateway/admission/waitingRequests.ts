@@ -2,7 +2,6 @@ import type { EventEmitter } from 'node:events';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { AdmissionWait } from './admission.ts';
 
-/** Maximum number of concurrently waiting client requests. */
 const MAX_HELD = 10_000;
 
 const tooMany: Refusal = {

@@ -10,7 +10,6 @@ import { isStatementPath } from '../../sql/statementPath.ts';
 import { ProtocolHeaders } from '../headers/protocolHeaders.ts';
 import { membershipOf } from './membership.ts';
 
-/** A description of a request for an explanation. */
 export const DescribedRequest = Type.Object(
   {
     method: Type.Optional(Type.String({ pattern: '^[A-Z]+$', maxLength: 16, description: 'POST by default.' })),
@@ -67,11 +66,9 @@ export interface DescriptionReader<Analyze extends AnalyzeLongRequest = AnalyzeR
   readonly mappedName?: (name: string) => RequestUser;
   /** Adds the user's groups, without network access; absent without a configured source of groups. */
   readonly groupsOf?: (user: RequestUser, headers: RawHeaders) => RequestUser;
-  /** Additional headers that identify a user. */
   readonly identityHeaders?: readonly string[];
 }
 
-/** The request for rules. */
 export function describedRuleRequest(description: DescribedRequest, reader: DescriptionReader): RuleRequest {
   const { analyzable, ruleRequest } = describedParts(description, reader);
   return ruleRequest(reader.analyze(analyzable));
@@ -162,7 +159,6 @@ function namedUser(
   return user === null || !mapUser ? described : (mappedName?.(user) ?? described);
 }
 
-/** A user without its evidence. */
 function withoutEvidence({ user, userInfo, mapping }: RequestUser): RequestUser {
   return { user, userInfo, ...(mapping === undefined ? {} : { mapping }) };
 }

@@ -30,7 +30,6 @@ import {
   isDescribedSubmission,
 } from './describedRequest.ts';
 
-/** Explanation of a request, with its analysis. */
 export interface ExplainedRequest extends RoutingExplanation {
   /** Conditions of evaluated rules: rules with an effect first, 50 at most. */
   readonly conditions: readonly ReadCondition[];
@@ -56,12 +55,10 @@ export interface ExplainedRequest extends RoutingExplanation {
   };
 }
 
-/** Maximum number of conditions in an explanation. */
 const MAX_CONDITIONS = 50;
 
 /** Admission checks for explanations; default: none. */
 export interface ExplainedAdmission {
-  /** True if a cluster has capacity for one more query. */
   readonly hasRoom?: HasCapacity;
   /** The limits that a submission would wait for now, or null. */
   readonly whyItWaits?: (submission: {
@@ -71,7 +68,6 @@ export interface ExplainedAdmission {
   }) => string | null;
 }
 
-/** Explains described requests. */
 export interface ExplainRequest {
   /**
    * Explains the current routing of a request.
@@ -90,9 +86,9 @@ export interface ExplainRequest {
 }
 
 /**
- * Makes the explanation of described requests: the same steps as for a real one, with nothing sent and nobody asked.
+ * Makes the explanation of described requests: the same steps as for a real one, with nothing sent and no one asked.
  * @param defaultGroup `routing.defaultRoutingGroup`
- * @param tryRule makes the rule set of the rules in force with a draft among them
+ * @param tryRule makes the rule set of the rules active with a draft among them
  * @param admission what would let it wait; nothing is taken of limits
  */
 export function requestExplanation(

@@ -3,10 +3,8 @@ import type { Membership, SourceGroups } from '../../model/membership.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
 import { MAX_QUERY_GROUPS } from '../../store/queryGroups.ts';
 
-/** Maximum length of a digest that equals the groups. */
 const MAX_DIGEST_LENGTH = 200;
 
-/** Joins the groups of a user from several sources. */
 export function membershipOf(sources: readonly SourceGroups[]): Membership {
   const groups = [...new Set(sources.flatMap((source) => source.groups))].sort();
   const text = JSON.stringify(groups);

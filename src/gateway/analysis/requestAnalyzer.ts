@@ -3,7 +3,6 @@ import type { RequestUser } from '../../model/requestUser.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import type { BodyStart } from '../bodies/body.ts';
 
-/** User and query of a request. */
 export interface Analysis {
   readonly user: RequestUser;
   /** Null without an analysis. */

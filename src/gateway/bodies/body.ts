@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { firstHeader, isHeader } from '../../model/rawHeaders.ts';
 
-/** Whether a request has a body (RFC 9112 §6.3). */
+/** True if a request has a body (RFC 9112 §6.3). */
 export function hasBody(request: IncomingMessage): boolean {
   const raw = request.rawHeaders;
   for (let index = 0; index < raw.length; index += 2) {
@@ -18,7 +18,6 @@ export function announcedLength(request: IncomingMessage): number | null {
   return value === undefined ? null : Number(value);
 }
 
-/** The start of a body, or all of it. */
 export interface BodyStart {
   readonly bytes: Buffer;
   /** False: more follows, and the request is paused. */
@@ -29,5 +28,4 @@ export interface BodyStart {
 
 const nothing = Buffer.alloc(0);
 
-/** No body at all. */
 export const emptyBody: BodyStart = { bytes: nothing, complete: true, text: '' };

@@ -1,4 +1,4 @@
-/** Chunks below this size are copied together: each costs some hundred bytes beside its own. */
+/** Chunks below this size are copied together: each costs some hundred bytes in addition to its own. */
 const SMALL_CHUNK = 4_096;
 const MAX_SLAB_SIZE = 65_536;
 
@@ -61,7 +61,7 @@ export class BodyBytes {
   }
 }
 
-/** Whether a chunk is a small part of the memory that it keeps from being freed. */
+/** True if a chunk is a small part of the memory that it keeps from being freed. */
 export function isPinning(chunk: Buffer): boolean {
   return chunk.buffer.byteLength > 2 * chunk.length + SMALL_CHUNK;
 }

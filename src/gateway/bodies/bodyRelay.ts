@@ -7,12 +7,12 @@ import { SMALL_CHUNK_BYTES } from './unreadChunks.ts';
 const HELD_BYTES = 16_384;
 /** Small chunks that are passed on as they come; each costs some hundred bytes until the cluster has taken it. */
 const SMALL_CHUNKS_AT_ONCE = 64;
-/** How long a small chunk after these waits for others, milliseconds. */
+/** Time that a small chunk after these waits for others, milliseconds. */
 const JOIN_MS = 100;
 
 /**
  * A body on its way to a cluster: what was read already, then the rest of the request, with back-pressure. Unlike the
- * request itself it may be destroyed (when the cluster answers early) without closing the client's connection.
+ * request itself it may be destroyed (when the cluster responds early) without closing the client's connection.
  */
 export class BodyRelay extends Readable {
   readonly #source: IncomingMessage;
@@ -57,7 +57,7 @@ export class BodyRelay extends Readable {
     clearTimeout(this.#joinTimer);
     this.#joining = null;
     this.#source.off('data', this.#onData).off('end', this.#onEnd).off('close', this.#onClose);
-    // What the client still sends is read and dropped, so that it gets to reading its answer.
+    // Further client data is read and dropped, so that the client reads the response.
     this.#source.resume();
     callback(error);
   }

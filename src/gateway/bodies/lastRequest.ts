@@ -3,33 +3,32 @@ import { constants, type Http2ServerResponse } from 'node:http2';
 import type { Socket } from 'node:net';
 import { hasBody } from './body.ts';
 
-/** Most time, in milliseconds, in which what a client still sends after its last answer is dropped. */
+/** Most time, in milliseconds, in which what a client still sends after its last response is dropped. */
 const LINGER_MS = 5_000;
 
-/** Connections over HTTP/1 on which a request was refused before its end was seen. */
+/** Connections over HTTP/1 on which a request was rejected before its end was seen. */
 const ended = new WeakSet<object>();
 
-/** Whether a request was refused on a connection as its last one: what follows must not be looked at. */
+/** True if a request was rejected on a connection as its last one: what follows must not be looked at. */
 export function hasEnded(socket: Socket): boolean {
   return ended.has(socket);
 }
 
-/** Reads nothing more from a connection whose last request was refused. */
+/** Reads nothing more from a connection whose last request was rejected. */
 export function dropAfterLast(request: IncomingMessage): void {
   request.socket.pause();
 }
 
-/** Whether a part of the request's body has not come yet. */
 export function isUnfinished(request: IncomingMessage): boolean {
   return !request.complete && hasBody(request);
 }
 
 /**
- * Makes a request the last of its connection, before its answer is written: what follows is never run. Over HTTP/2, where
- * requests cannot run into each other, its stream alone ends.
+ * Makes a request the last of its connection, before its response is written: what follows is never run. Over HTTP/2,
+ * where requests cannot run into each other, its stream alone ends.
  *
- * A connection that is closed while its client still sends is reset, which can take the answer away from the client. So
- * only our side is ended at first, and what comes is dropped (RFC 9112 §9.6).
+ * A connection that is closed while its client still sends is reset, which can take the response away from the client.
+ * So only our side is ended at first, and what comes is dropped (RFC 9112 §9.6).
  */
 export function endWith(request: IncomingMessage, response: ServerResponse): void {
   if (request.httpVersionMajor === 2) {
@@ -41,7 +40,7 @@ export function endWith(request: IncomingMessage, response: ServerResponse): voi
   const { socket } = request;
   ended.add(socket);
   response.shouldKeepAlive = false;
-  // What Node calls when the answer is written.
+  // Called by Node after the response was written.
   socket.destroySoon = () => linger(socket);
   request.resume();
 }

@@ -12,9 +12,9 @@ export const SMALL_CHUNK_BYTES = 1_024;
 const FULL_CHUNK_BYTES = 16_384;
 
 /**
- * Small chunks that a stream receives while nobody reads it, copied together. A stream counts the bytes that it buffers,
- * not the object and the memory behind each chunk: a client that sends its body in chunks of one byte (RFC 9112 §7.1), or
- * in DATA frames of one byte (RFC 9113 §6.1), makes 64 KB cost more than 5 MB otherwise.
+ * Small chunks that a stream receives while no one reads it, copied together. A stream counts the bytes that it
+ * buffers, not the object and the memory behind each chunk: a client that sends its body in chunks of one byte (RFC
+ * 9112 §7.1), or in DATA frames of one byte (RFC 9113 §6.1), makes 64 KB cost more than 5 MB otherwise.
  */
 export class UnreadChunks {
   readonly #stream: Readable;
@@ -56,7 +56,7 @@ export class UnreadChunks {
   }
 }
 
-/** A request over HTTP/1.1 whose body costs no more than its bytes while nobody reads it. */
+/** A request over HTTP/1.1 whose body costs no more than its bytes while no one reads it. */
 export class Http1Request extends IncomingMessage {
   /** Null as long as nothing had to be copied: most requests have no body, or one chunk. */
   unread: UnreadChunks | null = null;

@@ -7,30 +7,26 @@ import type { Handshake, HandshakeCookies } from '../pages/handshakeCookies.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { explainLine } from './explain.ts';
 
-/** The cluster that answers a request, and why it does. */
 export interface AnsweringCluster {
   readonly cluster: { readonly name: string };
   /** How the request was routed; null for a follow-up, which belongs to its query's cluster. */
   readonly decision: GroupDecision | null;
-  /** Whether the cluster serves in place of the group that was decided on. */
+  /** True if the cluster serves in place of the group that was decided on. */
   readonly fallback: boolean;
-  /** How it came to this cluster; null where it is one of the group that was decided on. */
+  /** Steps to this cluster; null if it belongs to the decided group. */
   readonly steps: readonly ChoiceStep[] | null;
-  /** What it waited for before it was admitted, and how long; left out where it did not wait. */
+  /** Reason and duration of the wait before admission; absent without a wait. */
   readonly admission?: string | null;
   /** The step of a login that the request was; null for all others. */
   readonly handshake: Handshake | null;
 }
 
-/** The answer that lines are added to. */
 export interface ClusterAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** Name of the host that it came from. */
   readonly host: string;
 }
 
-/** What the gateway adds to answers with. */
 export interface AddedLinesDependencies {
   readonly names: ProductNames;
   /** Cookies of OAuth2 logins; null unless they are used. */
@@ -38,7 +34,9 @@ export interface AddedLinesDependencies {
   readonly settings: Pick<DataPlaneSettings, 'explainHeader' | 'includeClusterHostInResponse'>;
 }
 
-/** Makes the header lines that the gateway adds to answers of clusters: its cookies, and how the request was routed. */
+/**
+ * Makes the header lines that the gateway adds to responses of clusters: its cookies, and how the request was routed.
+ */
 export class AddedLines {
   readonly #dependencies: AddedLinesDependencies;
 
@@ -54,7 +52,6 @@ export class AddedLines {
     return explainHeader || includeClusterHostInResponse;
   }
 
-  /** The lines of an answer, names and values in turn. */
   of(proxied: ProxiedRequest, answer: ClusterAnswer, answering: AnsweringCluster): readonly string[] {
     const { names, handshakes, settings } = this.#dependencies;
     const { explainHeader, includeClusterHostInResponse } = settings;

@@ -1,15 +1,15 @@
 import { brotliDecompressSync, gunzipSync, inflateSync, constants as zlib, zstdDecompressSync } from 'node:zlib';
 
-/** An answer to a submission holds its id within this many bytes. */
+/** A response to a submission holds its id within this many bytes. */
 export const MAX_HELD_BYTES = 65_536;
 
-/** What the first bytes of an answer say about the query's id. */
+/** Query id found in the first bytes of a response. */
 export type IdSearch = { readonly id: string } | 'absent' | 'incomplete';
 
 /**
  * Finds the string `id` of a JSON object from its first bytes (docs/protocol.md#learning). Looks at the object's own
  * members only, and stops at the id: engines write it first.
- * @param text bytes of the answer as latin1; ids are ASCII
+ * @param text bytes of the response as latin1; ids are ASCII
  */
 export function findId(text: string): IdSearch {
   if (text.startsWith('{"id":"')) {
@@ -26,9 +26,9 @@ function detached(part: string): string {
   return ` ${part}`.slice(1);
 }
 
-/** Bytes of an encoded answer that are decoded at most: its next URI and its error stand there. */
+/** Bytes of an encoded response that are decoded at most: its next URI and its error stand there. */
 const MAX_DECODED_BYTES = MAX_HELD_BYTES;
-/** Less is not the start of an answer that is longer than the limit: the next URI may stand behind it. */
+/** Less is not the start of a response that is longer than the limit: the next URI may stand behind it. */
 const MIN_DECODED_BYTES = 4096;
 /** Precision with which the input is found that decodes to the limit. */
 const ENCODED_STEP_BYTES = 4;
@@ -87,8 +87,8 @@ const decoders: ReadonlyMap<string, Decoder> = new Map([
 ]);
 
 /**
- * Returns the start of an encoded answer, decoded: at most 64 kB. Null if the encoding is unknown, the stream is broken or one that
- * no server sends, or too little of it can be decoded within the limit.
+ * Returns the start of an encoded response, decoded: at most 64 kB. Null if the encoding is unknown, the stream is
+ * broken or one that no server sends, or too little of it can be decoded within the limit.
  * @param encoding value of Content-Encoding
  */
 export function decodeStart(bytes: Buffer, encoding: string): Buffer | null {

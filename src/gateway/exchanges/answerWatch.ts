@@ -8,14 +8,14 @@ import { decodeStart } from './answerId.ts';
 const NEXT = '"nextUri":"';
 /** The same as engines write it for requests with `?pretty`. */
 const PRETTY_NEXT = /"nextUri"\s{0,8}:\s{0,8}"/;
-/** Bytes of an answer within which its next URI would stand. */
+/** Bytes of a response within which its next URI would stand. */
 export const HEAD_BYTES = 4096;
-/** Bytes of a compressed answer that is looked into: the last one has no rows, and a stack trace compresses well. */
+/** Bytes of a compressed response that is looked into: the last one has no rows, and a stack trace compresses well. */
 const MAX_COMPRESSED_BYTES = 16_384;
-/** Of a compressed answer longer than its head, so much is decoded to see whether it is the last one. */
+/** Of a compressed response longer than its head, so much is decoded to see whether it is the last one. */
 const PEEKED_BYTES = 1024;
 
-/** Bytes of an answer that are looked into for rows: they follow on the columns. */
+/** Bytes of a response that are looked into for rows: they follow on the columns. */
 const MAX_SOUGHT_BYTES = 32_768;
 /** Rows, or segments of spooled ones. Within strings quotes are escaped, so that a name never looks like it. */
 const ROWS = /^"data"\s{0,8}:\s{0,8}(?:\[\s{0,8}\[|\{)/;
@@ -24,18 +24,18 @@ const ROWS_BYTES = 32;
 /** Columns named `data` that are passed over. */
 const MAX_TRIES = 16;
 
-/** Whether the head of an answer says that its client will ask again. */
+/** True if the head of a response states that its client will ask again. */
 export function namesNext(head: string): boolean {
   return head.includes(NEXT) || PRETTY_NEXT.test(head);
 }
 
-/** What learns from answers how queries go on and end. */
+/** Receives the progress and end of queries from responses. */
 export interface AnswerNotes {
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
   readonly outcomes: Pick<QueryOutcomes, 'page' | 'end' | 'cancel' | 'awaitsRows'>;
 }
 
-/** Looks at an answer about a query as it passes, to learn whether the query goes on, and how it ended. */
+/** Looks at a response about a query as it passes, to learn whether the query continues, and how it ended. */
 export class AnswerWatch {
   readonly #notes: AnswerNotes;
   readonly #queryId: string;
@@ -44,10 +44,10 @@ export class AnswerWatch {
   #encoding = '';
   /** Kept until it is decided: copies, as buffers are lent for reads. */
   #head: Buffer[] = [];
-  /** Bytes of the answer so far. */
+  /** Bytes of the response so far. */
   #size = 0;
   #state: 'undecided' | 'goesOn' | 'last' | 'silent' = 'undecided';
-  /** Whether rows are looked for: nobody saw some of the query before. */
+  /** True if rows are looked for: no one saw some of the query before. */
   #seeksRows = false;
   #hasRows = false;
   /** Reads the last page; null for all others. */
@@ -60,7 +60,7 @@ export class AnswerWatch {
     this.#method = method;
   }
 
-  /** The start of the answer has been read: its client will ask again. */
+  /** The start of the response has been read: its client will ask again. */
   noteNext(): void {
     this.#state = 'goesOn';
   }
@@ -103,7 +103,7 @@ export class AnswerWatch {
     if (this.#encoding === '') {
       if (this.#size >= HEAD_BYTES) this.#decide();
     } else if (this.#size > MAX_COMPRESSED_BYTES) {
-      // A compressed answer of this size has rows, and the last one has none.
+      // A compressed response of this size has rows, and the last one has none.
       this.#head = [];
       this.#hasRows = true;
       this.#goOn();
@@ -147,7 +147,10 @@ export class AnswerWatch {
   }
 }
 
-/** A whole compressed answer decoded; only its start where its client asks again; null where it cannot be decoded within bounds. */
+/**
+ * A whole compressed response decoded; only its start where its client asks again; null if it cannot be decoded within
+ * bounds.
+ */
 function decodedPage(bytes: Buffer, encoding: string): Buffer | null {
   if (bytes.length > HEAD_BYTES) {
     const start = decodeStart(bytes.subarray(0, PEEKED_BYTES), encoding);
@@ -156,7 +159,6 @@ function decodedPage(bytes: Buffer, encoding: string): Buffer | null {
   return decodeStart(bytes, encoding);
 }
 
-/** Whether rows begin in a part of an answer. */
 function rowsBeginIn(page: Buffer): boolean {
   let at = page.indexOf('"data"', 0, 'latin1');
   for (let tries = 0; at >= 0 && tries < MAX_TRIES; tries++) {

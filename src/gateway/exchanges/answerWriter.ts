@@ -4,17 +4,16 @@ import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import { LentReads } from '../upstreams/clusterReads.ts';
 import type { ResponseHeaders } from './responseHeaders.ts';
 
-/** What an answer is written with. */
 export interface AnswerWriterOptions {
   /** Milliseconds without the client taking what waits for it, after which it is cut off. */
   readonly stallTimeout: number;
-  /** Which lines of the cluster's answer the client gets. */
+  /** Which lines of the cluster's response the client gets. */
   readonly answerHeaders: ResponseHeaders;
 }
 
 /**
- * Writes the body of a cluster's answer to the client, its head being written already: bytes untouched, without a stream in
- * between. The cluster is paused while the client does not take what was written.
+ * Writes the body of a cluster's response to the client, its head being written already: bytes untouched, without a
+ * stream in between. The cluster is paused while the client does not take what was written.
  */
 export class AnswerWriter {
   readonly #request: IncomingMessage;
@@ -23,7 +22,7 @@ export class AnswerWriter {
   readonly #cluster: Dispatcher.DispatchController | null;
   /** `flushing`: lent bytes wait for the client; `ended`: the last byte is written. */
   #state: 'open' | 'flushing' | 'ended' = 'open';
-  /** Bytes of the body still to come where Content-Length says; -1 where it does not. */
+  /** Bytes of the body still to come by Content-Length; -1 without it. */
   #remaining: number;
   /** Bytes of the body that came, until a buffer is lent. */
   #received = 0;
@@ -33,8 +32,8 @@ export class AnswerWriter {
   #stallTimer: NodeJS.Timeout | null = null;
 
   /**
-   * @param cluster pauses and resumes the cluster's answer; null where it is whole already
-   * @param contentLength of the answer; undefined where its head does not say
+   * @param cluster pauses and resumes the cluster's response; null if it is whole already
+   * @param contentLength of the response; undefined if its head does not say
    */
   constructor(
     request: IncomingMessage,
@@ -50,7 +49,6 @@ export class AnswerWriter {
     this.#options = options;
   }
 
-  /** Passes on what was read from the cluster. */
   pass(chunk: Buffer): void {
     if (this.#loan?.holds(chunk) === true) {
       // While others wait, nothing is gathered: a chunk that is paused at is the last of its read.
@@ -76,9 +74,9 @@ export class AnswerWriter {
   }
 
   /**
-   * Ends the answer.
-   * @param trailers of the cluster's answer; null for none
-   * @returns false where the trailers cannot be sent: the answer is not whole, and the caller has to cut it
+   * Ends the response.
+   * @param trailers of the cluster's response; null for none
+   * @returns false where the trailers cannot be sent: the response is not whole, and the caller has to cut it
    */
   end(trailers: IncomingHttpHeaders | null): boolean {
     const rest = this.#loan?.take() ?? null;
@@ -88,12 +86,12 @@ export class AnswerWriter {
     return isWhole;
   }
 
-  /** The cluster's answer broke off: nothing more is read. */
+  /** The cluster's response broke off: nothing more is read. */
   onBreak(): void {
     this.#loan?.over();
   }
 
-  /** The client's connection took all of the answer, or is gone. */
+  /** The client's connection took all of the response, or is gone. */
   onClose(): void {
     this.#endStall();
     if (this.#response.writableFinished) this.#loan?.free();
@@ -117,7 +115,7 @@ export class AnswerWriter {
     }
   }
 
-  /** Writes the last bytes of an answer whose length was announced. */
+  /** Writes the last bytes of a response whose length was announced. */
   #finishWith(chunk: Buffer): void {
     const response = this.#response;
     if (chunk.length > MAX_JOINED_BYTES || response.socket === null || response.socket.writableLength > 0) {
@@ -132,7 +130,7 @@ export class AnswerWriter {
     response.end();
   }
 
-  /** Large answers are read into a buffer of their own, which the client's bytes are sent from. */
+  /** Large responses are read into a buffer of their own, which the client's bytes are sent from. */
   #askForLoan(length: number): void {
     this.#received += length;
     if (this.#received < LENT_AFTER_BYTES || this.#state === 'ended') return;
@@ -146,7 +144,7 @@ export class AnswerWriter {
     const response = this.#response;
     this.#onFlushed ??= (error) => this.#onFlush(error);
     if (response.socket === null && this.#request.httpVersionMajor === 1) {
-      // Behind another answer on the client's connection (RFC 9112 §9.3.2).
+      // Behind another response on the client's connection (RFC 9112 §9.3.2).
       if (!this.write(Buffer.from(bytes))) this.#pauseUntilDrained();
       return;
     }

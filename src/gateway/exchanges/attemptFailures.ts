@@ -10,7 +10,7 @@ import type { ClusterReports } from './clusterReports.ts';
 import { answerHeadTooLarge } from './exchangeRefusals.ts';
 import type { AttemptStage } from './exchangeState.ts';
 
-/** An attempt at a cluster that failed before the client had anything of an answer. */
+/** An attempt at a cluster that failed before the client had anything of a response. */
 export interface AttemptFailure {
   /** Registry name; "" where it is not known. */
   readonly cluster: string;
@@ -23,7 +23,6 @@ export interface AttemptFailure {
   readonly isBodyTooLarge: boolean;
 }
 
-/** What failed attempts are noted with. */
 export interface AttemptFailuresDependencies {
   readonly reports: ClusterReports;
   readonly metrics: Pick<DataPlaneMetrics, 'clusterError' | 'retry'>;
@@ -57,7 +56,7 @@ export class AttemptFailures {
     return reason;
   }
 
-  /** Notes that a cluster answered 5xx on a statement path, or not at all; how many times in a row by now. */
+  /** Notes that a cluster responded 5xx on a statement path, or not at all; how many times in a row by now. */
   noteServerError(cluster: string, proxyTo: string, reason: string, inARow: number): void {
     this.#dependencies.reports.serverFailed(cluster, proxyTo, reason, inARow);
   }

@@ -3,8 +3,9 @@ import type { Upstream } from '../upstreams/upstreams.ts';
 import type { OutgoingRequest } from './outgoingRequests.ts';
 
 /**
- * Ends a query whose client went away while it waited for an answer (`routing.cancelQueryOnDisconnect`): a DELETE of the
- * URL of its request, with its credentials, as clients cancel queries themselves. Never throws; what came of it is logged.
+ * Ends a query whose client went away while it waited for a response (`routing.cancelQueryOnDisconnect`): a DELETE of
+ * the URL of its request, with its credentials, as clients cancel queries themselves. Never throws; what came of it is
+ * logged.
  */
 export function cancelQuery(
   { logger, onEnd }: { readonly logger: Logger; readonly onEnd: () => void },

@@ -6,7 +6,6 @@ import type { ClusterKeys } from '../ownership/clusterKeys.ts';
 import type { RequestTrace } from '../tracing/requestTrace.ts';
 import type { CertificateIdentities } from '../user/certificateIdentities.ts';
 
-/** What the header lines of requests to clusters are made with. */
 export interface ClusterHeadersDependencies {
   readonly headers: Pick<RequestHeaders, 'forCluster'>;
   readonly names: ProductNames;
@@ -17,7 +16,6 @@ export interface ClusterHeadersDependencies {
   readonly settings: { readonly forwardedHeadersEnabled: boolean };
 }
 
-/** What header lines depend on at the cluster that a request goes to. */
 export interface ClusterHop {
   /** Registry name; "" where it is not known. */
   readonly name: string;

@@ -9,30 +9,26 @@ import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
 import type { PickRequest } from '../../routing/strategies/strategy.ts';
 import type { Upstream, Upstreams } from '../upstreams/upstreams.ts';
 
-/** The cluster that a request is sent to. */
 export interface Target {
   readonly cluster: ClusterEntry;
-  /** Connections to it; null where its URL is not an HTTP URL. */
+  /** Connections to it; null if its URL is not an HTTP URL. */
   readonly upstream: Upstream | null;
-  /** Whether it serves in place of the group that was decided on. */
+  /** True if it serves in place of the group that was decided on. */
   readonly fallback: boolean;
-  /** How it came to this cluster; null where it is one of the group that was decided on. */
+  /** Steps to this cluster; null if it belongs to the decided group. */
   readonly steps: readonly ChoiceStep[] | null;
-  /** The clusters that were there; null where only one could take it. */
+  /** The clusters that were there; null if only one could take it. */
   readonly choice: StoredChoice | null;
 }
 
-/** No cluster can take a request. */
 export interface NoTarget {
   readonly cluster: null;
-  /** Whether a retry soon makes sense: an active cluster has not been checked yet. */
+  /** True if a retry soon makes sense: an active cluster has not been checked yet. */
   readonly pending: boolean;
   readonly refusal: Refusal;
-  /** The clusters that were there. */
   readonly choice: StoredChoice;
 }
 
-/** What targets are chosen with. */
 export interface ClusterTargetsDependencies {
   readonly table: { readonly current: RoutingTable };
   readonly chooser: Pick<ClusterChooser, 'choose' | 'countSubmission' | 'strategyOf'>;
@@ -70,7 +66,6 @@ export class ClusterTargets {
     return { cluster: null, pending, refusal, choice: candidates };
   }
 
-  /** The target of a request that only one cluster can take. */
   only(cluster: ClusterEntry): Target {
     const upstream = this.#dependencies.upstreams.get(cluster.proxyTo);
     return { cluster, upstream, fallback: false, steps: null, choice: null };

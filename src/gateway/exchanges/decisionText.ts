@@ -14,41 +14,38 @@ import type {
 } from '../../routing/storedDecision.ts';
 import type { ReadCondition } from '../../rules/decision.ts';
 
-/** How a query got to its cluster, beside the decision. */
+/** Steps of a query to its cluster, in addition to the decision. */
 export interface WayToCluster {
   readonly cluster: string;
   /** Another group served in place of the one asked for. */
   readonly fallback: boolean;
-  /** How it came to this cluster; null where it is one of the group asked for. */
+  /** Steps to this cluster; null if it belongs to the requested group. */
   readonly steps: readonly ChoiceStep[] | null;
   /** Clusters tried before; null for none. */
   readonly attempts: readonly FailedAttempt[] | null;
-  /** The clusters that were there for it; left out or null where none was chosen among several. */
+  /** The clusters that were there for it; left out or null if none was chosen among several. */
   readonly choice?: StoredChoice | null;
-  /** What it waited for, and how long; null where it did not wait. */
+  /** Reason and duration of the wait; null without a wait. */
   readonly admission?: string | null;
-  /** The gateway's own id under which it waited; left out where it did not. */
+  /** The gateway's own id under which it waited; left out if it did not. */
   readonly queuedAs?: string;
-  /** Why the gateway refused it; left out where it did not. */
+  /** Reason of the gateway's rejection, if any. */
   readonly refused?: RefusalReason;
-  /** The condition of a rule that refused it; left out where none did. */
+  /** The condition of a rule that rejected it; left out if none did. */
   readonly conditions?: readonly ReadCondition[];
-  /** When its steps were over. */
   readonly times?: DecisionTimes;
-  /** What is kept of its request. */
   readonly request?: StoredRequest;
-  /** Groups of its user; left out where no source of groups is configured. */
+  /** Groups of its user; left out if no source of groups is configured. */
   readonly membership?: Membership | undefined;
-  /** What the user mapping did; left out where the user's name is not mapped. */
+  /** Result of the user mapping; absent if the user's name is not mapped. */
   readonly mapping?: NameMapping | undefined;
 }
 
-/** A decision, or what is known of a query that was refused before there was one. */
+/** A decision, or what is known of a query that was rejected before there was one. */
 export type KeptDecision =
   | GroupDecision
   | (Omit<GroupDecision, 'decidedBy' | 'onUnavailable'> & Pick<StoredDecision, 'decidedBy'>);
 
-/** Groups of one source that are kept. */
 const MAX_KEPT_GROUPS = 64;
 
 /**
@@ -90,7 +87,7 @@ function storedGroups({ source, groups, note }: Membership['sources'][number]): 
   return { source, groups: first, ...(more > 0 ? { more } : {}), ...(note === undefined ? {} : { note }) };
 }
 
-/** What is kept of the external rules service's answer: values of header lines may be secrets. */
+/** The stored part of the external rules service's response: values of headers may be secrets. */
 function storedAnswer(answer: ExternalAnswer): StoredExternalAnswer {
   if (!('headers' in answer)) return answer;
   const { headers, ...rest } = answer;

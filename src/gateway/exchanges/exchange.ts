@@ -23,43 +23,39 @@ import type { GatewayAnswers } from './gatewayAnswers.ts';
 import type { OutgoingRequest, OutgoingRequests } from './outgoingRequests.ts';
 import type { ResponseHeaders } from './responseHeaders.ts';
 
-/** How an exchange ended, for metrics and log; `cut`: the cluster's answer broke off, and with it the client's. */
+/** End of an exchange, for metrics and log; `cut`: the cluster's response broke off, and with it the client's. */
 export type ExchangeEnd = 'answered' | 'failed' | 'cut' | 'client_gone';
 
-/** What every exchange works with. */
 export interface ExchangeDependencies {
   readonly settings: DataPlaneSettings;
   readonly requests: OutgoingRequests;
-  /** Which lines of the cluster's answer the client gets. */
+  /** Which lines of the cluster's response the client gets. */
   readonly answerHeaders: ResponseHeaders;
-  /** Lines that the gateway adds to these. */
   readonly addedLines: AddedLines;
   readonly failures: AttemptFailures;
-  /** Answers in place of the cluster. */
   readonly answers: GatewayAnswers;
 }
 
 /**
- * One client request on its way to a cluster and back (`ExchangeState` has the steps). It is the handler that undici calls
- * for each part of the answer and writes that part to the client directly: no stream in between, bytes untouched,
- * back-pressure by pausing. Subclasses say what a failure means and which answers are held until something about them is
- * known.
+ * One client request on its way to a cluster and back (`ExchangeState` has the steps). It is the handler that undici
+ * calls for each part of the response and writes that part to the client directly: no stream in between, bytes
+ * untouched, back-pressure by pausing. Subclasses say what a failure means and which responses are held until something
+ * about them is known.
  */
 export abstract class Exchange<Dependencies extends ExchangeDependencies> implements Dispatcher.DispatchHandler {
   protected readonly dependencies: Dependencies;
   protected readonly proxied: ProxiedRequest;
   protected readonly response: ServerResponse;
-  /** Where the request goes; set by `send`. */
+  /** Destination of the request; set by `send`. */
   upstream: Upstream | null = null;
-  /** Status of the cluster's answer; 0 before. */
+  /** Status of the cluster's response; 0 before. */
   status = 0;
   readonly #writing: AnswerWriterOptions;
   #state: ExchangeState = states.idle;
   /** Of the attempt whose events count; null between attempts. */
   #controller: Dispatcher.DispatchController | null = null;
-  /** The upstream that has a request of this exchange in flight. */
   #loaded: Upstream | null = null;
-  /** Null until the head of an answer is written. */
+  /** Null until the head of a response is written. */
   #writer: AnswerWriter | null = null;
 
   constructor(dependencies: Dependencies, proxied: ProxiedRequest) {
@@ -72,7 +68,7 @@ export abstract class Exchange<Dependencies extends ExchangeDependencies> implem
     response.on('close', () => this.#onClose());
   }
 
-  /** Whether the client still waits for an answer, the cluster's or the gateway's. */
+  /** True if the client still waits for a response, the cluster's or the gateway's. */
   get isAwaited(): boolean {
     return !isFinal(this.#state) && !this.response.headersSent;
   }
@@ -98,45 +94,42 @@ export abstract class Exchange<Dependencies extends ExchangeDependencies> implem
   }
 
   /**
-   * The cluster failed before anything of an answer went to the client: repeat, or answer the client.
+   * The cluster failed before anything of a response went to the client: repeat, or answer the client.
    * @param stage how far the attempt got
    */
   protected abstract onFailure(error: Error, stage: AttemptStage): void;
 
-  /** The cluster that answers. */
   protected abstract answering(): AnsweringCluster;
 
-  /** The exchange is over, whatever way. Called once. */
   protected abstract onEnd(end: ExchangeEnd): void;
 
-  /** A request on a statement path was answered 5xx, or its connection broke before an answer. */
+  /** A request on a statement path got a response 5xx, or its connection broke before a response. */
   protected onServerError(_reason: string, _inARow: number): void {}
 
-  /** Whether the answer is held until `release` or `discard`; asked once its head is there. */
+  /** True if the response is held until `release` or `discard`; asked once its head is there. */
   protected holds(_status: number, _headers: IncomingHttpHeaders): boolean {
     return false;
   }
 
-  /** A part of a held answer came, or its end. Called until `decide`, `release` or `discard`. */
+  /** A part of a held response came, or its end. Called until `decide`, `release` or `discard`. */
   protected inspect(_answer: Readonly<HeldAnswer>): void {}
 
-  /** Refuses the request. */
   refuse(refusal: Refusal): void {
     this.dependencies.answers.refuse(this.proxied, refusal);
   }
 
-  /** A decision about the held answer begins: what still comes of it is only kept. */
+  /** A decision about the held response begins: what still comes of it is only kept. */
   protected decide(): void {
     const answer = heldAnswerOf(this.#state);
     if (answer !== null) answer.at = 'deciding';
   }
 
-  /** Lets the cluster wait while a held answer is decided about. */
+  /** Lets the cluster wait while a held response is decided about. */
   pauseAnswer(): void {
     this.#controller?.pause();
   }
 
-  /** Gives a held answer to the client and lets the rest follow. */
+  /** Gives a held response to the client and lets the rest follow. */
   release(): void {
     const answer = heldAnswerOf(this.#state);
     if (answer === null) return;
@@ -147,7 +140,7 @@ export abstract class Exchange<Dependencies extends ExchangeDependencies> implem
     this.#controller?.resume();
   }
 
-  /** Drops a held answer: another one takes its place. */
+  /** Drops a held response: another one takes its place. */
   protected discard(): void {
     if (!isFinal(this.#state)) this.#state = states.dropped;
     this.#drop();
@@ -169,7 +162,7 @@ export abstract class Exchange<Dependencies extends ExchangeDependencies> implem
     headers: IncomingHttpHeaders,
     statusText?: string,
   ): void {
-    // Informational answers (103) are the connection's own.
+    // Informational responses (103) are the connection's own.
     if (status < 200 || controller !== this.#controller || isFinal(this.#state)) return;
     this.status = status;
     this.upstream?.noteReachable(true);
@@ -221,7 +214,7 @@ export abstract class Exchange<Dependencies extends ExchangeDependencies> implem
     }
   }
 
-  /** @param failure what went wrong; null for an answer below 500 */
+  /** @param failure what went wrong; null for a response below 500 */
   #judge(failure: string | null): void {
     const { upstream } = this;
     if (upstream === null) return;
@@ -229,7 +222,7 @@ export abstract class Exchange<Dependencies extends ExchangeDependencies> implem
     else this.onServerError(failure, ++upstream.failuresInARow);
   }
 
-  /** Writes the head of the answer; null where it cannot be written: the client is answered as after a failure. */
+  /** Writes the head of the response; null if it cannot be written: the client gets a response as after a failure. */
   #writeHead(status: number, headers: IncomingHttpHeaders, statusText: string | undefined): AnswerWriter | null {
     const { proxied, response } = this;
     const { addedLines } = this.dependencies;
@@ -262,7 +255,7 @@ export abstract class Exchange<Dependencies extends ExchangeDependencies> implem
     if (!writer.end(trailers)) this.#cut();
   }
 
-  /** The status is gone already: a cut connection is the only way left to say that the answer is not whole. */
+  /** The status is gone already: a cut connection is the only way left to say that the response is not whole. */
   #cut(): void {
     this.#state = states.cut;
     this.response.destroy();

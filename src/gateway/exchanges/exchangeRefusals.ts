@@ -1,6 +1,5 @@
 import type { Refusal } from '../../routing/refusal.ts';
 
-/** The refusal of a follow-up whose cluster is gone. */
 export function ownerGone(queryId: string, cluster: string, why: string): Refusal {
   return {
     reason: 'owner_gone',
@@ -27,7 +26,6 @@ export function overloaded(cluster: string): Refusal {
   };
 }
 
-/** The refusal of a request whose answer has headers over the limit. */
 export function answerHeadTooLarge(cluster: string, queryId: string | null): Refusal {
   const key = 'serverConfig."http-server.max-response-header-size"';
   return {
@@ -43,7 +41,7 @@ export function unknownTransaction(id: string): Refusal {
   return { reason: 'unknown_transaction', message, queryId: null };
 }
 
-/** The refusal of a submission whose answer names a query id that its cluster may not own. */
+/** The refusal of a submission whose response names a query id that its cluster may not own. */
 export function foreignQueryId(queryId: string, cluster: string, conflict: 'owned' | 'tooMany'): Refusal {
   const why =
     conflict === 'owned'

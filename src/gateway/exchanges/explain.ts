@@ -2,7 +2,7 @@ import type { ProductNames } from '../../model/names.ts';
 import type { ChoiceStep } from '../../routing/choiceSteps.ts';
 import type { AnsweringCluster } from './addedLines.ts';
 
-/** Groups that the header names beside the one that was decided on; the log and the history name all. */
+/** Groups that the header names in addition to the one that was decided on; the log and the history name all. */
 const MAX_STEPS = 8;
 
 /** The header line that states to a client how its request was routed (`routing.explainHeader`). */
@@ -28,15 +28,15 @@ export function explainLine(
   return [names.header('Routing-Decision'), parts.join('; ')];
 }
 
-/** What the header says of a query that waits. */
+/** Content of the header for a queued query. */
 export interface ExplainedWait {
   readonly group: string;
-  /** Null where this replica does not know. */
+  /** Null if this replica does not know. */
   readonly decidedBy: string | null;
   readonly rule: string | null;
-  /** Null where those that wait have no order, and where another replica holds it. */
+  /** Null if those that wait have no order, and where another replica holds it. */
   readonly position: { readonly position: number; readonly waiting: number } | null;
-  /** What it waits for; null where another replica holds it. */
+  /** Reason of the wait; null if another replica has it. */
   readonly why: string | null;
 }
 
@@ -58,7 +58,7 @@ function shortStep({ group, outcome }: ChoiceStep): string {
   return `${token(group)}:${outcome}`;
 }
 
-/** Text for people in quotes: names in it may be anything. */
+/** Text for users in quotes: names in it may be anything. */
 function headerText(text: string): string {
   return text.replaceAll(/[^ !#-[\]-~]/g, '?');
 }

@@ -2,8 +2,9 @@ import { decodeStart } from './answerId.ts';
 import { HEAD_BYTES, namesNext } from './answerWatch.ts';
 
 /**
- * The answer to a submission as it passes, of which its client learns whether it has to ask again. Engines write the next URI
- * before columns and rows, so that only the head is looked at; that there is none is known when the answer ends.
+ * The answer to a submission as it passes, of which its client learns whether it has to ask again. Engines write the
+ * next URI before columns and rows, so that only the head is looked at; that it is missing is known when the response
+ * ends.
  */
 export class FirstAnswer {
   readonly #encoding: string;
@@ -47,7 +48,7 @@ export class FirstAnswer {
     if (this.#goesOn === null) this.#decide(this.#headNamesNext() ?? true);
   }
 
-  /** Nothing more of it comes: a query whose head is not whole may go on. */
+  /** Nothing more of it comes: a query whose head is not whole may continue. */
   breakOff(): void {
     if (this.#goesOn === null) this.#decide(this.#size < HEAD_BYTES || (this.#headNamesNext() ?? true));
   }

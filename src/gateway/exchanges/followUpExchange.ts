@@ -9,12 +9,10 @@ import { ownerGone } from './exchangeRefusals.ts';
 import { type FailedForward, ForwardExchange } from './forwardExchange.ts';
 import type { OwnedQueries } from './ownedQueries.ts';
 
-/** What follow-ups work with. */
 export interface FollowUpDependencies extends ExchangeDependencies {
   readonly queries: OwnedQueries;
 }
 
-/** The query of a follow-up, and the cluster that runs it. */
 export interface OwnedQuery {
   readonly queryId: string;
   readonly owner: QueryOwner;
@@ -24,12 +22,11 @@ export interface OwnedQuery {
 export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
   readonly #queryId: string;
   #owner: QueryOwner;
-  /** How the owner was found: by the step that sent the request here, or by `#rerouted`. */
+  /** Source of the owner: the step that sent the request here, or `#rerouted`. */
   #source: 'request' | 'database' | 'moved' = 'request';
-  /** Another owner is looked for once. */
   #hasSearched = false;
   #watch: AnswerWatch | null = null;
-  /** The transaction that the answer begins is being stored. */
+  /** The transaction that the response begins is being stored. */
   #beginning: Promise<void> | null = null;
 
   constructor(dependencies: FollowUpDependencies, proxied: ProxiedRequest, { queryId, owner }: OwnedQuery) {
@@ -93,7 +90,7 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
     else void this.#rerouted(true).then((isSent) => isSent || this.#answerUnknown());
   }
 
-  /** The owner does not know the query, and nobody else has it. */
+  /** The owner does not know the query, and no one else has it. */
   #answerUnknown(): void {
     if (!this.isAwaited) return;
     if (this.proxied.statementPath) this.dependencies.queries.noteLost(this.#queryId, this.#owner);
@@ -110,14 +107,14 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
     const isGone = stage === 'connecting' && this.dependencies.queries.isGone(upstream);
     if (stage !== 'connecting' || this.outgoing.body !== null) this.#answerFailed(failure, isGone);
     else {
-      // A cluster that has just begun to refuse is given time to come back before it is looked for elsewhere.
+      // A cluster that has just begun to reject is given time to come back before it is looked for elsewhere.
       void this.#rerouted(isGone).then((isSent) => {
         if (!isSent && this.isAwaited) this.#answerFailed(failure, isGone);
       });
     }
   }
 
-  /** The owner failed, and nobody else has the query. */
+  /** The owner failed, and no one else has the query. */
   #answerFailed(failure: FailedForward, isGone: boolean): void {
     if (isGone && this.proxied.statementPath) {
       this.dependencies.queries.noteLost(this.#queryId, this.#owner);
@@ -128,7 +125,7 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
   /**
    * Sends the request to another owner.
    * @param mayHaveMoved see `OwnedQueries.findOther`
-   * @returns false where it was not sent: the caller answers
+   * @returns false where it was not sent: the caller responds
    */
   async #rerouted(mayHaveMoved: boolean): Promise<boolean> {
     if (this.#hasSearched) return false;

@@ -12,7 +12,6 @@ export interface FailedForward {
   readonly upstream: Upstream;
   readonly error: Error;
   readonly stage: AttemptStage;
-  /** What went wrong, in words. */
   readonly reason: string;
 }
 
@@ -36,10 +35,9 @@ export abstract class ForwardExchange<Dependencies extends ExchangeDependencies>
   /** The query that the request is about; null for none. */
   protected abstract queryId(): string | null;
 
-  /** The cluster failed, for good: another one takes over, or the client is answered. */
+  /** The cluster failed, for good: another one takes over, or the client gets a response. */
   protected abstract onClusterFailure(failure: FailedForward): void;
 
-  /** Starts toward an upstream. */
   start(upstream: Upstream): void {
     const { requests, failures } = this.dependencies;
     if (this.outgoing.body === null || requests.mayStream(this.proxied)) this.sendTo(upstream);
@@ -58,7 +56,6 @@ export abstract class ForwardExchange<Dependencies extends ExchangeDependencies>
     return requests.to({ name: this.clusterName(), proxyTo }, this.outgoing, proxied, false);
   }
 
-  /** Answers that the cluster failed. */
   protected giveUp({ error, stage }: FailedForward): void {
     this.dependencies.answers.failure(this.proxied, error, stage === 'answering');
   }
@@ -78,8 +75,8 @@ export abstract class ForwardExchange<Dependencies extends ExchangeDependencies>
   }
 
   /**
-   * Whether the same cluster gets the request again, once. An idle connection may be closed just as the request is written;
-   * these methods may be repeated (RFC 9110 §9.2.2).
+   * True if the same cluster gets the request again, once. An idle connection may be closed just as the request is
+   * written; these methods may be repeated (RFC 9110 §9.2.2).
    */
   #mayRepeat(error: Error, stage: AttemptStage): boolean {
     if (stage !== 'sent' || this.#repeats > 0 || !isReset(error) || this.outgoing.body !== null) return false;

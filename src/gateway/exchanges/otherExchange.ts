@@ -10,23 +10,21 @@ import type { ClusterTargets } from './clusterTargets.ts';
 import type { ExchangeDependencies } from './exchange.ts';
 import { type FailedForward, ForwardExchange } from './forwardExchange.ts';
 
-/** What requests that are neither submissions nor follow-ups work with. */
 export interface OtherDependencies extends ExchangeDependencies {
   readonly targets: ClusterTargets;
 }
 
-/** Where a request goes that is about no query, by a decision like that of a submission. */
+/** Destination of a request without a query, by a decision like that of a submission. */
 export interface OtherRoute {
   readonly decision: GroupDecision;
   readonly cluster: ClusterEntry;
   readonly fallback: boolean;
-  /** How it came to this cluster; null where it is one of the group that was decided on. */
+  /** Steps to this cluster; null if it belongs to the decided group. */
   readonly steps: readonly ChoiceStep[] | null;
-  /** A step of an OAuth2 login, whose cookie the answer sets or ends; null for all other requests. */
+  /** A step of an OAuth2 login, whose cookie the response sets or ends; null for all other requests. */
   readonly handshake: Handshake | null;
 }
 
-/** A request whose user nobody looked for. */
 export function anybody({ request }: ProxiedRequest): PickRequest {
   return { user: null, headers: request.rawHeaders };
 }

@@ -12,26 +12,22 @@ import { headerText } from '../user/certificateIdentities.ts';
 import { holdsServiceAccountToken } from '../user/kubernetesTokens.ts';
 import type { ClusterHeaders } from './clusterHeaders.ts';
 
-/** What is sent to a cluster. */
 export interface OutgoingRequest {
   readonly method: string;
   /** Path and query string as the client sent them. */
   readonly target: string;
-  /** Names and values in turn. */
   readonly headers: readonly string[];
   readonly body: Buffer | Readable | null;
-  /** Milliseconds until the head of the answer must be there (`routing.asyncTimeout`). */
+  /** Milliseconds until the head of the response must be there (`routing.asyncTimeout`). */
   readonly headersTimeout: number;
 }
 
-/** The cluster that a request goes to. */
 export interface Destination {
   /** Registry name; "" where it is not known. */
   readonly name: string;
   readonly proxyTo: string;
 }
 
-/** What requests to clusters are made with. */
 export interface OutgoingRequestsDependencies {
   readonly names: ProductNames;
   /** Audiences of service account tokens that clusters do not get; null: they get all. */
@@ -41,7 +37,6 @@ export interface OutgoingRequestsDependencies {
   readonly settings: Pick<DataPlaneSettings, 'maxBodySize' | 'asyncTimeout'>;
 }
 
-/** Makes the requests that clusters get of those of clients. */
 export class OutgoingRequests {
   readonly #dependencies: OutgoingRequestsDependencies;
 
@@ -136,7 +131,7 @@ export class OutgoingRequests {
     );
   }
 
-  /** The user's name beside the header lines that rules set, which count where they name a user themselves. */
+  /** The user's name in addition to the header lines that rules set, which count where they name a user themselves. */
   #withUser(user: string, set: Readonly<Record<string, string>> | null): Readonly<Record<string, string>> {
     const { names } = this.#dependencies;
     const stated = new Set(Object.keys(set ?? {}).map((name) => names.ownHeader(name).toLowerCase()));

@@ -21,7 +21,6 @@ export interface OtherOwner {
   readonly upstream: Upstream;
 }
 
-/** What is known of queries that have an owner, and learned as clients follow them. */
 export interface OwnedQueriesDependencies {
   readonly table: { readonly current: RoutingTable };
   readonly upstreams: Pick<Upstreams, 'get'>;
@@ -41,22 +40,21 @@ export class OwnedQueries {
     this.#dependencies = dependencies;
   }
 
-  /** The owner as a cluster. */
   clusterOf(owner: QueryOwner): ClusterEntry {
     return ownerCluster(this.#dependencies.table.current, owner);
   }
 
-  /** Watches the answer to a follow-up for the end of its query; null where the answer says nothing of it. */
+  /** Watches the response to a follow-up for the end of its query; null if the response does not state it. */
   watch({ statementPath, method }: ProxiedRequest, queryId: string, { cluster }: QueryOwner): AnswerWatch | null {
     return statementPath ? new AnswerWatch(this.#dependencies, queryId, cluster, method) : null;
   }
 
-  /** Notes that a query is lost, as its owner does not know it or is gone, unless an answer of it comes soon. */
+  /** Notes that a query is lost, as its owner does not know it or is gone, unless a response of it comes soon. */
   noteLost(queryId: string, { cluster }: QueryOwner): void {
     this.#dependencies.outcomes.lose(queryId, cluster);
   }
 
-  /** Notes a transaction that an answer begins or ends; see `Transactions.noteAnswer`. */
+  /** Notes a transaction that a response begins or ends; see `Transactions.noteAnswer`. */
   noteAnswer(queryId: string, headers: IncomingHttpHeaders, owner: QueryOwner): Promise<void> | null {
     return this.#dependencies.transactions.noteAnswer(queryId, headers, owner);
   }
@@ -66,28 +64,29 @@ export class OwnedQueries {
     void this.#dependencies.stickiness.learn(queryId, owner);
   }
 
-  /** Whether an owner that cannot be connected to counts as gone; before, it is given time to come back. */
+  /** True if an owner that cannot be connected to counts as gone; before, it is given time to come back. */
   isGone(upstream: Upstream): boolean {
     return upstream.unreachableFor() >= this.#dependencies.settings.ownerGoneAfter;
   }
 
   /**
-   * Why a query is lost whose owner does not know it; null where the owner's own answer says enough.
-   * @param status of that answer
+   * Reason that a query is lost if its owner does not know it; null if the owner's response is sufficient.
+   * @param status of that response
    */
   lossReason({ statementPath, method }: ProxiedRequest, queryId: string, status: number): string | null {
     const { stickiness, settings } = this.#dependencies;
     if (!statementPath || settings.statementErrors === 'http') return null;
     if (stickiness.isSuperseded(queryId)) return 'it was restarted since';
-    // A GET that is answered 404 ends the query for its client, who learns more from the reason than from the bare status.
+    // A GET that gets a response 404 ends the query for its client, who learns more from the reason than from the bare status.
     return status === 404 && method === 'GET' ? 'it does not know the query any more' : null;
   }
 
   /**
    * Looks for another owner of a query: that of the database, which another replica may have changed. Never rejects.
-   * @param mayHaveMoved whether the address that the cluster has now counts too: its coordinator may have moved there, and
-   *   the replica that noticed could not record it
-   * @returns null where there is no other one that requests can be sent to
+   * @param mayHaveMoved whether the address that the cluster has now counts too: its coordinator may have moved there,
+   * and
+   * the replica that noticed could not record it
+   * @returns null if there is no other one that requests can be sent to
    */
   async findOther(queryId: string, failed: QueryOwner, mayHaveMoved: boolean): Promise<OtherOwner | null> {
     const { table, stickiness } = this.#dependencies;

@@ -22,46 +22,43 @@ import { decisionText, type KeptDecision } from './decisionText.ts';
 import { RequestFacts } from './requestFacts.ts';
 import { type Submission, waitNote } from './submission.ts';
 
-/** How a submission was routed. */
 export interface SubmissionRoute {
   readonly decision: GroupDecision;
-  /** Null where no cluster was picked. */
+  /** Null if no cluster was picked. */
   readonly cluster: ClusterEntry | null;
-  /** Whether the cluster serves in place of the group that was decided on. */
+  /** True if the cluster serves in place of the group that was decided on. */
   readonly fallback: boolean;
-  /** How it came to this cluster; null where it is one of the group that was decided on. */
+  /** Steps to this cluster; null if it belongs to the decided group. */
   readonly steps: readonly ChoiceStep[] | null;
   /** Clusters tried before; null for none. */
   readonly attempts: readonly FailedAttempt[] | null;
-  /** The clusters that were there; null where none was chosen among several. */
+  /** The clusters that were there; null if none was chosen among several. */
   readonly choice: StoredChoice | null;
 }
 
-/** How a submission ended. */
 export interface SubmissionEnd {
-  /** Null where the cluster answered with none, or was refused. */
+  /** Null if the cluster responded with none, or was rejected. */
   readonly queryId: string | null;
-  /** Why the gateway refused it; null when a cluster answered, or failed to. */
+  /** Reason of the gateway's rejection; null if a cluster responded, or failed to. */
   readonly refused: Refusal['reason'] | null;
-  /** Whether it waits in the queue: its id is one of the gateway's own. */
+  /** True if it waits in the queue: its id is one of the gateway's own. */
   readonly queued: boolean;
-  /** Of the client's answer; 0 when the client went away. */
+  /** Of the client's response; 0 when the client went away. */
   readonly status: number;
 }
 
-/** A submission that was refused before its routing group was decided. */
+/** A submission that was rejected before its routing group was decided. */
 export interface UndecidedSubmission {
   readonly user: RequestUser;
   readonly body: BodyStart;
-  /** Rule that refused it; null for none. */
+  /** Rule that rejected it; null for none. */
   readonly rule: string | null;
-  /** What its routers found; null where none was asked, as the user mapping refused it. */
+  /** Findings of its routers; null if none was called, as the user mapping rejected it. */
   readonly undecided: UndecidedRouting | null;
   /** The condition of that rule with what it read; empty for none. Asked only where it is kept. */
   readonly conditions: () => readonly ReadCondition[];
 }
 
-/** What history and log lines of queries are written with. */
 export interface QueryRecorderDependencies {
   readonly names: ProductNames;
   readonly history: Pick<HistoryWriter, 'add' | 'whenWritten'>;
@@ -73,7 +70,7 @@ export interface QueryRecorderDependencies {
   readonly table: { readonly current: Pick<RoutingTable, 'rules'> };
 }
 
-/** Longest wait of an answer for the history (`queryHistory.writeBeforeAnswer`). */
+/** Longest wait of a response for the history (`queryHistory.writeBeforeAnswer`). */
 const HISTORY_WAIT_MS = 2000;
 
 /** Writes queries into the history, and a log line for each. */
@@ -130,7 +127,6 @@ export class QueryRecorder {
     return this.#dependencies.history.whenWritten(queryId, HISTORY_WAIT_MS);
   }
 
-  /** What outcomes keep of a submission. */
   factsOf(proxied: ProxiedRequest, submission: Submission, { decision, cluster }: SubmissionRoute): QueryFacts {
     const { user, waitedMs, slots } = submission;
     return {
@@ -145,8 +141,8 @@ export class QueryRecorder {
   }
 
   /**
-   * Keeps a submission that the gateway refused, with its statement and the reason. One that clients send again by themselves is not
-   * kept, nor one that waits under an id of its own: it may go on waiting.
+   * Keeps a submission that the gateway rejected, with its statement and the reason. One that clients send again by
+   * themselves is not kept, nor one that waits under an id of its own: it may continue waiting.
    * @returns the refusal, with the id under which it is kept
    */
   recordRefused(refusal: Refusal, proxied: ProxiedRequest, submission: Submission, route: SubmissionRoute): Refusal {
@@ -157,7 +153,8 @@ export class QueryRecorder {
   }
 
   /**
-   * Keeps a submission that a cluster answered with an HTTP error. 401 to a request without credentials is the start of a login.
+   * Keeps a submission that a cluster responded with an HTTP error. 401 to a request without credentials is the start
+   * of a login.
    * @returns the id under which it is kept; null if it is not kept
    */
   recordFailed(status: number, proxied: ProxiedRequest, submission: Submission, route: SubmissionRoute): string | null {
@@ -198,7 +195,7 @@ export class QueryRecorder {
   }
 
   /**
-   * Keeps and logs a submission that the routers refused: by a rule that denies it, or as they could not decide.
+   * Keeps and logs a submission that the routers rejected: by a rule that denies it, or as they could not decide.
    * @returns the refusal, with the id under which it is kept
    */
   recordUndecided(
@@ -240,7 +237,6 @@ export class QueryRecorder {
     return { ...refusal, queryId };
   }
 
-  /** Logs the end of a submission. */
   logEnd(
     proxied: ProxiedRequest,
     submission: Submission,
@@ -297,7 +293,7 @@ export class QueryRecorder {
     return firstHeader(request.rawHeaders, this.#dependencies.names.headerKey('Source'));
   }
 
-  /** @param isSubmitted whether its cluster has answered now */
+  /** @param isSubmitted whether its cluster has responded now */
   #timesOf(proxied: ProxiedRequest, isSubmitted: boolean): DecisionTimes {
     const { startedAt, analysedAt, decidedAt } = proxied;
     const { clock } = this.#dependencies;

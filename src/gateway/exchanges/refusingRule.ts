@@ -7,12 +7,12 @@ import { isSecretHeader } from './requestFacts.ts';
 /** Characters of a condition that are kept with a query. */
 const MAX_CONDITION_LENGTH = 4_096;
 
-/** Conditions by name of their rule, of each rule set that refused something. */
+/** Conditions by name of their rule, of each rule set that rejected something. */
 const conditionsBySet = new WeakMap<RuleSet, ReadonlyMap<string, RuleCondition>>();
 
 /**
- * The condition of a rule that refused a request, with the values that it read, to be kept with the query. Values that may be secret, and
- * those that are kept of no request (docs/rules.md#impact), are left out.
+ * The condition of a rule that rejected a request, with the values that it read, to be kept with the query. Values that
+ * may be secret, and those that are kept of no request (docs/rules.md#impact), are left out.
  * @param rule null for none
  * @param rules those that the request was decided by; null for none
  */

@@ -7,7 +7,7 @@ import type { BodyStart } from '../bodies/body.ts';
 
 /** Longest value that is kept, characters. */
 const MAX_VALUE_LENGTH = 256;
-/** Most headers that rules read of which values are kept, beside those of the protocol. */
+/** Most headers that rules read of which values are kept, in addition to those of the protocol. */
 const MAX_OF_RULES = 16;
 
 /** Headers of the protocol that rules read more than others. User, source and text have columns of their own. */
@@ -29,15 +29,13 @@ const keysByNames = new WeakMap<ProductNames, readonly string[]>();
 const SECRET =
   /auth|cookie|credential|passw|secret|token|signature|assertion|api-?key|private|jwt|session-?id|ssl|client-cert|prepared-statement/;
 
-/** Whether a header may hold a secret. @param name in lower case */
+/** True if a header may hold a secret. @param name in lower case */
 export function isSecretHeader(name: string): boolean {
   return SECRET.test(name);
 }
 
-/** What is looked at of a request. */
 export interface SeenRequest {
   readonly headers: RawHeaders;
-  /** Path without the query string. */
   readonly path: string;
   /** Null: there is no query string. */
   readonly query: string | null;
@@ -45,13 +43,12 @@ export interface SeenRequest {
 }
 
 /**
- * What is kept of a request with its decision, so that rules can be replayed (docs/rules.md#impact): a few header lines of the
- * protocol, and those that rules in force read by name. Never a line that may hold a secret.
+ * Stored data of a request for the replay of rules (docs/rules.md#impact): a few protocol headers, and headers that
+ * active rules read by name. Never a header that may contain a secret.
  */
 export class RequestFacts {
   readonly #ofProtocol: readonly string[];
   readonly #preparedKey: string;
-  /** Headers that each rule set reads, without those above. */
   readonly #ofRules = new WeakMap<RuleSet, readonly string[]>();
 
   constructor(names: ProductNames) {
@@ -59,7 +56,7 @@ export class RequestFacts {
     this.#preparedKey = names.headerKey('Prepared-Statement');
   }
 
-  /** @param rules those in force; null for none */
+  /** @param rules those active; null for none */
   of({ headers, path, query, body }: SeenRequest, rules: RuleSet | null): StoredRequest {
     const values: Record<string, string | null> = {};
     const unkept: string[] = [];

@@ -2,19 +2,19 @@ import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import type { ProductNames } from '../../model/names.ts';
 import { type OwnCookieNames, setsOwnCookie } from '../headers/ownCookies.ts';
 
-/** What clusters' answers may not do at the gateway's address. */
+/** Restrictions of clusters' responses at the gateway's address. */
 export interface ResponseHeaderOptions {
   readonly names: ProductNames;
   /** Cookies of the gateway itself: no cluster sets them. */
   readonly ownCookies: OwnCookieNames;
   /**
-   * Whether answers that a browser could show as a page are shown without scripts and outside of the gateway's origin
+   * True if responses that a browser could show as a page are shown without scripts and outside of the gateway's origin
    * (`server.enginePages` other than `proxy`).
    */
   readonly sandboxed: boolean;
 }
 
-/** Makes the header lines of a cluster's answer for the client. */
+/** Makes the header lines of a cluster's response for the client. */
 export class ResponseHeaders {
   readonly #options: ResponseHeaderOptions;
 
@@ -42,7 +42,7 @@ export class ResponseHeaders {
         case 'transfer-encoding':
         case 'upgrade':
         case 'te':
-        // They hold for every page of the address, or of its host, not for this answer alone: docs/serving.md.
+        // They hold for every page of the address, or of its host, not for this response alone: docs/serving.md.
         case 'service-worker-allowed':
         case 'clear-site-data':
         case 'strict-transport-security':
@@ -62,12 +62,12 @@ export class ResponseHeaders {
         }
       }
     }
-    // What is exactly this type, browsers show as text; every other type may turn out to be a page.
+    // Browsers show exactly this type as text; every other type may be a page.
     if (this.#options.sandboxed && headers['content-type'] !== 'application/json') lines.push(...sandboxLines);
     return lines;
   }
 
-  /** Trailers of a cluster's answer for the client, without what `forClient` drops; null for none. */
+  /** Trailers of a cluster's response for the client, without what `forClient` drops; null for none. */
   trailersForClient(trailers: IncomingHttpHeaders): Record<string, string> | null {
     const headers: Record<string, string> = {};
     let count = 0;

@@ -24,22 +24,20 @@ import { type Submission, waitNote } from './submission.ts';
 import { SubmissionRetry } from './submissionRetry.ts';
 import type { SubmittedQueries, UnreleasedAnswer } from './submittedQueries.ts';
 
-/** What submissions work with. */
 export interface SubmissionDependencies extends ExchangeDependencies {
   readonly targets: ClusterTargets;
-  /** What follows on an answer that names a query. */
   readonly submitted: SubmittedQueries;
   readonly forwardedCheck: Pick<ForwardedCheck, 'noteRefusal'>;
   readonly recorder: Pick<QueryRecorder, 'logEnd' | 'recordFailed' | 'recordRefused'>;
 }
 
 /**
- * Lets a submission wait that found its cluster full, and starts or refuses it then. It has given its slots back.
+ * Lets a submission wait that found its cluster full, and starts or rejects it then. It has given its slots back.
  * @param excluded clusters that failed it; null for none
  */
 export type WaitAgain = (exchange: SubmissionExchange, excluded: ReadonlyMap<string, string> | null) => void;
 
-/** How often one submission waits again at most: what admits it finds it a cluster with room. */
+/** Maximum number of waits of one submission: after a wait a cluster normally has capacity. */
 const MAX_WAITS = 3;
 
 /** A submission: repeated on another cluster while that is safe, its query id learned before the client sees it. */
@@ -51,7 +49,7 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   /** The one cluster that can take it; null for any that the decision allows. */
   #bound: ClusterEntry | null;
   #target: Target | null = null;
-  /** The clusters that were there at the last choice; null where there was none. */
+  /** The clusters that were there at the last choice; null if there was none. */
   #choice: StoredChoice | null = null;
   /** Null until an attempt fails. */
   #retry: SubmissionRetry | null = null;
@@ -59,22 +57,20 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   #excluded: ReadonlyMap<string, string> | null = null;
   #waits = 0;
   #queryId: string | null = null;
-  /** Its part in the cluster's load, where that is counted. */
   #counted: CountedSubmission | null = null;
   #encoding = '';
   /** The answer that names the query; null before, and where it does not reach the client. */
   #answer: FirstAnswer | null = null;
-  /** Watches that answer to learn how the query ends. */
+  /** Watches that response to learn how the query ends. */
   #watch: AnswerWatch | null = null;
-  /** What came of that answer while it was held; null when it is not. */
+  /** The buffered response, or null. */
   #gathered: Readonly<HeldAnswer> | null = null;
   #isBodyTooLarge = false;
   /** Why the gateway refused it in the end; null when a cluster answered, or failed to. */
   #refused: Refusal['reason'] | null = null;
-  /** Whether it waits in the queue, and another exchange sends it. */
   #isQueued = false;
 
-  /** @param waitAgain where it may wait when all clusters that could take it are full; null: it is refused then */
+  /** @param waitAgain where it may wait when all clusters that could take it are full; null: it is rejected then */
   constructor(
     dependencies: SubmissionDependencies,
     proxied: ProxiedRequest,
@@ -93,7 +89,7 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
     });
   }
 
-  /** Chooses a cluster and sends the submission there, or refuses it. */
+  /** Chooses a cluster and sends the submission there, or rejects it. */
   start(): void {
     if (this.#bound === null) this.#next();
     else this.#sendTo(this.dependencies.targets.only(this.#bound));
@@ -104,7 +100,7 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
     this.#submission = { ...this.#submission, slots };
   }
 
-  /** Notes that its client is answered as for a query that waits, which this exchange does not send. */
+  /** Notes that its client gets a response as for a query that waits, which this exchange does not send. */
   noteQueued(id: string): void {
     this.#queryId = id;
     this.#isQueued = true;
@@ -229,7 +225,7 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
 
   /**
    * The cluster accepted the query: what has to be noted before the client knows of it is noted.
-   * @param text start of the answer
+   * @param text start of the response
    */
   #take(queryId: string, cluster: ClusterEntry, text: string, held: Readonly<HeldAnswer>): void {
     this.#queryId = queryId;

@@ -6,16 +6,17 @@ import { unreachableOwner } from './exchangeRefusals.ts';
 import type { AttemptStage } from './exchangeState.ts';
 import type { Submission } from './submission.ts';
 
-/** An attempt to submit that failed. */
 export interface FailedSubmission {
   readonly cluster: ClusterEntry;
   readonly error: Error;
   readonly stage: AttemptStage;
-  /** What went wrong, in words. */
   readonly reason: string;
 }
 
-/** What follows on a failed attempt: the same cluster again, another one, a refusal, or the failure as the client's answer. */
+/**
+ * Next step after a failed attempt: the same cluster again, another one, a rejection, or the failure as the client's
+ * response.
+ */
 export type RetryStep =
   | { readonly next: 'same' }
   | { readonly next: 'other'; readonly excluded: ReadonlyMap<string, string> }
@@ -35,7 +36,6 @@ export class SubmissionRetry {
     this.#isBound = isBound;
   }
 
-  /** Whether only one cluster can take the submission, and it was not given up. */
   get isBound(): boolean {
     return this.#isBound;
   }
@@ -49,7 +49,7 @@ export class SubmissionRetry {
       if (about !== null && transaction === null) {
         return { next: 'refuse', refusal: unreachableOwner(about.queryId, cluster.name, reason) };
       }
-      // The transaction is lost with its cluster: another one says so in the engine's words, and takes the ROLLBACK.
+      // The transaction is lost with its cluster: another one states so in the engine's words, and takes the ROLLBACK.
       this.#isBound = false;
     }
     if (!this.#mayRepeat(failure, retrySubmissions)) return { next: 'giveUp' };

@@ -17,36 +17,30 @@ import type { FirstAnswer } from './firstAnswer.ts';
 import type { QueryRecorder, SubmissionRoute } from './queryRecorder.ts';
 import type { Submission } from './submission.ts';
 
-/** A query that a cluster has accepted: its answer to the submission names the query's id. */
+/** A query that a cluster has accepted: its response to the submission names the query's id. */
 export interface SubmittedQuery {
   readonly queryId: string;
   readonly cluster: ClusterEntry;
   readonly proxied: ProxiedRequest;
   readonly submission: Submission;
   readonly route: SubmissionRoute;
-  /** Headers of the answer. */
   readonly headers: IncomingHttpHeaders;
-  /** Start of the answer. */
   readonly text: string;
   /** The answer: whether the client will ask for more. */
   readonly answer: Pick<FirstAnswer, 'whenKnown'>;
 }
 
-/** The answer that names a query, which its client does not have yet. */
 export interface UnreleasedAnswer {
   /** Lets the cluster wait until it is released. */
   pauseAnswer(): void;
-  /** Gives it to the client. */
   release(): void;
-  /** Drops it; the client is refused instead. */
+  /** Drops it; the client is rejected instead. */
   replaceBy(refusal: Refusal): void;
 }
 
-/** What follows on a submission that a cluster has accepted works with. */
 export interface SubmittedQueriesDependencies {
   readonly stickiness: Pick<Stickiness, 'learn'>;
   readonly transactions: Pick<Transactions, 'noteAnswer' | 'noteStatement'>;
-  /** Reports clusters that answer with query ids of others. */
   readonly ownership: OwnershipReport;
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
   readonly outcomes: Pick<QueryOutcomes, 'begin' | 'page' | 'end' | 'cancel' | 'awaitsRows'>;
@@ -67,12 +61,12 @@ export class SubmittedQueries {
     this.#dependencies = dependencies;
   }
 
-  /** Watches the first answer of a query, which is the last one where there is nothing to wait for. */
+  /** Watches the first response of a query, which is the last one where there is nothing to wait for. */
   watch(queryId: string, cluster: ClusterEntry): AnswerWatch {
     return new AnswerWatch(this.#dependencies, queryId, cluster.name, 'POST');
   }
 
-  /** Makes the cluster the owner of the query, and releases the answer once all is noted, or replaces it. */
+  /** Makes the cluster the owner of the query, and releases the response once all is noted, or replaces it. */
   take(query: SubmittedQuery, answer: UnreleasedAnswer): void {
     const { name, proxyTo, uid } = query.cluster;
     const claim = this.#dependencies.stickiness.learn(query.queryId, { cluster: name, proxyTo, uid });
@@ -86,7 +80,7 @@ export class SubmittedQueries {
     }
   }
 
-  /** The cluster owns the query: the answer is the client's. */
+  /** The cluster owns the query: the response is the client's. */
   #noteOwned(query: SubmittedQuery, answer: UnreleasedAnswer): void {
     this.#checkForwarded(query);
     const { queryId, cluster, proxied, submission, route } = query;
@@ -129,7 +123,7 @@ export class SubmittedQueries {
     return transactions.noteAnswer(queryId, headers, { cluster: cluster.name, proxyTo: cluster.proxyTo });
   }
 
-  /** Another cluster owns the query id: nothing of the answer reaches the client, who would ask that cluster next. */
+  /** Another cluster owns the query id: nothing of the response reaches the client, who would ask that cluster next. */
   #refuseForeign({ queryId, cluster }: SubmittedQuery, conflict: OwnershipConflict, answer: UnreleasedAnswer): void {
     this.#dependencies.ownership.conflict(cluster.name, queryId, conflict);
     answer.replaceBy(foreignQueryId(queryId, cluster.name, conflict.kind));

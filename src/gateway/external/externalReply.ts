@@ -7,11 +7,9 @@ export interface ExternalReply {
   readonly routingGroup: string | null;
   /** Null: no errors. */
   readonly errors: readonly string[] | null;
-  /** Headers of the request to the cluster: name to value. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** The reply, or the mistake in it. */
 export type ParsedReply = { readonly reply: ExternalReply } | { readonly problem: string };
 
 /**
@@ -87,7 +85,6 @@ function errorsOf(errors: unknown): readonly string[] | null | undefined {
   return errors;
 }
 
-/** The headers, or the mistake in them. */
 function headersOf(
   value: unknown,
   excluded: ReadonlySet<string>,

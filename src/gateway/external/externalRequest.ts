@@ -4,7 +4,6 @@ import { parametersOf } from '../../rules/requestParameters.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import { withoutCookies } from '../headers/ownCookies.ts';
 
-/** Options of requests to the external rules service. */
 export interface ExternalRequestOptions {
   readonly names: ProductNames;
   /** `excludeHeaders`, lower-case, under the names of the configured product. */
@@ -18,7 +17,6 @@ export interface ExternalRequestOptions {
 /** A POST to the external rules service. */
 export interface ExternalRequest {
   readonly body: string;
-  /** Names and values in turn. */
   readonly headers: string[];
 }
 

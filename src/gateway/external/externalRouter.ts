@@ -12,7 +12,7 @@ export class ExternalRouter implements Router {
   readonly #service: ExternalRules;
   readonly #propagateErrors: boolean;
 
-  /** @param propagateErrors whether errors of the service are the client's answer */
+  /** @param propagateErrors whether errors of the service are the client's response */
   constructor(service: ExternalRules, propagateErrors: boolean) {
     this.#service = service;
     this.#propagateErrors = propagateErrors;

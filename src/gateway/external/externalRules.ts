@@ -32,12 +32,9 @@ export interface ExternalRulesOptions {
   readonly needsAnalysis: boolean;
   readonly ownCookies: readonly string[];
   readonly connectTimeout: number;
-  /** Timeout of a call. */
   readonly requestTimeout: number;
-  /** Timeout without any received byte. */
   readonly idleTimeout: number;
   readonly connections: number;
-  /** Maximum number of calls that wait for a connection. */
   readonly maxQueued: number;
   /** Maximum size of a response in bytes, up to `MAX_REPLY_BYTES`. */
   readonly maxResponseSize: number;
@@ -53,9 +50,7 @@ export interface ExternalRulesDependencies {
   readonly registry: Registry;
 }
 
-/** The external rules service for the data plane. */
 export interface ExternalRules {
-  /** True if requests must be analyzed first. */
   readonly needsAnalysis: boolean;
   /** Requests a group. Never rejects; takes at most the request timeout. */
   request(request: RuleRequest): Promise<ExternalAnswer>;

@@ -1,6 +1,5 @@
 /** Address of the client and the gateway's address as the client named it, behind trusted proxies. */
 export interface ClientView {
-  /** Address of the client. */
   readonly address: string;
   readonly scheme: 'http' | 'https';
   /** Host that the client named, without port. */
@@ -17,9 +16,7 @@ export interface IncomingForwarded {
   readonly forwarded?: string | undefined;
 }
 
-/** Properties of the connection itself. */
 export interface DirectView {
-  /** Address of the peer. */
   readonly peer: string;
   readonly scheme: 'http' | 'https';
   /** `Host` as sent; undefined with HTTP/1.0. */
@@ -28,7 +25,6 @@ export interface DirectView {
   readonly localPort: number;
 }
 
-/** The view if the client is the peer itself. */
 export function directView(direct: DirectView): ClientView {
   const named = direct.hostHeader === undefined ? null : splitHost(direct.hostHeader);
   if (named === null) {

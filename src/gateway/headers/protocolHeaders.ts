@@ -2,7 +2,6 @@ import type { ProductNames } from '../../model/names.ts';
 import { headerValues, isHeader } from '../../model/rawHeaders.ts';
 import { cookieValue } from './cookies.ts';
 
-/** Names of a client's engine protocol headers. */
 export interface ClientNames {
   /** Prefixes in lower case, such as `x-trino-`; empty without such headers. */
   readonly prefixes: readonly string[];
@@ -10,11 +9,8 @@ export interface ClientNames {
   readonly conflict: string | null;
 }
 
-/** A header of the engine protocol. */
 interface ProtocolName {
-  /** Index of its prefix. */
   readonly prefix: number;
-  /** Its name under the configured product. */
   readonly own: string;
 }
 
@@ -27,7 +23,6 @@ const tokenCookie = /-(?:UI|ID)-Token=/;
 export class ProtocolHeaders {
   readonly #names: ProductNames;
   readonly #cache = new Map<string, ProtocolName | null>();
-  /** Clients by bit set of their prefixes. */
   readonly #clients: readonly ClientNames[];
 
   constructor(names: ProductNames) {

@@ -31,7 +31,6 @@ const dropped = [
   'http2-settings',
 ];
 
-/** Maximum number of cached header names. */
 const MAX_KNOWN_NAMES = 1000;
 const MAX_KNOWN_HOSTS = 1000;
 /** Browsers store attributes of cookies up to 1024 characters (RFC 6265bis §5.6). */
@@ -39,7 +38,6 @@ const MAX_PREFIX = 1000;
 /** A path that needs no quoting in a cookie attribute. */
 const plainPath = /^(?:\/[\w.~%-]+)*$/;
 
-/** Options of forwarded requests. */
 export interface RequestHeaderOptions {
   readonly names: ProductNames;
   /** Random name of this process in `Via`. */
@@ -64,7 +62,6 @@ interface Connection {
 /** Builds the headers for a cluster (docs/routing.md#what-changes-on-the-way-and-what-does-not). */
 export class RequestHeaders {
   readonly #options: RequestHeaderOptions;
-  /** An action, or the names for clusters that replace a name. */
   readonly #actions = new Map<string, Action | readonly string[]>();
   readonly #connections = new WeakMap<Socket, Connection>();
   /** Host and port by scheme and `Host`: equal for nearly all requests. */
@@ -98,7 +95,6 @@ export class RequestHeaders {
     return view.address === connection.peer ? view : { ...view, address: connection.peer };
   }
 
-  /** True if this process has forwarded the request before. */
   isLooped(request: IncomingMessage): boolean {
     return headerValues(request.rawHeaders, 'via').some((value) => value.includes(this.#options.viaToken));
   }

@@ -1,6 +1,5 @@
 import { BlockList, isIP } from 'node:net';
 
-/** True if a peer's forwarded headers are trusted. */
 export type TrustPeer = (address: string) => boolean;
 
 /**

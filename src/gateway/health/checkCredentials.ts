@@ -6,7 +6,6 @@ import type { CheckCredentials } from './healthCheck.ts';
 
 /** Reason for not sending credentials to a cluster: reason and message of its condition `HealthCredentials`. */
 export interface CredentialsRefusal {
-  /** CamelCase. */
   readonly reason: string;
   /** Sentence for users, with the fix. */
   readonly message: string;
@@ -25,9 +24,8 @@ export interface ConfiguredCredentials {
   readonly allowedHosts: readonly string[] | null;
 }
 
-/** Sources of credentials for checks. */
 export interface CredentialSources {
-  /** `backendState`; null where it is not configured. */
+  /** `backendState`; null if it is not configured. */
   readonly configured: ConfiguredCredentials | null;
   /**
    * True if only the gateway's operators write resources, as in a directory or the database. On an API server other
@@ -40,18 +38,14 @@ export interface CredentialSources {
   readonly report: (cluster: string, refusal: CredentialsRefusal | null) => void;
 }
 
-/** The cluster that needs credentials. */
 export interface CredentialsTarget extends Pick<ClusterEntry, 'name' | 'origin' | 'tls'> {
-  /** URL that receives them. */
   readonly proxyTo: string;
   readonly healthCheck: HealthCheck | null;
-  /** Type of the check. */
   readonly type: MonitorType;
   /** `clusterStatsConfiguration.monitorType`. */
   readonly configuredType: MonitorType;
 }
 
-/** Credentials for a check, or the reason that they are missing. */
 export type CredentialsLookup =
   | { readonly ok: true; readonly credentials: CheckCredentials }
   | {

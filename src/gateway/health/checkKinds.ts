@@ -8,7 +8,6 @@ import { JmxCheck } from './jmxCheck.ts';
 import { MetricsCheck } from './metricsCheck.ts';
 import { UiApiCheck } from './uiApiCheck.ts';
 
-/** Options of all kinds of checks. */
 export interface HealthCheckOptions extends CheckClientOptions {
   readonly names: ProductNames;
   readonly settings: UserCheckSettings;

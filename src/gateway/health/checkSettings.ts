@@ -24,7 +24,6 @@ export interface UserCheckSettings {
   readonly maxAnswer: number;
 }
 
-/** Options of the checks with a user. */
 export interface UserCheckOptions {
   readonly client: CheckClient;
   readonly names: ProductNames;
@@ -47,7 +46,6 @@ export function forwardedHeaders({ forwardedProto }: UserCheckSettings): Record<
   return forwardedProto ? { 'x-forwarded-proto': 'https' } : {};
 }
 
-/** True for a URL with TLS. */
 export function isSecure(proxyTo: string): boolean {
   return proxyTo.startsWith('https:');
 }

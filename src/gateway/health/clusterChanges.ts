@@ -3,7 +3,6 @@ import type { ClusterHealth } from '../../model/registryCluster.ts';
 import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 
-/** A state change of a cluster. */
 export interface ClusterChange {
   /** Wall clock, milliseconds since 1970. */
   readonly since: number;
@@ -14,15 +13,12 @@ export interface ClusterChange {
   readonly active: boolean;
 }
 
-/** Stored state of a cluster. */
 interface Kept {
-  /** Newest first. */
   readonly changes: readonly ClusterChange[];
   /** Monotonic time at which it was deactivated, or first seen so; null while it is active. */
   readonly offSince: number | null;
 }
 
-/** Maximum number of stored changes per cluster. */
 const MAX_CHANGES = 50;
 const MAX_REASON = 300;
 
@@ -34,7 +30,6 @@ export class ClusterChanges {
   readonly #clock: Clock;
   readonly #clusters = new Map<string, Kept>();
 
-  /** Subscribes to a table of the same lifetime. */
   constructor(table: RoutingTableHolder, clock: Clock) {
     this.#clock = clock;
     for (const cluster of table.current.clusters.values()) this.#note(cluster);

@@ -47,12 +47,10 @@ export interface MonitorListener {
 /** Ejections of a cluster, reset after it has received new queries for `maxEjectionTime` without another one. */
 interface Ejections {
   readonly count: number;
-  /** Wall clock of the first one. */
   readonly since: number;
   readonly reason: string;
   /** Duration of the last one, milliseconds; the trial after it has the same duration. */
   readonly time: number;
-  /** Monotonic start of the last one. */
   readonly ejectedAt: number;
   /** Monotonic time of its return, or null. */
   readonly returnedAt: number | null;
@@ -99,7 +97,6 @@ export class ClusterMonitor {
     this.#listener = listener;
   }
 
-  /** True if the monitor still matches the cluster. */
   fits(cluster: ClusterEntry): boolean {
     if (cluster.proxyTo !== this.proxyTo) return false;
     // Nearly always the same object; texts are compared after a new read.

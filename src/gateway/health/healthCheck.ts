@@ -1,7 +1,6 @@
 import type { MonitorType } from '../../model/monitorType.ts';
 import type { ClusterHealth } from '../../model/registryCluster.ts';
 
-/** Result of a check. */
 export interface CheckResult {
   /** `inconclusive`: the last verdict stays. */
   readonly health: ClusterHealth | 'inconclusive';
@@ -16,15 +15,12 @@ export interface CheckResult {
 /** User and password of checks, and their source. Never logged. */
 export interface CheckCredentials {
   readonly username: string;
-  /** "" for none. */
   readonly password: string;
   /** The setting to fix when the cluster rejects them, e.g. `backendState`. */
   readonly from: string;
 }
 
-/** The checked cluster. */
 export interface CheckTarget {
-  /** Registry name. */
   readonly cluster: string;
   /** URL without trailing slash. */
   readonly proxyTo: string;
@@ -32,7 +28,6 @@ export interface CheckTarget {
   readonly path: string | null;
 }
 
-/** A kind of health check without a user. */
 export interface AnonymousCheck {
   readonly needsUser: false;
   /**
@@ -42,12 +37,10 @@ export interface AnonymousCheck {
   check(target: CheckTarget, signal: AbortSignal): Promise<CheckResult>;
 }
 
-/** A kind of health check with a user. */
 export interface UserCheck {
   readonly needsUser: true;
   /** Time for one check in milliseconds, where it is another than `monitor.timeout` and the cluster has none of its own. */
   readonly timeout?: number;
-  /** As of an anonymous check. */
   check(target: CheckTarget, credentials: CheckCredentials, signal: AbortSignal): Promise<CheckResult>;
 }
 

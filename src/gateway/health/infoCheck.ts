@@ -1,7 +1,6 @@
 import type { CheckClient } from './checkClient.ts';
 import type { AnonymousCheck, CheckResult, CheckTarget } from './healthCheck.ts';
 
-/** Maximum size of a response. */
 const MAX_ANSWER_BYTES = 65_536;
 
 /** INFO_API: GET `/v1/info` without credentials; 200 with `starting` false is HEALTHY, true PENDING. */
@@ -10,7 +9,7 @@ export class InfoCheck implements AnonymousCheck {
   readonly #client: CheckClient;
   readonly #retries: number;
 
-  /** @param retries `monitor.retries`: how often a check answered 502, 503 or 504 is repeated at once */
+  /** @param retries `monitor.retries`: how often a check responded 502, 503 or 504 is repeated at once */
   constructor(client: CheckClient, retries: number) {
     this.#client = client;
     this.#retries = retries;

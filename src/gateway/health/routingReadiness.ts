@@ -4,10 +4,8 @@ import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 /** Time after which clusters without a verdict no longer prevent readiness. */
 const GRACE_MS = 5_000;
 
-/** Readiness of routing, with the missing parts. */
 export interface RoutingReadiness {
   readonly ready: boolean;
-  /** Clusters without a check. */
   readonly unchecked: readonly string[];
 }
 

@@ -13,7 +13,6 @@ export type StatementResult =
       readonly queued: boolean;
     };
 
-/** A statement of a health check. */
 export interface CheckStatement {
   readonly proxyTo: string;
   readonly sql: string;

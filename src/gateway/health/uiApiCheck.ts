@@ -72,7 +72,6 @@ function cookiesOf({ headers }: CheckAnswer & { ok: true }): string {
   return pairs.filter((pair) => /^[^=]+=./.test(pair)).join('; ');
 }
 
-/** Counts queries by user in a list of queries. */
 function countUsers(text: string): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   let queries: unknown;

@@ -9,7 +9,6 @@ export interface Streak {
 
 export const noStreak: Streak = { good: 0, bad: 0 };
 
-/** Times of a check. */
 export interface CheckTime {
   /** Wall clock of its end, in milliseconds. */
   readonly checkedAt: number;

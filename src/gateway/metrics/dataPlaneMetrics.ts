@@ -7,15 +7,12 @@ import type { Upstreams } from '../upstreams/upstreams.ts';
 import { ClusterDurations } from './clusterDurations.ts';
 import { LocalCounter, type Tally } from './localCounter.ts';
 
-/** Kinds of proxied requests, a label of the metrics. */
 export type RequestKind = 'submission' | 'follow_up' | 'query' | 'ui' | 'other';
 
 const methods = ['GET', 'POST', 'DELETE', 'PUT', 'HEAD'];
 
-/** Counts of requests of one kind. */
 interface KindCounts {
   readonly duration: Histogram.Internal<'kind'>;
-  /** By displayed method, then by class of the status. */
   readonly requests: Map<string, (Tally | undefined)[]>;
 }
 

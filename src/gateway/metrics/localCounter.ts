@@ -1,6 +1,5 @@
 import { Counter, type CounterConfiguration } from 'prom-client';
 
-/** Count of one label set since the last scrape. */
 export interface Tally {
   count: number;
 }

@@ -27,7 +27,6 @@ const TAIL_BYTES = 65_536;
 
 /** Ends of longer strings are found by the native search, which has a setup cost. */
 const NEAR_BYTES = 32;
-/** Maximum length of member names. */
 const SHORT_TOKEN_BYTES = 64;
 
 const QUOTE = 0x22;
@@ -49,7 +48,6 @@ type Value = string | number;
  */
 class PageScanner {
   readonly values: Readonly<Record<Section, Map<string, Value>>> = { stats: new Map(), error: new Map() };
-  /** True at the end of the object. */
   isWhole = false;
   /** True if it has a member `error` that is an object. */
   hasError = false;
@@ -58,7 +56,6 @@ class PageScanner {
   #isEscaped = false;
   #expectsKey = false;
   #section: Section | null = null;
-  /** Name of the current member of the page, and of the section. */
   #key = '';
   #member = '';
   /** Bytes of the current string or number; null if it is skipped. */
@@ -187,7 +184,6 @@ function isPlain(byte: number): boolean {
   return byte >= 0x20 && byte < 0x7f && byte !== BACKSLASH;
 }
 
-/** Position of the next such byte, or the length of the piece. */
 function positionOf(byte: number, bytes: Uint8Array, from: number): number {
   const position = bytes.indexOf(byte, from);
   return position < 0 ? bytes.length : position;

@@ -6,7 +6,6 @@ import { certainty, type QueryOutcomeRecord, type QueryState, RUNNING } from '..
 import type { RunningQueryRepository } from '../../store/runningQueryRepository.ts';
 import type { FinalPage } from './finalPage.ts';
 
-/** Data of a query at its submission. */
 export interface QueryFacts {
   /** Registry name; null if no cluster received it. */
   readonly cluster: string | null;
@@ -17,13 +16,10 @@ export interface QueryFacts {
   readonly rule: string | null;
   /** Time in the gateway's queue, milliseconds; null if it did not wait. */
   readonly gatewayQueuedMillis: number | null;
-  /** Groups of the user for searches and counts. */
   readonly groups?: readonly string[];
 }
 
-/** A submission without a cluster. */
 export interface RefusedQuery {
-  /** Its id for the client. */
   readonly queryId: string;
   readonly state: 'REFUSED' | 'FAILED' | 'DENIED' | 'CANCELLED' | 'ABANDONED' | 'LOST';
   readonly facts: QueryFacts;
@@ -33,7 +29,6 @@ export interface RefusedQuery {
   readonly error: { readonly name: string; readonly type: string; readonly code: number; readonly message: string };
 }
 
-/** Counts of ended queries. */
 export interface OutcomeCounts {
   /** @param seconds null: unknown */
   ended(group: string | null, state: QueryState, seconds: number | null, errorType: string | null): void;
@@ -43,7 +38,6 @@ export interface QueryOutcomesDependencies {
   readonly writer: Pick<OutcomeWriter, 'add'>;
   /** Shared state of the replicas about queries that clients follow. */
   readonly running: Pick<RunningQueryRepository, 'lastSeen'>;
-  /** Stored outcomes of queries. */
   readonly stored: Pick<QueryOutcomeRepository, 'unended' | 'ends'>;
   readonly counts: OutcomeCounts;
   readonly clock: Clock;
@@ -53,7 +47,6 @@ export interface QueryOutcomesDependencies {
 /** Age at which a running query gets a row: shorter ones cost one write. */
 const WRITE_AFTER_MS = 5_000;
 const SWEEP_INTERVAL_MS = 5_000;
-/** Maximum number of rows of running queries per sweep. */
 const MAX_ROWS = 2_000;
 /** Engines abandon a query without a poll for this time (Trino: `query.client.timeout`). */
 const ABANDONED_AFTER_MS = 300_000;
@@ -135,14 +128,12 @@ export class QueryOutcomes {
     this.#open.clear();
   }
 
-  /** Records a query that a cluster accepted. */
   begin(queryId: string, facts: QueryFacts): void {
     const query = this.#open.get(queryId);
     if (query !== undefined) query.facts = facts;
     else this.#follow(queryId, facts, this.#dependencies.clock.now());
   }
 
-  /** True if no response with rows was observed yet. */
   awaitsRows(queryId: string): boolean {
     return (this.#open.get(queryId)?.firstRow ?? null) === null;
   }
@@ -313,7 +304,6 @@ export class QueryOutcomes {
     }
   }
 
-  /** Leaves a query to its row. */
   #leave(queryId: string, query: OpenQuery): void {
     this.#open.delete(queryId);
     if (!query.isWritten) this.#writeOpen(queryId, query);
@@ -380,7 +370,6 @@ export class QueryOutcomes {
   }
 }
 
-/** Records the time of the first rows. */
 function noteRows(query: OpenQuery): void {
   query.firstRow ??= Math.max(0, query.lastSeen - query.created);
 }

@@ -1,6 +1,5 @@
 import type { Clock, Random } from '../../model/clock.ts';
 
-/** Digits of the part that identifies a process. */
 const PROCESS_DIGITS = 8;
 
 /** Ids of rejected submissions: of the form of query ids, but never of a coordinator. */

@@ -6,7 +6,7 @@ import { MAX_COORDINATORS_PER_CLUSTER } from './knownCoordinators.ts';
 const REFILL_MS = 10_000;
 const MAX_CLUSTERS = 10_000;
 
-/** How many new coordinators a cluster may begin: a burst of 256, then one every 10 s. */
+/** Limit of new coordinators per cluster: a burst of 256, then one every 10 s. */
 export class ClaimBudget {
   readonly #clock: Clock;
   readonly #clusters = new LRUCache<string, { left: number; at: number }>({ max: MAX_CLUSTERS });

@@ -19,7 +19,6 @@ export class ClusterKeys {
     this.#table = table;
   }
 
-  /** The key of a cluster, registered or not. */
   keyOf(name: string): string {
     let key = this.#keys.get(name);
     if (key === undefined) {

@@ -5,26 +5,25 @@ import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
 import type { Upstream, Upstreams } from '../upstreams/upstreams.ts';
 import type { QueryOwner } from './queryOwner.ts';
 
-/** Where clusters report the id of their coordinator, without credentials. */
+/** Path at which clusters report the id of their coordinator, without credentials. */
 const INFO_PATH = '/v1/info';
 /** The five characters that the query ids of a coordinator end in. */
 const coordinatorId = /^[a-z0-9]{5}$/;
 const MAX_ANSWER_BYTES = 65_536;
-/** Milliseconds for all answers. */
+/** Milliseconds for all responses. */
 const TIME_LIMIT = 2_000;
 /** Milliseconds for which answers count: a client that invents query ids causes one request a second to each cluster. */
 const VALID_FOR = 1_000;
 
 /**
- * What came of a search. `unknown`: no cluster has such a coordinator, or more than one says so, or one that did not answer
- * may have it. `undecided`: no cluster answered at all.
+ * Result of a search. `unknown`: no cluster has such a coordinator, or several claim it, or one that did not respond
+ * may have it. `undecided`: no cluster responded.
  */
 export type SearchResult = QueryOwner | 'unknown' | 'undecided';
 
 interface Census {
   /** By suffix: the clusters whose coordinator has it. */
   readonly claimants: ReadonlyMap<string, readonly QueryOwner[]>;
-  /** Whether any cluster answered. */
   readonly answered: boolean;
   /** Registry names of the clusters that did not report a coordinator. */
   readonly silent: readonly string[];
@@ -97,7 +96,7 @@ export class CoordinatorSearch {
   }
 }
 
-/** The coordinator's id; null where the cluster answers without one. @throws what the connection throws */
+/** The coordinator's id; null if the cluster responds without one. @throws what the connection throws */
 async function coordinatorAt(upstream: Upstream): Promise<string | null> {
   const late = () => new Error('no answer in time');
   upstream.requestStarted();

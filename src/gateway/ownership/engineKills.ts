@@ -5,11 +5,11 @@ import type { Upstreams } from '../upstreams/upstreams.ts';
 import type { RunningQueries } from './runningQueries.ts';
 import type { Stickiness } from './stickiness.ts';
 
-/** Milliseconds for the answer of a cluster. */
+/** Milliseconds for the response of a cluster. */
 const TIME_LIMIT = 5_000;
 
 /**
- * What came of a kill. `gone`: the cluster does not have the query any more. `refused`: it does not let this user, or wants
+ * Result of a kill. `gone`: the cluster does not have the query any more. `refused`: it rejects this user, or requires
  * credentials. `unknown`: no cluster is known to have it.
  */
 export type KillResult =
@@ -18,7 +18,6 @@ export type KillResult =
   | { readonly kind: 'unreachable'; readonly cluster: string; readonly reason: string }
   | { readonly kind: 'unknown' };
 
-/** What kills work with. */
 export interface EngineKillsDependencies {
   readonly names: ProductNames;
   readonly stickiness: Pick<Stickiness, 'find'>;

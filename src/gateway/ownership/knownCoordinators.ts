@@ -7,9 +7,9 @@ export interface Coordinator {
   owner: QueryOwner;
   /** Order of learning, to distinguish a restarted coordinator from its predecessor. */
   readonly order: number;
-  /** Whether the database confirmed the owner. */
+  /** True if the database confirmed the owner. */
   settled: boolean;
-  /** Whether a request named a query of it since `takeUsed`. */
+  /** True if a request named a query of it since `takeUsed`. */
   isUsed: boolean;
 }
 
@@ -42,7 +42,6 @@ export class KnownCoordinators {
     return this.#newestAt.keys();
   }
 
-  /** Adds a coordinator, in place of one with the same suffix. */
   remember(suffix: string, owner: QueryOwner, settled: boolean): Coordinator {
     const before = this.#bySuffix.get(suffix);
     if (before !== undefined) this.#forgetNewest(before);
@@ -61,7 +60,7 @@ export class KnownCoordinators {
     return newest === null ? null : newest.owner;
   }
 
-  /** Whether the cluster of a coordinator is back under a new suffix. */
+  /** True if the cluster of a coordinator is back under a new suffix. */
   isSuperseded(suffix: string): boolean {
     const coordinator = this.#bySuffix.get(suffix);
     if (coordinator === undefined) return false;

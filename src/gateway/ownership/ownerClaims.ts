@@ -4,10 +4,8 @@ import { within } from '../../model/timeLimit.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import { mayHaveMoved, type OwnershipConflict, type QueryOwner } from './queryOwner.ts';
 
-/** An owner in memory. */
 export interface KnownOwner {
   owner: QueryOwner;
-  /** Whether the database confirmed it. */
   settled: boolean;
 }
 
@@ -27,13 +25,13 @@ export interface OwnerRecords {
   /**
    * Replaces an owner.
    * @param from the owner that must be stored
-   * @param silentFor milliseconds for which no replica may have seen a sign of life of `from`; null where it does not matter
+   * @param silentFor milliseconds for which no replica may have seen a sign of life of `from`; null if it does not
+   * matter
    * @returns the owner that is stored afterwards
    */
   replace(key: string, from: QueryOwner, to: QueryOwner, silentFor: number | null): Promise<QueryOwner>;
 }
 
-/** What claims are decided with. */
 export interface ClaimDependencies {
   readonly memory: OwnerMemory;
   readonly records: OwnerRecords;
@@ -44,7 +42,6 @@ export interface ClaimDependencies {
   readonly takeover: number;
   /** Longest wait for the database, milliseconds. */
   readonly learnTimeout: number;
-  /** The database could not be used. */
   readonly unavailable: () => void;
   /** The database settled a claim that memory had accepted for another cluster. */
   readonly onLoss: (key: string, claimant: QueryOwner, owner: QueryOwner) => void;
@@ -61,7 +58,6 @@ interface Pending {
 
 /** Writes that wait for the database. */
 const MAX_UNWRITTEN = 100_000;
-/** Writes that are repeated at a time. */
 const REPEATED_AT_ONCE = 100;
 
 /**
@@ -80,9 +76,9 @@ export class OwnerClaims {
   }
 
   /**
-   * A cluster answered with a query id.
+   * A cluster responded with a query id.
    * @param key the id's suffix, or the whole id
-   * @param mayClaim asked for a key that nobody owns: whether the claimant may have one more
+   * @param mayClaim asked for a key that no one owns: whether the claimant may have one more
    * @returns null when it is the owner and all is stored; else a promise of the outcome, which takes no longer than the
    *   learn timeout and never rejects
    */
@@ -159,7 +155,6 @@ export class OwnerClaims {
     return this.#dispute(key, claimant, memory.remember(key, stored, true));
   }
 
-  /** A cluster claims what another one owns. */
   async #dispute(key: string, claimant: QueryOwner, entry: KnownOwner): Promise<Claimed> {
     const { memory, records, table, learnTimeout, takeover, silentFor, logger } = this.#dependencies;
     const { owner } = entry;

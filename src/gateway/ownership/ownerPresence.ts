@@ -2,7 +2,6 @@ import type { Clock } from '../../model/clock.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { Upstream } from '../upstreams/upstreams.ts';
 
-/** What presence is read from. */
 export interface PresenceSources {
   readonly table: { readonly current: RoutingTable };
   readonly upstream: (proxyTo: string) => Pick<Upstream, 'lastAnswered' | 'unreachableSince'> | undefined;
@@ -10,8 +9,9 @@ export interface PresenceSources {
 }
 
 /**
- * When each owner of queries showed its last sign of life: an answer to any request, or, while it is registered, a health
- * check that does not find it UNHEALTHY. A cluster that was deleted is present for as long as its queries are followed.
+ * When each owner of queries showed its last sign of life: a response to any request, or, while it is registered, a
+ * health check that does not find it UNHEALTHY. A cluster that was deleted is present for as long as its queries are
+ * followed.
  */
 export class OwnerPresence {
   readonly #sources: PresenceSources;

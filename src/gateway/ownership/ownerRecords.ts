@@ -3,7 +3,6 @@ import type { Store } from '../../store/store.ts';
 import type { OwnerRecords } from './ownerClaims.ts';
 import type { QueryOwner } from './queryOwner.ts';
 
-/** An owner as rows of the database have it. */
 export function ownerOf(row: QueryOwner): QueryOwner {
   const { cluster, proxyTo, uid } = row;
   return uid === undefined ? { cluster, proxyTo } : { cluster, proxyTo, uid };

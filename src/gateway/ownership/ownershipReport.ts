@@ -9,7 +9,7 @@ const WARN_AGAIN_AFTER = 60_000;
 /** Pairs of clusters that have a series and a warning of their own. */
 const MAX_PAIRS = 1_000;
 
-/** Reports clusters that answer with query ids of others: a metric, and a warning a minute for each pair. */
+/** Reports clusters that response with query ids of others: a metric, and a warning a minute for each pair. */
 export class OwnershipReport {
   readonly #conflicts: Counter<'cluster' | 'owner'>;
   readonly #logger: Logger;
@@ -31,7 +31,7 @@ export class OwnershipReport {
 
   /**
    * Notes a conflict.
-   * @param cluster registry name of the cluster that answered
+   * @param cluster registry name of the cluster that responded
    */
   conflict(cluster: string, queryId: string, conflict: OwnershipConflict): void {
     const owner = conflict.kind === 'owned' ? conflict.owner.cluster : '';

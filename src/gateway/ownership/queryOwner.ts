@@ -1,25 +1,20 @@
 import type { RoutingTable } from '../../routing/routingTable.ts';
 
-/** The cluster that a query runs on. */
 export interface QueryOwner {
   /** Registry name when it was learned; "" when only the address is known. */
   readonly cluster: string;
   /** URL without trailing slash. */
   readonly proxyTo: string;
-  /** uid of the resource that registered the cluster then; left out where there is none, or it is not known. */
+  /** uid of the resource that registered the cluster then; left out if it is missing, or it is not known. */
   readonly uid?: string | undefined;
 }
 
-/** Why a cluster does not become the owner of a query id that it answered with. */
-export type OwnershipConflict =
-  /** Another cluster owns the id, or the suffix it ends in. */
-  | { readonly kind: 'owned'; readonly owner: QueryOwner }
-  /** The cluster began more coordinators than one can have. */
-  | { readonly kind: 'tooMany' };
+/** Reason that a cluster does not become the owner of a query id in its response. */
+export type OwnershipConflict = { readonly kind: 'owned'; readonly owner: QueryOwner } | { readonly kind: 'tooMany' };
 
 /**
- * Whether two owners were registered by the same resource. A name alone says nothing: after a deletion somebody else may
- * register it again. Clusters without a resource (rows of a gateway that ran before) are the same by name.
+ * True if two owners were registered by the same resource. A name alone states nothing: after a deletion another user
+ * may register it again. Clusters without a resource (rows of Trino Gateway) are the same by name.
  */
 function sameRegistration(one: QueryOwner, other: QueryOwner): boolean {
   return one.cluster !== '' && one.cluster === other.cluster && one.uid === other.uid;
@@ -32,21 +27,21 @@ export function identified(table: RoutingTable, owner: QueryOwner): QueryOwner {
   return registered?.proxyTo === proxyTo ? { cluster, proxyTo, uid: registered.uid } : owner;
 }
 
-/** Whether a cluster of another name is registered with a `proxyTo`. */
+/** True if a cluster of another name is registered with a `proxyTo`. */
 function isRegisteredByAnother(table: RoutingTable, { cluster, proxyTo }: QueryOwner): boolean {
   for (const entry of table.clusters.values()) if (entry.proxyTo === proxyTo && entry.name !== cluster) return true;
   return false;
 }
 
 /**
- * Whether an owner may have moved to another address: the resource that registered it has that address now, and no other
- * cluster is registered where it was.
+ * True if an owner may have moved to another address: the resource that registered it has that address now, and no
+ * other cluster is registered where it was.
  */
 export function mayHaveMoved(table: RoutingTable, from: QueryOwner, to: QueryOwner): boolean {
   return sameRegistration(from, to) && !isRegisteredByAnother(table, from);
 }
 
-/** The owner at the address that its cluster is registered with now; null where it cannot have moved there. */
+/** The owner at the address that its cluster is registered with now; null if it cannot have moved there. */
 export function movedOwner(table: RoutingTable, owner: QueryOwner): QueryOwner | null {
   const entry = table.clusters.get(owner.cluster);
   if (entry === undefined || entry.proxyTo === owner.proxyTo) return null;

@@ -5,18 +5,14 @@ import { guessedStates } from '../../store/queryOutcome.ts';
 import type { RunningQueryRepository } from '../../store/runningQueryRepository.ts';
 import type { RunningQueryRow } from '../../store/store.ts';
 
-/** Dependencies of RunningQueries. */
 export interface RunningQueryDependencies {
   readonly repository: Omit<RunningQueryRepository, 'list'>;
-  /** Ends of queries that any replica saw. */
   readonly outcomes: Pick<QueryOutcomeRepository, 'ends'>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** Queries that clients are following on a cluster. */
 export interface ClusterQueries {
-  /** Oldest first. */
   readonly queries: readonly RunningQueryRow[];
   /** False: the database is unavailable, and only this replica's own are known. */
   readonly complete: boolean;
@@ -36,13 +32,13 @@ const CHECK_AFTER_MS = 2_000;
 const MAX_CHECKED = 10_000;
 /** Rows that one write takes at most; the others come with the next one. */
 const MAX_ROWS = 2_000;
-/** How old the time of the last request in the database may be. */
+/** Maximum age of the last request's time in the database. */
 const RENEW_AFTER_MS = 60_000;
 /** Beyond so many, the oldest are forgotten. */
 const MAX_QUERIES = 100_000;
 /**
- * How many are forgotten at a time. A Map keeps the places of deleted entries until it is rebuilt, and looking for its
- * first entry passes them all: with 100,000 queries, up to 160,000 places for each one that came new.
+ * Number of entries removed at a time. A Map keeps the slots of deleted entries until it is rebuilt, and finding its
+ * first entry scans them all: with 100,000 queries, up to 160,000 slots for each new one.
  */
 const FORGOTTEN_AT_ONCE = 1_000;
 
@@ -52,19 +48,17 @@ interface Running {
   lastSeen: number;
   /** `lastSeen` as the database has it; null: it has no row of ours. */
   stored: number | null;
-  /** Time from which on the outcome is checked. */
   checkAt: number;
 }
 
 /**
- * Which queries clients are following, by what passes through the gateway: a query begins with an answer that names a
- * next URI, and ends with one that names none, with its cancellation, or when nobody asks for it any more. Replicas
+ * Which queries clients are following, by what passes through the gateway: a query begins with a response that names a
+ * next URI, and ends with one that names none, with its cancellation, or when no one asks for it any more. Replicas
  * share them through `eg_running_queries`.
  */
 export class RunningQueries {
   readonly #dependencies: RunningQueryDependencies;
   readonly #running = new Map<string, Running>();
-  /** Ended ones that the database may have a row of. */
   #ended = new Set<string>();
   #timer: NodeJS.Timeout | null = null;
   #writing: Promise<void> | null = null;
@@ -94,7 +88,7 @@ export class RunningQueries {
 
   /**
    * A query was answered, and its client will ask again.
-   * @param isNew whether this is the answer to its submission: it began now
+   * @param isNew whether this is the response to its submission: it began now
    */
   noteActivity(queryId: string, cluster: string, isNew = false): void {
     const now = this.#dependencies.clock.now();
@@ -116,7 +110,7 @@ export class RunningQueries {
     });
   }
 
-  /** A query is over, as the answer of a cluster says; of a query on another cluster it says nothing. */
+  /** A query is over, as the response of a cluster states; of a query on another cluster it states nothing. */
   noteEnd(queryId: string, cluster: string): void {
     const query = this.#running.get(queryId);
     if (query !== undefined && !this.#isSame(query.cluster, cluster)) return;
@@ -148,7 +142,9 @@ export class RunningQueries {
     return { queries: [...rows.values()].sort((a, b) => a.started - b.started), complete };
   }
 
-  /** Forgets the oldest of the cluster with the most queries: one that answers with many new ids displaces its own. */
+  /**
+   * Forgets the oldest of the cluster with the most queries: one that responds with many new ids displaces its own.
+   */
   #forgetOldest(): void {
     const counts = new Map<string, number>();
     for (const { cluster } of this.#running.values()) counts.set(cluster, (counts.get(cluster) ?? 0) + 1);
@@ -165,7 +161,6 @@ export class RunningQueries {
     return this.#dependencies.clock.now() - started >= WRITE_AFTER_MS;
   }
 
-  /** Returns the queries that any replica saw end. */
   async #endsOf(queryIds: readonly string[]): Promise<ReadonlySet<string>> {
     const ends = await this.#dependencies.outcomes.ends(queryIds);
     return new Set([...ends].filter(([, state]) => !guessedStates.includes(state)).map(([queryId]) => queryId));

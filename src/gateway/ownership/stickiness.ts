@@ -14,7 +14,7 @@ import { coordinatorRecords, ownerOf, queryRecords } from './ownerRecords.ts';
 import { identified, type QueryOwner } from './queryOwner.ts';
 import { StoredOwners } from './storedOwners.ts';
 
-/** Where an owner was found, or why not; label of the lookup metric. */
+/** Source of an owner, or the reason that it is missing; label of the lookup metric. */
 export type LookupSource =
   | 'prefix'
   | 'memory'
@@ -27,8 +27,8 @@ export type LookupSource =
   | 'undecided';
 
 /**
- * What a lookup in the database found. `unknown`: it does not know the query. `undecided`: it could not be read, or was
- * unavailable until a moment ago, so that other replicas may not have stored yet what they learned meanwhile.
+ * Result of a database lookup. `unknown`: it does not know the query. `undecided`: it could not be read, or was
+ * unavailable until a moment ago, so that other replicas may not have stored recent information yet.
  */
 export type Lookup = { readonly owner: QueryOwner; readonly source: LookupSource } | 'unknown' | 'undecided';
 
@@ -44,7 +44,7 @@ export interface StickinessOptions {
   readonly catchUpTime: number;
   /** Longest time between two updates of the stored coordinators; shorter where `routing.ownerTakeover` is short. */
   readonly touchInterval: number;
-  /** Time between two looks at what has to be done. */
+  /** Time between two polls of what has to be done. */
   readonly tick: number;
 }
 
@@ -63,7 +63,6 @@ const MAX_MISSES = 10_000;
 /** Suffixes whose claim the database gave to another cluster than this replica's memory did. */
 const MAX_CONTESTED = 10_000;
 
-/** What stickiness works with. */
 export interface StickinessDependencies extends Pick<PresenceSources, 'upstream'> {
   readonly store: Pick<Store, 'coordinators' | 'queries' | 'history'>;
   readonly history: Pick<HistoryWriter, 'findBuffered'>;
@@ -82,7 +81,7 @@ export class Stickiness {
   readonly #storedOwners: StoredOwners;
   /** Owners of ids that end in no suffix. */
   readonly #fullIds = new FairMap<string, KnownOwner>({ max: MAX_FULL_IDS });
-  /** Who answered with an id whose suffix the database has not confirmed yet. */
+  /** Clusters that responded with an id whose suffix the database has not confirmed yet. */
   readonly #unsettled = new FairMap<string, QueryOwner>({ max: MAX_FULL_IDS });
   readonly #contested = new LRUCache<string, true>({ max: MAX_CONTESTED });
   readonly #suffixClaims: OwnerClaims;
@@ -170,8 +169,8 @@ export class Stickiness {
   }
 
   /**
-   * Whether a cluster answered with the id while the database was unavailable, which then confirmed another cluster as the
-   * owner of the id's suffix. Which of the two runs the query cannot be known: neither gets its requests.
+   * True if a cluster responded with the id while the database was unavailable, which then confirmed another cluster as
+   * the owner of the id's suffix. Which of the two runs the query cannot be known: neither gets its requests.
    */
   isDisowned(id: string): boolean {
     if (this.#contested.size === 0) return false;
@@ -203,12 +202,11 @@ export class Stickiness {
     return 'undecided';
   }
 
-  /** Whether the id was unknown everywhere a moment ago. */
+  /** True if the id was unknown everywhere a moment ago. */
   isMiss(id: string): boolean {
     return this.#misses.has(id);
   }
 
-  /** Remembers that nobody knows the id. */
   noteMiss(id: string): void {
     this.#misses.set(id, true);
   }
@@ -249,17 +247,18 @@ export class Stickiness {
     }
   }
 
-  /** Whether the cluster of the id's coordinator is back under a new suffix: the query died with its coordinator. */
+  /** True if the cluster of the id's coordinator is back under a new suffix: the query died with its coordinator. */
   isSuperseded(id: string): boolean {
     const suffix = coordinatorSuffix(id);
     return suffix !== null && this.#coordinators.isSuperseded(suffix);
   }
 
   /**
-   * A cluster answered with a query id, which makes it the owner where nobody else is.
+   * A cluster responded with a query id, which makes it the owner where no one else is.
    * @param id a plausible one
-   * @returns null when it is the owner and that is stored already; else a promise of the outcome, within the learn timeout
-   *   (the owner is then stored later). Never rejects.
+   * @returns null when it is the owner and that is stored already; else a promise of the outcome, within the learn
+   * timeout
+   * (the owner is then stored later). Never rejects.
    */
   learn(id: string, owner: QueryOwner): null | Promise<Claimed> {
     const suffix = coordinatorSuffix(id);
@@ -331,7 +330,7 @@ export class Stickiness {
     this.#undecidedUntil = this.#dependencies.clock.monotonic() + this.#options.catchUpTime;
   }
 
-  /** What it means that the database does not know a query. */
+  /** Meaning of a query that the database does not know. */
   #whileUnknown(): 'unknown' | 'undecided' {
     return this.#dependencies.clock.monotonic() < this.#undecidedUntil ? 'undecided' : 'unknown';
   }

@@ -16,13 +16,12 @@ const MAX_REMEMBERED = 20_000;
 const MISS_TTL = 1_000;
 /** Milliseconds between two attempts to store what the database could not take. */
 const RETRY_INTERVAL = 1_000;
-/** Writes of one attempt. */
 const RETRIED_AT_ONCE = 100;
 
 /**
  * Knows which cluster began a transaction, in memory and in the database, on every replica (docs/routing.md:
- * Transactions). Engines name a new transaction on the last answer of `START TRANSACTION`, and say on the last answer of
- * `COMMIT` or `ROLLBACK` that it has ended.
+ * Transactions). Engines name a new transaction on the last response of `START TRANSACTION`, and say on the last
+ * response of `COMMIT` or `ROLLBACK` that it has ended.
  */
 export class Transactions {
   readonly #store: Store['transactions'];
@@ -98,8 +97,8 @@ export class Transactions {
   }
 
   /**
-   * Takes note of an answer of a cluster to a request of a query: whether it begins or ends a transaction.
-   * @returns null where the answer can go to the client at once; else a promise that resolves once the transaction is
+   * Takes note of a response of a cluster to a request of a query: whether it begins or ends a transaction.
+   * @returns null if the response can go to the client at once; else a promise that resolves once the transaction is
    *   stored, or after the learn timeout (it is then stored later). Never rejects.
    */
   noteAnswer(queryId: string, headers: IncomingHttpHeaders, owner: QueryOwner): Promise<void> | null {
@@ -110,7 +109,6 @@ export class Transactions {
     return id === null ? null : this.#began(id, owner);
   }
 
-  /** Stops repeating writes. */
   stop(): void {
     if (this.#timer !== null) clearInterval(this.#timer);
     this.#timer = null;
@@ -187,7 +185,6 @@ export class Transactions {
   }
 }
 
-/** Value of the first key that a response has. */
 function firstOf(headers: IncomingHttpHeaders, keys: readonly string[]): string | string[] | undefined {
   for (const key of keys) if (headers[key] !== undefined) return headers[key];
   return undefined;

@@ -1,6 +1,5 @@
 import type { Refusal } from '../../routing/refusal.ts';
 
-/** The refusal of a request for a query that nobody knows. */
 export function unknownQuery(queryId: string): Refusal {
   return {
     reason: 'unknown_query',
@@ -9,7 +8,7 @@ export function unknownQuery(queryId: string): Refusal {
   };
 }
 
-/** The refusal of a request for a query of which nobody can say at the moment whether a cluster knows it. */
+/** The refusal of a request for a query of which no one can say at the moment whether a cluster knows it. */
 export function undecidedQuery(queryId: string): Refusal {
   return {
     reason: 'undecided_query',

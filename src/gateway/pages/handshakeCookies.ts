@@ -5,7 +5,7 @@ import { CLUSTER_KEY_FORM } from '../../routing/clusterKey.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import type { ClusterKeys } from '../ownership/clusterKeys.ts';
 
-/** How cookies of the handshake are made (docs/routing.md#logins-by-oauth2). */
+/** Options of handshake cookies (docs/routing.md#logins-by-oauth2). */
 export interface HandshakeCookieOptions {
   /** `gatewayCookieConfiguration.cookieSigningSecret`, the same on all replicas. */
   readonly secret: string;
@@ -19,22 +19,22 @@ export interface HandshakeCookieOptions {
   readonly lifetime: number;
 }
 
-/** What the path and the cookies of a request on a steered path say. */
+/** Path and cookies of a request on a steered path. */
 export interface Handshake {
-  /** The cluster that the handshake began on; null where no cookie counts, or `login` decides. */
+  /** The cluster that the handshake began on; null if no cookie counts, or `login` decides. */
   readonly cluster: ClusterEntry | null;
   /**
    * The login that the path names: without a cookie for this very path it decides on the cluster, as all its steps must
    * reach the same one; null for none.
    */
   readonly login: string | null;
-  /** Lines of the answer: they set the cookie where it is missing or names another cluster, or end it. */
+  /** Lines of the response: they set the cookie where it is missing or names another cluster, or end it. */
   linesFor(answering: string): readonly string[];
 }
 
 /** Content of a cookie; what is signed has the keys in this order. */
 interface Content {
-  /** Key of the cluster, which reveals its address to nobody. */
+  /** Key of the cluster, which reveals its address to no one. */
   readonly backend: string;
   readonly deletePaths: readonly string[];
   /** Name of the cookie: the value of another one does not count. */
@@ -56,11 +56,10 @@ const RENEWAL_PRIORITY = -1;
 const RENEWAL_LIFETIME = 60_000;
 /** Ours are about 400 characters; longer ones are not worth a signature. */
 const MAX_VALUE = 4096;
-/** Cookies of the prefix that are looked at. */
 const MAX_COOKIES = 16;
 /**
- * Where browsers are sent to log in for a client, and where the client, with other cookies or none, asks for the token:
- * the engine shows browsers only the SHA-256 of the client's id (Trino, OAuth2TokenExchange.hashAuthId).
+ * Paths of logins for a client, and of the client's token requests, with other cookies or none: the engine only shows
+ * browsers the SHA-256 of the client's id (Trino, OAuth2TokenExchange.hashAuthId).
  */
 const TOKEN_PATH = /^\/oauth2\/token\/(?:initiate\/([0-9a-f]{64})|([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}))$/;
 /**
@@ -92,8 +91,8 @@ export class HandshakeCookies {
   }
 
   /**
-   * What the cookies say of a request.
-   * @param header all lines of `Cookie`, joined by "; "; asked for where the path is steered
+   * Parses the cookies of a request.
+   * @param header all lines of `Cookie`, joined by "; "; called if the path is steered
    * @returns null for all other paths
    */
   read(path: string, header: () => string | undefined): Handshake | null {
@@ -124,9 +123,9 @@ export class HandshakeCookies {
   }
 
   /**
-   * Lines of an answer, on whichever path, after which the client turns to a steered one: of one that sends the browser
-   * to a provider, so that it comes back to this cluster and each login has a whole lifetime, and of one that makes a
-   * client to fetch a renewed token.
+   * Lines of a response, on whichever path, after which the client turns to a steered one: of one that sends the
+   * browser to a provider, so that it comes back to this cluster and each login has a whole lifetime, and of one that
+   * makes a client to fetch a renewed token.
    * @param headers those of the cluster
    */
   linesOfLogin(headers: IncomingHttpHeaders, answering: string): readonly string[] {
@@ -144,7 +143,6 @@ export class HandshakeCookies {
     return [];
   }
 
-  /** Sets the cookie of a login. */
   #begin(cluster: string): readonly string[] {
     const { routingPaths, deletePaths, lifetime } = this.#options;
     return this.#set(cluster, { name: this.#name, routingPaths, deletePaths, priority: PRIORITY, ttl: lifetime });
@@ -196,12 +194,11 @@ function loginOf(path: string): string | null {
   return hash ?? (id === undefined ? null : createHash('sha256').update(id).digest('hex'));
 }
 
-/** Whether an address is an authorization request (RFC 6749 §4.1.1) that says where to come back to. */
+/** True if an address is an authorization request (RFC 6749 §4.1.1) that states where to come back to. */
 function isAuthorization(location: string): boolean {
   return /[?&]client_id=/.test(location) && /[?&]redirect_uri=/.test(location);
 }
 
-/** Whether a path is one of the paths, or below one. */
 function isUnder(path: string, bases: readonly string[]): boolean {
   return bases.some((base) => {
     const cut = base.replace(/\/+$/, '');

@@ -4,10 +4,8 @@ import { Writable } from 'node:stream';
 /** Maximum size of a first response: those of engines have some hundred bytes, as results follow later. */
 const MAX_ANSWER_BYTES = 1_048_576;
 
-/** A complete captured response. */
 export interface CapturedAnswer {
   readonly status: number;
-  /** Names and values in turn, without connection headers. */
   readonly headers: readonly string[];
   readonly body: Buffer;
 }

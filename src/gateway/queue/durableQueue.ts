@@ -33,7 +33,6 @@ import {
   storedSubmission,
 } from './storedSubmission.ts';
 
-/** Maximum number of queries per replica. */
 const MAX_HELD = 20_000;
 /** Timeout for storing a query, after which its client is rejected. */
 const PUT_TIMEOUT_MS = 5_000;
@@ -51,11 +50,9 @@ const ANSWER_KEPT_MS = 600_000;
 const ORPHAN_AFTER_MS = 900_000;
 /** Interval of deletions of old rows. */
 const TIDY_MS = 60_000;
-/** Retry delay. */
 const RETRY_MS = 1_000;
 /** Maximum number of times that a query is queued again because no cluster accepted it. */
 const MAX_PUT_BACKS = 5;
-/** Maximum number of distinct reasons written at a time. */
 const MAX_REASONS = 50;
 /** Time that the client's response waits for the database; then it is sent from memory, and stored later. */
 const STORE_PATIENCE_MS = 2_000;
@@ -68,7 +65,6 @@ export interface DurableQueueDependencies {
   readonly replica: string;
   readonly admission: Admission;
   readonly send: SendSubmission;
-  /** Forwards a request to the cluster of a query. */
   readonly followUp: (proxied: ProxiedRequest, engineId: string) => void;
   readonly answers: PollAnswers;
   /** Stores outcomes of queries that ended in the queue. */
@@ -79,7 +75,6 @@ export interface DurableQueueDependencies {
   readonly random: number;
 }
 
-/** A submission's wait that has begun. */
 export interface BegunWait {
   readonly wait: Pick<AdmissionWait, 'atMost' | 'late' | 'noteLate' | 'place'>;
   /** Settles as `AdmissionWait.begin` does. */
@@ -99,7 +94,6 @@ interface LocalQuery {
   giveUp: AbortController;
   slots: QuerySlots | null;
   state: QueuedState;
-  /** Reason of the wait, as in its row. */
   reason: string;
   /** Time at which an administrator moved it to the front here, by the database's clock; null for never. */
   movedAt: number | null;
@@ -116,11 +110,9 @@ interface LocalQuery {
   /** True if its client cancelled it while it was being forwarded. */
   isCancelled: boolean;
   putBacks: number;
-  /** Outcome that is not in the database yet. */
   outcome: StoredOutcome | null;
 }
 
-/** Result of storing a submission. */
 export type EnteredQueue =
   | { readonly id: string; readonly waitedMs: number; readonly state: QueuedState }
   | { readonly id: null; readonly refusal: Refusal };
@@ -169,7 +161,6 @@ export class DurableQueue {
     this.#ids = new QueuedIds(dependencies.random, QUEUE_SUFFIX);
   }
 
-  /** Number of queries of this replica. */
   get size(): number {
     return this.#queries.size;
   }
@@ -314,7 +305,6 @@ export class DurableQueue {
     return true;
   }
 
-  /** Deletes the row of an abandoned query. */
   async #remove({ id, since }: LocalQuery, end: QueuedEnd): Promise<void> {
     const { repository, ends, clock } = this.#dependencies;
     const stored = await this.#readBack(id);
@@ -545,7 +535,6 @@ export class DurableQueue {
     );
   }
 
-  /** True if the client of a query has not polled it here recently. */
   #isAsleep({ polls, polledAt }: LocalQuery): boolean {
     return polls.size === 0 && this.#dependencies.clock.monotonic() - polledAt >= ASLEEP_AFTER_MS;
   }
@@ -734,7 +723,6 @@ export class DurableQueue {
     );
   }
 
-  /** Removes a query from this replica. */
   #release(query: LocalQuery): void {
     query.stage = 'ended';
     query.giveUp.abort();
@@ -772,7 +760,6 @@ function engineIdOf(outcome: SubmissionOutcome): string | null {
   return outcome.kind === 'answer' ? outcome.engineId : null;
 }
 
-/** Retention as text. */
 export const abandonedText = durationText(ABANDONED_AFTER_MS);
 
 function pause(milliseconds: number): Promise<void> {

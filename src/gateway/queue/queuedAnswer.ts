@@ -12,9 +12,7 @@ export interface QueuedPlace {
   readonly slug: string;
 }
 
-/** Progress of a queued query. */
 export interface QueuedProgress {
-  /** Token of the next request. */
   readonly token: number;
   /** Milliseconds in the queue. */
   readonly waitedMs: number;

@@ -5,11 +5,9 @@ import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { DurableQueue } from './durableQueue.ts';
 import type { QueuedOwners } from './queuedOwners.ts';
 
-/** Result of a kill_query call with an id of the gateway. */
 export type KillAnswer =
   /** A cluster has the query: the statement is rewritten to its id. */
   | { readonly kind: 'cluster'; readonly engineId: string; readonly body: BodyStart }
-  /** It was removed from the queue. */
   | { readonly kind: 'killed' }
   | { readonly kind: 'refused'; readonly refusal: Refusal };
 

@@ -2,10 +2,8 @@ import { durationText } from '../../model/durationText.ts';
 import type { PlainAnswer } from '../../routing/refusal.ts';
 import type { QueuePosition } from '../admission/admission.ts';
 
-/** Refresh interval of the page in a browser, in seconds. */
 const REFRESH_SECONDS = 2;
 
-/** Content of the page of a query that is or was queued. */
 export type QueuedPage =
   | {
       readonly state: 'waiting';
@@ -15,7 +13,6 @@ export type QueuedPage =
       /** Null if another replica has it, or if the queue is not ordered. */
       readonly position: QueuePosition | null;
     }
-  /** A cluster without a page here has it. */
   | { readonly state: 'submitted'; readonly engineId: string }
   | { readonly state: 'failed' }
   | { readonly state: 'unknown' };

@@ -16,11 +16,9 @@ export interface QueuedState {
   readonly place: WaitPlace | null;
 }
 
-/** Responses to requests for queued queries. */
 export interface PollAnswers {
   /** Responds that a query is queued. @param token of this request */
   waiting(proxied: ProxiedRequest, id: string, token: number, waitedMs: number, state: QueuedState): void;
-  /** Responds with the outcome. */
   outcome(proxied: ProxiedRequest, id: string, outcome: StoredOutcome): void;
   /** Responds that the query is unknown, or removed. */
   gone(proxied: ProxiedRequest, id: string): void;
@@ -69,7 +67,6 @@ export class QueuedPolls {
     proxied.response.once('close', () => this.#end(poll));
   }
 
-  /** Responds to all requests. */
   answerAll(answer: (proxied: ProxiedRequest, token: number) => void): void {
     for (const poll of [...this.#open.values()]) {
       this.#end(poll);

@@ -20,7 +20,6 @@ import { nextTargetOf, type StoredOutcome } from './storedOutcome.ts';
 /** Maximum wait of a request for a queued query, as in engines. */
 const POLL_MS = 1_000;
 
-/** Responses of the gateway itself. */
 export interface OwnAnswer {
   refuse(proxied: ProxiedRequest, refusal: Refusal): void;
   answer(proxied: ProxiedRequest, status: number, headers: readonly string[], body: string): void;
@@ -38,7 +37,6 @@ export interface QueueAnswersDependencies {
 const plainText = ['content-type', 'text/plain; charset=utf-8', 'cache-control', 'no-store'];
 const defaultPorts = { http: 80, https: 443 } as const;
 
-/** Responses about queued queries. */
 export class QueueAnswers implements PollAnswers {
   readonly #dependencies: QueueAnswersDependencies;
 
@@ -103,7 +101,6 @@ export interface QueuedRequestsDependencies {
   readonly foreign: RemotePolls;
   readonly polls: PollAnswers;
   readonly answers: OwnAnswer;
-  /** Forwards a request to the cluster of a query. */
   readonly followUp: (proxied: ProxiedRequest, id: string) => void;
   /** Checks that a caller is the client that sent a query. */
   readonly owners: Pick<QueuedOwners, 'areSameClient'>;
@@ -120,7 +117,6 @@ export class QueuedRequests {
     this.#dependencies = dependencies;
   }
 
-  /** Serves a request with an id of the gateway. */
   serve(proxied: ProxiedRequest, id: string): void {
     const { key, paths, room, foreign, answers } = this.#dependencies;
     const { method, target, statementPath } = proxied;
@@ -154,7 +150,6 @@ export class QueuedRequests {
     }
   }
 
-  /** Cancels a query of another replica. */
   async #cancel(proxied: ProxiedRequest, row: QueuedQueryRow | null): Promise<void> {
     const { room, answers, followUp } = this.#dependencies;
     if (row?.state === 'waiting') await this.#drop(row);

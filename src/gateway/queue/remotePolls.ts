@@ -29,7 +29,6 @@ export interface RemotePollsDependencies {
 
 interface Watched {
   readonly polls: QueuedPolls;
-  /** The latest row. */
   row: QueuedQueryRow | null;
   /** Monotonic milliseconds of the last read, and of the last request. */
   readAt: number;
@@ -43,7 +42,6 @@ interface Watched {
 export class RemotePolls {
   readonly #dependencies: RemotePollsDependencies;
   readonly #watched = new Map<string, Watched>();
-  /** Queries with rows to read. */
   readonly #unread = new Set<string>();
   /** Time at which the database recorded a query's last request, monotonic milliseconds. */
   readonly #touched = new Map<string, number>();

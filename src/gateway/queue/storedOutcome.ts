@@ -12,16 +12,13 @@ export type StoredOutcome =
   | ({ readonly kind: 'answer' } & CapturedAnswer)
   | { readonly kind: 'refusal'; readonly refusal: Refusal };
 
-/** Result of forwarding a submission. */
 export type SubmissionOutcome =
   /** @property engineId the query's id at its cluster; null if the response has none */
   | { readonly kind: 'answer'; readonly answer: CapturedAnswer; readonly engineId: string | null }
-  /** No cluster accepted it. */
   | { readonly kind: 'refused'; readonly refusal: Refusal }
   /** A cluster received it without a response: it may run. */
   | { readonly kind: 'lost'; readonly why: string };
 
-/** Sends a submission to a cluster, as for a new client request. */
 export type SendSubmission = (proxied: ProxiedRequest, submission: Submission, answers: GatewayAnswers) => void;
 
 /**
@@ -64,7 +61,6 @@ function engineIdOf({ status, body }: CapturedAnswer): string | null {
   return typeof match === 'string' ? null : match.id;
 }
 
-/** Serializes an outcome for encryption. */
 export function encodeOutcome(outcome: StoredOutcome): Buffer {
   const plain = outcome.kind === 'answer' ? { ...outcome, body: outcome.body.toString('base64') } : outcome;
   return Buffer.from(JSON.stringify(plain));

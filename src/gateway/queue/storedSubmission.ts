@@ -15,7 +15,6 @@ export const MAX_QUEUED_BODY = 1_048_576;
 /** A stored submission: all data that any replica needs to forward it later. */
 export interface StoredSubmission {
   readonly rawTarget: string;
-  /** Names as sent and values in turn. */
   readonly headers: readonly string[];
   /** Connection data that identifies the client, and the gateway's address as the client named it. */
   readonly connection: {
@@ -29,7 +28,6 @@ export interface StoredSubmission {
   readonly clientPrefixes?: readonly string[];
   readonly certificateUser: string | null;
   readonly user: RequestUser;
-  /** Without the parts of its trace that are not stored. */
   readonly decision: GroupDecision;
   readonly body: Buffer;
 }
@@ -41,7 +39,6 @@ export function isStorable({ body }: Submission): boolean {
   return body.complete && body.bytes.length <= MAX_QUEUED_BODY;
 }
 
-/** Extracts the stored parts of a submission. */
 export function storedSubmission(
   { request, rawTarget, clientPrefixes, certificateUser }: ProxiedRequest,
   { user, decision, body }: Submission,

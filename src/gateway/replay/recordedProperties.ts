@@ -8,7 +8,6 @@ const UNKNOWN_NAME = '\u0001';
 /** Sources that depend on default catalog and schema if names are incomplete. */
 const ofNames = new Set(['table', 'catalog', 'schema', 'catalogSchema']);
 
-/** Analysis of the recorded text. */
 interface Analysis {
   readonly properties: QueryProperties;
   /** Reason that values from table names are unknown, or null. */

@@ -29,13 +29,10 @@ export interface ReplaySettings {
   readonly redacts: boolean;
 }
 
-/** Limits of a replay and its report. */
 export interface ReplayBounds {
-  /** Maximum number of queries, newest first. */
   readonly queries: number;
   /** Milliseconds. */
   readonly time: number;
-  /** Maximum number of entries of each list. */
   readonly top: number;
   readonly examples: number;
 }
@@ -59,7 +56,6 @@ export interface ReplayedMove {
   readonly queries: number;
 }
 
-/** Queries of a user or a source. */
 export interface ReplayedShare {
   /** Null: unknown user or source. */
   readonly name: string | null;
@@ -68,14 +64,12 @@ export interface ReplayedShare {
   readonly unknown: number;
 }
 
-/** A query that moves. */
 export interface ReplayedExample {
   readonly queryId: string;
   readonly user: string | null;
   readonly source: string | null;
   /** Milliseconds since 1970. */
   readonly created: number;
-  /** Start of its text. */
   readonly queryText: string;
   readonly from: ReplayTarget;
   readonly to: ReplayTarget;
@@ -89,17 +83,13 @@ export interface ReplayedExample {
 /** A rule that could not be replayed for some queries. */
 export interface UnreplayedCount {
   readonly rule: string;
-  /** Values that it reads and that are not recorded. */
   readonly reads: readonly string[];
-  /** Queries for which it was evaluated and could not be replayed. */
   readonly queries: number;
-  /** Those of them with an unknown result. */
   readonly unknown: number;
 }
 
 /** Effect of a rule change on the queries of a range. */
 export interface ReplayReport {
-  /** Number of examined queries. */
   readonly queries: number;
   readonly unmoved: number;
   readonly moved: number;
@@ -114,7 +104,6 @@ export interface ReplayReport {
   readonly sources: readonly ReplayedShare[];
   readonly unreplayed: readonly UnreplayedCount[];
   readonly examples: readonly ReplayedExample[];
-  /** Some queries with an unknown result. */
   readonly unknownExamples: readonly string[];
   readonly milliseconds: number;
 }

@@ -19,7 +19,6 @@ export interface MovedQuery {
   readonly after: RuleDecision | null;
 }
 
-/** Result of one query. */
 export interface QueryImpact {
   readonly row: ReplayedRow;
   readonly moved: MovedQuery | 'unknown' | null;
@@ -30,9 +29,7 @@ export interface QueryImpact {
 const MAX_COUNTED = 10_000;
 /** Maximum number of examples per move, so that others are shown too. */
 const EXAMPLES_OF_A_MOVE = 5;
-/** Maximum length of a text in an example. */
 const EXAMPLE_TEXT = 500;
-/** Maximum number of shown trace entries. */
 const MAX_TRACED = 50;
 
 interface Share {

@@ -14,7 +14,6 @@ const MARGIN_MS = 20_000;
 /** Heap of the thread, megabytes: thousands of rules, two pages of the history, analyses, and counts. */
 const MAX_HEAP_MB = 384;
 
-/** Replays of the history; one per gateway. */
 export interface HistoryReplays {
   /**
    * Replays the history. One job at a time.
@@ -25,7 +24,6 @@ export interface HistoryReplays {
   run(job: ReplayJob, signal: AbortSignal): Promise<ReplayReport>;
 }
 
-/** Replays the history in a worker thread. */
 export class ReplayThread implements HistoryReplays {
   readonly #thread = new WorkerThread<ReplayJob, ReplayReply>(workerFile, MAX_HEAP_MB);
   #isRunning = false;

@@ -6,10 +6,11 @@ import type { RequestHeaders } from '../headers/requestHeaders.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { OwnAnswers } from './ownAnswers.ts';
 
-/** `server.enginePages`: whether engines' web pages are proxied, redirected to the cluster's `externalUrl`, or refused. */
+/**
+ * `server.enginePages`: whether engines' web pages are proxied, redirected to the cluster's `externalUrl`, or rejected.
+ */
 export type EnginePagesMode = 'proxy' | 'redirect' | 'off';
 
-/** What redirecting works with. */
 export interface EnginePagesDependencies {
   readonly mode: EnginePagesMode;
   readonly answers: OwnAnswers;
@@ -25,16 +26,16 @@ export class EnginePages {
     this.#dependencies = dependencies;
   }
 
-  /** Whether a request is for a page of an engine that is not proxied. */
   replaces({ pathKind }: Pick<ProxiedRequest, 'pathKind'>): boolean {
     return pathKind === 'ui' && this.#dependencies.mode !== 'proxy';
   }
 
   /**
-   * Answers a request that goes to no cluster: for a page where `server.enginePages` is `off`, with a method that cannot be
-   * redirected, or for the script of a service worker. One cluster's worker would stand between a browser and the pages of
-   * all other clusters, and stay. Browsers mark such requests, and scripts cannot take that away (Service Workers, 6.3).
-   * @returns false where the request goes on
+   * Responds to a request that goes to no cluster: for a page where `server.enginePages` is `off`, with a method that
+   * cannot be redirected, or for the script of a service worker. One cluster's worker would stand between a browser and
+   * the pages of all other clusters, and stay. Browsers mark such requests, and scripts cannot take that away (Service
+   * Workers, 6.3).
+   * @returns false where the request continues
    */
   refuse(proxied: ProxiedRequest): boolean {
     const { method, request } = proxied;
@@ -69,7 +70,7 @@ export class EnginePages {
         ? null
         : entry.externalUrl;
     const url = base === null ? null : URL.parse(base);
-    // Rows of a gateway that ran before may hold any text.
+    // Rows of Trino Gateway may hold any text.
     if (url === null || !/^https?:$/.test(url.protocol)) {
       this.#answer(
         proxied,

@@ -14,10 +14,9 @@ import type { Upstreams } from '../upstreams/upstreams.ts';
 import type { EnginePages } from './enginePages.ts';
 import type { RequestSteps } from './requestSteps.ts';
 
-/** What follow-ups are sent on with. */
 export interface FollowUpsDependencies {
   readonly stickiness: Stickiness;
-  /** Asks clusters for queries that nobody knows. */
+  /** Asks clusters for queries that no one knows. */
   readonly search: CoordinatorSearch;
   readonly ownership: OwnershipReport;
   readonly upstreams: Pick<Upstreams, 'get'>;

@@ -7,14 +7,12 @@ import { isAuthenticated } from '../user/authenticatedPaths.ts';
 import type { MappedUsers } from '../user/mappedUsers.ts';
 import type { RequestSteps } from './requestSteps.ts';
 
-/** The user mapping, and what finds the users whose names it maps. */
 export interface UserMappingSteps {
   readonly users: MappedUsers;
   /** The user of a request, without groups. Neither throws nor rejects. */
   identity(request: IncomingMessage): RequestUser | Promise<RequestUser>;
 }
 
-/** What users of requests are found and refused with. */
 export interface MappedRequestsDependencies {
   /** The user mapping; null: names of users stay as they are. */
   readonly mapping: UserMappingSteps | null;
@@ -23,8 +21,8 @@ export interface MappedRequestsDependencies {
 }
 
 /**
- * The user mapping for requests that are no submissions (docs/identity.md#user-mapping): those of users whom it refuses are refused,
- * and clusters get the names that it gives. Pages, logins and probes have no user.
+ * The user mapping for requests that are no submissions (docs/identity.md#user-mapping): those of users whom it rejects
+ * are rejected, and clusters get the names that it gives. Pages, logins and probes have no user.
  */
 export class MappedRequests {
   readonly #dependencies: MappedRequestsDependencies;
@@ -34,8 +32,9 @@ export class MappedRequests {
   }
 
   /**
-   * Goes on with a request that may go on; at once where nobody has to be asked who sends it.
-   * @param isOfQuery whether it is about a query that a cluster has taken: that goes on whatever has become of its user
+   * Goes on with a request that may continue; immediately where no one has to be asked who sends it.
+   * @param isOfQuery whether it is about a query that a cluster has taken: that continues whatever has become of its
+   * user
    */
   pass(proxied: ProxiedRequest, isOfQuery: boolean, next: () => void): void {
     const { mapping, steps, answers } = this.#dependencies;
@@ -56,7 +55,7 @@ export class MappedRequests {
   }
 }
 
-/** Has clusters get the name of the user of a request, where the user mapping says so. */
+/** Has clusters get the name of the user of a request, where the user mapping states so. */
 export function noteUser(proxied: ProxiedRequest, { user, mapping }: RequestUser): void {
   if (user !== null && mapping?.isForwarded === true) proxied.forwardedUser = user;
 }

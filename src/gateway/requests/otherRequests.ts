@@ -6,7 +6,6 @@ import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { EnginePages } from './enginePages.ts';
 import type { RequestRouting } from './requestRouting.ts';
 
-/** What other requests are sent on with. */
 export interface OtherRequestsDependencies {
   /** Cookies of OAuth2 logins; null unless they are used. */
   readonly handshakes: HandshakeCookies | null;
@@ -40,7 +39,6 @@ export class OtherRequests {
     });
   }
 
-  /** Picks a cluster of the decision's. */
   #choose(proxied: ProxiedRequest, decision: GroupDecision, handshake: Handshake | null): void {
     const { exchange, answers } = this.#dependencies;
     proxied.trace?.step('choice');

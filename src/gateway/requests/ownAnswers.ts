@@ -13,7 +13,6 @@ import type { RefusalIds } from '../outcomes/refusalIds.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { codeOf } from '../upstreams/clusterError.ts';
 
-/** What the answers of the gateway itself are made of. */
 export interface OwnAnswersDependencies {
   readonly names: ProductNames;
   readonly headers: RequestHeaders;
@@ -83,7 +82,9 @@ export class OwnAnswers implements GatewayAnswers {
   }
 }
 
-/** Answers a request whole, unless that is too late. One whose body is not there yet is the last of its connection. */
+/**
+ * Responds to a request whole, unless that is too late. One whose body is not there yet is the last of its connection.
+ */
 export function answer(response: ServerResponse, status: number, headers: readonly string[], body: string): void {
   if (response.headersSent || response.destroyed) return;
   if (isUnfinished(response.req)) endWith(response.req, response);

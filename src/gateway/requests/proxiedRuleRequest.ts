@@ -11,7 +11,7 @@ import type { ProxiedRequest } from '../proxiedRequest.ts';
 
 /**
  * A proxied request as rules and the external rules service see it. Where the client is, and whether it sent a form, is
- * found out when somebody asks: few rules do, and each search of the header lines costs as much as a rule.
+ * found out when a user asks: few rules do, and each search of the header lines costs as much as a rule.
  */
 export class ProxiedRuleRequest implements RuleRequest {
   readonly method: string;
@@ -28,8 +28,8 @@ export class ProxiedRuleRequest implements RuleRequest {
   #client: ClientView | null = null;
 
   /**
-   * @param analysis null where the request was not analysed
-   * @param body null where it is not read before the decision
+   * @param analysis null if the request was not analyzed
+   * @param body null if it is not read before the decision
    * @param views states where the client is
    */
   constructor(proxied: ProxiedRequest, analysis: Analysis | null, body: BodyStart | null, views: RequestHeaders) {

@@ -15,24 +15,22 @@ import { noteUser } from './mappedRequests.ts';
 import { ProxiedRuleRequest } from './proxiedRuleRequest.ts';
 import type { RequestSteps } from './requestSteps.ts';
 
-/** What became of a submission: a decision, or the refusal of the routers or of the user mapping. */
+/** Result for a submission: a decision, or the rejection of the routers or of the user mapping. */
 export type RoutedSubmission = Extract<Routed, { readonly refusal: null }> | RefusedRouting;
 
-/** A submission that was refused before its group was decided. */
+/** A submission that was rejected before its group was decided. */
 interface RefusedRouting {
   readonly refusal: Refusal;
-  /** Rule that refuses; null where it is no rule. */
+  /** Rule that rejects; null if it is no rule. */
   readonly rule: string | null;
-  /** Null: no router was asked, as the user mapping refused it. */
+  /** Null: no router was asked, as the user mapping rejected it. */
   readonly undecided: UndecidedRouting | null;
   /** The condition of that rule with what it read; empty for none. */
   readonly conditions: () => readonly ReadCondition[];
 }
 
-/** Takes a submission that was routed, with what is known of it. */
 type TakeSubmission = (routed: RoutedSubmission, analysis: Analysis) => void;
 
-/** What requests are routed with. */
 export interface RequestRoutingDependencies {
   readonly names: ProductNames;
   readonly steps: Pick<RequestSteps, 'settle'>;
@@ -43,7 +41,10 @@ export interface RequestRoutingDependencies {
   readonly clock: Pick<Clock, 'monotonic'>;
 }
 
-/** Finds out what routers need to know of a request, and lets them decide; at once where nothing has to be waited for. */
+/**
+ * Finds out what routers need to know of a request, and lets them decide; immediately where nothing has to be waited
+ * for.
+ */
 export class RequestRouting {
   readonly #dependencies: RequestRoutingDependencies;
   readonly #preparedHeader: string;
@@ -55,7 +56,7 @@ export class RequestRouting {
 
   /**
    * Routes a submission.
-   * @param next gets the decision; the query properties are null where the statement did not have to be analysed
+   * @param next gets the decision; the query properties are null if the statement did not have to be analyzed
    */
   submission(proxied: ProxiedRequest, body: BodyStart, next: TakeSubmission): void {
     const { analyzer, table, steps, clock } = this.#dependencies;
@@ -84,7 +85,7 @@ export class RequestRouting {
     }
   }
 
-  /** Goes on with a submission, unless the user mapping refuses its user. */
+  /** Goes on with a submission, unless the user mapping rejects its user. */
   #admit(proxied: ProxiedRequest, analysis: Analysis, refuse: TakeSubmission, goOn: () => void): void {
     proxied.analysedAt = this.#dependencies.clock.monotonic();
     const refusal = userRefusal(analysis.user);
@@ -117,7 +118,7 @@ export class RequestRouting {
     return { refusal, rule, undecided, conditions: () => conditionsOf(rule, rules, request, names) };
   }
 
-  /** @param analysis null where the request was not analysed */
+  /** @param analysis null if the request was not analyzed */
   #decide(
     proxied: ProxiedRequest,
     table: RoutingTable,

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { answer } from './ownAnswers.ts';
 
-/** Goes on with requests from step to step; a step that throws is a defect: logged, and answered 500. */
+/** Goes on with requests from step to step; a step that throws is a defect: logged, and responded 500. */
 export class RequestSteps {
   readonly #logger: Logger;
 
@@ -10,7 +10,6 @@ export class RequestSteps {
     this.#logger = logger;
   }
 
-  /** Goes on with a value that is there already, or once it is. */
   settle<T>(proxied: ProxiedRequest, value: T | Promise<T>, next: (value: T) => void): void {
     if (!(value instanceof Promise)) {
       next(value);
@@ -24,7 +23,7 @@ export class RequestSteps {
     );
   }
 
-  /** Runs a step that nobody else catches the errors of. */
+  /** Runs a step that no one else catches the errors of. */
   guarded(proxied: ProxiedRequest, step: () => void): void {
     try {
       step();
@@ -33,7 +32,6 @@ export class RequestSteps {
     }
   }
 
-  /** Ends a request that a defect of the gateway stopped. */
   defect(proxied: ProxiedRequest, error: unknown): void {
     this.#logger.error({ err: error, path: proxied.target.path, method: proxied.method }, 'request failed');
     const { response } = proxied;

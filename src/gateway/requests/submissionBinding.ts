@@ -10,12 +10,11 @@ import type { Stickiness } from '../ownership/stickiness.ts';
 import type { Transactions } from '../ownership/transactions.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 
-/** What a submission is bound to, or why that cannot be decided now. */
+/** Binding of a submission, or the reason that it cannot be determined now. */
 export type Binding =
   | (Pick<Submission, 'about' | 'transaction'> & { readonly refusal: null })
   | { readonly refusal: Refusal };
 
-/** What bindings are looked up with. */
 export interface SubmissionBindingDependencies {
   readonly names: ProductNames;
   readonly table: { readonly current: RoutingTable };
@@ -45,8 +44,8 @@ export class SubmissionBinding {
   }
 
   /**
-   * A statement of a transaction goes to the cluster that began it. One that nobody knows goes the usual way: the engine
-   * that gets it says so in its own words.
+   * A statement of a transaction goes to the cluster that began it. One that no one knows goes the usual way: the
+   * engine that gets it states so in its own words.
    */
   #ofTransaction(id: string): Binding | Promise<Binding> {
     const { transactions, table } = this.#dependencies;
@@ -70,7 +69,7 @@ export class SubmissionBinding {
     };
     const owner = stickiness.ownerNow(queryId);
     if (owner !== null) return bind(owner);
-    // Where nobody knows it, the cluster of a new query may well be the one.
+    // If no replica knows it, the cluster of a new query may be the right one.
     const anyCluster: Binding = { refusal: null, about: null, transaction: null };
     return stickiness.find(queryId).then((lookup) => (typeof lookup === 'string' ? anyCluster : bind(lookup.owner)));
   }

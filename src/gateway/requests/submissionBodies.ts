@@ -8,13 +8,11 @@ import type { ProxiedRequest } from '../proxiedRequest.ts';
 /** Least size up to which submissions are buffered (docs/protocol.md#safe-retry). */
 const MIN_BUFFERED_BODY = 1_048_576;
 
-/** What bodies of submissions are read with. */
 export interface SubmissionBodiesDependencies {
   readonly bodies: RequestBodies;
   readonly settings: Pick<DataPlaneSettings, 'maxAnalyzedBody' | 'maxBodySize'>;
 }
 
-/** Reads bodies of submissions, as far as they are buffered. */
 export class SubmissionBodies {
   readonly #dependencies: SubmissionBodiesDependencies;
 
@@ -25,7 +23,7 @@ export class SubmissionBodies {
   /**
    * Reads the body of a submission.
    * @param next gets it, or its start where it is longer than what is buffered
-   * @param refuse gets why it cannot be read
+   * @param reject gets why it cannot be read
    */
   read(
     { request, response }: ProxiedRequest,

@@ -20,7 +20,7 @@ import type { RequestSteps } from './requestSteps.ts';
 import type { SubmissionBinding } from './submissionBinding.ts';
 import type { SubmissionBodies } from './submissionBodies.ts';
 
-/** Where submissions wait whose clients are answered meanwhile. */
+/** Queue of submissions with responses to their clients in between. */
 export interface SubmissionQueue {
   readonly room: Pick<DurableQueue, 'canKeep' | 'enter' | 'drop'>;
   readonly answers: Pick<PollAnswers, 'waiting' | 'killed'>;
@@ -33,9 +33,8 @@ export interface SubmissionsDependencies {
   readonly routing: Pick<RequestRouting, 'submission'>;
   readonly binding: SubmissionBinding;
   readonly admission: Admission;
-  /** Keeps submissions that wait for long; null where none can be kept. */
+  /** Keeps submissions that wait for long; null if none can be kept. */
   readonly queue: SubmissionQueue | null;
-  /** What its exchange with a cluster works with. */
   readonly exchange: SubmissionDependencies;
   readonly steps: RequestSteps;
   readonly answers: Pick<GatewayAnswers, 'refuse'>;
@@ -62,7 +61,10 @@ export class Submissions {
     this.#steps = dependencies.steps;
   }
 
-  /** From now on all are refused, as the gateway is stopping; those that wait to be admitted go into the queue, or are refused. */
+  /**
+   * From now on all are rejected, as the gateway is stopping; those that wait to be admitted go into the queue, or are
+   * rejected.
+   */
   refuseAll(): void {
     this.#stopping = true;
     this.#waiting.endAll(stopping);
@@ -89,7 +91,7 @@ export class Submissions {
     );
   }
 
-  /** The routers have decided: refuses the query, or binds it to a cluster where only one can take it. */
+  /** The routers have decided: rejects the query, or binds it to a cluster where only one can take it. */
   #take(proxied: ProxiedRequest, body: BodyStart, routed: RoutedSubmission, { user, queryProperties }: Analysis): void {
     if (routed.refusal !== null) {
       const { refusal, rule, undecided, conditions } = routed;
@@ -118,7 +120,7 @@ export class Submissions {
     });
   }
 
-  /** Finds the one cluster that can take a submission; where there is none, it is admitted first. */
+  /** Finds the one cluster that can take a submission; where it is missing, it is admitted first. */
   #bind(proxied: ProxiedRequest, submission: Submission, killed: string | null): void {
     const binding = this.#dependencies.binding.find(proxied, killed);
     if (binding === null) {
@@ -147,7 +149,6 @@ export class Submissions {
     });
   }
 
-  /** Sends a submission on when it is admitted. */
   #admit(proxied: ProxiedRequest, submission: Submission): void {
     const { user, decision } = submission;
     const admitted = this.#dependencies.admission.admit({ decision, user, headers: proxied.request.rawHeaders });

@@ -2,7 +2,7 @@ import { constants, type Http2Session, type OutgoingHttpHeaders, type ServerHttp
 import type { TLSSocket } from 'node:tls';
 import type { Http2Connections } from './http2Connections.ts';
 
-/** Header lines of answers that are longer than this are added up. */
+/** Header lines of responses that are longer than this are added up. */
 const LONG_LINE = 8_192;
 /**
  * Length of such lines, all together, from which on a client may have to send more than HTTP/2 takes: one line of 64 kB, 144 kB
@@ -18,7 +18,6 @@ export class ClientSession {
   readonly socket: TLSSocket;
   readonly #session: ServerHttp2Session;
   readonly #connections: Http2Connections;
-  /** Requests whose answers are not over. */
   open = 0;
   #longLines = 0;
 
@@ -49,8 +48,9 @@ export class ClientSession {
   }
 
   /**
-   * Notes the headers of an answer. A prepared statement and a session property come in one, and are in every request
-   * after it: before a client has to send more than HTTP/2 takes, it is asked to make another connection, over HTTP/1.1.
+   * Notes the headers of a response. A prepared statement and a session property come in one, and are in every request
+   * after it: before a client has to send more than HTTP/2 takes, it is asked to make another connection, over
+   * HTTP/1.1.
    */
   noteAnswer(fields: OutgoingHttpHeaders): void {
     for (const name in fields) {
@@ -77,12 +77,12 @@ export class ClientSession {
     const before = this.#longLines;
     this.#longLines += value.length;
     if (before >= LONG_LINES || this.#longLines < LONG_LINES) return;
-    // What runs on it goes on; further requests come on another connection.
+    // Running streams continue; further requests use another connection.
     if (this.#connections.needsHttp1(this.socket, 'long header lines in an answer')) this.#session.close();
   }
 }
 
-/** What is noted of a session; undefined for one that is over. */
+/** State of a session; undefined for a closed one. */
 export function clientSessionOf(session: Http2Session | undefined): ClientSession | undefined {
   return session === undefined ? undefined : sessions.get(session);
 }

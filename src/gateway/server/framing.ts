@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isHeader } from '../../model/rawHeaders.ts';
 import { endWith } from '../bodies/lastRequest.ts';
 
-/** Why a request is refused before anybody looks at what it asks. */
+/** Reason that a request is rejected before its content is read. */
 export interface FramingFault {
   readonly status: 400 | 431 | 501 | 505;
   readonly message: string;
@@ -17,9 +17,9 @@ const codings: FramingFault = {
 };
 
 /**
- * What Node's parser lets pass although a second parser might see another request in the same bytes: more than one Host
- * (RFC 9112 §3.2), codings other than chunked, which the gateway would drop and not undo (§6.1), any coding in HTTP/1.0
- * (§6.1), and versions that are not of this protocol (§2.3). Null for all that is right.
+ * Rejects requests that Node's parser accepts although a second parser might interpret the same bytes differently: more
+ * than one Host (RFC 9112 §3.2), codings other than chunked, which the gateway would drop without decoding (§6.1), any
+ * coding in HTTP/1.0 (§6.1), and versions that are not of this protocol (§2.3). Null for a valid request.
  */
 export function framingFault(request: IncomingMessage): FramingFault | null {
   if (request.httpVersionMajor === 2) return request.httpVersion === '2.0' && 'stream' in request ? null : versions;
@@ -39,7 +39,10 @@ export function framingFault(request: IncomingMessage): FramingFault | null {
   return null;
 }
 
-/** Answers a request that is refused for its framing, and ends its connection: what follows cannot be trusted either. */
+/**
+ * Responds to a request that is rejected for its framing, and ends its connection: what follows cannot be trusted
+ * either.
+ */
 export function refuseFraming(request: IncomingMessage, response: ServerResponse, fault: FramingFault): void {
   const body = `${fault.message}\n`;
   endWith(request, response);

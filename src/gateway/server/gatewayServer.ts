@@ -11,7 +11,6 @@ import type { OpenRequests } from './openRequests.ts';
 import { answerElsewhere, isShared, type Origins } from './origins.ts';
 import type { OverloadManager } from './overloadManager.ts';
 
-/** A handler of requests, of either protocol. */
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** A handler of requests that are not proxied: the API's `app.routing`. */
@@ -20,9 +19,8 @@ export type ApiHandler = RequestHandler;
 /** Limits of client connections; times in milliseconds, sizes in bytes. */
 export interface ServerLimits {
   readonly maxHeaderSize: number;
-  /** Most header lines of a request. */
   readonly maxHeaderLines: number;
-  /** Largest head of an answer; over HTTP/2 a larger one cannot be sent. */
+  /** Largest head of a response; over HTTP/2 a larger one cannot be sent. */
   readonly maxAnswerHeaderSize: number;
   readonly headersTimeout: number;
   /** Time for a client to send a whole request. */
@@ -30,21 +28,19 @@ export interface ServerLimits {
   /** Time after which an idle client connection is closed. */
   readonly idleTimeout: number;
   readonly maxConnections: number;
-  /** Whether clients over TLS may speak HTTP/2. */
+  /** True if clients over TLS may speak HTTP/2. */
   readonly http2: boolean;
   /** Requests that may run at once on one HTTP/2 connection. */
   readonly maxConcurrentStreams: number;
-  /** Time between two looks for connections over their time. */
   readonly connectionsCheckingInterval: number;
 }
 
-/** What a server of clients is made of. */
 export interface GatewayServerOptions extends ServerLimits {
   /** Null: nothing is proxied. */
   readonly dataPlane: DataPlane | null;
   /** Null: there is no API; what is not proxied is 404. */
   readonly api: ApiHandler | null;
-  /** Refuses hosts that are not the gateway's; null where callers are authenticated. */
+  /** Rejects hosts that are not the gateway's; null if callers are authenticated. */
   readonly hostCheck: HostCheck | null;
   /** Separates what the two serve by the address that a request came to; null: they share it. */
   readonly origins: Origins | null;
@@ -108,7 +104,7 @@ export function http1Options(limits: ServerLimits) {
 /** Makes the clear-text HTTP/1.1 server of proxied paths and API. The caller listens. */
 export function createGatewayServer(options: GatewayServerOptions): Server {
   const server = createServer({ ...http1Options(options), IncomingMessage: Http1Request }, requestHandler(options));
-  // The line too many, which is answered by that name.
+  // The line too many, which gets a response by that name.
   server.maxHeadersCount = options.maxHeaderLines + 1;
   answerParserErrors(server, options);
   server.maxConnections = options.maxConnections;

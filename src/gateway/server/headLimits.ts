@@ -43,7 +43,7 @@ export function noteLastResponse({ socket }: IncomingMessage, response: ServerRe
   (socket as AnsweringSocket)[lastResponse] = response;
 }
 
-/** What Node reports of a connection that its parser, or a time limit, gave up on. */
+/** Error of a connection that Node's parser, or a time limit, aborted. */
 interface ConnectionError extends Error {
   readonly code?: string;
 }

@@ -4,7 +4,7 @@ import { GatewayError } from '../../model/errors.ts';
 import { parseHost } from '../../model/requestHost.ts';
 import { endWith } from '../bodies/lastRequest.ts';
 
-/** Says why a request may not be answered under the host that it names; null where it may. */
+/** Returns the reason that a request may not be answered under the host that it names; null if it may. */
 export type HostCheck = (request: IncomingMessage) => GatewayError | null;
 
 /** Longest part of a host that a message repeats. */
@@ -13,8 +13,8 @@ const MAX_SHOWN = 100;
 /**
  * Makes the check of `Host` (`:authority` in HTTP/2) for a gateway without authentication. A page of another site can
  * give its own host name the gateway's address (DNS rebinding) and is then of the same origin as the gateway; what the
- * page cannot do is to send another `Host` than its own. So a name is answered only where it is known to be the
- * gateway's. Addresses need no DNS, so nobody can rebind them; a request without `Host` (HTTP/1.0) is of no browser.
+ * page cannot do is to send another `Host` than its own. So a name gets a response only where it is known to be the
+ * gateway's. Addresses need no DNS, so no one can rebind them; a request without `Host` (HTTP/1.0) is of no browser.
  * @param allowed `server.allowedHosts`: names, `*.example.com` for all names below, `*` for any
  */
 export function hostCheck(allowed: readonly string[]): HostCheck {
@@ -35,7 +35,7 @@ export function hostCheck(allowed: readonly string[]): HostCheck {
   };
 }
 
-/** Answers a request under a host that is not the gateway's; what else the connection holds is not read. */
+/** Responds to a request under a host that is not the gateway's; what else the connection holds is not read. */
 export function refuseHost(request: IncomingMessage, response: ServerResponse, refusal: GatewayError): void {
   const body = JSON.stringify(refusal.toBody());
   endWith(request, response);

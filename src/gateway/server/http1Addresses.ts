@@ -24,7 +24,7 @@ export class Http1Addresses {
     return isNew;
   }
 
-  /** Whether it is remembered; where it is, for another hour. */
+  /** True if it is remembered; where it is, for another hour. */
   has(address: string): boolean {
     const until = this.#until.get(address);
     if (until === undefined) return false;

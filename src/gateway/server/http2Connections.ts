@@ -6,7 +6,7 @@ import { plainAddress } from '../headers/trustedProxies.ts';
 import type { ClientSession } from './clientSession.ts';
 import { Http1Addresses } from './http1Addresses.ts';
 
-/** What decides which connections may speak HTTP/2. */
+/** Settings that decide which connections may use HTTP/2. */
 export interface Http2ConnectionsOptions {
   /** Most connections at once over HTTP/2, all listeners together. */
   readonly connections: number;
@@ -18,10 +18,10 @@ export interface Http2ConnectionsOptions {
 /** Sessions with fewer requests are never ended for memory. */
 const MANY_REQUESTS = 10;
 
-/** Why a client gets HTTP/1.1 that asks for HTTP/2: as many connections speak it as may, or it needs HTTP/1.1. */
+/** Reason that a client gets HTTP/1.1 instead of HTTP/2: the limit of connections, or the client needs HTTP/1.1. */
 type DeclineReason = 'limit' | 'client';
 
-/** Why a client needs HTTP/1.1: it got header lines that are too long to be sent back over HTTP/2, or broke the protocol. */
+/** Reason that a client needs HTTP/1.1: its response headers were too long for HTTP/2, or it broke the protocol. */
 export type Http1Need = 'long header lines in an answer' | 'error of its HTTP/2 connection';
 
 /**
@@ -61,7 +61,7 @@ export class Http2Connections {
   /**
    * The protocol of a connection that is being made.
    * @param offered by the client, by ALPN (RFC 7301)
-   * @returns undefined where it has to be refused, as the client offers nothing else
+   * @returns undefined if it has to be rejected, as the client offers nothing else
    */
   choose(socket: TLSSocket, offered: readonly string[]): 'h2' | 'http/1.1' | undefined {
     const http1 = offered.includes('http/1.1') ? 'http/1.1' : undefined;

@@ -84,7 +84,7 @@ function copySmallChunks(stream: ServerHttp2Stream): void {
 export class Http2Response extends NodeResponse {
   constructor(stream: ServerHttp2Stream) {
     super(stream);
-    // Its connection is that of other requests as well: nobody may write to it.
+    // Its connection is that of other requests as well: no one may write to it.
     Object.defineProperty(this, 'socket', { value: null });
     endWithLastByte(stream);
   }
@@ -95,7 +95,7 @@ export class Http2Response extends NodeResponse {
     return super.writeHead(status, headers as IncomingHttpHeaders);
   }
 
-  /** Ends the stream with an error: without one, an answer cut short would pass for a whole one. */
+  /** Ends the stream with an error: without one, a response cut short would pass for a whole one. */
   override destroy(): this {
     if (!this.stream.closed) resetStream(this.stream, constants.NGHTTP2_INTERNAL_ERROR);
     return this;
@@ -118,15 +118,17 @@ Object.defineProperties(Http2Response.prototype, {
   },
 });
 
-/** Resets a stream. Node ends the answer first when it closes a stream, which would send END_STREAM before the reset. */
+/**
+ * Resets a stream. Node ends the response first when it closes a stream, which would send END_STREAM before the reset.
+ */
 export function resetStream(stream: ServerHttp2Stream, code: number): void {
   if (!stream.writableEnded) stream._final = () => undefined;
   stream.close(code);
 }
 
 /**
- * Headers of answers that have one value: Node refuses to send two over HTTP/2. Of two lines, which a proxy in front of
- * a cluster may cause, the first counts, as it does for clients over HTTP/1.1.
+ * Headers of responses that have one value: Node rejects to send two over HTTP/2. Of two lines, which a proxy in front
+ * of a cluster may cause, the first counts, as it does for clients over HTTP/1.1.
  */
 const SINGLE_VALUED = [
   ...['access-control-allow-credentials', 'access-control-max-age', 'age', 'content-encoding', 'content-language'],
@@ -135,12 +137,12 @@ const SINGLE_VALUED = [
 ];
 
 /**
- * Ends an answer of a known length with END_STREAM on the frame that completes it. Node's response always waits for
- * trailers, and so ends every answer with a DATA frame of its own. Clients that count the bytes take the answer for
+ * Ends a response of a known length with END_STREAM on the frame that completes it. Node's response always waits for
+ * trailers, and so ends every response with a DATA frame of its own. Clients that count the bytes take the response for
  * complete before that frame: OkHttp, which the JDBC driver uses, then closes the connection while it reads on.
  *
- * Once such an answer is complete, a client that still sends its request is asked to stop (RFC 9113 §8.1): many read
- * the answer only then.
+ * Once such a response is complete, a client that still sends its request is asked to stop (RFC 9113 §8.1): many read
+ * the response only then.
  */
 function endWithLastByte(stream: ServerHttp2Stream): void {
   const { respond } = stream;
@@ -161,7 +163,7 @@ function endWithLastByte(stream: ServerHttp2Stream): void {
         if (!stream.readableEnded) stream.close(constants.NGHTTP2_NO_ERROR);
       });
     }
-    // Trailers come only after an answer of unknown length (RFC 9112 §7.1.2).
+    // Trailers come only after a response of unknown length (RFC 9112 §7.1.2).
     const atOnce = String(length) === '0' ? { endStream: true } : {};
     respond.call(stream, headers, { ...options, ...atOnce, waitForTrailers: false });
   };

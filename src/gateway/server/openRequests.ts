@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
 
-/** Requests of clients that are not answered in full, of all listeners; a clean stop waits for them. */
+/** Requests of clients that are without a complete response, of all listeners; a clean stop waits for them. */
 export class OpenRequests {
   /**
-   * Places of open requests; null where one is free. A `Set` would rebuild its table over and over, and old tables
+   * Places of open requests; null if one is free. A `Set` would rebuild its table over and over, and old tables
    * that wait for collection keep all responses of their time: three times the work for the garbage collector.
    */
   readonly #places: (ServerResponse | null)[] = [];
@@ -11,7 +11,6 @@ export class OpenRequests {
   #draining = false;
   #onIdle: (() => void) | null = null;
 
-  /** Requests not answered in full. */
   get count(): number {
     return this.#places.length - this.#free.length;
   }
@@ -34,7 +33,6 @@ export class OpenRequests {
     for (const response of this.#places) if (response?.headersSent === false) response.shouldKeepAlive = false;
   }
 
-  /** Resolves with true once no request is open, with false when the time is over. */
   idle(timeoutMs: number): Promise<boolean> {
     if (this.count === 0) return Promise.resolve(true);
     const { promise, resolve } = Promise.withResolvers<boolean>();

@@ -5,13 +5,13 @@ import { splitTarget } from '../../routing/proxiedPaths.ts';
 import type { ClientView } from '../headers/forwardedHeaders.ts';
 import { answer } from '../requests/ownAnswers.ts';
 
-/** What an address of the gateway serves: its API and pages, or what is proxied; `unclear` where a request names two. */
+/** Content of an address of the gateway: its API and pages, or proxied paths; `unclear` if a request names two. */
 export type Side = 'admin' | 'queries' | 'unclear';
 
 /** Separates API and pages from what is proxied, so that a page of an engine is of another origin (docs/serving.md). */
 export interface Origins {
   sideOf(request: IncomingMessage): Side;
-  /** Where API and pages are, for the answers of the other side, e.g. `admin.example (server.adminHosts)`. */
+  /** Address of API and pages, for responses of the other side, e.g. `admin.example (server.adminHosts)`. */
   readonly adminAddress: string;
   /** Paths of probes and metrics, which every address serves to GET and HEAD: kubelets ask by the pod's address. */
   readonly sharedPaths: ReadonlySet<string>;
@@ -20,8 +20,9 @@ export interface Origins {
 const MAX_KNOWN_HOSTS = 1000;
 
 /**
- * Distinguishes the sides by the host that a request names: by `Host` or `:authority`, and by what trusted proxies say that it
- * was. A request of which either is an admin host is never proxied; one from a page of the other side is not answered.
+ * Distinguishes the sides by the host that a request names: by `Host` or `:authority`, and by what trusted proxies say
+ * that it was. A request of which either is an admin host is never proxied; one from a page of the other side gets no
+ * response.
  * @param adminHosts `server.adminHosts`
  * @param clientOf what the client called the gateway, after trusted proxies
  */
@@ -56,14 +57,14 @@ export function sideByHost(
   };
 }
 
-/** Whether a request asks for a probe or for metrics. */
+/** True if a request asks for a probe or for metrics. */
 export function isShared({ sharedPaths }: Origins, { method, url }: IncomingMessage): boolean {
   if (method !== 'GET' && method !== 'HEAD') return false;
   const path = splitTarget(url ?? '')?.path;
   return path !== undefined && sharedPaths.has(path);
 }
 
-/** Answers a request that came to the wrong address: 404 with the right one, 400 where it names two. */
+/** Responds to a request that came to the wrong address: 404 with the right one, 400 where it names two. */
 export function answerElsewhere(response: ServerResponse, { adminAddress }: Origins, side: Side): void {
   const message =
     side === 'admin'

@@ -8,20 +8,14 @@ import { type GatewayServerOptions, http1Options, type RequestHandler, requestHa
 import { answerParserErrors, MAX_HTTP2_HEAD } from './headLimits.ts';
 import { asHttp1, Http2Request, Http2Response, resetStream } from './http2Messages.ts';
 
-/**
- * What is done about certificates of clients: nothing, they are asked for one, or connections are not made without one that
- * is verified.
- */
+/** Handling of client certificates: ignored, requested, or required and verified. */
 export type ClientCertificateMode = 'ignore' | 'request' | 'require';
 
-/** A server of clients over TLS. */
 export interface SecureServer {
   readonly server: Http2SecureServer | HttpsServer;
-  /** Takes another certificate for connections from now on. */
   useCertificate(material: TlsMaterial): void;
   /** Ends connections over HTTP/1.1 on which nothing runs; those over HTTP/2 end by themselves once it is closed. */
   closeIdleConnections(): void;
-  /** Ends every connection. */
   closeAllConnections(): void;
 }
 
@@ -40,7 +34,7 @@ export function createSecureGatewayServer(
 ): SecureServer {
   const tls = {
     ...material.context,
-    // With `request` a certificate that is not accepted is answered in words (docs/client-certificates.md).
+    // With `request` a certificate that is not accepted gets a response in words (docs/client-certificates.md).
     ...(clientCertificates === 'ignore'
       ? {}
       : { requestCert: true, rejectUnauthorized: clientCertificates === 'require' }),
@@ -91,7 +85,7 @@ function createBothServer(options: GatewayServerOptions, tls: TlsOptions): Http2
     ALPNCallback(this: TLSSocket, { protocols }: { readonly protocols: readonly string[] }) {
       return connections.choose(this, protocols);
     },
-    // Pseudo headers and the line too many, which is answered 431.
+    // Pseudo headers and the line too many, which gets a response 431.
     maxHeaderListPairs: options.maxHeaderLines + 8,
     maxSendHeaderBlockLength: options.maxAnswerHeaderSize,
     settings: {
@@ -133,7 +127,7 @@ function limitSession(session: ServerHttp2Session, noted: ClientSession, idleTim
   });
 }
 
-/** What Node does for HTTP/1.1 by itself: 408 for a body that does not come. Trailers are dropped. */
+/** Node's behaviour for HTTP/1.1: 408 for a missing body. Trailers are dropped. */
 function handleHttp2(
   request: Http2Request,
   response: Parameters<RequestHandler>[1],

@@ -6,20 +6,17 @@ import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { AddressGuard } from './addressGuard.ts';
 import type { TlsMaterial } from './tlsFiles.ts';
 
-/** Properties of TLS connections that differ between servers. */
 export type TlsConnection = Pick<
   ConnectionOptions,
   'secureContext' | 'servername' | 'rejectUnauthorized' | 'checkServerIdentity'
 >;
 
-/** TLS settings of a destination server. */
 export interface ServerTls {
   /** Name of the cluster, for the warning about an unverified certificate. */
   readonly name: string;
   readonly tls: ClusterTlsSpec | null;
 }
 
-/** Creates a connector of connections in clear text. */
 type PlainConnectorFactory = (
   options: buildConnector.BuildOptions & { readonly timeout: number; readonly allowH2: false },
 ) => buildConnector.connector;

@@ -5,10 +5,8 @@ import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { certificatesIn, certificatesProblem } from '../../model/certificates.ts';
 import { isJavaKeyStore, keyStoreConversion, trustStoreConversion } from '../../model/javaKeyStore.ts';
 
-/** A file in the configuration. */
 export interface TlsFile {
   readonly path: string;
-  /** Configuration key of the file, for messages. */
   readonly key: string;
 }
 
@@ -20,7 +18,6 @@ export interface TlsFiles {
   readonly trustStore: TlsFile | null;
 }
 
-/** Checked content of certificate files. */
 export interface TlsMaterial {
   /** For `tls.createSecureContext`. */
   readonly context: SecureContextOptions;
@@ -40,7 +37,6 @@ export class TlsFileError extends Error {
 /** No files: no certificate, Node.js' authorities. */
 export const noTlsMaterial: TlsMaterial = { context: {}, chain: [] };
 
-/** The contents of files, to detect changes. */
 export interface TlsContents {
   readonly keyStore: Buffer | null;
   readonly trustStore: Buffer | null;

@@ -23,7 +23,6 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import type { RequestTrace, TraceAttributes, TraceStep, Tracing } from './requestTrace.ts';
 
-/** Options of traces. */
 export interface TracingOptions {
   /** OTLP over HTTP; without a path, `/v1/traces` is added. */
   readonly endpoint: string;
@@ -70,7 +69,6 @@ export function openTelemetryTracing(options: TracingOptions): Tracing {
   };
 }
 
-/** Sends spans, and logs failures. */
 function exporter({ endpoint, logger, clock }: TracingOptions): SpanExporter {
   const url = urlOf(endpoint);
   const sender = new OTLPTraceExporter({ url, timeoutMillis: SEND_TIMEOUT_MS });

@@ -9,7 +9,6 @@ export type TraceStep = 'analysis' | RouterStep | 'admission' | 'choice' | 'look
 
 /** The trace of one proxied request: one span, with a child span for each step, each ended by the next. */
 export interface RequestTrace {
-  /** Begins a step of the decision. */
   step(name: TraceStep): void;
   /**
    * Begins a request to a cluster.

@@ -23,7 +23,6 @@ const words: Readonly<Record<string, string>> = {
   UND_ERR_BODY_TIMEOUT: 'answer stalled',
 };
 
-/** Code of an error of Node or undici, or "". */
 export function codeOf(error: Error): string {
   return 'code' in error && typeof error.code === 'string' ? error.code : '';
 }

@@ -3,7 +3,6 @@ import { buildConnector } from 'undici';
 
 /** Read size until the size of a response is known: most fit, and are copied. */
 const READ_BYTES = 16_384;
-/** Read size of a large response. */
 const LENT_BYTES = 131_072;
 /** Maximum number of cached buffers for large responses. */
 const MAX_KEPT = 32;
@@ -28,7 +27,6 @@ export function clusterConnector(
     });
 }
 
-/** The buffer of all connections without a lent one. */
 const shared = Buffer.allocUnsafeSlow(READ_BYTES);
 /** Destination of the next read; Node requests it when it creates a connection, and after each read. */
 let next: Buffer = shared;
@@ -61,7 +59,6 @@ class ClusterReads {
   /** End offset of the current read in the lent buffer. */
   end = 0;
 
-  /** Takes over the reading of a new connection. */
   static attach(socket: Socket): void {
     (socket as ReadingSocket)[readsOf] = new ClusterReads(socket);
   }
@@ -105,7 +102,6 @@ class ClusterReads {
     return current === this ? null : (read() as Buffer | null);
   }
 
-  /** Undici paused. */
   #takeBack(rest: Buffer): void {
     this.#isStopped = true;
     if (rest.length === 0) return;
@@ -122,10 +118,8 @@ export class LentReads {
   buffer: Buffer | null = null;
   readonly #reads: ClusterReads;
   readonly #flush: () => void;
-  /** Start of the gathered data. */
   #start = 0;
   #end = 0;
-  /** End of the last chunk of this read. */
   #chunkEnd = -1;
   #isOver = false;
   #isLeft = false;
@@ -146,13 +140,11 @@ export class LentReads {
     reads.loan = this;
   }
 
-  /** The buffer for the next read. */
   ready(): Buffer {
     this.buffer ??= chunks.pop() ?? Buffer.allocUnsafeSlow(LENT_BYTES);
     return this.buffer;
   }
 
-  /** True if a chunk lies in the lent buffer. */
   holds(chunk: Buffer): boolean {
     return current === this.#reads && chunk.buffer === this.buffer?.buffer;
   }
@@ -186,7 +178,6 @@ export class LentReads {
     return bytes;
   }
 
-  /** Ends the reads of this response. */
   over(): void {
     this.#isOver = true;
     if (this.#reads.loan === this) this.#reads.loan = null;
@@ -198,7 +189,6 @@ export class LentReads {
     this.#keep();
   }
 
-  /** The connection reads elsewhere. */
   isLeft(): void {
     this.#isLeft = true;
     this.#keep();

@@ -5,7 +5,6 @@ import { clusterConnector } from './clusterReads.ts';
 
 /** Limits of the connections to a cluster; times in milliseconds. */
 export interface UpstreamOptions {
-  /** Maximum number of connections to one cluster. */
   readonly connections: number;
   /** Maximum number of requests that wait for a connection of one cluster; further ones are rejected. */
   readonly maxQueued: number;
@@ -67,7 +66,6 @@ export class Upstream {
     return this.#inFlight;
   }
 
-  /** True if no further request may wait here. */
   get overloaded(): boolean {
     return this.#inFlight >= this.#limit;
   }
@@ -78,13 +76,11 @@ export class Upstream {
     this.#lastUsed = this.#clock.monotonic();
   }
 
-  /** Records the end of a request. */
   requestEnded(): void {
     this.#inFlight--;
     this.#lastUsed = this.#clock.monotonic();
   }
 
-  /** True if no request was in flight since a monotonic time. */
   isUnusedSince(time: number): boolean {
     return this.#inFlight === 0 && this.#lastUsed <= time;
   }
@@ -103,7 +99,6 @@ export class Upstream {
   }
 }
 
-/** All used cluster addresses. */
 export class Upstreams {
   readonly #options: UpstreamOptions;
   readonly #clock: Clock;
@@ -132,7 +127,6 @@ export class Upstreams {
     return this.#upstreams.get(proxyTo);
   }
 
-  /** Number of requests in flight to all clusters. */
   get inFlight(): number {
     let sum = 0;
     for (const upstream of this.#upstreams.values()) sum += upstream.inFlight;
@@ -152,7 +146,6 @@ export class Upstreams {
     }
   }
 
-  /** Aborts all connections. */
   async destroy(): Promise<void> {
     const pools = [...this.#upstreams.values()].map((upstream) => upstream.pool.destroy());
     this.#upstreams.clear();

@@ -30,7 +30,6 @@ function envoyCertificate(value: string): string | null {
   return /(?:^|;)\s*Cert="?([^";,]*)"?/i.exec(last)?.[1] ?? '';
 }
 
-/** Elements between unquoted commas. */
 function elementsOf(value: string): readonly string[] {
   const elements: string[] = [];
   let isQuoted = false;

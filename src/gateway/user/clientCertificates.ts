@@ -13,7 +13,6 @@ import type { MappedUser } from './mappingRules.ts';
 import { byCertificate, type UserEvidence } from './userEvidence.ts';
 import type { UserMapping } from './userMapping.ts';
 
-/** Client certificate of a request, and its user. */
 export type CertificateUser =
   | { readonly kind: 'none' }
   | { readonly kind: 'user'; readonly user: string; readonly evidence: UserEvidence }
@@ -37,7 +36,6 @@ interface Reading {
 
 const NONE: CertificateUser = { kind: 'none' };
 const EXPIRED: CertificateUser = { kind: 'refused', why: 'The client certificate has expired or is not valid yet.' };
-/** Maximum number of cached certificates of headers. */
 const MAX_HEADERS = 1000;
 
 /** OpenSSL's verdicts that clients can fix. */

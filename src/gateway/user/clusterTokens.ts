@@ -27,7 +27,6 @@ export interface ClusterTokensDependencies {
   readonly logger: Logger;
 }
 
-/** Maximum number of cached tokens. */
 const MAX_TOKENS = 10_000;
 /** Maximum number of logged addresses of clusters without tokens. */
 const MAX_WARNINGS = 1_000;

@@ -1,4 +1,3 @@
-/** Maximum length of a parsed token. */
 export const MAX_TOKEN_LENGTH = 64 * 1024;
 
 export type Claims = Readonly<Record<string, unknown>>;

@@ -6,7 +6,6 @@ import { CLOCK_TOLERANCE_S, type TokenIssuer } from './tokenIssuer.ts';
 import { type Remembered, TokenMemory } from './tokenMemory.ts';
 import type { UserMetrics } from './userMetrics.ts';
 
-/** Time without a retry after the keys were unavailable. */
 const KEYS_FAILURE_MEMORY_MS = 5_000;
 const LIMITS = { entries: 10_000, inFlight: 256 } as const;
 
@@ -63,7 +62,6 @@ export class JwtVerifier {
     }
   }
 
-  /** Cache time of a verified token. */
   #lifetime({ exp }: Claims): number {
     if (typeof exp !== 'number') return EXCHANGE_MEMORY_MS;
     const left = (exp + CLOCK_TOLERANCE_S) * 1000 - this.#options.clock.now();

@@ -10,11 +10,9 @@ import { userName } from './userName.ts';
 
 /** Settings `requestAnalyzerConfig.kubernetesTokens` (docs/request-user.md#kubernetes). */
 export interface KubernetesTokenSettings {
-  /** Accepted audiences. */
   readonly audiences: readonly string[];
   /** Cache time of the API server's response, milliseconds. */
   readonly cacheDuration: number;
-  /** True if clusters receive the tokens. */
   readonly forward: boolean;
 }
 
@@ -94,7 +92,6 @@ export function holdsServiceAccountToken(authorization: string, audiences: reado
   return claims !== null && isServiceAccountToken(claims, audiences);
 }
 
-/** By the claims that Kubernetes writes, unverified. */
 function isServiceAccountToken(claims: Claims, audiences: readonly string[]): boolean {
   if (!('kubernetes.io' in claims)) return false;
   return [claims.aud].flat().some((audience) => typeof audience === 'string' && audiences.includes(audience));

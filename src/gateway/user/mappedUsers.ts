@@ -30,19 +30,15 @@ export const mappedSources = ['header', 'basic', 'bearer', 'cookie', 'certificat
 
 export type MappedSource = (typeof mappedSources)[number];
 
-/** Maximum number of cached names. */
 const MAX_NAMES = 10_000;
-/** Maximum length of a name in a message. */
 const MAX_SHOWN_LENGTH = 200;
 
-/** Maps user names by the active rules. */
 export class MappedUsers {
   readonly #rules: Followed<readonly MappingRule[]>;
   readonly #sources: ReadonlySet<string>;
   /** True if clusters receive the mapped names of verified users. */
   readonly rewritesHeader: boolean;
   readonly #users = new LRUCache<string, { readonly user: string }>(growingTo(MAX_NAMES));
-  /** The rules of the cached results. */
   #remembered: readonly MappingRule[];
 
   constructor(
@@ -97,7 +93,6 @@ export class MappedUsers {
       : { ...user, user: mapped.user, mapping };
   }
 
-  /** The name for clusters of the user of a client certificate. */
   ofCertificate(user: string): string {
     if (!this.rewritesHeader || !this.#sources.has('certificate')) return user;
     const mapped = this.#mapped(user);

@@ -9,7 +9,6 @@ import { userName } from './userName.ts';
 /** The user of a name or a certificate, or the reason of a rejection: a clause for users. */
 export type MappedUser = { readonly user: string } | { readonly refusal: string };
 
-/** A rule of a mapping, as in engines (user mapping of Trino). */
 export interface MappingRule {
   readonly pattern: JavaPattern;
   /** Replacement with groups such as `$1`. */
@@ -24,7 +23,6 @@ export interface MappingRuleSource {
   readonly file: { readonly key: string; readonly path: string | null };
 }
 
-/** Maximum number of rules in a file, and its maximum size in characters. */
 const [MAX_RULES, MAX_FILE_LENGTH] = [1000, 1_048_576];
 /** More than matching a few short patterns takes. */
 const LIMITS = { ...defaultRuleLimits, memory: 1_048_576, stringLength: 65_536, time: 10 };

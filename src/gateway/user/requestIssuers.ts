@@ -25,13 +25,11 @@ export interface RequestIssuerSettings {
   /** Its `iss` and its audience; null for any. */
   readonly issuer: string | null;
   readonly audience: string | null;
-  /** Further issuers by name. */
   readonly tokenIssuers?: Readonly<Record<string, RequestTokenIssuer>>;
   /** True trusts claims without verification, for described requests. */
   readonly believesClaims?: boolean;
 }
 
-/** Valid user and group names of one issuer. */
 export interface IssuerNames {
   readonly users: UserNamespace;
   /** Null: any, as there are no other issuers. */
@@ -56,7 +54,6 @@ const WARNING_PAUSE_MS = 60_000;
 /** Maximum length of a logged issuer, in characters. */
 const MAX_NAME_LENGTH = 200;
 
-/** Creates the names of one issuer by its prefix. */
 function issuerNames(
   issuers: Readonly<Record<string, RequestTokenIssuer>>,
   key: 'userPrefix' | 'groupPrefix',

@@ -13,7 +13,6 @@ const CURVES: ReadonlyMap<string | undefined, SignatureAlgorithm> = new Map([
 /** Minimum RSA modulus in bits for RS256 (RFC 7518 §3.3). */
 export const MIN_RSA_BITS = 2048;
 
-/** Requirements of keys, for messages. */
 export const USABLE_KEYS = `must hold an RSA key of at least ${MIN_RSA_BITS} bits, or an EC key of P-256, P-384 or P-521`;
 
 /** Signature algorithm of a key; null for unsupported keys. */
@@ -26,7 +25,6 @@ export function signatureAlgorithm({ asymmetricKeyType, asymmetricKeyDetails }: 
 /** A public key in a JWKS (RFC 7517 §4). */
 export type PublishedKey = Readonly<Record<string, string>> & { readonly kid: string };
 
-/** A key that signs tokens, with its public key. */
 export interface SigningKey {
   readonly published: PublishedKey;
   /** Returns a token in compact form with these claims (RFC 7519). */

@@ -39,11 +39,9 @@ const SECTION = 'clientCertificateJwtAuthentication';
 /** Maximum number of published keys: bounds memory if files change continuously. */
 const MAX_KEYS = 16;
 
-/** Content of the key files. */
 interface KeyFiles {
   readonly signing: SigningKey;
   readonly published: readonly PublishedKey[];
-  /** To detect changes. */
   readonly contents: string;
 }
 
@@ -121,7 +119,6 @@ export class SigningKeys {
     this.#signing = files.current.signing;
   }
 
-  /** The current signing key. */
   get current(): SigningKey {
     if (this.#next !== null && this.#dependencies.clock.monotonic() >= this.#next.from) this.#use(this.#next.key);
     return this.#signing;

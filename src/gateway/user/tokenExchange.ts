@@ -11,11 +11,9 @@ import type { UserNamespace } from './userNamespace.ts';
 
 /** Cache time of a response (docs/request-user.md#token-exchange). */
 export const EXCHANGE_MEMORY_MS = 10 * 60_000;
-/** Cache time of a failure. */
 export const FAILURE_MEMORY_MS = 30_000;
 /** Default timeout of an exchange. */
 export const EXCHANGE_TIMEOUT_MS = 5_000;
-/** Maximum size of a response. */
 const MAX_ANSWER_LENGTH = 256 * 1024;
 const LIMITS = { entries: 10_000, inFlight: 64 } as const;
 
@@ -28,7 +26,6 @@ export interface TokenExchangeOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: UserMetrics;
-  /** Valid user names of the provider. */
   readonly users: UserNamespace;
   /** Timeout of one exchange, milliseconds. */
   readonly timeoutMs: number;
@@ -54,7 +51,6 @@ export class TokenExchange {
     return this.#memory.get(token, () => this.#ask(token), noUser);
   }
 
-  /** Closes the connections. */
   async close(): Promise<void> {
     await this.#agent.destroy();
   }

@@ -4,10 +4,8 @@ import { IssuerKeys, isKeysFailure } from './issuerKeys.ts';
 import type { Claims } from './jwtClaims.ts';
 import { missingClaim } from './requiredClaims.ts';
 
-/** Tolerated clock difference, in seconds. */
 export const CLOCK_TOLERANCE_S = 30;
 
-/** Requirements of one issuer's tokens. */
 export interface TokenIssuerSettings {
   /** The `iss` of its tokens; null: any, only for a single set of keys. */
   readonly issuer: string | null;
@@ -16,13 +14,11 @@ export interface TokenIssuerSettings {
   /** Accepted audiences; null: any. */
   readonly audiences: readonly string[] | null;
   readonly algorithms: readonly string[];
-  /** Required values of further claims, by name. */
   readonly requiredClaims: Readonly<Record<string, string>>;
   /** True rejects tokens without expiry. */
   readonly mustExpire: boolean;
 }
 
-/** Result of verifying a token. */
 export type TokenVerification =
   | { readonly kind: 'accepted'; readonly claims: Claims }
   /** `why` is a sentence for users, without content of the token. */

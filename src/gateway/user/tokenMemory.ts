@@ -2,17 +2,14 @@ import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../model/clock.ts';
 
-/** A response about a token, with its cache time. */
 export interface Remembered<Answer> {
   readonly answer: Answer;
   readonly forMs: number;
 }
 
-/** Limits of the cache and of concurrent requests. */
 export interface TokenMemoryLimits {
   /** Maximum number of cached responses; least recently used ones are evicted first. */
   readonly entries: number;
-  /** Maximum number of concurrent requests. */
   readonly inFlight: number;
 }
 

@@ -23,7 +23,6 @@ export interface UserAndQueryAnalyzerDependencies {
   readonly logger: Logger;
 }
 
-/** An analyzer that can extract only the user. */
 export interface UserAnalyzer extends RequestAnalyzer {
   /** The user without groups. Neither throws nor rejects. */
   identity(request: IncomingMessage): RequestUser | Promise<RequestUser>;

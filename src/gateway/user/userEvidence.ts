@@ -4,7 +4,6 @@ import type { Claims } from './jwtClaims.ts';
 import type { UserSource } from './userExtractor.ts';
 import type { UserNamespace } from './userNamespace.ts';
 
-/** Evidence of a request's user. */
 export interface UserEvidence {
   /**
    * `exchange`: the provider's response about a bearer token; `tokenReview`: that of the Kubernetes API server;
@@ -15,9 +14,7 @@ export interface UserEvidence {
   readonly claims: Claims | null;
   /** Valid group names of these claims, with several issuers; default: any. */
   readonly groupNamespace?: UserNamespace;
-  /** True if the user is verified, not only claimed by the client. */
   readonly isVerified: boolean;
-  /** Names in the user's client certificate, if any. */
   readonly certificate?: CertificateNames;
   /** The provider's response about the user's token, if any. */
   readonly userInfo?: Claims;
@@ -27,20 +24,16 @@ export interface UserEvidence {
 
 const none: UserEvidence = { source: 'none', claims: null, isVerified: false };
 
-/** Evidence by a client certificate. */
 export function byCertificate(certificate: CertificateNames): UserEvidence {
   return { source: 'certificate', claims: null, isVerified: true, certificate };
 }
 
-/** Evidence by a service account token. */
 export function byTokenReview(kubernetesGroups: readonly string[]): UserEvidence {
   return { source: 'tokenReview', claims: null, isVerified: true, kubernetesGroups };
 }
 
-/** Evidence by a login to the API. */
 export const byLogin: UserEvidence = { source: 'login', claims: null, isVerified: true };
 
-/** Evidence by a token exchange. */
 const byExchange: UserEvidence = { source: 'exchange', claims: null, isVerified: true };
 
 /** A user with its evidence, which stays in this process: it is not stored. */
@@ -57,7 +50,6 @@ export class EvidentUser implements RequestUser {
     this.#evidence = evidence;
   }
 
-  /** Evidence of a user. */
   static evidenceOf(user: RequestUser): UserEvidence {
     if (#evidence in user) return user.#evidence;
     return user.userInfo === null ? none : { ...byExchange, userInfo: user.userInfo };

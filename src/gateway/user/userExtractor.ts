@@ -118,7 +118,6 @@ export class UserExtractor {
     return this.#withoutLogin(headers, authorization);
   }
 
-  /** Closes the connections of exchanges. */
   async close(): Promise<void> {
     await this.#exchange?.close();
   }

@@ -15,11 +15,9 @@ export interface UserMappingSettings {
   readonly clientCertificateUserExpression: string | null;
 }
 
-/** Maps certificates to users. */
 export type UserMapping = (names: CertificateNames) => MappedUser;
 
 const SECTION = 'requestAnalyzerConfig';
-/** The whole subject as text, as engines map it. */
 const SUBJECT_DN = 'SUBJECT_DN';
 /**
  * Creates the configured mapping; null if certificates do not identify users. Reads the file of rules.
@@ -91,7 +89,6 @@ function byExpression(source: string, names: ProductNames): UserMapping {
   };
 }
 
-/** Values of a certificate for expressions. */
 function valuesOf({ subject, issuer, dns, emails, uris }: CertificateNames): TextValues {
   // Root first, so that the value nearest to the leaf stays.
   const attributes = subject.flat().flatMap(({ type, value }) => (value === null ? [] : [[type, value] as const]));

@@ -1,6 +1,5 @@
 import { Counter, type Registry } from 'prom-client';
 
-/** Result of a request about a token, a label of the metrics. */
 export type TokenResult = 'accepted' | 'refused' | 'failed';
 
 export class UserMetrics {

@@ -1,4 +1,3 @@
-/** Maximum length of a user name. */
 const MAX_NAME_LENGTH = 1_024;
 
 /** The text if it is a valid user name: not empty, without control characters, not overlong; null otherwise. */

@@ -5,7 +5,6 @@ import { ACTIVE_ANNOTATION, type Resource } from '../../model/resource.ts';
  */
 export interface ActiveOverride {
   readonly active: boolean;
-  /** The user who set it. */
   readonly by: string;
   /** RFC 3339; null when the annotation does not say. */
   readonly at: string | null;
@@ -13,7 +12,6 @@ export interface ActiveOverride {
   readonly overrode: boolean | null;
 }
 
-/** What the annotation means for a resource. */
 export type OverrideState =
   | { readonly kind: 'none' }
   | { readonly kind: 'inForce'; readonly override: ActiveOverride }
@@ -21,7 +19,6 @@ export type OverrideState =
   | { readonly kind: 'ended'; readonly override: ActiveOverride }
   | { readonly kind: 'unreadable'; readonly message: string };
 
-/** Value of the annotation for an override. */
 export function overrideAnnotation(override: Required<ActiveOverride>): string {
   return JSON.stringify({
     active: override.active,
@@ -32,7 +29,7 @@ export function overrideAnnotation(override: Required<ActiveOverride>): string {
 }
 
 /**
- * Reads the override of a resource. A bare `true` or `false`, as somebody types it with kubectl, is an override too:
+ * Reads the override of a resource. A bare `true` or `false`, as a user types it with kubectl, is an override too:
  * it holds until the annotation goes.
  */
 export function overrideOf(resource: Resource): OverrideState {

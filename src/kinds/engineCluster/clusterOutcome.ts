@@ -15,26 +15,23 @@ import { dereference, withoutSlash } from './dereference.ts';
 import { ENGINE_CLUSTER, type EngineClusterSpec } from './spec.ts';
 import { engineClusterSpec } from './validation.ts';
 
-/** What an EngineCluster means for routing and database. */
 export interface ClusterOutcome extends ResourceOutcome {
   readonly acceptance: Acceptance;
-  /** What is routed: by this version or, while it is not accepted or paused, by the last good one; null: nothing. */
+  /** The routed cluster: of this version or, while it is not accepted or paused, of the last good one; null: none. */
   readonly routable: RoutableCluster | null;
   readonly override: OverrideState;
 }
 
-/** Whether an outcome is of an EngineCluster. */
 export function isClusterOutcome(outcome: ResourceOutcome): outcome is ClusterOutcome {
   return outcome.key.kind === ENGINE_CLUSTER;
 }
 
-/** What outcomes depend on beside the resources themselves. */
+/** Inputs of outcomes in addition to the resources. */
 export interface ClusterContext {
   readonly services: ServiceLookup;
   readonly allowedServiceNamespaces: readonly string[];
-  /** What the configuration lets authors of resources do; left out, everything but what no cluster needs. */
+  /** Rights of the authors of resources; default: everything that a cluster needs. */
   readonly policy: ClusterPolicy;
-  /** What was routed last, by uid. */
   readonly lastGood: ReadonlyMap<string, RoutableCluster>;
 }
 
@@ -58,11 +55,9 @@ function nameRefusal(resource: Resource, { policy }: Pick<ClusterContext, 'polic
   return policy.trust?.nameRefusal(resource.metadata.namespace, registryNameOf(resource)) ?? null;
 }
 
-/** The last outcome of a resource, and what it was made of. */
 interface KnownOutcome {
   readonly holder: Resource;
   readonly lastGood: RoutableCluster | undefined;
-  /** The configuration makes another one when it changes. */
   readonly policy: ClusterPolicy;
   readonly outcome: ClusterOutcome;
 }
@@ -75,7 +70,7 @@ function clusterOutcome(resource: Resource, holder: Resource, context: ClusterCo
   const before = outcomes.get(resource);
   // A Service may have changed meanwhile.
   const mayBeKnown = before !== undefined && !('serviceRef' in resource.spec);
-  // What an accepted cluster routes is made of its present version alone, and becomes the last good one itself.
+  // An accepted cluster only depends on its present version, and becomes the last good one itself.
   const isOwn = before?.outcome.acceptance.status === 'True' && !before.outcome.paused;
   const sameLastGood = isOwn || before?.lastGood === lastGood;
   if (mayBeKnown && before.holder === holder && sameLastGood && before.policy === policy) return before.outcome;
@@ -148,7 +143,6 @@ function refusalOf(
   return { status: 'False', reason: 'AddressNotAllowed', message, final: false };
 }
 
-/** What routing needs of a valid cluster. */
 function routableCluster(resource: Resource, spec: EngineClusterSpec, url: string): RoutableCluster {
   return {
     name: registryNameOf(resource),
@@ -177,7 +171,6 @@ export function toBackendRow(cluster: RoutableCluster): BackendRow {
   };
 }
 
-/** A row of a gateway that ran before, as routing sees it. */
 export function rowCluster(row: BackendRow): RoutableCluster {
   const proxyTo = withoutSlash(row.proxyTo);
   return {

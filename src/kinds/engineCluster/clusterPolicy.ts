@@ -2,13 +2,10 @@ import { ClusterAddresses } from '../../model/clusterAddresses.ts';
 import { GroupBindings } from '../../model/groupBindings.ts';
 import type { NamespaceTrust } from '../../model/namespaceTrust.ts';
 
-/** What the configuration lets authors of resources do (docs/resources.md#several-teams). */
+/** Rights of the authors of resources (docs/resources.md#several-teams). */
 export interface ClusterPolicy {
-  /** Addresses that clusters may have. */
   readonly addresses: ClusterAddresses;
-  /** Routing groups that namespaces may join and route to. */
   readonly groups: GroupBindings;
-  /** Left out, every namespace is trusted. */
   readonly trust?: NamespaceTrust | undefined;
 }
 
@@ -18,7 +15,7 @@ export const openPolicy: ClusterPolicy = {
   groups: new GroupBindings({}),
 };
 
-/** Why the policy refuses a cluster; null when it does not. */
+/** Reason that the policy rejects a cluster, or null. */
 export interface PolicyRefusal {
   /** Reason of the condition `Accepted`. */
   readonly reason: 'NameNotAllowed' | 'AddressNotAllowed' | 'GroupNotAllowed';
@@ -29,7 +26,7 @@ export interface PolicyRefusal {
 }
 
 /**
- * Why a cluster may not have a name, an address or a group.
+ * Returns the reason that a cluster may not have a name, an address or a group.
  * @param namespace the resource's
  */
 export function policyRefusal(

@@ -5,10 +5,8 @@ import type { BackendRow } from '../../store/store.ts';
 import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
 import { type ClusterOutcome, clusterOutcomes, rowCluster } from './clusterOutcome.ts';
 
-/** Works out which clusters are routed. */
 export class ClusterProgram implements KindProgram {
   readonly #settings: ProgramSettings;
-  /** What was routed last, by uid. */
   readonly #lastGood = new Map<string, RoutableCluster>();
 
   constructor(settings: ProgramSettings) {

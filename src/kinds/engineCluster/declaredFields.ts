@@ -3,31 +3,28 @@ import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import { withoutSlash } from './dereference.ts';
 
-/** A field of a cluster: what its resource declares, and what is in force. */
+/** A field of a cluster: what its resource declares, and what is active. */
 export interface DeclaredField {
   /** Name below `spec`. */
   readonly field: string;
   /** Null: it is not declared. */
   readonly declared: unknown;
-  /** Null: nothing of the cluster is in force, or there is no value. */
+  /** Null: nothing of the cluster is active, or there is no value. */
   readonly inForce: unknown;
   readonly differs: boolean;
 }
 
-/** How a field is looked at. */
 interface Field {
-  /** What is in force. */
   readonly of: (cluster: RoutableCluster) => unknown;
-  /** What counts as declared where the resource does not say; left out: whatever is in force. */
+  /** Value that counts as declared if absent; default: the active value. */
   readonly absent?: unknown;
-  /** A declared value as it would be in force. */
   readonly applied?: (declared: unknown) => unknown;
 }
 
 const url = (text: unknown) => (typeof text === 'string' ? withoutSlash(text) : text);
 const fields: Readonly<Record<string, Field>> = {
   proxyTo: { of: ({ proxyTo }) => proxyTo, applied: url },
-  // What a Service stands for follows the Service.
+  // Values from a Service follow the Service.
   serviceRef: { of: ({ proxyTo }) => proxyTo },
   externalUrl: { of: ({ externalUrl }) => externalUrl, applied: url },
   routingGroup: { of: ({ routingGroup }) => routingGroup },
@@ -39,10 +36,10 @@ const fields: Readonly<Record<string, Field>> = {
 };
 
 /**
- * What a resource declares against what is in force, field by field: they differ where it is paused, is not accepted, or where
- * `active` is overridden. Fields that are neither declared nor differ from their defaults are left out.
- * @param spec of the resource, as it is written
- * @param routable what is routed; null: nothing
+ * Compares a resource's declaration with the active values, field by field: they differ if it is paused, is not
+ * accepted, or if `active` is overridden. Fields that are neither declared nor differ from their defaults are omitted.
+ * @param spec of the resource, as written
+ * @param routable the routed cluster, or null
  */
 export function declaredFields(
   spec: Readonly<Record<string, unknown>>,

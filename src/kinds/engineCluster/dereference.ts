@@ -2,7 +2,7 @@ import type { Resource } from '../../model/resource.ts';
 import { type Address, type ServiceLookup, serviceUrl } from '../serviceLookup.ts';
 import type { EngineClusterSpec } from './spec.ts';
 
-/** First step of a reconcile: from what a resource refers to, to what it says. */
+/** First step of a reconcile: from what a resource refers to, to what it states. */
 export function dereference(
   resource: Resource,
   spec: EngineClusterSpec,

@@ -13,12 +13,12 @@ import {
   type ResourceKind,
 } from '../resourceKind.ts';
 import { noServices } from '../serviceLookup.ts';
-import { backendRow, type ClusterOutcome, clusterOutcomes } from './clusterOutcome.ts';
+import { type ClusterOutcome, clusterOutcomes, toBackendRow } from './clusterOutcome.ts';
 import { openPolicy } from './clusterPolicy.ts';
 import { ClusterProgram } from './clusterProgram.ts';
 import { clusterStatusIn } from './clusterStatus.ts';
 import { ENGINE_CLUSTER, ENGINE_CLUSTERS, EngineClusterSpec, TLS_WITHOUT_HTTPS } from './spec.ts';
-import { clusterProblems } from './validation.ts';
+import { clusterSpecProblems } from './validation.ts';
 
 /** Clusters behind the gateway (docs/resources.md). */
 export const engineCluster: ResourceKind<ClusterOutcome> = {
@@ -88,7 +88,7 @@ function* exportedClusters({ clusters }: Exportable): Generator<ExportedResource
 function standaloneRow(resource: Resource): BackendRow | null {
   const context = { services: noServices, allowedServiceNamespaces: [], policy: openPolicy, lastGood: new Map() };
   const [outcome] = clusterOutcomes([resource], context).values();
-  return outcome?.routable == null ? null : backendRow(outcome.routable);
+  return outcome?.routable == null ? null : toBackendRow(outcome.routable);
 }
 
 /** What a gateway allows whose configuration names no addresses; where it runs, and so loopback, is not known here. */

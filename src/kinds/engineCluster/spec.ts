@@ -16,9 +16,7 @@ import { clusterNameRules, routingGroupRules } from '../../model/registryCluster
 import type { Resource } from '../../model/resource.ts';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
 
-/** Name of the kind. */
 export const ENGINE_CLUSTER = 'EngineCluster';
-/** Its plural, as in RBAC. */
 export const ENGINE_CLUSTERS = 'engineclusters';
 
 /** Bounds of the durations of `spec.healthCheck`: shorter ones would be attacks, longer ones no checks. */
@@ -27,7 +25,6 @@ export const checkDurationBounds = {
   timeout: { least: '10ms', most: '10m' },
 } as const;
 
-/** A duration within the bounds of the field. */
 function durationText(field: keyof typeof checkDurationBounds, description: string) {
   return durationField(field, checkDurationBounds[field], description);
 }
@@ -129,7 +126,7 @@ export const ClusterTlsSpec = Type.Object(
 );
 export type ClusterTlsSpec = Static<typeof ClusterTlsSpec>;
 
-/** What is wrong with `spec.tls` of a cluster that is asked over http. */
+/** Error for `spec.tls` of a cluster with an http URL. */
 export const TLS_WITHOUT_HTTPS =
   'tls has no effect over http; begin proxyTo with https:// (serviceRef.scheme: https), or leave out tls';
 
@@ -194,5 +191,4 @@ export const EngineClusterSpec = Type.Object(
 );
 export type EngineClusterSpec = Static<typeof EngineClusterSpec>;
 
-/** An EngineCluster whose spec is valid. */
 export type EngineCluster = Resource<EngineClusterSpec>;

@@ -8,7 +8,6 @@ import { checkDurationBounds, EngineClusterSpec } from './spec.ts';
 
 const checkSpec = compileCheck(EngineClusterSpec, 'spec');
 
-/** The spec as an EngineCluster's, or its problems. */
 export function engineClusterSpec(
   spec: unknown,
 ):
@@ -18,7 +17,6 @@ export function engineClusterSpec(
   return problems.length === 0 ? { ok: true, spec: spec as EngineClusterSpec } : { ok: false, problems };
 }
 
-/** What is wrong with the spec of an EngineCluster. */
 export function clusterSpecProblems(spec: unknown): readonly Problem[] {
   const checked = checkSpec(spec);
   const problems = checked.ok ? [] : [...checked.problems];
@@ -47,7 +45,7 @@ export function clusterSpecProblems(spec: unknown): readonly Problem[] {
 
 const durationFields = ['interval', 'timeout'] as const;
 
-/** What the schema's pattern lets through and the bounds do not. */
+/** Durations that match the schema's pattern but exceed their bounds. */
 function durationProblems(check: unknown): readonly Problem[] {
   if (!isRecord(check)) return [];
   return durationFields.flatMap((field) => {

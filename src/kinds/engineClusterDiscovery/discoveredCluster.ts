@@ -9,7 +9,7 @@ import { type EngineClusterDiscoverySpec, WEIGHT_ANNOTATION } from './spec.ts';
 /** Longest message about one Service, in characters: labels and annotations are other people's. */
 const MAX_MESSAGE = 300;
 
-/** What a Service becomes, or why it becomes nothing. */
+/** The cluster of a Service, or the reason that it is missing. */
 export type DiscoveredCluster =
   | {
       readonly kind: 'cluster';
@@ -19,16 +19,12 @@ export type DiscoveredCluster =
     }
   | { readonly kind: 'refused'; readonly reason: string; readonly message: string };
 
-/** What a Service is looked at with. */
 export interface DiscoveryContext {
   readonly spec: EngineClusterDiscoverySpec;
-  /** Namespace of the discovery, and of its clusters. */
   readonly namespace: string;
-  /** Which namespaces may have clusters in which routing groups. */
   readonly groups: GroupBindings;
 }
 
-/** Puts the names of a Service into a text of a template. */
 export function withServiceNames(text: string, { namespace, name }: Pick<KnownService, 'namespace' | 'name'>): string {
   return text.replaceAll('{namespace}', namespace).replaceAll('{service}', name);
 }
@@ -55,7 +51,7 @@ export function discoveredCluster(service: KnownService, context: DiscoveryConte
   const { namespace, name } = service;
   const cluster = clusterSpec(service, spec, serviceUrl({ name, namespace, port: port.port, scheme }), group.group);
   if ('refusal' in cluster) return cluster.refusal;
-  // Whatever a Service says of itself, nothing becomes a cluster that nobody could declare.
+  // Whatever a Service states of itself, nothing becomes a cluster that no one could declare.
   const problems = clusterSpecProblems(cluster.spec);
   if (problems.length > 0) return refusal('InvalidCluster', problemText(problems));
   const [clusterName] = resourceNames(withServiceNames(spec.template.name ?? '{namespace}-{service}', service));
@@ -73,7 +69,7 @@ function isLabel(text: string): boolean {
   return /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(text);
 }
 
-/** The port that is meant; null: there is none. */
+/** The port that is meant, or null. */
 function portOf(ports: readonly ServicePort[], wanted: string | number | undefined): ServicePort | null {
   const usable = ports.filter(({ port, protocol }) => protocol === 'TCP' && port >= 1 && port <= 65_535);
   const named = (name: string) => usable.find((port) => port.name === name) ?? null;

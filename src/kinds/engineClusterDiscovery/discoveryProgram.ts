@@ -8,16 +8,14 @@ import type { DiscoveryReport } from './discoveryReport.ts';
 import { ENGINE_CLUSTER_DISCOVERY, type EngineClusterDiscoverySpec } from './spec.ts';
 import { discoveryProblems } from './validation.ts';
 
-/** What an EngineClusterDiscovery means. */
 export interface DiscoveryOutcome extends ResourceOutcome {
   readonly acceptance: Acceptance;
   /** Null: it is not accepted. Its clusters stay as they are then. */
   readonly spec: EngineClusterDiscoverySpec | null;
-  /** What became of it; null: it has not been looked at yet. */
+  /** Result of the last scan, or null. */
   readonly report: DiscoveryReport | null;
 }
 
-/** Whether an outcome is of an EngineClusterDiscovery. */
 export function isDiscoveryOutcome(outcome: ResourceOutcome): outcome is DiscoveryOutcome {
   return outcome.key.kind === ENGINE_CLUSTER_DISCOVERY;
 }

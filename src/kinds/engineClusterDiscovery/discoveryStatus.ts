@@ -8,7 +8,6 @@ import type { DiscoveryFinding, DiscoveryReport } from './discoveryReport.ts';
 
 const pending: References = { status: 'Unknown', reason: 'Pending', message: 'the Services have not been read yet' };
 
-/** The status of a discovery. Pure. */
 export function discoveryStatus(outcome: DiscoveryOutcome, { stored }: Pick<StatusView, 'stored'>): StatusDraft {
   const generation = observedGeneration(outcome);
   const condition = conditionsAt(generation);

@@ -4,15 +4,14 @@ import { ENGINE_CLUSTER_DISCOVERY, SERVICE_ANNOTATION } from './spec.ts';
 /** Field manager of what discoveries write (Kubernetes: server-side apply). */
 export const DISCOVERY_FIELD_MANAGER = 'engine-gateway-discovery';
 
-/** The discovery that a cluster belongs to. */
 export interface DiscoveryOwner {
   readonly name: string;
   readonly uid: string;
-  /** `namespace/name` of the Service; null where somebody took the annotation away. */
+  /** `namespace/name` of the Service; null if a user took the annotation away. */
   readonly service: string | null;
 }
 
-/** The discovery that has made a cluster, by its owner references; null: somebody declared it. */
+/** The discovery that has made a cluster, by its owner references; null: a user declared it. */
 export function discoveryOwner({ metadata }: Pick<Resource, 'metadata'>): DiscoveryOwner | null {
   const owner = metadata.ownerReferences?.find(
     ({ apiVersion, kind, controller }) =>

@@ -6,9 +6,7 @@ import { routingGroupRules } from '../../model/registryCluster.ts';
 import { API_GROUP } from '../../model/resource.ts';
 import { ClusterTlsSpec, HealthCheck } from '../engineCluster/spec.ts';
 
-/** Name of the kind. */
 export const ENGINE_CLUSTER_DISCOVERY = 'EngineClusterDiscovery';
-/** Its plural, as in RBAC. */
 export const ENGINE_CLUSTER_DISCOVERIES = 'engineclusterdiscoveries';
 
 /** Label of a cluster that was discovered: the name of its discovery. */
@@ -17,10 +15,9 @@ export const DISCOVERY_LABEL = `${API_GROUP}/discovery`;
 export const SERVICE_ANNOTATION = `${API_GROUP}/service`;
 /** Annotation of a Service: `weight` of its cluster in place of the template's. */
 export const WEIGHT_ANNOTATION = `${API_GROUP}/weight`;
-/** Clusters of one discovery. */
 export const MAX_CLUSTERS = 500;
 
-/** What is wrong with a selector that would select every Service, for the API server and for other sources. */
+/** Error for a selector that would select every Service, for the API server and for other sources. */
 export const EMPTY_SELECTOR =
   'selector must have matchLabels or matchExpressions: an empty one would select every Service';
 export const VALUES_MISMATCH = 'values must be set with In and NotIn, and with no other operator';

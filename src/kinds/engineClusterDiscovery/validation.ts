@@ -18,7 +18,6 @@ const checkSpec = compileCheck(EngineClusterDiscoverySpec, 'spec');
 /** Stands for any Service: names of Services are labels of DNS. */
 const sampleService = { namespace: 'n', name: 's' };
 
-/** What is wrong with the spec of an EngineClusterDiscovery. */
 export function discoveryProblems(spec: unknown): readonly Problem[] {
   const checked = checkSpec(spec);
   const problems = checked.ok ? [] : checked.problems.map(described);

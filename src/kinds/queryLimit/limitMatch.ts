@@ -9,7 +9,7 @@ export const matchFields = ['users', 'groups', 'sources', 'routingGroups'] as co
 type Matches = (text: string) => boolean;
 
 /**
- * Whom a valid spec is about; where its namespace may refuse queries to some routing groups only, those alone.
+ * Whom a valid spec is about; where its namespace may reject queries to some routing groups only, those alone.
  * @param namespace the resource's
  */
 export function limitMatch({ match = {} }: QueryLimitSpec, bindings: GroupBindings, namespace: string): LimitMatch {

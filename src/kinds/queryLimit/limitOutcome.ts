@@ -7,20 +7,17 @@ import type { ResourceOutcome } from '../outcome.ts';
 import { limitMatch, namedGroups } from './limitMatch.ts';
 import { DEFAULT_PERIOD, QUERY_LIMIT, type QueryLimitSpec } from './spec.ts';
 
-/** What a QueryLimit means. */
 export interface LimitOutcome extends ResourceOutcome {
   readonly acceptance: Acceptance;
-  /** What is in force: by this version or, while it is not accepted or paused, by the last good one; null: nothing. */
+  /** The active policy: of this version or, while it is not accepted or paused, of the last good one; null: none. */
   readonly policy: LimitPolicy | null;
   readonly references: References;
 }
 
-/** Whether an outcome is of a QueryLimit. */
 export function isLimitOutcome(outcome: ResourceOutcome): outcome is LimitOutcome {
   return outcome.key.kind === QUERY_LIMIT;
 }
 
-/** What a valid spec declares. */
 export function limitPolicy(
   { namespace, name }: { readonly namespace: string; readonly name: string },
   spec: QueryLimitSpec,
@@ -47,7 +44,7 @@ export function limitPolicy(
   };
 }
 
-/** Why a namespace may not declare a limit (docs/resources.md#several-teams); null when it may. */
+/** Returns the reason that a namespace may not declare a limit (docs/resources.md#several-teams); null if it may. */
 export function limitRefusal(bindings: GroupBindings, namespace: string, spec: QueryLimitSpec): GroupRefusal | null {
   for (const group of namedGroups(spec)) {
     const refusal = bindings.denyRefusal(namespace, group);
@@ -58,7 +55,7 @@ export function limitRefusal(bindings: GroupBindings, namespace: string, spec: Q
   return { field: null, message };
 }
 
-/** Whether the routing groups that a limit names are there. @param served those that queries can be sent to */
+/** True if the routing groups that a limit names are there. @param served those that queries can be sent to */
 export function limitReferences(groups: readonly string[], served: ReadonlySet<string>): References {
   const absent = groups.filter((group) => !served.has(group));
   if (absent.length > 0) {

@@ -17,17 +17,15 @@ type Judged = Good | { readonly acceptance: Acceptance };
 interface Good {
   readonly policy: LimitPolicy;
   readonly groups: readonly string[];
-  /** Rights that it was judged by. */
   readonly rights: string;
 }
 
 const accepted: Acceptance = { status: 'True', reason: 'Accepted', message: 'the limit is valid', final: false };
 
-/** Works out the policies of query limits. */
 export class LimitProgram implements KindProgram {
   readonly #settings: Pick<ProgramSettings, 'policy'>;
   readonly #versions = new PolicyVersions<Judged>();
-  /** What was in force last, by uid. */
+  /** Last active policies by uid. */
   readonly #lastGood = new Map<string, Good>();
 
   constructor(settings: Pick<ProgramSettings, 'policy'>) {
@@ -67,7 +65,7 @@ export class LimitProgram implements KindProgram {
     const paused = isPaused(resource);
     const judged = this.#judge(resource);
     const last = this.#lastGood.get(uid);
-    // What was allowed by other rights is not in force: it may be about groups that its namespace may not limit now.
+    // A policy that was allowed by other rights is not active: its namespace may not limit its groups now.
     const lastGood = last?.rights === this.#settings.policy().groups.key ? last : null;
     const inForce = 'policy' in judged && !paused ? judged : lastGood;
     if (inForce !== null) this.#lastGood.set(uid, inForce);

@@ -5,17 +5,13 @@ import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MAX_QUEUED_QUERIES, MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import type { Resource } from '../../model/resource.ts';
 
-/** Name of the kind. */
 export const QUERY_LIMIT = 'QueryLimit';
-/** Its plural, as in RBAC. */
 export const QUERY_LIMITS = 'querylimits';
 
 /** Bounds of `spec.rate.period`. */
 export const periodBounds = { least: '1s', most: '24h' } as const satisfies DurationBounds;
-/** Period of a rate that names none. */
 export const DEFAULT_PERIOD = '1m';
 
-/** What is wrong with a limit that limits nothing. */
 export const NOTHING_LIMITED = 'at least one of maxRunning, maxQueued and rate must be set';
 
 const values = (what: string) =>
@@ -108,5 +104,4 @@ export const QueryLimitSpec = Type.Object(
 );
 export type QueryLimitSpec = Static<typeof QueryLimitSpec>;
 
-/** A QueryLimit whose spec is valid. */
 export type QueryLimit = Resource<QueryLimitSpec>;

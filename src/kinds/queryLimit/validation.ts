@@ -8,7 +8,7 @@ import { NOTHING_LIMITED, periodBounds, QueryLimitSpec } from './spec.ts';
 
 const checkSpec = compileCheck(QueryLimitSpec, 'spec');
 
-/** What is wrong with the spec of a QueryLimit. Regular expressions are compiled where all else is right. */
+/** Mistakes in the spec of a QueryLimit. Regular expressions are compiled where all else is right. */
 export function limitProblems(spec: unknown): readonly Problem[] {
   const checked = checkSpec(spec);
   const problems = checked.ok ? [] : [...checked.problems];

@@ -12,7 +12,6 @@ export interface GroupDrift {
   readonly differences: readonly string[];
 }
 
-/** State of a resource's groups in one database. */
 export interface GroupTargetState {
   /** Null: the gateway's own. */
   readonly database: string | null;

@@ -74,7 +74,7 @@ export class GroupsProgram implements KindProgram {
   }
 
   recompute(): void {
-    // What a version declares depends on nothing else.
+    // The declaration of a version has no other inputs.
   }
 
   #judge(resource: Resource): GroupsOutcome {

@@ -5,10 +5,8 @@ import type { StatusDraft, StatusView } from '../status.ts';
 import type { GroupsOutcome } from './groupsProgram.ts';
 import { databaseTitle, type GroupTargetState } from './groupTargets.ts';
 
-/** Databases that a message lists. */
 const MAX_LISTED = 5;
 
-/** The status of a ResourceGroupConfiguration. Pure. */
 export function groupsStatus(
   outcome: GroupsOutcome,
   { stored, targets }: Pick<StatusView, 'stored' | 'targets'>,
@@ -107,7 +105,6 @@ function databaseField({
   };
 }
 
-/** Schemas of the fields of the status. */
 export const statusProperties = {
   databases: {
     type: 'array',

@@ -4,23 +4,18 @@ import { GatewayClassName } from '../../model/gatewayClass.ts';
 import type { FileGroup, FileSelector } from '../../model/groupsFile/groupFields.ts';
 import type { Resource } from '../../model/resource.ts';
 
-/** Name of the kind. */
 export const RESOURCE_GROUP_CONFIGURATION = 'ResourceGroupConfiguration';
-/** Its plural, as in RBAC. */
 export const RESOURCE_GROUP_CONFIGURATIONS = 'resourcegroupconfigurations';
 
 /** Deepest nesting of groups: schemas of the API server cannot refer to themselves. */
 export const MAX_LEVELS = 8;
-/** Databases of one resource. */
 const MAX_DATABASES = 32;
-/** Groups of one list. */
 const MAX_GROUPS = 10_000;
 const MAX_SELECTORS = 10_000;
 /** Largest value of the engine's integers. */
 const MAX_INT = 2_147_483_647;
 
 const count = (description: string) => Type.Optional(Type.Integer({ minimum: 0, maximum: MAX_INT, description }));
-/** A text of a column of that width. */
 const text = (maxLength: number, description: string) => Type.Optional(Type.String({ maxLength, description }));
 
 const groupFields = {
@@ -57,7 +52,7 @@ function groupSchema(level: number): TSchema {
     {
       additionalProperties: false,
       description: 'A resource group of the engine.',
-      // Below, a rule would count once for each group that there could be, which the API server refuses.
+      // Below, a rule would count once for each group that there could be, which the API server rejects.
       ...(level === MAX_LEVELS
         ? cel(
             ['!self.name.contains(".")', 'name must not hold a dot, which separates a group from its parent'],
@@ -86,7 +81,6 @@ const range = (what: string) =>
 const regex = (what: string, maxLength = 512) =>
   text(maxLength, `Regular expression (Java's syntax) that the ${what} must match whole.`);
 
-/** A selector of the engine. */
 const Selector = Type.Object(
   {
     user: regex('user'),
@@ -180,11 +174,9 @@ export const ResourceGroupConfigurationSpec = Type.Object(
 
 type OwnFields = { [field in keyof typeof ownFields]: (typeof ownFields)[field] };
 
-/** A valid spec. */
 export interface ResourceGroupConfigurationSpec extends Static<ReturnType<typeof Type.Object<OwnFields>>> {
   readonly rootGroups: readonly FileGroup[];
   readonly selectors: readonly FileSelector[];
 }
 
-/** A ResourceGroupConfiguration whose spec is valid. */
 export type ResourceGroupConfiguration = Resource<ResourceGroupConfigurationSpec>;

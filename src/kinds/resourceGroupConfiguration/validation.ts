@@ -8,10 +8,12 @@ const checkSpec = compileCheck(ResourceGroupConfigurationSpec, 'spec');
 
 /** Fields of the engine's file that its tables have no column for. */
 const withoutColumn = new Set(['hardPhysicalDataScanLimit', 'physicalDataScanQuotaPeriod']);
-/** Widths of the columns that hold JSON. */
 const jsonWidths = { clientTags: 512, selectorResourceEstimate: 1_024 } as const;
 
-/** What is wrong with the spec of a ResourceGroupConfiguration, as with a file of the engine (docs/resource-groups.md#checking-a-file). */
+/**
+ * Mistakes in the spec of a ResourceGroupConfiguration, as with a file of the engine
+ * (docs/resource-groups.md#checking-a-file).
+ */
 export function groupsProblems(spec: unknown): readonly Problem[] {
   const checked = checkSpec(spec);
   if (!checked.ok) return checked.problems.map(better);
@@ -37,7 +39,7 @@ export function groupsProblems(spec: unknown): readonly Problem[] {
   return [...problems, ...checkedFile(spec, false).problems];
 }
 
-/** What is hardly meant in a spec. @param withShadows as `checkGroupsFile` takes it */
+/** Warnings about a spec. @param withShadows as in `checkGroupsFile` */
 export function groupsWarnings(spec: unknown, withShadows: boolean): readonly Problem[] {
   return checkedFile(spec, withShadows).warnings;
 }

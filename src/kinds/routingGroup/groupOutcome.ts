@@ -7,22 +7,18 @@ import { groupsText, type References } from '../groupReferences.ts';
 import type { ResourceOutcome } from '../outcome.ts';
 import { ROUTING_GROUP, type RoutingGroupSpec } from './spec.ts';
 
-/** What a RoutingGroup means. */
 export interface GroupOutcome extends ResourceOutcome {
   readonly acceptance: Acceptance;
-  /** What is in force: by this version or, while it is not accepted or paused, by the last good one; null: nothing. */
+  /** The active policy: of this version or, while it is not accepted or paused, of the last good one; null: none. */
   readonly policy: GroupPolicy | null;
   readonly references: References;
-  /** Clusters that belong to the group. */
   readonly clusters: number;
 }
 
-/** Whether an outcome is of a RoutingGroup. */
 export function isGroupOutcome(outcome: ResourceOutcome): outcome is GroupOutcome {
   return outcome.key.kind === ROUTING_GROUP;
 }
 
-/** What a valid spec declares. */
 export function groupPolicy(name: string, spec: RoutingGroupSpec): GroupPolicy {
   const { maxQueued, maxWait, fairBy, hold, whenUnavailable } = spec.queue ?? {};
   return {
@@ -48,7 +44,10 @@ function longestHoldMs(maxWait: string | undefined): number {
   return maxWait === undefined ? Number.POSITIVE_INFINITY : durationMs(maxWait);
 }
 
-/** Why a namespace may not declare a group's policy (docs/resources.md#several-teams); null when it may. */
+/**
+ * Returns the reason that a namespace may not declare a group's policy (docs/resources.md#several-teams); null if it
+ * may.
+ */
 export function groupRefusal(
   bindings: GroupBindings,
   namespace: string,
@@ -63,7 +62,7 @@ export function groupRefusal(
   return null;
 }
 
-/** Whether the group and its fallbacks have clusters. @param counts clusters by routing group */
+/** True if the group and its fallbacks have clusters. @param counts clusters by routing group */
 export function groupReferences(
   { name, fallbacks }: Pick<GroupPolicy, 'name' | 'fallbacks'>,
   counts: ReadonlyMap<string, number>,

@@ -12,7 +12,6 @@ import { type GroupOutcome, groupPolicy, groupReferences, groupRefusal } from '.
 import type { RoutingGroupSpec } from './spec.ts';
 import { groupProblems } from './validation.ts';
 
-/** The policy of a version, or why it has none. */
 type Judged = { readonly policy: GroupPolicy } | { readonly acceptance: Acceptance };
 
 const accepted: Acceptance = {
@@ -22,11 +21,9 @@ const accepted: Acceptance = {
   final: false,
 };
 
-/** Works out the policies of routing groups. */
 export class GroupProgram implements KindProgram {
   readonly #settings: Pick<ProgramSettings, 'policy'>;
   readonly #versions = new PolicyVersions<Judged>();
-  /** What was in force last, by uid. */
   readonly #lastGood = new Map<string, GroupPolicy>();
 
   constructor(settings: Pick<ProgramSettings, 'policy'>) {

@@ -8,9 +8,7 @@ import { REQUEST_KEY_FORM } from '../../model/requestKey.ts';
 import type { Resource } from '../../model/resource.ts';
 import { type StrategyName, strategyNames } from '../../model/strategies.ts';
 
-/** Name of the kind. */
 export const ROUTING_GROUP = 'RoutingGroup';
-/** Its plural, as in RBAC. */
 export const ROUTING_GROUPS = 'routinggroups';
 
 /** Bounds of the durations of `spec.queue`. */
@@ -19,7 +17,7 @@ export const queueDurationBounds = {
   hold: { least: '0s', most: '10s', example: '500ms' },
 } as const satisfies Readonly<Record<string, DurationBounds>>;
 
-/** What is wrong with lists of fallbacks and with queues, for the API server and for other sources. */
+/** Errors for lists of fallbacks and for queues, for the API server and for other sources. */
 export const FALLBACK_TWICE = 'fallbacks must not name a group twice';
 export const FALLBACK_TO_ITSELF = 'fallbacks must not name the group itself';
 export const WAIT_WITHOUT_QUEUE =
@@ -155,5 +153,4 @@ export const objectRules: readonly CelRule[] = [
   ],
 ];
 
-/** A RoutingGroup whose spec is valid. */
 export type RoutingGroup = Resource<RoutingGroupSpec>;

@@ -15,7 +15,7 @@ import {
 const checkSpec = compileCheck(RoutingGroupSpec, 'spec');
 
 /**
- * What is wrong with the spec of a RoutingGroup.
+ * Mistakes in the spec of a RoutingGroup.
  * @param name of the group, where it is known: `spec.name` or metadata.name
  */
 export function groupProblems(spec: unknown, name?: string): readonly Problem[] {
@@ -60,7 +60,7 @@ function queueProblems(queue: Readonly<Record<string, unknown>>): readonly Probl
   return problems;
 }
 
-/** A sentence of the API server, whose subject is the field, as what is said of a field. */
+/** A sentence of the API server, whose subject is the field, as what is stated of a field. */
 function withoutField(message: string): string {
   return message.slice(message.indexOf(' ') + 1);
 }

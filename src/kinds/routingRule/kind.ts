@@ -16,7 +16,7 @@ import type { RuleOutcome } from './ruleOutcome.ts';
 import { RuleProgram } from './ruleProgram.ts';
 import { ruleStatus } from './ruleStatus.ts';
 import { DEFAULT_PRIORITY, ROUTING_RULE, ROUTING_RULES, RoutingRuleSpec } from './spec.ts';
-import { ruleProblems } from './validation.ts';
+import { ruleSpecProblems } from './validation.ts';
 
 /** Rules that choose the routing group of requests (docs/rules.md#fields). */
 export const routingRule: ResourceKind<RuleOutcome> = {

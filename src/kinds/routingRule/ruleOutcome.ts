@@ -8,11 +8,10 @@ import type { ResourceOutcome } from '../outcome.ts';
 import { isPaused } from '../paused.ts';
 import type { RoutingRule } from './spec.ts';
 
-/** What a RoutingRule means. */
 export interface RuleOutcome extends ResourceOutcome {
   /** `keyText` of its key. */
   readonly keyText: string;
-  /** Null when the compiler says nothing about it. */
+  /** Null when the compiler states nothing about it. */
   readonly report: RuleReport | null;
   /** Condition `ResolvedRefs` without its generation. */
   readonly references: References;
@@ -92,7 +91,7 @@ function sameReferences(a: References, b: References): boolean {
 }
 
 /**
- * Whether what a rule routes to is there.
+ * True if what a rule routes to is there.
  * @param named routing groups that its actions name; what they compute is known only when they run
  */
 export function ruleReferences(

@@ -14,7 +14,6 @@ import type { RoutingRule } from './spec.ts';
 /** Compiles the rules of resources together with those of the rules file. */
 export class RuleProgram implements KindProgram {
   readonly #settings: ProgramSettings;
-  /** Rules as they were before they were paused. */
   readonly #versions = new Map<string, Resource>();
   #compiled: CompiledRules | null = null;
   #lastCompile: {
@@ -89,7 +88,7 @@ export class RuleProgram implements KindProgram {
     for (const uid of this.#versions.keys()) if (!uids.has(uid)) this.#versions.delete(uid);
   }
 
-  /** The version of a rule that is in force: of a paused one that before it was paused. */
+  /** The version of a rule that is active: of a paused one that before it was paused. */
   #inForce(rule: Resource): Resource {
     const { uid } = rule.metadata;
     const version = this.#versions.get(uid);
@@ -111,7 +110,9 @@ function sameElements(a: readonly Resource[], b: readonly Resource[]): boolean {
   return a.length === b.length && a.every((element, index) => element === b[index]);
 }
 
-/** Whether rules say the same: a resource whose status was written is another object with the same spec and metadata. */
+/**
+ * True if rules say the same: a resource whose status was written is another object with the same spec and metadata.
+ */
 function sameRules(a: readonly Resource[], b: readonly Resource[]): boolean {
   const same = (one: Resource, other: Resource | undefined) =>
     one === other || (one.spec === other?.spec && one.metadata === other.metadata);

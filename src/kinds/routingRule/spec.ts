@@ -3,9 +3,7 @@ import { cel, groupWithoutEdgeSpaces, immutableName } from '../../model/cel.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import type { Resource } from '../../model/resource.ts';
 
-/** Name of the kind. */
 export const ROUTING_RULE = 'RoutingRule';
-/** Its plural, as in RBAC. */
 export const ROUTING_RULES = 'routingrules';
 
 /** Priority of a rule that has none: it fires last (docs/rules.md#fields). */
@@ -37,7 +35,7 @@ export const RouteTo = Type.Object(
 );
 export type RouteTo = Static<typeof RouteTo>;
 
-/** `spec.deny`: matching submissions are refused. */
+/** `spec.deny`: matching submissions are rejected. */
 export const Deny = Type.Object(
   {
     message: Type.String({ minLength: 1, maxLength: 1024, description: 'Text that the client shows.' }),
@@ -109,5 +107,4 @@ export const RoutingRuleSpec = Type.Object(
 );
 export type RoutingRuleSpec = Static<typeof RoutingRuleSpec>;
 
-/** A RoutingRule whose spec is valid. */
 export type RoutingRule = Resource<RoutingRuleSpec>;

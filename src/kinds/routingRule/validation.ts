@@ -5,7 +5,7 @@ import { RoutingRuleSpec } from './spec.ts';
 
 const checkSpec = compileCheck(RoutingRuleSpec, 'spec');
 
-/** What is wrong with the spec of a RoutingRule. Its expressions are compiled elsewhere. */
+/** Mistakes in the spec of a RoutingRule. Its expressions are compiled elsewhere. */
 export function ruleSpecProblems(spec: unknown): readonly Problem[] {
   const checked = checkSpec(spec);
   const problems = checked.ok ? [] : [...checked.problems];

@@ -3,7 +3,6 @@ import type { SelectorText } from '../selector.ts';
 import type { FileGroup, FileSelector } from './groupFields.ts';
 import type { GroupsFile } from './storedGroups.ts';
 
-/** A declared group, independent of its row. */
 export interface DeclaredGroup {
   /** Such as `global.adhoc`. */
   readonly path: string;
@@ -13,17 +12,13 @@ export interface DeclaredGroup {
 }
 
 export interface DeclaredSelector {
-  /** Path of its group. */
   readonly path: string;
   readonly priority: number;
   readonly texts: Readonly<Record<SelectorText, string | null>>;
 }
 
-/** The content of a file as rows of the engines' tables. */
 export interface DeclaredRows {
-  /** Parents first. */
   readonly groups: readonly DeclaredGroup[];
-  /** Highest priority first. */
   readonly selectors: readonly DeclaredSelector[];
   /** Value of the global property; null: not declared. */
   readonly cpuQuotaPeriod: string | null;
@@ -56,7 +51,6 @@ export function highestPriority({ selectors }: Pick<GroupsFile, 'selectors'>, fi
 /** Value for a group without a memory limit if the column requires one: it is never reached. */
 export const ALL_MEMORY = '100%';
 
-/** Rows of a deleted resource. */
 export const noRows: DeclaredRows = { groups: [], selectors: [], cpuQuotaPeriod: null };
 
 export function rootOf(path: string): string {
@@ -72,7 +66,6 @@ function addGroups(groups: readonly FileGroup[], parentPath: string | null, rows
   }
 }
 
-/** Columns of a group in a checked file. */
 export function columnsOf(group: FileGroup): DeclaredGroup['columns'] {
   return {
     name: group.name,

@@ -34,7 +34,6 @@ export interface GroupChanges {
   readonly differences: readonly string[];
 }
 
-/** Name of the global property with the period of CPU limits. */
 export const PERIOD = 'cpu_quota_period';
 /** Deepest nesting of groups that is followed, as in files. */
 const MAX_DEPTH = 32;

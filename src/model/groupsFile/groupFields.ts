@@ -87,7 +87,6 @@ export function checkFileSelector(value: unknown): Checked<FileSelector> {
   return checks.selector(withoutNulls(value));
 }
 
-/** Checks the form of a file without its groups and selectors. */
 export function checkGroupsFileFields(value: unknown): Checked<Static<typeof GroupsFileFields>> {
   return checks.file(withoutNulls(value));
 }

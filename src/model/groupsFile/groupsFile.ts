@@ -16,7 +16,6 @@ import { shadowWarnings } from './shadowedSelectors.ts';
 
 /** Maximum depth of groups; each level is a part of a name that users read. */
 const MAX_DEPTH = 32;
-/** Maximum number of mistakes, and of warnings, of one file. */
 const MAX_FINDINGS = 100;
 
 /** Result of checking a file of resource groups. `field` is a path such as `rootGroups[0].subGroups[1].name`. */
@@ -47,7 +46,6 @@ export function checkGroupsFile(value: unknown, withShadows = true): GroupsFileC
   return { problems: check.problems.slice(0, MAX_FINDINGS), warnings: check.warnings.slice(0, MAX_FINDINGS) };
 }
 
-/** Properties of a group's parent. */
 interface Parent {
   readonly group: FileGroup;
   readonly path: string;
@@ -276,7 +274,6 @@ class FileCheck {
   }
 }
 
-/** Those whose named groups are variables of the group's name. */
 const namingFields = ['user', 'originalUser', 'authenticatedUser', 'source'] as const;
 /** The engine's expression for named groups. */
 const namedGroup = /\(\?<([a-zA-Z][a-zA-Z0-9]*)>/g;

@@ -9,7 +9,6 @@ const MAX_TEXTS = 64;
 const MAX_COMPARISONS = 500_000;
 const MAX_MATCHES = 20_000;
 
-/** A selector with its field in the file. */
 interface PlacedSelector {
   readonly at: string;
   readonly selector: FileSelector;
@@ -79,7 +78,6 @@ function hasEmptyRange(selector: FileSelector): boolean {
   });
 }
 
-/** Properties of a file's expressions. */
 class Expressions {
   readonly #compiled = new Map<
     string,

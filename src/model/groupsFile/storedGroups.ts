@@ -11,28 +11,22 @@ export interface GroupsFile {
   readonly selectors: readonly FileSelector[];
 }
 
-/** All rows of the engines' tables. */
 export interface GroupRows {
   readonly groups: readonly ResourceGroupRow[];
-  /** Highest priority first. */
   readonly selectors: readonly SelectorRow[];
   readonly properties: readonly GlobalPropertyRow[];
 }
 
-/** The tables' content for one environment. */
 export interface StoredGroups {
   readonly file: GroupsFile;
   /** Rows of the file's selectors, in the same order. */
   readonly selectorRows: readonly SelectorRow[];
-  /** Rows of the groups by their paths. */
   readonly groupRows: ReadonlyMap<string, ResourceGroupRow>;
   /** Rows that cannot be represented in a file; engines load nothing with them. */
   readonly problems: readonly Problem[];
 }
 
-/** Maximum depth of groups, as in files. */
 const MAX_DEPTH = 32;
-/** Maximum number of listed problems. */
 const MAX_PROBLEMS = 100;
 
 /** Environments of groups, sorted; engines only read groups of their own. */
@@ -82,7 +76,6 @@ export function storedGroups({ groups, selectors, properties }: GroupRows, envir
   return { file, selectorRows, groupRows, problems: problems.slice(0, MAX_PROBLEMS) };
 }
 
-/** Converts a group to the file's form. */
 export function fileGroup(
   row: Omit<ResourceGroupColumns, 'parent' | 'environment'>,
   subGroups: FileGroup[],

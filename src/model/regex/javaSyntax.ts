@@ -50,7 +50,6 @@ export function toRe2(pattern: string, allowsLookAheads = false): Re2Pattern {
   return new Translator(pattern, allowsLookAheads).translate();
 }
 
-/** A part of a pattern. */
 interface Part {
   readonly text: string;
   readonly size: number;

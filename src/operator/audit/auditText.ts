@@ -3,9 +3,7 @@ import { MASK, maskUrls } from '../../config/secrets.ts';
 import { API_FIELD_MANAGER, API_GROUP, type Resource } from '../../model/resource.ts';
 import type { FieldWriter } from '../sources/source.ts';
 
-/** Longest JSON of a state in the audit, in characters. */
 const MAX_CHARACTERS = 16_384;
-/** Depth to which a state is read, and most values of one object or list. */
 const MAX_DEPTH = 12;
 const MAX_VALUES = 2_000;
 /** Names of fields whose texts are secrets; a reference to a Secret is an object, and no secret itself. */
@@ -36,7 +34,7 @@ function masked(value: unknown, depth: number): unknown {
   );
 }
 
-/** What the audit keeps of a resource: its spec and the gateway's own annotations. */
+/** Audited part of a resource: its spec and the gateway's own annotations. */
 export function stateOf({ spec, metadata }: Pick<Resource, 'spec' | 'metadata'>): object {
   const annotations = Object.entries(metadata.annotations ?? {}).filter(([name]) => name.startsWith(`${API_GROUP}/`));
   return annotations.length === 0 ? spec : { ...spec, annotations: Object.fromEntries(annotations) };
@@ -67,7 +65,6 @@ export function digestOfWrite(digest: string, writers: readonly FieldWriter[]): 
   return hash(['written', digest, ...own.map(({ operation, time }) => `${operation} ${time}`).toSorted()]);
 }
 
-/** Digest of the absence of a resource that had this uid. */
 export function digestOfAbsence(uid: string): string {
   return hash(['gone', uid]);
 }

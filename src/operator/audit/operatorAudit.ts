@@ -25,7 +25,6 @@ const RETRY_MS = 2_000;
 const SETTLE_MS = 3_000;
 /** Longest time for which it waits if it changes again and again, and for which a change in the name of REST waits. */
 const MAX_SETTLE_MS = 10_000;
-/** Changes of one transaction. */
 const BATCH = 50;
 /** Tolerated difference between clocks of replicas. */
 const SKEW_MS = 60_000;
@@ -34,7 +33,6 @@ const OTHER_GATEWAY = 'another gateway (gateway_backend)';
 
 const sourceNames = { kubernetes: 'kubernetes', directory: 'file', database: 'database' } as const;
 
-/** Options of the audit of an operator. */
 export interface OperatorAuditOptions {
   readonly repository: Pick<AuditRepository, 'marks' | 'begin' | 'recordSourceChanges' | 'isRecorded'>;
   readonly writer: Pick<AuditWriter, 'add'>;
@@ -74,7 +72,6 @@ export class OperatorAudit {
   readonly #waiting = new Map<string, Difference>();
   /** By `keyText`; null: to be read. */
   #marks: Map<string, AuditMark> | null = null;
-  /** Epoch of leadership in which the marks were read. */
   #epoch: number | null = null;
   #isChanged = true;
   #lastFile: { readonly file: RulesFile; readonly rules: readonly AuditedThing[] | null } | null = null;
@@ -93,7 +90,6 @@ export class OperatorAudit {
     await this.#running;
   }
 
-  /** Notes that resources may have changed. */
   note(): void {
     this.#isChanged = true;
   }
@@ -302,7 +298,6 @@ async function thingsOfFile(file: RulesFile): Promise<readonly AuditedThing[] | 
   });
 }
 
-/** Fields of an entry that no call made. */
 function entryOf({ kind, namespace, name: resource }: ResourceKey, name: string) {
   return {
     ...{ id: randomUUID(), kind, namespace, name, resource, object: `${kind} ${name}`, user: null },

@@ -18,21 +18,17 @@ export interface PlannedService {
   readonly service: KnownService | null;
 }
 
-/** A cluster as it is to be. */
 export interface WantedCluster {
   readonly name: string;
   readonly spec: Readonly<Record<string, unknown>>;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
-  /** The cluster as it is; null: there is none. */
+  /** The cluster as it is, or null. */
   readonly present: Resource | null;
 }
 
-/** What a discovery wants of the clusters. */
 export interface ClusterPlan {
-  /** Those that are not as they should be. */
   readonly write: readonly WantedCluster[];
-  /** Those that have no Service any more. */
   readonly remove: readonly Resource[];
   /** Clusters that are as they should be, or stay as they are. */
   readonly settled: number;
@@ -40,14 +36,12 @@ export interface ClusterPlan {
   readonly refusals: readonly DiscoveryFinding[];
 }
 
-/** What a plan is made of. */
 export interface PlanInput {
   readonly services: readonly PlannedService[];
   readonly discovery: Resource;
   readonly context: DiscoveryContext;
-  /** Clusters that the discovery owns. */
   readonly owned: readonly Resource[];
-  /** Who has the name of a cluster, for people; null: nobody, or the discovery itself. */
+  /** Owner of a cluster's name as text; null: free, or the discovery itself. */
   readonly holder: (name: string) => string | null;
 }
 
@@ -56,7 +50,6 @@ export function clusterPlan({ services, discovery, context, owned, holder }: Pla
   const byName = new Map(owned.map((cluster) => [cluster.metadata.name, cluster]));
   const byService = new Map(owned.map((cluster) => [discoveryOwner(cluster)?.service ?? '', cluster]));
   const wanted = new Map<string, WantedCluster & { readonly service: string }>();
-  /** Services by name of the cluster. */
   const unchanged = new Map<string, string>();
   const conflicts: DiscoveryFinding[] = [];
   const refusals: DiscoveryFinding[] = [];
@@ -115,7 +108,7 @@ function isAsWanted({ spec, labels, annotations, present }: WantedCluster): bool
   );
 }
 
-/** Whether a value has all that is wanted; more of it may be a default, or somebody else's. */
+/** True if a value has all that is wanted; more of it may be a default, or another user's. */
 function holds(present: unknown, wanted: unknown): boolean {
   if (!isRecord(wanted)) return isDeepStrictEqual(present, wanted);
   return isRecord(present) && Object.entries(wanted).every(([field, value]) => holds(present[field], value));

@@ -56,7 +56,6 @@ export interface DiscoveriesOptions {
  */
 export class Discoveries implements DiscoveryReports, OtherLosses {
   readonly #options: DiscoveriesOptions;
-  /** By uid of the discovery. */
   readonly #scans = new Map<string, DiscoveryScan>();
   readonly #stops: (() => unknown)[] = [];
   readonly #stop = new AbortController();

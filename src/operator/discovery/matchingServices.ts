@@ -3,17 +3,13 @@ import type { References } from '../../kinds/groupReferences.ts';
 import { ALL_NAMESPACES, type KnownService, type ServiceList, type ServiceLists } from '../../kinds/serviceLookup.ts';
 import { type LabelSelector, matchesLabels } from '../../model/labelSelector.ts';
 
-/** The Services that a discovery is about. */
 export interface MatchingServices {
   readonly services: readonly KnownService[];
-  /** Whether a namespace is looked at, and has been read. */
   readonly isRead: (namespace: string) => boolean;
-  /** Whether a namespace is looked at at all. */
   readonly isInScope: (namespace: string) => boolean;
   readonly references: References;
 }
 
-/** What a discovery may look at. */
 export interface DiscoveryScope {
   readonly spec: EngineClusterDiscoverySpec;
   /** Namespace of the discovery: its own Services it may always look at. */
@@ -84,5 +80,4 @@ function referencesOf(
   return { status: 'True', reason: 'ResolvedRefs', message: 'the Services of its namespaces are followed' };
 }
 
-/** Reason of a list that has only begun. */
 const NOT_LISTED = 'not listed yet';

@@ -7,12 +7,11 @@ import type { KubeEvent } from '../sources/kubernetes/kubeApi.ts';
 
 /** Longest note of an event in bytes (events.k8s.io/v1). */
 const MAX_NOTE = 1_024;
-/** Longest reason and action of an event. */
 const MAX_REASON = 128;
 /** Longest value of a field in a note, in bytes: several fields shall have room. */
 const MAX_VALUE = 200;
 
-/** What an event says; the recorder adds when, and by which process. */
+/** Content of an event; the recorder adds time and process. */
 export type EventDraft = Pick<KubeEvent, 'regarding' | 'action' | 'reason' | 'note' | 'type'>;
 
 /**
@@ -39,7 +38,7 @@ function isNews({ type, status }: Condition, before: Condition | null): boolean 
 }
 
 /**
- * The event of a change by REST: who made it, what it is about, before and after; null where nothing changed. Pure.
+ * The event of a change by REST: who made it, what it is about, before and after; null if nothing changed. Pure.
  * @param lease the gateway's own Lease, which events of things without a resource are about
  */
 export function changeEvent(

@@ -53,7 +53,6 @@ export class EventRecorder {
     this.#options = options;
   }
 
-  /** Records a transition, if it has an event. */
   recordTransition(transition: Transition): void {
     this.#record(transitionEvent(transition));
   }
@@ -110,7 +109,6 @@ export class EventRecorder {
     return true;
   }
 
-  /** Writes what waits, one after the other. */
   async #writeAll(): Promise<void> {
     const { api, logger } = this.#options;
     for (;;) {

@@ -2,9 +2,7 @@ import type { Logger } from 'pino';
 import type { Fence } from '../../store/store.ts';
 import type { Leadership } from './leadership.ts';
 
-/** Options of the leadership of a class. */
 export interface ClassLeadershipOptions {
-  /** Of this gateway among its replicas. */
   readonly leader: Leadership;
   /** The Lease that all gateways of the class have in common; started and stopped here. */
   readonly lease: Leadership;
@@ -12,8 +10,8 @@ export interface ClassLeadershipOptions {
 }
 
 /**
- * Who writes statuses where several gateways, each with a database and a Lease of its own, have the same class: the leader
- * of one of them, which holds the Lease of the class as well (docs/resources.md#several-gateways).
+ * Leadership for statuses if several gateways, each with its own database and Lease, have the same class: the leader of
+ * one of them, which also holds the Lease of the class (docs/resources.md#several-gateways).
  */
 export class ClassLeadership implements Leadership {
   readonly #options: ClassLeadershipOptions;

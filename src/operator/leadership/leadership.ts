@@ -17,7 +17,7 @@ export interface Leadership {
   readonly isLeader: boolean;
   /** Proof for database transactions; null while the database has not given one. */
   readonly fence: Fence | null;
-  /** Registers a listener for becoming or ceasing to be leader, and for a new fence; the answer removes it. */
+  /** Registers a listener for becoming or ceasing to be leader, and for a new fence; the response removes it. */
   onChange(listener: () => void): () => void;
   /** A transaction found that another is the leader. */
   noteFenced(fence: Fence): void;
@@ -33,7 +33,7 @@ export interface DatabaseLeadershipOptions {
   readonly holder: string;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** How long leadership lasts without renewal: 15,000. */
+  /** Time that leadership lasts without renewal: 15,000. */
   readonly ttlMs?: number;
   /** Time between renewals, and between tries of those who wait: 2,000. */
   readonly retryMs?: number;

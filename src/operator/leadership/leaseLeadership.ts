@@ -9,7 +9,6 @@ import type { DatabaseLeadership, Leadership } from './leadership.ts';
 export interface LeaseLeadershipOptions {
   readonly api: KubeApi;
   readonly namespace: string;
-  /** Name of the Lease. */
   readonly name: string;
   /** Name of this process, unique among replicas and restarts. */
   readonly holder: string;
@@ -17,7 +16,7 @@ export interface LeaseLeadershipOptions {
   readonly row: DatabaseLeadership | null;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** How long others leave a Lease alone that is not renewed: 15,000. */
+  /** Time that others leave a Lease alone that is not renewed: 15,000. */
   readonly leaseMs?: number;
   /** After this time without a renewal the holder takes itself for no leader any more: 10,000. */
   readonly renewDeadlineMs?: number;
@@ -96,7 +95,7 @@ export class LeaseLeadership implements Leadership {
     } catch (error) {
       if (!this.#failing) logger.warn({ reason: kubeReason(error) }, 'the Lease could not be renewed');
       this.#failing = true;
-      // What is held is held until its time is over.
+      // A held Lease stays held until its time is over.
       isHolder = this.isLeader;
       if (!isHolder) await this.#lose();
       return;
@@ -138,7 +137,6 @@ export class LeaseLeadership implements Leadership {
     return await this.#write(() => api.replaceLease(namespace, name, this.#record(lease)));
   }
 
-  /** A write that another was quicker with is no failure. */
   async #write(write: () => Promise<Lease>): Promise<boolean> {
     try {
       await write();

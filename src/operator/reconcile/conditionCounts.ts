@@ -3,7 +3,6 @@ import type { Kind, Resource } from '../../model/resource.ts';
 /** Most types of conditions that are counted for a kind: those of others are theirs to choose. */
 const MAX_TYPES = 32;
 
-/** How many resources have a condition with a status. */
 export interface ConditionCount {
   readonly kind: Kind;
   readonly condition: string;
@@ -13,7 +12,6 @@ export interface ConditionCount {
 
 const statuses = ['True', 'False', 'Unknown'];
 
-/** Resources of a kind that are listed by name. */
 const MAX_UNREADY = 200;
 /** Conditions of a resource that are listed: those of others are theirs to choose. */
 const MAX_CONDITIONS = 16;

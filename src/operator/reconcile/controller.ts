@@ -35,14 +35,14 @@ const WORKERS = 32;
 /** How long a call of the REST API waits for the row of its resource, in milliseconds. */
 const STORED_TIMEOUT_MS = 2_000;
 
-/** Options of a controller; `rulesFileChanged` says when what outcomes depend on changed. Times in milliseconds. */
+/** Options of a controller; `rulesFileChanged` states when what outcomes depend on changed. Times in milliseconds. */
 export interface ControllerOptions extends ProgramSettings {
   readonly kinds: KindRegistry;
   readonly source: ResourceSource;
   readonly store: Pick<Store, 'resources' | 'backends'>;
   readonly table: RoutingTableHolder;
   readonly leadership: Leadership;
-  /** Who writes statuses, where that is not just who leads; the controller starts and stops both. */
+  /** Leadership for statuses, if it differs; the controller starts and stops both. */
   readonly statusLeadership?: Leadership;
   /** `resources.unmanagedRows`. */
   readonly unmanagedRows: 'serve' | 'ignore';
@@ -60,15 +60,15 @@ export interface ControllerOptions extends ProgramSettings {
   readonly onRefresh?: () => void;
   /** Losses of what resources are made of, which are confirmed with those of resources. */
   readonly otherLosses?: OtherLosses;
-  /** How much of limits is used, for statuses; left out, nothing is counted. */
+  /** Usage of limits, for statuses; default: not counted. */
   readonly admissionCounts?: AdmissionCounts;
-  /** What the leader does elsewhere; left out, nothing. The controller starts and stops it. */
+  /** External effects of the leader; default: none. The controller starts and stops it. */
   readonly effects?: ResourceEffects;
   readonly statusIntervalMs?: number;
   readonly rowPollMs?: number;
   /** A source that turns out empty although the database remembers resources is believed after this time: 5,000. */
   readonly confirmEmptyMs?: number;
-  /** How long `start` waits for the source and for the database: 5,000 each. */
+  /** Time that `start` waits for the source and for the database: 5,000 each. */
   readonly startTimeoutMs?: number;
 }
 
@@ -92,9 +92,8 @@ export class Controller {
   #wasFromSource = false;
   #restored = false;
   #loaded = false;
-  /** Confirmations of losses at the last look at the database; null before the first. */
+  /** Confirmations of losses at the last poll at the database; null before the first. */
   #confirmations: number | null = null;
-  /** Kinds whose resources are held, at the last refresh. */
   #heldKinds = '';
   #isForgiving = false;
 
@@ -152,7 +151,7 @@ export class Controller {
 
   /**
    * Loads the database's copy of the resources, serves it, then reads the source and follows it. Resolves when a
-   * snapshot is loaded, from either; goes on trying where one of them is unavailable.
+   * snapshot is loaded, from either; continues trying where one of them is unavailable.
    */
   async start(): Promise<void> {
     const { source, leadership, statusLeadership, table, services } = this.#options;
@@ -203,14 +202,14 @@ export class Controller {
     await this.#options.leadership.stop();
   }
 
-  /** What every resource means now, by `keyText`. */
+  /** Current outcomes of all resources, by `keyText`. */
   get outcomes(): ReadonlyMap<string, ResourceOutcome> {
     return this.#state.outcomes;
   }
 
   /**
-   * Whether the table holds what there is: clusters of the database's copy or of the source; or none, where both were
-   * read. A database that is being migrated may have clusters of a gateway that ran before. Once true it stays so.
+   * True if the table holds what there is: clusters of the database's copy or of the source; or none, where both were
+   * read. A database that is being migrated may have clusters of Trino Gateway. Once true it stays so.
    */
   get isLoaded(): boolean {
     if (this.#loaded) return true;
@@ -221,12 +220,11 @@ export class Controller {
     return this.#loaded;
   }
 
-  /** Whether the outcomes are those of the source's resources, rather than of the database's copy. */
+  /** True if the outcomes are those of the source's resources, rather than of the database's copy. */
   get isFromSource(): boolean {
     return this.#resources.fromSource;
   }
 
-  /** Whether the database could not be read at the last look. */
   get databaseAway(): boolean {
     return this.#rows.away;
   }
@@ -284,7 +282,7 @@ export class Controller {
     this.#options.otherLosses?.confirm();
   }
 
-  /** Notes that a resource is about to be deleted by REST, which is no loss; the answer takes that back. */
+  /** Notes that a resource is about to be deleted by REST, which is no loss; the response takes that back. */
   expectDeletion(key: ResourceKey): () => void {
     return this.#resources.expectDeletion(key);
   }
@@ -297,7 +295,7 @@ export class Controller {
   }
 
   /**
-   * Switches a row that no resource stands for, in database and table; false where there is none. Rejects with
+   * Switches a row that no resource stands for, in database and table; false where it is missing. Rejects with
    * EG_DATABASE_UNAVAILABLE.
    */
   async switchRow(name: string, active: boolean): Promise<boolean> {
@@ -351,7 +349,7 @@ export class Controller {
       this.#resources.forgive(new Set(uids), askedAt);
       this.scheduleRefresh();
     };
-    // Without an answer it is a loss; the next look at the database asks again.
+    // Without a response it is a loss; the next poll at the database asks again.
     this.#options.store.resources.deletedByApi().then(forgive, () => forgive([]));
   }
 
@@ -362,7 +360,7 @@ export class Controller {
     if (view.stored !== null) {
       this.#restored = true;
       const { source } = this.#options;
-      // What it had in force as the gateway of another class is not this one's.
+      // Active state of a gateway of another class is ignored.
       const stored = view.stored.filter((row) => source.selects(resourceOfStored(row)));
       source.restore(stored);
       this.#state.restore(stored, view.rows);
@@ -384,7 +382,6 @@ export class Controller {
     for (const key of this.#state.outcomes.keys()) this.#queue.add(key);
   }
 
-  /** Has the statuses show how much of limits is used now. */
   #enqueueLimits(): void {
     for (const [key, outcome] of this.#state.outcomes) {
       if (this.#kinds.of(outcome.key.kind).hasCounts) this.#enqueue(key);

@@ -39,7 +39,6 @@ export interface HeldDeletions {
 /** Losses that another part notices: of Services that clusters are made of. */
 export interface OtherLosses {
   readonly losses: readonly HeldDeletions[];
-  /** Believes all of them. */
   confirm(): void;
 }
 

@@ -3,7 +3,6 @@ import type { Clock } from '../../model/clock.ts';
 
 /** Time in which a cause is logged once, in milliseconds. */
 const QUIET_MS = 300_000;
-/** Causes that are kept apart. */
 const MAX_CAUSES = 50;
 
 /** Logs failed writes of statuses, one line for each cause and not one for each of thousands of resources. */
@@ -18,7 +17,7 @@ export class FailureReports {
     this.#logger = logger;
   }
 
-  /** @param key the resource, as `keyText` has it; what a cause says of it is left out of the comparison */
+  /** @param key the resource, as `keyText` has it; what a cause states of it is left out of the comparison */
   report(key: string, error: unknown): void {
     const now = this.#clock.monotonic();
     const cause = causeOf(key, error);

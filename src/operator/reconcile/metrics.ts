@@ -10,20 +10,18 @@ import { countedCalls } from '../sources/kubernetes/apiServerCalls.ts';
 import type { ResourceSource } from '../sources/source.ts';
 import { conditionCounts, unreadyConditions } from './conditionCounts.ts';
 import type { HeldDeletions, OtherLosses } from './deletionGuard.ts';
-import { QueueMetrics } from './queueMetrics.ts';
+import { WorkQueueMetrics } from './queueMetrics.ts';
 import type { ServedResources } from './servedResources.ts';
 import type { QueueObserver } from './workQueue.ts';
 
-/** What the operator's gauges look at. */
 export interface ObservedOperator {
   readonly source: Pick<ResourceSource, 'state' | 'problems' | 'list' | 'get'>;
   readonly queue: { readonly depth: number };
   readonly leadership: Pick<Leadership, 'isLeader' | 'name'>;
   readonly clock: Clock;
   readonly resources: Pick<ServedResources, 'heldOf'>;
-  /** Losses of what resources are made of; null: there are none. */
+  /** Losses of what resources are made of, or null. */
   readonly otherLosses: Pick<OtherLosses, 'losses'> | null;
-  /** Whether the last look at the database could read it. */
   readonly databaseIsAvailable: () => boolean;
   /** All rules as last compiled; null before the first time. */
   readonly rules: () => Pick<CompiledRules, 'reports' | 'fileProblems'> | null;
@@ -32,18 +30,15 @@ export interface ObservedOperator {
 export interface OperatorMetrics {
   /** Counts and times a reconcile, whose rejection is passed on. */
   reconcile(kind: Kind, work: () => Promise<void>): Promise<void>;
-  /** What takes note of the work queue. */
   queue(clock: Clock): QueueObserver;
   statusWrite(isWritten: boolean): void;
   readonly refreshes: Counter;
   readonly statusTransitions: Counter;
   /** By `outcome`: adopted, overruled. */
   readonly foreignWrites: Counter<'outcome'>;
-  /** Makes the gauges report the state of these objects. */
   observe(observed: ObservedOperator): void;
 }
 
-/** Registers the operator's metrics. */
 export function operatorMetrics(registry: Registry, kinds = resourceKinds): OperatorMetrics {
   const counter = (name: string, help: string): Counter =>
     new Counter({ name: `engine_gateway_${name}`, help, registers: [registry] });
@@ -65,7 +60,7 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds): Oper
     registers: [registry],
   });
   for (const result of ['written', 'failed']) statusWrites.inc({ result }, 0);
-  // Also where nobody asks an API server, so that it shows as 0 calls.
+  // Also where no one asks an API server, so that it shows as 0 calls.
   countedCalls(registry);
   const foreignWrites = new Counter({
     name: 'engine_gateway_foreign_writes_total',

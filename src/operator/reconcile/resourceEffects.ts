@@ -3,17 +3,18 @@ import type { StatusView } from '../../kinds/status.ts';
 import type { ResourceKey } from '../../model/resource.ts';
 import type { Fence } from '../../store/store.ts';
 
-/** What the leader does for resources elsewhere than in the gateway's own tables. */
+/** Effects of the leader outside of the gateway's own tables. */
 export interface ResourceEffects {
-  /** What became of it, for statuses. */
   readonly targets: StatusView['targets'];
-  /** Has it done what an outcome says, of whichever kind. Rejects when it is to be tried again. */
+  /** Has it done what an outcome states, of whichever kind. Rejects when it is to be tried again. */
   apply(outcome: ResourceOutcome, fence: Fence): Promise<void>;
   /** Takes back what was done for a resource that is gone. Rejects when it is to be tried again. */
   remove(key: ResourceKey, fence: Fence): Promise<void>;
-  /** Begins to look now and then at what somebody else may have changed. @param onDue has a resource, or its absence, looked at */
+  /**
+   * Begins to look now and then at what another user may have changed. @param onDue has a resource, or its absence,
+   * looked at
+   */
   start(onDue: (key: ResourceKey) => void): void;
-  /** Looks now. */
   look(): void;
   stop(): Promise<void>;
 }

@@ -16,7 +16,6 @@ export interface RoutingStateOptions extends ProgramSettings {
   readonly table: RoutingTableHolder;
 }
 
-/** All resources by kind. */
 export type ResourceLists = ReadonlyMap<Kind, readonly Resource[]>;
 
 /**
@@ -46,7 +45,7 @@ export class RoutingState {
     return this.#compiled;
   }
 
-  /** Rows of a gateway that ran before, which no resource has adopted. Takes effect with the next refresh. */
+  /** Rows of Trino Gateway, which no resource has adopted. Takes effect with the next refresh. */
   setRows(rows: readonly BackendRow[]): void {
     this.#rows = rows;
   }
@@ -122,7 +121,7 @@ function sameClusters(a: readonly RoutableCluster[], b: readonly RoutableCluster
   return a.length === b.length && a.every((each, index) => each === b[index] || isDeepStrictEqual(each, b[index]));
 }
 
-/** Whether two policies hold the same; programs give the same objects for what did not change. */
+/** True if two policies hold the same; programs give the same objects for what did not change. */
 function samePolicy(a: AdmissionPolicy, b: AdmissionPolicy): boolean {
   const sameLimits = a.limits.length === b.limits.length && a.limits.every((limit, index) => limit === b.limits[index]);
   if (!sameLimits || a.groups.size !== b.groups.size) return false;

@@ -29,12 +29,11 @@ export class ServedResources {
     );
   }
 
-  /** Whether the source is served: only then does what is missing count as gone, and is anything written. */
+  /** True if the source is served: only then does what is missing count as gone, and is anything written. */
   get fromSource(): boolean {
     return this.#options.source.state().synced && this.#copy === null;
   }
 
-  /** Losses of most resources of a kind that are not believed yet. */
   get loss(): readonly HeldDeletions[] {
     return [...this.#guards.values()].flatMap(({ held }) => held);
   }
@@ -46,7 +45,6 @@ export class ServedResources {
     for (const [kind, guard] of this.#guards) guard.restore(this.#copy.get(kind) ?? []);
   }
 
-  /** What is served now. */
   lists(): ResourceLists {
     const { kinds, source, clock } = this.#options;
     if (!source.state().synced) {
@@ -71,19 +69,19 @@ export class ServedResources {
     return lists;
   }
 
-  /** Whether the source lacks any of these resources, rather than has all of them for other gateways. */
+  /** True if the source lacks any of these resources, rather than has all of them for other gateways. */
   #hasLost(copy: ResourceLists): boolean {
     return copy.values().some((resources) => resources.some((each) => !this.#options.source.isOfAnother(keyOf(each))));
   }
 
-  /** Notes that a resource is about to be deleted through the gateway; the answer takes that back. */
+  /** Notes that a resource is about to be deleted through the gateway; the response takes that back. */
   expectDeletion(key: ResourceKey): () => void {
     const guard = this.#guards.get(key.kind);
     guard?.expect(keyText(key));
     return () => guard?.unexpect(keyText(key));
   }
 
-  /** Whether it is still to be found out which of many missing resources were deleted through another replica. */
+  /** True if it is still to be found out which of many missing resources were deleted through another replica. */
   get isSuspicious(): boolean {
     return this.#guards.values().some((guard) => guard.isSuspicious);
   }
@@ -96,12 +94,11 @@ export class ServedResources {
     for (const guard of this.#guards.values()) guard.forgive(uids, askedAt);
   }
 
-  /** Believes all losses. */
   confirmDeletions(): void {
     for (const guard of this.#guards.values()) guard.confirm();
   }
 
-  /** Whether a resource is routed although the source has lost it. */
+  /** True if a resource is routed although the source has lost it. */
   holds(key: ResourceKey): boolean {
     return this.#guards.get(key.kind)?.holds(keyText(key)) ?? false;
   }

@@ -43,7 +43,6 @@ interface Entry {
   lastWrite: number;
   timer: NodeJS.Timeout | null;
   writing: boolean;
-  /** Writes that failed since the last good one. */
   failures: number;
   /** Monotonic milliseconds before which a failed write is not tried again. */
   notBefore: number;
@@ -60,7 +59,6 @@ export class StatusWriter {
   readonly #intervalMs: number;
   readonly #entries = new Map<string, Entry>();
   readonly #writes = new Set<Promise<void>>();
-  /** Objects whose time has come, first come first. */
   readonly #due = new Set<string>();
   readonly #failures: FailureReports;
   readonly #types = new OwnConditions();
@@ -93,7 +91,6 @@ export class StatusWriter {
     this.#schedule(key);
   }
 
-  /** Forgets a resource that is gone. */
   forget(key: string): void {
     const entry = this.#entries.get(key);
     if (entry?.timer != null) clearTimeout(entry.timer);
@@ -177,7 +174,7 @@ export class StatusWriter {
     for (const condition of status.conditions ?? []) {
       const before = resource.status?.conditions?.find((candidate) => candidate.type === condition.type) ?? null;
       const isOfSameReason = before?.status === condition.status && before.reason === condition.reason;
-      // Each drift is one of its own: its message says what was changed, and when it was noticed.
+      // Each drift is one of its own: its message states what was changed, and when it was noticed.
       if (isOfSameReason && (condition.type !== 'Drift' || before.message === condition.message)) continue;
       this.#options.onTransition({ resource, condition, before });
     }

@@ -2,7 +2,6 @@ import { within } from '../../model/timeLimit.ts';
 import type { BackendRow, StoredResource } from '../../store/store.ts';
 import type { ControllerOptions } from './controller.ts';
 
-/** What the database had at one time. */
 export interface DatabaseView {
   /** Stored resources of the configured source; null after the first look. */
   readonly stored: readonly StoredResource[] | null;
@@ -41,7 +40,7 @@ export class RowWatch {
     this.#onReturn = onReturn;
   }
 
-  /** Whether the last look found the database unavailable. */
+  /** True if the last poll found the database unavailable. */
   get away(): boolean {
     return this.#away;
   }

@@ -7,9 +7,7 @@ export interface QueueObserver {
   added(key: string): void;
   started(key: string): void;
   ended(key: string): void;
-  /** Work on the key failed and is repeated. */
   retried(key: string): void;
-  /** What waits is dropped. */
   stopped(): void;
 }
 

@@ -5,7 +5,7 @@ import type { HealthCredentials, SecretCredentials } from '../sources/kubernetes
 
 /**
  * Credentials of a cluster's own Secret for health checks; null when it names none.
- * @param credentials reads Secrets; undefined where there are none
+ * @param credentials reads Secrets; undefined if they are missing
  * @param cluster registry name
  * @param proxyTo the URL that they would be sent to
  */

@@ -10,38 +10,31 @@ import type { Controller } from '../reconcile/controller.ts';
 import type { ResourceSource } from '../sources/source.ts';
 import { type DeclaredResource, declaredResource } from './declaredResource.ts';
 
-/** A cluster with where it comes from, for people. */
 export interface InventoryCluster {
-  /** Registry name. */
   readonly name: string;
-  /** `row`: a row of a gateway that ran before, without a resource. */
+  /** `row`: a row of Trino Gateway, without a resource. */
   readonly origin: SourceName | 'row';
-  /** What is routed; null: nothing, as its resource was never valid or its name is another's. */
+  /** The routed cluster; null: none, as its resource was never valid or its name is another's. */
   readonly routable: RoutableCluster | null;
   /** Null for a row. */
   readonly resource: InventoryResource | null;
 }
 
-/** The resource of a cluster. */
 export interface InventoryResource extends DeclaredResource {
-  /** What the resource declares, whatever is in force. */
+  /** Declared value of the resource, regardless of overrides. */
   readonly specActive: boolean;
-  /** All of it, as it is written. */
   readonly spec: Readonly<Record<string, unknown>>;
-  /** What makes it of a Service; null: somebody declared it. */
+  /** Discovery and Service of a discovered cluster, or null. */
   readonly discovery: { readonly name: string; readonly service: string | null } | null;
-  /** A run-time override that is in force. */
   readonly override: ActiveOverride | null;
 }
 
-/** What an inventory is made of. */
 export interface InventoryOptions {
   readonly source: Pick<ResourceSource, 'name' | 'get' | 'provenance'>;
   readonly controller: Pick<Controller, 'outcomes'>;
   readonly table: RoutingTableHolder;
 }
 
-/** Parts of an inventory that shows whether it changed. */
 export interface InventoryVersionOptions extends InventoryOptions {
   readonly source: InventoryOptions['source'] & Pick<ResourceSource, 'changeCount'>;
 }

@@ -1,20 +1,19 @@
 import type { RegistryCluster } from '../../model/registryCluster.ts';
 import type { ResourceReference } from './appliedChange.ts';
 
-/** Answer of a registry write. */
 export interface RegistryDeletion {
   /** True when the database is unavailable and catches up later. */
   readonly pending: boolean;
-  /** The resource that was written; null where there is none. */
+  /** The resource that was written; null if it is missing. */
   readonly resource: ResourceReference | null;
 }
 
-/** Answer of a registry write that leaves a cluster: as it is stored now. */
+/** Response of a registry write that leaves a cluster: as it is stored now. */
 export interface RegistryWrite extends RegistryDeletion {
   readonly cluster: RegistryCluster;
 }
 
-/** Who asks for a change, and whether fields of other managers may be taken over. */
+/** Author and force flag of a change. */
 export interface WriteContext {
   /** Name for the audit and for override annotations, e.g. `api` or a user. */
   readonly by: string;
@@ -33,8 +32,10 @@ export interface ClusterRegistry {
   get(name: string): RegistryCluster | null;
   add(cluster: RegistryCluster, context: WriteContext): Promise<RegistryWrite>;
   update(cluster: RegistryCluster, context: WriteContext): Promise<RegistryWrite>;
-  /** Deleting an unknown name is no error. */
   delete(name: string, context: WriteContext): Promise<RegistryDeletion>;
-  /** @param version what `activationVersion` says of the cluster; EG_CONFLICT where it was switched since. Left out, whatever it is */
+  /**
+   * @param version what `activationVersion` states of the cluster; EG_CONFLICT where it was switched since. Left out,
+   * whatever it is
+   */
   setActive(name: string, active: boolean, context: WriteContext, version?: string): Promise<RegistryWrite>;
 }

@@ -4,12 +4,11 @@ import type { Condition } from '../../model/condition.ts';
 import { keyOf, type Resource } from '../../model/resource.ts';
 import type { Provenance, ResourceSource } from '../sources/source.ts';
 
-/** A resource for people: where it is written, and what its status says. */
+/** A resource for users: where it is written, and what its status states. */
 export interface DeclaredResource extends Provenance {
   readonly namespace: string;
   readonly name: string;
   readonly generation: number;
-  /** Reconciling is paused by annotation. */
   readonly paused: boolean;
   /** As its status has them, which the leader writes. */
   readonly conditions: readonly Condition[];

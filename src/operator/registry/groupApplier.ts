@@ -32,7 +32,6 @@ const BEHIND_MS = 60_000;
 /** Differences of a drift that are kept in words, and their longest text. */
 const MAX_DIFFERENCES = 10;
 const MAX_DIFFERENCE = 300;
-/** Paths that a message lists. */
 const MAX_LISTED = 5;
 
 /** Thrown if leadership was lost during a write. */

@@ -17,12 +17,10 @@ import { type DeclaredResource, declaredResource, specVersion } from './declared
 import { newResourceKey } from './newResourceKey.ts';
 import { type SpecWrite, type SpecWriteContext, SpecWrites, type SpecWritesOptions } from './specWrites.ts';
 
-/** What a resource declares of limits, and what became of it. */
 export interface DeclaredLimits {
-  /** Its spec as it is written, without name and class. */
   readonly spec: Readonly<Record<string, unknown>>;
   readonly acceptance: Acceptance;
-  /** Whether it, or its last good version, is in force. */
+  /** True if it, or its last good version, is active. */
   readonly isInForce: boolean;
   readonly version: string;
   readonly resource: DeclaredResource;
@@ -38,7 +36,6 @@ export interface InventoryGroup {
   readonly count: AdmissionCount | null;
 }
 
-/** A query limit. */
 export interface InventoryLimit {
   readonly namespace: string;
   readonly name: string;
@@ -50,7 +47,7 @@ export interface LimitRegistryOptions extends SpecWritesOptions {
   readonly controller: SpecWritesOptions['controller'] & Pick<Controller, 'outcomes'>;
   readonly table: Pick<RoutingTableHolder, 'current'>;
   readonly counts: AdmissionCounts;
-  /** What the configuration lets a resource be. */
+  /** Rights of the authors of resources. */
   readonly policy: () => ClusterPolicy;
 }
 
@@ -78,7 +75,7 @@ export class LimitRegistry {
     );
   }
 
-  /** Grows whenever `groups` or `limits` may answer something else. */
+  /** Grows whenever `groups` or `limits` may respond something else. */
   version(): number {
     return this.#versions.of(this.#versionParts());
   }
@@ -108,7 +105,6 @@ export class LimitRegistry {
     return this.#options.table.current.groups.has(name) ? this.#bareGroup(name) : null;
   }
 
-  /** Every query limit by namespace and name. */
   limits(): readonly InventoryLimit[] {
     return [...this.#options.controller.outcomes.values()]
       .filter(isLimitOutcome)
@@ -116,7 +112,7 @@ export class LimitRegistry {
       .sort((a, b) => (`${a.namespace}/${a.name}` < `${b.namespace}/${b.name}` ? -1 : 1));
   }
 
-  /** A query limit; null: there is none. */
+  /** A query limit, or null. */
   limit(namespace: string, name: string): InventoryLimit | null {
     const outcome = this.#options.controller.outcomes.get(keyText({ kind: QUERY_LIMIT, namespace, name }));
     return outcome === undefined || !isLimitOutcome(outcome) ? null : this.#limit(outcome);
@@ -132,7 +128,6 @@ export class LimitRegistry {
     return await this.#groups.put(key, key.name === name ? spec : { name, ...spec }, context);
   }
 
-  /** Deletes what is declared of a routing group. */
   async deleteGroup(name: string, version: string | undefined): Promise<SpecWrite> {
     this.#options.controller.refreshNow();
     const holder = this.#holder(name);
@@ -155,7 +150,6 @@ export class LimitRegistry {
     return await this.#limits.delete({ kind: QUERY_LIMIT, namespace, name }, version);
   }
 
-  /** The resource that holds a group's name. */
   #holder(name: string): GroupOutcome | null {
     for (const outcome of this.#options.controller.outcomes.values()) {
       if (!isGroupOutcome(outcome) || outcome.registryName !== name) continue;
@@ -197,7 +191,7 @@ function rank({ declared }: InventoryGroup): number {
   return declared?.acceptance.reason === 'NameConflict' ? 1 : 0;
 }
 
-/** Refuses what would be stored and then not accepted. */
+/** Rejects what would be stored and then not accepted. */
 function mustBeAllowed(refusal: GroupRefusal | null): void {
   if (refusal === null) return;
   const { field, message } = refusal;

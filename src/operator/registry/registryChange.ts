@@ -6,7 +6,7 @@ import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { ResourceChange } from '../sources/source.ts';
 
 /**
- * Spec of the resource of a cluster that has none. What says the default is left out.
+ * Spec of the resource of a cluster that has none. What states the default is left out.
  * @param resourceName metadata.name that it gets
  */
 export function newClusterSpec(cluster: RegistryCluster, resourceName: string): Readonly<Record<string, unknown>> {
@@ -20,9 +20,9 @@ export function newClusterSpec(cluster: RegistryCluster, resourceName: string): 
 }
 
 /**
- * What an update by REST changes of a resource: only what differs from what is listed, so that equal values are not taken
- * over from who owns them. Another `active` than the effective one goes into the spec and ends an override. Pure.
- * @param routed the cluster as it is routed now; null when it is not
+ * Changes of a REST update to a resource: only fields that differ from the listed ones, so that equal values are not
+ * taken over from their owner. A changed `active` goes into the spec and ends an override. Pure.
+ * @param routed the currently routed cluster, or null
  */
 export function clusterChange(
   resource: Resource,
@@ -41,7 +41,7 @@ export function clusterChange(
   const external = typeof spec.externalUrl === 'string' ? withoutSlash(spec.externalUrl) : target.proxyTo;
   if (target.externalUrl !== external) set.externalUrl = target.externalUrl;
   if (target.routingGroup !== spec.routingGroup) set.routingGroup = target.routingGroup;
-  // An override that says what is wanted stays: the spec may be another's, and would not be what it is listed as.
+  // An override that states what is wanted stays: the spec may be another's, and would not be what it is listed as.
   const { kind } = overrideOf(resource);
   const asListed = target.active === effectiveActive(resource);
   if (!asListed && target.active !== specActive(resource)) set.active = target.active;

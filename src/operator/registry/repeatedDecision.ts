@@ -1,7 +1,7 @@
 import { GatewayError } from '../../model/errors.ts';
 import { VersionConflict } from '../sources/source.ts';
 
-/** How often a write is decided again as the resource changed under it. */
+/** Number of times that a write is decided again as the resource changed under it. */
 const ATTEMPTS = 5;
 
 /**

@@ -38,12 +38,11 @@ export interface ResourceClusterRegistryOptions {
   >;
   readonly table: RoutingTableHolder;
   readonly apiWrites: () => ApiWrites;
-  /** What the configuration lets a cluster be. */
+  /** Rights of the authors of clusters. */
   readonly policy: () => ClusterPolicy;
   readonly clock: Clock;
 }
 
-/** The registry of clusters over any resource source. */
 export class ResourceClusterRegistry implements ClusterRegistry {
   readonly #options: ResourceClusterRegistryOptions;
 
@@ -181,7 +180,6 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     return await decideRepeatedly(decide, () => this.#options.controller.refreshNow());
   }
 
-  /** The outcome of the resource that has a registry name. */
   #holder(name: string): ClusterOutcome | null {
     this.#options.controller.refreshNow();
     for (const outcome of this.#options.controller.outcomes.values()) {
@@ -197,7 +195,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     throw new GatewayError('EG_API_WRITES_DISABLED', `cannot ${what} by REST: resources.apiWrites is ${mode}`);
   }
 
-  /** Whether a row makes a resource that is accepted: other gateways check neither names nor URLs. */
+  /** True if a row makes a resource that is accepted: other gateways check neither names nor URLs. */
   #canBeResource(row: RegistryCluster): boolean {
     const isAllowed = this.#refusal(row, this.#options.source.writeNamespace) === null;
     return isAllowed && clusterSpecProblems({ ...newClusterSpec(row, ''), name: row.name }).length === 0;
@@ -210,7 +208,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     return { cluster: { ...row, active }, pending: false, resource: null };
   }
 
-  /** Refuses what would be stored and then not accepted. */
+  /** Rejects what would be stored and then not accepted. */
   #mustBeAllowed(cluster: RegistryCluster, namespace: string): void {
     const refused = this.#refusal(cluster, namespace);
     if (refused === null) return;
@@ -232,7 +230,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
 }
 
 /**
- * Refuses a write that the discovery of a cluster would undo (docs/discovery.md#what-others-may-change).
+ * Rejects a write that the discovery of a cluster would undo (docs/discovery.md#what-others-may-change).
  * @throws GatewayError EG_READ_ONLY saying what to do instead
  */
 function mustNotBeDiscovered({ registryName, resource }: ClusterOutcome, what: string, fix: string): void {
@@ -243,7 +241,10 @@ function mustNotBeDiscovered({ registryName, resource }: ClusterOutcome, what: s
   throw new GatewayError('EG_READ_ONLY', message);
 }
 
-/** Refuses a switch that is meant for the cluster as it was switched before. @throws GatewayError EG_CONFLICT saying how it is now */
+/**
+ * Rejects a switch that is meant for the cluster as it was switched before. @throws GatewayError EG_CONFLICT saying how
+ * it is now
+ */
 function mustBeAsSwitched(
   name: string,
   active: boolean,

@@ -43,16 +43,14 @@ export interface ListedRule extends Omit<RuleFields, 'priority'> {
   readonly onUnavailable?: RoutingRuleSpec['onUnavailable'];
   readonly stop?: boolean;
   readonly suspended?: boolean;
-  /** Why its present version is not in force; absent when it is. */
+  /** Reason that its present version is not active, if any. */
   readonly problem?: string;
 }
 
-/** Options of the rules behind the REST API. */
 export interface RoutingRulesOptions {
   readonly source: ResourceSource;
   readonly controller: Pick<Controller, 'compiledRules' | 'refreshNow' | 'whenStored' | 'expectDeletion'>;
   readonly table: Pick<RoutingTableHolder, 'current'>;
-  /** The group of queries for which no rule chooses. */
   readonly defaultRoutingGroup: () => string;
   /** Null: no rules file is configured. */
   readonly file: RulesFileWatch | null;
@@ -66,11 +64,10 @@ export interface RoutingRulesOptions {
 export interface RuleChange
   extends RuleFields,
     Pick<RuleDraft, 'routeTo' | 'deny' | 'onUnavailable' | 'stop' | 'suspended'> {
-  /** Of the rule that the caller has seen (`InventoryRule.version`); absent: whatever it says now is replaced. */
+  /** Of the rule that the caller has seen (`InventoryRule.version`); absent: whatever it states now is replaced. */
   readonly version?: string;
 }
 
-/** Answer of a change of a rule. */
 export interface RuleWrite {
   /** True when the database is unavailable and catches up later. */
   readonly pending: boolean;
@@ -127,7 +124,7 @@ export class RoutingRules {
     return ruleInventory(this.#inventoryParts());
   }
 
-  /** Grows whenever `inventory` may answer something else, apart from what each rule hit. */
+  /** Grows whenever `inventory` may respond something else, apart from what each rule hit. */
   inventoryVersion(): number {
     const { source, file, controller, table, defaultRoutingGroup } = this.#options;
     const { clusters, admission } = table.current;
@@ -137,7 +134,7 @@ export class RoutingRules {
     return this.#versions.of(parts);
   }
 
-  /** Routing groups that actions of rules in force name by a literal; by `origin/name`. */
+  /** Routing groups that actions of rules active name by a literal; by `origin/name`. */
   groupsNamed(): ReadonlyMap<string, readonly string[]> {
     return this.#options.controller.compiledRules?.namedGroups ?? new Map();
   }
@@ -147,7 +144,7 @@ export class RoutingRules {
     return rulesEngineEnabled === false ? 'off' : rulesType === 'EXTERNAL' ? 'external' : 'on';
   }
 
-  /** The rule of a name as `inventory` lists it; null: there is none. */
+  /** The rule of a name as `inventory` lists it, or null. */
   byName(name: string): InventoryRule | null {
     return ruleNamed(this.#inventoryParts(), name);
   }
@@ -167,7 +164,7 @@ export class RoutingRules {
   }
 
   /**
-   * Replaces the rule of that name where it lives; it is in force when this resolves.
+   * Replaces the rule of that name where it lives; it is active when this resolves.
    * @throws GatewayError EG_NOT_FOUND (no such rule), EG_MALFORMED (it does not compile), EG_CONFLICT (an external
    * service decides, or two rules have the name), EG_READ_ONLY, EG_API_WRITES_DISABLED, EG_FIELD_OWNED, EG_IMPOSSIBLE
    */
@@ -184,9 +181,9 @@ export class RoutingRules {
   }
 
   /**
-   * Creates the resource of a rule; it is in force when this resolves.
-   * @throws GatewayError EG_CONFLICT (a rule of that name exists, or an external service decides), EG_MALFORMED, EG_READ_ONLY,
-   * EG_API_WRITES_DISABLED, EG_IMPOSSIBLE, EG_SOURCE_UNAVAILABLE
+   * Creates the resource of a rule; it is active when this resolves.
+   * @throws GatewayError EG_CONFLICT (a rule of that name exists, or an external service decides), EG_MALFORMED,
+   * EG_READ_ONLY, EG_API_WRITES_DISABLED, EG_IMPOSSIBLE, EG_SOURCE_UNAVAILABLE
    */
   async create(rule: RuleChange): Promise<RuleWrite> {
     this.#mayWrite('created');
@@ -232,7 +229,7 @@ export class RoutingRules {
     }
   }
 
-  /** Where the rule of a name lives. @throws GatewayError EG_NOT_FOUND, EG_CONFLICT where it does so twice */
+  /** Source of a rule by name. @throws GatewayError EG_NOT_FOUND, or EG_CONFLICT if it has two */
   #homeOf(name: string): 'resource' | RulesFileWatch {
     const { file } = this.#options;
     const resource = this.#resourceOf(name);
@@ -257,7 +254,7 @@ export class RoutingRules {
       throw new GatewayError('EG_MALFORMED', placedText(problems), { field: first.field, problems });
   }
 
-  /** Refuses to overwrite what the caller has not seen. */
+  /** Rejects to overwrite what the caller has not seen. */
   #mustBeUnchanged({ name, version }: { readonly name: string; readonly version?: string | undefined }): void {
     if (version === undefined) return;
     const present = this.byName(name);
@@ -342,7 +339,7 @@ export class RoutingRules {
   /** Has own table and database follow a written or deleted resource. */
   async #settle(resource: Resource): Promise<RuleWrite> {
     const { controller } = this.#options;
-    // With thousands of rules each of these steps takes a while, and SQLite is answered within a turn.
+    // With thousands of rules each of these steps takes a while, and SQLite gets a response within a turn.
     await nextTurn();
     controller.refreshNow();
     await nextTurn();
@@ -353,13 +350,12 @@ export class RoutingRules {
   }
 }
 
-/** The fields of a change that a rules file has. */
 function ruleFields({ name, description, priority, condition, actions }: RuleChange): RuleFields {
   return { name, description, priority, condition, actions };
 }
 
 /**
- * Refuses what the form of a rules file has no place for (docs/rules.md#changing-rules-by-rest).
+ * Rejects what the form of a rules file has no place for (docs/rules.md#changing-rules-by-rest).
  * @throws GatewayError EG_IMPOSSIBLE
  */
 function mustFitFile(rule: RuleChange): void {
@@ -411,7 +407,7 @@ function specChange(
     deny: rule.deny,
   };
   for (const field of ['onUnavailable', 'stop', 'suspended'] as const) {
-    // What is absent has its default already.
+    // An absent field has its default already.
     desired[field] = spec[field] === undefined && rule[field] === plainRule[field] ? undefined : rule[field];
   }
   const changed = Object.entries(desired).filter(

@@ -13,13 +13,10 @@ import type { CompiledRules, RuleReport, RulesFile, RulesFileProblem } from '../
 import type { Provenance, ResourceSource } from '../sources/source.ts';
 import { fieldsOf } from './rulesFile/ruleDocument.ts';
 
-/** Most warnings of a file that are listed. */
 const MAX_WARNINGS = 200;
 
-/** Whether a rule is asked, and if not, why. */
 export type RuleStatus = RuleReport['programmedReason'] | 'FileFailed';
 
-/** A rule with where it lives and what became of it. */
 export interface InventoryRule extends Required<Omit<RuleDraft, 'priority'>> {
   readonly priority: number;
   readonly origin: 'file' | 'resource';
@@ -27,22 +24,19 @@ export interface InventoryRule extends Required<Omit<RuleDraft, 'priority'>> {
   readonly resource: string | null;
   readonly place: string;
   readonly managers: Provenance['managers'];
-  /** Changes whenever what it says does. */
+  /** Changes whenever what it states does. */
   readonly version: string;
   /** When it is asked, counted from 1; null: it is not. */
   readonly position: number | null;
   readonly status: RuleStatus;
-  /** Sentence for people. */
   readonly message: string;
-  /** Why nothing is where it routes to: the group has no clusters, or there is no such cluster; null: it is there. */
+  /** Reason that its target is missing: the group has no clusters, or the cluster does not exist; null: it exists. */
   readonly unresolved: string | null;
-  /** Why what it says now does not compile, with places in its texts. */
+  /** Compile errors of its current text, with positions. */
   readonly problems: readonly PlacedProblem[];
-  /** What of it is in force and may not be meant as it runs, with places in its texts. */
   readonly warnings: readonly PlacedProblem[];
 }
 
-/** All rules and what holds for all of them. */
 export interface RuleInventory {
   /** `off`: `rulesEngineEnabled: false`; `external`: a service decides, and only deny rules are asked beside it. */
   readonly engine: 'on' | 'off' | 'external';
@@ -57,20 +51,18 @@ export interface RuleInventory {
   readonly rules: readonly InventoryRule[];
 }
 
-/** What an inventory is made of. */
 export interface RuleInventoryOptions {
   readonly source: Pick<ResourceSource, 'list' | 'provenance'>;
   readonly compiled: CompiledRules | null;
   readonly file: RulesFile | null;
   readonly engine: RuleInventory['engine'];
   readonly context: CompileContext;
-  /** What rules may route to. */
   readonly targets: RuleTargets;
 }
 
 /**
- * Lists every rule there is in firing order (docs/rules.md#a-set-of-rules), as they all are at the call. Compiles rules that are not
- * in force for their problems, in turns of the event loop.
+ * Lists every rule there is in firing order (docs/rules.md#a-set-of-rules), as they all are at the call. Compiles rules
+ * that are not active for their problems, in turns of the event loop.
  */
 export async function ruleInventory(parts: RuleInventoryOptions): Promise<RuleInventory> {
   const { compiled, file, engine, context } = parts;
@@ -96,7 +88,7 @@ export async function ruleInventory(parts: RuleInventoryOptions): Promise<RuleIn
   };
 }
 
-/** The first rule of a name in firing order; null: there is none. */
+/** The first rule of a name in firing order, or null. */
 export function ruleNamed(parts: RuleInventoryOptions, name: string): InventoryRule | null {
   const rule = listedRules(parts).find(({ rule }) => rule.name === name);
   return rule === undefined ? null : withProblems(rule, parts.context);
@@ -106,11 +98,11 @@ function withProblems({ rule, said }: PlacedRule, context: CompileContext): Inve
   return { ...rule, problems: rule.status === 'Programmed' ? [] : knownProblems(said, rule, context) };
 }
 
-/** Of rules that do not compile there may be thousands; what each says is immutable. */
+/** Of rules that do not compile there may be thousands; what each states is immutable. */
 const problemsBySaid = new WeakMap<object, { readonly context: CompileContext; readonly problems: Problems }>();
 type Problems = InventoryRule['problems'];
 
-/** Why a rule does not compile. @param said the object that holds what it says */
+/** Compile errors of a rule. @param said the object with its text */
 function knownProblems(said: object, draft: RuleDraft, context: CompileContext): Problems {
   const before = problemsBySaid.get(said);
   if (before?.context === context) return before.problems;
@@ -160,7 +152,6 @@ function listedRules({ source, compiled, file, engine, targets }: RuleInventoryO
 
 type Listed = Omit<InventoryRule, 'position' | 'unresolved' | 'problems' | 'warnings'>;
 
-/** Documents of the file whose rules are left out, with why. */
 function leftOutDocuments(compiled: CompiledRules | null): ReadonlyMap<number | null, string> {
   const problems = (compiled?.fileProblems ?? []).filter(({ effect }) => effect === 'ruleLeftOut');
   return new Map(problems.map(({ document, message }) => [document, message]));
@@ -202,7 +193,7 @@ type RuleTexts = Required<Omit<RuleDraft, 'priority'>> & Pick<InventoryRule, 'pr
 /** Resources and definitions are immutable, and the versions of thousands take a while to compute. */
 const textsBySaid = new WeakMap<object, RuleTexts>();
 
-/** What a rule says, with its version. @param said the object that holds it */
+/** Text of a rule with its version. @param said the object with its text */
 function knownTexts(said: object, name: string, facts: () => RuleFacts): RuleTexts {
   const before = textsBySaid.get(said);
   if (before?.name === name) return before;

@@ -14,15 +14,12 @@ import type { ApiWrites } from './resourceClusterRegistry.ts';
 /** A spec as a caller wants it, whole: what is absent has its default. */
 export type WantedSpec = Readonly<Record<string, unknown>>;
 
-/** How a resource is written. */
 export interface SpecWriteContext {
-  /** Takes fields over from other managers. */
   readonly force: boolean;
   /** `specVersion` of what the caller has seen; undefined: whatever there is is replaced. */
   readonly version: string | undefined;
 }
 
-/** Answer of a write. */
 export interface SpecWrite {
   /** True when the database is unavailable and catches up later. */
   readonly pending: boolean;
@@ -35,7 +32,6 @@ export interface SpecWritesOptions {
   readonly apiWrites: () => ApiWrites;
 }
 
-/** A schema of a spec, as far as it is read here. */
 interface SpecSchema {
   readonly properties: Readonly<Record<string, { readonly default?: unknown }>>;
 }
@@ -57,7 +53,6 @@ export class SpecWrites {
     this.#options = options;
   }
 
-  /** Creates the resource of a key, or makes its spec say what is wanted. */
   async put(key: ResourceKey, wanted: WantedSpec, context: SpecWriteContext): Promise<SpecWrite> {
     this.#mayWrite('changed');
     const { source } = this.#options;
@@ -88,7 +83,6 @@ export class SpecWrites {
     });
   }
 
-  /** Deletes the resource of a key. */
   async delete(key: ResourceKey, version: string | undefined): Promise<SpecWrite> {
     this.#mayWrite('deleted');
     const { source, controller } = this.#options;
@@ -127,7 +121,6 @@ export class SpecWrites {
     );
   }
 
-  /** The resource as it is, if it may be written. */
   #present(key: ResourceKey, version: string | undefined): Resource | null {
     const { source } = this.#options;
     const name = `${key.kind} ${key.namespace}/${key.name}`;

@@ -13,7 +13,6 @@ export function changedResource(resource: Resource, change: ResourceChange): Res
   return { ...resource, metadata: { ...resource.metadata, annotations }, spec };
 }
 
-/** Whether a change changes nothing. */
 export function isEmptyChange(change: ResourceChange): boolean {
   return (
     Object.keys(change.set).length === 0 && change.remove.length === 0 && Object.keys(change.annotations).length === 0

@@ -12,7 +12,6 @@ export interface ResourceSelection {
   readonly namespaces: ReadonlySet<string> | null;
 }
 
-/** Whether a resource is one of the selected. */
 export function isSelected(
   { gatewayClass, labels, namespaces }: ResourceSelection,
   { spec, metadata }: Pick<Resource, 'spec' | 'metadata'>,

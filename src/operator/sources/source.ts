@@ -2,12 +2,12 @@ import { GatewayError } from '../../model/errors.ts';
 import type { Kind, OwnerReference, Resource, ResourceKey, ResourceStatus } from '../../model/resource.ts';
 import type { Fence, SourceName, StoredResource } from '../../store/store.ts';
 
-/** Whether a source can be read now, and since when not. */
+/** Availability of a source, with the start of an outage. */
 export interface SourceState {
   /** True once everything there was at the start has been read; stays true. */
   readonly synced: boolean;
   readonly available: boolean;
-  /** Why it is not available, for people; null while it is. */
+  /** Reason that it is unavailable as text, or null. */
   readonly reason: string | null;
   /** Monotonic milliseconds of the last sign of life (event, bookmark, look at the directory); null before the first. */
   readonly lastEventAt: number | null;
@@ -15,16 +15,16 @@ export interface SourceState {
 
 /** A mistake in what a source holds that belongs to no readable resource: a broken document, a doubled identity. */
 export interface SourceProblem {
-  /** Where: a file's path, or a key. */
+  /** A file's path, or a key. */
   readonly place: string;
   /** Document in the file, counted from 1; null when it is about the whole. */
   readonly document: number | null;
-  /** Line in the file, counted from 1; null when there is none. */
+  /** Line in the file, counted from 1; null when it is missing. */
   readonly line: number | null;
   readonly message: string;
 }
 
-/** Where a resource is written, and by whom. */
+/** Location and author of a resource. */
 export interface Provenance {
   /** For people: a file's path and document, or the resource's key. */
   readonly place: string;
@@ -46,14 +46,13 @@ export interface WrittenResource {
   readonly writers: readonly FieldWriter[];
 }
 
-/** A resource that does not exist yet. */
 export interface NewResource extends ResourceKey {
   readonly spec: Readonly<Record<string, unknown>>;
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-/** A resource that another one owns: what its owner says of it, whole. */
+/** A resource that another one owns: what its owner states of it, whole. */
 export interface OwnedResource extends NewResource {
   readonly owner: OwnerReference;
 }
@@ -71,7 +70,6 @@ export interface ResourceChange {
 /** Called with a key that was added, changed or deleted; `status`: only its status changed, by another writer. Must not throw. */
 export type ChangeListener = (key: ResourceKey, part: 'resource' | 'status') => void;
 
-/** How a change is made. */
 export interface ApplyOptions {
   /** Takes fields over from other managers, where the source knows managers (Kubernetes). */
   readonly force: boolean;
@@ -88,7 +86,7 @@ export class VersionConflict extends Error {
   }
 }
 
-/** A write was refused as another replica is the leader by now: nothing was changed. */
+/** A write was rejected as another replica is the leader by now: nothing was changed. */
 export class FencedWrite extends Error {
   override readonly name = 'FencedWrite';
 
@@ -97,35 +95,34 @@ export class FencedWrite extends Error {
   }
 }
 
-/** Refusal of a change of what is not there. */
 export function noSuchResource({ kind, namespace, name }: ResourceKey): GatewayError {
   return new GatewayError('EG_NOT_FOUND', `there is no ${kind} ${namespace}/${name}`);
 }
 
-/** Refusal of a creation of what exists. */
 export function resourceExists({ kind, namespace, name }: ResourceKey): GatewayError {
   return new GatewayError('EG_CONFLICT', `${kind} ${namespace}/${name} already exists`);
 }
 
 /**
- * Where resources are declared (docs/architecture.md#the-way-of-the-data). Three back ends: Kubernetes, a directory of
- * manifests, the database. Reading is from memory and never waits; writing is remembered in that memory before it
- * resolves, so that the writer reads its own write.
+ * Source of resources (docs/architecture.md#the-way-of-the-data). Three back ends: Kubernetes, a directory of
+ * manifests, the database. Reads are from memory and never wait; writes are stored in that memory before it resolves,
+ * so that the writer reads its own write.
  *
  * Writes reject with a GatewayError: EG_CONFLICT (create of what exists), EG_FIELD_OWNED, EG_NOT_FOUND, EG_READ_ONLY,
- * EG_SOURCE_UNAVAILABLE, EG_DATABASE_UNAVAILABLE (source `database`), EG_IMPOSSIBLE (the API server refuses the spec);
+ * EG_SOURCE_UNAVAILABLE, EG_DATABASE_UNAVAILABLE (source `database`), EG_IMPOSSIBLE (the API server rejects the spec);
  * or with `VersionConflict`. In each case nothing was changed.
  */
 export interface ResourceSource {
   readonly name: SourceName;
-  /** Namespace in which REST creates resources. */
   readonly writeNamespace: string;
   /**
    * Gives the source what the database remembers of its resources, before `start`: what a directory cannot hold
    * itself (creation time, generation, status) is taken from there.
    */
   restore(stored: readonly StoredResource[]): void;
-  /** Begins reading and watching. Resolves when it has synced or when the time is over; watching goes on after that. */
+  /**
+   * Begins reading and watching. Resolves when it has synced or when the time is over; watching continues after that.
+   */
   start(syncTimeoutMs: number): Promise<void>;
   stop(): Promise<void>;
   state(): SourceState;
@@ -135,19 +132,22 @@ export interface ResourceSource {
   /** Another number after each change of what `list`, `get` and `provenance` answer for resources of a kind. */
   changeCount(kind: Kind): number;
   get(key: ResourceKey): Resource | null;
-  /** Whether a resource, also one that the database remembers, is this gateway's own (docs/resources.md#several-gateways). */
+  /**
+   * True if a resource, also one that the database remembers, is this gateway's own
+   * (docs/resources.md#several-gateways).
+   */
   selects(resource: Resource): boolean;
-  /** Whether there is a resource of that key that is another gateway's: `get` answers null for it. */
+  /** True if there is a resource of that key that is another gateway's: `get` returns null for it. */
   isOfAnother(key: ResourceKey): boolean;
   /** Where a resource is written; null when it is not there. */
   provenance(key: ResourceKey): Provenance | null;
-  /** Who wrote a resource when; empty where the source does not know. */
+  /** Authors of a resource's changes; empty if the source does not know them. */
   writers(key: ResourceKey): readonly FieldWriter[];
   /** Returns what the last create or apply of this process left; null if it deleted the resource since, or the source does not know writers. */
   lastWrite(key: ResourceKey): WrittenResource | null;
-  /** Registers a listener for changed keys; the answer removes it. */
+  /** Registers a listener for changed keys; the response removes it. */
   watch(listener: ChangeListener): () => void;
-  /** Registers a listener for changes of state or problems; the answer removes it. Must not throw. */
+  /** Registers a listener for changes of state or problems; the response removes it. Must not throw. */
   onState(listener: () => void): () => void;
   create(resource: NewResource): Promise<Resource>;
   apply(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource>;

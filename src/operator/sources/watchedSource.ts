@@ -5,9 +5,7 @@ import type { ChangeListener, FieldWriter, SourceState, WrittenResource } from '
 export class WatchedSource {
   readonly #changeListeners = new Set<ChangeListener>();
   readonly #stateListeners = new Set<() => void>();
-  /** By kind. */
   readonly #changes = new Map<Kind, number>();
-  /** Changes that may be of any kind. */
   #changesOfAll = 0;
 
   watch(listener: ChangeListener): () => void {

@@ -33,7 +33,6 @@ export interface RefusalAnswer {
   readonly instead: GroupAnswer | NothingAnswer;
 }
 
-/** Result of a router. */
 export type RouterAnswer = GroupAnswer | NothingAnswer | RefusalAnswer;
 
 /** A step of the decision about a request's routing group. Routers are called in turn, independently. */
@@ -41,7 +40,6 @@ export interface Router {
   readonly name: RouterName;
   /** Its step in traces of requests; null if it takes negligible time. */
   readonly step: RouterStep | null;
-  /** True if it takes part with this table. */
   isAsked(table: RoutingTable): boolean;
   /** True if it reads user and query of the requests with this table, so that they must be analyzed. */
   needsAnalysis(table: RoutingTable): boolean;
@@ -51,5 +49,4 @@ export interface Router {
   route(request: RuleRequest, table: RoutingTable): RouterAnswer | Promise<RouterAnswer>;
 }
 
-/** The result of a router without a decision and additions. */
 export const nothing: NothingAnswer = { says: 'nothing', asks: 'next', findings: null };

@@ -17,7 +17,6 @@ export interface UndecidedRouting {
   readonly external?: ExternalAnswer;
 }
 
-/** Result of the chain. */
 export type Routed =
   | { readonly refusal: null; readonly decision: RoutedDecision }
   | {
@@ -29,7 +28,6 @@ export type Routed =
       readonly otherwise: () => Routed | Promise<Routed>;
     };
 
-/** Receives the steps of a request when they begin. */
 export interface StepNotes {
   step(name: RouterStep): void;
 }
@@ -58,7 +56,6 @@ export class RouterChain {
     this.#last = last;
   }
 
-  /** True if a router reads user and query of the requests with this table. */
   needsAnalysis(table: RoutingTable): boolean {
     return this.#routers.some((router) => router.needsAnalysis(table));
   }

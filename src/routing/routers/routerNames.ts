@@ -4,7 +4,6 @@
  */
 export const routerNames = ['rule', 'external', 'header', 'default'] as const;
 
-/** Steps of routers in traces of requests. */
 export type RouterStep = 'rules' | 'rules service';
 
 export type RouterName = (typeof routerNames)[number];

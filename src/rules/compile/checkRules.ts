@@ -7,15 +7,12 @@ import { parseRulesFile, type RuleDocument } from './rulesFile.ts';
 
 export interface RulesFileCheck {
   readonly rules: readonly RuleDefinition[];
-  /** The rules with their positions. */
   readonly documents: readonly RuleDocument[];
-  /** Mistakes with their effects on the file. */
   readonly problems: readonly RulesFileProblem[];
   /** Rules that load but fail when they are evaluated, such as with unknown variables. */
   readonly warnings: readonly RulesFileProblem[];
 }
 
-/** Reads and compiles a rules file without activating it. Pure. */
 export function checkRulesFile(file: RulesFile, context: CompileContext): RulesFileCheck {
   const { documents, problems: parsed } = parseRulesFile(file);
   const problems = parsed.filter(({ effect }) => effect !== 'warning');
@@ -54,7 +51,6 @@ export function fileProblems(
   }));
 }
 
-/** Warnings of a compiled rule with their positions, for users. */
 export function warningsOf({ warnings }: CompiledRule): readonly { line: number; column: number; message: string }[] {
   return warnings.map(({ field, line, column, message }) => ({ line, column, message: `${field}: ${message}` }));
 }

@@ -25,7 +25,6 @@ export interface CompiledRule {
   readonly neededKeys: readonly IndexKey[] | null;
   /** Sources that condition and actions read (`ruleReads`); null if unknown. */
   readonly reads: readonly string[] | null;
-  /** True if it reads the user or the query. */
   readonly needsAnalysis: boolean;
   /** Valid code that may behave differently than intended. */
   readonly warnings: readonly RuleWarning[];
@@ -33,9 +32,7 @@ export interface CompiledRule {
   readonly version: number;
   /** Headers that its texts name by a literal, in lower case. */
   readonly headers: readonly string[];
-  /** Routing groups that its actions name by a literal. */
   readonly groups: readonly string[];
-  /** Trace entries that are the same for every request. */
   readonly notMatched: RuleTrace;
   readonly skipped: RuleTrace;
 }
@@ -65,7 +62,6 @@ export interface RuleProblem {
   readonly unavailable: boolean;
 }
 
-/** Compiles a rule. Returns the rule or all of its mistakes. */
 export function compileRule(
   definition: RuleDefinition,
   context: CompileContext,

@@ -23,7 +23,6 @@ function hasReturn(statement: Statement): boolean {
   return statement.type === 'return' || partsOf(statement).statements.some(hasReturn);
 }
 
-/** False only if the expression returns another kind of value for every request. */
 function canBeBoolean(expression: Expression): boolean {
   switch (expression.type) {
     case 'literal':

@@ -3,7 +3,6 @@ import type { Block, Expression, Statement } from '../language/ast.ts';
 import { childrenOf, partsOf } from '../language/children.ts';
 import { isName, literalText } from './requestExpressions.ts';
 
-/** Maximum number of names in a text. */
 const MAX_HEADERS = 100;
 
 /** Headers that a text reads by a literal name, in lower case; computed names are known only at evaluation. */

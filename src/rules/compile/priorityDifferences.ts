@@ -2,7 +2,6 @@ import { DEFAULT_PRIORITY } from '../../kinds/routingRule/spec.ts';
 import type { RulesFile, RulesFileProblem } from '../ruleCompiler.ts';
 import type { RuleDocument } from './rulesFile.ts';
 
-/** Priority that Trino Gateway assigns to a rule without one. */
 export const REFERENCE_PRIORITY = 0;
 
 /**

@@ -30,7 +30,6 @@ export function memberOf(expression: Expression, object: string): string | null 
   return name.startsWith('get') ? name : `get${name.charAt(0).toUpperCase()}${name.slice(1)}`;
 }
 
-/** True if an expression is this name. */
 export function isName(expression: Expression, name: string): boolean {
   return expression.type === 'name' && expression.name === name;
 }

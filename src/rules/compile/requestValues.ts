@@ -5,7 +5,6 @@ import { isUnanalysed } from '../objects/query.ts';
 
 /** Reads one text of a request; null or undefined if missing. */
 export type ReadText = (request: RuleRequest) => string | null | undefined;
-/** Reads several texts of a request, each of one or more parts. */
 type ReadTexts = (request: RuleRequest) => readonly (string | readonly string[])[] | undefined;
 
 /** True if a statement was analyzed and is certain: declarative denies fail if they read any other statement. */
@@ -33,10 +32,8 @@ const lists = {
 
 const HEADER = 'header:';
 
-/** Sources of several texts. */
 export type ListSource = keyof typeof lists;
 
-/** The source of a header's first value. */
 export function headerSource(name: string, names: ProductNames): string {
   return `${HEADER}${names.ownHeader(name).toLowerCase()}`;
 }
@@ -53,19 +50,16 @@ export function isFromBody(source: string): boolean {
 
 const ofHead: ReadonlySet<string> = new Set(['method', 'path', 'user', 'group']);
 
-/** True for sources of several texts. */
 export function isList(source: string): source is ListSource {
   return Object.hasOwn(lists, source);
 }
 
-/** Returns the reader of a source of one text. */
 export function textReader(source: string): ReadText {
   if (!source.startsWith(HEADER)) return texts[source] ?? (() => null);
   const name = source.slice(HEADER.length);
   return ({ headers }) => firstHeader(headers, name) ?? null;
 }
 
-/** Returns the reader of a source of several texts. */
 export function listReader<S extends ListSource>(source: S): (typeof lists)[S] {
   return lists[source];
 }

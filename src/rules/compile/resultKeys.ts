@@ -32,7 +32,6 @@ interface Put {
   /** Null for a computed key. */
   readonly key: string | null;
   readonly value: Expression | null;
-  /** Position of the key. */
   readonly offset: number;
 }
 

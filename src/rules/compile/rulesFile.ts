@@ -17,14 +17,12 @@ import type { ProblemEffect, RulesFile, RulesFileProblem } from '../ruleCompiler
 import { plainRule, type RuleDefinition, type RuleText } from './definition.ts';
 import { textPlace } from './textPlace.ts';
 
-/** One document of a rules file, for edits of the file. */
 export interface RuleDocument {
   /** Counted from 1. */
   readonly document: number;
   /** Offsets of the document's content in the text: first character and after the last. */
   readonly start: number;
   readonly end: number;
-  /** True if it states a priority. */
   readonly hasPriority: boolean;
   /** Position of its start in the file, counted from 1. */
   readonly place: { readonly line: number; readonly column: number };

@@ -4,10 +4,8 @@ import type { RuleRequest } from '../decision.ts';
 
 const NO_RULES: readonly number[] = [];
 
-/** Rules by required value of a source. */
 class SourceRules {
   readonly #byValue = new Map<string, number[]>();
-  /** Rules that need any value. */
   readonly present: number[] = [];
 
   add(value: string | null, number: number): void {
@@ -58,7 +56,6 @@ type ReadNames = (request: RuleRequest) => readonly string[] | undefined;
 export class ConditionIndex {
   /** Bits of the rules that are always evaluated, 32 per word. */
   readonly #always: Uint32Array;
-  /** Bits of the rules to evaluate for the current request. */
   readonly #marked: Uint32Array;
   readonly #singles: readonly Source<ReadText>[];
   readonly #lists: readonly Source<ReadNames>[];

@@ -20,7 +20,6 @@ export class RuleFailureReports {
     this.#monotonic = options.monotonic;
   }
 
-  /** Counts a failure that is reported for another rule. */
   count({ definition: { name, origin } }: CompiledRule): void {
     this.#count?.(name, origin);
   }

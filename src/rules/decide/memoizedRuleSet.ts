@@ -7,15 +7,12 @@ import type { CompiledRuleSet } from './ruleSet.ts';
 const MAX_VALUE_LENGTH = 256;
 /** Maximum memory of cached decisions, in bytes. */
 const MAX_BYTES = 8_000_000;
-/** Overhead of a decision in addition to its texts. */
 const BYTES_A_DECISION = 400;
-/** Maximum number of cached sets of rules. */
 const MAX_SETS = 1_000;
 
 /** Reads one value of a request as text; null if missing. */
 type Read = (request: RuleRequest) => string | null | undefined;
 
-/** Rules that are evaluated together. */
 interface Question {
   readonly id: number;
   readonly candidates: Uint32Array;
@@ -96,7 +93,6 @@ function keyOf(request: RuleRequest, { id, reads }: Question): string | null {
   return key;
 }
 
-/** Hash of bits. */
 function numberOf(bits: Uint32Array): number {
   let number = 0;
   for (let word = 0; word < bits.length; word += 1) number = (Math.imul(number, 31) + (bits[word] ?? 0)) | 0;

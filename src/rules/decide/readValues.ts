@@ -36,7 +36,6 @@ export function readValues(condition: string, request: RuleRequest, context: Com
 }
 
 class ValueReader {
-  /** By expression. */
   readonly values = new Map<string, ReadValue>();
   readonly #tables: ReadonlyMap<string, MethodTable>;
   readonly #context: CompileContext;

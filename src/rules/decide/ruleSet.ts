@@ -58,7 +58,6 @@ class ResultMap extends JavaMap {
   }
 }
 
-/** Maximum number of recorded entries per rule. */
 const MAX_PUTS = 100;
 
 function lastKey(puts: readonly Value[], key: string): number {
@@ -66,7 +65,6 @@ function lastKey(puts: readonly Value[], key: string): number {
   return -1;
 }
 
-/** Options of a rule set. */
 export interface RuleSetOptions {
   readonly names: ProductNames;
   readonly limits: RuleLimits;
@@ -81,7 +79,6 @@ export interface RuleSetOptions {
   /** Called for a rule that was skipped because the decision's time was used up. */
   readonly onNotAsked: (rule: CompiledRule) => void;
   readonly sources: Sources;
-  /** Set for the replay of recorded requests. */
   readonly recorded?: RecordedQuestions;
 }
 
@@ -93,7 +90,6 @@ export interface RecordedQuestions {
   matches(rule: CompiledRule, e: Evaluation): boolean;
 }
 
-/** The partial decision of a request. */
 class DecisionDraft {
   routingGroup: string | null = null;
   cluster: string | null = null;
@@ -104,10 +100,8 @@ class DecisionDraft {
   readonly trace: Trace;
   /** Matching deny rules that may only reject queries to some groups: the destination is known at the end. */
   readonly bounded: { readonly number: number; readonly namespace: string; readonly error: string | undefined }[] = [];
-  /** No later rule is evaluated. */
   isFinal = false;
   hasFailed = false;
-  /** Name of the rule that used up the decision's time. */
   outOfTime: string | null = null;
 
   constructor(trace: Trace) {
@@ -163,7 +157,6 @@ export class CompiledRuleSet implements RuleSet {
     return [...names];
   }
 
-  /** Evaluates the marked rules. */
   ask(request: RuleRequest, marked: Uint32Array): { readonly decision: RuleDecision; readonly hasFailed: boolean } {
     const result = new ResultMap();
     const objects = {
@@ -293,7 +286,6 @@ export class CompiledRuleSet implements RuleSet {
     if (stop) this.#end(number, draft);
   }
 
-  /** Records a changed group. */
   #noteGroup({ definition }: CompiledRule, result: ResultMap, draft: DecisionDraft): void {
     const group = result.groupPut;
     if (group === undefined) return;
@@ -351,7 +343,6 @@ export class CompiledRuleSet implements RuleSet {
     }
   }
 
-  /** Skips later rules. */
   #end(number: number, draft: DecisionDraft): void {
     draft.isFinal = true;
     draft.trace.endAt(number);
@@ -378,13 +369,11 @@ function numbersOf(marked: Uint32Array): readonly number[] {
   return numbers;
 }
 
-/** Evaluates all rules. */
 function allOf(count: number): Pick<ConditionIndex, 'candidates'> {
   const all = Uint32Array.of(2 ** count - 1);
   return { candidates: () => all };
 }
 
-/** Maximum length of a value in a trace. */
 const MAX_TRACED = 200;
 
 function putTexts(puts: readonly Value[], e: Evaluation): Readonly<Record<string, string | null>> {

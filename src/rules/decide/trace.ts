@@ -6,7 +6,6 @@ import { MAX_WHOLE_TRACE, storedTrace } from '../storedTrace.ts';
 export class Trace implements DecisionTrace {
   readonly #all: readonly CompiledRule[];
   readonly #noted: (readonly [number: number, entry: RuleTrace])[] = [];
-  /** Number of the last evaluated rule. */
   #last = Number.POSITIVE_INFINITY;
   #stored: string | null = null;
 
@@ -32,7 +31,6 @@ export class Trace implements DecisionTrace {
     ]);
   }
 
-  /** Records that no rule after this one was evaluated. */
   endAt(number: number): void {
     this.#last = number;
   }

@@ -4,7 +4,6 @@ import { partsOf } from '../language/children.ts';
 import { libraryClass } from '../library/library.ts';
 import { kindOf, type ValueKind } from '../values/value.ts';
 
-/** Static type of an expression. */
 export interface StaticKind {
   /** Its kind if it is not null; null: any. */
   readonly kind: ValueKind | null;
@@ -17,7 +16,6 @@ const ofKind = (kind: ValueKind, javaClass: string | null = null): StaticKind =>
 
 const words = (text: string): ReadonlySet<string> => new Set(text.split(' '));
 
-/** Methods with one result kind on every type, here as in Java. */
 const RESULTS: ReadonlyMap<ValueKind, ReadonlySet<string>> = new Map([
   [
     'boolean',
@@ -85,7 +83,6 @@ const STATIC_RESULTS: ReadonlyMap<string, ReadonlyMap<ValueKind, ReadonlySet<str
 
 const NUMBERS: ReadonlySet<ValueKind | null> = new Set<ValueKind>(['int', 'long', 'float', 'double', 'short', 'byte']);
 
-/** True if a kind is a number. */
 export function isNumberKind(kind: ValueKind | null): boolean {
   return NUMBERS.has(kind);
 }

@@ -12,7 +12,6 @@ export interface TextDifference {
   readonly offset: number;
 }
 
-/** Maximum number of reported differences per text. */
 const MAX_DIFFERENCES = 20;
 
 /** Methods here that only some of Java's classes of their kind have. */
@@ -62,7 +61,6 @@ class DifferenceFinder {
   readonly #kinds: StaticKinds;
   readonly #part: 'condition' | 'action';
   readonly #names: ProductNames;
-  /** Variables of the top level. */
   readonly #variables = new Set<string>();
 
   constructor(block: Block, part: 'condition' | 'action', names: ProductNames) {
@@ -161,7 +159,6 @@ function isPackage(expression: Expression): boolean {
 
 let methodNames: ReadonlySet<string> | null = null;
 
-/** True if any type has a method of that name. */
 function isKnownMethod(name: string): boolean {
   methodNames ??= new Set(kindsWithMethods().flatMap((kind) => methodsOfKind(kind)?.names() ?? []));
   return methodNames.has(name);

@@ -47,7 +47,6 @@ export type Expression = { readonly offset: number; readonly depth: number } & (
   | { readonly type: 'isdef'; readonly name: string }
 );
 
-/** Assignment operators. */
 export type AssignmentOperator = '=' | '+=' | '-=' | '*=' | '/=' | '%=';
 
 export type Statement = { readonly offset: number } & (
@@ -84,7 +83,6 @@ export type Statement = { readonly offset: number } & (
   | { readonly type: 'return'; readonly value: Expression | null }
 );
 
-/** Statements with their own scope. */
 export interface Block {
   readonly statements: readonly Statement[];
 }

@@ -107,7 +107,6 @@ function nameCode({ name, offset }: Node<'name'>, scope: Scope): Code {
   };
 }
 
-/** The error for an unknown name. */
 export function unknownName(name: string, offset: number, scope: Scope): CompileError {
   if (/^[A-Z]/.test(name)) {
     return new UnavailableError(`the class ${name} is not available; there are ${classNames().join(', ')}`, offset);

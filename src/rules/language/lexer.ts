@@ -9,7 +9,6 @@ export interface Token {
   readonly text: string;
   readonly value: Value;
   readonly offset: number;
-  /** Offset after the token. */
   readonly end: number;
 }
 

@@ -7,7 +7,6 @@ import type { Scope } from './scope.ts';
 
 /** Getters of the query that return a String here and an Optional in Trino Gateway. */
 const OPTIONAL_TEXTS = new Set(['getDefaultCatalog', 'getDefaultSchema', 'defaultCatalog', 'defaultSchema']);
-/** Methods of Optional that the text supports directly. */
 const TEXT_METHODS = new Set(['toString', 'hashCode']);
 
 /**

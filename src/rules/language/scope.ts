@@ -3,10 +3,8 @@ import type { Expression } from './ast.ts';
 import type { CompileBudget } from './compileBudget.ts';
 import { CompileError, UnavailableError } from './source.ts';
 
-/** A rule needs request analysis, which is disabled. */
 export class AnalysisDisabledError extends UnavailableError {}
 
-/** Context for compiling a text. */
 export interface CompileContext {
   readonly names: ProductNames;
   /** True if the request's user and query are available (`requestAnalyzerConfig.analyzeRequest`). */
@@ -20,10 +18,8 @@ export interface CompileContext {
   readonly replay?: 'strict' | 'lenient';
 }
 
-/** Roles of the global objects. */
 export type GlobalObject = 'request' | 'state' | 'result' | 'user' | 'query';
 
-/** Maximum number of warnings per text. */
 const MAX_WARNINGS = 20;
 
 /** Names of one compiled text: globals, and local variables by block. */
@@ -32,7 +28,6 @@ export class Scope {
   readonly budget: CompileBudget;
   readonly #globals: ReadonlyMap<string, GlobalObject>;
   readonly #blocks: Map<string, number>[] = [new Map()];
-  /** Number of slots for the text's variables. */
   slots = 0;
   /** Number of compiled expressions and statements. */
   nodes = 0;
@@ -77,7 +72,6 @@ export class Scope {
     return object;
   }
 
-  /** True if a name is a global object or variable. */
   isDefined(name: string): boolean {
     return this.slot(name) !== undefined || this.globalNames().includes(name);
   }
@@ -96,7 +90,6 @@ export class Scope {
     return undefined;
   }
 
-  /** Declares a variable of the current block. */
   declare(name: string, offset: number): number {
     if (this.slot(name) !== undefined) throw new CompileError(`the variable ${name} exists already`, offset);
     if (this.#globals.has(name)) throw new CompileError(`${name} cannot be replaced`, offset);
@@ -106,7 +99,6 @@ export class Scope {
     return slot;
   }
 
-  /** Runs a step in a nested block. */
   inBlock<T>(step: () => T): T {
     this.#blocks.push(new Map());
     const result = step();

@@ -3,7 +3,6 @@ import type { Token } from './lexer.ts';
 import { CompileError, UnavailableError } from './source.ts';
 import { isWrongEverywhere, refusalOf } from './vocabulary.ts';
 
-/** Cursor over the tokens of a text. */
 export class TokenReader {
   readonly #tokens: readonly Token[];
   #index = 0;

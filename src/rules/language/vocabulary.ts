@@ -38,7 +38,6 @@ export function bindingOf(text: string): OperatorBinding | null {
   return Object.hasOwn(BINDING, text) ? (BINDING[text] as OperatorBinding) : null;
 }
 
-/** All binary operators, for tests. */
 export function twoSidedOperators(): readonly string[] {
   return Object.keys(BINDING);
 }
@@ -81,7 +80,6 @@ export function isWrongEverywhere(text: string): boolean {
   return WRONG_EVERYWHERE.has(text);
 }
 
-/** Words that cannot be variable names. */
 const WORDS = new Set([
   'if', 'else', 'for', 'foreach', 'while', 'do', 'until', 'return', 'new', 'var', 'def', 'function', 'proto', 'import',
   'import_static', 'package', 'with', 'assert', 'switch', 'case', 'try', 'catch', 'finally', 'throw', 'break', 'continue',
@@ -118,7 +116,6 @@ export function isTypeName(name: string): boolean {
   return TYPE_NAMES.has(name);
 }
 
-/** The text to write instead of a cast to a type. */
 export function castHint(name: string): string {
   if (name === 'int' || name === 'Integer') return '(x).intValue() or Integer.parseInt(x)';
   if (name === 'String') return 'String.valueOf(x)';

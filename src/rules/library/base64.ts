@@ -27,7 +27,6 @@ base64Class.statics
   .add('getDecoder', [], () => new JavaCodec('decoder', 'base64'), 'identity')
   .add('getUrlDecoder', [], () => new JavaCodec('decoder', 'base64url'), 'identity');
 
-/** Units of reading or creating one byte. */
 export const UNITS_A_BYTE = 128;
 
 /**

@@ -14,7 +14,6 @@ export class JavaBitSet extends Mutable {
   readonly kind = 'bitSet';
   /** Numbers are immutable: saving needs no copy. */
   readonly size = 0;
-  /** Bit i of the number is bit i of the set. */
   bits = 0n;
 
   override snapshot(): () => void {
@@ -24,7 +23,6 @@ export class JavaBitSet extends Mutable {
     };
   }
 
-  /** Index of the last set bit plus one. */
   get length(): number {
     return this.bits === 0n ? 0 : this.bits.toString(2).length;
   }
@@ -38,7 +36,6 @@ export class JavaBitSet extends Mutable {
   }
 }
 
-/** Counts work on all bits. */
 function whole(e: Evaluation): void {
   e.text(MAX_BITS);
 }

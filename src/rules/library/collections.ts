@@ -331,7 +331,6 @@ export const enumerationMethods = new MethodTable('Enumeration', 'operands')
   .add('hasMoreElements', [], (_e, self: JavaIterator) => self.hasNext())
   .add('nextElement', [], (_e, self: JavaIterator) => self.next());
 
-/** Streams without functions. */
 export const streamMethods = new MethodTable('Stream', 'operands')
   .add('count', [], (_e, self: JavaStream) => long(BigInt(self.items.length)))
   .add('toList', [], (e, self: JavaStream) => new JavaList(copied(self.items, e), 'immutable'))
@@ -391,7 +390,6 @@ export const optionalMethods = new MethodTable('Optional', 'operands')
   .add('hashCode', [], (e, self: JavaOptional) => hashOf(self, e))
   .add('equals', ['any'], (e, self: JavaOptional, other) => javaEquals(self, other, e));
 
-/** Arrays only have a length. */
 export const arrayMethods = new MethodTable('array', 'operands').add(
   'length',
   [],

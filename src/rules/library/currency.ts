@@ -81,7 +81,6 @@ currencyClass.statics.add('getInstance', ['any'], (_e, _self, of) => {
   return code === null ? null : new JavaCurrency(code);
 });
 
-/** Steps for the first lookup of a currency's digits. */
 const LOOKUP_STEPS = 16;
 
 export const currencyMethods = new MethodTable('Currency', 'operands')

@@ -117,7 +117,6 @@ function isPure({ methods }: Overloads): boolean {
   return methods.every(({ dependsOn }) => dependsOn === 'operands');
 }
 
-/** Kinds with methods, for documentation and its test. */
 export function kindsWithMethods(): readonly ValueKind[] {
   return [...byKind.keys()];
 }

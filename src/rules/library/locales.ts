@@ -19,7 +19,6 @@ export class JavaLocale extends JavaObject {
   }
 }
 
-/** Maximum length of a part of a locale's name. */
 const MAX_PART_LENGTH = 8;
 
 function locale(language: string, country = ''): JavaLocale {

@@ -19,7 +19,6 @@ import {
   type Value,
 } from '../values/value.ts';
 
-/** TypeScript types by kind of parameter. */
 interface ParameterTypes {
   /** String, StringBuilder, char or number as text; null is an error. */
   string: string;
@@ -32,7 +31,6 @@ interface ParameterTypes {
   double: number;
   boolean: boolean;
   any: Value;
-  /** Elements of a list, set, array or view. */
   elements: JavaList | JavaSet | JavaCollection | JavaArray;
   map: JavaMap;
 }
@@ -52,7 +50,6 @@ type Arguments<P extends readonly Parameter[]> = { [I in keyof P]: ParameterType
  */
 export type DependsOn = 'operands' | 'identity' | 'time' | 'chance' | 'header' | 'request' | { readonly reads: string };
 
-/** One overload of a method. */
 export interface Method {
   readonly parameters: readonly Parameter[];
   readonly dependsOn: DependsOn;
@@ -152,7 +149,6 @@ function convertNumber(parameter: 'int' | 'long' | 'float' | 'double', value: Va
 /** The methods of a type by name: an allow-list, the only way from a rule to code. */
 export class MethodTable {
   readonly #overloads = new Map<string, { name: string; methods: Method[] }>();
-  /** Type in messages. */
   readonly owner: string;
   readonly #dependsOn: DependsOn;
 
@@ -189,7 +185,6 @@ export class MethodTable {
     return this;
   }
 
-  /** Adds all methods of another table. */
   include(other: MethodTable): this {
     for (const { name, methods } of other.#overloads.values()) for (const method of methods) this.#add(name, method);
     return this;
@@ -308,7 +303,6 @@ export function nullReceiver(what: string): EvaluationError {
   return new EvaluationError(`${what} on null`);
 }
 
-/** The error for a missing method or property. */
 export function noMember(table: MethodTable | undefined, value: Value, name: string): EvaluationError {
   const names = table === undefined ? [] : nearest(table.names());
   return new EvaluationError(

@@ -250,7 +250,6 @@ function ofBytesOrChars(items: readonly Value[], e: Evaluation): string {
   return bytesOf(items, 'new String', e).toString('utf8');
 }
 
-/** Creates a string of known length. */
 function newText(e: Evaluation, length: number, make: () => string): string {
   e.reserveText(length);
   return make();
@@ -274,7 +273,6 @@ function reversed(text: string, e: Evaluation): string {
   return bytes.toString('utf16le');
 }
 
-/** Units after which a loop over a text counts them. */
 const COUNTED_UNITS = 65_536;
 
 function trimControls(text: string, e: Evaluation): string {

@@ -4,7 +4,6 @@ import { Mutable } from '../values/value.ts';
 import { LibraryClass } from './javaClass.ts';
 import { MethodTable } from './methodTable.ts';
 
-/** Units of reading one character of a text. */
 const UNITS_A_CHARACTER = 16;
 /** Longer sets of delimiters are rejected: each character is looked up in them. */
 const MAX_DELIMITERS = 64;

@@ -86,7 +86,6 @@ export const cookieMethods = new MethodTable('Cookie', 'operands')
   .add('getName', [], (_e, self: CookieObject) => self.name)
   .add('getValue', [], (_e, self: CookieObject) => self.value);
 
-/** Memory and time of a cookie, in elements of a list. */
 const COOKIE_WEIGHT = 8;
 
 function cookies(self: RequestObject, e: Evaluation): JavaArray | null {

@@ -9,7 +9,6 @@ export class UserObject extends JavaObject {
   readonly kind = 'user';
   readonly user: RequestUser;
 
-  /** Result of getUser(). */
   readonly name: JavaOptional;
   #groups: JavaSet | null = null;
 

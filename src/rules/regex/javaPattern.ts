@@ -15,7 +15,6 @@ const MAX_LENGTH = 4096;
  */
 const MAX_INSTRUCTIONS = 12_000;
 
-/** Instructions times characters per step. */
 const WORK_A_STEP = 512;
 /** Less work is done without reading the clock; less than the second value without counting reads. */
 const QUICK_WORK = 4096;
@@ -201,7 +200,6 @@ const literals = new LRUCache<string, JavaPattern>({
 /** Computed patterns of rules, by text: they repeat with every request. */
 const patterns = new LRUCache<string, JavaPattern>({ max: 500, maxSize: 100_000, sizeCalculation: ({ size }) => size });
 
-/** Steps of a computed pattern, in addition to its length. */
 const STEPS_A_PATTERN = 200;
 
 /** Caches the pattern of a literal: requests need not compile it. */

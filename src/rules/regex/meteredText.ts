@@ -3,7 +3,6 @@ import { indexOf } from '../values/textSearch.ts';
 
 /** Units of reading one character for a small program: RE2 in JavaScript takes several times as long as a search. */
 const UNITS_A_CHARACTER = 8;
-/** Maximum number of instructions at that price per character. */
 const FOLLOWED_INSTRUCTIONS = 64;
 /** Instructions times characters between budget checks: they take a few milliseconds at most. */
 const WORK_BETWEEN_CHECKS = 65_536;

@@ -2,7 +2,6 @@ import type { RuleDefinition } from '../compile/definition.ts';
 import type { RuleDraft } from '../compile/ruleDraft.ts';
 import type { RuleLimits } from '../ruleCompiler.ts';
 
-/** An unsaved change of one rule. */
 export interface RuleEdit {
   readonly name: string;
   /** The edited rule; null deletes it. */
@@ -11,7 +10,6 @@ export interface RuleEdit {
 
 /** Active rules and edited rules, in a form that can be sent to another thread. */
 export interface EditedRules {
-  /** Rules of both sets, each once. */
   readonly definitions: readonly RuleDefinition[];
   /** Indexes of the active rules, in firing order; null: there are no rules, the header decides. */
   readonly before: readonly number[] | null;
@@ -19,11 +17,9 @@ export interface EditedRules {
   readonly settings: EditedRulesSettings;
 }
 
-/** Settings of the evaluation of both sets. */
 export interface EditedRulesSettings {
   readonly onRuleError: 'skip' | 'reject';
   readonly limits: RuleLimits;
-  /** True if the rules file did not load. */
   readonly fileFailed: boolean;
   readonly isExternal: boolean;
   /** `RouteRights.version`; null: rules may route everywhere. */

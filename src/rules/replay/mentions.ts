@@ -1,7 +1,6 @@
 import type { Block, Expression, Statement } from '../language/ast.ts';
 import { childrenOf, partsOf } from '../language/children.ts';
 
-/** True if a text uses one of these names, as a variable or as an object. */
 export function mentions({ statements }: Block, names: readonly string[]): boolean {
   const inExpression = (expression: Expression): boolean =>
     (expression.type === 'name' && names.includes(expression.name)) || childrenOf(expression).some(inExpression);

@@ -4,7 +4,6 @@ import type { RecordedRequest } from './recordedRequest.ts';
 
 interface SourceRules {
   readonly byValue: Map<string, number[]>;
-  /** Rules that need any value. */
   readonly present: number[];
   readonly all: number[];
 }

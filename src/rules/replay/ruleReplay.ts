@@ -22,7 +22,6 @@ import { UnknownRead } from './unknownRead.ts';
 export interface UnreplayedRule {
   /** Empty for the routing group header, which decides without rules. */
   readonly rule: string;
-  /** The value that is not recorded. */
   readonly fact: string;
 }
 
@@ -39,7 +38,6 @@ export interface PossibleDecisions {
  */
 export type VisitDecisions = (decisions: PossibleDecisions) => boolean;
 
-/** Result of replaying a request. */
 export interface ReplayedRequest {
   /**
    * `same`: no changed rule has an effect, nothing was visited; `visited`: all possible decisions were visited, unless
@@ -56,12 +54,10 @@ const CHANCE = 'random numbers';
 
 type Outcome = 'false' | 'true' | 'failed';
 
-/** Static properties of a rule's condition. */
 interface ConditionFacts {
   readonly text: string;
   /** True if its outcome only depends on the request, and it changes nothing. */
   readonly isPlain: boolean;
-  /** Possible outcomes if it cannot be replayed. */
   readonly outcomes: readonly Outcome[];
 }
 
@@ -98,7 +94,6 @@ export class RuleReplay {
   readonly #facts = new Map<CompiledRule, ConditionFacts>();
   readonly #before: CompiledRuleSet | null;
   readonly #after: CompiledRuleSet | null;
-  /** Rules in only one of the sets. */
   readonly #changed: readonly CompiledRule[];
   readonly #changedIndex: RecordedIndex;
   /** True if a request without a matching changed rule has the same decision. */
@@ -152,7 +147,6 @@ export class RuleReplay {
       (before === null) === (after === null) && this.#changed.every((rule) => this.#facts.get(rule)?.isPlain === true);
   }
 
-  /** True if a rule of either set reads user or query of requests. */
   get needsAnalysis(): boolean {
     return this.#before?.needsAnalysis === true || this.#after?.needsAnalysis === true;
   }

@@ -58,7 +58,6 @@ function endOfPiece(text: string, start: number): number {
 
 const SIGMA = 0x3a3;
 
-/** A letter with two cases. */
 function isLetter(text: string, index: number): boolean {
   const unit = text.charAt(index);
   return unit.toLowerCase() !== unit.toUpperCase();

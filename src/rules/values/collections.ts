@@ -31,7 +31,6 @@ export class JavaList extends Mutable {
   }
 }
 
-/** A Java array of fixed length. */
 export class JavaArray extends JavaObject {
   readonly kind = 'array';
   readonly items: readonly Value[];
@@ -113,7 +112,6 @@ export class JavaMap extends Mutable {
     return this.#set(id, before, key, value, e);
   }
 
-  /** Sets a key of a map that no rule has seen yet. */
   fill(key: Value, value: Value, e: Evaluation): Value | undefined {
     e.text(UNITS_A_LOOKUP);
     const id = valueKey(key, e);
@@ -191,7 +189,6 @@ export class JavaSet extends Mutable {
     return this.fill(value, e);
   }
 
-  /** Adds to a set that no rule has seen yet. */
   fill(value: Value, e: Evaluation): boolean {
     e.text(UNITS_A_LOOKUP);
     const id = valueKey(value, e);

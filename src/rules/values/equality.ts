@@ -82,7 +82,6 @@ function reserve(text: string, e: Evaluation): string {
   return text;
 }
 
-/** Registers a comparison by text for a kind of values. */
 export function compareByText(kind: JavaObject['kind'], text: (value: JavaObject) => string): void {
   ownKey.set(kind, text);
 }
@@ -174,7 +173,6 @@ function sameMap(a: JavaMap, b: JavaMap, e: Evaluation, depth: number): boolean 
   return true;
 }
 
-/** Counts the comparison of a found key. */
 function countLookup(key: Key, e: Evaluation): void {
   e.step();
   if (typeof key === 'string' && key.length > SHORT_TEXT) e.text(key.length);

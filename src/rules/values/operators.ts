@@ -243,7 +243,6 @@ export function contains(a: Value, b: Value, e: Evaluation): boolean {
   return false;
 }
 
-/** True if one of the elements equals a value. */
 export function includesValue(items: readonly Value[], value: Value, e: Evaluation): boolean {
   return indexOfValue(items, value, e) >= 0;
 }

@@ -52,7 +52,6 @@ function decimalText(value: number, shortest: (magnitude: number) => string): st
 /** Text functions of kinds outside this module. */
 const ownText = new Map<string, (value: JavaObject) => string>();
 
-/** Registers the text function of a kind. */
 export function textBy(kind: JavaObject['kind'], text: (value: JavaObject) => string): void {
   ownText.set(kind, text);
 }

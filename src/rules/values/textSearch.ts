@@ -7,7 +7,6 @@ const LINEAR_PART = 250;
 const SMALL_PRODUCT = 1 << 20;
 /** Longer texts are searched in pieces, with budget checks in between. */
 const PIECE = 65_536;
-/** Longer texts are compared in pieces. */
 const COMPARED_PIECE = 4096;
 
 /** True if two texts are equal. Counts characters that are read. */
@@ -49,7 +48,6 @@ export function lastIndexOf(text: string, part: string, from: number, e: Evaluat
   return twoWaySearch(length === text.length ? text : text.slice(0, length), part, 'last', e);
 }
 
-/** True if a text contains a part. */
 export function includesText(text: string, part: string, e: Evaluation): boolean {
   return indexOf(text, part, 0, e) >= 0;
 }

@@ -66,7 +66,6 @@ function startsAgain(part: Uint16Array, end: number, period: number): boolean {
 interface Factorization {
   /** Index of the last unit of the part's first piece; -1: it is empty. */
   readonly end: number;
-  /** Period of its second piece. */
   readonly period: number;
 }
 

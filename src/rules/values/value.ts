@@ -5,7 +5,6 @@
  */
 export type Value = null | boolean | number | string | JavaObject;
 
-/** Type of a value in the method table and messages. */
 export type ValueKind =
   | 'null'
   | 'boolean'
@@ -157,7 +156,6 @@ export class JavaBuilder extends Mutable {
   }
 }
 
-/** Numbers represented as objects. */
 export type JavaNumberObject = JavaLong | JavaDouble | JavaFloat | JavaSmallInt;
 
 export function kindOf(value: Value): ValueKind {
@@ -228,7 +226,6 @@ export function isNumber(value: Value): value is number | JavaNumberObject {
   );
 }
 
-/** The value of a number as a double. */
 export function toDouble(value: number | JavaNumberObject): number {
   return typeof value === 'number' ? value : Number(value.value);
 }

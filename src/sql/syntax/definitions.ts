@@ -15,8 +15,6 @@ const {
   VIEW, WHEN, WITH,
 } = T;
 
-/** CREATE, DROP and COMMENT. */
-
 const BOTH_MODES = "'OR REPLACE' and 'IF NOT EXISTS' clauses can not be used together";
 
 /** `IF NOT EXISTS`, optional; an object may be named IF. */

@@ -42,7 +42,6 @@ export function expression(p: Parser): number {
   return shape;
 }
 
-/** A value with or without its predicate. */
 function operand(p: Parser): number {
   const shape = valueExpression(p);
   return predicate(p) ? Shape.condition : shape;
@@ -68,13 +67,11 @@ export function expressionRest(p: Parser): number {
   return shape;
 }
 
-/** Continues an expression after its first value. */
 export function conditionTail(p: Parser): void {
   predicate(p);
   conditionRest(p);
 }
 
-/** Continues a value after its first primary. */
 export function valueTail(p: Parser): void {
   postfix(p, false);
   valueRest(p);

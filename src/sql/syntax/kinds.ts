@@ -378,12 +378,9 @@ export const T: Readonly<Record<keyof typeof kinds, number>> = kinds;
 
 /** Kinds from 1 to this kind can be identifiers. */
 export const LAST_IDENTIFIER = 234;
-/** First kind of a keyword. */
 export const FIRST_KEYWORD = 5;
-/** Last kind of a keyword. */
 export const LAST_KEYWORD = 317;
 
-/** Words of kinds whose names differ from the word. */
 const otherWords: ReadonlyMap<string, string> = new Map([
   ['TEXT_STRING', 'STRING'],
   ['JSON_WORD', 'JSON'],

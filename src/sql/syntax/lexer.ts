@@ -32,7 +32,6 @@ for (const [character, kind] of [
   singles[character.charCodeAt(0)] = kind;
 }
 
-/** Marks a comment, which is not a token. */
 const COMMENT = -1;
 
 /** End of the token lexed last; its kind is the return value (avoids an object for the pair). */
@@ -76,7 +75,6 @@ function lexWord(text: string, start: number, c: number): number {
   return at - start === 1 ? lexLetter(text, start, c, hash) : wordKind(text, start, at, hash);
 }
 
-/** A word of one letter, or the text that it is the prefix of. */
 function lexLetter(text: string, start: number, c: number, hash: number): number {
   const next = text.charCodeAt(start + 1);
   if ((c | 32) === 117 && next === 38 && text.charCodeAt(start + 2) === 39) {
@@ -110,7 +108,6 @@ function lexMinus(text: string, start: number, next: number): number {
   return COMMENT;
 }
 
-/** A slash, or a comment in slashes and asterisks. */
 function lexSlash(text: string, start: number, next: number): number {
   if (next === 42 && commentsCanClose) {
     const end = text.indexOf('*/', start + 2);
@@ -136,7 +133,6 @@ function lexDollar(text: string, start: number, next: number): number {
   return lexSingle(start, DOLLAR);
 }
 
-/** A point, or a number that begins with it. */
 function lexPoint(text: string, start: number, next: number): number {
   if (!(next >= 48 && next <= 57)) return lexSingle(start, DOT);
   const kind = lexFraction(text, start);

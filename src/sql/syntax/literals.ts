@@ -10,7 +10,6 @@ const {
 
 /** Literals, and the checks that the engine makes of them when it builds its tree. */
 
-/** True at a token that starts a string. */
 export function atString(p: Parser): boolean {
   return p.kind === STRING || p.kind === UNICODE_STRING;
 }

@@ -52,7 +52,7 @@ export let numberEnd = 0;
 export function lexNumber(text: string, start: number): number {
   const integerEnd = decimalInteger(text, start);
   const after = text.charCodeAt(integerEnd);
-  // Most numbers are plain ones: all other forms go on with a point, a letter or an underscore.
+  // Most numbers are plain ones: all other forms continue with a point, a letter or an underscore.
   if (after !== 46 && (classOf(after) & WORD) === 0) {
     numberEnd = integerEnd;
     return INTEGER_VALUE;
@@ -89,7 +89,6 @@ export function lexNumber(text: string, start: number): number {
   return kind;
 }
 
-/** A number that starts with its point. */
 export function lexFraction(text: string, start: number): number {
   numberEnd = decimalInteger(text, start + 1);
   const double = exponent(text, digits(text, start + 1));

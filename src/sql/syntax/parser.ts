@@ -19,15 +19,10 @@ const MAX_DEPTH = 1_500;
 /** The engine's message for a text that is nested too deep for its parser. */
 export const TOO_DEEP = 'statement is too large (stack overflow while parsing)';
 
-/** Meaning of a name in a statement. */
 export const NameRole = {
-  /** A table, view or other object of a schema. */
   table: 0,
-  /** A schema. */
   schema: 1,
-  /** A catalog. */
   catalog: 2,
-  /** A column with its table before it. */
   column: 3,
   /** A procedure: must be a full name, but is no table. */
   procedure: 4,
@@ -35,7 +30,6 @@ export const NameRole = {
   defaultSchema: 5,
   /** The catalog of the defaults, as nothing is named. */
   defaultCatalog: 6,
-  /** The new name of the schema named before. */
   renamedSchema: 7,
   /** The new name of the table or view named before, whose catalog it takes if it has none. */
   renamedTable: 8,
@@ -53,7 +47,6 @@ export class Parser {
   pos = 0;
   /** Kind of the token at `pos`. */
   kind: number;
-  /** Class name of the outermost statement, once known. */
   statement = '';
   /** Class name of the statement that EXPLAIN ANALYZE runs; "" for none. */
   analyzed = '';
@@ -67,7 +60,6 @@ export class Parser {
   starStart = -1;
   /** True while reading the relation of `NEAREST (FROM …)`, whose alias cannot be the MATCH that follows. */
   inNearest = false;
-  /** Names of WITH in scope, with the number of definitions of each. */
   private scope: Map<string, number> | null = null;
   /**
    * For EXECUTE, DESCRIBE INPUT and DESCRIBE OUTPUT, also under EXPLAIN: token of the prepared statement's name; for EXECUTE
@@ -106,7 +98,6 @@ export class Parser {
     this.kind = this.kinds[this.pos] as number;
   }
 
-  /** Takes the token if it is of this kind. */
   accept(kind: number): boolean {
     if (this.kind !== kind) return false;
     this.next();
@@ -189,7 +180,6 @@ export class Parser {
     return failure;
   }
 
-  /** Returns the exception for an error with its own message. */
   fail(token: number, message: string): Error {
     this.errorToken = token;
     this.errorMessage = message;
@@ -250,13 +240,11 @@ export class Parser {
     this.blamed = outer;
   }
 
-  /** Brings a name of WITH into scope. */
   bindName(name: string): void {
     this.scope ??= new Map();
     this.scope.set(name, (this.scope.get(name) ?? 0) + 1);
   }
 
-  /** Takes names out of scope. */
   unbindNames(names: readonly string[]): void {
     for (const name of names) {
       const count = this.scope?.get(name) ?? 0;
@@ -273,7 +261,6 @@ export class Parser {
   }
 }
 
-/** True if the exception is the parser's own. */
 export function isSyntaxFailure(error: unknown): boolean {
   return error === failure;
 }

@@ -120,7 +120,9 @@ function atOpening(p: Parser, fits: boolean): boolean {
   return p.kind === LPAREN && (fits || p.isBlamed());
 }
 
-/** Subscripts, fields and methods after a primary; false if there are none. With `star`, `.*` is left to the caller. */
+/**
+ * Subscripts, fields and methods after a primary; false if they are missing. With `star`, `.*` is left to the caller.
+ */
 export function postfix(p: Parser, star: boolean): boolean {
   let isPresent = false;
   for (;;) {
@@ -242,7 +244,6 @@ function nameOrCall(p: Parser): number {
   return Shape.identifier;
 }
 
-/** True for what may stand after the parenthesis of a call. */
 function startsArguments(kind: number): boolean {
   return (
     startsExpression(kind) ||

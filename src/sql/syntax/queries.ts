@@ -267,7 +267,6 @@ export function columnAliases(p: Parser): void {
   p.expect(RPAREN);
 }
 
-/** Grouping elements after GROUP BY. */
 export function groupBy(p: Parser): void {
   if (p.kind === DISTINCT) p.next();
   else if (p.kind === ALL) {

@@ -230,7 +230,6 @@ function relationPrimary(p: Parser): void {
   }
 }
 
-/** A query or a relation in any number of parentheses. */
 function parenthesizedRelation(p: Parser): void {
   let open = 0;
   while (p.kind === LPAREN) {

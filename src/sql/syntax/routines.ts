@@ -48,7 +48,7 @@ export function functionDeclaration(p: Parser): void {
   p.expect(RPAREN);
 }
 
-/** One `routineCharacteristic`; false if there is none. */
+/** One `routineCharacteristic`; false if it is missing. */
 function characteristic(p: Parser): boolean {
   switch (p.kind) {
     case LANGUAGE:
@@ -178,7 +178,6 @@ function controlStatement(p: Parser): void {
   p.leave();
 }
 
-/** A name where a statement must start can only be a label. */
 function labelMissing(p: Parser): Error {
   p.identifier();
   return p.mismatch();

@@ -20,7 +20,6 @@ function likePattern(p: Parser): void {
   if (p.accept(ESCAPE)) string(p);
 }
 
-/** FROM or IN, optional. */
 function acceptFrom(p: Parser): boolean {
   return p.accept(FROM) || p.accept(IN);
 }

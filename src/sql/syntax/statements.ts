@@ -93,7 +93,6 @@ function statement(p: Parser): string {
   }
 }
 
-/** Statements of a few words. */
 function shortStatement(p: Parser): string {
   switch (p.kind) {
     case USE: {

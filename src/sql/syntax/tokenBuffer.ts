@@ -7,22 +7,18 @@ export interface TokenBuffer {
   kinds: Uint16Array;
   /** Offsets of the first unit of each token, in UTF-16 units. */
   starts: Int32Array;
-  /** Offsets of the unit after each token. */
   ends: Int32Array;
-  /** Number of tokens without EOF. */
   count: number;
   /** True if the text has more than `MAX_TOKENS` tokens; the rest are left out. */
   isCut: boolean;
 }
 
-/** Maximum number of tokens of a text, which bounds memory. */
 export const MAX_TOKENS = 4_000_000;
 /** EOF entries behind the last token. */
 export const LOOKAHEAD = 8;
 /** Buffers larger than this many tokens are not reused. */
 const KEPT_TOKENS = 1 << 16;
 
-/** The buffer that all texts reuse. */
 export const sharedBuffer: TokenBuffer = {
   kinds: new Uint16Array(1024),
   starts: new Int32Array(1024),
@@ -31,7 +27,6 @@ export const sharedBuffer: TokenBuffer = {
   isCut: false,
 };
 
-/** Doubles the capacity of a buffer. */
 export function grow(buffer: TokenBuffer): void {
   const size = buffer.kinds.length * 2;
   const kinds = new Uint16Array(size);

@@ -3,14 +3,16 @@ import type { SqlDialect } from '../dialect.ts';
 import { cutToBytes } from '../historyText.ts';
 import type { QueryRecord } from '../store.ts';
 
-/** How long a replica waits for another's migration: asked in turns of a few seconds, below the statement's time-out. */
+/**
+ * Time that a replica waits for another's migration: asked in turns of a few seconds, below the statement's time-out.
+ */
 const LOCK_TURNS = 30;
 const LOCK_TURN_SECONDS = 4;
 
 const historyHead =
   'insert into query_history (query_id, query_text, created, backend_url, user_name, source, routing_group, external_url) values ';
 const decisionsHead = 'insert into eg_query_decisions (query_id, cluster, created, decision) values ';
-/** Unlike `insert ignore` this ignores existing ids only and still refuses values that do not fit. */
+/** Unlike `insert ignore` this ignores existing ids only and still rejects values that do not fit. */
 const keep = ' on duplicate key update query_id = values(query_id)';
 
 // MySQL 5.7 cannot unpack JSON into rows. The driver writes out an array of rows by itself: one binding for all of them.
@@ -58,7 +60,7 @@ export const mysqlDialect: SqlDialect = {
   name: 'mysql',
   clockMs: 'cast(unix_timestamp(sysdate(3)) * 1000 as signed)',
   forUpdate: ' for update',
-  // knex writes it together with READ ONLY in a form that MySQL refuses.
+  // knex writes it together with READ ONLY in a form that MySQL rejects.
   snapshot: { isolationLevel: 'repeatable read' },
   // Sums of an hour put pairs together; the default of MySQL would cut them off.
   addingUp: 'set session group_concat_max_len = 1048576',

@@ -5,7 +5,7 @@ import type { QueryRecord } from '../store.ts';
 
 /** Key of the advisory lock: "EGmigrat" in ASCII, halved. */
 const LOCK = [0x45476d69, 0x67726174] as const;
-/** How long a replica waits for another's migration. */
+/** Time that a replica waits for another's migration. */
 const LOCK_PATIENCE_MS = 120_000;
 
 const insertSql = `with r as materialized (

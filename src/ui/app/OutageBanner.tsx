@@ -7,7 +7,6 @@ import { Time } from '../components/time.tsx';
 import classes from './SharedOriginWarning.module.css';
 
 interface OutageBannerProps {
-  /** True if the page shows data that becomes stale in an outage. */
   readonly showsData?: boolean;
 }
 

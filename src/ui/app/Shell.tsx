@@ -82,7 +82,6 @@ export function Shell({ pages, children }: ShellProps) {
   );
 }
 
-/** True if an address belongs to a page or one of its objects. */
 function isAt({ path, details = [] }: Page, pathname: string): boolean {
   return [path, ...details.map((detail) => detail.path)].some((pattern) => matchPath(`/${pattern}`, pathname) !== null);
 }

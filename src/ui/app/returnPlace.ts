@@ -7,9 +7,7 @@ interface Place {
   readonly link: string | null;
 }
 
-/** Pages whose places are remembered. */
 const MAX_PLACES = 100;
-/** Maximum wait for the content of a page on return. */
 const CONTENT_MS = 2_000;
 
 /**

@@ -86,7 +86,6 @@ function isLikeId(text: string): boolean {
   return /^\d{8}_\d{6}_\d{5}_\w{1,32}$/.test(text) || (isGatewayId(text) && !/\s/.test(text));
 }
 
-/** The query with an id. */
 function useQueryHits(text: string, settled: string): readonly Hit[] {
   const sees = useSees('history');
   const query = useQuery({

@@ -9,10 +9,9 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
 }
 
-/** A response with values of its headers. */
 export interface ApiResponse<T> {
   readonly data: T;
-  /** Pending effect of a change, e.g. `database`; null if there is none. */
+  /** Pending effect of a change, e.g. `database`; null if it is missing. */
   readonly pending: string | null;
   /** Texts of `Warning` headers: the call succeeded, but the next one should fix something. */
   readonly warnings: readonly string[];

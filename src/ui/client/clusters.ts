@@ -15,7 +15,6 @@ export function useClusters() {
   });
 }
 
-/** One cluster with all details. */
 export function clusterQuery(name: string) {
   return queryOptions({
     queryKey: [...CLUSTERS, name],
@@ -37,7 +36,6 @@ const DRAINED_MS = 60_000;
 /** Above this number of clusters, the progress of others is polled less often. */
 const MAX_BESIDE = 50;
 
-/** Set of clusters that a page shows in addition to one. */
 export type Beside = 'none' | 'its group' | 'all';
 
 /** Remaining queries of a cluster; for the roles API and ADMIN. */

@@ -8,23 +8,19 @@ const LOOK_MS = 2_500;
 /** Timeout of a poll. Together with the silence of the stream before it, a loss shows within five seconds. */
 const TIMEOUT_MS = 1_900;
 
-/** An unavailable dependency of the gateway. */
 export interface Unavailable {
   readonly name: 'database' | 'resource source';
   /** Start and cause, as the gateway reports them. */
   readonly message: string;
 }
 
-/** Reachability of the gateway, and its unavailable dependencies. */
 export interface Health {
   readonly isReachable: boolean;
   readonly unavailable: readonly Unavailable[];
 }
 
-/** Initial assumption. */
 const allWell: Health = { isReachable: true, unavailable: [] };
 
-/** Query key of the health. */
 const HEALTH = ['health'];
 
 /** Health of the gateway, as {@link HealthByStream} or {@link HealthByLooks} keeps it up to date. */

@@ -12,9 +12,7 @@ export function changeOf({ name, ...rule }: RuleInput): PlannedChange {
   return { name, rule };
 }
 
-/** Queries to examine. */
 export interface ImpactRange {
-  /** Hours back from now. */
   readonly hours: number;
   /** Empty: all users. */
   readonly user: string;

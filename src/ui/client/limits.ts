@@ -3,7 +3,6 @@ import { call } from './call.ts';
 import { useLive } from './live.ts';
 import type { GroupDetails, GroupState, LimitState } from './types.ts';
 
-/** Query keys. */
 export const GROUPS_KEY = ['groups'];
 const LIMITS = ['limits'];
 

@@ -4,7 +4,6 @@ import type { TopicName } from '../../api/events/topics.ts';
 
 /** Polling interval while the stream reports changes, in case an event was missed. */
 export const RARELY_MS = 120_000;
-/** Polling interval without a stream. */
 const POLL_MS = 5_000;
 /**
  * A broken stream reconnects within this time, or the gateway is unavailable. Streams end each minute by themselves.

@@ -7,7 +7,6 @@ import type { Explanation, WholeQuery } from './types.ts';
 /** Polling interval of a query that may still run, and of one that has run for a while. */
 const RUNNING_MS = 5_000;
 const LONG_RUN_MS = 10_000;
-/** Age from which a query has run for a while. */
 const WHILE_MS = 60_000;
 /** Maximum age at which a query without an outcome is polled. */
 const MAX_RUN_MS = 24 * 3_600_000;
@@ -31,7 +30,6 @@ export function isGatewayId(queryId: string): boolean {
   return queryId.endsWith('_queue');
 }
 
-/** True if an error reports that the query does not exist. */
 export function isNoQuery(error: unknown): boolean {
   return error instanceof ApiError && error.status === 404;
 }

@@ -7,7 +7,6 @@ import { ApiError } from './apiError.ts';
  */
 export const SLOW_MS = 20_000;
 
-/** Query key of the caller. */
 export const USER = ['session', 'user'];
 
 /** Responses of the gateway, shared by all pages: kept during a refetch, refetched only while the page is visible. */

@@ -5,7 +5,6 @@ import { call, callWhole } from './call.ts';
 import { useLive } from './live.ts';
 import type { QueuedQuery, QueueList } from './types.ts';
 
-/** Query key of the queue. */
 const QUEUE = ['queue'];
 
 /** Queued queries, kept up to date: all for administrators, their own for others. */

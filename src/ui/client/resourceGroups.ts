@@ -3,12 +3,10 @@ import { call, callWhole } from './call.ts';
 import { SLOW_MS } from './queryClient.ts';
 import type { DeclaredGroups, PropertyView, ResourceGroupView, SelectorView } from './types.ts';
 
-/** All resource group data of a database. */
 export interface ResourceGroups {
   readonly groups: readonly ResourceGroupView[];
   readonly selectors: readonly SelectorView[];
   readonly properties: readonly PropertyView[];
-  /** Resources that declare rows. */
   readonly declared: readonly DeclaredGroups[];
 }
 
@@ -36,13 +34,11 @@ export function useResourceGroups(useSchema: string) {
 export interface GroupsChange {
   readonly path: string;
   readonly data: object;
-  /** The selector before the change. */
   readonly oldData?: object;
   /** True takes over fields of other managers, if a resource declares the row (ADMIN). */
   readonly force?: boolean;
 }
 
-/** Makes changes in a database, then refetches it. */
 export function useChange(useSchema: string) {
   const client = useQueryClient();
   return useMutation({

@@ -16,7 +16,6 @@ export interface RuleInput
 /** Default priority. */
 export const NO_PRIORITY: typeof DEFAULT_PRIORITY = 2_147_483_647;
 
-/** Query key of the rules. */
 export const RULES = ['rules'];
 
 /** Polling interval of rule hits: the gateway counts at most twice a minute. */

@@ -8,7 +8,6 @@ import type { RunningQuery, RunningQueryList } from './types.ts';
 /** Polling interval of all running queries, if no other data is polled as often. */
 const ALL_MS = 10_000;
 
-/** Query key of running queries. */
 export const RUNNING_KEY = ['running'];
 
 /** Filter of running queries; by default all. */
@@ -56,14 +55,12 @@ export function useRunningQuery(query: SoughtQuery | null): RunningQuery | null 
   return running ?? (data?.complete === true ? null : undefined);
 }
 
-/** Criteria for finding a running query. */
 export interface SoughtQuery {
   readonly queryId: string;
   readonly cluster: string;
   readonly user: string | null;
 }
 
-/** Asks, then ends a running query at its cluster. */
 export function useEnd(): (query: RunningQuery) => Promise<void> {
   const client = useQueryClient();
   const { mutate } = useMutation({

@@ -5,7 +5,6 @@ import { useSees } from '../session/session.ts';
 interface AuditLinkProps {
   readonly kind: string;
   readonly name: string;
-  /** Omitted for names that are unique without it. */
   readonly namespace?: string;
 }
 

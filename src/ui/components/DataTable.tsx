@@ -59,10 +59,8 @@ interface DataTableProps<T extends RowData> {
   readonly columns: readonly Column<T>[];
   readonly rows: readonly T[];
   readonly rowId: (row: T) => string;
-  /** Only rows with this text in a column are shown. */
   readonly filter?: string;
   readonly empty: ReactNode;
-  /** Initial sorting. */
   readonly sortedBy?: { readonly id: string; readonly desc: boolean };
   /** Name of the address parameter for the sorting. Default: `sort`. */
   readonly sortIn?: string;

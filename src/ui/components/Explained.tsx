@@ -5,7 +5,6 @@ import { type ReactNode, useEffect, useRef } from 'react';
 import { messageOf } from '../client/apiError.ts';
 
 interface ExplainedProps<Answer> {
-  /** Text of the button. */
   readonly question: string;
   readonly failure: string;
   readonly explain: Pick<UseMutationResult<Answer>, 'isPending' | 'isSuccess' | 'isError' | 'error' | 'data'>;

@@ -2,12 +2,10 @@ import { Button, Group } from '@mantine/core';
 
 interface FormButtonsProps {
   readonly action: string;
-  /** True while the form is submitted. */
   readonly busy: boolean;
   readonly onCancel: () => void;
 }
 
-/** The buttons that submit and leave a form. */
 export function FormButtons({ action, busy, onCancel }: FormButtonsProps) {
   return (
     <Group justify="flex-end">

@@ -3,7 +3,7 @@ import { IconGitBranch } from '@tabler/icons-react';
 import { type Managers, otherManagers } from './managers.ts';
 import classes from './states.module.css';
 
-/** Shows other owners of the resource's fields before an edit; nothing if there are none. */
+/** Shows other owners of the resource's fields before an edit; nothing if they are missing. */
 export function ManagedElsewhere({ managers }: { readonly managers: Managers }) {
   const foreign = otherManagers(managers);
   if (foreign.length === 0) return null;

@@ -1,10 +1,8 @@
 import { Fragment } from 'react';
 import { Time } from './time.tsx';
 
-/** Times in the gateway's messages. */
 const stamps = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)/;
 
-/** A message of the gateway, with its times in the chosen zone. */
 export function MessageText({ text }: { readonly text: string }) {
   return text.split(stamps).map((part, index) => {
     const at = index % 2 === 1 ? Date.parse(part) : Number.NaN;

@@ -20,9 +20,7 @@ const lookOf = (outcome: RuleEffect['outcome']) =>
 
 interface RuleTraceProps {
   readonly rules: readonly RuleEffect[];
-  /** Additional content below a rule. */
   readonly about?: (rule: RuleEffect) => ReactNode;
-  /** True if names link to the rules. */
   readonly linked?: boolean;
 }
 

@@ -12,7 +12,6 @@ interface TimeChartProps {
   readonly from: number;
   readonly intervalMs: number;
   readonly lines: readonly ChartLine[];
-  /** Whether the lines add up. */
   readonly isStacked?: boolean;
   readonly valueText: (value: number) => string;
 }
@@ -22,7 +21,6 @@ const LEFT = 52;
 const RIGHT = 10;
 const TOP = 10;
 const BOTTOM = 24;
-/** True if the lines are stacked. */
 const TICK_WIDTH = 90;
 const DAY_MS = 86_400_000;
 
@@ -112,7 +110,6 @@ interface PictureProps extends Required<Omit<TimeChartProps, 'label'>> {
   readonly length: number;
 }
 
-/** The chart without the part that follows the pointer. */
 const Picture = memo(function Picture(props: PictureProps) {
   const { from, intervalMs, lines, isStacked, valueText, timeZone, inner, length } = props;
   const hatch = useId();

@@ -20,7 +20,6 @@ const USUAL_LINE = 32;
 const IsLong = createContext(false);
 
 interface SeenListProps extends ComponentProps<'ul'> {
-  /** Number of parts at any depth. */
   readonly parts: number;
 }
 
@@ -34,7 +33,6 @@ export function SeenList({ parts, ...list }: SeenListProps) {
 }
 
 interface SeenPaperProps {
-  /** Approximate number of additional lines. */
   readonly lines: number;
   readonly children: ReactNode;
 }

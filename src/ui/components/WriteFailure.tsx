@@ -6,7 +6,6 @@ interface WriteFailureProps {
   readonly error: unknown;
   /** True while the change is sent again. */
   readonly busy: boolean;
-  /** Takes over the fields of other owners. */
   readonly onForce: () => void;
 }
 

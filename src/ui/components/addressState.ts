@@ -32,9 +32,7 @@ export function useAddressState(name: string, initial = ''): readonly [value: st
   return [parameters.get(name) ?? initial, set];
 }
 
-/** The object that a page has open. */
 export interface OpenInAddress<Kind extends string> {
-  /** Name of the parameter. */
   readonly kind: Kind;
   /** Key of the object; empty if there is only one, such as a new one. */
   readonly key: string;
@@ -70,7 +68,6 @@ export function useOpenInAddress<Kind extends string>(
   return [kind === undefined ? null : { kind, key: parameters.get(kind) ?? '' }, set];
 }
 
-/** Sorting of a table. */
 export interface SortedBy {
   readonly id: string;
   readonly desc: boolean;

@@ -1,5 +1,3 @@
-/** Amounts as text for users. */
-
 const units = ['B', 'KB', 'MB', 'GB', 'TB', 'PB'] as const;
 
 /** `1.5 GB`; units are multiples of 1024. */

@@ -7,7 +7,6 @@ interface Question {
   /** Consequence of the action, as a sentence. */
   readonly text: string;
   readonly action: string;
-  /** True for a destructive action. */
   readonly dangerous?: boolean;
 }
 

@@ -15,11 +15,9 @@ export function isSame<Values extends object>(values: Values, before: Values): b
   return names.every((name) => (values[name] ?? null) === (before[name] ?? null));
 }
 
-/** Functions that close a form. */
 export interface FormClosing {
   /** The user wants to leave: asks first if there are edits. */
   readonly leave: () => void;
-  /** Closes after the edits were saved. */
   readonly close: () => void;
 }
 

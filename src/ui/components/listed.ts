@@ -1,4 +1,3 @@
-/** Splits a list of names at commas. */
 export function listed(text: string): readonly string[] {
   return text
     .split(',')

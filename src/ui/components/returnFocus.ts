@@ -1,6 +1,5 @@
 import { useEffect, useState } from 'react';
 
-/** Fallback for the focus. */
 const MAIN = 'main';
 /** Polling interval and maximum wait for a closing dialog or a disabled control, in milliseconds. */
 const LOOK_MS = 30;

@@ -11,7 +11,6 @@ interface Zone {
 const browserZone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const ZoneContext = createContext<Zone>({ timeZone: browserZone, choose: () => undefined });
 
-/** Available zones, UTC and the browser's first. */
 export const timeZones: readonly string[] = [...new Set(['UTC', browserZone, ...Intl.supportedValuesOf('timeZone')])];
 
 /** Stores the chosen time zone in this browser. */

@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { LeasedSlots } from '../../../src/admission/leasedSlots.ts';
-import { SlotBeats } from '../../../src/gateway/admission/slotBeats.ts';
+import { SlotHeartbeats } from '../../../src/gateway/admission/slotHeartbeats.ts';
 import type { SlotRow, Store } from '../../../src/store/store.ts';
 
 beforeEach(() => {

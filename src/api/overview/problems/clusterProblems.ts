@@ -4,26 +4,23 @@ import type { OverviewProblem } from '../../answers/overview.ts';
 import { affected, timeText } from './problemList.ts';
 import type { RuleTargetsIndex } from './ruleProblems.ts';
 
-/** What the problems say of a cluster. */
 export interface ClusterFact {
   readonly name: string;
-  /** Null: nothing is routed, as its resource was never valid; `reason` says why. */
+  /** Null: nothing is routed, as its resource was never valid; `reason` states why. */
   readonly group: string | null;
   readonly active: boolean;
   readonly status: ClusterHealth;
   readonly reason: string;
-  /** Whether a check has said something of it since the process started. */
+  /** True if a check has said something of it since the process started. */
   readonly isChecked: boolean;
   /** Since when it takes no queries, or is not accepted; null: not known. Milliseconds since 1970. */
   readonly since: number | null;
 }
 
-/** What the problems say of a routing group. */
 export interface GroupFact {
   readonly name: string;
-  /** Groups that serve in its place, the default group last; none where queries wait for its own clusters. */
+  /** Groups that serve in its place, the default group last; none if queries wait for its own clusters. */
   readonly substitutes: readonly string[];
-  /** Queries wait while no cluster can take them. */
   readonly waits: boolean;
   /** An unhealthy cluster is tried rather than none. */
   readonly bestEffort: boolean;
@@ -93,7 +90,6 @@ function groupProblem(
   ];
 }
 
-/** Members that one reason names. */
 const MAX_NAMED = 3;
 
 function membersText(members: readonly ClusterFact[]): string {

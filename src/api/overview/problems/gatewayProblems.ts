@@ -2,13 +2,11 @@ import type { OverviewProblem } from '../../answers/overview.ts';
 import type { ComponentState } from '../../processReadiness.ts';
 import { affected, timeText } from './problemList.ts';
 
-/** A component that is in trouble. */
 export interface ComponentFact extends Omit<ComponentState, 'ok'> {
   /** Since when, milliseconds since 1970; null: it was when the process first looked. */
   readonly since: number | null;
 }
 
-/** That no replica leads. */
 export interface NoLeaderFact {
   /** Milliseconds since 1970; null: not known. */
   readonly since: number | null;
@@ -25,10 +23,9 @@ const kinds: Readonly<Record<string, readonly [Kind, OverviewProblem['severity']
   'external rules service': ['ExternalRulesUnavailable', 'warning'],
 };
 
-/** A resource source that is read and has mistakes. */
 const sourceMistakes = ['SourceMistakes', 'warning'] as const;
 
-/** What the replica that answers lacks, and that no replica leads. Pure. */
+/** Problems of the responding replica, and a missing leader. Pure. */
 export function gatewayProblems(
   components: readonly ComponentFact[],
   noLeader: NoLeaderFact | null,

@@ -16,7 +16,6 @@ const GROWN_TIMES = 1.2;
 /** A queue that has come down to this part of its highest does not grow any more. */
 const STILL = 0.9;
 
-/** A queue that grows. */
 export interface GrownQueue {
   readonly group: string;
   readonly waiting: number;
@@ -44,7 +43,6 @@ export function grownQueues(queues: ReadonlyMap<string, readonly QueueSample[]>)
   return grown;
 }
 
-/** Queues that grow, as problems. Pure. */
 export function queueProblems(queues: readonly GrownQueue[], targets: RuleTargetsIndex): OverviewProblem[] {
   return queues.map(({ group, waiting, lowest, since }) => ({
     kind: 'QueueGrowing',
@@ -58,14 +56,12 @@ export function queueProblems(queues: readonly GrownQueue[], targets: RuleTarget
 
 /** Length of the recent time that faults are counted in, milliseconds. */
 export const RECENT_MS = 5 * 60_000;
-/** Length of the time before it. */
 export const BEFORE_MS = 30 * 60_000;
 /** Share of queries with faults from which it is a problem, where it is also this many times the share before. */
 const FAULTY_SHARE = 0.05;
 const RISE = 2;
 /** Fewer faults than these say nothing. */
 const MIN_FAULTS = 5;
-/** From this share on it is critical. */
 const CRITICAL_SHARE = 0.5;
 
 /** Clusters and groups whose error rate is up, most faults first. Pure. */
@@ -78,7 +74,10 @@ export function raisedFaults(counts: readonly FaultCounts[]): FaultCounts[] {
     .sort((a, b) => b.recent.faults - a.recent.faults);
 }
 
-/** Error rates that are up, of clusters, and of routing groups whose queries the gateway refuses. Pure. @param minutes of these counts */
+/**
+ * Error rates that are up, of clusters, and of routing groups whose queries the gateway rejects. Pure. @param minutes
+ * of these counts
+ */
 export function faultProblems(
   raised: readonly FaultCounts[],
   minutes: readonly FaultMinute[],
@@ -129,7 +128,7 @@ function mostFrequentError(minutes: readonly FaultMinute[]): string | null {
   return [...counts].sort(([nameA, a], [nameB, b]) => b - a || (nameA < nameB ? -1 : 1))[0]?.[0] ?? null;
 }
 
-/** Start of the first minute of the run of faulty minutes that goes on; minutes without queries do not end it. */
+/** Start of the first minute of the run of faulty minutes that continues; minutes without queries do not end it. */
 function faultySince(minutes: readonly FaultMinute[]): number | null {
   const sums = new Map<number, { ended: number; faults: number }>();
   for (const { start, ended, faults } of minutes) {

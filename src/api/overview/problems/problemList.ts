@@ -1,9 +1,9 @@
 import type { OverviewProblem, ProblemList } from '../../answers/overview.ts';
 
-/** Problems of one kind that are listed; the number of all of them is beside the list. */
+/** Problems of one kind that are listed; the number of all of them is in addition to the list. */
 const MAX_LISTED = 20;
 
-/** Kinds in the order in which somebody on call looks at them. */
+/** Kinds in the order in which a user on call looks at them. */
 const order: readonly OverviewProblem['kind'][] = [
   'DatabaseUnavailable',
   'SourceUnavailable',
@@ -22,7 +22,7 @@ const order: readonly OverviewProblem['kind'][] = [
   'SourceMistakes',
 ];
 
-/** The problems as they are answered: critical ones first, and at most so many of a kind. Pure. */
+/** The problems as they get a response: critical ones first, and at most so many of a kind. Pure. */
 export function problemList(all: readonly OverviewProblem[], asOf: number): ProblemList {
   const sorted = [...all].sort(
     (a, b) =>
@@ -50,10 +50,9 @@ function rank({ severity }: OverviewProblem): number {
 /** Most objects of one list of a problem; the number of all of them is beside it. */
 const MAX_AFFECTED = 20;
 
-/** What a problem affects, as the answer has it. */
+/** Affected objects of a problem, in the response's form. */
 export type Affected = Pick<OverviewProblem, 'groups' | 'groupCount' | 'rules' | 'ruleCount'>;
 
-/** Lists of routing groups and rules as a problem has them, each name once. */
 export function affected(groups: Iterable<string>, rules: Iterable<string>): Affected {
   const [allGroups, allRules] = [[...new Set(groups)].sort(), [...new Set(rules)].sort()];
   return {
@@ -64,7 +63,7 @@ export function affected(groups: Iterable<string>, rules: Iterable<string>): Aff
   };
 }
 
-/** A time as the answer has it; null where it is not known. */
+/** A time as the response has it; null if it is not known. */
 export function timeText(epochMillis: number | null): string | null {
   return epochMillis === null ? null : new Date(epochMillis).toISOString();
 }

@@ -1,15 +1,13 @@
 import type { OverviewProblem } from '../../answers/overview.ts';
 import { affected, timeText } from './problemList.ts';
 
-/** What the problems say of a rule. */
 export interface RuleFact {
   readonly name: string;
   /** As `GET /api/rules` has it. */
   readonly status: string;
   readonly message: string;
-  /** Why nothing is where it routes to; null: something is. */
+  /** Reason that its target is missing, or null. */
   readonly unresolved: string | null;
-  /** Routing groups that it names. */
   readonly groups: readonly string[];
   /** Cluster that it pins; null: none. */
   readonly cluster: string | null;
@@ -18,15 +16,14 @@ export interface RuleFact {
 /** Since when a rule is as it is, milliseconds since 1970; null: not known. */
 export type RuleSince = (rule: RuleFact, condition: 'Accepted' | 'ResolvedRefs') => number | null;
 
-/** The rules file, where its last version did not load; null: it did, or there is none. */
+/** The rules file, where its last version did not load; null: it did, or it is missing. */
 export interface RulesFileFact {
   readonly path: string;
-  /** Whether the last version that loaded decides; else none of its rules does. */
+  /** True if the last version that loaded decides; else none of its rules does. */
   readonly isKept: boolean;
   readonly reason: string;
 }
 
-/** Which rules lead to a routing group or a cluster, by name. */
 export class RuleTargetsIndex {
   readonly #groups = new Map<string, string[]>();
   readonly #clusters = new Map<string, string[]>();
@@ -54,10 +51,8 @@ function add(names: Map<string, string[]>, key: string, name: string): void {
   else some.push(name);
 }
 
-/** Statuses of rules that are asked. */
 const askedStatuses = new Set(['Programmed', 'PreviousVersion']);
 
-/** Whether requests are tried with a rule. */
 export function isAsked({ status }: RuleFact): boolean {
   return askedStatuses.has(status);
 }

@@ -1,7 +1,6 @@
 import { certificateValues } from '../userMapping.ts';
 import { type Asker, type GroupSource, groupNames, type SourceAnswer } from './groupSource.ts';
 
-/** Groups from names in the client certificate of the user. */
 export class CertificateGroups implements GroupSource {
   readonly name = 'certificate';
   readonly #field: string;

@@ -6,11 +6,9 @@ import { issuerGroups } from './issuerGroups.ts';
 export interface GroupClaimSettings {
   /** Name of the claim; a dotted name without an exact match is a path. */
   readonly claim: string;
-  /** Separator of groups in a text claim. */
   readonly delimiter: string;
 }
 
-/** Groups from a claim of the user's JWT. */
 export class TokenClaimGroups implements GroupSource {
   readonly name = 'token';
   readonly #settings: GroupClaimSettings;
@@ -31,7 +29,6 @@ export class TokenClaimGroups implements GroupSource {
   }
 }
 
-/** The groups of a claim: a list of texts, or one text. */
 export function claimedGroups(claims: Claims, { claim, delimiter }: GroupClaimSettings): SourceAnswer {
   const value = claimOf(claims, claim);
   if (value === undefined || value === null) return { groups: [], note: `there is no claim ${claim}` };

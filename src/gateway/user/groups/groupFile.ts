@@ -4,7 +4,7 @@ import { FollowedFiles } from '../../../config/followedFiles.ts';
 import type { Clock } from '../../../model/clock.ts';
 import { GatewayError } from '../../../model/errors.ts';
 import { within } from '../../../model/timeLimit.ts';
-import { type Asker, type GroupSource, groupName, MOST_GROUPS, type SourceAnswer, unbelieved } from './groupSource.ts';
+import { type Asker, type GroupSource, groupName, MAX_GROUPS, type SourceAnswer, unbelieved } from './groupSource.ts';
 
 /** Maximum size of the file, bytes. */
 const MAX_FILE_SIZE = 16 * 1_048_576;
@@ -139,11 +139,11 @@ async function inTime(path: string, reading: Promise<string>, timeout: number): 
 async function textOf(path: string): Promise<string> {
   try {
     const { size } = await stat(path);
-    if (size <= LARGEST_FILE) return await readFile(path, 'utf8');
+    if (size <= MAX_FILE_SIZE) return await readFile(path, 'utf8');
   } catch (error) {
     throw unusable(path, `cannot be read (${(error as NodeJS.ErrnoException).code})`);
   }
-  throw unusable(path, `is longer than ${LARGEST_FILE / 1_048_576} MB`);
+  throw unusable(path, `is longer than ${MAX_FILE_SIZE / 1_048_576} MB`);
 }
 
 function parsed(path: string, text: string): GroupsByUser {

@@ -6,7 +6,6 @@ import { type Asker, type GroupSource, groupNames, type SourceAnswer } from './g
 /** Settings `userGroups.header`. */
 export interface GroupHeaderSettings {
   readonly name: string;
-  /** Separator of groups. */
   readonly delimiter: string;
 }
 

@@ -3,7 +3,6 @@ import type { RawHeaders } from '../../../model/rawHeaders.ts';
 import type { UserEvidence } from '../userEvidence.ts';
 import { userName } from '../userName.ts';
 
-/** The user whose groups are requested. */
 export interface Asker {
   /** Null: no user was recognized. */
   readonly user: string | null;
@@ -14,7 +13,6 @@ export interface Asker {
   readonly doubt: string | null;
   readonly evidence: UserEvidence;
   readonly headers: RawHeaders;
-  /** Address of the peer, if there is one. */
   readonly address: string | undefined;
 }
 
@@ -33,7 +31,6 @@ export interface GroupSource {
 /** Maximum number of groups of a user from one source; further ones are dropped. */
 export const MAX_GROUPS = 1_000;
 
-/** Maximum length of a group name. */
 export const MAX_GROUP_LENGTH = 512;
 
 /** The text if it is a valid group name: as for users, up to `MAX_GROUP_LENGTH`; null otherwise. */

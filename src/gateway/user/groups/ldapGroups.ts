@@ -1,7 +1,6 @@
 import { type Asker, type GroupSource, type SourceAnswer, unbelieved } from './groupSource.ts';
 import { RememberedGroups, type RememberedGroupsDependencies } from './rememberedGroups.ts';
 
-/** A directory of user groups. */
 export interface GroupDirectory {
   /**
    * Groups of a user, with a note if they are incomplete; empty for an unknown user.
@@ -10,7 +9,6 @@ export interface GroupDirectory {
   groupsOf(user: string): Promise<SourceAnswer>;
 }
 
-/** Groups from an LDAP server. */
 export class LdapGroups implements GroupSource {
   readonly name = 'ldap';
   readonly #directory: GroupDirectory;

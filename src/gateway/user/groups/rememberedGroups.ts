@@ -9,11 +9,9 @@ import { groupNames, type SourceAnswer } from './groupSource.ts';
 export interface LookupSettings {
   /** Maximum wait of a query for a lookup. */
   readonly timeout: number;
-  /** Cache time of a result. */
   readonly cacheDuration: number;
   /** Maximum age of the last known groups while the source is unavailable. */
   readonly keepLastKnown: number;
-  /** Maximum number of cached users. */
   readonly maxCachedUsers: number;
 }
 
@@ -24,7 +22,6 @@ export interface RememberedGroupsDependencies {
   readonly logger: Logger;
 }
 
-/** Maximum number of concurrent lookups. */
 const MAX_LOOKUPS = 64;
 /** Maximum number of users with only a cached failure; separate, so that they do not evict others. */
 const MAX_FAILURES = 1_000;
@@ -32,10 +29,8 @@ const MAX_FAILURES = 1_000;
 const RETRY_MS = 5_000;
 /** Minimum interval of log messages about failures, milliseconds. */
 const QUIET_MS = 30_000;
-/** Maximum length of a logged cause. */
 const MAX_CAUSE_LENGTH = 500;
 
-/** A failure that delays the next request. */
 interface Failure {
   readonly until: number;
   readonly why: string;
@@ -43,7 +38,6 @@ interface Failure {
 
 interface Entry {
   readonly answer: SourceAnswer;
-  /** Monotonic time of the response. */
   readonly at: number;
   /** Null: the latest request succeeded. */
   readonly failed: Failure | null;
@@ -56,7 +50,6 @@ interface Entry {
 export class RememberedGroups {
   readonly #dependencies: RememberedGroupsDependencies;
   readonly #entries: LRUCache<string, Entry>;
-  /** Failures of users without an entry. */
   readonly #failures: LRUCache<string, Failure>;
   readonly #pending = new Map<string, Promise<SourceAnswer>>();
   #quietUntil = Number.NEGATIVE_INFINITY;
@@ -86,7 +79,6 @@ export class RememberedGroups {
     return this.#inTime(key, pending ?? this.#lookUp(key, ask));
   }
 
-  /** Cached groups, without a request. */
   remembered(key: string): SourceAnswer {
     const { clock, settings } = this.#dependencies;
     const entry = this.#entries.peek(key);

@@ -11,14 +11,11 @@ import type { Asker, GroupSource, SourceAnswer } from './groupSource.ts';
 export interface UserGroupsSettings {
   /** `all`: the groups of all sources; `first`: of the first one with any. */
   readonly combine: 'all' | 'first';
-  /** Sources of unverified user names that are trusted. */
   readonly claimedUsers: readonly UserSource[];
 }
 
-/** A request with a known user. */
 export interface AskingRequest {
   readonly headers: RawHeaders;
-  /** Address of the peer. */
   readonly address: string | undefined;
 }
 

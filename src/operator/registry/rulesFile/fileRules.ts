@@ -10,12 +10,11 @@ export interface FileRule {
   readonly fields: ReturnType<typeof fieldsOf>;
 }
 
-/** Key of a rule of the rules file. */
 export function fileRuleKey(name: string): ResourceKey {
   return { kind: ROUTING_RULE, namespace: '', name };
 }
 
-/** The rules of a rules file in its order; null where it cannot be read, so that nothing is known of its rules. */
+/** The rules of a rules file in its order; null if it cannot be read, so that nothing is known of its rules. */
 export async function fileRules(file: RulesFile): Promise<readonly FileRule[] | null> {
   const { documents, problems } = await parseRulesFileInTurns(file);
   if (problems.some(({ effect }) => effect === 'fileNotLoaded')) return null;

@@ -89,13 +89,13 @@ export async function removeRule(
   return after;
 }
 
-/** Where the line that separates two documents begins; comments before it belong to the first. */
+/** Start of the line that separates two documents; comments before it belong to the first. */
 function separatorBefore(text: string, from: number, to: number): number {
   const offset = text.slice(from, to).search(/^---/m);
   return offset === -1 ? from : from + offset;
 }
 
-/** The document of that name; null: there is none. @throws GatewayError EG_CONFLICT for two of them */
+/** The document of that name, or null. @throws GatewayError EG_CONFLICT for two of them */
 function onlyNamed(path: string, documents: readonly RuleDocument[], name: string): RuleDocument | null {
   const matches = documents.filter(({ rule }) => rule.name === name);
   if (matches.length > 1) {
@@ -108,17 +108,16 @@ function onlyNamed(path: string, documents: readonly RuleDocument[], name: strin
   return matches[0] ?? null;
 }
 
-/** Whether a document says what is wanted already. */
+/** True if a document states what is wanted already. */
 function isSameRule(document: RuleDefinition, rule: RuleFields): boolean {
   return isDeepStrictEqual(fieldsOf(document), rule);
 }
 
-/** A rule's fields. */
 export function fieldsOf({ name, description, priority, condition, actions }: RuleDefinition): RuleFields {
   return { name, description, priority, condition: condition.text, actions: actions.map(({ text }) => text) };
 }
 
-/** Whether two readings of a file have the same rules, apart from one document. */
+/** True if two readings of a file have the same rules, apart from one document. */
 async function isSameBeside(
   edited: number,
   before: readonly RuleDocument[],
@@ -156,7 +155,6 @@ function edit(text: string, before: RuleDefinition, rule: RuleFields, hasPriorit
   return document.toString({ lineWidth: 0 });
 }
 
-/** Line ends and the end of the text as they were. */
 function matchEnd(before: string, after: string): string {
   const lines = before.includes('\r\n') ? after.replace(/\r?\n/g, '\r\n') : after;
   const end = /\s*$/.exec(before)?.[0] ?? '';

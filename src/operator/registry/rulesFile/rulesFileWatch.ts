@@ -6,7 +6,6 @@ import { watchFolder } from '../../../config/watchFolder.ts';
 import type { Clock } from '../../../model/clock.ts';
 import type { RulesFile, RulesFileProblem } from '../../../rules/ruleCompiler.ts';
 
-/** What a watch of the rules file needs. */
 export interface RulesFileWatchOptions {
   /** `routingRules.rulesConfigPath`. */
   readonly path: string;
@@ -24,17 +23,15 @@ export interface RulesFileWatchOptions {
 
 /** A file that changed within this time may be half written: it is read again before it counts as broken. */
 const SETTLE_MS = 1000;
-/** Pause before such a file is read again. */
 const RETRY_MS = 100;
 /** Longest rules file in bytes. */
 const MAX_BYTES = 16 * 1024 * 1024;
-/** Most mistakes of one reading that are logged. */
 const MAX_LOGGED = 20;
 /** In the order in which they are logged. */
 const EFFECTS = ['fileNotLoaded', 'ruleLeftOut', 'warning'] as const;
 
 /**
- * The rules file, read again every refresh period and whenever its folder says that something changed (an editor's
+ * The rules file, read again every refresh period and whenever its folder states that something changed (an editor's
  * rename, the symlink swap of a mounted ConfigMap).
  */
 export class RulesFileWatch {
@@ -58,7 +55,6 @@ export class RulesFileWatch {
     return { path, defaultPriority };
   }
 
-  /** The file as last read. */
   get current(): RulesFile {
     return this.#current;
   }

@@ -35,7 +35,6 @@ export interface DatabaseSourceOptions {
   readonly store: Pick<Store, 'resources' | 'backends'>;
   /** Kinds that there are; left out, all of `registry.ts`. */
   readonly kinds: KindRegistry;
-  /** Namespace of resources that REST creates. */
   readonly namespace: string;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -65,7 +64,6 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
   /** Since when rows of clusters are missing, monotonic milliseconds by `keyText`. */
   readonly #missing = new Map<string, number>();
   #mark: string | null = null;
-  /** Counts own writes. */
   #writes = 0;
   #timer: NodeJS.Timeout | undefined;
   #turn: Promise<void> = Promise.resolve();
@@ -289,7 +287,7 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
       let writes: number;
       let stored: readonly StoredResource[];
       do {
-        // What we write ourselves while the rows are on their way is newer than they are.
+        // Own writes during the read are newer than the rows.
         writes = this.#writes;
         stored = await this.#options.store.resources.all();
       } while (writes !== this.#writes);

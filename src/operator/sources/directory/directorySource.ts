@@ -36,7 +36,7 @@ export interface DirectorySourceOptions {
   readonly logger: Logger;
   /** A changed file is read once it has been quiet for this time (an editor may still be writing): 60. */
   readonly settleMs?: number;
-  /** How long a manifest must be missing before its resource counts as deleted: 1,000. */
+  /** Time that a manifest must be missing before its resource counts as deleted: 1,000. */
   readonly confirmDeletionMs?: number;
   /** The same when all manifests went at once: 5,000. */
   readonly confirmEmptyMs?: number;
@@ -118,7 +118,7 @@ export class DirectorySource extends PolledSource implements ResourceSource {
       this.#mustBeAvailable();
       if (this.#index.get(resource) !== null) throw resourceExists(resource);
       const path = await newManifestPath(this.#options.directory, resource, async (used, { signature }) => {
-        // Written by another replica, or an editor, since the last look: the resource may be in it.
+        // Written by another replica, or an editor, since the last poll: the resource may be in it.
         if (this.#index.files.get(used)?.stamp.signature !== signature) await this.#accept(used, new Set());
         if (this.#index.get(resource) !== null) throw resourceExists(resource);
       });
@@ -159,7 +159,7 @@ export class DirectorySource extends PolledSource implements ResourceSource {
     if (this.#index.setStatus(key, uid, status)) this.#notify([key]);
   }
 
-  /** Changes the document of a resource, provided that it still says what we hold. */
+  /** Changes the document of a resource, provided that it still states what we hold. */
   async #changeDocument(path: string, current: Resource, edit: (text: string) => string): Promise<void> {
     const { directory, namespace, kinds } = this.#options;
     try {
@@ -206,7 +206,7 @@ export class DirectorySource extends PolledSource implements ResourceSource {
   async #accept(path: string, deleted: ReadonlySet<string>): Promise<void> {
     const accepted = (await fileStamp(path)) === null ? null : await this.#read(path);
     this.#unsettled.delete(path);
-    // A file that another writer changed since is read by the next look.
+    // A file that another writer changed since is read by the next poll.
     if (accepted === undefined) this.#lookIn(0);
     else this.#notify(this.#update(new Map([[path, accepted]]), this.#options.clock.monotonic(), deleted));
   }
@@ -284,7 +284,7 @@ export class DirectorySource extends PolledSource implements ResourceSource {
     this.#lookIn(soon ? this.#settleMs : this.#pollMs);
   }
 
-  /** Whether a changed file has been the same for the settling time. */
+  /** True if a changed file has been the same for the settling time. */
   #isQuiet(path: string, stamp: FileStamp, monotonic: number): boolean {
     const unsettled = this.#unsettled.get(path);
     if (unsettled?.signature !== stamp.signature) {

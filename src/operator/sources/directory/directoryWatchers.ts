@@ -14,7 +14,6 @@ export class DirectoryWatchers {
     this.#logger = logger;
   }
 
-  /** Watches these directories from now on, and no others. */
   follow(directories: readonly string[]): void {
     for (const [path, watcher] of this.#watchers) if (!directories.includes(path)) this.#drop(path, watcher);
     for (const path of directories) if (!this.#watchers.has(path)) this.#watch(path);

@@ -13,7 +13,7 @@ import { sameContent } from './manifestIndex.ts';
  * @param namespace namespace of manifests that name none
  * @param before the file as it was read before
  * @param edit makes the document's new text from its present one; an empty one takes it out
- * @throws VersionConflict when the document says something else than the resource that is held
+ * @throws VersionConflict when the document states something else than the resource that is held
  * @throws GatewayError EG_CONFLICT when the document cannot be read
  */
 export function changeDocument(

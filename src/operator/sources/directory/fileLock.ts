@@ -7,7 +7,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const STALE_MS = 10_000;
 const RETRY_MS = 20;
 
-/** The lock was not free within the time. */
 class LockTimeout extends Error {
   override readonly name = 'LockTimeout';
 }

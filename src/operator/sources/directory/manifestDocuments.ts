@@ -16,7 +16,6 @@ export interface DocumentText {
   readonly end: number;
 }
 
-/** What a manifest says of a resource. */
 export interface Manifest {
   readonly key: ResourceKey;
   readonly labels: Readonly<Record<string, string>>;
@@ -26,7 +25,6 @@ export interface Manifest {
   readonly spec: Readonly<Record<string, unknown>>;
 }
 
-/** A document, read. */
 export type ManifestDocument =
   /** Nothing in it, or a resource of another API group: not ours. */
   | ({ readonly kind: 'other' } & DocumentText)
@@ -86,7 +84,6 @@ export function splitDocuments(text: string): readonly DocumentText[] {
   }));
 }
 
-/** A file that was read before, in the same namespace. */
 export interface ReadFile {
   readonly text: string;
   readonly documents: readonly ManifestDocument[];
@@ -301,7 +298,7 @@ function timestamp(value: unknown): string | null {
   return Number.isNaN(time) ? null : new Date(time).toISOString();
 }
 
-/** What a document that cannot be read seems to be about, from the lines that name kind, name and namespace. */
+/** Probable key of an unreadable document, from the lines that name kind, name and namespace. */
 function guessKey(text: string, defaultNamespace: string, kinds: KindRegistry): ResourceKey | null {
   const kind = new RegExp(`^["']?kind["']?\\s*:\\s*["']?(${kinds.names.join('|')})\\b`, 'm').exec(text)?.[1];
   const metadata = /^["']?metadata["']?\s*:[^\S\n]*\n((?:[^\S\n]+[^\n]*\n|\s*\n)*)/m.exec(text)?.[1] ?? '';

@@ -14,7 +14,7 @@ type Value = Record<string, unknown>;
 
 /**
  * The text of a document after a change. Where only plain values change, nothing but their characters does; otherwise
- * the document is rewritten with its comments. What it says afterwards is compared with what was meant.
+ * the document is rewritten with its comments. What it states afterwards is compared with what was meant.
  * @param text one document, as `splitDocuments` cuts it
  * @throws GatewayError EG_IMPOSSIBLE when the document cannot be edited, e.g. as the field is an alias
  */
@@ -35,7 +35,6 @@ export function editDocument(text: string, change: ResourceChange, format: 'yaml
   );
 }
 
-/** The document of a new resource. */
 export function newDocument(resource: NewResource, creationTimestamp: string): string {
   return stringify(
     {

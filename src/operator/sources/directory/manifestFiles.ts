@@ -1,7 +1,6 @@
 import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 
-/** Identifies the version of a file that was read before. */
 export interface FileStamp {
   /** Inode, size and times: changes with every writing and with every exchange of the file. */
   readonly signature: string;
@@ -10,10 +9,9 @@ export interface FileStamp {
   readonly createdAtMs: number;
 }
 
-/** A manifest file's text as read. */
 export interface FileText {
   readonly stamp: FileStamp;
-  /** Null when the file is not UTF-8 text or too large; `error` says so. */
+  /** Null when the file is not UTF-8 text or too large; `error` states so. */
   readonly text: string | null;
   readonly error: string | null;
 }
@@ -23,17 +21,15 @@ const MAX_FILE_SIZE = 16 * 1024 * 1024;
 
 const extensions = new Set(['.yaml', '.yml', '.json']);
 
-/** What is in a manifests directory. */
 export interface DirectoryListing {
-  /** Stamp of each manifest file, by path. */
   readonly files: ReadonlyMap<string, FileStamp>;
-  /** The directory and those below it, to be watched. */
   readonly directories: readonly string[];
 }
 
 /**
- * Lists the manifest files of a directory and of those below it. Names that begin with a dot are left out: editors'
- * and our own temporary files, and the `..data` folders of mounted ConfigMaps, whose links beside them are followed.
+ * Lists the manifest files of a directory and of those below it. Names that begin with a dot are left out: editors' and
+ * our own temporary files, and the `..data` folders of mounted ConfigMaps, whose links in addition to them are
+ * followed.
  * @throws the error of the file system when the directory itself cannot be read
  */
 export async function listManifestFiles(root: string): Promise<DirectoryListing> {
@@ -94,7 +90,7 @@ export async function readManifestFile(path: string): Promise<FileText | null> {
     const bytes = await handle.readFile();
     if (stampOf(await handle.stat({ bigint: true })).signature !== stamp.signature) return null;
     try {
-      // The byte order mark stays, so that writing gives back what was read.
+      // The byte order mark stays, so that writing releases what was read.
       return { stamp, text: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes), error: null };
     } catch {
       return { stamp, text: null, error: 'is not UTF-8 text' };

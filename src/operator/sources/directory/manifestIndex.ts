@@ -13,17 +13,15 @@ import { resourceOfStored } from '../storedResource.ts';
 import type { Manifest, ManifestDocument } from './manifestDocuments.ts';
 import type { FileStamp } from './manifestFiles.ts';
 
-/** A file whose text was accepted. */
 export interface AcceptedFile {
   readonly stamp: FileStamp;
-  /** What the documents were read from; empty when it has no text. */
+  /** Source text of the documents; may be empty. */
   readonly text: string;
   readonly documents: readonly ManifestDocument[];
-  /** Why it has no text; null otherwise. */
+  /** Read error, or null. */
   readonly error: string | null;
 }
 
-/** A resource and where it is written. */
 interface IndexedResource {
   readonly resource: Resource;
   readonly path: string;
@@ -54,14 +52,13 @@ export interface ManifestIndexOptions {
  * - `uid` follows from kind, namespace and name: replicas that read copies of the directory agree on it.
  * - `resourceVersion` is the time at which the file was changed last (its inode's, which copying and restoring cannot
  *   set back), in microseconds, taken when the content of the resource changes; always more than before.
- * - `generation` counts changes of the spec; it goes on from the database's copy after a restart.
+ * - `generation` counts changes of the spec; it continues from the database's copy after a restart.
  */
 export class ManifestIndex {
   readonly #options: ManifestIndexOptions;
   readonly #files = new Map<string, AcceptedFile>();
   readonly #resources = new Map<string, IndexedResource>();
   readonly #restored = new Map<string, StoredResource>();
-  /** Last version of what is gone, so that a return is newer. */
   readonly #lastVersions = new Map<string, bigint>();
   #problems: readonly SourceProblem[] = [];
 
@@ -77,7 +74,7 @@ export class ManifestIndex {
     return this.#files;
   }
 
-  /** Whether a deletion waits to be confirmed. */
+  /** True if a deletion waits to be confirmed. */
   get unconfirmed(): boolean {
     return this.#resources.values().some((entry) => entry.missingSince !== null);
   }
@@ -105,7 +102,6 @@ export class ManifestIndex {
     return entry === undefined || entry.document === null ? null : { path: entry.path, number: entry.document.number };
   }
 
-  /** The file in which a resource was last seen. */
   pathOf(key: ResourceKey): string | null {
     return this.#resources.get(keyText(key))?.path ?? null;
   }
@@ -275,7 +271,6 @@ function directoryUid(key: ResourceKey): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }
 
-/** Whether a resource is what a manifest says. */
 export function sameContent(resource: Resource, manifest: Manifest): boolean {
   return (
     isDeepStrictEqual(resource.spec, manifest.spec) &&

@@ -5,12 +5,12 @@ import { GatewayError } from '../../../model/errors.ts';
 import { withFileLock } from './fileLock.ts';
 import { type FileStamp, fileStamp, readManifestFile } from './manifestFiles.ts';
 
-/** How often a write starts again as the file changed under it. */
+/** Number of times that a write starts again as the file changed under it. */
 const ATTEMPTS = 5;
 const LOCK_TIMEOUT_MS = 5_000;
 
 /**
- * Makes a file's new text from its present one (null: there is no file). Null as the answer removes the file; the
+ * Makes a file's new text from its present one (null: there is no file). Null as the response removes the file; the
  * present text leaves it as it is. May throw to give up.
  */
 export type TextChange = (present: string | null) => string | null | Promise<string | null>;
@@ -60,7 +60,10 @@ async function tryChange(path: string, change: TextChange): Promise<boolean> {
   return true;
 }
 
-/** The file that a path means; a file of a mounted ConfigMap is refused, as the next swap of its link would undo the change. */
+/**
+ * The file that a path means; a file of a mounted ConfigMap is rejected, as the next swap of its link would undo the
+ * change.
+ */
 async function writablePath(path: string): Promise<string> {
   const link = await readlink(path).catch(() => null);
   if (link === null) return path;
@@ -109,7 +112,6 @@ export async function newManifestPath(
   }
 }
 
-/** Format of a manifest file. */
 export function manifestFormat(path: string): 'yaml' | 'json' {
   return extname(path) === '.json' ? 'json' : 'yaml';
 }

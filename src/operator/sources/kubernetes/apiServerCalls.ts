@@ -1,12 +1,10 @@
 import { Counter, type Registry } from 'prom-client';
 
-/** Takes note of a call of the API server. */
 export interface ApiServerCalls {
-  /** @param code status of the answer; null where there was none */
+  /** @param code status of the response; null if there was none */
   called(method: string, code: number | null): void;
 }
 
-/** For calls that nobody counts. */
 export const uncountedCalls: ApiServerCalls = { called: () => undefined };
 
 const NAME = 'rest_client_requests_total';

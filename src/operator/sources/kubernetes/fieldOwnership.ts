@@ -2,11 +2,10 @@ import { API_FIELD_MANAGER } from '../../../model/resource.ts';
 import type { FieldWriter } from '../source.ts';
 import type { ManagedFieldsEntry, SpecManager } from './kubeApi.ts';
 
-/** Who owns which fields of `spec`, by metadata.managedFields (Kubernetes: server-side apply, field management). */
+/** Owners of fields in `spec`, by metadata.managedFields (Kubernetes: server-side apply, field management). */
 export interface SpecOwnership {
   /** Fields of `spec` that REST owns. */
   readonly own: ReadonlySet<string>;
-  /** Other owners of each field. */
   readonly others: ReadonlyMap<string, readonly string[]>;
 }
 

@@ -4,13 +4,12 @@ import { API_GROUP, type Resource } from '../../../model/resource.ts';
 import type { KubeApi } from './kubeApi.ts';
 import { kubeCode, kubeReason } from './kubeErrors.ts';
 
-/** Label that a Secret must have before the gateway reads it for health checks. */
 export const HEALTH_CREDENTIALS_LABEL = `${API_GROUP}/health-credentials`;
 
 /** Annotation of such a Secret: the hosts that it may be sent to, as patterns between commas. */
 export const HEALTH_CREDENTIALS_HOSTS = `${API_GROUP}/health-credentials-hosts`;
 
-/** User and password of a cluster's health checks, or why there are none. Never logged. */
+/** User and password of a cluster's health checks, or why they are missing. Never logged. */
 export type HealthCredentials =
   | { readonly ok: true; readonly username: string; readonly password: string }
   | {
@@ -31,7 +30,7 @@ type ReadSecret =
   /** `away`: the API server did not say what the Secret holds. */
   | { readonly ok: false; readonly reason: string; readonly message: string; readonly away: boolean };
 
-/** How long a Secret is used before it is read again. Milliseconds. */
+/** Time that a Secret is used before it is read again. Milliseconds. */
 const MAX_AGE_MS = 60_000;
 /** Most Secrets that are remembered; the one read first is forgotten. */
 const MAX_KEPT = 10_000;
@@ -88,7 +87,7 @@ export class SecretCredentials {
     this.#read.delete(key);
     const before = read.away ? await entry?.result : undefined;
     if (entry === undefined || before?.ok !== true) return read;
-    // The API server is unavailable: health checks go on with what it said last, and it is asked again at each of them.
+    // The API server is unavailable: health checks continue with what it said last, and it is asked again at each of them.
     this.#read.set(key, entry);
     return before;
   }
@@ -120,7 +119,7 @@ export class SecretCredentials {
     } catch (error) {
       const code = kubeCode(error);
       if (code === 404) return failed('SecretNotFound', 'does not exist');
-      // 401 and 403 come from an API server that restarts as well; neither says anything about the Secret.
+      // 401 and 403 come from an API server that restarts as well; neither states anything about the Secret.
       if (code === 403) return failed('SecretForbidden', `${missingRole(namespace)} (${kubeReason(error)})`, true);
       return failed('SecretUnreadable', `cannot be read: ${kubeReason(error)}`, true);
     }
@@ -131,14 +130,14 @@ function missingRole(namespace: string): string {
   return `cannot be read: the gateway's service account needs a Role and a RoleBinding in namespace ${namespace} that let it get Secrets there; manifests/health-credentials and the value rbac.secretNamespaces of the Helm chart have them`;
 }
 
-/** Why a Secret may not be sent to a URL, with the fix; null when it may. */
+/** Returns the reason that a Secret may not be sent to a URL, with the fix; null if it may. */
 function hostRefusal(
   secret: string,
   namespace: string,
   hosts: readonly string[] | null,
   proxyTo: string,
 ): string | null {
-  // Without the annotation: to Services beside the Secret, which those who may only write clusters do not run.
+  // Without the annotation: to Services in addition to the Secret, which those who may only write clusters do not run.
   const allowed = hosts ?? [`*.${namespace}.svc`, `*.${namespace}.svc.cluster.local`];
   if (hostMatches(allowed, proxyTo)) return null;
   const names = hosts === null ? `Services of namespace ${namespace} only, as it names no hosts` : hosts.join(', ');

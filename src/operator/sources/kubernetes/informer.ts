@@ -9,21 +9,20 @@ import { kubeCode, kubeReason } from './kubeErrors.ts';
 
 /** Options of an informer. Times in milliseconds. */
 export interface InformerOptions {
-  /** What is followed, for messages. */
   readonly name: string;
   readonly config: KubeConfig;
   /** Takes note of each watch. */
   readonly calls?: ApiServerCalls;
   readonly list: (limit: number, continueToken: string | undefined) => Promise<KubeList>;
-  /** The version that the API server is at; left out, a refused watch is taken up without asking for it. */
+  /** The version that the API server is at; left out, a rejected watch is taken up without asking for it. */
   readonly version?: () => Promise<string>;
   readonly watchPath: string;
-  /** Whether the API server may not have the kind: then there are no objects, and it is looked for again. */
+  /** True if the API server may not have the kind: then there are no objects, and it is looked for again. */
   readonly mayBeAbsent?: boolean;
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
-  /** What is kept of an object; left out, all of it. */
+  /** Reduces an object before it is stored; default: unchanged. */
   readonly keep?: (object: KubeObject) => KubeObject;
   /** Objects at most; of more none is taken over, and they count as unavailable. Left out, any number. */
   readonly most?: number;
@@ -42,7 +41,6 @@ export interface InformerOptions {
   readonly confirmEmptyMs?: number;
 }
 
-/** Whether what an informer knows is up to date. */
 export interface InformerState {
   readonly synced: boolean;
   readonly available: boolean;
@@ -52,17 +50,15 @@ export interface InformerState {
 
 const PAGE = 500;
 
-/** A whole list, and the version that it is of. */
 interface Listed {
   readonly items: readonly KubeObject[];
   readonly version: string;
 }
 
-/** How a watch ended. */
 type WatchEnd =
-  /** The server closed it or nothing came for a while: go on from where it was. */
+  /** The server closed it or nothing came for a while: continue from where it was. */
   | { readonly kind: 'closed'; readonly connected: boolean }
-  /** What came since is no longer known (410): list again. */
+  /** Changes since then are not available any more (410): list again. */
   | { readonly kind: 'expired' }
   | { readonly kind: 'failed'; readonly error: unknown };
 
@@ -113,7 +109,7 @@ export class Informer {
     return [...this.#objects.values()];
   }
 
-  /** Begins; goes on until it is stopped. */
+  /** Begins; continues until it is stopped. */
   start(): void {
     this.#abort = new AbortController();
     this.#running = this.#run(this.#abort.signal);
@@ -125,7 +121,6 @@ export class Informer {
     await this.#running;
   }
 
-  /** Resolves when it has synced or was stopped. */
   async whenSynced(): Promise<void> {
     if (this.#state.synced) return;
     await new Promise<void>((resolve) => this.#onSynced.push(resolve));
@@ -173,7 +168,7 @@ export class Informer {
     }
   }
 
-  /** Whether a watch cannot go on from the known version. */
+  /** True if a watch cannot continue from the known version. */
   async #mustList(relistAt: number): Promise<boolean> {
     if (this.#version === '' || this.#doubted === 'all') return true;
     if (this.#options.clock.monotonic() >= relistAt) return true;
@@ -217,7 +212,7 @@ export class Informer {
     this.#setState({ synced: true, available: true, reason: null });
   }
 
-  /** Makes the copy what a list says, but for what we wrote and deleted ourselves while it was made. */
+  /** Makes the copy what a list states, but for what we wrote and deleted ourselves while it was made. */
   #replace(listed: Listed, since: { readonly written: Set<string>; readonly deleted: Map<string, string> }): void {
     const isBehind = this.#lastVersion !== '' && isNewer(this.#lastVersion, listed.version);
     if (isBehind) {
@@ -377,10 +372,10 @@ export class Informer {
     this.#failures += 1;
     const reason = kubeReason(error);
     const code = kubeCode(error);
-    // A server that answers says itself what it has; one that was gone may come back with an earlier state.
+    // A server that answers states itself what it has; one that was gone may come back with an earlier state.
     if (code === null) this.#doubted = 'all';
     else if (code >= 500) this.#doubted ??= 'version';
-    // The kind itself is gone: when it comes back, what was known of it says nothing.
+    // The kind itself is gone: when it comes back, what was known of it states nothing.
     if (code === 404) this.#version = '';
     if (this.#state.available || this.#state.reason !== reason) {
       this.#options.logger.warn(
@@ -391,7 +386,7 @@ export class Informer {
     this.#setState({ available: false, reason });
   }
 
-  /** The API server answers, and does not have the kind (docs/upgrades.md#skew). */
+  /** The API server responds, and does not have the kind (docs/upgrades.md#skew). */
   #takeAbsence(): void {
     this.#failures += 1;
     this.#version = '';
@@ -443,7 +438,7 @@ function slim(object: KubeObject): KubeObject {
   return { ...object, metadata, specManagers: specManagers(managedFields), writers: fieldWriters(managedFields) };
 }
 
-/** Whether a version is newer. Versions of one kind are numbers that grow (Kubernetes: comparable since 1.35). */
+/** True if a version is newer. Versions of one kind are numbers that grow (Kubernetes: comparable since 1.35). */
 function isNewer(version: string, than: string): boolean {
   if (!/^\d+$/.test(version) || !/^\d+$/.test(than)) return version !== than;
   return BigInt(version) > BigInt(than);

@@ -6,7 +6,6 @@ import type { FieldWriter } from '../source.ts';
 import { type ApiServerCalls, uncountedCalls } from './apiServerCalls.ts';
 import { type KubeCall, KubeRequests, kubePath } from './kubeRequests.ts';
 
-/** An object of the API server, as JSON has it. */
 export interface KubeObject {
   readonly apiVersion?: string;
   readonly kind?: string;
@@ -25,19 +24,17 @@ export interface KubeObject {
   };
   /** Managers of the spec's fields, in place of `managedFields`: only in what an informer keeps. */
   readonly specManagers?: readonly SpecManager[];
-  /** Who wrote all but the status when, in its place as well. */
+  /** Authors of changes except the status, which replace its own. */
   readonly writers?: readonly FieldWriter[];
   readonly spec?: Readonly<Record<string, unknown>>;
   readonly status?: Readonly<Record<string, unknown>>;
 }
 
-/** A manager and the fields of the spec that it owns. */
 export interface SpecManager {
   readonly manager: string;
   readonly fields: readonly string[];
 }
 
-/** An entry of metadata.managedFields. */
 export interface ManagedFieldsEntry {
   readonly manager?: string;
   readonly operation?: string;
@@ -47,7 +44,6 @@ export interface ManagedFieldsEntry {
   readonly fieldsV1?: Readonly<Record<string, unknown>>;
 }
 
-/** A page of a list. */
 export interface KubeList {
   readonly items: readonly KubeObject[];
   readonly metadata: { readonly resourceVersion?: string; readonly continue?: string };
@@ -63,7 +59,6 @@ export function kindPath(plural: string, namespace: string | null): string {
   return kubePath('apis', API_GROUP, API_VERSION, ...scope, plural);
 }
 
-/** Where an object is. */
 interface Place {
   readonly kind: Kind;
   readonly namespace: string;
@@ -111,7 +106,7 @@ export function microTime(milliseconds: number): string {
   return `${new Date(milliseconds).toISOString().slice(0, -1)}000Z`;
 }
 
-/** How long a call for the Lease may take: less than the time after which its holder gives up. */
+/** Time that a call for the Lease may take: less than the time after which its holder gives up. */
 const LEASE_TIMEOUT_MS = 5_000;
 
 /** Calls of the API server, each bounded in time. For their errors see kubeErrors.ts. */
@@ -145,7 +140,6 @@ export class KubeApi {
     return await this.#send('POST', this.#kindPath(kind, namespace), { query, body });
   }
 
-  /** Server-side apply. */
   async apply(place: Place, body: object, fieldManager: string, force: boolean): Promise<KubeObject> {
     const query = { fieldManager, force, fieldValidation: 'Strict' };
     return await this.#send('PATCH', this.#placePath(place), {

@@ -19,12 +19,12 @@ export class PooledKubeConfig extends KubeConfig {
     ...parameters: Parameters<KubeConfig['createDispatcherOptions']>
   ): ReturnType<KubeConfig['createDispatcherOptions']> {
     this.#options = super.createDispatcherOptions(...parameters);
-    // For a pool the library would make one that nobody uses, of every request.
+    // For a pool the library would make one that no one uses, of every request.
     return this.#options.type === 'agent' ? { type: 'none' } : this.#options;
   }
 
   override async applySecurityAuthentication(context: RequestContext): Promise<void> {
-    // What the library assumes if it finds nothing.
+    // Default of the library if it finds nothing.
     const cluster = this.getCurrentCluster();
     if (cluster?.server === NO_SERVER && !cluster.skipTLSVerify) throw new Error(NO_KUBECONFIG);
     await super.applySecurityAuthentication(context);
@@ -47,7 +47,6 @@ export class PooledKubeConfig extends KubeConfig {
     context.setDispatcher(this.#pool.agent as unknown as Dispatcher & Parameters<RequestContext['setDispatcher']>[0]);
   }
 
-  /** Cuts all connections. */
   async destroy(): Promise<void> {
     const agent = this.#pool?.agent;
     this.#pool = null;

@@ -14,7 +14,7 @@ export interface KubeStatus {
   };
 }
 
-/** HTTP status of an answer of the API server; null for anything else, such as a refused connection. */
+/** HTTP status of a response of the API server; null for anything else, such as a rejected connection. */
 export function kubeCode(error: unknown): number | null {
   if (error instanceof ApiException) return error.code;
   // A watch that the server closed ends without an error.
@@ -22,7 +22,7 @@ export function kubeCode(error: unknown): number | null {
   return typeof statusCode === 'number' ? statusCode : null;
 }
 
-/** The body of an error answer; empty when there is none that can be read. */
+/** The body of an error answer; empty when it is missing that can be read. */
 function kubeStatus(error: unknown): KubeStatus {
   if (!(error instanceof ApiException)) return {};
   const { body } = error;
@@ -34,13 +34,13 @@ function kubeStatus(error: unknown): KubeStatus {
   }
 }
 
-/** Seconds of the header Retry-After of an answer; null for none, or a date. */
+/** Seconds of the header Retry-After of a response; null for none, or a date. */
 function retryAfter(error: unknown): number | null {
   const value = error instanceof ApiException ? (error.headers as Record<string, string>)['retry-after'] : undefined;
   return value !== undefined && /^\d{1,5}$/.test(value) ? Number(value) : null;
 }
 
-/** In a few words, why a call failed, for people. */
+/** In a few words, why a call failed, for users. */
 export function kubeReason(error: unknown): string {
   const code = kubeCode(error);
   if (code !== null) return `the API server answers ${code}: ${kubeStatus(error).message ?? (error as Error).message}`;
@@ -50,13 +50,12 @@ export function kubeReason(error: unknown): string {
   return typeof name === 'string' ? `the API server cannot be reached: ${name}` : message;
 }
 
-/** Whether the API server, not the request, is the trouble: unavailable, overloaded, or not letting us. */
+/** True if the API server, not the request, is the trouble: unavailable, overloaded, or not letting us. */
 export function isUnavailable(error: unknown): boolean {
   const code = kubeCode(error);
   return code === null || code === 401 || code === 403 || code === 429 || code >= 500;
 }
 
-/** The error of a source that is unavailable. */
 export function unavailable(error: unknown): GatewayError {
   return new GatewayError('EG_SOURCE_UNAVAILABLE', `the resources cannot be changed now: ${kubeReason(error)}`, {
     retryAfterSeconds: retryAfter(error) ?? kubeStatus(error).details?.retryAfterSeconds ?? 5,
@@ -64,7 +63,7 @@ export function unavailable(error: unknown): GatewayError {
   });
 }
 
-/** The conflicts of a server-side apply that was refused; empty when it failed for another reason. */
+/** The conflicts of a server-side apply that was rejected; empty when it failed for another reason. */
 export function fieldConflicts(error: unknown): readonly FieldOwner[] {
   if (kubeCode(error) !== 409) return [];
   return (kubeStatus(error).details?.causes ?? [])
@@ -75,7 +74,6 @@ export function fieldConflicts(error: unknown): readonly FieldOwner[] {
     }));
 }
 
-/** The error of fields that others own. */
 export function fieldOwned(conflicts: readonly FieldOwner[]): GatewayError {
   const owners = conflicts.map(({ field, manager }) => `${field} is owned by ${manager}`).join('; ');
   return new GatewayError('EG_FIELD_OWNED', `${owners}; change it there, or take it over with ?force=true`, {
@@ -84,7 +82,6 @@ export function fieldOwned(conflicts: readonly FieldOwner[]): GatewayError {
   });
 }
 
-/** What a failed write means for its caller. */
 export function writeError(error: unknown, key: ResourceKey): Error {
   if (error instanceof GatewayError || error instanceof VersionConflict) return error;
   const status = kubeStatus(error);

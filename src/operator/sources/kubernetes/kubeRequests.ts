@@ -3,24 +3,22 @@ import { type Dispatcher, request } from 'undici';
 import { userAgent } from '../../../model/version.ts';
 import { type ApiServerCalls, uncountedCalls } from './apiServerCalls.ts';
 
-/** A call of the API server. */
 export interface KubeCall {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Below the server's address, its parts encoded, e.g. `/api/v1/namespaces/default/services`. */
   readonly path: string;
   /** Parameters; undefined ones are left out. */
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
-  /** Sent as JSON. */
   readonly body?: object;
   /** Of the body: `application/json`, or the kind of patch. */
   readonly contentType?: string;
-  /** Milliseconds after which it fails, its answer included. */
+  /** Milliseconds after which it fails, its response included. */
   readonly timeoutMs: number;
 }
 
 /**
  * Calls of the API server with the access of a KubeConfig. The client library's generated calls do the same, but bring
- * 900 models of the whole Kubernetes API, which take 50 MB of memory, and copy each answer into them.
+ * 900 models of the whole Kubernetes API, which take 50 MB of memory, and copy each response into them.
  */
 export class KubeRequests {
   readonly #config: KubeConfig;
@@ -33,8 +31,9 @@ export class KubeRequests {
   }
 
   /**
-   * The answer's JSON.
-   * @throws ApiException for an answer that is no success, with its text as body; otherwise what the connection failed of
+   * The response's JSON.
+   * @throws ApiException for a response that is no success, with its text as body; otherwise what the connection failed
+   * of
    */
   async send<Answer>(call: KubeCall): Promise<Answer> {
     const server = this.#config.getCurrentCluster()?.server;
@@ -95,7 +94,6 @@ async function answerWithin(
   }
 }
 
-/** Path of what the parts name, encoded. */
 export function kubePath(...parts: readonly string[]): string {
   return parts.map((part) => `/${encodeURIComponent(part)}`).join('');
 }

@@ -11,7 +11,6 @@ import type { KubeObject } from './kubeApi.ts';
 /** An annotation of kubectl that repeats the whole manifest. */
 const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration';
 
-/** What the gateway uses of an object. */
 export function resourceOfObject(kind: Kind, object: KubeObject): Resource {
   const { metadata } = object;
   const { [lastApplied]: _, ...annotations } = metadata.annotations ?? {};
@@ -40,9 +39,9 @@ function ownerOf({ apiVersion, kind, name, uid, controller }: OwnerReference): O
 }
 
 /**
- * Whether a later resource is the same as an earlier one but for its status, and for the version that each written status
- * makes. A version that is lower is of an API server that went back to an earlier state: there a generation may have been
- * given twice, and is compared with the rest.
+ * True if a later resource is the same as an earlier one but for its status, and for the version that each written
+ * status makes. A version that is lower is of an API server that went back to an earlier state: there a generation may
+ * have been given twice, and is compared with the rest.
  */
 export function onlyStatusDiffers(a: Resource, b: Resource): boolean {
   return (

@@ -15,7 +15,6 @@ import { Informer } from './informer.ts';
 import type { KubeApi, KubeObject } from './kubeApi.ts';
 import { kubePath } from './kubeRequests.ts';
 
-/** Options of a lookup of Services. */
 export interface KubernetesServicesOptions {
   readonly api: KubeApi;
   readonly clock: Clock;
@@ -119,7 +118,6 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
   }
 }
 
-/** What is kept of a Service. */
 function slimService(object: KubeObject): KubeObject {
   const { name, namespace, uid, resourceVersion, creationTimestamp, deletionTimestamp, labels, annotations } =
     object.metadata;
@@ -138,7 +136,6 @@ function slimService(object: KubeObject): KubeObject {
   return { metadata, spec: { type, externalName, ports } };
 }
 
-/** A port of a Service, as the API server gives it. */
 interface PortObject {
   readonly name?: string;
   readonly port?: number;

@@ -36,7 +36,6 @@ import { isUnavailable, kubeCode, unavailable, writeError } from './kubeErrors.t
 import { onlyStatusDiffers, resourceOfObject } from './kubeResource.ts';
 import { Slots } from './slots.ts';
 
-/** Field manager of statuses. */
 const STATUS_FIELD_MANAGER = 'engine-gateway';
 /** Resources of which the last own write is kept, for the audit of the calls that made them. */
 const MAX_WRITTEN = 1_000;
@@ -47,7 +46,6 @@ export interface KubernetesSourceOptions {
   readonly kinds: KindRegistry;
   /** Namespaces that are watched; null for all. */
   readonly namespaces: readonly string[] | null;
-  /** Namespace in which REST creates clusters. */
   readonly writeNamespace: string;
   readonly clock: Clock;
   readonly random: Random;
@@ -69,13 +67,12 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   /** By `informerKey`. */
   readonly #informers: ReadonlyMap<string, Informer>;
   readonly #namespaces: readonly (string | null)[];
-  /** Objects as resources, made once each. */
   readonly #resources = new WeakMap<KubeObject, Resource>();
   /** By kind, and by `namespace/name`: the resource at its last change of anything but status. */
   readonly #significant = new Map<Kind, Map<string, Resource>>();
   /** Own writes by `keyText`, oldest first. */
   readonly #written = new Map<string, WrittenResource>();
-  /** While the answer to a status of our own is taken over, which is no news. */
+  /** While the response to a status of our own is taken over, which is no news. */
   #takingOwnStatus = false;
   readonly #clock: Clock;
   /** The last refusal of a status by an API server that is unavailable, and the monotonic milliseconds before which none is sent. */
@@ -197,8 +194,8 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   }
 
   /**
-   * Has a resource be as its owner says, by server-side apply with a field manager: fields that it sets are taken from others,
-   * those that it set before and sets no more are removed, all else stays.
+   * Has a resource be as its owner states, by server-side apply with a field manager: fields that it sets are taken
+   * from others, those that it set before and sets no more are removed, all else stays.
    * @param uid of the resource that is there; null creates it
    * @throws as `create` and `apply`; VersionConflict where another resource has the name by now
    */
@@ -222,7 +219,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     }
   }
 
-  /** Whether there is a resource of that key now, also one that is being deleted. */
+  /** True if there is a resource of that key now, also one that is being deleted. */
   async #isThere(key: ResourceKey): Promise<boolean> {
     try {
       await this.#api.get(key);
@@ -292,7 +289,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
         if (kubeCode(error) === 404 || kubeCode(error) === 409) throw new VersionConflict(key);
         if (!isUnavailable(error)) throw writeError(error, key);
         const refusal = unavailable(error);
-        // The others that wait would be refused as well.
+        // The others that wait would be rejected as well.
         this.#statusPause = {
           until: this.#clock.monotonic() + (refusal.retryAfterSeconds ?? 0) * 1_000,
           refusal,
@@ -302,7 +299,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     });
   }
 
-  /** The object as it is on the API server now, provided that it says what the caller decided on. */
+  /** The object as it is on the API server now, provided that it states what the caller decided on. */
   async #live(key: ResourceKey, expectedVersion: string): Promise<KubeObject> {
     const cacheEntry = this.#informer(key).get(`${key.namespace}/${key.name}`);
     const live = await this.#api.get(key);

@@ -7,7 +7,7 @@ export class Slots {
     this.#free = count;
   }
 
-  /** Whether a task that came now would wait. */
+  /** True if a task that came now would wait. */
   get areFull(): boolean {
     return this.#free === 0;
   }

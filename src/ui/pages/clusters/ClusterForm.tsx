@@ -14,7 +14,6 @@ import { DeletedMeanwhile, useSave } from './changes.ts';
 interface ClusterFormProps {
   /** Null: a new cluster. */
   readonly cluster: ClusterState | null;
-  /** True if it was deleted since the form was opened. */
   readonly isDeleted: boolean;
   readonly groups: readonly string[];
   readonly onClose: () => void;

@@ -45,7 +45,6 @@ export function ClusterTable({ clusters, filter, mayWrite, onEdit, onDetails }: 
   );
 }
 
-/** Two resources may claim the same name. */
 const rowId = ({ name, resource }: ClusterState): string =>
   `${name} ${resource?.namespace ?? ''} ${resource?.name ?? ''}`;
 

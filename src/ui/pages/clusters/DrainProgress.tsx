@@ -9,7 +9,6 @@ const wrapping = { root: { height: 'auto' }, label: { whiteSpace: 'normal' } } a
 
 interface DrainProgressProps {
   readonly cluster: ClusterState;
-  /** Set of other clusters on the page. */
   readonly beside: Beside;
 }
 

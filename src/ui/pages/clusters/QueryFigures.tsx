@@ -16,7 +16,6 @@ import classes from './clusterPage.module.css';
 
 interface QueryFiguresProps {
   readonly of: RunningFilter;
-  /** Link to the history of these queries. */
   readonly history: string;
 }
 

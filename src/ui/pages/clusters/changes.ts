@@ -12,10 +12,8 @@ function useRefresh(): () => Promise<void> {
   return () => client.invalidateQueries({ queryKey: CLUSTERS });
 }
 
-/** A cluster to store, with options. */
 export interface Save {
   readonly cluster: ClusterInput;
-  /** Fails if the cluster exists. */
   readonly isNew: boolean;
   /** Takes over fields of other managers (ADMIN). */
   readonly force: boolean;

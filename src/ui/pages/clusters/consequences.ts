@@ -19,7 +19,6 @@ export function newQueriesText(newQueries: NewQueries): string {
   }
 }
 
-/** Maximum number of names in a text; for more, their count. */
 const MAX_NAMES = 5;
 
 function listed(names: readonly string[]): string {
@@ -34,7 +33,6 @@ export function goOnText(queries: number | null): string {
   return queries === 1 ? '1 query runs, and goes on to its end.' : `${queries} queries run, and go on to their end.`;
 }
 
-/** True if this is the only cluster of its group that accepts new queries. */
 export function isLastActive({ takesNewQueries, group }: Pick<ClusterDetails, 'takesNewQueries' | 'group'>): boolean {
   return takesNewQueries && group !== null && group.others.length === 0;
 }

@@ -1,13 +1,11 @@
 import type { RuleState } from '../../client/types.ts';
 
-/** A cluster or group that rules may route to. */
 export interface RuleDestination {
   /** Null: any cluster of the group. */
   readonly cluster: string | null;
   readonly group: string | null;
 }
 
-/** A rule that routes to a destination. */
 export interface Lead {
   readonly rule: RuleState;
   readonly how: string;

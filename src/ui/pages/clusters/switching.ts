@@ -23,7 +23,6 @@ function doneText(name: string, active: boolean): string {
   return `${name} ${active ? 'takes new queries' : 'takes no new queries; running ones go on'}.`;
 }
 
-/** Running queries of a cluster, as far as the user may see them. */
 async function queriesOn(client: QueryClient, name: string): Promise<number | null> {
   const drain = await client.fetchQuery(drainQuery(name)).catch(() => null);
   return drain === null ? null : Math.max(drain.runningQueries, drain.reported?.running ?? 0);
@@ -65,7 +64,6 @@ async function isMeant(client: QueryClient, name: string): Promise<boolean> {
   return await confirm({ title: `Switch off ${name}?`, text, action: 'Switch off', dangerous: true });
 }
 
-/** A cluster and its new state. */
 interface Switched {
   readonly name: string;
   readonly version: string;
@@ -131,9 +129,7 @@ async function switchOffAll(
   return { switched, failures };
 }
 
-/** A group to drain. */
 interface GroupToDrain {
-  /** Active clusters. */
   readonly clusters: readonly string[];
   readonly withoutTakers: NewQueries;
 }

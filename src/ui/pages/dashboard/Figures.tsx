@@ -11,7 +11,6 @@ import classes from './dashboard.module.css';
 
 interface FiguresProps {
   readonly series: RateSeries;
-  /** Text for the range. */
   readonly range: string;
   /** Null: not loaded yet. */
   readonly overview: Overview | null;
@@ -45,7 +44,6 @@ export function Figures({ series, range, overview }: FiguresProps) {
   );
 }
 
-/** Time of an interval. */
 function IntervalName({ start, minutes }: { readonly start: number; readonly minutes: number }) {
   const { timeZone } = useTimeZone();
   return `in ${minutes === 1 ? 'the minute' : `${minutes} minutes`} from ${clockText(start, timeZone)}`;

@@ -5,7 +5,6 @@ import { EmptyState } from '../../components/states.tsx';
 import { colorOf } from './chart.ts';
 import classes from './dashboard.module.css';
 
-/** Named backends, with the most queries. */
 const MAX_NAMED = 10;
 
 /** Distribution of the range's queries over backends. */

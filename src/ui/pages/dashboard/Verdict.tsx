@@ -16,7 +16,6 @@ interface VerdictProps {
   readonly clusters: Overview['clusters'] | null;
 }
 
-/** The overall state in one line, with its time. */
 export function Verdict({ list, clusters }: VerdictProps) {
   const { Icon, className, word } = looks[list.verdict];
   return (

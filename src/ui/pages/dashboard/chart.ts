@@ -65,7 +65,6 @@ export function durationLines({ intervals }: RateSeries): ChartLine[] {
 
 type Interval = RateSeries['intervals'][number];
 
-/** Totals of a range. */
 export interface RateTotals {
   readonly queries: number;
   readonly perMinute: number;

@@ -26,7 +26,6 @@ const titles: Readonly<Record<Kind, (name: string, object: OverviewProblem['obje
   ExternalRulesUnavailable: () => 'The external rules service is left alone',
 };
 
-/** Title of a problem. */
 export function problemTitle({ kind, object }: OverviewProblem): string {
   return titles[kind](object.name, object.kind);
 }
@@ -34,7 +33,6 @@ export function problemTitle({ kind, object }: OverviewProblem): string {
 /** Id of the panel with the replica's problems. */
 export const GATEWAY_ANCHOR = 'this-gateway';
 
-/** Link to details of a problem. */
 export function problemAddress({ kind, object: { kind: of, name } }: OverviewProblem): string {
   const value = encodeURIComponent(name);
   if (kind === 'ErrorRate')
@@ -57,7 +55,7 @@ export function problemAddress({ kind, object: { kind: of, name } }: OverviewPro
   }
 }
 
-/** Link to all problems of a kind; null if there is none. */
+/** Link to all problems of a kind; null if it is missing. */
 export function kindAddress(kind: Kind): string | null {
   if (kind === 'RuleRejected' || kind === 'RuleUnresolved') return '/routing-rules';
   if (kind === 'ClusterUnhealthy' || kind === 'ClusterRejected') return '/clusters';
@@ -65,7 +63,6 @@ export function kindAddress(kind: Kind): string | null {
   return kind === 'QueueGrowing' ? '/queue' : null;
 }
 
-/** Titles of the kinds of problems. */
 export const kindNames: Readonly<Record<Kind, string>> = {
   ClusterUnhealthy: 'backends that are down',
   GroupUnavailable: 'routing groups without a backend that takes queries',

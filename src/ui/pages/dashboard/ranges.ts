@@ -23,7 +23,6 @@ export function ranges(keptHours: number | null): RangeChoice[] {
   }));
 }
 
-/** Text for the retention of queries. */
 export function retentionText(keptHours: number): string {
   if (keptHours < 1) return 'Queries are deleted within two hours.';
   const [days, hours] = [Math.floor(keptHours / 24), keptHours % 24];
@@ -31,7 +30,6 @@ export function retentionText(keptHours: number): string {
   return `Queries are kept for ${[...count(days, 'day'), ...count(hours, 'hour')].join(' and ')}.`;
 }
 
-/** Text for a range. */
 export function rangeName({ from, to }: { readonly from: number; readonly to: number }): string {
   const minutes = Math.round((to - from) / 60_000);
   return choices.find((choice) => choice.minutes === minutes)?.name ?? `the last ${minutes} minutes`;

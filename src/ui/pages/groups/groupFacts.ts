@@ -1,7 +1,6 @@
 import type { GroupDetails, GroupState } from '../../client/types.ts';
 import { ofLimit } from '../limits/texts.ts';
 
-/** Fields of a RoutingGroup that pages show. */
 interface GroupSpec {
   readonly strategy?: string;
   readonly affinity?: { readonly by?: string };

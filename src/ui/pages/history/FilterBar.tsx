@@ -38,7 +38,6 @@ function withChosen<T extends { readonly value: string; readonly label: string }
   return [...choices, { value: chosen, label: chosen.toLowerCase().replaceAll(',', ', ') }];
 }
 
-/** Types of the engines' errors. */
 const errorTypes = [
   { value: '', label: 'any' },
   { value: 'USER_ERROR', label: "the user's" },
@@ -57,7 +56,6 @@ const wrongSeconds = (text: string): string | null =>
 const trimmed = (values: Filters): Filters =>
   Object.fromEntries(Object.entries(values).map(([name, text]) => [name, text.trim()])) as Filters;
 
-/** Filters of the history. */
 export function FilterBar({ filters, clusters, onlyUser, onChange }: FilterBarProps) {
   const { timeZone } = useTimeZone();
   const wall = (time: string) => (isCount(time) ? wallOfTime(Number(time), timeZone) : '');

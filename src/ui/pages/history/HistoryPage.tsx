@@ -24,7 +24,6 @@ import {
 import { HistoryTable } from './HistoryTable.tsx';
 
 const PAGE_SIZE = 25;
-/** Query key of the history. */
 const HISTORY = ['history'];
 
 /** A page of queries with a cluster; on the first page also recent queries without a cluster. */
@@ -156,7 +155,7 @@ function Searched({ filters, page, clusters, onShow }: SearchedProps) {
   const last = history.data === undefined ? null : Math.max(1, Math.ceil(history.data.total / PAGE_SIZE));
   const isBeyond = last !== null && page > last && !history.isPlaceholderData;
   useEffect(() => {
-    // There are fewer queries than the address says, e.g. since it was shared.
+    // There are fewer queries than the address states, e.g. since it was shared.
     if (isBeyond) setParameters(toAddressParameters(filters, last), { replace: true });
   });
   return (
@@ -207,7 +206,6 @@ interface UntakenProps {
   readonly filters: Filters;
 }
 
-/** Number of rows without a cluster, with a link to all of them. */
 function Untaken({ count, isCut, page, filters }: UntakenProps) {
   const all = (
     <Anchor

@@ -3,7 +3,6 @@ import type { ClusterState, ListedQuery, OutcomeView, SearchRow } from '../../cl
 /** Fields of a cluster that identify where a query ran. */
 export type NamedUrl = Pick<ClusterState, 'name' | 'proxyTo'> & Partial<Pick<ClusterState, 'externalUrl'>>;
 
-/** A row of the table. */
 export interface HistoryEntry {
   readonly queryId: string;
   readonly queryText: string;
@@ -19,7 +18,6 @@ export interface HistoryEntry {
   readonly outcome: Pick<OutcomeView, 'state' | 'errorName' | 'elapsedMillis'> | null;
 }
 
-/** Converts a row of the search. */
 export function entryOfRow(row: SearchRow, clusters: readonly NamedUrl[]): HistoryEntry {
   const { queryId, queryText, user = null, source = null, routingGroup = null, captureTime } = row;
   const { state, errorName = null, elapsedMillis = null } = row;
@@ -31,7 +29,6 @@ export function entryOfRow(row: SearchRow, clusters: readonly NamedUrl[]): Histo
   };
 }
 
-/** Converts a query of the list. */
 export function entryOfListed(query: ListedQuery, clusters: readonly NamedUrl[]): HistoryEntry {
   const { queryId, queryText, user, source, routingGroup, cluster, created, outcome } = query;
   // The chosen cluster of a rejected query does not know it.
@@ -57,7 +54,6 @@ export function clusterText(
   return names.length === 0 ? backendUrl : names.join(' or ');
 }
 
-/** Link to the engine's page of a query. */
 export function engineLink({
   externalUrl,
   backendUrl,

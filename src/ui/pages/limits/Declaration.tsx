@@ -5,14 +5,12 @@ import classes from './limits.module.css';
 
 interface DeclarationProps {
   readonly kind: string;
-  /** Name in the list. */
   readonly listedAs: string;
   readonly state: Pick<LimitState, 'inForce' | 'message' | 'resource'>;
   /** True if it only counts what it would reject. */
   readonly observes?: boolean;
 }
 
-/** The resource of a declaration, with its status. */
 export function DeclaringResource({
   kind,
   listedAs,

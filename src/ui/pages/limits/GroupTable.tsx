@@ -87,7 +87,6 @@ interface GroupDeclarationProps {
   readonly resource: NonNullable<GroupState['resource']>;
 }
 
-/** The resource of a routing group. */
 export function GroupDeclaration({ group, resource }: GroupDeclarationProps) {
   return <DeclaringResource kind="RoutingGroup" listedAs={group.name} state={{ ...group, resource }} />;
 }

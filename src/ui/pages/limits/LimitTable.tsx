@@ -6,7 +6,6 @@ import { DeclaringResource } from './Declaration.tsx';
 import classes from './limits.module.css';
 import { counted, ofLimit } from './texts.ts';
 
-/** Fields of a QueryLimit that the page shows. */
 interface LimitSpec {
   readonly match?: Readonly<Record<string, readonly string[]>>;
   readonly per?: string;

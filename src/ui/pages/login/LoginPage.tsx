@@ -15,7 +15,6 @@ interface LoginPageProps {
   readonly expired: boolean;
 }
 
-/** Login forms for all configured methods. */
 export function LoginPage({ methods, expired }: LoginPageProps) {
   useEffect(() => {
     document.title = `Log in · ${product} Gateway`;

@@ -13,7 +13,6 @@ type Condition = Explanation['conditions'][number];
 
 interface DecisionProps {
   readonly query: WholeQuery;
-  /** Conditions of the current rules. */
   readonly conditions: readonly Condition[];
 }
 
@@ -117,11 +116,9 @@ function Way({ decision }: { readonly decision: QueryDecision }) {
 
 interface ConditionReadProps {
   readonly condition: Condition;
-  /** True if a value is the one that the condition read then, by its source. */
   readonly isKnown: (source: string | null) => boolean;
 }
 
-/** A condition with the values that it read. */
 function ConditionRead({ condition: { condition, values }, isKnown }: ConditionReadProps) {
   return (
     <>

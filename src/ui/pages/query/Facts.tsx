@@ -9,7 +9,6 @@ import { clusterAddress, groupAddress } from '../../components/links.ts';
 import { RuleName } from '../../components/namedObject.tsx';
 import { reachOf } from './reach.ts';
 
-/** User, origin and cluster of a query. */
 export function Facts({ query }: { readonly query: WholeQuery }) {
   const { queryId, queuedAs, user, source, routingGroup, cluster, backendUrl, externalUrl, rule } = query;
   const reach = reachOf(query);

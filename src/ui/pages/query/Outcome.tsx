@@ -10,7 +10,6 @@ import { Ago } from '../../components/time.tsx';
 import classes from './query.module.css';
 import { reachOf } from './reach.ts';
 
-/** Describes the final state of a query. */
 function meaningOf(query: WholeQuery, state: OutcomeView['state']): string {
   const isDropped = reachOf(query) === 'dropped';
   switch (state) {
@@ -35,7 +34,6 @@ function meaningOf(query: WholeQuery, state: OutcomeView['state']): string {
   }
 }
 
-/** Final state and figures of a query. */
 export function Outcome({ query }: { readonly query: WholeQuery }) {
   const { outcome } = query;
   if (outcome == null) return <Unended query={query} />;
@@ -82,7 +80,6 @@ function Unended({ query }: { readonly query: WholeQuery }) {
   );
 }
 
-/** Position of a query in the queue, and the reason. */
 function Waiting({ query: { queue } }: { readonly query: WholeQuery }) {
   if (queue === null) return <Text size="sm">It waits for a cluster.</Text>;
   const { position, groupWaiting, movedFirst, reason } = queue;

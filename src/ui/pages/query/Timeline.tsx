@@ -38,7 +38,6 @@ export function Timeline({ query }: { readonly query: WholeQuery }) {
   );
 }
 
-/** Events before the cluster received it. */
 function beforeCluster(query: WholeQuery): readonly Event[] {
   const { received, decision, queuedAs, queryId, outcome } = query;
   const { receivedAt, analysed, decided } = decision?.times ?? {};
@@ -101,7 +100,6 @@ function atCluster(query: WholeQuery): readonly Event[] {
   return [had, ...later.sort((one, other) => one.at - other.at)];
 }
 
-/** The end of a query without a cluster, or with only the time of its last response. */
 function endOf(query: WholeQuery): readonly Event[] {
   const { outcome } = query;
   if (outcome == null) return [];

@@ -33,7 +33,6 @@ export function endText(query: WholeQuery): string {
   }
 }
 
-/** Explains a missing query text. */
 export function noText(query: WholeQuery): string {
   return reachOf(query) === 'waiting' ? 'The text is kept once a cluster has the query.' : 'No text of it is stored.';
 }

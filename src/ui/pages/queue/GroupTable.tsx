@@ -13,7 +13,6 @@ interface WaitingGroup {
   readonly count: number;
   /** Start of the longest wait, milliseconds since 1970. */
   readonly since: number;
-  /** Queued queries by user, most first. */
   readonly users: readonly (readonly [user: string, count: number])[];
 }
 

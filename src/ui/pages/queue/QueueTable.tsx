@@ -17,7 +17,6 @@ interface QueueTableProps {
   readonly changes: QueueChanges | null;
 }
 
-/** Queued queries, oldest first. */
 export function QueueTable({ queries, changes }: QueueTableProps) {
   const moveFirst = changes?.moveFirst;
   const drop = changes?.drop;

@@ -12,7 +12,6 @@ import { EmptyState } from '../../components/states.tsx';
 import { Ago } from '../../components/time.tsx';
 import classes from './queue.module.css';
 
-/** The running queries on the page Queue. */
 export function Running() {
   const [filter, setFilter] = useAddressState('running');
   return (

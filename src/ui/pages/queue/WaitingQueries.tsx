@@ -5,10 +5,8 @@ import { RequestState } from '../../components/QueryState.tsx';
 import { useRole } from '../../session/session.ts';
 import { QueueTable } from './QueueTable.tsx';
 
-/** Maximum number of rows; the page Queue has more. */
 const MAX_ROWS = 20;
 
-/** The queued queries of a routing group, oldest first. */
 export function WaitingQueries({ group }: { readonly group: string }) {
   const queue = useQueue();
   const changes = useQueueChanges();

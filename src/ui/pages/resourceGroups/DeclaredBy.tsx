@@ -7,7 +7,6 @@ import { MessageText } from '../../components/MessageText.tsx';
 import { type Declarations, declaredText, groupsKind, nameOf, troublesOf } from './declarations.ts';
 import classes from './resourceGroups.module.css';
 
-/** The resource that declares a row, and its problems. */
 export function DeclaredBy({ declared }: { readonly declared: DeclaredGroups | null }) {
   if (declared === null) return null;
   return (

@@ -212,7 +212,6 @@ interface OpenedFormProps extends Omit<FormProps, 'edits'> {
   readonly mayWrite: boolean;
 }
 
-/** The form in the address. */
 function OpenedForm({ opened, mayWrite, ...rest }: OpenedFormProps) {
   // The state when the form was opened: others may change or delete it meanwhile.
   const [edits] = useState(() => editsOf(opened, rest.data));
@@ -276,10 +275,8 @@ function Form({ edits, data: { groups, selectors }, declarations, store, onClose
 
 type Store = (what: string, made: GroupsChange) => Promise<void>;
 
-/** A row to delete. */
 interface Removal {
   readonly what: string;
-  /** Consequence, as a sentence. */
   readonly effect: string;
   readonly declared: DeclaredGroups | null;
   readonly change: GroupsChange;
@@ -324,7 +321,6 @@ interface ActionParts {
   readonly open: (opened: OpenInAddress<FormName>) => void;
 }
 
-/** Actions on groups and selectors of the tree. */
 function actionsOf({ store, declarations, selectors, open }: ActionParts): TreeActions {
   return {
     addGroup: ({ resourceGroupId }) => open({ kind: 'newGroup', key: String(resourceGroupId) }),

@@ -4,7 +4,6 @@ import { managersText } from '../../components/managers.ts';
 
 export const groupsKind: typeof RESOURCE_GROUP_CONFIGURATION = 'ResourceGroupConfiguration';
 
-/** Resources by the rows that they declare. */
 export interface Declarations {
   readonly all: readonly DeclaredGroups[];
   /** The resource of a group and its selectors, or null. */
@@ -25,13 +24,11 @@ export function declarationsOf(all: readonly DeclaredGroups[]): Declarations {
 
 export const nameOf = ({ namespace, name }: DeclaredGroups): string => `${namespace}/${name}`;
 
-/** A resource with its manager, if known. */
 export function declaredText(declared: DeclaredGroups): string {
   const managers = managersText(declared.resource?.managers ?? []);
   return managers === '' ? nameOf(declared) : `${nameOf(declared)} by ${managers}`;
 }
 
-/** A problem of a resource that declares rows. */
 export interface Trouble {
   readonly label: string;
   readonly message: string;

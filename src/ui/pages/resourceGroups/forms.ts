@@ -47,7 +47,6 @@ export function groupValues(group: Partial<ResourceGroupView>): Values {
   return { ...rest, parent: parent ?? null, jmxExport: jmxExport === undefined ? null : String(jmxExport) };
 }
 
-/** Request data of a group's form. */
 export function groupData({ parent, jmxExport, ...values }: Values): object {
   return {
     ...values,
@@ -85,12 +84,10 @@ export function selectorFields(groups: readonly ResourceGroupView[], migrated: b
   ];
 }
 
-/** Request data of a selector's form. */
 export function selectorData({ resourceGroupId, ...values }: Values): object {
   return { ...values, resourceGroupId: resourceGroupId == null ? null : Number(resourceGroupId) };
 }
 
-/** A selector's values in the form, without its key. */
 export function selectorValues({ id: _, ...selector }: Partial<SelectorView>): Values {
   return selector;
 }

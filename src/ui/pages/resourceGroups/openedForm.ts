@@ -58,7 +58,6 @@ export function selectorKey(selectors: readonly SelectorView[], selector: Select
   return `${resourceGroupId}.${own.indexOf(selector) + 1}`;
 }
 
-/** Title of the form in an address, as the start of a sentence. */
 export function formTitle({ kind, key }: OpenInAddress<FormName>, edits: Edits | null): string {
   switch (kind) {
     case 'group':

@@ -24,7 +24,6 @@ export function groupTree(groups: readonly ResourceGroupView[]): readonly GroupN
   return [...roots, ...circles];
 }
 
-/** Ids of all descendants of a group. */
 export function descendants(groups: readonly ResourceGroupView[], id: number): ReadonlySet<number> {
   const ids = new Set<number>();
   const look = (parent: number): void => {

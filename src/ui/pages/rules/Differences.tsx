@@ -3,7 +3,6 @@ import { useId } from 'react';
 import type { RuleInput } from '../../client/rules.ts';
 import classes from './rules.module.css';
 
-/** A changed field. */
 export interface Difference {
   readonly field: string;
   readonly before: string;
@@ -40,7 +39,6 @@ function textOf(value: RuleInput[keyof typeof labels]): string {
   return cluster === undefined ? `group ${routingGroup}` : `cluster ${cluster}`;
 }
 
-/** Changes by field: before and after. */
 export function Differences({ changes }: { readonly changes: readonly Difference[] }) {
   const heading = useId();
   return (

@@ -259,7 +259,6 @@ function Actions({ actions, mistakes, onChange }: ActionsProps) {
   );
 }
 
-/** Name of an unnamed new rule in a trial. */
 const NAMELESS = 'new rule';
 
 /** Fields that show their mistakes; owners of fields and version conflicts are shown above the form. */

@@ -12,7 +12,6 @@ interface RuleTableProps {
   readonly rules: readonly RuleState[];
   /** Queries per rule; undefined: not loaded yet. */
   readonly hits: RuleHitList | undefined;
-  /** Text to find in all texts of a rule. */
   readonly search: string;
   readonly mayWrite: boolean;
   readonly onEdit: (name: string) => void;
@@ -33,7 +32,6 @@ export function RuleTable({ rules, hits, search, mayWrite, onEdit, onDelete }: R
 
 const rowId = ({ origin, name, resource }: RuleState): string => `${origin} ${resource ?? ''} ${name}`;
 
-/** Searchable texts of a rule. */
 function textsOf({ description, condition, actions, routeTo, deny, unresolved }: RuleState): string {
   return [description, condition, ...actions, routeTo?.routingGroup, routeTo?.cluster, deny?.message, unresolved].join(
     '\n',
@@ -165,7 +163,6 @@ function What({ rule }: { readonly rule: RuleState }) {
   );
 }
 
-/** Warnings of a rule, next to the texts that they concern. */
 function Warnings({ rule: { name, warnings } }: { readonly rule: RuleState }) {
   if (warnings.length === 0) return null;
   const icon = <IconAlertTriangle size={14} role="img" aria-label="Warning" className={classes.warning} />;

@@ -127,7 +127,6 @@ function Answer({ explanation }: { readonly explanation: Explanation }) {
 
 type SaidOfGroups = NonNullable<Explanation['request']['groups']>[number];
 
-/** Text for the result of a source of groups. */
 function saidOf({ source, groups, note }: SaidOfGroups): string {
   const said = `${groups.length === 0 ? 'none' : groups.join(', ')} (${source === 'described' ? 'as given' : source})`;
   return note === undefined ? said : `${said}: ${note}`;

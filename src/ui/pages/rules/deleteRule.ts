@@ -7,7 +7,6 @@ import { confirm } from '../../components/confirm.tsx';
 import { notifyFailed } from '../../components/notify.ts';
 import { notifyDeleted } from './undoRule.ts';
 
-/** Asks, then deletes a rule in its source. */
 export function useDeleteRule(): (rule: RuleState) => void {
   const client = useQueryClient();
   const { mutate } = useMutation({

@@ -1,6 +1,5 @@
 import { listed } from '../../components/listed.ts';
 
-/** Request fields of the panel. */
 export interface RequestFields {
   readonly method: string;
   readonly path: string;

@@ -1,7 +1,6 @@
 import { NO_PRIORITY, type RuleInput } from '../../client/rules.ts';
 import type { RuleState } from '../../client/types.ts';
 
-/** Effect of a rule. */
 export type Way = 'actions' | 'group' | 'cluster' | 'deny';
 
 /** Values of the form, for all kinds of effects, so that switching between them loses nothing. */
@@ -19,7 +18,6 @@ export interface Fields {
   readonly suspended: boolean;
 }
 
-/** Fields of a new rule. */
 export const newFields: Fields = {
   description: '',
   priority: '',
@@ -34,7 +32,6 @@ export const newFields: Fields = {
   suspended: false,
 };
 
-/** Converts a rule to fields. */
 export function toFields(rule: RuleState): Fields {
   const { description, priority, condition, actions, routeTo, deny, onUnavailable, stop, suspended } = rule;
   const way =
@@ -54,7 +51,6 @@ export function toFields(rule: RuleState): Fields {
   };
 }
 
-/** Converts fields to the rule of a request. */
 export function toRule(name: string, fields: Fields): RuleInput {
   const { description, priority, condition, way, actions, target, message, denyOnError } = fields;
   const { onUnavailable, stop, suspended } = fields;
@@ -73,7 +69,6 @@ export function toRule(name: string, fields: Fields): RuleInput {
   };
 }
 
-/** Converts a listed rule to the rule of a request. */
 export function toRuleInput(rule: RuleState): RuleInput {
   return toRule(rule.name, toFields(rule));
 }
