@@ -84,154 +84,53 @@ function clientKeys<C extends HttpClient>(client: C, toward: string) {
 }
 
 /** Properties of the reference's server and its libraries that mean nothing here; an existing file may hold them. */
-const serverProperties = [
-  'bootstrap.quiet',
-  'secrets-plugins-dir',
-  'pool',
-  'node.ip',
-  'node.annotations',
-  'node.prefer-ipv6-address',
-  'node.environment',
-  'node.id',
-  'node.pool',
-  'node.location',
-  'node.data-dir',
-  'node.internal-address',
-  'node.internal-address-source',
-  'node.external-address',
-  'node.bind-ip',
-  'node.annotation-file',
-  'node.binary-spec',
-  'node.config-spec',
-  'discovery.uri',
-  'service-inventory.uri',
-  'service-inventory.update-interval',
-  'jmx.rmiregistry.port',
-  'jmx.rmiserver.port',
-  'jmx.enabled',
-  'log.levels-file',
-  'log.path',
-  'log.format',
-  'log.max-size',
-  'log.max-total-size',
-  'log.max-history',
-  'log.compression',
-  'log.enable-console',
-  'log.console-format',
-  'log.queue-size',
-  'log.annotation-file',
-  'log.output-file',
-  'openmetrics.jmx-object-names',
-  'metrics.jmx-object-names',
-  'otel.tracing.baggage.allowed-keys',
-  'otel.tracing.baggage.max-value-length',
-  'otel.tracing.max-attribute-value-length',
-  'otel.exporter.interval',
-  'otel.exporter.max-export-batch-size',
-  'otel.exporter.log.max-export-batch-size',
-  'otel.exporter.log.max-queue-size',
-  'otel.exporter.log.schedule-delay',
-  'otel.exporter.span.max-export-batch-size',
-  'otel.exporter.span.max-queue-size',
-  'otel.exporter.span.schedule-delay',
-  'otel.exporter.tls.client-certificate-path',
-  'otel.exporter.tls.client-certificate-pem',
-  'otel.exporter.tls.client-key-path',
-  'otel.exporter.tls.client-key-pem',
-  'otel.exporter.tls.client-key-password',
-  'otel.exporter.tls.trusted-certificates-path',
-  'otel.exporter.tls.trusted-certificates-pem',
-  'http-server.accept-queue-size',
-  'http-server.http.accept-queue-size',
-  'http-server.https.accept-queue-size',
-  'http-server.max-direct-memory',
-  'http-server.max-heap-memory',
-  'http-server.notify-remote-async-errors',
-  'http-server.output-buffer-size',
-  'http-server.track-memory-allocations',
-  'http-server.http.acceptor-threads',
-  'http-server.http.selector-threads',
-  'http-server.https.acceptor-threads',
-  'http-server.https.selector-threads',
-  'http-server.threads.min',
-  'http-server.threads.max',
-  'http-server.threads.max-idle-time',
-  'http-server.virtual-threads.enabled',
-  'http-server.compression.enabled',
-  'http-server.log.enabled',
-  'http-server.log.path',
-  'http-server.log.max-size',
-  'http-server.log.max-history',
-  'http-server.log.queue-size',
-  'http-server.log.compression.enabled',
-  'http-server.log.compression',
-  'http-server.log.immediate-flush',
-  'http-server.http2.session-receive-window-size',
-  'http-server.http2.stream-receive-window-size',
-  'http-server.http2.input-buffer-size',
-  'http-server.http2.stream-idle-timeout',
-  'http-server.show-stack-trace',
-  'http-server.legacy-uri-compliance.enabled',
-  'http-server.admin.enabled',
-  'http-server.admin.threads.min',
-  'http-server.admin.threads.max',
-  'http-server.https.ssl-session-timeout',
-  'http-server.https.ssl-session-cache-size',
-  'http-server.https.secure-random-algorithm',
-  'http-server.https.included-cipher',
-  'http-server.https.excluded-cipher',
-  'http-server.https.automatic-shared-secret',
-];
+const serverProperties = `
+  bootstrap.quiet secrets-plugins-dir pool node.ip node.annotations node.prefer-ipv6-address node.environment
+  node.id node.pool node.location node.data-dir node.internal-address node.internal-address-source
+  node.external-address node.bind-ip node.annotation-file node.binary-spec node.config-spec discovery.uri
+  service-inventory.uri service-inventory.update-interval jmx.rmiregistry.port jmx.rmiserver.port jmx.enabled
+  log.levels-file log.path log.format log.max-size log.max-total-size log.max-history log.compression
+  log.enable-console log.console-format log.queue-size log.annotation-file log.output-file
+  openmetrics.jmx-object-names metrics.jmx-object-names otel.tracing.baggage.allowed-keys
+  otel.tracing.baggage.max-value-length otel.tracing.max-attribute-value-length otel.exporter.interval
+  otel.exporter.max-export-batch-size otel.exporter.log.max-export-batch-size otel.exporter.log.max-queue-size
+  otel.exporter.log.schedule-delay otel.exporter.span.max-export-batch-size otel.exporter.span.max-queue-size
+  otel.exporter.span.schedule-delay otel.exporter.tls.client-certificate-path
+  otel.exporter.tls.client-certificate-pem otel.exporter.tls.client-key-path otel.exporter.tls.client-key-pem
+  otel.exporter.tls.client-key-password otel.exporter.tls.trusted-certificates-path
+  otel.exporter.tls.trusted-certificates-pem http-server.accept-queue-size http-server.http.accept-queue-size
+  http-server.https.accept-queue-size http-server.max-direct-memory http-server.max-heap-memory
+  http-server.notify-remote-async-errors http-server.output-buffer-size http-server.track-memory-allocations
+  http-server.http.acceptor-threads http-server.http.selector-threads http-server.https.acceptor-threads
+  http-server.https.selector-threads http-server.threads.min http-server.threads.max
+  http-server.threads.max-idle-time http-server.virtual-threads.enabled http-server.compression.enabled
+  http-server.log.enabled http-server.log.path http-server.log.max-size http-server.log.max-history
+  http-server.log.queue-size http-server.log.compression.enabled http-server.log.compression
+  http-server.log.immediate-flush http-server.http2.session-receive-window-size
+  http-server.http2.stream-receive-window-size http-server.http2.input-buffer-size
+  http-server.http2.stream-idle-timeout http-server.show-stack-trace http-server.legacy-uri-compliance.enabled
+  http-server.admin.enabled http-server.admin.threads.min http-server.admin.threads.max
+  http-server.https.ssl-session-timeout http-server.https.ssl-session-cache-size
+  http-server.https.secure-random-algorithm http-server.https.included-cipher http-server.https.excluded-cipher
+  http-server.https.automatic-shared-secret
+`
+  .trim()
+  .split(/\s+/);
 
-const clientProperties = [
-  'http2.enabled',
-  'http2.session-receive-window-size',
-  'http2.stream-receive-window-size',
-  'http2.input-buffer-size',
-  'http2.idle-timeout',
-  'keep-alive-interval',
-  'max-connections',
-  'destination-idle-timeout',
-  'http-proxy.user',
-  'http-proxy.password',
-  'http-proxy.secure',
-  'https.automatic-shared-secret',
-  'max-direct-memory',
-  'max-heap-memory',
-  'max-request-header-size',
-  'max-response-header-size',
-  'track-memory-allocations',
-  'request-buffer-size',
-  'response-buffer-size',
-  'socks-proxy',
-  'secure-random-algorithm',
-  'https.included-cipher',
-  'https.excluded-cipher',
-  'authentication.enabled',
-  'authentication.krb5.service-principal-pattern',
-  'authentication.krb5.principal',
-  'authentication.krb5.remote-service-name',
-  'authentication.krb5.name-type',
-  'selector-count',
-  'record-request-complete',
-  'use-blocking-connect',
-  'max-threads',
-  'min-threads',
-  'timeout-threads',
-  'timeout-concurrency',
-  'follow-redirects',
-  'log.enabled',
-  'log.path',
-  'log.max-size',
-  'log.max-history',
-  'log.queue-size',
-  'log.buffer-size',
-  'log.flush-interval',
-  'log.compression.enabled',
-  'tcp-keep-alive-idle-time',
-  'strict-event-ordering',
-  'use-virtual-threads',
-];
+const clientProperties = `
+  http2.enabled http2.session-receive-window-size http2.stream-receive-window-size http2.input-buffer-size
+  http2.idle-timeout keep-alive-interval max-connections destination-idle-timeout http-proxy.user
+  http-proxy.password http-proxy.secure https.automatic-shared-secret max-direct-memory max-heap-memory
+  max-request-header-size max-response-header-size track-memory-allocations request-buffer-size
+  response-buffer-size socks-proxy secure-random-algorithm https.included-cipher https.excluded-cipher
+  authentication.enabled authentication.krb5.service-principal-pattern authentication.krb5.principal
+  authentication.krb5.remote-service-name authentication.krb5.name-type selector-count record-request-complete
+  use-blocking-connect max-threads min-threads timeout-threads timeout-concurrency follow-redirects log.enabled
+  log.path log.max-size log.max-history log.queue-size log.buffer-size log.flush-interval log.compression.enabled
+  tcp-keep-alive-idle-time strict-event-ordering use-virtual-threads
+`
+  .trim()
+  .split(/\s+/);
 
 const clients: readonly HttpClient[] = ['proxy', 'monitor', 'router'];
 const elsewhere: Readonly<Record<string, string>> = {
