@@ -8,7 +8,7 @@ const MOST = 512 * 1024 ** 2;
 /** As many times the largest submission that is buffered is the least: three quarters of it are for large bodies. */
 const MAX_SUBMISSIONS_SIZE = 2;
 /** Request memory for each connection over HTTP/2, bytes. */
-const HTTP2_CONNECTION = 512 * 1024;
+const HTTP2_CONNECTION = 1024 ** 2;
 const MIN_HTTP2_CONNECTIONS = 32;
 
 /** Limits that go by the memory of the process. */

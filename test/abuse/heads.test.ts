@@ -14,7 +14,7 @@ const MEGABYTE = 1024 ** 2;
 /** The memory that heads may add, MB: half of the limit of the manifests. */
 const ADDED_MB = 256;
 /** `server.maxHttp2Connections` by default under that limit. */
-const HTTP2_CONNECTIONS = 128;
+const HTTP2_CONNECTIONS = 64;
 /** What a connection itself takes, MB, over HTTP/1.1 and over TLS. */
 const MB_PER_CONNECTION = 0.03;
 const MB_PER_TLS_CONNECTION = 0.1;

@@ -122,7 +122,7 @@ async function submitTo({ url }: Pick<Target, 'url'>, retriesShedding = false): 
     if (retriesShedding && (code === 'ECONNRESET' || code === 'UND_ERR_SOCKET')) return null;
     throw error;
   });
-  if (response === null) return await submitTo({ url });
+  if (response === null) return await submitTo({ url }, true);
   const body = await response.text();
   if (retriesShedding && response.status === 503 && body.includes('short of memory')) {
     await pause(1_000 * Number(response.headers.get('retry-after')));

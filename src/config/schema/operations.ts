@@ -255,7 +255,7 @@ export const server = section(
     }),
     maxHttp2Connections: integer({
       description:
-        'Client connections over HTTP/2 open at once, on all listeners together; further clients over TLS are offered HTTP/1.1 alone. Unset, one for each 512 kB of the request memory, at least 32.',
+        'Client connections over HTTP/2 open at once, on all listeners together; further clients over TLS are offered HTTP/1.1 alone. Unset, one for each MB of the request memory, at least 32.',
       default: null,
       minimum: 1,
       maximum: 1_000_000,

@@ -89,17 +89,14 @@ export class Http2Connections {
     return true;
   }
 
-  /** Takes in a session. */
   add(session: ClientSession): void {
     this.#sessions.add(session);
   }
 
-  /** A session is over. */
   remove(session: ClientSession): void {
     this.#sessions.delete(session);
   }
 
-  /** Ends sessions on which nothing runs. */
   closeIdle(): void {
     for (const session of this.#sessions) session.closeIdle();
   }

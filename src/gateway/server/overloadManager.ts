@@ -9,8 +9,10 @@ import type { OpenRequests } from './openRequests.ts';
 
 /** Time between two checks, milliseconds. */
 const CHECK_MS = 100;
+/** Time between two checks while requests come: heads of one hostile client can fill the heap within 100 ms. */
+const CHECK_REQUESTS_MS = 10;
 /** Shares of the memory from which on each level is reached: two thresholds with two levels each. */
-const THRESHOLDS = [0, 0.75, 0.75, 0.85, 0.85] as const;
+const THRESHOLDS = [0, 0.65, 0.65, 0.75, 0.75] as const;
 /** A level ends below its threshold by this much. */
 const HYSTERESIS = 0.05;
 /**
@@ -110,8 +112,8 @@ export class OverloadManager {
    * @returns whether it did
    */
   rejects(request: IncomingMessage, response: ServerResponse, isProxied: boolean): boolean {
-    // Many requests may come in one turn of the event loop, in which no timer fires.
-    if (this.#clock.monotonic() - this.#checkedAt >= CHECK_MS) this.check();
+    // No timer fires within a turn of the event loop.
+    if (this.#clock.monotonic() - this.#checkedAt >= CHECK_REQUESTS_MS) this.check();
     if (this.#level < 2) return false;
     const level = levelOf(request, isProxied);
     if (this.#level < level) return false;

@@ -11,10 +11,10 @@ function limits(text: string, memoryLimit?: number) {
 }
 
 test.each([
-  ['an eighth of the limit', '', 512 * MB, 64 * MB, 128],
+  ['an eighth of the limit', '', 512 * MB, 64 * MB, 64],
   ['16 MB at least', '', 64 * MB, 16 * MB, 32],
-  ['512 MB at most', '', 64 * 1024 * MB, 512 * MB, 1024],
-  ['twice the largest submission at least', 'requestAnalyzerConfig: {maxBodySize: 52428800}', 512 * MB, 100 * MB, 200],
+  ['512 MB at most', '', 64 * 1024 * MB, 512 * MB, 512],
+  ['twice the largest submission at least', 'requestAnalyzerConfig: {maxBodySize: 52428800}', 512 * MB, 100 * MB, 100],
   ['what is set', 'server: {requestMemory: 8MB, maxHttp2Connections: 7}', 512 * MB, 8 * MB, 7],
 ])('%s', (_name, text, memoryLimit, memory, http2Connections) => {
   expect(limits(text, memoryLimit)).toEqual({ memory, http2Connections });

@@ -64,14 +64,14 @@ const all = { list: true, submission: true, followUp: true };
 
 test('sheds idle connections, then lists, above the second threshold submissions, and at last follow-ups', () => {
   const { check, state } = world();
-  expect(check(0.74)).toEqual(none);
+  expect(check(0.64)).toEqual(none);
   expect(state.closedIdle).toBe(0);
-  expect(check(0.8)).toEqual(none);
+  expect(check(0.7)).toEqual(none);
   expect(state.closedIdle).toBe(1);
-  expect(check(0.8)).toEqual(lists);
-  expect(check(0.9)).toEqual(submissions);
+  expect(check(0.7)).toEqual(lists);
+  expect(check(0.8)).toEqual(submissions);
   expect(state.evicted).toBe(0);
-  expect(check(0.9)).toEqual(all);
+  expect(check(0.8)).toEqual(all);
   expect([state.evicted, state.closedIdle]).toEqual([1, 4]);
 });
 
@@ -91,21 +91,21 @@ test('a sudden load is shed with the first check', () => {
 
 test('below the second threshold it sheds no queries', () => {
   const { check } = world();
-  for (let count = 0; count < 10; count++) check(0.84);
-  expect(check(0.84)).toEqual(lists);
+  for (let count = 0; count < 10; count++) check(0.74);
+  expect(check(0.74)).toEqual(lists);
 });
 
 test('a level ends five points below its threshold, so that it does not flap', () => {
   const { check, state } = world();
-  for (let count = 0; count < 4; count++) check(0.86);
-  for (let count = 0; count < 10; count++) expect(check(0.81)).toEqual(all);
-  expect(check(0.79)).toEqual(submissions);
-  expect(check(0.79)).toEqual(lists);
-  for (let count = 0; count < 10; count++) expect(check(0.71)).toEqual(lists);
-  expect(check(0.69)).toEqual(none);
-  expect(check(0.69)).toEqual(none);
+  for (let count = 0; count < 4; count++) check(0.76);
+  for (let count = 0; count < 10; count++) expect(check(0.71)).toEqual(all);
+  expect(check(0.69)).toEqual(submissions);
+  expect(check(0.69)).toEqual(lists);
+  for (let count = 0; count < 10; count++) expect(check(0.61)).toEqual(lists);
+  expect(check(0.59)).toEqual(none);
+  expect(check(0.59)).toEqual(none);
   const closed = state.closedIdle;
-  expect(check(0.69)).toEqual(none);
+  expect(check(0.59)).toEqual(none);
   expect(state.closedIdle).toBe(closed);
 });
 
