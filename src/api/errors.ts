@@ -17,7 +17,7 @@ const codeOfStatus = new Map<number, ErrorCode>([
 export function malformed(problems: readonly Problem[]): GatewayError {
   const text = problems.map(({ field, message }) => `${field === '' ? 'The body' : field} ${message}`).join('; ');
   const field = problems[0]?.field;
-  return new GatewayError('EG_MALFORMED', `${text}.`, {
+  return new GatewayError('EG_MALFORMED', text.endsWith('?') ? text : `${text}.`, {
     problems,
     ...(field === undefined || field === '' ? {} : { field }),
   });
@@ -37,8 +37,7 @@ export function requireLoadable(group: ResourceGroupColumns): void {
 type ErrorForm = (body: ReturnType<GatewayError['toBody']>, status: number) => unknown;
 
 /**
- * Responds to every error of the API in its one form (or that of a family of its own); what is not a GatewayError is
- * logged and answered as EG_INTERNAL.
+ * Responds to every API error in its one form, or that of its family; others than a GatewayError are logged as EG_INTERNAL.
  */
 export function errorHandler(logger: Logger, form: ErrorForm = (body) => body) {
   return (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {

@@ -8,7 +8,7 @@ beforeAll(async () => {
 afterAll(() => api.close());
 
 test.each([
-  ['/api/overview?limt=1', 'limt is not a query parameter of this call; it has none.'],
+  ['/api/clusters?limt=1', 'limt is not a query parameter of this call; did you mean limit?'],
   ['/gateway/backend/all?x=1', 'x is not a query parameter of this call; it has none.'],
   ['/api/public/backends?_=17', '_ is not a query parameter of this call; it has none.'],
 ])('GET %s is rejected', async (path, message) => {

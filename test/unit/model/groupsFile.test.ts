@@ -39,18 +39,18 @@ describe('checkGroupsFile', () => {
     expect(problems).toHaveLength(100);
   });
 
-  test('thousands of selectors with expensive expressions take bounded time', () => {
+  test('thousands of selectors with expensive expressions take bounded processor time', () => {
     const literals = Array.from({ length: 60 }, (_, index) => `user_${index}`).join('|');
     const selectors = Array.from({ length: 3_000 }, (_, index) => ({
       group: 'a',
       user: index % 2 === 0 ? `(?:${'a?'.repeat(100)}b)+${index}` : `${literals}|${index}`,
     }));
-    const began = performance.now();
+    const before = process.cpuUsage();
     const { problems } = checkGroupsFile({
       rootGroups: [{ name: 'a', hardConcurrencyLimit: 1, maxQueued: 1 }],
       selectors,
     });
     expect(problems).toEqual([]);
-    expect(performance.now() - began).toBeLessThan(10_000);
+    expect(process.cpuUsage(before).user / 1_000).toBeLessThan(10_000);
   });
 });
