@@ -242,7 +242,11 @@ export class GroupApplier implements ResourceEffects {
     await this.#set(place, { ...owned, roots: union, isApplied: false }, fence);
     if (!isUnchanged(changes)) await this.#write(place, target);
     await this.#set(place, { ...owned, roots, isApplied: true }, fence);
-    return state;
+    // A new version puts right what was only reported, unless it declares it.
+    const drift = before?.drift;
+    return drift?.repaired === false && !isUnchanged(changes)
+      ? { ...state, drift: { ...drift, at: isoSeconds(), repaired: true } }
+      : state;
   }
 
   /** Removes all that a resource owns in a place. */
@@ -337,8 +341,10 @@ function driftAfter(before: GroupDrift | null, changes: GroupChanges, isReported
   const differences = changes.differences.slice(0, MAX_DIFFERENCES).map((text) => text.slice(0, MAX_DIFFERENCE));
   const isSame = before?.count === count && isDeepStrictEqual(before.differences, differences);
   if (isReported && before?.repaired === false && isSame) return before;
-  return { at: `${new Date().toISOString().slice(0, 19)}Z`, repaired: !isReported, count, differences };
+  return { at: isoSeconds(), repaired: !isReported, count, differences };
 }
+
+const isoSeconds = (): string => `${new Date().toISOString().slice(0, 19)}Z`;
 
 const reasons: Readonly<Record<string, string>> = {
   EG_DATABASE_UNAVAILABLE: 'DatabaseUnavailable',
