@@ -24,7 +24,7 @@ export async function run(): Promise<void> {
   const store = await openStore({ ...(await server.createDatabase()), runMigrations: true, logger });
   const writer = createHistoryWriter({
     ...{ repository: store.history, spillDirectory, logger, registry: new Registry(), clock: systemClock },
-    settings: () => defaultHistorySettings,
+    settings: defaultHistorySettings,
   });
   const statement = `select ${Array.from({ length: 60 }, (_, index) => `column_${index}`).join(', ')} from t where x = 1`;
   let count = 0;

@@ -40,7 +40,7 @@ const clock = systemClock;
 const store = await openStore({ ...JSON.parse(database), runMigrations: true, logger });
 const history = createHistoryWriter({
   repository: store.history,
-  settings: () => defaultHistorySettings,
+  settings: defaultHistorySettings,
   spillDirectory,
   logger,
   registry,
@@ -54,7 +54,7 @@ const runningQueries = new RunningQueries({
 });
 runningQueries.start();
 const writer = createOutcomeWriter({
-  ...{ repository: store.outcomes, settings: () => defaultHistorySettings, spillDirectory, logger, registry, clock },
+  ...{ repository: store.outcomes, settings: defaultHistorySettings, spillDirectory, logger, registry, clock },
 });
 /** Ignores how queries end: what a gateway costs without that. */
 class NoOutcomes extends QueryOutcomes {

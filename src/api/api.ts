@@ -83,8 +83,8 @@ export interface ApiDependencies {
   readonly table: RoutingTableHolder;
   readonly clusterChanges: ClusterChanges;
   readonly replica: string;
-  /** `routing.defaultRoutingGroup`, as it is now. */
-  readonly defaultGroup: () => string;
+  /** `routing.defaultRoutingGroup`. */
+  readonly defaultGroup: string;
   readonly readiness: Readiness;
   /** All metrics of the process; the API adds its own, the clusters' and the process's. */
   readonly metrics: Registry;
@@ -143,17 +143,17 @@ export interface WebappDependencies {
   readonly history: QueryHistoryRepository;
   readonly queryCounts: QueryCounts;
   /** `dataStore.queryHistoryHoursRetention`, as it is now. */
-  readonly keptHours: () => number;
+  readonly keptHours: number;
   /** Left out, what is wrong now is not served, nor are rates. */
   readonly incidents?: IncidentDependencies;
   readonly exactMatchSelectors: ExactMatchSelectorRepository;
   readonly clock: Clock;
   /** Milliseconds since 1970 at which the process started. */
   readonly startedAt: number;
-  /** `uiConfiguration.disablePages`, as it is now. */
-  readonly disablePages: () => readonly string[];
-  /** `uiConfiguration.hiddenPageCalls`, as it is now. */
-  readonly hiddenPageCalls: () => 'refuse' | 'allow';
+  /** `uiConfiguration.disablePages`. */
+  readonly disablePages: readonly string[];
+  /** `uiConfiguration.hiddenPageCalls`. */
+  readonly hiddenPageCalls: 'refuse' | 'allow';
 }
 
 export interface IncidentDependencies extends Pick<ProblemSources, 'ruleConditions' | 'leader' | 'queued'> {
@@ -205,7 +205,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   app.addHook('onRequest', async (request, reply) => {
     reply.headers({ 'X-Request-Id': request.id, 'X-Content-Type-Options': 'nosniff', 'Cache-Control': 'no-store' });
   });
-  const hasPages = () => userInterface?.built != null && userInterface.enabled();
+  const hasPages = () => userInterface?.built != null && userInterface.enabled;
   answerUnserved(app, { names, version, hasPages });
   registerMetrics({ metrics, table, version });
   measureCalls(app, metrics);

@@ -12,8 +12,8 @@ export interface ClusterDetailsOptions {
   readonly table: RoutingTableHolder;
   readonly changes: ClusterChanges;
   readonly replica: string;
-  /** `routing.defaultRoutingGroup`, as it is now. */
-  readonly defaultGroup: () => string;
+  /** `routing.defaultRoutingGroup`. */
+  readonly defaultGroup: string;
 }
 
 /** All that is known of a cluster; null if the name is unknown, routed or not. */
@@ -38,9 +38,9 @@ export function clusterDetails(name: string, options: ClusterDetailsOptions): Cl
         ? null
         : {
             name: group,
-            isDefault: group === defaultGroup(),
+            isDefault: group === defaultGroup,
             others: activeClustersOf(table.current, group).filter((other) => other !== name),
-            withoutTakers: newQueriesWithout(table.current, group, defaultGroup()),
+            withoutTakers: newQueriesWithout(table.current, group, defaultGroup),
           },
     replica,
     changes: (entry === undefined ? [] : changes.of(name)).map(({ since, ...change }) => ({

@@ -21,8 +21,8 @@ import { AuditedWrites, apiFamily } from './writes/writeFamily.ts';
 export interface GroupRoutes {
   readonly limits: Pick<LimitRegistry, 'groups' | 'group' | 'putGroup' | 'deleteGroup'>;
   readonly table: RoutingTableHolder;
-  /** `routing.defaultRoutingGroup`, as it is now. */
-  readonly defaultGroup: () => string;
+  /** `routing.defaultRoutingGroup`. */
+  readonly defaultGroup: string;
   readonly names: ProductNames;
 }
 
@@ -94,8 +94,8 @@ export async function groupRoutes(app: FastifyInstance, options: GroupRoutes): P
       const name = groupInPath(request);
       const group = state(name);
       if (group === null) throw noGroup(name);
-      const withoutTakers = newQueriesWithout(table.current, name, defaultGroup());
-      return reply.send({ ...group, isDefault: name === defaultGroup(), withoutTakers } satisfies GroupDetails);
+      const withoutTakers = newQueriesWithout(table.current, name, defaultGroup);
+      return reply.send({ ...group, isDefault: name === defaultGroup, withoutTakers } satisfies GroupDetails);
     },
   );
 

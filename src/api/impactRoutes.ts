@@ -20,7 +20,7 @@ export interface ImpactDependencies {
   readonly edited: RuleCompiler['edited'];
   readonly replays: HistoryReplays;
   readonly database: JdbcSettings;
-  readonly settings: () => ReplaySettings;
+  readonly settings: ReplaySettings;
   readonly clock: Clock;
 }
 
@@ -105,7 +105,7 @@ export async function impactRoutes(app: FastifyInstance, dependencies: ImpactRou
           database,
           range: { ...range, ...(user === null ? {} : { user }), ...(source === null ? {} : { source }) },
           rules: editedRules(edited(edits)),
-          settings: settings(),
+          settings: settings,
           bounds: { queries, time: REPLAY_MS, top, examples },
         },
         endOfCaller(reply),

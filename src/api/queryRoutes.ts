@@ -18,7 +18,7 @@ export interface QueryRoutes {
   readonly list: QueryList;
   readonly statistics: QueryStatisticsRepository;
   /** `dataStore.queryHistoryHoursRetention`, as it is now. */
-  readonly keptHours: () => number;
+  readonly keptHours: number;
   readonly clock: Clock;
 }
 
@@ -113,7 +113,7 @@ export async function queryRoutes(
       const rows = await list.find(visibleFilter(user, request.query), size, markOf(after), LISTED_TEXT);
       const last = rows.length < size ? undefined : rows.at(-1);
       const next = last === undefined ? null : `${last.created}:${last.queryId}`;
-      return reply.send({ queries: rows.map(queryRow), next, keptHours: keptHours() });
+      return reply.send({ queries: rows.map(queryRow), next, keptHours: keptHours });
     },
   );
 
@@ -176,7 +176,7 @@ export async function queryRoutes(
         failures: (value.states.FAILED ?? 0) + (value.states.LOST ?? 0) - value.userErrors,
         refused: value.states.REFUSED ?? 0,
       }));
-      return reply.send({ by, from, to, keptHours: keptHours(), values: counted });
+      return reply.send({ by, from, to, keptHours: keptHours, values: counted });
     },
   );
 }

@@ -120,8 +120,8 @@ export async function startComponents({ context, beginStop, close }: OpenContext
   );
   const stopRetention = startRetention({
     store: storage.store,
-    historyHours: () => config.dataStore.queryHistoryHoursRetention,
-    audit: () => config.audit,
+    historyHours: config.dataStore.queryHistoryHoursRetention,
+    audit: config.audit,
     fence: () => control.operator.leadership.fence,
     logger,
     clock,

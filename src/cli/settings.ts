@@ -152,20 +152,14 @@ export function historySettings({ dataStore, queryHistory }: GatewayConfig): His
   };
 }
 
-const policies = new WeakMap<GatewayConfig['resources'], ClusterPolicy>();
-
-/** Rights of the authors of resources; a stable object for one configuration. */
+/** Rights of the authors of resources. */
 export function clusterPolicy({ resources }: GatewayConfig): ClusterPolicy {
-  const existing = policies.get(resources);
-  if (existing !== undefined) return existing;
   const { source, allowedAddresses, groups } = resources;
-  const policy = {
+  return {
     // Authors of other sources operate the gateway; engines on the same machine are theirs.
     addresses: new ClusterAddresses({ allowed: allowedAddresses, loopback: source !== 'kubernetes' }),
     groups: new GroupBindings(groups),
   };
-  policies.set(resources, policy);
-  return policy;
 }
 
 export function ruleCompilerOptions({

@@ -14,14 +14,14 @@ export interface ProgramSettings {
   /** The rules file as it was last read; null when none is configured. */
   readonly rulesFile: () => RulesFile | null;
   readonly services: ServiceLookup;
-  readonly allowedServiceNamespaces: () => readonly string[];
-  readonly defaultRoutingGroup: () => string;
+  readonly allowedServiceNamespaces: readonly string[];
+  readonly defaultRoutingGroup: string;
   /** Rights of the authors of resources. */
-  readonly policy: () => ClusterPolicy;
+  readonly policy: ClusterPolicy;
   /** Results of discoveries; absent without Kubernetes. */
   readonly discoveries?: DiscoveryReports;
   /** Name of the gateway's own database on its server; left out, it is not known. */
-  readonly ownDatabase?: () => string | null;
+  readonly ownDatabase?: string | null;
 }
 
 /** The routing table while the kinds build it one after the other: each may read what those before it added. */
@@ -49,6 +49,4 @@ export interface KindProgram {
    * @returns by `keyText`
    */
   refresh(resources: readonly Resource[], draft: RoutingDraft): ReadonlyMap<string, ResourceOutcome>;
-  /** Makes the next refresh compute every outcome: a setting has changed. */
-  recompute(): void;
 }

@@ -62,14 +62,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
   const { namespace, namespaces, trustedNamespaces } = options.resources;
   const areSeveral = namespaces.length === 0 ? namespace === '*' : new Set(namespaces).size > 1;
   const trust = areSeveral ? new NamespaceTrust([parts.namespace, ...trustedNamespaces]) : undefined;
-  type Policy = ReturnType<OperatorOptions['policy']>;
-  const policies = new WeakMap<Policy, Policy>();
-  const policy = (): Policy => {
-    const configured = options.policy();
-    const existing = policies.get(configured) ?? { ...configured, trust };
-    policies.set(configured, existing);
-    return existing;
-  };
+  const policy = { ...options.policy, trust };
   const discoveries =
     services === undefined || parts.writer === undefined
       ? null
@@ -81,8 +74,8 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
           leadership: statusLeadership ?? leadership,
           ownLeadership: leadership,
           table,
-          allowed: options.discoveryNamespaces ?? (() => []),
-          groups: () => policy().groups,
+          allowed: options.discoveryNamespaces ?? [],
+          groups: policy.groups,
           deletionGuard: options.deletionGuard,
           clock,
           logger,
@@ -155,7 +148,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     apiWrites: options.apiWrites,
     policy,
   });
-  const ownDatabase = options.ownDatabase ?? (() => null);
+  const ownDatabase = options.ownDatabase ?? null;
   const { apiWrites } = options;
   const groups =
     groupStores === null

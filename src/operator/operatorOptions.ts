@@ -41,11 +41,11 @@ export interface ResourceSettings {
 export interface OperatorOptions extends Omit<ProgramSettings, 'services' | 'discoveries'> {
   readonly resources: ResourceSettings;
   readonly kinds: KindRegistry;
-  readonly apiWrites: () => ApiWrites;
-  /** `resources.discovery.namespaces`, as it is now; left out, a discovery looks at its own namespace alone. */
-  readonly discoveryNamespaces?: () => readonly string[];
-  /** `resources.massDeletion`, as it is now. */
-  readonly deletionGuard: () => DeletionGuardSettings;
+  readonly apiWrites: ApiWrites;
+  /** `resources.discovery.namespaces`; left out, a discovery looks at its own namespace alone. */
+  readonly discoveryNamespaces?: readonly string[];
+  /** `resources.massDeletion`. */
+  readonly deletionGuard: DeletionGuardSettings;
   /** How much of limits is used, for statuses; left out, nothing is counted. */
   readonly admissionCounts?: AdmissionCounts;
   readonly store: Pick<Store, 'resources' | 'backends' | 'leader' | 'audit' | 'groupOwners'>;

@@ -22,7 +22,6 @@ import type { RouteRights } from './routeRights.ts';
 import type {
   CompiledRules,
   EditProblem,
-  LiveRuleSettings,
   RuleCompiler,
   RuleCompilerOptions,
   RuleReport,
@@ -97,7 +96,7 @@ class SetCompiler implements RuleCompiler {
   #order: {
     readonly order: readonly CompiledRule[];
     readonly fileFailed: boolean;
-    readonly settings: string;
+    readonly rightsVersion: string | null;
     readonly ruleSet: RuleSet;
   } | null = null;
 
@@ -128,14 +127,13 @@ class SetCompiler implements RuleCompiler {
     const isUnused = this.#options.rulesEngineEnabled === undefined && file === null && resources.length === 0;
     const { reports, inForce, replaced } =
       this.#judgeChanged(resources, isOff, isExternal) ?? this.#judgeAll(resources, isOff, isExternal);
-    const settings = { ...this.#options, ...this.#options.live?.() };
     const fileFailed = compiledFile !== null && !isLoaded(compiledFile);
-    const keepsLast = fileFailed && settings.onFileError === 'keepLast' && this.#lastGoodFile !== null;
+    const keepsLast = fileFailed && this.#options.onFileError === 'keepLast' && this.#lastGoodFile !== null;
     const fileRules = keepsLast ? (this.#lastGoodFile ?? []) : (compiledFile?.rules ?? []);
     this.#partaking = { file: isOff ? [] : fileRules, resources: inForce, fileFailed: fileFailed && !keepsLast };
     const { order, listing, warnings, groups } = this.#ordered(this.#partaking.file, inForce, replaced);
     return {
-      ruleSet: isOff || isUnused ? null : this.#ruleSet(order, this.#partaking.fileFailed, settings),
+      ruleSet: isOff || isUnused ? null : this.#ruleSet(order, this.#partaking.fileFailed),
       reports,
       fileProblems: compiledFile?.problems.filter(({ effect }) => effect !== 'warning') ?? [],
       fileWarnings: compiledFile?.problems.filter(({ effect }) => effect === 'warning') ?? [],
@@ -246,12 +244,11 @@ class SetCompiler implements RuleCompiler {
     const { file, resources, fileFailed } = this.#partaking;
     const draw = this.#withDraft({ file, resources }, draft);
     if ('problems' in draw) return draw;
-    const settings = { ...this.#options, ...this.#options.live?.() };
-    return { ruleSet: this.#newRuleSet(askedRules(draw), fileFailed, settings, null) };
+    return { ruleSet: this.#newRuleSet(askedRules(draw), fileFailed, null) };
   }
 
   edited(edits: readonly RuleEdit[]): EditedRules | { readonly problems: readonly EditProblem[] } | null {
-    const { onRuleError, limits } = { ...this.#options, ...this.#options.live?.() };
+    const { onRuleError, limits } = this.#options;
     const { rulesEngineEnabled, rulesType } = this.#options;
     if (rulesEngineEnabled === false) return null;
     const { file, resources, fileFailed } = this.#partaking;
@@ -309,32 +306,25 @@ class SetCompiler implements RuleCompiler {
   }
 
   /** Returns a rule set of these rules; the previous object if nothing changed. */
-  #ruleSet(order: readonly CompiledRule[], fileFailed: boolean, settings: LiveRuleSettings): RuleSet {
+  #ruleSet(order: readonly CompiledRule[], fileFailed: boolean): RuleSet {
     const last = this.#order;
-    const limits = { ...defaultRuleLimits, ...settings.limits };
-    const inputs = JSON.stringify([settings.onRuleError, limits, this.#rightsVersion]);
     if (
       last !== null &&
       last.fileFailed === fileFailed &&
-      last.settings === inputs &&
+      last.rightsVersion === this.#rightsVersion &&
       last.order.length === order.length &&
       order.every((rule, index) => rule === last.order[index])
     ) {
       return last.ruleSet;
     }
-    const compiled = this.#newRuleSet(order, fileFailed, settings, this.#failures);
+    const compiled = this.#newRuleSet(order, fileFailed, this.#failures);
     const ruleSet = order.length < MEMOIZED_FROM ? compiled : new MemoizedRuleSet(compiled);
-    this.#order = { order, fileFailed, settings: inputs, ruleSet };
+    this.#order = { order, fileFailed, rightsVersion: this.#rightsVersion, ruleSet };
     return ruleSet;
   }
 
-  #newRuleSet(
-    order: readonly CompiledRule[],
-    fileFailed: boolean,
-    { onRuleError, limits }: LiveRuleSettings,
-    failures: RuleFailureReports | null,
-  ): CompiledRuleSet {
-    const { names, sources = systemSources } = this.#options;
+  #newRuleSet(order: readonly CompiledRule[], fileFailed: boolean, failures: RuleFailureReports | null): CompiledRuleSet {
+    const { names, onRuleError, limits, sources = systemSources } = this.#options;
     const all = { ...defaultRuleLimits, ...limits };
     return new CompiledRuleSet(order, {
       names,

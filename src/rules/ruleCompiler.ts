@@ -121,9 +121,6 @@ export interface RuleLimits {
   readonly time: number;
 }
 
-/** Settings of the rules engine that may change while running. */
-export type LiveRuleSettings = Pick<RuleCompilerOptions, 'onRuleError' | 'onFileError' | 'limits'>;
-
 /** Settings of the rules engine (`routingRules`, docs/rules.md). */
 export interface RuleCompilerOptions {
   readonly names: ProductNames;
@@ -137,8 +134,6 @@ export interface RuleCompilerOptions {
   readonly onFileError: 'header' | 'keepLast';
   /** Defaults: see `defaultRuleLimits` in limits.ts. */
   readonly limits?: Partial<RuleLimits>;
-  /** Settings that may change while running, read at each `compile`; replaces those above. */
-  readonly live?: () => LiveRuleSettings;
   /** Called for every failure. Must not throw. */
   readonly countFailure?: (rule: string, origin: RuleFailure['origin']) => void;
   /** Called at most once per rule and `failureIntervalMs` (default: 10 s). Must not throw. */

@@ -8,7 +8,7 @@ import { type KeptTextSettings, KeptTexts } from './keptTexts.ts';
 import { RecordWriter, type RecordWriterSettings } from './recordWriter.ts';
 import type { HistoryWriter, QueryRecord } from './store.ts';
 
-/** Settings that may change while running (`queryHistory`, `dataStore.queryHistoryEnabled`). */
+/** Settings of the writer (`queryHistory`, `dataStore.queryHistoryEnabled`). */
 export interface HistorySettings extends KeptTextSettings, RecordWriterSettings {
   readonly enabled: boolean;
 }
@@ -16,7 +16,7 @@ export interface HistorySettings extends KeptTextSettings, RecordWriterSettings 
 export interface HistoryWriterOptions {
   readonly repository: Pick<QueryHistoryRepository, 'insert'>;
   /** Asked at each use, so that changes take effect. */
-  readonly settings: () => HistorySettings;
+  readonly settings: HistorySettings;
   readonly spillDirectory: string;
   /** Bound of this process's spill files, bytes; default 1 GB. */
   readonly maxSpillBytes?: number;
@@ -49,9 +49,8 @@ export function createHistoryWriter(options: HistoryWriterOptions): HistoryWrite
   });
   return {
     add(record) {
-      const current = settings();
-      if (!current.enabled || !writer.checkRoom()) return;
-      const queryText = texts.fit(record.queryText, current);
+      if (!settings.enabled || !writer.checkRoom()) return;
+      const queryText = texts.fit(record.queryText, settings);
       writer.add(queryText === record.queryText ? record : { ...record, queryText });
     },
     findBuffered: (queryId) => writer.findBuffered(queryId),

@@ -13,7 +13,7 @@ import { RecordWriter } from './recordWriter.ts';
 export interface OutcomeWriterOptions {
   readonly repository: Pick<QueryOutcomeRepository, 'put'>;
   /** Those of the history, which outcomes belong to. Asked at each use, so that changes take effect. */
-  readonly settings: () => HistorySettings;
+  readonly settings: HistorySettings;
   /** That of the history; outcomes are in a folder in it. */
   readonly spillDirectory: string;
   /** Bound of this process's spill files, bytes; default 1 GB. */
@@ -79,15 +79,14 @@ export function createOutcomeWriter(options: OutcomeWriterOptions): OutcomeWrite
   });
   return {
     add(record) {
-      const current = settings();
-      if (!current.enabled || !writer.checkRoom()) return;
+      if (!settings.enabled || !writer.checkRoom()) return;
       const { queryText, errorMessage } = record;
       if (queryText === null && errorMessage === null) {
         writer.add(record);
         return;
       }
-      const statement = { redact: current.redact, maxTextSize: Math.min(current.maxTextSize, MAX_TEXT_BYTES) };
-      const message = { redact: current.redact, maxTextSize: MAX_TEXT_BYTES };
+      const statement = { redact: settings.redact, maxTextSize: Math.min(settings.maxTextSize, MAX_TEXT_BYTES) };
+      const message = { redact: settings.redact, maxTextSize: MAX_TEXT_BYTES };
       writer.add({
         ...record,
         queryText: queryText === null ? null : texts.fit(queryText, statement),

@@ -9,7 +9,7 @@ export interface QueryKeyed {
   readonly queryId: string;
 }
 
-/** Bounds of a writer, which may change while it runs. */
+/** Bounds of a writer. */
 export interface RecordWriterSettings {
   readonly bufferSize: number;
   readonly flushIntervalMs: number;
@@ -31,8 +31,7 @@ export interface RecordWriterOptions<R extends QueryKeyed> {
   /** Characters that a record takes in memory, about. */
   readonly weight: (record: R) => number;
   readonly isRecord: (value: unknown) => value is R;
-  /** Asked at each use, so that changes take effect. */
-  readonly settings: () => RecordWriterSettings;
+  readonly settings: RecordWriterSettings;
   readonly metrics: RecordWriterMetrics;
   readonly spillDirectory: string;
   /** Bound of this process's spill files, bytes; default 1 GB. */
@@ -88,7 +87,7 @@ export class RecordWriter<R extends QueryKeyed> {
   /** True if there is room for another record, which otherwise counts as lost. */
   checkRoom(): boolean {
     if (this.closed) return false;
-    const isFull = this.queue.length >= 2 * this.options.settings().bufferSize;
+    const isFull = this.queue.length >= 2 * this.options.settings.bufferSize;
     if (!isFull && this.characters <= 2 * MAX_MEMORY_CHARACTERS) return true;
     this.lose(1, 'memory');
     return false;
@@ -96,7 +95,7 @@ export class RecordWriter<R extends QueryKeyed> {
 
   /** Never throws, never waits. */
   add(record: R): void {
-    const settings = this.options.settings();
+    const settings = this.options.settings;
     if (!this.checkRoom()) return;
     this.queue.push(record);
     this.characters += this.options.weight(record);
@@ -173,7 +172,7 @@ export class RecordWriter<R extends QueryKeyed> {
       .catch((error: unknown) => this.options.logger.error({ err: error }, `writing the ${this.options.what} failed`))
       .finally(() => {
         this.running = null;
-        if (this.queue.length > 0 || this.spill.records > 0) this.schedule(this.options.settings().flushIntervalMs);
+        if (this.queue.length > 0 || this.spill.records > 0) this.schedule(this.options.settings.flushIntervalMs);
       });
     return this.running;
   }
@@ -281,7 +280,7 @@ export class RecordWriter<R extends QueryKeyed> {
       .catch((error: unknown) => {
         // The disk rejects: memory keeps them up to its bound.
         this.options.logger.error({ err: error }, `${this.options.what} cannot be put on disk`);
-        const room = Math.max(0, this.options.settings().bufferSize - this.queue.length);
+        const room = Math.max(0, this.options.settings.bufferSize - this.queue.length);
         this.lose(Math.max(0, records.length - room), 'disk');
         this.forget(records.slice(room));
         this.queue.unshift(...records.slice(0, room));
@@ -289,7 +288,7 @@ export class RecordWriter<R extends QueryKeyed> {
       })
       .finally(() => {
         this.spilling = null;
-        this.schedule(this.options.settings().flushIntervalMs);
+        this.schedule(this.options.settings.flushIntervalMs);
       });
   }
 

@@ -43,9 +43,9 @@ export interface RetentionOptions {
     | 'resources'
   >;
   /** `dataStore.queryHistoryHoursRetention`, asked at each run. */
-  readonly historyHours: () => number;
-  /** `audit`, asked at each run. Age in milliseconds. */
-  readonly audit: () => { readonly retention: number; readonly maxEntries: number };
+  readonly historyHours: number;
+  /** `audit`. Age in milliseconds. */
+  readonly audit: { readonly retention: number; readonly maxEntries: number };
   /** Proof that this replica leads, checked in each transaction, so that one replica does the work; null: it does not. */
   readonly fence: () => Fence | null;
   readonly logger: Logger;
@@ -60,8 +60,8 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
   const { store, logger, clock } = options;
   const now = clock.now();
   const tasks: readonly [string, (fence: Fence) => Promise<number>][] = [
-    ['query_history', (fence) => store.history.deleteBefore(now - options.historyHours() * HOUR, fence)],
-    ['eg_query_outcomes', (fence) => store.outcomes.deleteBefore(now - options.historyHours() * HOUR, fence)],
+    ['query_history', (fence) => store.history.deleteBefore(now - options.historyHours * HOUR, fence)],
+    ['eg_query_outcomes', (fence) => store.outcomes.deleteBefore(now - options.historyHours * HOUR, fence)],
     ['eg_query_outcomes', (fence) => store.outcomes.endForgotten(now - HOUR, now - FORGOTTEN_AGE, fence)],
     ['eg_coordinators', (fence) => store.coordinators.deleteBefore(now - COORDINATOR_AGE, fence)],
     ['eg_queries', (fence) => store.queries.deleteBefore(now - QUERY_OWNER_AGE, fence)],
@@ -71,8 +71,8 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
     ['eg_slot_queries', (fence) => store.slotQueries.deleteBefore(now - SLOT_QUERY_AGE, fence)],
     ['eg_ended_queries', (fence) => store.endedQueries.deleteBefore(now - HOUR, fence)],
     ['eg_refusals', (fence) => store.limitCounts.deleteBefore(now - REFUSAL_AGE, fence)],
-    ['eg_audit', (fence) => store.audit.deleteBefore(now - options.audit().retention, fence)],
-    ['eg_audit', (fence) => store.audit.deleteBeyond(options.audit().maxEntries, fence)],
+    ['eg_audit', (fence) => store.audit.deleteBefore(now - options.audit.retention, fence)],
+    ['eg_audit', (fence) => store.audit.deleteBeyond(options.audit.maxEntries, fence)],
     // Those that no replica dropped, as all of them ended: they have credentials, encrypted.
     ['eg_queued_queries', () => store.queuedQueries.deleteAbandoned(HOUR)],
     ['eg_queued_queries', () => store.queuedQueries.forgetAnswers(HOUR)],

@@ -249,7 +249,7 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
       ...openPolicy,
       groups: new GroupBindings({ etl: { join: [north], route: [north] } }),
     };
-    const { table, controller } = await rig.startOperator({ policy: () => policy });
+    const { table, controller } = await rig.startOperator({ policy });
     const toEtl = { actions: ['result.put("routingGroup", "etl")'] };
     for (const namespace of [north, south]) {
       await applyIn(namespace, clusterManifest(`c-${namespace}`, { routingGroup: 'etl' }));
@@ -278,7 +278,7 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
   test('a deny rule refuses queries to the groups that its namespace may deny, and no others', async () => {
     const rights = { join: null, route: null };
     const groups = new GroupBindings({ etl: { ...rights, deny: [north] }, '*': { ...rights, deny: [south] } });
-    const { table } = await rig.startOperator({ policy: () => ({ ...openPolicy, groups }) });
+    const { table } = await rig.startOperator({ policy: { ...openPolicy, groups } });
     const denies = (name: string): object => ruleManifest(name, { routeTo: undefined, deny: { message: name } });
     await applyIn(north, clusterManifest('c', { routingGroup: 'etl' }));
     await applyIn(north, ruleManifest('to-etl', { routeTo: { routingGroup: 'etl' } }));
@@ -452,7 +452,7 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
 
   test('a cluster at an address of the gateway itself or of a metadata service is not accepted', async () => {
     const addresses = new ClusterAddresses({ allowed: [], loopback: false });
-    const { table, registry } = await rig.startOperator({ policy: () => ({ ...openPolicy, addresses }) });
+    const { table, registry } = await rig.startOperator({ policy: { ...openPolicy, addresses } });
     const urls = [
       'http://127.0.0.1:8090',
       'http://localhost:8090',
@@ -485,25 +485,25 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
   });
 
   test('a Service of another namespace is only used where the configuration allows that namespace', async () => {
-    let allowed: readonly string[] = [];
-    const { table, controller } = await rig.startOperator({ allowedServiceNamespaces: () => allowed });
+    const own = await rig.startOperator();
     for (const namespace of [north, south]) {
       await rig.kubectl(['-n', namespace, 'create', 'service', 'clusterip', 'engine', '--tcp=8080:8080']);
     }
     await applyIn(north, referring('own', { name: 'engine', port: 8080 }));
     await applyIn(north, referring('theirs', { name: 'engine', namespace: south, port: 8080 }));
-    await until(() => expect(table.current.clusters.get('own')?.proxyTo).toBe(`http://engine.${north}.svc:8080`));
+    await until(() => expect(own.table.current.clusters.get('own')?.proxyTo).toBe(`http://engine.${north}.svc:8080`));
     await until(async () => expect(await acceptance(north, 'theirs')).toBe('RefNotPermitted'));
     await rig.kubectl(['-n', north, 'wait', '--for=condition=Stalled', 'ec/theirs', '--timeout=60s']);
-    expect(table.current.clusters.has('theirs')).toBe(false);
-    allowed = [south];
-    controller.rulesFileChanged();
-    await until(() => expect(table.current.clusters.get('theirs')?.proxyTo).toBe(`http://engine.${south}.svc:8080`));
+    expect(own.table.current.clusters.has('theirs')).toBe(false);
+    await own.stop();
+    const permitted = await rig.startOperator({ allowedServiceNamespaces: [south] });
+    const proxyTo = () => permitted.table.current.clusters.get('theirs')?.proxyTo;
+    await until(() => expect(proxyTo()).toBe(`http://engine.${south}.svc:8080`));
     await until(async () => expect(await acceptance(north, 'theirs')).toBe('Accepted'));
     // Taken back: what is not permitted is no last good version to go on with.
-    allowed = [];
-    controller.rulesFileChanged();
-    await until(() => expect([...table.current.clusters.keys()]).toEqual(['own']));
+    await permitted.stop();
+    const again = await rig.startOperator();
+    await until(() => expect([...again.table.current.clusters.keys()]).toEqual(['own']));
     await until(async () => expect(await acceptance(north, 'theirs')).toBe('RefNotPermitted'));
   });
 
@@ -530,7 +530,7 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
 
   test('a namespace that the configuration allows and RBAC does not: the cluster says what is missing', async () => {
     const single = await kubeRig(plane);
-    const { table } = await single.startOperator({ allowedServiceNamespaces: () => [north] });
+    const { table } = await single.startOperator({ allowedServiceNamespaces: [north] });
     await rig.kubectl(['-n', north, 'create', 'service', 'clusterip', 'engine', '--tcp=8080:8080']);
     await single.apply('kubectl', referring('far', { name: 'engine', namespace: north, port: 8080 }));
     const message = (): Promise<string> =>

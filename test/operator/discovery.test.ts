@@ -214,7 +214,7 @@ describe.skipIf(!controlPlaneAvailable)('clusters that are made of Services, on 
 
   test('what is not the discovery’s stays as it is, and what a Service must not do it does not', async () => {
     const bound = new GroupBindings({ finance: { join: ['finance'], route: null } });
-    const operator = await rig.startOperator({ policy: () => ({ ...openPolicy, groups: bound }) });
+    const operator = await rig.startOperator({ policy: { ...openPolicy, groups: bound } });
     await rig.apply('argocd', clusterManifest('taken'));
     await rig.apply(
       'argocd',
@@ -316,12 +316,11 @@ describe.skipIf(!controlPlaneAvailable)('clusters that are made of Services, on 
     const inOther = (document: object) => rig.kubectl(['-n', other, 'apply', '--server-side', '-f', '-'], document);
     await inOther(service('far'));
     const spec = { namespaces: ['*'], template: { routingGroup: 'etl' } };
-    let allowed: readonly string[] = [];
-    let groups = new GroupBindings({});
-    const operator = await rig.startOperator({
-      discoveryNamespaces: () => allowed,
-      policy: () => ({ ...openPolicy, groups }),
-    });
+    let operator = await rig.startOperator();
+    const restart = async (discoveryNamespaces: readonly string[], groups = new GroupBindings({})) => {
+      await operator.stop();
+      operator = await rig.startOperator({ discoveryNamespaces, policy: { ...openPolicy, groups } });
+    };
     await rig.apply('kubectl', service('near'), discovery('engines', spec));
     const near = `${rig.namespace}-near`;
     const far = `${other}-far`;
@@ -330,8 +329,7 @@ describe.skipIf(!controlPlaneAvailable)('clusters that are made of Services, on 
     await rig.apply('kubectl', discovery('engines', { ...spec, namespaces: [rig.namespace, other] }));
     await until(async () => expect(await condition('ResolvedRefs')).toContain('resources.discovery.namespaces'));
     // Allowed by the configuration, not by Kubernetes: what is known stays.
-    allowed = [other];
-    operator.controller.rulesFileChanged();
+    await restart([other]);
     await until(async () => expect(await condition('ResolvedRefs')).toMatch(/False ServicesUnavailable .*403/));
     expect(Object.keys(routed(operator))).toEqual([near]);
     await rig.kubectl(['-n', other, 'create', 'role', 'services', '--verb=list,watch', '--resource=services']);
@@ -340,21 +338,18 @@ describe.skipIf(!controlPlaneAvailable)('clusters that are made of Services, on 
     await until(() => expect(routed(operator)[far]).toBe(urlOf('far', other)));
     await rig.kubectl(['wait', '--for=condition=ResolvedRefs', 'ecd/engines', '--timeout=60s']);
     // The group is not for the Service's namespace, although it is for the discovery's.
-    groups = new GroupBindings({ etl: { join: [rig.namespace], route: null } });
-    operator.controller.rulesFileChanged();
+    await restart([other], new GroupBindings({ etl: { join: [rig.namespace], route: null } }));
     await until(() => expect(Object.keys(routed(operator))).toEqual([near]));
     await until(async () => expect(await condition('Discovered')).toMatch(/^False GroupNotAllowed/));
-    groups = new GroupBindings({});
-    operator.controller.rulesFileChanged();
+    await restart([other]);
     await until(() => expect(Object.keys(routed(operator)).sort()).toEqual([near, far].sort()));
     // Taken back: gone at once.
-    allowed = [];
-    operator.controller.rulesFileChanged();
+    await restart([]);
     await until(() => expect(Object.keys(routed(operator))).toEqual([near]));
   });
 
   test('most Services lost at once: the clusters stay until it is confirmed, also for who leads next', async () => {
-    const options = { deletionGuard: () => ({ ...defaultDeletionGuard, minimum: 4 }) };
+    const options = { deletionGuard: { ...defaultDeletionGuard, minimum: 4 } };
     const first = await rig.startOperator(options);
     const second = await rig.startOperator(options);
     const names = ['a', 'b', 'c', 'd', 'e'];

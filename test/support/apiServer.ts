@@ -127,7 +127,7 @@ export async function startApiOver<R extends ClusterRegistry>(
       table,
       clusterChanges: options.clusterChanges?.(table) ?? new ClusterChanges(table, systemClock),
       replica: 'replica-1',
-      defaultGroup: () => 'adhoc',
+      defaultGroup: 'adhoc',
       readiness,
       metrics,
       logger,

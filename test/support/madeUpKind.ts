@@ -46,10 +46,6 @@ class BannerProgram implements KindProgram {
       }),
     );
   }
-
-  recompute(): void {
-    // It depends on nothing but its resources.
-  }
 }
 
 /** A kind that the gateway does not have, through the interface that every kind goes through. */

@@ -103,7 +103,7 @@ export async function startOperator(
   const controller: Controller = new Controller({
     kinds: resourceKinds,
     services: noServices,
-    policy: () => openPolicy,
+    policy: openPolicy,
     onTransition: () => undefined,
     source,
     store,
@@ -111,10 +111,10 @@ export async function startOperator(
     compiler: defaultRuleCompiler(),
     rulesFile: () => null,
     leadership,
-    allowedServiceNamespaces: () => [],
-    defaultRoutingGroup: () => 'adhoc',
+    allowedServiceNamespaces: [],
+    defaultRoutingGroup: 'adhoc',
     unmanagedRows: 'serve',
-    deletionGuard: () => defaultDeletionGuard,
+    deletionGuard: defaultDeletionGuard,
     changes,
     clock: systemClock,
     random: Math.random,
@@ -131,16 +131,16 @@ export async function startOperator(
     source,
     controller,
     table,
-    apiWrites: () => 'enabled',
-    policy: () => openPolicy,
+    apiWrites: 'enabled',
+    policy: openPolicy,
     clock: systemClock,
     ...options.registry,
   });
-  const apiWrites = options.registry?.apiWrites ?? (() => 'enabled' as const);
+  const apiWrites = options.registry?.apiWrites ?? 'enabled';
   const writes =
     groups === undefined || effects === null
       ? null
-      : new GroupWrites(groups, store.groupOwners, effects, { source, controller, apiWrites }, () => null);
+      : new GroupWrites(groups, store.groupOwners, effects, { source, controller, apiWrites }, null);
   await controller.start();
   return { source, table, controller, registry, leadership, groups: writes, stop: () => controller.stop() };
 }

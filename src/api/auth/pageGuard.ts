@@ -4,11 +4,9 @@ import { pagesOf } from './roleMapping.ts';
 
 export interface PageSettings {
   /** `uiConfiguration.disablePages`. */
-  readonly disablePages: () => readonly string[];
-  /**
-   * `uiConfiguration.hiddenPageCalls`: whether calls of pages that a caller does not see get a response all the same.
-   */
-  readonly hiddenPageCalls: () => 'refuse' | 'allow';
+  readonly disablePages: readonly string[];
+  /** `uiConfiguration.hiddenPageCalls`: whether calls of hidden pages get a response. */
+  readonly hiddenPageCalls: 'refuse' | 'allow';
   /** `pagePermissions`. */
   readonly pagePermissions: Readonly<Record<string, string | null>>;
 }
@@ -47,10 +45,10 @@ export function pagesOfRoute(url: string): readonly string[] | null {
  * @throws GatewayError EG_FORBIDDEN naming the pages and the key
  */
 export async function requirePage(caller: Caller, pages: readonly string[], settings: PageSettings): Promise<void> {
-  const disabled = settings.disablePages();
+  const disabled = settings.disablePages;
   const { pagePermissions } = settings;
   const hasPermissions = Object.keys(pagePermissions).length > 0;
-  if ((disabled.length === 0 && !hasPermissions) || settings.hiddenPageCalls() === 'allow') return;
+  if ((disabled.length === 0 && !hasPermissions) || settings.hiddenPageCalls === 'allow') return;
   const enabled = pages.filter((page) => !disabled.includes(page));
   if (enabled.length === 0) throw hidden(pages, 'uiConfiguration.disablePages switches it off');
   const permitted = hasPermissions ? pagesOf(await caller.roles(), pagePermissions) : [];

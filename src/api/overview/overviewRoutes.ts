@@ -30,7 +30,7 @@ export interface OverviewRoutes {
   readonly startedAt: number;
   readonly version: string;
   /** `dataStore.queryHistoryHoursRetention`, as it is now. */
-  readonly keptHours: () => number;
+  readonly keptHours: number;
   /** Null: `/api/overview/rates` is not served. */
   readonly rates: QueryRates | null;
   /** Null: `/api/overview/problems` is not served. */
@@ -93,7 +93,7 @@ export async function overviewRoutes(app: FastifyInstance, options: OverviewRout
     },
     async (request, reply) => {
       const lines = request.query.lines === undefined ? null : Number(request.query.lines);
-      const range = { now: clock.now(), minutes: minutesOf(request.query), lines, keptHours: keptHours() };
+      const range = { now: clock.now(), minutes: minutesOf(request.query), lines, keptHours: keptHours };
       const colors = clusterColors(table.current.clusters.keys());
       return reply.send(await querySeries(counts, namesByUrl(table.current), colors, range));
     },
@@ -112,7 +112,7 @@ export async function overviewRoutes(app: FastifyInstance, options: OverviewRout
         },
       },
       async (request, reply) => {
-        const range = { now: clock.now(), minutes: minutesOf(request.query), keptHours: keptHours() };
+        const range = { now: clock.now(), minutes: minutesOf(request.query), keptHours: keptHours };
         return reply.send(await rateSeries(rates, range));
       },
     );

@@ -39,7 +39,7 @@ export interface ProblemSources {
   readonly rules: Pick<RoutingRules, 'inventory' | 'groupsNamed'> | null;
   /** Conditions of the resource of a rule (`namespace/name`), as they are now. */
   readonly ruleConditions: (resource: string) => readonly Condition[];
-  readonly defaultRoutingGroup: () => string;
+  readonly defaultRoutingGroup: string;
   readonly readiness: Pick<Readiness, 'components'>;
   readonly leader: Pick<LeaderRepository, 'state'>;
   readonly queued: Pick<QueuedQueryRepository, 'waitingByGroup'>;
@@ -237,7 +237,7 @@ export class ProblemWatch {
   #groupFacts(): GroupFact[] {
     const { table, defaultRoutingGroup } = this.#sources;
     const { groups, admission } = table.current;
-    const byDefault = defaultRoutingGroup();
+    const byDefault = defaultRoutingGroup;
     return [...groups.keys()].map((name) => {
       const policy = admission.groups.get(name);
       const waits = policy?.queue.whenUnavailable === 'wait';

@@ -9,7 +9,7 @@ export interface UserInterfaceRoutes {
   /** The built files; null: not built. */
   readonly built: BuiltUserInterface | null;
   /** `uiConfiguration.enabled`. */
-  readonly enabled: () => boolean;
+  readonly enabled: boolean;
 }
 
 /** Nothing from other hosts, nothing inline, in no frame (CSP Level 3). */
@@ -47,7 +47,7 @@ export async function userInterfaceRoutes(app: FastifyInstance, options: UserInt
   const serve = (request: FastifyRequest, reply: FastifyReply) => {
     const path = decoded(pathOf(request)).slice(base.length).replace(/^\//, '');
     if (noPages.test(path) && built?.files.has(path) !== true) throw notFound(base, path);
-    if (!enabled()) {
+    if (!enabled) {
       throw new GatewayError('EG_NOT_FOUND', 'The user interface is switched off (uiConfiguration.enabled).');
     }
     if (built === null) return notBuilt(reply);

@@ -3,8 +3,8 @@ import { UiConfiguration } from '../answers/session.ts';
 import { type EnvelopeRoutes, envelopeErrors, succeed, successAnswer } from './envelope.ts';
 
 export interface ConfigurationRoutes extends EnvelopeRoutes {
-  /** `uiConfiguration.disablePages`, as it is now. */
-  readonly disablePages: () => readonly string[];
+  /** `uiConfiguration.disablePages`. */
+  readonly disablePages: readonly string[];
 }
 
 /** Route of the web application's configuration (`uiConfiguration`). */
@@ -22,7 +22,7 @@ export async function configurationRoutes(app: FastifyInstance, options: Configu
       },
     },
     (_request, reply) => {
-      const disablePages = options.disablePages();
+      const disablePages = options.disablePages;
       return succeed(reply, (disablePages.length === 0 ? {} : { disablePages }) satisfies UiConfiguration);
     },
   );

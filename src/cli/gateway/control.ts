@@ -34,13 +34,11 @@ export async function openControl(
 ): Promise<Control> {
   const { config, names, metrics, clock, random, logger, onClose } = context;
   const table = new RoutingTableHolder();
-  const ownDatabase = databaseName(databaseSettings(config));
   const clusterChanges = new ClusterChanges(table, clock);
   const counts = new SharedCounts({ table, repository: store.limitCounts, logger });
   onClose(() => counts.stop());
   const compiler = createRuleCompiler({
     ...ruleCompilerOptions(config),
-    live: () => ruleCompilerOptions(config),
     names,
     onRuleFailure: (failure) => {
       logger.warn(failure, 'a rule failed');
@@ -59,7 +57,7 @@ export async function openControl(
       : new RulesFileWatch({
           path: rulesConfigPath,
           defaultPriority: config.routingRules.defaultPriority ?? undefined,
-          refreshPeriod: () => config.routingRules.rulesRefreshPeriod,
+          refreshPeriod: config.routingRules.rulesRefreshPeriod,
           check: (file) => compiler.prepareFile(file),
           onChange: () => operator.controller.rulesFileChanged(),
           clock,
@@ -70,16 +68,16 @@ export async function openControl(
   const operator: Operator = await createOperator({
     resources: config.resources,
     kinds: resourceKinds,
-    apiWrites: () => config.resources.apiWrites,
-    allowedServiceNamespaces: () => config.resources.allowedServiceNamespaces,
-    discoveryNamespaces: () => config.resources.discovery.namespaces,
-    defaultRoutingGroup: () => config.routing.defaultRoutingGroup,
-    policy: () => clusterPolicy(config),
-    deletionGuard: () => deletionGuard(config),
+    apiWrites: config.resources.apiWrites,
+    allowedServiceNamespaces: config.resources.allowedServiceNamespaces,
+    discoveryNamespaces: config.resources.discovery.namespaces,
+    defaultRoutingGroup: config.routing.defaultRoutingGroup,
+    policy: clusterPolicy(config),
+    deletionGuard: deletionGuard(config),
     store,
     auditWriter,
     resourceGroups: groupTables,
-    ownDatabase: () => ownDatabase,
+    ownDatabase: databaseName(databaseSettings(config)),
     table,
     compiler,
     rulesFile: () => rulesFile?.current ?? null,
@@ -95,12 +93,12 @@ export async function openControl(
     source: operator.source,
     controller: operator.controller,
     table,
-    defaultRoutingGroup: () => config.routing.defaultRoutingGroup,
+    defaultRoutingGroup: config.routing.defaultRoutingGroup,
     file: rulesFile,
     rulesType,
     rulesEngineEnabled: rulesEngineEnabled ?? undefined,
     context: ruleContext,
-    apiWrites: () => config.resources.apiWrites,
+    apiWrites: config.resources.apiWrites,
   });
   return {
     counts,

@@ -90,7 +90,7 @@ export async function openApi(
   const webapp = {
     history: store.history,
     queryCounts: store.queryCounts,
-    keptHours: () => config.dataStore.queryHistoryHoursRetention,
+    keptHours: config.dataStore.queryHistoryHoursRetention,
     incidents: {
       rates: store.queryRates,
       leader: store.leader,
@@ -100,12 +100,12 @@ export async function openApi(
     exactMatchSelectors: store.exactMatchSelectors,
     clock,
     startedAt: context.startedAt,
-    disablePages: () => config.uiConfiguration.disablePages,
-    hiddenPageCalls: () => config.uiConfiguration.hiddenPageCalls,
+    disablePages: config.uiConfiguration.disablePages,
+    hiddenPageCalls: config.uiConfiguration.hiddenPageCalls,
   };
   const userInterface = {
     built: await readBuiltFiles(BUILT_FILES, names, sharesOrigin(config)),
-    enabled: () => config.uiConfiguration.enabled,
+    enabled: config.uiConfiguration.enabled,
   };
   const rules = ruleDependencies(context, storage, control, analyze, { admission, mapping, groups });
   const inventory = { source: operator.source, controller: operator.controller, table };
@@ -119,7 +119,7 @@ export async function openApi(
       table,
       clusterChanges: control.clusterChanges,
       replica: context.replica,
-      defaultGroup: () => config.routing.defaultRoutingGroup,
+      defaultGroup: config.routing.defaultRoutingGroup,
       readiness,
       metrics,
       logger,
@@ -151,7 +151,7 @@ export async function openApi(
       queries: {
         list: store.queryList,
         statistics: store.queryStatistics,
-        keptHours: () => config.dataStore.queryHistoryHoursRetention,
+        keptHours: config.dataStore.queryHistoryHoursRetention,
         clock,
       },
       runningQueries: (cluster) => runningQueries.ofCluster(cluster),
@@ -218,7 +218,7 @@ function ruleDependencies(
       edited: (edits) => compiler.edited(edits),
       replays,
       database: databaseSettings(config),
-      settings: () => replaySettings(config),
+      settings: replaySettings(config),
       clock,
     },
     outcomes: async (queryId: string) => {

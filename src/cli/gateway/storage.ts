@@ -38,7 +38,7 @@ export async function openStorage(context: GatewayContext): Promise<Storage> {
   onClose(() => store.close());
   const history = createHistoryWriter({
     repository: store.history,
-    settings: () => historySettings(config),
+    settings: historySettings(config),
     spillDirectory: config.queryHistory.spillDirectory,
     logger,
     registry: metrics,
@@ -47,7 +47,7 @@ export async function openStorage(context: GatewayContext): Promise<Storage> {
   onClose(() => history.close(FLUSH_TIMEOUT_MS));
   const outcomes = createOutcomeWriter({
     repository: store.outcomes,
-    settings: () => historySettings(config),
+    settings: historySettings(config),
     spillDirectory: config.queryHistory.spillDirectory,
     logger,
     registry: metrics,

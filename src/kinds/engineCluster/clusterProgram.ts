@@ -27,17 +27,13 @@ export class ClusterProgram implements KindProgram {
     const { services, allowedServiceNamespaces, policy } = this.#settings;
     const outcomes = clusterOutcomes(resources, {
       services,
-      allowedServiceNamespaces: allowedServiceNamespaces(),
-      policy: policy(),
+      allowedServiceNamespaces,
+      policy,
       lastGood: this.#lastGood,
     });
     this.#remember(outcomes);
     draft.clusters = withRows(outcomes, draft.rows);
     return outcomes;
-  }
-
-  recompute(): void {
-    // Each outcome compares what it depends on with the last time.
   }
 
   #remember(outcomes: ReadonlyMap<string, ClusterOutcome>): void {

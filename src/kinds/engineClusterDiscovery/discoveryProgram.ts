@@ -43,10 +43,6 @@ export class DiscoveryProgram implements KindProgram {
     return new Map(live.map((resource) => [keyText(keyOf(resource)), this.#outcome(resource)]));
   }
 
-  recompute(): void {
-    // Nothing is remembered.
-  }
-
   #outcome(resource: Resource): DiscoveryOutcome {
     const acceptance = this.#acceptance(resource);
     return {
@@ -66,7 +62,7 @@ export class DiscoveryProgram implements KindProgram {
     if (this.#settings.discoveries === undefined) return unsupported;
     const { template } = resource.spec as EngineClusterDiscoverySpec;
     if (template.routingGroup === undefined) return accepted;
-    const message = this.#settings.policy().groups.joinRefusal(resource.metadata.namespace, template.routingGroup);
+    const message = this.#settings.policy.groups.joinRefusal(resource.metadata.namespace, template.routingGroup);
     return message === null ? accepted : groupNotAllowed({ field: 'template.routingGroup', message });
   }
 }

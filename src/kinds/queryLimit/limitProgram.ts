@@ -17,7 +17,6 @@ type Judged = Good | { readonly acceptance: Acceptance };
 interface Good {
   readonly policy: LimitPolicy;
   readonly groups: readonly string[];
-  readonly rights: string;
 }
 
 const accepted: Acceptance = { status: 'True', reason: 'Accepted', message: 'the limit is valid', final: false };
@@ -56,17 +55,11 @@ export class LimitProgram implements KindProgram {
     return outcomes;
   }
 
-  recompute(): void {
-    // Each version is judged again where the rights that it was judged by are others.
-  }
-
   #outcome(resource: Resource, served: ReadonlySet<string>): LimitOutcome {
     const { uid } = resource.metadata;
     const paused = isPaused(resource);
     const judged = this.#judge(resource);
-    const last = this.#lastGood.get(uid);
-    // A policy that was allowed by other rights is not active: its namespace may not limit its groups now.
-    const lastGood = last?.rights === this.#settings.policy().groups.key ? last : null;
+    const lastGood = this.#lastGood.get(uid) ?? null;
     const inForce = 'policy' in judged && !paused ? judged : lastGood;
     if (inForce !== null) this.#lastGood.set(uid, inForce);
     const { groups } = 'policy' in judged ? judged : (inForce ?? { groups: [] });
@@ -83,15 +76,14 @@ export class LimitProgram implements KindProgram {
   }
 
   #judge(resource: Resource): Judged {
-    const { groups: bindings } = this.#settings.policy();
-    const rights = bindings.key;
-    return this.#versions.of(resource, rights, () => {
+    const { groups: bindings } = this.#settings.policy;
+    return this.#versions.of(resource, '', () => {
       const problems = limitProblems(resource.spec);
       if (problems.length > 0) return { acceptance: refused('InvalidSpec', problemText(problems)) };
       const spec = resource.spec as QueryLimitSpec;
       const refusal = limitRefusal(bindings, resource.metadata.namespace, spec);
       if (refusal !== null) return { acceptance: groupNotAllowed(refusal) };
-      return { policy: limitPolicy(resource.metadata, spec, bindings), groups: namedGroups(spec), rights };
+      return { policy: limitPolicy(resource.metadata, spec, bindings), groups: namedGroups(spec) };
     });
   }
 }

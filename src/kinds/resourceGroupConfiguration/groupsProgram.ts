@@ -73,17 +73,13 @@ export class GroupsProgram implements KindProgram {
     return outcomes;
   }
 
-  recompute(): void {
-    // The declaration of a version has no other inputs.
-  }
-
   #judge(resource: Resource): GroupsOutcome {
     const { policy, ownDatabase } = this.#settings;
-    const refusal = policy().trust?.refusal(resource.metadata.namespace);
+    const refusal = policy.trust?.refusal(resource.metadata.namespace);
     const judged =
       refusal != null
         ? { acceptance: refused('NamespaceNotTrusted', refusal), declared: null }
-        : this.#versions.of(resource, '', () => judgedSpec(resource.spec, ownDatabase?.() ?? null));
+        : this.#versions.of(resource, '', () => judgedSpec(resource.spec, ownDatabase ?? null));
     const [key, registryName, paused] = [keyOf(resource), registryNameOf(resource), isPaused(resource)];
     return { key, resource, registryName, paused, ...judged };
   }

@@ -56,21 +56,13 @@ export class GroupProgram implements KindProgram {
     return outcomes;
   }
 
-  recompute(): void {
-    // Each version is judged again where the rights that it was judged by are others.
-  }
-
   #outcome(resource: Resource, holder: Resource, counts: ReadonlyMap<string, number>): GroupOutcome {
-    const { uid, namespace } = resource.metadata;
+    const { uid } = resource.metadata;
     const name = registryNameOf(resource);
     const paused = isPaused(resource);
     const judged: Judged = holder === resource ? this.#judge(resource) : { acceptance: nameConflict(resource, holder) };
     const last = this.#lastGood.get(uid);
-    const isUsable =
-      holder === resource &&
-      last?.name === name &&
-      groupRefusal(this.#settings.policy().groups, namespace, last) === null;
-    const lastGood = isUsable ? last : null;
+    const lastGood = holder === resource && last?.name === name ? last : null;
     const policy = 'policy' in judged && !paused ? judged.policy : lastGood;
     if (policy !== null) this.#lastGood.set(uid, policy);
     const declared = 'policy' in judged ? judged.policy : (policy ?? { name, fallbacks: [] });
@@ -88,9 +80,9 @@ export class GroupProgram implements KindProgram {
   }
 
   #judge(resource: Resource): Judged {
-    const { groups } = this.#settings.policy();
+    const { groups } = this.#settings.policy;
     const name = registryNameOf(resource);
-    return this.#versions.of(resource, JSON.stringify([name, groups.key]), () => {
+    return this.#versions.of(resource, name, () => {
       const problems = groupProblems(resource.spec, name);
       if (problems.length > 0) return { acceptance: refused('InvalidSpec', problemText(problems)) };
       const policy = groupPolicy(name, resource.spec as RoutingGroupSpec);

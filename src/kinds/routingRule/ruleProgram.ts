@@ -35,15 +35,15 @@ export class RuleProgram implements KindProgram {
 
   refresh(resources: readonly Resource[], draft: RoutingDraft): ReadonlyMap<string, RuleOutcome> {
     const { defaultRoutingGroup, policy } = this.#settings;
-    const { groups, trust } = policy?.() ?? openPolicy;
+    const { groups, trust } = policy ?? openPolicy;
     const rules = resources.filter((rule) => rule.metadata.deletionTimestamp === undefined);
     const compiled = this.#compile(
       rules.map((rule) => this.#inForce(rule)),
-      routeRights(groups, draft.clusters, defaultRoutingGroup()),
+      routeRights(groups, draft.clusters, defaultRoutingGroup),
       trust,
     );
     this.#forgetAllBut(rules);
-    const targets = ruleTargets(draft.clusters, draft.admission, defaultRoutingGroup());
+    const targets = ruleTargets(draft.clusters, draft.admission, defaultRoutingGroup);
     const isRetargeted = !sameTargets(targets, this.#targets);
     if (isRetargeted || compiled !== this.#compiled || !sameElements(rules, this.#rules)) {
       this.#outcomes = ruleOutcomes(rules, compiled, targets, this.#outcomes, isRetargeted);
@@ -53,10 +53,6 @@ export class RuleProgram implements KindProgram {
     this.#compiled = compiled;
     draft.rules = compiled;
     return this.#outcomes;
-  }
-
-  recompute(): void {
-    this.#lastCompile = null;
   }
 
   /** Thousands of rules take a while to compile: only when one of them, the file, or a right is another than last time. */

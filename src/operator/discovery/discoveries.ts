@@ -43,9 +43,9 @@ export interface DiscoveriesOptions {
   readonly ownLeadership: Pick<Leadership, 'onChange'>;
   readonly table: Pick<RoutingTableHolder, 'current'>;
   /** `resources.discovery.namespaces` */
-  readonly allowed: () => readonly string[];
-  readonly groups: () => GroupBindings;
-  readonly deletionGuard: () => DeletionGuardSettings;
+  readonly allowed: readonly string[];
+  readonly groups: GroupBindings;
+  readonly deletionGuard: DeletionGuardSettings;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -155,10 +155,10 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
       new DiscoveryScan({ settings: deletionGuard, clock, logger, onDue: () => this.request() });
     this.#scans.set(uid, scan);
     const before = scan.report;
-    const context = { spec, namespace, groups: groups() };
+    const context = { spec, namespace, groups };
     const plan = scan.look({
       ...{ discovery: resource, context, owned: owned.get(uid) ?? [], holder: this.#holderIn(namespace, uid) },
-      ...{ lists: services, allowed: allowed() },
+      ...{ lists: services, allowed },
     });
     if (scan.report !== before) this.#options.controller().scheduleRefresh();
     return plan;

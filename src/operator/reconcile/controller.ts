@@ -51,8 +51,8 @@ export interface ControllerOptions extends ProgramSettings {
   readonly logger: Logger;
   readonly metrics: OperatorMetrics;
   readonly onTransition: (transition: Transition) => void;
-  /** `resources.massDeletion`, as it is now. */
-  readonly deletionGuard: () => DeletionGuardSettings;
+  /** `resources.massDeletion`. */
+  readonly deletionGuard: DeletionGuardSettings;
   readonly changes: ExternalChanges;
   /** Called when annotations of a resource were removed as their effect had ended, with the resource as it was. */
   readonly onEnded?: (before: Resource) => void;
@@ -234,9 +234,8 @@ export class Controller {
     return this.#state.compiled;
   }
 
-  /** To be called when the rules file was read again, or a setting that rules depend on changed. */
+  /** To be called when the rules file was read again. */
   rulesFileChanged(): void {
-    this.#state.recompute();
     this.scheduleRefresh();
   }
 

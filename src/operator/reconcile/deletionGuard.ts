@@ -44,7 +44,7 @@ export interface OtherLosses {
 
 export interface DeletionGuardOptions {
   readonly kind: Kind;
-  readonly settings: () => DeletionGuardSettings;
+  readonly settings: DeletionGuardSettings;
   /** True for a resource that is there and another gateway's: it is not lost. */
   readonly isOfAnother: (key: ResourceKey) => boolean;
   readonly clock: Clock;
@@ -143,7 +143,7 @@ export class DeletionGuard {
   /** Losses that are not believed yet. */
   get held(): readonly HeldDeletions[] {
     const { kind, settings } = this.#options;
-    const { confirmAfter } = settings();
+    const { confirmAfter } = settings;
     return [...this.#losses].flatMap(([namespace, { since, isSure }]) => {
       if (!isSure) return [];
       const until = confirmAfter === null ? null : since + confirmAfter;
@@ -178,7 +178,7 @@ export class DeletionGuard {
 
   #decide(): void {
     const { settings, clock } = this.#options;
-    const { enabled, confirmAfter } = settings();
+    const { enabled, confirmAfter } = settings;
     const namespaces = new Set(this.#missing.values().map(({ resource }) => resource.metadata.namespace));
     for (const [namespace, { at }] of this.#losses) {
       const isOver = confirmAfter !== null && clock.monotonic() - at >= confirmAfter;
@@ -197,13 +197,13 @@ export class DeletionGuard {
   #log(level: 'warn' | 'error', namespace: string, message: string): void {
     const { kind, settings, logger } = this.#options;
     const { held: deletions, left, names } = this.#counts(namespace);
-    logger[level]({ kind, namespace, deletions, left, names, confirmAfterMs: settings().confirmAfter }, message);
+    logger[level]({ kind, namespace, deletions, left, names, confirmAfterMs: settings.confirmAfter }, message);
   }
 
   /** @param namespace null: all of them */
   #isMass(namespace: string | null): boolean {
     const { held, left } = this.#counts(namespace);
-    return held >= this.#options.settings().minimum && held > left;
+    return held >= this.#options.settings.minimum && held > left;
   }
 
   #counts(namespace: string | null): Pick<HeldDeletions, 'held' | 'left' | 'names'> {
@@ -223,7 +223,7 @@ export class DeletionGuard {
   /** Resources that are served in addition to the listed ones; has them served again in time. */
   #retained(): readonly Resource[] {
     const { settings, clock, onDue } = this.#options;
-    const { enabled, minimum, confirmAfter } = settings();
+    const { enabled, minimum, confirmAfter } = settings;
     const now = clock.monotonic();
     // Fewer than could be a loss are served immediately.
     const settleMs = enabled && this.#present.size + this.#missing.size >= minimum ? SETTLE_MS : 0;

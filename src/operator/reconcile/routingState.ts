@@ -100,11 +100,6 @@ export class RoutingState {
     return this.#changedKeys(before);
   }
 
-  /** Has the next refresh work everything out, whatever changed or not: a setting that outcomes depend on did. */
-  recompute(): void {
-    for (const { program } of this.#programs) program.recompute();
-  }
-
   #changedKeys(before: ReadonlyMap<string, ResourceOutcome>): readonly string[] {
     const changed = [...before.keys()].filter((key) => !this.#outcomes.has(key));
     for (const [key, outcome] of this.#outcomes) {

@@ -32,7 +32,7 @@ export class GroupInventory {
   readonly #owners: Pick<GroupOwnerRepository, 'all'>;
   readonly #source: Pick<ResourceSource, 'get' | 'provenance'>;
   readonly #controller: Pick<Controller, 'outcomes'>;
-  readonly #ownDatabase: () => string | null;
+  readonly #ownDatabase: string | null;
 
   /** @param ownDatabase name of the gateway's own database */
   constructor(
@@ -40,7 +40,7 @@ export class GroupInventory {
     owners: Pick<GroupOwnerRepository, 'all'>,
     source: Pick<ResourceSource, 'get' | 'provenance'>,
     controller: Pick<Controller, 'outcomes'>,
-    ownDatabase: () => string | null,
+    ownDatabase: string | null,
   ) {
     this.#stores = stores;
     this.#owners = owners;
@@ -55,7 +55,7 @@ export class GroupInventory {
    * @throws GatewayError as `SchemaStores.use`; EG_DATABASE_UNAVAILABLE
    */
   async of(database: string | null): Promise<readonly DeclaredGroupRows[]> {
-    const place = database === this.#ownDatabase() ? null : database;
+    const place = database === this.#ownDatabase ? null : database;
     return await this.#stores.use(database, async ({ groups }) => {
       const owners = (await this.#owners.all()).filter((owner) => owner.database === place);
       if (owners.length === 0) return [];

@@ -44,7 +44,7 @@ export class GroupWrites implements GroupTables {
   readonly #applier: Pick<GroupApplier, 'apply' | 'targets'>;
   readonly #writes: SpecWrites;
   readonly #controller: Pick<Controller, 'outcomes' | 'refreshNow'>;
-  readonly #ownDatabase: () => string | null;
+  readonly #ownDatabase: string | null;
   /** Changes of a database are made one after the other. */
   readonly #work = new SerialWork();
 
@@ -54,7 +54,7 @@ export class GroupWrites implements GroupTables {
     owners: Pick<GroupOwnerRepository, 'all'>,
     applier: Pick<GroupApplier, 'apply' | 'targets'>,
     options: SpecWritesOptions & { readonly controller: Pick<Controller, 'outcomes'> },
-    ownDatabase: () => string | null,
+    ownDatabase: string | null,
   ) {
     this.#stores = stores;
     this.#owners = owners;
@@ -73,7 +73,7 @@ export class GroupWrites implements GroupTables {
     work: (store: ResourceGroupStore) => Promise<GroupWrite>,
     force: boolean,
   ): Promise<AppliedGroupWrite> {
-    const place = database === this.#ownDatabase() ? null : database;
+    const place = database === this.#ownDatabase ? null : database;
     const ownersOf = async () => (await this.#owners.all()).filter((owner) => owner.database === place);
     return await this.#stores.use(database, async (store) => {
       if ((await ownersOf()).length === 0) return { ...(await work(store)), resource: null };

@@ -48,7 +48,7 @@ export interface LimitRegistryOptions extends SpecWritesOptions {
   readonly table: Pick<RoutingTableHolder, 'current'>;
   readonly counts: AdmissionCounts;
   /** Rights of the authors of resources. */
-  readonly policy: () => ClusterPolicy;
+  readonly policy: ClusterPolicy;
 }
 
 /** Routing groups and query limits as REST lists and changes them (docs/rest-api.md#groups-and-limits). */
@@ -123,7 +123,7 @@ export class LimitRegistry {
     this.#options.controller.refreshNow();
     const holder = this.#holder(name);
     const key = holder === null ? newResourceKey(this.#options.source, ROUTING_GROUP, name) : holder.key;
-    const groups = this.#options.policy().groups;
+    const groups = this.#options.policy.groups;
     mustBeAllowed(groupRefusal(groups, key.namespace, { name, fallbacks: spec.fallbacks ?? [] }));
     return await this.#groups.put(key, key.name === name ? spec : { name, ...spec }, context);
   }
@@ -142,7 +142,7 @@ export class LimitRegistry {
   /** Declares a query limit. @param spec valid */
   async putLimit(namespace: string, name: string, spec: QueryLimitSpec, context: SpecWriteContext): Promise<SpecWrite> {
     this.#options.controller.refreshNow();
-    mustBeAllowed(limitRefusal(this.#options.policy().groups, namespace, spec));
+    mustBeAllowed(limitRefusal(this.#options.policy.groups, namespace, spec));
     return await this.#limits.put({ kind: QUERY_LIMIT, namespace, name }, spec, context);
   }
 

@@ -37,9 +37,9 @@ export interface ResourceClusterRegistryOptions {
     'outcomes' | 'refreshNow' | 'whenStored' | 'clusterDeleted' | 'expectDeletion' | 'switchRow' | 'deleteRow'
   >;
   readonly table: RoutingTableHolder;
-  readonly apiWrites: () => ApiWrites;
+  readonly apiWrites: ApiWrites;
   /** Rights of the authors of clusters. */
-  readonly policy: () => ClusterPolicy;
+  readonly policy: ClusterPolicy;
   readonly clock: Clock;
 }
 
@@ -190,7 +190,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
   }
 
   #mayWrite(what: string, activation: boolean): void {
-    const mode = this.#options.apiWrites();
+    const mode = this.#options.apiWrites;
     if (mode === 'enabled' || (mode === 'activation-only' && activation)) return;
     throw new GatewayError('EG_API_WRITES_DISABLED', `cannot ${what} by REST: resources.apiWrites is ${mode}`);
   }
@@ -217,7 +217,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
   }
 
   #refusal(cluster: RegistryCluster, namespace: string): PolicyRefusal | null {
-    return policyRefusal(this.#options.policy(), namespace, cluster);
+    return policyRefusal(this.#options.policy, namespace, cluster);
   }
 
   #mustNotBePaused({ paused, resource }: ClusterOutcome): void {

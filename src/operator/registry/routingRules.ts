@@ -51,13 +51,13 @@ export interface RoutingRulesOptions {
   readonly source: ResourceSource;
   readonly controller: Pick<Controller, 'compiledRules' | 'refreshNow' | 'whenStored' | 'expectDeletion'>;
   readonly table: Pick<RoutingTableHolder, 'current'>;
-  readonly defaultRoutingGroup: () => string;
+  readonly defaultRoutingGroup: string;
   /** Null: no rules file is configured. */
   readonly file: RulesFileWatch | null;
   readonly rulesType: 'FILE' | 'EXTERNAL';
   readonly rulesEngineEnabled: boolean | undefined;
   readonly context: CompileContext;
-  readonly apiWrites: () => ApiWrites;
+  readonly apiWrites: ApiWrites;
 }
 
 /** A rule as a caller wants it. What only resources have stays as it is where it is absent; null takes it out. */
@@ -129,7 +129,7 @@ export class RoutingRules {
     const { source, file, controller, table, defaultRoutingGroup } = this.#options;
     const { clusters, admission } = table.current;
     const parts: unknown[] = [source.changeCount(ROUTING_RULE), controller.compiledRules, file?.current ?? null];
-    parts.push(this.#engine, admission, defaultRoutingGroup());
+    parts.push(this.#engine, admission, defaultRoutingGroup);
     for (const { name, routingGroup } of clusters.values()) parts.push(name, routingGroup);
     return this.#versions.of(parts);
   }
@@ -152,7 +152,7 @@ export class RoutingRules {
   #inventoryParts(): RuleInventoryOptions {
     const { file, source, controller, context } = this.#options;
     const { clusters, admission } = this.#options.table.current;
-    const targets = ruleTargets([...clusters.values()], admission, this.#options.defaultRoutingGroup());
+    const targets = ruleTargets([...clusters.values()], admission, this.#options.defaultRoutingGroup);
     return {
       source,
       compiled: controller.compiledRules,
@@ -215,10 +215,10 @@ export class RoutingRules {
 
   #mayWrite(what: string): void {
     const { rulesType, apiWrites } = this.#options;
-    if (apiWrites() !== 'enabled') {
+    if (apiWrites !== 'enabled') {
       throw new GatewayError(
         'EG_API_WRITES_DISABLED',
-        `resources.apiWrites is ${apiWrites()}: rules cannot be ${what} by REST`,
+        `resources.apiWrites is ${apiWrites}: rules cannot be ${what} by REST`,
       );
     }
     if (rulesType === 'EXTERNAL') {

@@ -29,7 +29,7 @@ export interface SpecWrite {
 export interface SpecWritesOptions {
   readonly source: ResourceSource;
   readonly controller: Pick<Controller, 'refreshNow' | 'whenStored' | 'expectDeletion'>;
-  readonly apiWrites: () => ApiWrites;
+  readonly apiWrites: ApiWrites;
 }
 
 interface SpecSchema {
@@ -112,7 +112,7 @@ export class SpecWrites {
   }
 
   #mayWrite(what: string): void {
-    const mode = this.#options.apiWrites();
+    const mode = this.#options.apiWrites;
     if (mode === 'enabled') return;
     const { plural } = this.#kind;
     throw new GatewayError(

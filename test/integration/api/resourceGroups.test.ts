@@ -29,9 +29,9 @@ test.skipIf(!hasPostgresql())('while the database is unavailable every call is 5
     exactMatchSelectors,
     clock: systemClock,
     startedAt: 0,
-    keptHours: () => 720,
-    disablePages: () => [],
-    hiddenPageCalls: () => 'refuse' as const,
+    keptHours: 720,
+    disablePages: [],
+    hiddenPageCalls: 'refuse' as const,
   };
   const api = await startApi({ resourceGroups: stores, webapp });
   const calls = [

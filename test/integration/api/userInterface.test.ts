@@ -15,7 +15,7 @@ const script = 'assets/index-Ab3.js';
 describe('the files of the user interface', () => {
   let folder: string;
   let api: ApiServer;
-  let enabled = true;
+  let built: Awaited<ReturnType<typeof readBuiltFiles>>;
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'built-'));
@@ -29,8 +29,8 @@ describe('the files of the user interface', () => {
     await writeFile(join(folder, `${script}.br`), 'as brotli');
     await writeFile(join(folder, 'logo.svg'), '<svg/>');
     await writeFile(join(folder, '.vite/manifest.json'), '{}');
-    const userInterface = { built: await readBuiltFiles(folder, names), enabled: () => enabled };
-    api = await startApi({ userInterface });
+    built = await readBuiltFiles(folder, names);
+    api = await startApi({ userInterface: { built, enabled: true } });
   });
   afterAll(async () => {
     await api?.close();
@@ -147,16 +147,16 @@ describe('the files of the user interface', () => {
   test('/ leads to it, and shows the plain page while it is switched off', async () => {
     const led = await get('/');
     expect([led.status, led.headers.get('location')]).toEqual([303, '/engine-gateway']);
-    enabled = false;
+    const without = await startApi({ userInterface: { built, enabled: false } });
     try {
-      expect((await get('/')).status).toBe(200);
-      const off = await get('/engine-gateway');
+      expect((await fetch(`${without.url}/`)).status).toBe(200);
+      const off = await fetch(`${without.url}/engine-gateway`);
       expect([off.status, await off.json()]).toEqual([
         404,
         { error: { code: 'EG_NOT_FOUND', message: 'The user interface is switched off (uiConfiguration.enabled).' } },
       ]);
     } finally {
-      enabled = true;
+      await without.close();
     }
   });
 });
@@ -164,7 +164,7 @@ describe('the files of the user interface', () => {
 test('a gateway whose user interface is not built says how to build it', async () => {
   const built = await readBuiltFiles(join(tmpdir(), 'there-is-no-such-folder'), names);
   expect(built).toBeNull();
-  const api = await startApi({ userInterface: { built, enabled: () => true } });
+  const api = await startApi({ userInterface: { built, enabled: true } });
   try {
     const answer = await fetch(`${api.url}/engine-gateway`);
     expect([answer.status, await answer.text()]).toEqual([

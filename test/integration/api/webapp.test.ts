@@ -1,5 +1,6 @@
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, describe, expect, it, test } from 'vitest';
+import type { WebappDependencies } from '../../../src/api/api.ts';
 import { neverChecked } from '../../../src/routing/routingTable.ts';
 import { type Database, defaultLimits, openDatabase } from '../../../src/store/database.ts';
 import { parseJdbcUrl } from '../../../src/store/jdbcUrl.ts';
@@ -46,7 +47,7 @@ for (const family of [oneDatabase]) {
     let api: ApiServer;
     /** Connections of another program. */
     let other: Database;
-    let pages: string[] = [];
+    let webapp: WebappDependencies;
 
     beforeAll(async () => {
       server = await family.start();
@@ -58,15 +59,15 @@ for (const family of [oneDatabase]) {
       stores = store.resourceGroups({ allowed: null, maxOpen: 2 });
       const { history, queryCounts, exactMatchSelectors } = store;
       const clock = { now: () => now, monotonic: () => 0 };
-      const webapp = {
+      webapp = {
         history,
         queryCounts,
         exactMatchSelectors,
         clock,
         startedAt: now - 1,
-        keptHours: () => 720,
-        disablePages: () => pages,
-        hiddenPageCalls: () => 'refuse' as const,
+        keptHours: 720,
+        disablePages: [],
+        hiddenPageCalls: 'refuse' as const,
       };
       api = await startApi({ resourceGroups: stores, webapp });
     });
@@ -408,9 +409,10 @@ for (const family of [oneDatabase]) {
 
     it('shows which pages are switched off', async () => {
       expect((await api.call('GET', '/webapp/getUIConfiguration')).json().data).toEqual({});
-      pages = ['history'];
-      expect((await api.call('GET', '/webapp/getUIConfiguration')).json().data).toEqual({ disablePages: ['history'] });
-      pages = [];
+      const without = await startApi({ webapp: { ...webapp, disablePages: ['history'] } });
+      const { data } = (await without.call('GET', '/webapp/getUIConfiguration')).json();
+      await without.close();
+      expect(data).toEqual({ disablePages: ['history'] });
     });
 
     it('stores and lists entities', async () => {

@@ -19,11 +19,9 @@ let directory: string;
 let api: ApiServer<ResourceClusterRegistry>;
 let rig: OperatorRig | null = null;
 let store: Store | null = null;
-let writes: ApiWrites = 'enabled';
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'eg-api-'));
-  writes = 'enabled';
 });
 afterEach(async () => {
   await api?.close();
@@ -35,10 +33,14 @@ afterEach(async () => {
 });
 
 /** The API over the operator's own registry. */
-async function start(settings: { jdbcUrl: string }, sourceOf: (store: Store) => ResourceSource): Promise<void> {
+async function start(
+  settings: { jdbcUrl: string },
+  sourceOf: (store: Store) => ResourceSource,
+  apiWrites: ApiWrites = 'enabled',
+): Promise<void> {
   store = await openStore({ ...settings, runMigrations: true, logger });
   rig = await startOperator(store, sourceOf(store), {
-    registry: { apiWrites: () => writes },
+    registry: { apiWrites },
   });
   api = await startApiOver(rig);
 }
@@ -102,7 +104,10 @@ describe.each([
 
   it('refuses writes that the configuration does not allow', async () => {
     await post('modify/add', good);
-    writes = 'activation-only';
+    await api.close();
+    await rig?.stop();
+    await store?.close();
+    await start(sqlite(), sourceOf, 'activation-only');
     expect((await post('deactivate/a')).status).toBe(200);
     for (const [path, body] of [
       ['modify/add', { ...good, name: 'b' }],

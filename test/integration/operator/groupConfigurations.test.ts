@@ -190,7 +190,7 @@ for (const family of databases) {
       const rig = await start();
       await until(() => expect(condition(rig, 'Ready')).toBe('True Ready'));
       await until(() => expect(condition(rig, 'Stalled', 'later')).toBe('True NameConflict'));
-      const inventory = new GroupInventory(stores, store.groupOwners, rig.source, rig.controller, () => null);
+      const inventory = new GroupInventory(stores, store.groupOwners, rig.source, rig.controller, null);
       const stored = await rows();
       expect(await inventory.of(null)).toMatchObject([
         {

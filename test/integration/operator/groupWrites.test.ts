@@ -376,7 +376,7 @@ for (const family of databases) {
       const { history, queryCounts, exactMatchSelectors } = store;
       const webapp: WebappDependencies = {
         ...{ history, queryCounts, exactMatchSelectors, clock: systemClock, startedAt: 0 },
-        ...{ keptHours: () => 720, disablePages: () => [], hiddenPageCalls: () => 'refuse' },
+        ...{ keptHours: 720, disablePages: [], hiddenPageCalls: 'refuse' },
       };
       if (rig.groups === null) throw new Error('the rig has no groups');
       const api = await startApi({ resourceGroups: rig.groups, webapp });
@@ -538,19 +538,21 @@ for (const family of databases) {
     });
 
     test('are refused where the resource is paused or shared, or may not be written', async () => {
-      let apiWrites: 'enabled' | 'off' = 'off';
-      const rig = await replica('database', { registry: { apiWrites: () => apiWrites } });
-      const api = await apiOf(rig);
-      await declare(rig);
+      const readOnly = await replica('database', { registry: { apiWrites: 'off' } });
+      const readOnlyApi = await apiOf(readOnly);
+      await declare(readOnly);
       const change: Step = {
         ...{ why: '', call: 'updateResourceGroup', status: 403 },
         send: (ids) => [row('etl', { ...id(ids, 'etl'), maxQueued: 1 })],
       };
-      expect(await call(api, 'rest', change)).toMatchObject({ status: 403, error: { code: 'EG_API_WRITES_DISABLED' } });
-      expect(await call(api, 'webapp', change)).toMatchObject({ status: 403 });
+      const refused = { status: 403, error: { code: 'EG_API_WRITES_DISABLED' } };
+      expect(await call(readOnlyApi, 'rest', change)).toMatchObject(refused);
+      expect(await call(readOnlyApi, 'webapp', change)).toMatchObject({ status: 403 });
       const unowned: Step = { ...change, call: 'saveResourceGroup', send: () => [row('theirs')] };
-      expect((await call(api, 'rest', unowned)).status).toBe(200);
-      apiWrites = 'enabled';
+      expect((await call(readOnlyApi, 'rest', unowned)).status).toBe(200);
+      await readOnly.stop();
+      const rig = await replica('database');
+      const api = await apiOf(rig);
       await declare(rig, { ...spec, rootGroups: [group('second')], selectors: [] }, 'second');
       const period: Step = {
         ...{ why: '', call: 'updateGlobalProperty', status: 409 },

@@ -248,14 +248,16 @@ describe.each([oneDatabase])('on $name', ({ available, start }) => {
       });
 
       test('writes can be switched off, wholly or but for activation', async () => {
-        let mode: 'enabled' | 'activation-only' | 'off' = 'enabled';
-        const { registry } = await started({ registry: { apiWrites: () => mode } });
-        await registry.add(cluster('a'), by);
+        const writable = await started();
+        await writable.registry.add(cluster('a'), by);
+        await writable.stop();
         const refused = { code: 'EG_API_WRITES_DISABLED' };
-        mode = 'activation-only';
-        await expect(registry.update(cluster('a', { routingGroup: 'x' }), by)).rejects.toMatchObject(refused);
-        await registry.setActive('a', false, by);
-        mode = 'off';
+        const switching = await started({ registry: { apiWrites: 'activation-only' } });
+        const changed = cluster('a', { routingGroup: 'x' });
+        await expect(switching.registry.update(changed, by)).rejects.toMatchObject(refused);
+        await switching.registry.setActive('a', false, by);
+        await switching.stop();
+        const { registry } = await started({ registry: { apiWrites: 'off' } });
         await expect(registry.setActive('a', true, by)).rejects.toMatchObject(refused);
         await expect(registry.delete('a', by)).rejects.toMatchObject(refused);
       });

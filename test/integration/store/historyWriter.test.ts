@@ -48,7 +48,7 @@ const create = (
   const registry = new Registry();
   const writer = createHistoryWriter({
     ...{ repository: { insert }, spillDirectory: directory, logger, registry, clock: systemClock },
-    settings: () => ({ ...defaultHistorySettings, flushIntervalMs: 10, ...settings }),
+    settings: { ...defaultHistorySettings, flushIntervalMs: 10, ...settings },
   });
   const lost = async () => {
     const metric = await registry.getSingleMetric('engine_gateway_history_lost_total')?.get();
@@ -123,7 +123,7 @@ describe('the history writer', () => {
       createOutcomeWriter({
         ...{
           repository: { put },
-          settings: () => settings,
+          settings,
           spillDirectory: directory,
           logger,
           registry: new Registry(),

@@ -45,8 +45,8 @@ afterEach(async () => {
 const run = (fence: Fence | null) =>
   runRetention({
     store,
-    historyHours: () => 4,
-    audit: () => ({ retention: 24 * 3_600_000, maxEntries: 100 }),
+    historyHours: 4,
+    audit: { retention: 24 * 3_600_000, maxEntries: 100 },
     fence: () => fence,
     logger,
     clock: { now: () => NOW, monotonic: () => 0 },

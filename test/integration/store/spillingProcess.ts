@@ -8,7 +8,7 @@ import { defaultHistorySettings } from '../../support/defaults.ts';
 
 const writer = createHistoryWriter({
   repository: { insert: () => Promise.reject(new GatewayError('EG_DATABASE_UNAVAILABLE', 'away')) },
-  settings: () => ({ ...defaultHistorySettings, bufferSize: 200, flushIntervalMs: 5 }),
+  settings: { ...defaultHistorySettings, bufferSize: 200, flushIntervalMs: 5 },
   spillDirectory: process.argv[2] ?? '',
   logger: pino({ level: 'silent' }),
   registry: new Registry(),

@@ -71,13 +71,10 @@ const resource = (
 const paused = { annotations: { [PAUSED_ANNOTATION]: 'true' } };
 
 const program = (rights: Readonly<Record<string, GroupRights>> = {}) => {
-  let policy = { ...openPolicy, groups: new GroupBindings(rights) };
-  const it = new LimitProgram({ policy: () => policy });
+  const policy = { ...openPolicy, groups: new GroupBindings(rights) };
+  const it = new LimitProgram({ policy });
   return {
     it,
-    setRights: (next: Readonly<Record<string, GroupRights>>) => {
-      policy = { ...openPolicy, groups: new GroupBindings(next) };
-    },
     refresh: (...resources: readonly Resource[]) => {
       const clusters = ['adhoc', 'etl'].map((group) => clusterAt(group, `http://${group}`, { routingGroup: group }));
       const spilled = { name: 'spilled', fallbacks: ['etl'] as readonly string[] } as GroupPolicy;
@@ -202,9 +199,9 @@ describe('what a limit means', () => {
     });
 
     test('a namespace that may deny queries to no group limits none, and nothing of it stays in force', () => {
-      const limits = program();
-      expect(limits.refresh(resource('a')).limits).toHaveLength(1);
-      limits.setRights({ '*': { join, route, deny: ['platform'] } });
+      expect(program().refresh(resource('a')).limits).toHaveLength(1);
+      const limits = program({ '*': { join, route, deny: ['platform'] } });
+      limits.it.restore([resource('a')]);
       const { outcomes, limits: inForce } = limits.refresh(resource('a'));
       expect([conditionsOf(outcomes[0]!).Accepted, inForce]).toEqual(['False GroupNotAllowed', []]);
     });

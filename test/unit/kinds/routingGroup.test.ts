@@ -68,13 +68,10 @@ const paused = { annotations: { [PAUSED_ANNOTATION]: 'true' } };
 
 /** A program, and what it makes of resources. */
 const program = (rights: Readonly<Record<string, GroupRights>> = {}, groups: readonly string[] = ['adhoc', 'etl']) => {
-  let policy = { ...openPolicy, groups: new GroupBindings(rights) };
-  const it = new GroupProgram({ policy: () => policy });
+  const policy = { ...openPolicy, groups: new GroupBindings(rights) };
+  const it = new GroupProgram({ policy });
   return {
     it,
-    setRights: (next: Readonly<Record<string, GroupRights>>) => {
-      policy = { ...openPolicy, groups: new GroupBindings(next) };
-    },
     refresh: (...resources: readonly Resource[]) => {
       const clusters = groups.map((group) => clusterAt(`${group}-1`, `http://${group}`, { routingGroup: group }));
       const draft: RoutingDraft = { rows: [], clusters, admission: noPolicy, rules: null };
@@ -180,10 +177,9 @@ describe('what a routing group means', () => {
     ['may not join the group', { etl: { join: ['other'], route: ['*'] } }, 'False GroupNotAllowed'],
     ['may not route to the fallback', { adhoc: { join: ['*'], route: ['other'] } }, 'False GroupNotAllowed'],
   ])('a namespace that %s', (_, rights, accepted) => {
-    const groups = program();
+    const groups = program(rights);
     const declared = resource('etl', { fallbacks: ['adhoc'] });
-    groups.refresh(declared);
-    groups.setRights(rights);
+    groups.it.restore([declared]);
     const { outcomes, groups: inForce } = groups.refresh(declared);
     expect(conditionsOf(outcomes[0]!)).toMatchObject({ Accepted: accepted });
     // What was allowed before is not in force either.

@@ -13,7 +13,7 @@ const all = ['a', 'b', 'c', 'd', 'e'].map((name) => resource(name));
 const guard = (isOfAnother: (key: ResourceKey) => boolean = () => false): DeletionGuard => {
   const made = new DeletionGuard({
     kind: 'EngineCluster',
-    settings: () => defaultDeletionGuard,
+    settings: defaultDeletionGuard,
     isOfAnother,
     clock: { now: () => time, monotonic: () => time },
     logger: pino({ enabled: false }),

@@ -174,7 +174,7 @@ describe('its status', () => {
     of: Record<string, unknown> = spec,
   ) => {
     const reports = isKubernetes ? { discoveries: { report: () => latest } } : {};
-    const program = new DiscoveryProgram({ policy: () => policy, ...reports });
+    const program = new DiscoveryProgram({ policy: policy, ...reports });
     const resource = resourceOf('EngineClusterDiscovery', 'engines', of, { namespace: 'gateway' });
     const [outcome] = program.refresh([resource]).values();
     if (outcome === undefined) throw new Error('there is no outcome');

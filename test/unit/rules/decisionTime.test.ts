@@ -4,7 +4,7 @@ import { productNames } from '../../../src/model/names.ts';
 import { createRuleCompiler } from '../../../src/rules/compiler.ts';
 import type { RuleDecision } from '../../../src/rules/decision.ts';
 import { type Sources, systemSources } from '../../../src/rules/evaluation.ts';
-import type { LiveRuleSettings, RuleCompilerOptions, RuleFailure } from '../../../src/rules/ruleCompiler.ts';
+import type { RuleCompilerOptions, RuleFailure } from '../../../src/rules/ruleCompiler.ts';
 import { processorTime, slowness } from '../../support/processorTime.ts';
 import { resourceRule as rule } from '../../support/resourceRules.ts';
 import { attempt, sampleRequest } from '../../support/ruleAttempt.ts';
@@ -105,13 +105,11 @@ describe('a rule that uses up the time of its decision', () => {
     }
   });
 
-  test('the time is configured, also while the gateway runs', () => {
-    let time = 1000;
-    const live = (): LiveRuleSettings => ({ onRuleError: 'skip', onFileError: 'header', limits: { time } });
-    const compiler = createRuleCompiler({ ...options, sources: ticking(10), live });
-    expect(compiler.compile([first, slow], null).ruleSet?.decide(sampleRequest).rule).toBe('slow');
-    time = 20;
-    const { rule: decided, trace } = compiler.compile([first, slow], null).ruleSet?.decide(sampleRequest) ?? {};
+  test('the time is configured', () => {
+    const limited = (time: number) =>
+      createRuleCompiler({ ...options, sources: ticking(10), limits: { time } }).compile([first, slow], null).ruleSet;
+    expect(limited(1000)?.decide(sampleRequest).rule).toBe('slow');
+    const { rule: decided, trace } = limited(20)?.decide(sampleRequest) ?? {};
     expect(decided).toBe('first');
     expect(trace?.rules[1]?.error).toContain("the decision's time of 20 ms is used up");
   });

@@ -12,7 +12,7 @@ export interface RulesFileWatchOptions {
   /** `routingRules.defaultPriority`. */
   readonly defaultPriority: number | undefined;
   /** `routingRules.rulesRefreshPeriod` in milliseconds, as it is now. */
-  readonly refreshPeriod: () => number;
+  readonly refreshPeriod: number;
   /** Mistakes and warnings of a text, for the log and to detect a file that is being written. */
   readonly check: (file: RulesFile) => Promise<readonly RulesFileProblem[]>;
   /** Called when `current` is another one. Must not throw. */
@@ -162,7 +162,7 @@ export class RulesFileWatch {
   }
 
   /** Reads the file again after a time; by default the refresh period. */
-  #schedule(delayMs = this.#options.refreshPeriod()): void {
+  #schedule(delayMs = this.#options.refreshPeriod): void {
     if (this.#stopped) return;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {

@@ -34,13 +34,13 @@ presetUsers:
     exactMatchSelectors,
     clock,
     startedAt: 0,
-    keptHours: () => 720,
+    keptHours: 720,
     incidents: {
       ...{ rates: store.queryRates, leader: store.leader, queued: store.queuedQueries },
       ruleConditions: () => [],
     },
-    disablePages: () => [],
-    hiddenPageCalls: () => 'refuse' as const,
+    disablePages: [],
+    hiddenPageCalls: 'refuse' as const,
   };
   const api = await startApi({
     access,
