@@ -148,8 +148,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     apiWrites: options.apiWrites,
     policy,
   });
-  const ownDatabase = options.ownDatabase ?? null;
-  const { apiWrites } = options;
+  const { apiWrites, ownDatabase = null } = options;
   const groups =
     groupStores === null
       ? null

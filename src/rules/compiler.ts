@@ -323,7 +323,11 @@ class SetCompiler implements RuleCompiler {
     return ruleSet;
   }
 
-  #newRuleSet(order: readonly CompiledRule[], fileFailed: boolean, failures: RuleFailureReports | null): CompiledRuleSet {
+  #newRuleSet(
+    order: readonly CompiledRule[],
+    fileFailed: boolean,
+    failures: RuleFailureReports | null,
+  ): CompiledRuleSet {
     const { names, onRuleError, limits, sources = systemSources } = this.#options;
     const all = { ...defaultRuleLimits, ...limits };
     return new CompiledRuleSet(order, {

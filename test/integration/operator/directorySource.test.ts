@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { parse } from 'yaml';
 import { resourceKinds } from '../../../src/kinds/registry.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import type { ResourceKey } from '../../../src/model/resource.ts';
@@ -133,6 +134,14 @@ test.each(bombs)(
   },
 );
 
+test('values at the edges of YAML mean the same with both libraries that read manifests', async () => {
+  const texts = 'on|yes|0o17|017|0x1F|1_000|1e3|+1|-.Inf|~|Null|TRUE|tRue|1.|.5|1:30|12345678901234567890|2026-11-26';
+  const values = [...texts.split('|'), '{<<: {b: 1}}', '{1: x}', '!!str 1', '{__proto__: {x: 1}}', 'x #y', '"\\u263a"'];
+  const spec = values.map((value, index) => `  v${index}: ${value}\n`).join('');
+  await write('a.yaml', `${cluster('a').split('  proxyTo')[0]}${spec}`);
+  const source = await started();
+  expect(source.get(key('a'))?.spec).toEqual((parse(`spec:\n${spec}`) as { spec: object }).spec);
+});
 test('an emptied, half-written or absent file is no deletion until it stays so', async () => {
   await write('a.yaml', `${cluster('a')}---\n${cluster('b')}`);
   await write('z.yaml', cluster('z'));

@@ -1,3 +1,4 @@
+import { load } from 'js-yaml';
 import { type Document, isMap, isScalar, Lexer, LineCounter, parseDocument, visit } from 'yaml';
 import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
 import { resourceKinds } from '../../../kinds/registry.ts';
@@ -156,6 +157,8 @@ function readDocument(
   });
   const excess = excessOf(text);
   if (excess !== null) return broken(excess, place.line);
+  const manifest = quickManifest(text, defaultNamespace, kinds);
+  if (manifest !== null) return { ...place, kind: 'resource', manifest };
   // The library compares each key with all others of its mapping.
   const document = parseDocument(text, {
     lineCounter: lines,
@@ -189,6 +192,20 @@ function readDocument(
   if (read === null) return { ...place, kind: 'other' };
   if ('message' in read) return broken(read.message, lineOfField(...read.path));
   return { ...place, kind: 'resource', manifest: read };
+}
+
+/**
+ * Reads a document without mistakes, aliases and directives by the quicker library (docs/decisions/0008-yaml-library.md).
+ * @returns null for any other document
+ */
+function quickManifest(text: string, defaultNamespace: string, kinds: KindRegistry): Manifest | null {
+  try {
+    const value = /^%/m.test(text) ? null : load(text, { maxAliases: 0, maxDepth: MAX_DEPTH });
+    const manifest = isRecord(value) ? manifestOf(value, defaultNamespace, kinds) : null;
+    return manifest === null || 'message' in manifest ? null : manifest;
+  } catch {
+    return null;
+  }
 }
 
 /** Returns which limit a document exceeds, and what to do; null for none. Stops at the limit. */
