@@ -38,7 +38,7 @@ const started = async (options: Partial<DirectorySourceOptions> = {}): Promise<D
     ...options,
   });
   sources.push(source);
-  await source.start(5_000);
+  await source.start(30_000);
   return source;
 };
 
