@@ -236,11 +236,9 @@ describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
       await untilBoth(() => logInAndOut(newBrowser()));
     });
 
-    test('logins at the web interface and logouts with one browser, which stays at one server', async () => {
+    test('logins at the web interface and logouts with one browser', async () => {
       const browser = newBrowser();
-      const usedClusters = new Set<string>();
-      for (let count = 0; count < ENOUGH; count++) usedClusters.add(await logInAndOut(browser));
-      expect(usedClusters.size).toBe(1);
+      await untilBoth(() => logInAndOut(browser));
     });
   });
 });
