@@ -32,7 +32,12 @@ describe.skipIf(!available || !hasOpenssl)('large headers', () => {
     const distribution = await installDistribution();
     clients = engineClients(distribution);
     trino = await startTrino('trino-a', distribution);
-    const config = { protocol: { productName: 'Trino' }, monitor: { taskDelay: '1s', timeout: '10s' } };
+    const config = {
+      protocol: { productName: 'Trino' },
+      monitor: { taskDelay: '1s', timeout: '10s' },
+      // The default takes one PREPARE of 100 kB.
+      serverConfig: { 'http-server.max-request-header-size': '2MB' },
+    };
     gateway = await startSecureGatewayProcess(authority.issue(['DNS:localhost']), { a: trino.url }, config);
   }, 540_000);
   afterAll(async () => {

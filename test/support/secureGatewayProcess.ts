@@ -38,6 +38,7 @@ export async function startSecureGatewayProcess(
         'http-server.https.enabled': true,
         'http-server.https.port': 0,
         'http-server.https.keystore.path': certificate.file,
+        ...(config.serverConfig as object | undefined),
       },
     },
     {},
