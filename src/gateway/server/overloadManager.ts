@@ -12,7 +12,7 @@ const CHECK_MS = 100;
 /** Time between two checks while requests come: heads of one hostile client can fill the heap within 100 ms. */
 const CHECK_REQUESTS_MS = 10;
 /** Shares of the memory from which on each level is reached: two thresholds with two levels each. */
-const THRESHOLDS = [0, 0.65, 0.65, 0.75, 0.75] as const;
+const THRESHOLDS = [0, 0.7, 0.7, 0.8, 0.8] as const;
 /** A level ends below its threshold by this much. */
 const HYSTERESIS = 0.05;
 /**

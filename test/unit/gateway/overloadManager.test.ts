@@ -97,15 +97,15 @@ test('below the second threshold it sheds no queries', () => {
 
 test('a level ends five points below its threshold, so that it does not flap', () => {
   const { check, state } = world();
-  for (let count = 0; count < 4; count++) check(0.76);
-  for (let count = 0; count < 10; count++) expect(check(0.71)).toEqual(all);
-  expect(check(0.69)).toEqual(submissions);
-  expect(check(0.69)).toEqual(lists);
-  for (let count = 0; count < 10; count++) expect(check(0.61)).toEqual(lists);
-  expect(check(0.59)).toEqual(none);
-  expect(check(0.59)).toEqual(none);
+  for (let count = 0; count < 4; count++) check(0.81);
+  for (let count = 0; count < 10; count++) expect(check(0.76)).toEqual(all);
+  expect(check(0.74)).toEqual(submissions);
+  expect(check(0.74)).toEqual(lists);
+  for (let count = 0; count < 10; count++) expect(check(0.66)).toEqual(lists);
+  expect(check(0.64)).toEqual(none);
+  expect(check(0.64)).toEqual(none);
   const closed = state.closedIdle;
-  expect(check(0.59)).toEqual(none);
+  expect(check(0.64)).toEqual(none);
   expect(state.closedIdle).toBe(closed);
 });
 
