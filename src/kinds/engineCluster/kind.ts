@@ -95,7 +95,7 @@ function standaloneRow(resource: Resource): BackendRow | null {
 const defaultAddresses = new ClusterAddresses({ allowed: [], loopback: true });
 
 /**
- * What is to be said of an EngineCluster beside the mistakes of its spec: addresses that only a configuration can allow, and
+ * Findings about an EngineCluster in addition to the mistakes of its spec: addresses that only a configuration can allow, and
  * what the API server refuses while resources that are there already go on.
  */
 function clusterFindings({ spec }: CheckedManifest): readonly ManifestFinding[] {

@@ -51,7 +51,7 @@ export const queryLimit: ResourceKind<LimitOutcome> = {
   hasCounts: true,
 };
 
-/** What is to be said of a QueryLimit beside the mistakes of its spec. */
+/** Findings about a QueryLimit in addition to the mistakes of its spec. */
 function limitFindings({ spec }: CheckedManifest): readonly ManifestFinding[] {
   const groups = isRecord(spec.match) && Array.isArray(spec.match.routingGroups) ? spec.match.routingGroups : [];
   const findings = groups.flatMap((group, index) =>

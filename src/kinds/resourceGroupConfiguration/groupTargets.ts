@@ -1,6 +1,6 @@
 import type { ResourceKey } from '../../model/resource.ts';
 
-/** Changes of declared rows by somebody else. */
+/** External changes of declared rows. */
 export interface GroupDrift {
   /** Time at which it was noticed, RFC 3339. */
   readonly at: string;

@@ -52,7 +52,7 @@ export const routingGroup: ResourceKind<GroupOutcome> = {
   hasCounts: true,
 };
 
-/** What is to be said of a RoutingGroup beside the mistakes of its spec. */
+/** Findings about a RoutingGroup in addition to the mistakes of its spec. */
 function routingGroupFindings({ name, spec }: CheckedManifest): readonly ManifestFinding[] {
   const own = typeof spec.name === 'string' ? spec.name : name;
   const fallbacks = Array.isArray(spec.fallbacks) ? spec.fallbacks : [];

@@ -20,7 +20,7 @@ export interface DeclaredGroupRows {
   readonly resourceGroupIds: readonly number[];
   /** Names of the global properties that the resource declares. */
   readonly properties: readonly string[];
-  /** Changes by somebody else, as the status has them; null: none. */
+  /** External changes, as in the status; null: none. */
   readonly drift: GroupDrift | null;
   /** Null: the resource was deleted, and its rows are about to be. */
   readonly resource: DeclaredResource | null;

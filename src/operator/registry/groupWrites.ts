@@ -129,7 +129,7 @@ export class GroupWrites implements GroupTables {
       return { ...write, row, resource, warnings: [...write.warnings, ...others, ...warnings] };
     }
     if (write.row === null) {
-      // Rows that the resource did not declare, and a period that is nobody's now.
+      // Rows that the resource did not declare, and a period without an owner.
       if (!isPending) await work(store);
       return { ...write, resource, warnings };
     }

@@ -47,7 +47,7 @@ function rank({ severity }: OverviewProblem): number {
   return severity === 'critical' ? 0 : 1;
 }
 
-/** Most objects of one list of a problem; the number of all of them is beside it. */
+/** Most objects of one list of a problem; the number of all is next to it. */
 const MAX_AFFECTED = 20;
 
 /** Affected objects of a problem, in the response's form. */
