@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { folderOf, freePort, ServerProcess } from '../../test/support/serverProcess.ts';
+import { freePort } from '../../test/support/freePort.ts';
+import { folderOf, ServerProcess } from '../../test/support/serverProcess.ts';
 
 /** A private haproxy: its own configuration, directory and process of one thread. */
 export interface Haproxy {

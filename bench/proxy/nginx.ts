@@ -1,6 +1,7 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { freePort, ServerProcess } from '../../test/support/serverProcess.ts';
+import { freePort } from '../../test/support/freePort.ts';
+import { ServerProcess } from '../../test/support/serverProcess.ts';
 
 /** A private nginx: its own configuration, directory and processes. */
 export interface Nginx {

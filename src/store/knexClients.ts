@@ -170,21 +170,15 @@ class ImmediateTransaction extends SqliteTransaction {
 
 /** Milliseconds for which statements may follow one another while nothing else of the process gets a turn. */
 const MAX_TURN = 5;
-let turnBegan: number | null = null;
+let turnBegan = 0;
 
-/**
- * True if statements have taken all of the time lately, so that everything else has to have a turn. They get a response
- * at once: a caller that awaits one after the other never leaves the event loop, and thousands of them would delay
- * every query.
- */
-function turnIsOver(): boolean {
-  const now = performance.now();
-  if (turnBegan !== null) return now - turnBegan > MAX_TURN;
-  turnBegan = now;
+/** Counts the time of statements until everything else gets a turn: a caller that awaits one after the other gives none. */
+function beginTurn(): void {
+  if (turnBegan > 0) return;
+  turnBegan = performance.now();
   setImmediate(() => {
-    turnBegan = null;
+    turnBegan = 0;
   });
-  return false;
 }
 
 /**
@@ -236,6 +230,7 @@ export class SqliteClient extends SqliteBase {
   override async _query(connection: RawConnection, query: QueryObject): Promise<QueryObject> {
     const database = connection as unknown as DatabaseSync;
     searchEnds = performance.now() + MAX_SEARCH_MS;
+    beginTurn();
     try {
       const statement = this.prepared(database, query.sql);
       const values = (query.bindings ?? []).map(sqliteValue);
@@ -250,7 +245,7 @@ export class SqliteClient extends SqliteBase {
       throw databaseFailure(error);
     }
     // Never within a transaction: a statement that waits for its lock blocks the event loop, and so the transaction.
-    if (!database.isTransaction && turnIsOver()) await nextTurn();
+    if (!database.isTransaction && performance.now() - turnBegan > MAX_TURN) await nextTurn();
     return query;
   }
 

@@ -38,7 +38,8 @@ function alerts({ root }: Program): Record<string, unknown> {
 
 function environmentVariables({ root }: Program): Record<string, unknown> {
   const found: Record<string, unknown> = {};
-  for (const file of globSync('{src,scripts,manifests,docs}/**/*.{ts,md,yaml,tpl}', { cwd: root })) {
+  const exclude = ['docs/removed.md'];
+  for (const file of globSync('{src,scripts,manifests,docs}/**/*.{ts,md,yaml,tpl}', { cwd: root, exclude })) {
     for (const [name] of readFileSync(join(root, file), 'utf8').matchAll(/\bEG_[A-Z_]+\b/g)) found[name] = true;
   }
   return found;

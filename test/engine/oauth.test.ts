@@ -10,9 +10,9 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vite
 import { Browser, type Page } from '../support/browser.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority } from '../support/certificates.ts';
 import { requireComponent } from '../support/components.ts';
+import { freePort } from '../support/freePort.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { fillInForms, type OidcServer, startOidcProvider } from '../support/oidcProvider.ts';
-import { freePort } from '../support/serverProcess.ts';
 import { type Distribution, installDistribution, missingTools } from './distribution.ts';
 import { clusterOf, ExternalAuthentication, runCommandLine } from './externalAuthentication.ts';
 import { startTrino, type TrinoServer } from './trinoServer.ts';

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { freePort, ServerProcess } from '../support/serverProcess.ts';
+import { freePort } from '../support/freePort.ts';
+import { ServerProcess } from '../support/serverProcess.ts';
 import type { Distribution } from './distribution.ts';
 
 /** An S3-compatible object store with one bucket, for the spooled protocol. */

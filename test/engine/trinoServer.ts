@@ -3,7 +3,7 @@ import { createWriteStream } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from '../support/serverProcess.ts';
+import { freePort } from '../support/freePort.ts';
 import type { Distribution } from './distribution.ts';
 import { archiveOf, readArchive, serverClassPath, shortRun } from './javaOptions.ts';
 

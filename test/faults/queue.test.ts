@@ -8,12 +8,13 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Agent } from 'undici';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { freePort } from '../support/freePort.ts';
 import { closeAll, until } from '../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { hasMariadb, startMariadb } from '../support/mariadb.ts';
 import { hasPostgresql, startPostgresql } from '../support/postgresql.ts';
 import { declare, manifest, sharedSecret } from '../support/queueing.ts';
-import { freePort, type TestServer } from '../support/serverProcess.ts';
+import type { TestServer } from '../support/serverProcess.ts';
 import { pathOf, type QueryResults } from '../support/statementClient.ts';
 import { RunningCounts, startLimitedCluster } from './limitedCluster.ts';
 

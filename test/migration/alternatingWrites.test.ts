@@ -5,9 +5,9 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { stringify } from 'yaml';
 import { requireComponent } from '../support/components.ts';
 import type { ServerDatabase } from '../support/databases.ts';
+import { freePort } from '../support/freePort.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { families } from '../support/referenceDatabases.ts';
-import { freePort } from '../support/serverProcess.ts';
 import { missingReferenceTools, RELEASE, type ReferenceGateway, startReference } from './referenceGateway.ts';
 
 const missing = await missingReferenceTools();

@@ -14,9 +14,9 @@ import { overHttp1 } from '../support/certificateClient.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../support/certificates.ts';
 import { requireComponent } from '../support/components.ts';
 import type { ServerDatabase } from '../support/databases.ts';
+import { freePort } from '../support/freePort.ts';
 import { type GatewayProcess, startGatewayWithFile } from '../support/gatewayProcess.ts';
 import { families } from '../support/referenceDatabases.ts';
-import { freePort } from '../support/serverProcess.ts';
 import { missingReferenceTools, RELEASE, type ReferenceGateway, startReference } from './referenceGateway.ts';
 
 const missing = await missingReferenceTools();

@@ -6,10 +6,10 @@ import { stringify } from 'yaml';
 import { type SimulatedEngine, startSimulatedEngine } from '../../demo/simulatedEngine.ts';
 import { requireComponent } from '../support/components.ts';
 import type { ServerDatabase } from '../support/databases.ts';
+import { freePort } from '../support/freePort.ts';
 import { closeAll, startServer } from '../support/gateway.ts';
 import { type GatewayProcess, startGatewayWithFile } from '../support/gatewayProcess.ts';
 import { families } from '../support/referenceDatabases.ts';
-import { freePort } from '../support/serverProcess.ts';
 import { configuration } from './installation.ts';
 import { missingReferenceTools, RELEASE, type ReferenceGateway, startReference } from './referenceGateway.ts';
 

@@ -1,9 +1,9 @@
 import { copyFile, readFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { parse } from 'yaml';
 import { type ControlPlane, controlPlaneAvailable, startControlPlane } from '../support/controlPlane.ts';
+import { freePort } from '../support/freePort.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { crdChart, helm, helmAvailable } from '../support/helm.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest } from '../support/kubeRig.ts';
@@ -181,14 +181,3 @@ describe('versions', () => {
     ]);
   });
 });
-
-async function freePort(): Promise<number> {
-  return await new Promise((resolve, reject) => {
-    const server = createServer();
-    server.on('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
-}

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hasOpenssl } from '../support/certificates.ts';
-import { freePort } from '../support/serverProcess.ts';
+import { freePort } from '../support/freePort.ts';
 import { canBrowse, type Window } from '../ui/support/browser.ts';
 import { logIn } from '../ui/support/login.ts';
 import { type Attacks, type HostileCluster, startHostileCluster } from './support/hostileCluster.ts';

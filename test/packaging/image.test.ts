@@ -1,6 +1,5 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { chmod, copyFile, cp, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
@@ -9,6 +8,7 @@ import { nativeDependencies } from '../../scripts/nativeDependenciesPage.ts';
 import { serverExternals } from '../../scripts/serverExternals.ts';
 import { requireComponent } from '../support/components.ts';
 import { databases } from '../support/databases.ts';
+import { freePort } from '../support/freePort.ts';
 import { execForm, type Instruction, inContext, parseDockerfile, type Stage } from './dockerfile.ts';
 
 const run = promisify(execFile);
@@ -256,13 +256,4 @@ async function buildStage(
       await run('sh', ['-ec', command], { cwd: join(root, folder), env });
     }
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  const address = server.address();
-  await new Promise((done) => server.close(done));
-  if (address === null || typeof address === 'string') throw new Error('no free port');
-  return address.port;
 }

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { freePort } from '../../demo/ports.ts';
+import { freePort } from './freePort.ts';
 
 /** A demo that runs, as `npm start` starts it. */
 export interface Demo {

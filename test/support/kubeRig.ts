@@ -1,7 +1,6 @@
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -14,6 +13,7 @@ import type { JdbcSettings } from '../../src/store/jdbcUrl.ts';
 import { openStore } from '../../src/store/openStore.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type ControlPlane, kubectlPath, startControlPlane } from './controlPlane.ts';
+import { freePort } from './freePort.ts';
 import { kubeconfigText } from './kubeconfig.ts';
 import { kubernetesOperatorOptions } from './kubernetesOperator.ts';
 
@@ -174,17 +174,6 @@ async function shippedRights(overlay: string, namespace: string): Promise<string
       return stringify(document);
     })
     .join('---\n');
-}
-
-async function freePort(): Promise<number> {
-  return await new Promise((resolve, reject) => {
-    const server = createServer();
-    server.on('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
 }
 
 /** Manifest of a cluster. */

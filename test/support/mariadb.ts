@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import mysql from 'mysql2/promise';
 import { requireComponent } from './components.ts';
+import { freePort } from './freePort.ts';
 import {
   folderOf,
-  freePort,
   runProgram,
   ServerProcess,
   systemUser,

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import pg from 'pg';
 import { requireComponent } from './components.ts';
+import { freePort } from './freePort.ts';
 import {
   folderOf,
-  freePort,
   runProgram,
   ServerProcess,
   systemUser,

@@ -2,8 +2,9 @@ import { chownSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import pg from 'pg';
+import { freePort } from './freePort.ts';
 import { postgresqlFolder } from './postgresql.ts';
-import { freePort, runProgram, ServerProcess, systemUser } from './serverProcess.ts';
+import { runProgram, ServerProcess, systemUser } from './serverProcess.ts';
 
 /** A PostgreSQL that follows another one. */
 export interface Standby {

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
 import { requireComponent } from './components.ts';
-import { folderOf, freePort, runProgram, ServerProcess } from './serverProcess.ts';
+import { freePort } from './freePort.ts';
+import { folderOf, runProgram, ServerProcess } from './serverProcess.ts';
 
 const folder = folderOf(['prometheus', 'promtool'], []);
 

@@ -1,6 +1,5 @@
 import { type ChildProcess, type ExecFileException, execFile, spawn, spawnSync } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
-import { createServer } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -42,19 +41,6 @@ export function folderOf(programs: readonly string[], folders: readonly string[]
       }
     });
   return all.find((folder) => folder !== '' && has(folder)) ?? null;
-}
-
-/** A port that was free a moment ago. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      const port = typeof address === 'object' && address !== null ? address.port : 0;
-      server.close(() => resolve(port));
-    });
-  });
 }
 
 /** Runs a program to its end. @throws with its output when it fails */

@@ -64,10 +64,11 @@ export class ClientSession {
     if (this.open === 0) this.#session.close();
   }
 
-  /** Ends the session with all its requests: they take memory that others need. */
+  /** Ends the session and its requests: they take memory that others need. */
   evict(): void {
-    // Immediately: in the same turn of the event loop, more of its requests would be read.
-    this.#session.destroy(constants.NGHTTP2_ENHANCE_YOUR_CALM as never);
+    this.#session.goaway(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    // In the same turn of the event loop, more of its requests would be read.
+    this.#session.destroy();
   }
 
   #noteLine(value: string): void {

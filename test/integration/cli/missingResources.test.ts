@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { runProgram } from '../../support/commandLine.ts';
-import { freePort } from '../../support/gateway.ts';
+import { freePort } from '../../support/freePort.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'missing-resources-'));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -6,13 +6,13 @@ import { userAndQueryAnalyzer } from '../../../src/gateway/user/userAndQueryAnal
 import { productNames } from '../../../src/model/names.ts';
 import { noTrace, type RuleDecision, type RuleSet } from '../../../src/rules/decision.ts';
 import { requestAnalysis } from '../../../src/sql/analyzeRequest.ts';
+import { freePort } from '../../support/freePort.ts';
 import {
   capturingLogger,
   closeAll,
   closing,
   clusterAt,
   defaultExternalRules,
-  freePort,
   startGateway,
   startServer,
   type TestGatewayOptions,

@@ -2,7 +2,8 @@ import { afterEach, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import type { GroupPolicy } from '../../../src/routing/admissionPolicy.ts';
 import { neverChecked } from '../../../src/routing/routingTable.ts';
-import { closeAll, closing, clusterAt, freePort, startGateway } from '../../support/gateway.ts';
+import { freePort } from '../../support/freePort.ts';
+import { closeAll, closing, clusterAt, startGateway } from '../../support/gateway.ts';
 import { groupPolicy, groupsOf } from '../../support/groupPolicy.ts';
 import { send } from '../../support/rawHttp.ts';
 

@@ -7,7 +7,8 @@ import { routingReadinessOf } from '../../../src/gateway/health/routingReadiness
 import { systemClock } from '../../../src/model/clock.ts';
 import type { RoutableCluster } from '../../../src/routing/routingTable.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
-import { capturingLogger, closeAll, closing, clusterAt, freePort, startServer, until } from '../../support/gateway.ts';
+import { freePort } from '../../support/freePort.ts';
+import { capturingLogger, closeAll, closing, clusterAt, startServer, until } from '../../support/gateway.ts';
 import { defaultMonitorSettings, openChecks } from '../../support/healthChecks.ts';
 
 afterEach(closeAll);

@@ -8,7 +8,8 @@ import { UserExtractor } from '../../../src/gateway/user/userExtractor.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import { productNames } from '../../../src/model/names.ts';
 import { requestAnalysis } from '../../../src/sql/analyzeRequest.ts';
-import { closeAll, closing, clusterAt, freePort, startGateway } from '../../support/gateway.ts';
+import { freePort } from '../../support/freePort.ts';
+import { closeAll, closing, clusterAt, startGateway } from '../../support/gateway.ts';
 import { type RawRequest, send } from '../../support/rawHttp.ts';
 import { follow, type QueryResults, submit } from '../../support/statementClient.ts';
 

@@ -7,7 +7,8 @@ import {
 import type { UserCheckSettings } from '../../../src/gateway/health/checkSettings.ts';
 import type { CheckCredentials, CheckResult } from '../../../src/gateway/health/healthCheck.ts';
 import type { MonitorType } from '../../../src/model/monitorType.ts';
-import { closeAll, closing, freePort, startServer, until } from '../../support/gateway.ts';
+import { freePort } from '../../support/freePort.ts';
+import { closeAll, closing, startServer, until } from '../../support/gateway.ts';
 import { openChecks } from '../../support/healthChecks.ts';
 
 afterEach(closeAll);

@@ -7,10 +7,10 @@ import { RE2JS } from 're2js';
 import { afterEach, describe, expect, test } from 'vitest';
 import { headerValues } from '../../../src/model/rawHeaders.ts';
 import { startFloodingServer } from '../../support/floodingServer.ts';
+import { freePort } from '../../support/freePort.ts';
 import {
   closeAll,
   clusterAt,
-  freePort,
   startGateway,
   startServer,
   type TestGatewayOptions,

@@ -9,11 +9,11 @@ import { QueueKey } from '../../../src/gateway/queue/queueKey.ts';
 import { firstHeader } from '../../../src/model/rawHeaders.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import { CountingAdmission } from '../../support/countingAdmission.ts';
+import { freePort } from '../../support/freePort.ts';
 import {
   closeAll,
   closing,
   clusterAt,
-  freePort,
   startGateway,
   startServer,
   storeAway,

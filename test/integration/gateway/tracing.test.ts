@@ -3,12 +3,12 @@ import { afterEach, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { openTelemetryTracing, type TracingOptions } from '../../../src/gateway/tracing/openTelemetry.ts';
 import { systemClock } from '../../../src/model/clock.ts';
+import { freePort } from '../../support/freePort.ts';
 import {
   capturingLogger,
   closeAll,
   closing,
   clusterAt,
-  freePort,
   startGateway,
   startServer,
   type TestGatewayOptions,

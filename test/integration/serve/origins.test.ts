@@ -6,10 +6,10 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vite
 import { stringify } from 'yaml';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { certificateFolder, hasOpenssl } from '../../support/certificates.ts';
+import { freePort } from '../../support/freePort.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
 import { http2Client } from '../../support/http2Client.ts';
 import { send, sendBytes } from '../../support/rawHttp.ts';
-import { freePort } from '../../support/serverProcess.ts';
 
 type Keys = Readonly<Record<string, unknown>>;
 

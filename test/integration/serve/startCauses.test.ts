@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { mariadb, postgresql, type ServerDatabase } from '../../support/databases.ts';
-import { freePort } from '../../support/gateway.ts';
+import { freePort } from '../../support/freePort.ts';
 import { GatewayExit, type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
 
 // What cannot be used at the start is named in the log and in /readyz?verbose, with what to do.

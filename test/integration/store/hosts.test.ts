@@ -2,9 +2,10 @@ import pino from 'pino';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type Database, defaultLimits, openDatabase } from '../../../src/store/database.ts';
 import { parseJdbcUrl } from '../../../src/store/jdbcUrl.ts';
+import { freePort } from '../../support/freePort.ts';
 import { hasMariadb, startMariadb } from '../../support/mariadb.ts';
 import { hasPostgresql, startPostgresql } from '../../support/postgresql.ts';
-import { freePort, type TestServer } from '../../support/serverProcess.ts';
+import type { TestServer } from '../../support/serverProcess.ts';
 
 interface Family {
   readonly name: string;

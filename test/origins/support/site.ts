@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, vi } from 'vitest';
 import { certificateFolder } from '../../support/certificates.ts';
+import { freePort } from '../../support/freePort.ts';
 import { startGateway } from '../../support/gatewayProcess.ts';
 import { http2Client } from '../../support/http2Client.ts';
-import { freePort } from '../../support/serverProcess.ts';
 import { openWindow, type Window } from '../../ui/support/browser.ts';
 import { formAccess } from '../../ui/support/rig.ts';
 

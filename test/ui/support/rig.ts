@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { stringify } from 'yaml';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import { freePort } from '../../support/freePort.ts';
 import { type GatewayProcess, startGatewayWithFile } from '../../support/gatewayProcess.ts';
-import { freePort } from '../../support/serverProcess.ts';
 import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
 
 /** Keys of a gateway's configuration. */
