@@ -8,6 +8,7 @@ import {
   type SimulatedEngineOptions,
   startSimulatedEngine,
 } from '../../../demo/simulatedEngine.ts';
+import { closeAll, startServer } from '../../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
 import { follow, submit } from '../../support/statementClient.ts';
 
@@ -34,6 +35,7 @@ describe('health and load of clusters, through a gateway as users run it', () =>
     await gateway?.stop();
     gateway = undefined;
     await Promise.all(engines.splice(0).map((engine) => engine.close()));
+    await closeAll();
     await rm(folder, { recursive: true, force: true });
   });
 
@@ -44,13 +46,16 @@ describe('health and load of clusters, through a gateway as users run it', () =>
   };
 
   /** A gateway in front of all engines; ready when it has checked each. */
-  async function start(config: Readonly<Record<string, unknown>>): Promise<GatewayProcess> {
-    const manifests = engines.map(({ name, url }) =>
+  async function start(
+    config: Readonly<Record<string, unknown>>,
+    clusters: readonly { readonly name: string; readonly url: string; readonly healthCheck?: object }[] = engines,
+  ): Promise<GatewayProcess> {
+    const manifests = clusters.map(({ name, url, healthCheck }) =>
       stringify({
         apiVersion: 'enginegateway.dev/v1',
         kind: 'EngineCluster',
         metadata: { name },
-        spec: { proxyTo: url, routingGroup: 'adhoc' },
+        spec: { proxyTo: url, routingGroup: 'adhoc', ...(healthCheck === undefined ? {} : { healthCheck }) },
       }),
     );
     await writeFile(join(folder, 'clusters.yaml'), manifests.join('---\n'));
@@ -60,7 +65,7 @@ describe('health and load of clusters, through a gateway as users run it', () =>
     gateway = started;
     await expect
       .poll(async () => (await list(started)).map(({ health }) => health.checkedAt !== null))
-      .toEqual(engines.map(() => true));
+      .toEqual(clusters.map(() => true));
     return started;
   }
 
@@ -218,6 +223,40 @@ describe('health and load of clusters, through a gateway as users run it', () =>
     };
     await expect.poll(conditions).toEqual([undefined, 'HostNotAllowed']);
     expect(JSON.stringify(started.log)).not.toContain('s3cret');
+  });
+
+  test('whatever check a cluster asks for, hosts that are not listed get no credentials, and redirects take them nowhere', async () => {
+    const password = 'global-s3cret';
+    /** A server that keeps what it is sent, and redirects to another one. */
+    const hostile = async (redirectTo?: string) => {
+      const received: string[] = [];
+      const { url } = await startServer(async (request, response) => {
+        received.push(JSON.stringify([request.rawHeaders, (await Array.fromAsync(request)).join('')]));
+        if (redirectTo !== undefined) response.writeHead(307, { location: `${redirectTo}${request.url}` });
+        response.end('{}');
+      });
+      return { url, received };
+    };
+    const [tenant, thief] = [await hostile(), await hostile()];
+    const listed = await hostile(thief.url);
+    const checks = [...['METRICS', 'UI_API', 'JDBC', 'JMX'].map((type) => ({ type })), { path: '/steal' }, undefined];
+    const clusters = checks.flatMap((healthCheck, index) => {
+      const asked = healthCheck === undefined ? {} : { healthCheck };
+      return [
+        { name: `listed-${index}`, url: listed.url, ...asked },
+        { name: `tenant-${index}`, url: tenant.url, ...asked },
+      ];
+    });
+    const backendState = { username: 'monitor', password, allowedHosts: [new URL(listed.url).host] };
+    const started = await start({ clusterStatsConfiguration: { monitorType: 'METRICS' }, backendState }, clusters);
+    const all = await list(started);
+    expect(all.map(({ status }) => status)).toEqual(clusters.map(() => 'UNHEALTHY'));
+    for (const { name, health } of all.filter((one) => one.name.startsWith('tenant'))) {
+      expect([name, health.reason]).toEqual([name, expect.stringContaining('backendState.allowedHosts')]);
+    }
+    expect([tenant.received, thief.received]).toEqual([[], []]);
+    expect(listed.received.join()).toContain(Buffer.from(`monitor:${password}`).toString('base64'));
+    expect(JSON.stringify([all, started.log])).not.toContain(password);
   });
 
   test('a user that is refused keeps a cluster out; the list says what to fix, and nothing shows the password', async () => {
