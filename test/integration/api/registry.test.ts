@@ -3,7 +3,6 @@ import { GatewayError } from '../../../src/model/errors.ts';
 import { type ApiServer, startApi } from '../../support/apiServer.ts';
 
 const good = { name: 'a', proxyTo: 'http://a:1', active: true, routingGroup: 'adhoc' };
-const stored = { ...good, externalUrl: 'http://a:1' };
 
 let api: ApiServer;
 beforeEach(async () => {
@@ -17,47 +16,6 @@ const post = (path: string, body?: unknown, headers: Record<string, string> = {}
     ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
   });
 
-test('answers ok', async () => {
-  const answer = await api.call('GET', '/gateway');
-  expect([answer.status, answer.text, answer.headers['content-type']]).toEqual([
-    200,
-    'ok',
-    'application/json; charset=utf-8',
-  ]);
-});
-
-test('a cluster is added, listed, changed, switched and deleted', async () => {
-  expect((await api.call('GET', '/gateway/backend/all')).json()).toEqual([]);
-  const added = await post('/gateway/backend/modify/add', { ...good, proxyTo: 'http://a:1/', more: 1 });
-  expect([added.status, added.json()]).toEqual([200, stored]);
-  expect((await api.call('GET', '/gateway/backend/all')).json()).toEqual([stored]);
-
-  const twice = await post('/gateway/backend/modify/add', good);
-  expect([twice.status, twice.json().error.code, twice.json().error.field]).toEqual([409, 'EG_CONFLICT', 'name']);
-
-  const change = { ...good, routingGroup: 'etl', externalUrl: 'https://engines.example/a/' };
-  const changed = await post('/gateway/backend/modify/update', change);
-  expect([changed.status, changed.json()]).toEqual([200, { ...change, externalUrl: 'https://engines.example/a' }]);
-
-  const off = await post('/gateway/backend/deactivate/a');
-  expect([off.status, off.text]).toEqual([200, '']);
-  expect((await api.call('GET', '/gateway/backend/active')).json()).toEqual([]);
-  expect((await api.call('GET', '/gateway/backend/all')).json()[0].active).toBe(false);
-  expect((await post('/gateway/backend/activate/a')).status).toBe(200);
-  expect((await post('/gateway/backend/activate/a')).status).toBe(200);
-  expect((await api.call('GET', '/gateway/backend/active')).json()).toHaveLength(1);
-
-  const gone = await post('/gateway/backend/modify/delete', 'a', { 'Content-Type': 'text/plain' });
-  expect([gone.status, gone.text]).toEqual([200, '']);
-  expect((await post('/gateway/backend/modify/delete', 'a')).status).toBe(200);
-  expect((await api.call('GET', '/gateway/backend/all/')).json()).toEqual([]);
-});
-
-test('update of an unknown name adds it', async () => {
-  expect((await post('/gateway/backend/modify/update', good)).json()).toEqual(stored);
-  expect(api.registry.all()).toEqual([stored]);
-});
-
 test.each([
   ['a', 'text/plain'],
   ['a', undefined],
@@ -70,45 +28,6 @@ test.each([
   await post('/gateway/backend/modify/add', good);
   const answer = await post('/gateway/backend/modify/delete', body, type === undefined ? {} : { 'Content-Type': type });
   expect([answer.status, api.registry.all()]).toEqual([200, []]);
-});
-
-test.each(['{a', '{"name":1', 'ü 中 😀', "a'; drop table gateway_backend; --", '%41', 'a?b#c', '..'])(
-  'a cluster may be named %s',
-  async (name) => {
-    expect((await post('/gateway/backend/modify/add', { ...good, name })).status).toBe(200);
-    const path = encodeURIComponent(name).replaceAll('.', '%2E');
-    expect((await post(`/gateway/backend/deactivate/${path}`)).status).toBe(200);
-    expect((await api.call('GET', `/api/public/backends/${path}`)).json()).toMatchObject({ name, active: false });
-    expect((await api.call('GET', `/api/public/backends/${path}/state`)).json().clusterId).toBe(name);
-    expect((await post('/gateway/backend/modify/delete', name)).status).toBe(200);
-    expect(api.registry.all()).toEqual([]);
-  },
-);
-
-test.each(['activate', 'deactivate'])(
-  '%s of an unknown cluster answers with the text that callers know',
-  async (operation) => {
-    const answer = await post(`/gateway/backend/${operation}/no%20such`);
-    expect([answer.status, answer.headers['content-type'], answer.text]).toEqual([
-      404,
-      'text/plain; charset=utf-8',
-      'No cluster found with name: no such, could not (de)activate',
-    ]);
-  },
-);
-
-test('a write whose projection is pending is 202 and says what is unavailable', async () => {
-  api.registry.pending = true;
-  const added = await post('/gateway/backend/modify/add', good);
-  expect([added.status, added.headers['x-engine-gateway-pending'], added.json()]).toEqual([202, 'database', stored]);
-  for (const [path, body] of [
-    ['/gateway/backend/modify/update', good],
-    ['/gateway/backend/deactivate/a'],
-    ['/gateway/backend/modify/delete', 'a'],
-  ] as const) {
-    const answer = await post(path, body);
-    expect([path, answer.status, answer.headers['x-engine-gateway-pending']]).toEqual([path, 202, 'database']);
-  }
 });
 
 test.each(['add', 'update', 'delete'])('%s passes force on', async (operation) => {

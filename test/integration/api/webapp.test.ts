@@ -137,30 +137,6 @@ for (const family of [oneDatabase]) {
       expect(await data('findGlobalProperty')).toEqual([{ name: 'cpu_quota_period', value: '2h' }]);
     });
 
-    it('lists, saves, updates and deletes clusters the way the registry does', async () => {
-      expect(await data('getAllBackends')).toEqual([]);
-      expect(await data('saveBackend', { ...backend, proxyTo: 'http://a:1/', queued: 7 })).toEqual(backend);
-      expect(await failure('saveBackend', backend)).toEqual([409, 'EG_CONFLICT', 'name']);
-      const unknown = { reason: 'not checked yet', checkedAt: null, queued: null, running: null, workers: null };
-      expect(await data('getAllBackends', {})).toEqual([
-        { ...backend, queued: 0, running: 0, status: 'PENDING', health: unknown },
-      ]);
-      const counted = { reason: 'ok', checkedAt: 1_795_000_000_000, queued: 2, running: 3, workers: 4 };
-      api.table.setHealth('a', 'http://a:1', { ...neverChecked, status: 'HEALTHY', ...counted });
-      expect(await data('getAllBackends', {})).toEqual([
-        { ...backend, queued: 2, running: 3, status: 'HEALTHY', health: counted },
-      ]);
-      expect(await data('updateBackend', { ...backend, active: false })).toEqual({ ...backend, active: false });
-      api.registry.pending = true;
-      const pending = await post('updateBackend', backend);
-      expect([pending.status, pending.headers['x-engine-gateway-pending']]).toEqual([200, 'database']);
-      api.registry.pending = false;
-      expect(await data('deleteBackend', { name: 'a' })).toBe(true);
-      expect(await data('deleteBackend', { name: 'a' })).toBe(true);
-      expect(await failure('deleteBackend', {})).toEqual([400, 'EG_MALFORMED', 'name']);
-      expect(await failure('saveBackend', { ...backend, proxyTo: 'x' })).toEqual([400, 'EG_MALFORMED', 'proxyTo']);
-    });
-
     it('finds queries by page and filter, newest first', async () => {
       const hostile = "' or 1=1 --";
       await store.history.insert([
@@ -273,102 +249,6 @@ for (const family of [oneDatabase]) {
       }
     });
 
-    it('keeps every column of groups and selectors through a save', async () => {
-      const group = {
-        name: 'etl',
-        softMemoryLimit: '80%',
-        maxQueued: 10,
-        softConcurrencyLimit: 2,
-        hardConcurrencyLimit: 5,
-        schedulingPolicy: 'fair',
-        schedulingWeight: 3,
-        jmxExport: true,
-        softCpuLimit: '1h',
-        hardCpuLimit: '2h',
-        environment: 'test',
-      };
-      await data('saveGlobalProperty', { data: { name: 'cpu_quota_period', value: '1h' } });
-      const saved = await data('saveResourceGroup', { useSchema: '', data: group });
-      const { resourceGroupId } = saved;
-      expect(saved).toEqual({ ...group, resourceGroupId });
-      const child = await data('saveResourceGroup', { data: { ...group, name: 'child', parent: resourceGroupId } });
-      expect(child.parent).toBe(resourceGroupId);
-      expect(await data('findResourceGroup', {})).toEqual([saved, child]);
-      expect(await data('getResourceGroup', { resourceGroupId })).toEqual(saved);
-      expect(await data('getResourceGroup', { resourceGroupId: 4_000_000_000 })).toBeUndefined();
-      const changed = { ...saved, jmxExport: false, softMemoryLimit: '1GB' };
-      expect(await data('updateResourceGroup', { data: changed })).toEqual(changed);
-      expect(await failure('deleteResourceGroup', { data: { resourceGroupId } })).toEqual([
-        409,
-        'EG_CONFLICT',
-        undefined,
-      ]);
-      expect(await data('deleteResourceGroup', { data: { resourceGroupId: child.resourceGroupId } })).toBe(true);
-
-      const selector = {
-        resourceGroupId,
-        priority: 4,
-        userRegex: 'bob',
-        sourceRegex: '.*',
-        queryType: 'SELECT',
-        clientTags: '["a"]',
-        selectorResourceEstimate: '{"cpuTime":{"min":"1s"}}',
-      };
-      expect(await data('saveSelector', { data: selector })).toEqual(selector);
-      expect(await data('getSelector', { resourceGroupId })).toEqual(selector);
-      const moved = { ...selector, priority: 9 };
-      expect(await data('updateSelector', { data: moved, oldData: selector })).toEqual(moved);
-      expect(await data('findSelector')).toEqual([moved]);
-      expect(await data('deleteSelector', { data: moved })).toBe(true);
-      expect(await data('getSelector', { resourceGroupId })).toBeUndefined();
-
-      expect(await data('getGlobalProperty', { name: 'cpu_quota_period' })).toEqual({
-        name: 'cpu_quota_period',
-        value: '1h',
-      });
-      expect(await data('updateGlobalProperty', { data: { name: 'cpu_quota_period', value: '2h' } })).toMatchObject({
-        value: '2h',
-      });
-      expect(await data('findGlobalProperty')).toHaveLength(1);
-      expect(await data('deleteGlobalProperty', { data: { name: 'cpu_quota_period' } })).toBe(true);
-      expect(await data('getGlobalProperty', { name: 'cpu_quota_period' })).toBeUndefined();
-    });
-
-    it.each<[string, unknown, number, string | undefined]>([
-      ['getResourceGroup', {}, 400, 'resourceGroupId'],
-      ['getSelector', { resourceGroupId: null }, 400, 'resourceGroupId'],
-      ['getGlobalProperty', {}, 400, 'name'],
-      ['getResourceGroup', { resourceGroupId: 'a' }, 400, 'resourceGroupId'],
-      ['saveResourceGroup', {}, 400, 'data'],
-      ['saveResourceGroup', { data: null }, 400, 'data'],
-      ['saveResourceGroup', { data: { name: 'a', softMemoryLimit: 'x' } }, 400, 'data.softMemoryLimit'],
-      ['saveResourceGroup', { data: { name: 'a', softMemoryLimit: '1%', softCpuLimit: '1h' } }, 422, 'hardCpuLimit'],
-      ['updateResourceGroup', { data: { name: 'a', softMemoryLimit: '1%' } }, 400, 'data.resourceGroupId'],
-      [
-        'updateResourceGroup',
-        { data: { resourceGroupId: 4_000_000_000, name: 'a', softMemoryLimit: '1%' } },
-        404,
-        'resourceGroupId',
-      ],
-      ['deleteResourceGroup', { data: {} }, 400, 'data.resourceGroupId'],
-      ['saveSelector', { data: { queryType: 'DROP' } }, 400, 'data.queryType'],
-      ['updateSelector', { data: { resourceGroupId: 1 } }, 400, 'oldData'],
-      [
-        'updateSelector',
-        { data: { resourceGroupId: 1, queryType: 'DROP' }, oldData: { resourceGroupId: 1 } },
-        400,
-        'data.queryType',
-      ],
-      ['saveGlobalProperty', { data: { name: 'x', value: '1h' } }, 400, 'data.name'],
-      ['findSelector', { useSchema: 'a;b' }, 400, 'useSchema'],
-      ['saveExactMatchSourceSelector', { source: 'a' }, 400, 'resourceGroupId'],
-      ['findResourceGroup', '[]', 400, undefined],
-      ['findResourceGroup', '{', 400, undefined],
-    ])('%s refuses %j', async (call, body, status, field) => {
-      const [answered, , named] = await failure(call, body);
-      expect([answered, named]).toEqual([status, field]);
-    });
-
     it('keeps exact-match selectors with their time', async () => {
       const selector = {
         resourceGroupId: '["global","etl"]',
@@ -398,64 +278,12 @@ for (const family of [oneDatabase]) {
       ]);
     });
 
-    it('answers 415 for another type, 405 with Allow for another method', async () => {
-      const text = await api.call('POST', '/webapp/findSelector', {
-        headers: { 'Content-Type': 'text/plain' },
-        body: '{}',
-      });
-      expect([text.status, text.json().code]).toEqual([415, 415]);
-      expect((await api.call('GET', '/webapp/findSelector')).headers.allow).toBe('OPTIONS, POST');
-    });
-
     it('shows which pages are switched off', async () => {
       expect((await api.call('GET', '/webapp/getUIConfiguration')).json().data).toEqual({});
       const without = await startApi({ webapp: { ...webapp, disablePages: ['history'] } });
       const { data } = (await without.call('GET', '/webapp/getUIConfiguration')).json();
       await without.close();
       expect(data).toEqual({ disablePages: ['history'] });
-    });
-
-    it('stores and lists entities', async () => {
-      const entity = (type: string, body: unknown) =>
-        api.call('POST', `/entity?entityType=${type}`, { body: JSON.stringify(body) });
-      const list = async (type: string) => (await api.call('GET', `/entity/${type}`)).json();
-      expect((await api.call('GET', '/entity')).json()).toEqual(['GATEWAY_BACKEND', 'RESOURCE_GROUP', 'SELECTOR']);
-      for (const active of [true, false]) {
-        const stored = await entity('GATEWAY_BACKEND', { ...backend, active });
-        expect([stored.status, stored.text, await list('GATEWAY_BACKEND')]).toEqual([
-          200,
-          '',
-          [{ ...backend, active }],
-        ]);
-      }
-      expect((await entity('RESOURCE_GROUP', { name: 'a', softMemoryLimit: '1%' })).status).toBe(200);
-      const [group] = await list('RESOURCE_GROUP');
-      expect((await entity('RESOURCE_GROUP', { ...group, name: 'b' })).text).toBe('');
-      expect(await list('RESOURCE_GROUP')).toEqual([{ ...group, name: 'b' }]);
-      const { resourceGroupId } = group;
-      for (const userRegex of ['x', 'y']) {
-        expect((await entity('SELECTOR', { resourceGroupId, priority: 1, userRegex })).status).toBe(200);
-        expect(await list('SELECTOR')).toEqual([{ resourceGroupId, priority: 1, userRegex }]);
-      }
-      for (const [type, body, status, field] of [
-        ['SELECTOR', { resourceGroupId, queryType: 'DROP' }, 400, 'queryType'],
-        ['SELECTOR', { userRegex: 'a' }, 400, 'resourceGroupId'],
-        ['SELECTOR', { resourceGroupId: 4_000_000_000 }, 422, 'resourceGroupId'],
-        [
-          'RESOURCE_GROUP',
-          { name: 'c', softMemoryLimit: '1%', resourceGroupId: 4_000_000_000 },
-          404,
-          'resourceGroupId',
-        ],
-        ['RESOURCE_GROUP', null, 400, undefined],
-        ['GATEWAY_BACKEND', {}, 400, 'name'],
-        ['OTHER', {}, 400, 'entityType'],
-      ] as const) {
-        const answer = await entity(type, body);
-        expect([answer.status, answer.json().error.field]).toEqual([status, field]);
-      }
-      expect((await api.call('POST', '/entity', { body: '{}' })).json().error.field).toBe('entityType');
-      expect((await api.call('GET', '/entity/OTHER')).status).toBe(400);
     });
 
     it('shows the newest queries and their clusters', async () => {
