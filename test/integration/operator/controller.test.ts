@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rename, rm, unlink, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, unlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -176,22 +176,6 @@ test('while the database is unavailable the table follows, REST answers pending,
   expect(await rowNames()).toEqual(['a']);
   cut.away = false;
   await until(async () => expect(await rowNames()).toEqual(['b', 'c']));
-});
-
-test('a start without the directory serves the copy in the database; nothing is deleted', async () => {
-  await write('a.yaml', manifest('a', '  weight: 9\n'));
-  await start();
-  await until(async () => expect(await rowNames()).toEqual(['a']));
-  await rigs.pop()?.stop();
-  await rename(directory, `${directory}-away`);
-  const rig = await start({ controller: { startTimeoutMs: 200 } });
-  expect(rig.table.current.clusters.get('a')).toMatchObject({ weight: 9, origin: 'resource' });
-  await new Promise((resolve) => setTimeout(resolve, 300));
-  expect(await rowNames()).toEqual(['a']);
-  await rename(`${directory}-away`, directory);
-  await until(() => expect(rig.source.state().synced).toBe(true));
-  await write('b.yaml', manifest('b'));
-  await until(async () => expect(await rowNames()).toEqual(['a', 'b']));
 });
 
 test('a directory found empty at the start is believed only after a while', async () => {
@@ -437,17 +421,6 @@ test('a rule that is paused says so and stays in force as it was', async () => {
   await write('r.yaml', ruleManifest('r', 'other'));
   await until(() => expect(rig.controller.compiledRules?.ruleSet).not.toBe(ruleSet));
   await until(() => expect(rule().status?.conditions?.some((each) => each.type === 'Paused')).toBe(false));
-});
-
-test('a rule may route to the default group without clusters', async () => {
-  await write('r.yaml', ruleManifest('r', 'second'));
-  const references = (rig: OperatorRig) =>
-    rig.source.list('RoutingRule')[0]?.status?.conditions?.find((each) => each.type === 'ResolvedRefs')?.status;
-  const first = await start({ controller: { defaultRoutingGroup: 'first' } });
-  await until(() => expect(references(first)).toBe('False'));
-  await first.stop();
-  const second = await start({ controller: { defaultRoutingGroup: 'second' } });
-  await until(() => expect(references(second)).toBe('True'));
 });
 
 describe('a cluster that is paused', () => {

@@ -1,10 +1,8 @@
-import { mkdtemp, readdir, readFile, rm, unlink, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { parse } from 'yaml';
-import { parseLabelSelector } from '../../../src/model/labelSelector.ts';
 import type { ResourceSelection } from '../../../src/operator/sources/resourceSelection.ts';
 import { SelectedSource } from '../../../src/operator/sources/selectedSource.ts';
 import type { ResourceSource } from '../../../src/operator/sources/source.ts';
@@ -89,112 +87,6 @@ test('each of two gateways over one directory has the resources of its class alo
   });
   expect(plain.source.get(clusterKey('b'))).toBeNull();
   expect(plain.source.provenance(clusterKey('b'))).toBeNull();
-});
-
-test('a resource whose class changes leaves one gateway for the other, with its rows, and comes back', async () => {
-  await write('a.yaml', cluster('a'));
-  await write('b.yaml', cluster('b'));
-  const plain = await gateway({}, { jdbcUrl: database('plain') });
-  const other = await gateway({ gatewayClass: 'blue' }, { jdbcUrl: database('blue') });
-  for (const [spec, mine, theirs] of [
-    [blue, ['b'], ['a']],
-    [{}, ['a', 'b'], []],
-  ] as const) {
-    await write('a.yaml', cluster('a', spec));
-    await until(async () => {
-      expect(routed(plain)).toEqual(mine);
-      expect(routed(other)).toEqual(theirs);
-      expect(await stored(plain)).toEqual({ resources: mine, rows: mine });
-      expect(await stored(other)).toEqual({ resources: theirs, rows: theirs });
-    });
-  }
-  await until(() => expect(acceptance(plain, 'a')).toBe('Accepted'));
-});
-
-test('most resources that change to another class at once are no loss, also while the gateway did not run', async () => {
-  const names = ['a', 'b', 'c', 'd', 'e', 'f'];
-  await write('all.yaml', ...names.map((name) => cluster(name)));
-  const first = await gateway({}, { jdbcUrl: database('plain') });
-  await until(async () => expect((await stored(first)).resources).toEqual(names));
-  await write('all.yaml', ...names.map((name) => cluster(name, name === 'a' ? {} : blue)));
-  await until(async () => {
-    expect(routed(first)).toEqual(['a']);
-    expect(await stored(first)).toEqual({ resources: ['a'], rows: ['a'] });
-  });
-  expect(first.controller.heldDeletions).toEqual([]);
-  // What is really lost after that is held, and counts none of those that went elsewhere.
-  await write('all.yaml', ...names.map((name) => cluster(name)));
-  await until(async () => expect((await stored(first)).rows).toEqual(names));
-  await rigs[0]?.rig.stop();
-  await write('all.yaml', ...names.map((name) => cluster(name, blue)));
-  const second = await gateway({}, { jdbcUrl: database('plain') });
-  await until(async () => expect(await stored(second)).toEqual({ resources: [], rows: [] }));
-  expect(second.controller.heldDeletions).toEqual([]);
-  expect(routed(second)).toEqual([]);
-  await write('all.yaml', ...names.map((name) => cluster(name)));
-  await until(() => expect(routed(second)).toEqual(names));
-  await write('all.yaml', cluster('a'));
-  await until(() => expect(second.controller.heldDeletions).toMatchObject([{ held: 5, left: 1 }]));
-  expect(routed(second)).toEqual(names);
-});
-
-test('REST creates with the class and the labels of the gateway, beside what others have', async () => {
-  const labels = parseLabelSelector('team in (etl, bi),!legacy');
-  if ('problem' in labels) throw new Error(labels.problem);
-  await write('theirs.yaml', cluster('etl-1'));
-  const { registry, source, ...rig } = await gateway({ gatewayClass: 'blue', labels }, { jdbcUrl: database('blue') });
-  expect(routed({ registry, source, ...rig })).toEqual([]);
-  const sent = { proxyTo: 'http://x:1', externalUrl: 'http://x:1', active: true, routingGroup: 'etl' };
-  await registry.add({ ...sent, name: 'mine' }, by);
-  const file = (name: string) => readFile(join(directory, name), 'utf8').then((text) => parse(text));
-  expect(await file('enginecluster-mine.yaml')).toMatchObject({
-    metadata: { name: 'mine', labels: { team: 'etl' } },
-    spec: { gatewayClassName: 'blue', routingGroup: 'etl' },
-  });
-  // The name of a resource of another gateway is taken, the name in the registry is not.
-  const added = await registry.add({ ...sent, name: 'etl-1' }, by);
-  expect(added.resource?.name).toMatch(/^etl-1-[0-9a-f]{8}$/);
-  expect(
-    registry
-      .all()
-      .map(({ name }) => name)
-      .sort(),
-  ).toEqual(['etl-1', 'mine']);
-  await registry.delete('etl-1', by);
-  await registry.delete('etl-1', by);
-  expect((await readdir(directory)).filter((name) => name.endsWith('.yaml')).sort()).toEqual([
-    'enginecluster-mine.yaml',
-    'theirs.yaml',
-  ]);
-  await expect(registry.setActive('etl-1', false, by)).rejects.toMatchObject({ code: 'EG_NOT_FOUND' });
-  await expect(
-    source.apply(
-      clusterKey('etl-1'),
-      { set: { active: false }, remove: [], annotations: {} },
-      { force: true, expectedVersion: '1' },
-    ),
-  ).rejects.toMatchObject({ code: 'EG_NOT_FOUND' });
-  expect(await source.delete(clusterKey('etl-1'), null)).toBe(false);
-});
-
-test('labels and namespaces select as well', async () => {
-  await write(
-    'all.yaml',
-    cluster('a', {}, { namespace: 'north', labels: { team: 'etl' } }),
-    cluster('b', {}, { namespace: 'north', labels: { team: 'bi' } }),
-    cluster('c', {}, { namespace: 'south', labels: { team: 'etl' } }),
-    cluster('d', {}, { namespace: 'west', labels: { team: 'etl' } }),
-  );
-  const labels = parseLabelSelector('team=etl');
-  if ('problem' in labels) throw new Error(labels.problem);
-  const rig = await gateway({ labels, namespaces: new Set(['north', 'south']) }, { jdbcUrl: database('etl') });
-  expect(routed(rig)).toEqual(['a', 'c']);
-  await write('all.yaml', cluster('a', {}, { namespace: 'north' }));
-  await until(async () => {
-    expect(routed(rig)).toEqual([]);
-    expect(await stored(rig)).toEqual({ resources: [], rows: [] });
-  });
-  await unlink(join(directory, 'all.yaml'));
 });
 
 test('a gateway of another class over the same database leaves resources there alone', async () => {

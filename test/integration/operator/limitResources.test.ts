@@ -15,7 +15,6 @@ const manifest = (kind: string, name: string, spec: object): string =>
   `---\n${JSON.stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec })}\n`;
 const groupKey = { kind: 'RoutingGroup', namespace: 'default', name: 'etl' } as const;
 const limitKey = { kind: 'QueryLimit', namespace: 'default', name: 'per-user' } as const;
-const ruleKey = { kind: 'RoutingRule', namespace: 'default', name: 'to-etl' } as const;
 
 let directory: string;
 let store: Store;
@@ -39,10 +38,6 @@ const start = async (source: ResourceSource, admissionCounts?: AdmissionCounts):
   });
   rigs.push(rig);
   return rig;
-};
-const stop = async (rig: OperatorRig): Promise<void> => {
-  rigs.splice(rigs.indexOf(rig), 1);
-  await rig.stop();
 };
 const policyOf = ({ table }: OperatorRig) => {
   const { groups, limits } = table.current.admission;
@@ -77,30 +72,6 @@ describe('limits in a directory', () => {
     await until(async () => expect(await store.resources.all(['QueryLimit'])).toEqual([]));
   });
 
-  test('that are not valid stay in force as they were over a restart', async () => {
-    await write(group({ maxRunningQueries: 5 }) + limit({ maxRunning: 2 }));
-    const first = await start(quickDirectory(directory));
-    await until(async () => expect(await store.resources.all(['RoutingGroup', 'QueryLimit'])).toHaveLength(2));
-    await stop(first);
-    await write(group({ maxRunningQueries: 0 }) + limit({ maxRunning: 0 }));
-    const second = await start(quickDirectory(directory));
-    expect(policyOf(second)).toEqual([5, ['default/per-user 2']]);
-    await until(() => expect(condition(second, limitKey, 'Accepted')).toBe('False InvalidSpec'));
-  });
-
-  test('the table is replaced when they change, and not when their status is written', async () => {
-    await write(group({ maxRunningQueries: 5 }) + limit({ maxRunning: 2, match: { users: ['~a.*'] } }));
-    const rig = await start(quickDirectory(directory));
-    const { admission } = rig.table.current;
-    await until(() => expect(condition(rig, limitKey, 'Ready')).toBe('True Ready'));
-    rig.controller.refreshNow();
-    expect(rig.table.current.admission).toBe(admission);
-    await write(group({ maxRunningQueries: 5 }) + limit({ maxRunning: 3, match: { users: ['~a.*'] } }));
-    await until(() => expect(rig.table.current.admission.limits[0]?.maxRunning).toBe(3));
-    // What did not change is the same.
-    expect(rig.table.current.admission.groups.get('etl')).toBe(admission.groups.get('etl'));
-  });
-
   test('their statuses have counts, which are written again when they change', async () => {
     await write(group({ maxRunningQueries: 5 }) + limit({ maxRunning: 2 }));
     let running = 1;
@@ -121,19 +92,6 @@ describe('limits in a directory', () => {
     changed();
     await until(() => expect(status(groupKey)).toMatchObject({ running: 2 }));
     await until(() => expect(status(limitKey)).toMatchObject({ running: 2 }));
-  });
-
-  test('a rule may route to a group without clusters whose fallback has some', async () => {
-    const rule = manifest('RoutingRule', 'to-etl', { condition: 'true', routeTo: { routingGroup: 'etl' } });
-    const cluster = manifest('EngineCluster', 'a', { proxyTo: 'http://a:1', routingGroup: 'spill' });
-    await write(rule + cluster);
-    const rig = await start(quickDirectory(directory));
-    await until(() => expect(condition(rig, ruleKey, 'ResolvedRefs')).toBe('False GroupNotFound'));
-    await write(rule + cluster + group({ fallbacks: ['spill'] }));
-    await until(() => expect(condition(rig, ruleKey, 'ResolvedRefs')).toBe('True ResolvedRefs'));
-    await write(rule + cluster + group({ fallbacks: ['nowhere'] }));
-    await until(() => expect(condition(rig, ruleKey, 'ResolvedRefs')).toBe('False GroupNotFound'));
-    await until(() => expect(condition(rig, groupKey, 'ResolvedRefs')).toBe('False GroupNotFound'));
   });
 });
 

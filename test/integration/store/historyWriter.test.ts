@@ -155,13 +155,6 @@ describe('the history writer', () => {
     await first.writer.close(500);
   });
 
-  it('counts what finds no room', async () => {
-    const { writer, lost } = create(() => new Promise(() => {}), { bufferSize: 10 });
-    for (let index = 0; index < 100; index++) writer.add(record(`q${index}`));
-    expect(await lost()).toBeGreaterThan(0);
-    await writer.close(100);
-  });
-
   it('takes over the files of a process that was killed while writing them', async () => {
     const child = spawn(process.execPath, [path.join(import.meta.dirname, 'spillingProcess.ts'), directory]);
     await vi.waitFor(
@@ -203,29 +196,6 @@ for (const { name, available, start } of servers) {
       server = await start();
     });
     afterAll(() => server?.dispose());
-
-    it('loses nothing', async () => {
-      const store = await openStore({ ...(await server.createDatabase()), runMigrations: true, logger });
-      const { writer, lost } = create((records) => store.history.insert(records), { bufferSize: 300 });
-      let added = 0;
-      const load = setInterval(() => {
-        for (let index = 0; index < 20; index++) writer.add(record(`q${++added}`, { queryText: 'é🚀'.repeat(300) }));
-      }, 5);
-      await vi.waitFor(
-        async () => expect((await store.history.find({}, { offset: 0, limit: 0 })).total).toBeGreaterThan(100),
-        30_000,
-      );
-      await server.stop(true);
-      await expect(store.backends.all()).rejects.toMatchObject({ code: 'EG_DATABASE_UNAVAILABLE' });
-      await vi.waitFor(() => expect(writer.depth().spilled).toBeGreaterThan(500), 30_000);
-      await server.start();
-      clearInterval(load);
-      await vi.waitFor(() => expect(writer.depth()).toEqual({ memory: 0, spilled: 0 }), 30_000);
-      expect((await store.history.find({}, { offset: 0, limit: 0 })).total).toBe(added);
-      expect(await lost()).toBe(0);
-      await writer.close(1000);
-      await store.close();
-    });
 
     it('takes a statement larger than a packet', async () => {
       const store = await openStore({ ...(await server.createDatabase()), runMigrations: true, logger });
