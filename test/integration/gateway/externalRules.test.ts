@@ -314,6 +314,53 @@ describe('a service that does not do its work: header, then default group', () =
     });
   });
 
+  test('an answer that is not valid is not used, whatever is wrong with it', async () => {
+    const group = '"routingGroup":"etl"';
+    const oneGroup = 'routingGroup does not name exactly one group';
+    const answers: readonly (readonly [answer: string, reason: string])[] = [
+      ['', 'its answer is not JSON'],
+      ...['"etl"', 'null', `[{${group}}]`].map((text) => [text, 'its answer is not a JSON object'] as const),
+      ...['null', '""', '"  "', '["etl","adhoc"]', '7'].map(
+        (value) => [`{"routingGroup":${value}}`, oneGroup] as const,
+      ),
+      ...['"no"', '[1]'].map(
+        (value) => [`{${group},"errors":${value}}`, 'errors is neither null nor an array of texts'] as const,
+      ),
+      [`{${group},"externalHeaders":[]}`, 'externalHeaders is not an object'],
+      [`{${group},"externalHeaders":{"A":null}}`, 'externalHeaders.A is not a text'],
+      [
+        `{${group},"externalHeaders":{"A":"b\\r\\nX-User: root"}}`,
+        'externalHeaders.A holds characters that no header can',
+      ],
+      ...['A\\r\\nB', ''].map(
+        (name) =>
+          [
+            `{${group},"externalHeaders":{"${name}":"c"}}`,
+            'externalHeaders holds a name that cannot be a header name',
+          ] as const,
+      ),
+      [`{"errors":[${'"e",'.repeat(5_000)}"e"]}`, 'its answer has more than 5000 values'],
+      [`${'['.repeat(101)}${']'.repeat(101)}`, 'its answer is nested more than 100 levels deep'],
+      [
+        `{${group},"externalHeaders":{"A":"${'b'.repeat(65_400)}","B":"${'b'.repeat(200)}"}}`,
+        'externalHeaders is longer than 65536 characters',
+      ],
+    ];
+    let text = '';
+    const rules = await service((_call, _request, response) => void response.writeHead(200).end(text));
+    const lenient = { ...settings({ failureThreshold: 1_000 }), maxResponseSize: 1_000_000 };
+    const { gateway, servedBy } = await gatewayAsking({ url: rules.url, ...lenient });
+    for (const [answer, reason] of answers) {
+      text = answer;
+      expect(await servedBy()).toBe('adhoc');
+      const { external } = JSON.parse(gateway.records.at(-1)?.decision ?? '');
+      expect([answer.slice(0, 60), external]).toEqual([answer.slice(0, 60), { outcome: 'failed', reason }]);
+    }
+    // Connection headers of a valid one are left out.
+    text = `{${group},"errors":null,"version":2,"externalHeaders":{"Upgrade":"h2c","Via":"1.1 x","X-Forwarded-Host":"evil"}}`;
+    expect(await servedBy()).toBe('etl');
+  });
+
   test('nobody listens', async () => {
     const { servedBy } = await gatewayAsking({ url: `http://127.0.0.1:${await freePort()}/` });
     expect(await servedBy(header)).toBe('etl');

@@ -233,6 +233,32 @@ describe('headers', () => {
     expect(valuesOf(lines, 'forwarded')).toEqual([]);
   });
 
+  test('what trusted proxies write in other forms is read, and what cannot be read is left out', async () => {
+    const engine = await echo();
+    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)], ...trusted });
+    const view = async (headers: Record<string, string>) => {
+      await send(gateway.url, '/v1/info', { headers: ['Host', 'gw:8080', ...Object.entries(headers).flat()] });
+      const lines = engine.seen.at(-1)!.rawHeaders;
+      return ['for', 'proto', 'host', 'port'].map((name) => valuesOf(lines, `x-forwarded-${name}`).join()).join(' ');
+    };
+    const rows: readonly (readonly [headers: Record<string, string>, view: string])[] = [
+      [{}, '127.0.0.1 http gw 8080'],
+      [{ 'X-Forwarded-For': '1.1.1.1, 2.2.2.2' }, '1.1.1.1, 2.2.2.2, 127.0.0.1 http gw 8080'],
+      [{ 'X-Forwarded-Proto': 'HTTPS, http' }, '127.0.0.1 https gw 8080'],
+      [{ 'X-Forwarded-Proto': 'gopher' }, '127.0.0.1 http gw 8080'],
+      [{ 'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'pub.example' }, '127.0.0.1 https pub.example 443'],
+      [{ 'X-Forwarded-Host': 'pub.example:8443, inner' }, '127.0.0.1 http pub.example 8443'],
+      [{ 'X-Forwarded-Host': 'pub.example', 'X-Forwarded-Port': 'x' }, '127.0.0.1 http pub.example 80'],
+      [{ Forwarded: 'for=1.1.1.1;proto=https;host=pub.example' }, '1.1.1.1, 127.0.0.1 https pub.example 443'],
+      [
+        { Forwarded: 'For="[2001:db8::1]:99"; Proto=https; Host="pub:8443", for=2.2.2.2' },
+        '2001:db8::1, 127.0.0.1 https pub 8443',
+      ],
+      [{ Forwarded: 'nonsense', 'X-Forwarded-For': '3.3.3.3' }, '3.3.3.3, 127.0.0.1 http gw 8080'],
+    ];
+    for (const [headers, expected] of rows) expect([headers, await view(headers)]).toEqual([headers, expected]);
+  });
+
   test('none are sent with forwardedHeadersEnabled: false', async () => {
     const lines = await forwarded(['X-Forwarded-For', '1.1.1.1', 'Forwarded', 'for=1.1.1.1'], {
       ...trusted,

@@ -63,7 +63,7 @@ describe.skipIf(!hasOpenssl)('groups of users', () => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'user-groups-'));
     groupFile = join(folder, 'groups.txt');
-    await writeFile(groupFile, '# people\netl:airflow\nanalysts:ann,bob\n');
+    await writeFile(groupFile, '# people\r\n\r\netl: airflow ,airflow,\nanalysts:ann , bob\nempty:\n');
     userFile = join(folder, 'users.json');
     await writeFile(userFile, mappings(['root.*', '(.*)@example\\.com', '(.*)']));
     certificates = certificateFolder();

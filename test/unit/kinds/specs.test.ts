@@ -1,0 +1,196 @@
+import { describe, expect, test } from 'vitest';
+import { resourceKinds } from '../../../src/kinds/registry.ts';
+import { GroupBindings } from '../../../src/model/groupBindings.ts';
+
+type Row = readonly [spec: object, problem: string | null];
+
+const cluster = (more: object = {}) => ({ proxyTo: 'http://a:1', routingGroup: 'adhoc', ...more });
+const checked = (field: string, value: string) => cluster({ healthCheck: { [field]: value } });
+const limit = (more: object = {}) => ({ per: 'user', maxRunning: 10, ...more });
+const discovery = (more: object = {}, template: object = {}) => ({
+  selector: { matchLabels: { app: 'trino' } },
+  template: { routingGroup: 'adhoc', ...template },
+  ...more,
+});
+const rootGroup = (more: object = {}) => ({ name: 'a', hardConcurrencyLimit: 5, maxQueued: 1, ...more });
+const groups = (more: object = {}) => ({
+  environment: 'test',
+  rootGroups: [rootGroup()],
+  selectors: [{ group: 'a' }],
+  ...more,
+});
+const nested = (levels: number): object => rootGroup(levels === 1 ? {} : { subGroups: [nested(levels - 1)] });
+
+/** Specs with the problem of each; null: none. */
+const specs: Readonly<Record<string, readonly Row[]>> = {
+  EngineCluster: [
+    [cluster(), null],
+    [{ routingGroup: 'adhoc' }, 'spec.proxyTo exactly one of'],
+    [cluster({ serviceRef: { name: 's', port: 1 } }), 'spec.serviceRef exactly one'],
+    [cluster({ proxyTo: 'http://a:1?x' }), 'spec.proxyTo must not hold a query'],
+    [{ proxyTo: 'http://a:1' }, 'spec.routingGroup is required'],
+    [cluster({ group: 'x' }), 'spec.group is not a known field'],
+    [cluster({ healthCheck: { type: 'PING' } }), 'spec.healthCheck.type must be one of "INFO_API"'],
+    ...['0s', '999ms', '3601s', '999999999h'].map(
+      (text): Row => [checked('interval', text), 'spec.healthCheck.interval interval must be a duration from 1s to 1h'],
+    ),
+    [checked('interval', '90d'), 'spec.healthCheck.interval'],
+    ...['1s', '0.5h', '1h'].map((text): Row => [checked('interval', text), null]),
+    ...['9ms', '601s'].map(
+      (text): Row => [checked('timeout', text), 'spec.healthCheck.timeout timeout must be a duration from 10ms to 10m'],
+    ),
+    ...['10ms', '10m'].map((text): Row => [checked('timeout', text), null]),
+    ...[1, 1_000_000].map((maxRunningQueries): Row => [cluster({ maxRunningQueries }), null]),
+    [cluster({ maxRunningQueries: 0 }), 'spec.maxRunningQueries must be at least 1'],
+    [cluster({ maxRunningQueries: 1_000_001 }), 'spec.maxRunningQueries must be at most 1000000'],
+    [cluster({ maxRunningQueries: 1.5 }), 'spec.maxRunningQueries must be a whole number'],
+  ],
+  RoutingGroup: [
+    [{}, null],
+    [{ strategy: 'leastLoaded', affinity: { by: 'header:X-Team' }, fallbacks: ['a', 'b'] }, null],
+    [{ maxRunningQueries: 1_000_000, queue: { maxQueued: 100_000, maxWait: '24h', hold: '10s' } }, null],
+    [{ queue: { maxQueued: 0, hold: '0s', maxWait: '1s' } }, null],
+    [{ fallbacks: Array.from({ length: 16 }, (_, index) => `g${index}`) }, null],
+    [{ queue: { whenUnavailable: 'wait', maxQueued: 1 } }, null],
+    [{ name: 'a b', fallbacks: ['c d'] }, null],
+    [{ name: '' }, 'spec.name must not be empty'],
+    [{ name: ' a' }, 'spec.name must not begin or end with a space: no header and no rule would name it'],
+    [{ strategy: 'fastest' }, 'spec.strategy must be one of "weightedRandom", "leastLoaded"'],
+    [{ affinity: {} }, 'spec.affinity.by is required'],
+    [{ affinity: { by: 'header:' } }, 'spec.affinity.by must match'],
+    [{ affinity: { by: 'cookie' } }, 'spec.affinity.by must match'],
+    [{ fallbacks: ['a', 'a'] }, 'spec.fallbacks must not name a group twice'],
+    [{ name: 'a', fallbacks: ['b', 'a'] }, 'spec.fallbacks must not name the group itself'],
+    [{ fallbacks: ['a '] }, 'spec.fallbacks[0] must not begin or end with a space'],
+    [{ fallbacks: [''] }, 'spec.fallbacks[0] must not be empty'],
+    [{ fallbacks: Array.from({ length: 17 }, (_, index) => `g${index}`) }, 'spec.fallbacks must have at most 16'],
+    [{ fallbackWhen: 'never' }, 'spec.fallbackWhen must be one of "unavailable", "full"'],
+    [{ bestEffort: 'yes' }, 'spec.bestEffort must be true or false, not a text'],
+    [{ maxRunningQueries: 0 }, 'spec.maxRunningQueries must be at least 1'],
+    [{ maxRunningQueries: 1_000_001 }, 'spec.maxRunningQueries must be at most 1000000'],
+    [{ queue: { maxQueued: -1 } }, 'spec.queue.maxQueued must be at least 0'],
+    [{ queue: { maxQueued: 100_001 } }, 'spec.queue.maxQueued must be at most 100000'],
+    [{ queue: { maxWait: '999ms' } }, 'spec.queue.maxWait must be a duration from 1s to 24h, such as 30s'],
+    [{ queue: { maxWait: '25h' } }, 'spec.queue.maxWait must be a duration from 1s to 24h, such as 30s'],
+    [{ queue: { maxWait: '1 hour' } }, 'spec.queue.maxWait must match'],
+    [{ queue: { hold: '11s' } }, 'spec.queue.hold must be a duration from 0s to 10s, such as 500ms'],
+    [{ queue: { hold: '3s', maxWait: '2s' } }, 'spec.queue.hold must not be longer than queue.maxWait'],
+    [{ queue: { fairBy: 'session' } }, 'spec.queue.fairBy must be one of "user", "source"'],
+    [{ queue: { whenUnavailable: 'wait', maxQueued: 0 } }, 'spec.queue.maxQueued is 0: queue.whenUnavailable: wait'],
+    [{ queue: { limit: 1 } }, 'spec.queue.limit is not a known field'],
+  ],
+  QueryLimit: [
+    [limit(), null],
+    [{ per: 'all', maxQueued: 0 }, null],
+    [{ per: 'source', rate: { queries: 1_000_000, period: '24h', burst: 1 } }, null],
+    [limit({ match: {} }), null],
+    [limit({ match: { users: ['~etl-.*', '~(?i)svc.*'], routingGroups: ['~a|b'] } }), null],
+    [limit({ maxQueued: 50, weight: 1_000, mode: 'observe', message: 'Ask.' }), null],
+    [limit({ match: { users: Array.from({ length: 64 }, (_, index) => `u${index}`) } }), null],
+    [{ maxRunning: 1 }, 'spec.per is required'],
+    [{ per: 'session', maxRunning: 1 }, 'spec.per must be one of "user", "source", "all"'],
+    [{ per: 'user' }, 'spec.maxRunning is missing: at least one of maxRunning, maxQueued and rate must be set'],
+    [limit({ maxRunning: 0 }), 'spec.maxRunning must be at least 1'],
+    [limit({ maxRunning: 1_000_001 }), 'spec.maxRunning must be at most 1000000'],
+    [limit({ maxQueued: -1 }), 'spec.maxQueued must be at least 0'],
+    [limit({ maxQueued: 100_001 }), 'spec.maxQueued must be at most 100000'],
+    [limit({ rate: {} }), 'spec.rate.queries is required'],
+    [limit({ rate: { queries: 0 } }), 'spec.rate.queries must be at least 1'],
+    [limit({ rate: { queries: 1, period: '0.5s' } }), 'spec.rate.period must be a duration from 1s to 24h'],
+    [limit({ rate: { queries: 1, period: '25h' } }), 'spec.rate.period must be a duration from 1s to 24h'],
+    [limit({ rate: { queries: 1, burst: 0 } }), 'spec.rate.burst must be at least 1'],
+    [limit({ weight: 0 }), 'spec.weight must be at least 1'],
+    [limit({ weight: 1_001 }), 'spec.weight must be at most 1000'],
+    [limit({ mode: 'warn' }), 'spec.mode must be one of "enforce", "observe"'],
+    [limit({ message: '' }), 'spec.message must not be empty'],
+    [limit({ message: 'x'.repeat(1_025) }), 'spec.message must have at most 1024 characters'],
+    [limit({ match: { users: [] } }), 'spec.match.users must have at least 1 entries'],
+    [limit({ match: { users: Array(65).fill('a') } }), 'spec.match.users must have at most 64 entries'],
+    [limit({ match: { groups: [''] } }), 'spec.match.groups[0] must not be empty'],
+    [limit({ match: { sources: ['x'.repeat(513)] } }), 'spec.match.sources[0] must have at most 512 characters'],
+    [limit({ match: { users: ['a', '~('] } }), 'spec.match.users[1] regular expression'],
+    [limit({ match: { users: ['~(?!svc).*'] } }), 'spec.match.users[0] regular expression: look-ahead is not'],
+    [limit({ match: { clients: ['a'] } }), 'spec.match.clients is not a known field'],
+    [limit({ name: 'x' }), 'spec.name is not a known field'],
+  ],
+  EngineClusterDiscovery: [
+    [discovery(), null],
+    [discovery({ port: 8080 }), null],
+    [discovery({ port: 65_536 }), 'spec.port'],
+    [discovery({ port: 'HTTP' }), 'spec.port'],
+    [{ template: { routingGroup: 'a' } }, 'spec.selector'],
+    [discovery({ selector: { matchExpressions: [] } }), 'spec.selector'],
+    [discovery({ selector: { matchLabels: { 'a b': 'c' } } }), 'spec.selector.matchLabels'],
+    [discovery({ selector: { matchLabels: { a: 'b c' } } }), 'spec.selector.matchLabels.a'],
+    [
+      discovery({ selector: { matchExpressions: [{ key: 'a', operator: 'Exists', values: ['b'] }] } }),
+      'spec.selector.matchExpressions[0]',
+    ],
+    [{ ...discovery(), template: {} }, 'spec.template.routingGroup'],
+    [discovery({}, { routingGroupFrom: { label: 'a', annotation: 'b' } }), 'spec.template.routingGroupFrom'],
+    [discovery({}, { name: 'trino' }), 'spec.template.name'],
+    [discovery({}, { externalUrl: 'https://{service}.example?x' }), 'spec.template.externalUrl'],
+    [discovery({}, { externalUrl: 'https://0.0.0.0/{service}' }), 'spec.template.externalUrl'],
+    [discovery({}, { healthCheck: { interval: '1ms' } }), 'spec.template.healthCheck.interval'],
+    [discovery({}, { tls: { caBundle: '-----BEGIN CERTIFICATE-----' } }), 'spec.template.tls.caBundle'],
+    [discovery({}, { proxyTo: 'http://a' }), 'spec.template.proxyTo'],
+  ],
+  ResourceGroupConfiguration: [
+    [groups({ cpuQuotaPeriod: '1h', rootGroups: [rootGroup({ hardCpuLimit: '30m' })] }), null],
+    [groups({ databases: ['a', 'b'], prune: true, onDrift: 'report', firstPriority: 1 }), null],
+    [groups({ rootGroups: [nested(8)], selectors: [{ group: 'a.a.a.a.a.a.a.a' }] }), null],
+    [groups({ rootGroups: [], selectors: [] }), null],
+    [{ rootGroups: [], selectors: [] }, 'spec.environment is required'],
+    [groups({ rootGroups: [nested(9)] }), 'must be empty: groups are nested at most 8 deep'],
+    [groups({ rootGroups: [rootGroup({ name: 'a.b' })] }), 'spec.rootGroups[0].name must not hold a dot'],
+    [groups({ rootGroups: [rootGroup({ softMemoryLimit: '101%' })] }), 'softMemoryLimit must be at most 100%'],
+    [groups({ rootGroups: [rootGroup({ hardCpuLimit: '1h' })] }), 'hardCpuLimit needs cpuQuotaPeriod'],
+    [groups({ rootGroups: [rootGroup({ hardPhysicalDataScanLimit: '1TB' })] }), 'has no column in the tables'],
+    [groups({ selectors: [{ group: 'b' }] }), 'spec.selectors[0].group leads nowhere'],
+    [
+      groups({ firstPriority: 1, selectors: [{ user: 'x', group: 'a' }, { group: 'a' }] }),
+      'spec.firstPriority must be at least 2',
+    ],
+    [groups({ databases: ['a', 'a'] }), 'spec.databases must not hold a name twice'],
+    [groups({ databases: ["a'; drop"] }), 'spec.databases[0] must match'],
+    [
+      groups({ selectors: [{ clientTags: Array.from({ length: 60 }, () => 'x'.repeat(10)), group: 'a' }] }),
+      'spec.selectors[0].clientTags must have at most 512 characters as JSON',
+    ],
+  ],
+};
+
+test.each(Object.entries(specs).flatMap(([kind, rows]) => rows.map((row) => [kind, ...row] as const)))(
+  '%s %j: %s',
+  (kind, spec, problem) => {
+    const problems = resourceKinds.specProblems(kind, spec).map(({ field, message }) => `${field} ${message}`);
+    if (problem === null) expect(problems).toEqual([]);
+    else expect(problems.join('; ')).toContain(problem);
+  },
+);
+
+describe('routing groups that are bound to namespaces', () => {
+  const bindings = new GroupBindings({
+    etl: { join: ['team-etl'], route: ['team-etl', 'platform'] },
+    open: { join: null, route: null },
+    '*': { join: ['platform'], route: [] },
+  });
+  test.each<[string, string, boolean, boolean]>([
+    ['team-etl', 'etl', true, true],
+    ['platform', 'etl', false, true],
+    ['other', 'etl', false, false],
+    ['other', 'open', true, true],
+    ['platform', 'anything', true, false],
+    ['other', 'anything', false, false],
+    ['other', '__proto__', false, false],
+  ])('%s and %s: join %s, route %s', (namespace, group, join, route) => {
+    expect(bindings.joinRefusal(namespace, group) === null).toBe(join);
+    expect(bindings.routeRefusal(namespace, group) === null).toBe(route);
+  });
+
+  test('without any entry every group is open', () => {
+    expect(new GroupBindings({}).joinRefusal('other', 'etl')).toBeNull();
+    expect(new GroupBindings({}).areOpen).toBe(true);
+    expect(bindings.areOpen).toBe(false);
+  });
+});
