@@ -87,7 +87,7 @@ function rows(schema: FieldSchema, path: string, above?: string): readonly Row[]
   const children = Object.entries(inner).flatMap(([name, child]) =>
     child === undefined ? [] : rows(child, `${path}.${name}`, withoutEffect),
   );
-  const presence: readonly Row[] = schema.nullable === true ? [row(schema, path, withoutEffect)] : [];
+  const presence: readonly Row[] = schema.default === null ? [row(schema, path, withoutEffect)] : [];
   return [...presence, ...children];
 }
 
@@ -132,10 +132,9 @@ function plural(items: FieldSchema): string {
 }
 
 function range(schema: FieldSchema): string {
-  const { minimum, maximum } = schema;
-  if (minimum === undefined && maximum === undefined) return '';
+  const [minimum, maximum] = schema.range ?? [];
+  if (minimum === undefined) return '';
   if (maximum === undefined) return `, at least ${inUnits(schema, minimum)}`;
-  if (minimum === undefined) return `, at most ${inUnits(schema, maximum)}`;
   return `, ${inUnits(schema, minimum)} to ${inUnits(schema, maximum)}`;
 }
 

@@ -1,4 +1,3 @@
-import { type TUnsafe, Type } from 'typebox';
 import type { Secret } from '../model/secret.ts';
 
 /** Forms of text that are checked when the file is read (`formats.ts` has the checks and their messages). */
@@ -27,12 +26,8 @@ export type TextFormat =
 
 /** Metadata of a configuration key. */
 export interface FieldNotes {
-  /** One sentence or two for docs/configuration.md. */
-  readonly description: string;
   /** Never printed, logged or answered. */
   readonly secret?: true;
-  /** Of a secret: a changed file is read without a restart if the value is `${FILE:PATH}` (docs/secrets.md). */
-  readonly followed?: true;
   /** Older or other names of the key, accepted with the same meaning. */
   readonly aliases?: readonly string[];
   /** Reason that the key and its children are accepted without effect; noted at start when the file sets it. */
@@ -43,24 +38,17 @@ export interface FieldNotes {
   readonly ignored?: Readonly<Record<string, string>>;
 }
 
-interface Bounds {
-  readonly minimum?: number;
-  readonly maximum?: number;
-}
-
-/** A key's default: left out for keys that must be given, null for keys that may stay unset. */
-type Default<T> = { readonly default?: T };
-
-type Kind = 'text' | 'flag' | 'integer' | 'number' | 'duration' | 'size' | 'choice' | 'list' | 'map';
-
-/** The part of the schema that the reader of the file works with; plain data, as JSON Schema. */
-export interface FieldSchema extends FieldNotes, Bounds {
-  /** Kind of the key's value, which states how its text is read. */
-  readonly kind: Kind | 'section';
+/** A key of the schema, as the reader of the file works with it: plain data. */
+export interface FieldSchema extends FieldNotes {
+  readonly kind: 'text' | 'flag' | 'integer' | 'number' | 'duration' | 'size' | 'choice' | 'list' | 'map' | 'section';
+  /** One sentence or two for docs/configuration.md. */
+  readonly description: string;
+  /** Left out for a key that must be given; null: the key may stay unset. */
   readonly default?: unknown;
-  /** True where null means that the key is not set. */
-  readonly nullable?: boolean;
+  /** Of a secret: a changed file is read without a restart if the value is `${FILE:PATH}` (docs/secrets.md). */
+  readonly followed?: true;
   readonly format?: TextFormat;
+  readonly range?: readonly [minimum: number, maximum?: number];
   readonly enum?: readonly string[];
   /** Of a choice: its words by the numbers that the reference takes for them. */
   readonly ordinals?: readonly string[];
@@ -74,113 +62,133 @@ export interface FieldSchema extends FieldNotes, Bounds {
   readonly properties?: Readonly<Record<string, FieldSchema>>;
 }
 
-function field<T>(kind: Kind, type: string | undefined, notes: object): TUnsafe<T> {
-  const nullable = 'default' in notes && notes.default === null;
-  return Type.Unsafe<T>({ kind, ...(type === undefined ? {} : { type }), ...(nullable ? { nullable } : {}), ...notes });
+/** A key of the schema with the type of its value. */
+export interface ConfigField<T> extends FieldSchema {
+  readonly value?: T;
+}
+
+export type ValueOf<F> = F extends ConfigField<infer T> ? T : never;
+
+/** Notes of a value: `D` is the type of its default, `R` true if it must be given; without both it may stay unset. */
+type Notes<D, R> = FieldNotes & { readonly default?: D; readonly required?: R };
+type Value<T, D, R> = [D] extends [never] ? (R extends true ? T : T | null) : T;
+type Range = Pick<FieldSchema, 'range'>;
+
+function field<T>(
+  kind: FieldSchema['kind'],
+  description: string,
+  { required, ...notes }: { readonly required?: boolean } = {},
+  unset: unknown = null,
+): ConfigField<T> {
+  return { kind, description, ...(required === true ? {} : { default: unset }), ...notes };
 }
 
 /** Text; numbers and booleans in the file are taken as they are written. */
-export function text<const D extends string | null = string>(
-  notes: FieldNotes & Default<D> & { readonly format?: TextFormat },
-): TUnsafe<D extends null ? string | null : string> {
-  return field('text', 'string', notes);
+export function text<const D extends string = never, const R extends boolean = false>(
+  description: string,
+  notes?: Notes<D, R> & Pick<FieldSchema, 'format'>,
+): ConfigField<Value<string, D, R>> {
+  return field('text', description, notes);
+}
+
+/** Texts of a list or map. */
+export function each(format?: TextFormat): ConfigField<string> {
+  return field('text', '', { required: true, ...(format === undefined ? {} : { format }) });
 }
 
 /** Secret text that follows its file (`SecretText`). */
-export function secretText<const D extends null | undefined = undefined>(
-  notes: FieldNotes & { readonly default?: D },
-): TUnsafe<D extends null ? Secret | null : Secret> {
-  return field('text', 'string', { ...notes, secret: true, followed: true });
+export function secretText<const R extends boolean = false>(
+  description: string,
+  notes?: { readonly required?: R },
+): ConfigField<Value<Secret, never, R>> {
+  return field('text', description, { ...notes, ...{ secret: true, followed: true } });
 }
 
-/** `true` or `false`. */
-export function flag<const D extends boolean | null = boolean>(
-  notes: FieldNotes & Default<D> & { readonly words?: Readonly<Record<string, boolean>> },
-): TUnsafe<D extends null ? boolean | null : boolean> {
-  return field('flag', 'boolean', notes);
+export function flag<const D extends boolean = never>(
+  description: string,
+  notes?: Notes<D, false> & Pick<FieldSchema, 'words'>,
+): ConfigField<Value<boolean, D, false>> {
+  return field('flag', description, notes);
 }
 
-export function integer<const D extends number | null = number>(
-  notes: FieldNotes & Default<D> & Bounds,
-): TUnsafe<D extends null ? number | null : number> {
-  return field('integer', 'integer', notes);
+export function integer<const D extends number = never, const R extends boolean = false>(
+  description: string,
+  notes?: Notes<D, R> & Range,
+): ConfigField<Value<number, D, R>> {
+  return field('integer', description, notes);
 }
 
-export function decimal<const D extends number | null = number>(
-  notes: FieldNotes & Default<D> & Bounds & Pick<FieldSchema, 'isBound'>,
-): TUnsafe<D extends null ? number | null : number> {
-  return field('number', 'number', notes);
+export function decimal<const D extends number = never, const R extends boolean = false>(
+  description: string,
+  notes?: Notes<D, R> & Range & Pick<FieldSchema, 'isBound'>,
+): ConfigField<Value<number, D, R>> {
+  return field('number', description, notes);
 }
 
-/** Duration such as `30s`; milliseconds in the configuration object. Default and bounds are in milliseconds. */
-export function duration<const D extends number | null = number>(
-  notes: FieldNotes & Default<D> & Bounds,
-): TUnsafe<D extends null ? number | null : number> {
-  return field('duration', 'string', notes);
+/** Duration such as `30s`; milliseconds in the configuration object. Default and range are in milliseconds. */
+export function duration<const D extends number = never>(
+  description: string,
+  notes?: Notes<D, false> & Range,
+): ConfigField<Value<number, D, false>> {
+  return field('duration', description, notes);
 }
 
-/** Size such as `16MB`; bytes in the configuration object. Default and bounds are in bytes. */
-export function size<const D extends number | null = number>(
-  notes: FieldNotes & Default<D> & Bounds,
-): TUnsafe<D extends null ? number | null : number> {
-  return field('size', 'string', notes);
+/** Size such as `16MB`; bytes in the configuration object. Default and range are in bytes. */
+export function size<const D extends number = never>(
+  description: string,
+  notes?: Notes<D, false> & Range,
+): ConfigField<Value<number, D, false>> {
+  return field('size', description, notes);
 }
 
-export function choice<const V extends readonly string[], const D extends V[number] | null = V[number]>(
+export function choice<const V extends readonly string[], const D extends V[number] = never>(
+  description: string,
   values: V,
-  notes: FieldNotes & Default<D> & Pick<FieldSchema, 'ordinals' | 'others'>,
-): TUnsafe<D extends null ? V[number] | null : V[number]> {
-  return field('choice', 'string', { enum: values, ...notes });
+  notes?: Notes<D, false> & Pick<FieldSchema, 'ordinals' | 'others'>,
+): ConfigField<Value<V[number], D, false>> {
+  return field('choice', description, { ...{ enum: values }, ...notes });
 }
 
-/** List of values of one kind. A single value in the file counts as a list of one. */
-export function listOf<T, const D extends readonly T[] | null = readonly T[]>(
-  items: TUnsafe<T>,
-  notes: FieldNotes & Default<D>,
-): TUnsafe<D extends null ? readonly T[] | null : readonly T[]> {
-  return field('list', 'array', { items, ...notes });
+export function oneOf<const V extends readonly string[]>(values: V): ConfigField<V[number]> {
+  return field('choice', '', { required: true, ...{ enum: values } });
 }
 
+/** List of values of one kind, empty by default. A single value in the file counts as a list of one. */
+export function listOf<T, const D extends readonly T[] | null = never>(
+  description: string,
+  items: ConfigField<T>,
+  notes?: Notes<D, boolean>,
+): ConfigField<[D] extends [never] ? readonly T[] : null extends D ? readonly T[] | null : readonly T[]> {
+  return field('list', description, { ...{ items }, ...notes }, []);
+}
+
+/** Values of one kind by name, none by default. Without prototype, so that a name such as "constructor" finds nothing. */
 export function mapOf<T>(
-  values: TUnsafe<T>,
-  notes: FieldNotes & Default<Readonly<Record<string, T>>>,
-): TUnsafe<Readonly<Record<string, T>>> {
-  // Free keys: without prototype, so that a name such as "constructor" finds nothing that was not given.
-  const defaults = notes.default === undefined ? {} : { default: Object.assign(Object.create(null), notes.default) };
-  return field('map', 'object', { items: values, ...notes, ...defaults });
+  description: string,
+  items: ConfigField<T>,
+  notes?: Notes<Readonly<Record<string, T>>, false>,
+): ConfigField<Readonly<Record<string, T>>> {
+  const fallback = Object.assign(Object.create(null), notes?.default);
+  return field('map', description, { ...notes, ...{ items, default: fallback } });
 }
 
-type Properties = Readonly<Record<string, TUnsafe<unknown>>>;
-type Section<P extends Properties> = { readonly [K in keyof P]: P[K] extends TUnsafe<infer T> ? T : never };
+type Section<P> = { readonly [K in keyof P]: ValueOf<P[K]> };
+type Properties = Readonly<Record<string, FieldSchema>>;
 
 /** A group of keys that is always there: what the file leaves out has its default. */
-export function section<const P extends Properties>(properties: P, notes: FieldNotes): TUnsafe<Section<P>> {
-  return Type.Unsafe<Section<P>>({
-    kind: 'section',
-    type: 'object',
-    additionalProperties: false,
-    properties,
-    ...notes,
-  });
+export function section<const P extends Properties>(
+  description: string,
+  properties: P,
+  notes?: FieldNotes,
+): ConfigField<Section<P>> {
+  return field('section', description, { required: true, ...{ properties }, ...notes });
 }
 
 /** A group of keys that means something by being there; null when the file has none. */
 export function optionalSection<const P extends Properties>(
+  description: string,
   properties: P,
-  notes: FieldNotes,
-): TUnsafe<Section<P> | null> {
-  return Type.Unsafe<Section<P> | null>({
-    kind: 'section',
-    type: 'object',
-    additionalProperties: false,
-    nullable: true,
-    default: null,
-    properties,
-    ...notes,
-  });
-}
-
-/** The schema as data for the reader, the printer and the documentation. */
-export function schemaData(schema: TUnsafe<unknown>): FieldSchema {
-  return schema as unknown as FieldSchema;
+  notes?: FieldNotes,
+): ConfigField<Section<P> | null> {
+  return field('section', description, { required: false, ...{ properties }, ...notes });
 }

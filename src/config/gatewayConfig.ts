@@ -1,5 +1,4 @@
-import type { Static } from 'typebox';
-import { listOf, schemaData, section, text } from './fields.ts';
+import { each, listOf, section, type ValueOf } from './fields.ts';
 import {
   authentication,
   authorization,
@@ -25,7 +24,8 @@ import { proxiedPaths, requestAnalyzerConfig, routing, routingRules } from './sc
 import { serverConfig } from './schema/serverConfig.ts';
 
 /** The whole configuration file: the reference's keys (docs/compatibility.md#configuration) and the gateway's own. */
-const configSchema = section(
+export const configFields = section(
+  'The configuration of Engine Gateway.',
   {
     protocol,
     resources,
@@ -55,27 +55,19 @@ const configSchema = section(
     pagePermissions,
     uiConfiguration,
     logging,
-    modules: listOf(text({ description: 'Class name.' }), {
-      description:
-        'Classes that the reference loads; its query-count router stands for routing.strategy leastLoaded, others change nothing.',
-      default: [],
-    }),
-    managedApps: listOf(text({ description: 'Class name.' }), {
-      description: 'Classes that the reference starts.',
-      default: [],
+    modules: listOf(
+      'Classes that the reference loads; its query-count router stands for routing.strategy leastLoaded, others change nothing.',
+      each(),
+    ),
+    managedApps: listOf('Classes that the reference starts.', each(), {
       withoutEffect: 'classes cannot be loaded here',
     }),
   },
-  {
-    description: 'The configuration of Engine Gateway.',
-    ignored: { distributedCacheConfiguration: 'replicas share what they know by the database' },
-  },
+  { ignored: { distributedCacheConfiguration: 'replicas share what they know by the database' } },
 );
 
 /**
  * The configuration with every default filled in: durations in milliseconds, sizes in bytes, null if a key is not
  * set. Frozen; a change of the file gives a new one.
  */
-export type GatewayConfig = Static<typeof configSchema>;
-
-export const configFields = schemaData(configSchema);
+export type GatewayConfig = ValueOf<typeof configFields>;

@@ -1,6 +1,5 @@
-import type { Static } from 'typebox';
 import type { Environment } from './environment.ts';
-import { flag, integer, schemaData, section, text } from './fields.ts';
+import { flag, integer, section, text, type ValueOf } from './fields.ts';
 import { readText } from './loadConfig.ts';
 import type { ConfigProblem } from './problem.ts';
 import { readBySchema } from './reader.ts';
@@ -15,40 +14,29 @@ const roleMap = 'authorization.admin, user and api give roles by privileges';
 
 /** The file of an LDAP server, under the keys of the reference (docs/authentication.md#names-and-passwords). */
 const ldapFile = section(
+  'An LDAP server.',
   {
-    ldapHost: text({ description: 'Host of the server.', format: 'host' }),
-    ldapPort: integer({ description: 'Its port.', minimum: 1, maximum: 65_535 }),
-    useTls: flag({ description: 'Whether the connection is upgraded by StartTLS.', default: false }),
-    useSsl: flag({ description: 'Whether the connection is TLS from the start (ldaps).', default: false }),
-    ldapAdminBindDn: text({ description: 'DN that searches; unset, searches are anonymous.', default: null }),
-    ldapAdminPassword: text({ description: 'Its password.', default: null, secret: true }),
-    ldapUserBaseDn: text({ description: 'DN under which users are searched.', default: null }),
-    ldapUserSearch: text({
-      description: `Filter that finds a user, e.g. (uid=${USER_MARK}); the name is escaped.`,
-      default: null,
-    }),
-    ldapUserDnPattern: text({
-      description: `DN of a user, e.g. uid=${USER_MARK},ou=people,dc=example,dc=com: logins bind as it without a search.`,
-      default: null,
-    }),
-    ldapGroupMemberAttribute: text({
-      description: "Attribute of a user's entry whose values, joined by `_`, are the privileges.",
+    ldapHost: text('Host of the server.', { required: true, format: 'host' }),
+    ldapPort: integer('Its port.', { required: true, range: [1, 65_535] }),
+    useTls: flag('Whether the connection is upgraded by StartTLS.', { default: false }),
+    useSsl: flag('Whether the connection is TLS from the start (ldaps).', { default: false }),
+    ldapAdminBindDn: text('DN that searches; unset, searches are anonymous.'),
+    ldapAdminPassword: text('Its password.', { secret: true }),
+    ldapUserBaseDn: text('DN under which users are searched.'),
+    ldapUserSearch: text(`Filter that finds a user, e.g. (uid=${USER_MARK}); the name is escaped.`),
+    ldapUserDnPattern: text(
+      `DN of a user, e.g. uid=${USER_MARK},ou=people,dc=example,dc=com: logins bind as it without a search.`,
+    ),
+    ldapGroupMemberAttribute: text("Attribute of a user's entry whose values, joined by `_`, are the privileges.", {
       default: 'memberOf',
     }),
-    ldapTrustStorePath: text({
-      description: 'PEM file of certificate authorities; unset, those of the system.',
-      default: null,
-      format: 'path',
-    }),
-    ldapTrustStorePassword: text({
-      description: 'Password of a key store.',
-      default: null,
+    ldapTrustStorePath: text('PEM file of certificate authorities; unset, those of the system.', { format: 'path' }),
+    ldapTrustStorePassword: text('Password of a key store.', {
       secret: true,
       withoutEffect: 'certificates of authorities are not secret',
     }),
   },
   {
-    description: 'An LDAP server.',
     ignored: {
       ...{ poolMaxIdle: pool, poolMaxTotal: pool, poolMinIdle: pool, poolTestOnBorrow: pool },
       ...{ groupAdminRoleMap: roleMap, groupUserRoleMap: roleMap, groupApiRoleMap: roleMap },
@@ -56,7 +44,7 @@ const ldapFile = section(
   },
 );
 
-export type LdapSettings = Static<typeof ldapFile>;
+export type LdapSettings = ValueOf<typeof ldapFile>;
 
 /**
  * Reads the file of an LDAP server.
@@ -70,7 +58,7 @@ export async function loadLdapFile(
   if ('problem' in read) return { problems: [read.problem] };
   const source = readSource(read.text, environment);
   if (source.problems.length > 0) return { problems: source.problems };
-  const { value, problems } = readBySchema(schemaData(ldapFile), source.root);
+  const { value, problems } = readBySchema(ldapFile, source.root);
   const settings = value as LdapSettings;
   const mistakes = problems.length > 0 ? problems : inconsistencies(settings);
   return mistakes.length > 0 ? { problems: mistakes } : { settings };

@@ -231,7 +231,7 @@ class Reader {
 }
 
 function standIn(schema: FieldSchema): unknown {
-  if (schema.kind !== 'section' || schema.nullable === true) return schema.default ?? null;
+  if (schema.kind !== 'section' || schema.default === null) return schema.default ?? null;
   return Object.fromEntries(Object.entries(schema.properties ?? {}).map(([name, child]) => [name, standIn(child)]));
 }
 

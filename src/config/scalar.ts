@@ -93,7 +93,7 @@ function bounded(
   format: (value: number) => string,
 ): ScalarResult {
   if ('wrong' in result) return result;
-  const { minimum, maximum } = schema;
+  const [minimum, maximum] = schema.range ?? [];
   if (minimum !== undefined && result.value < minimum) {
     return { wrong: `must be at least ${format(minimum)}, not ${format(result.value)}` };
   }

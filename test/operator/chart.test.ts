@@ -699,7 +699,7 @@ function sampleOf(schema: FieldSchema, path: string): unknown {
       return schema.default !== true;
     case 'integer':
     case 'number':
-      return schema.maximum ?? schema.minimum ?? 1_234_567;
+      return schema.range?.[1] ?? schema.range?.[0] ?? 1_234_567;
     case 'duration':
       return '61s';
     case 'size':

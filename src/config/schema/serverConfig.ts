@@ -1,5 +1,4 @@
-import type { TUnsafe } from 'typebox';
-import { decimal, duration, flag, integer, schemaData, section, size, text } from '../fields.ts';
+import { type ConfigField, decimal, duration, flag, integer, section, size, text } from '../fields.ts';
 
 /** HTTP clients of the gateway: toward clusters, for health checks, toward the external rules service. */
 export type HttpClient = 'proxy' | 'monitor' | 'router';
@@ -8,73 +7,54 @@ type Prefixed<C extends HttpClient, F> = { [K in keyof F & string as `${C}.http-
 
 function clientKeys<C extends HttpClient>(client: C, toward: string) {
   const fields = {
-    'connect-timeout': duration({
-      description: `Time to connect ${toward}.`,
-      default: 5000,
-      minimum: 1,
-      maximum: 600_000,
-    }),
+    'connect-timeout': duration(`Time to connect ${toward}.`, { default: 5000, range: [1, 600_000] }),
     // A rules service that hangs holds up every query, so its limit is far below the reference's five minutes.
-    'request-timeout': duration({
-      description: `Time for a whole request ${toward}.${client === 'monitor' ? ' Stands for monitor.timeout where that is not given.' : ''}`,
-      default: client === 'monitor' ? null : client === 'router' ? 10_000 : 300_000,
-      minimum: 1,
-      maximum: 1_728_000_000,
-    }) as TUnsafe<C extends 'monitor' ? number | null : number>,
-    'idle-timeout': duration({
-      description: `Time without any byte after which a request ${toward} fails.`,
+    'request-timeout': duration(
+      `Time for a whole request ${toward}.${client === 'monitor' ? ' Stands for monitor.timeout where that is not given.' : ''}`,
+      {
+        range: [1, 1_728_000_000],
+        ...(client === 'monitor' ? {} : { default: client === 'router' ? 10_000 : 300_000 }),
+      },
+    ) as ConfigField<C extends 'monitor' ? number | null : number>,
+    'idle-timeout': duration(`Time without any byte after which a request ${toward} fails.`, {
       aliases: [`${client}.http-client.read-timeout`],
       default: 60_000,
-      minimum: 1,
-      maximum: 1_728_000_000,
+      range: [1, 1_728_000_000],
     }),
-    'max-connections-per-server': integer({
-      description: `Connections kept open to one address ${toward}; further requests wait.`,
+    'max-connections-per-server': integer(`Connections kept open to one address ${toward}; further requests wait.`, {
       default: 1000,
-      minimum: 1,
-      maximum: 100_000,
+      range: [1, 100_000],
     }),
-    'max-requests-queued-per-destination': integer({
-      description: `Requests that may wait for a connection to one address ${toward}.`,
-      default: 1024,
-      minimum: 0,
-      maximum: 1_000_000,
-    }),
-    'max-response-content-length': size({
-      description: `Largest response body ${toward} that is read whole${client === 'router' ? '; never more than 1MB' : ''}.`,
-      default: 16 * 1024 ** 2,
-      minimum: 1,
-      aliases: [`${client}.http-client.max-content-length`],
-      ...(client === 'proxy' ? { withoutEffect: 'responses are streamed, of any size' } : {}),
-    }),
-    'https.hostname-verification': flag({
-      description: `Whether a certificate must name its host (connections ${toward}).`,
+    'max-requests-queued-per-destination': integer(
+      `Requests that may wait for a connection to one address ${toward}.`,
+      { default: 1024, range: [0, 1_000_000] },
+    ),
+    'max-response-content-length': size(
+      `Largest response body ${toward} that is read whole${client === 'router' ? '; never more than 1MB' : ''}.`,
+      {
+        default: 16 * 1024 ** 2,
+        range: [1],
+        aliases: [`${client}.http-client.max-content-length`],
+        ...(client === 'proxy' ? { withoutEffect: 'responses are streamed, of any size' } : {}),
+      },
+    ),
+    'https.hostname-verification': flag(`Whether a certificate must name its host (connections ${toward}).`, {
       default: true,
     }),
-    'key-store-path': text({
-      description: `Client certificate (connections ${toward}): chain and private key in one PEM file, in a folder as tls.crt and tls.key, or a key store in PKCS#12.`,
-      default: null,
-      format: 'path',
-    }),
-    'key-store-password': text({
-      description: 'Password of that file.',
-      default: null,
-      secret: true,
-    }),
-    'trust-store-path': text({
-      description: `PEM file of trusted certificate authorities (connections ${toward}), instead of those that Node.js knows.`,
-      default: null,
-      format: 'path',
-    }),
-    'trust-store-password': text({
-      description: 'Password of the trust store.',
-      default: null,
+    'key-store-path': text(
+      `Client certificate (connections ${toward}): chain and private key in one PEM file, in a folder as tls.crt and tls.key, or a key store in PKCS#12.`,
+      { format: 'path' },
+    ),
+    'key-store-password': text('Password of that file.', { secret: true }),
+    'trust-store-path': text(
+      `PEM file of trusted certificate authorities (connections ${toward}), instead of those that Node.js knows.`,
+      { format: 'path' },
+    ),
+    'trust-store-password': text('Password of the trust store.', {
       secret: true,
       withoutEffect: 'certificates of authorities are not secret',
     }),
-    'http-proxy': text({
-      description: `HTTP proxy of connections ${toward}, as host:port.`,
-      default: null,
+    'http-proxy': text(`HTTP proxy of connections ${toward}, as host:port.`, {
       withoutEffect: 'connections go straight to their address',
     }),
   };
@@ -146,119 +126,78 @@ const elsewhere: Readonly<Record<string, string>> = {
 const discoveryKeys = [
   ...clientProperties,
   ...Object.entries(clientKeys('proxy', '')).flatMap(([key, schema]) =>
-    [key, ...(schemaData(schema).aliases ?? [])].map((name) => name.replace('proxy.http-client.', '')),
+    [key, ...(schema.aliases ?? [])].map((name) => name.replace('proxy.http-client.', '')),
   ),
 ];
 
 /** `serverConfig`: one flat map of dotted names (docs/compatibility.md#configuration). */
 export const serverConfig = section(
+  'Server properties under their dotted names, each one key of this map.',
   {
-    'http-server.http.enabled': flag({
-      description: 'Whether clear-text HTTP is served.',
-      default: true,
-    }),
-    'http-server.http.port': integer({
-      description: 'Port of API and proxied traffic; 0 takes any free one.',
+    'http-server.http.enabled': flag('Whether clear-text HTTP is served.', { default: true }),
+    'http-server.http.port': integer('Port of API and proxied traffic; 0 takes any free one.', {
       default: 8080,
-      minimum: 0,
-      maximum: 65535,
+      range: [0, 65535],
     }),
-    'http-server.https.enabled': flag({
-      description: 'Whether HTTPS is served, with HTTP/2 for clients that ask for it (ALPN).',
+    'http-server.https.enabled': flag('Whether HTTPS is served, with HTTP/2 for clients that ask for it (ALPN).', {
       default: false,
     }),
-    'http-server.https.port': integer({
-      description: 'Port of HTTPS.',
-      default: 8443,
-      minimum: 0,
-      maximum: 65535,
-    }),
-    'http-server.https.keystore.path': text({
-      description:
-        'Certificate shown to clients: chain and private key in one PEM file, in a folder as `tls.crt` and `tls.key`, or a key store in PKCS#12. Followed while running.',
-      default: null,
-      format: 'path',
-    }),
-    'http-server.https.keystore.key': text({
-      description: 'Password of the key store.',
-      default: null,
-      secret: true,
-    }),
-    'http-server.https.keymanager.password': text({
-      description: 'Password of the private key, where it is another than that of the key store.',
-      default: null,
-      secret: true,
-    }),
-    'http-server.https.truststore.path': text({
-      description: 'PEM file of certificate authorities; set, clients must show a certificate of one of them.',
-      default: null,
-      format: 'path',
-    }),
-    'http-server.https.truststore.key': text({
-      description: 'Password of the trust store.',
-      default: null,
+    'http-server.https.port': integer('Port of HTTPS.', { default: 8443, range: [0, 65535] }),
+    'http-server.https.keystore.path': text(
+      'Certificate shown to clients: chain and private key in one PEM file, in a folder as `tls.crt` and `tls.key`, or a key store in PKCS#12. Followed while running.',
+      { format: 'path' },
+    ),
+    'http-server.https.keystore.key': text('Password of the key store.', { secret: true }),
+    'http-server.https.keymanager.password': text(
+      'Password of the private key, where it is another than that of the key store.',
+      { secret: true },
+    ),
+    'http-server.https.truststore.path': text(
+      'PEM file of certificate authorities; set, clients must show a certificate of one of them.',
+      { format: 'path' },
+    ),
+    'http-server.https.truststore.key': text('Password of the trust store.', {
       secret: true,
       withoutEffect: 'certificates of authorities are not secret',
     }),
-    'http-server.https.ssl-context.refresh-time': duration({
-      description: 'Time between two looks at certificate files, toward clients and toward clusters.',
-      default: 10_000,
-      minimum: 100,
-      maximum: 86_400_000,
-    }),
-    'http-server.process-forwarded': flag({
-      description:
-        'Whether every peer is believed when it sends X-Forwarded-* and Forwarded; otherwise only server.trustedProxies are.',
-      default: false,
-      words: { accept: true, reject: false, ignore: false },
-    }),
-    'http-server.max-request-header-size': size({
-      description: 'Largest request head (request line and headers); more is answered 431. Over HTTP/2 at most 144kB.',
-      default: 128 * 1024,
-      minimum: 1024,
-      maximum: 16 * 1024 ** 2,
-    }),
-    'http-server.max-response-header-size': size({
-      description: "Largest head of a cluster's answer (status line and headers); more is an error in the protocol.",
-      default: 2 * 1024 ** 2,
-      minimum: 1024,
-      maximum: 16 * 1024 ** 2,
-    }),
-    'http-server.http2.max-concurrent-streams': integer({
-      description: 'Requests that may run at once on one HTTP/2 connection.',
+    'http-server.https.ssl-context.refresh-time': duration(
+      'Time between two looks at certificate files, toward clients and toward clusters.',
+      { default: 10_000, range: [100, 86_400_000] },
+    ),
+    'http-server.process-forwarded': flag(
+      'Whether every peer is believed when it sends X-Forwarded-* and Forwarded; otherwise only server.trustedProxies are.',
+      { default: false, words: { accept: true, reject: false, ignore: false } },
+    ),
+    'http-server.max-request-header-size': size(
+      'Largest request head (request line and headers); more is answered 431. Over HTTP/2 at most 144kB.',
+      { default: 128 * 1024, range: [1024, 16 * 1024 ** 2] },
+    ),
+    'http-server.max-response-header-size': size(
+      "Largest head of a cluster's answer (status line and headers); more is an error in the protocol.",
+      { default: 2 * 1024 ** 2, range: [1024, 16 * 1024 ** 2] },
+    ),
+    'http-server.http2.max-concurrent-streams': integer('Requests that may run at once on one HTTP/2 connection.', {
       default: 250,
-      minimum: 1,
-      maximum: 100_000,
+      range: [1, 100_000],
     }),
-    'http-server.net.max-idle-time': duration({
-      description: 'Time after which a client connection is closed that is idle, or takes nothing of its answer.',
-      default: 200_000,
-      minimum: 1000,
-      maximum: 86_400_000,
-    }),
-    'tracing.enabled': flag({
-      description: 'Whether traces of proxied requests are sent (OpenTelemetry).',
-      default: false,
-    }),
-    'tracing.sampling-ratio': decimal({
-      description: 'Share of requests that are traced, where the client does not say it by its `traceparent`.',
-      aliases: ['otel.tracing.sampling-ratio'],
-      default: 1,
-      minimum: 0,
-      maximum: 1,
-    }),
-    'otel.exporter.endpoint': text({
-      description: 'URL that traces are sent to (OTLP over HTTP in JSON); without a path, `/v1/traces` is added.',
-      default: 'http://localhost:4318',
-      aliases: ['tracing.exporter.endpoint'],
-      format: 'url',
-    }),
+    'http-server.net.max-idle-time': duration(
+      'Time after which a client connection is closed that is idle, or takes nothing of its answer.',
+      { default: 200_000, range: [1000, 86_400_000] },
+    ),
+    'tracing.enabled': flag('Whether traces of proxied requests are sent (OpenTelemetry).', { default: false }),
+    'tracing.sampling-ratio': decimal(
+      'Share of requests that are traced, where the client does not say it by its `traceparent`.',
+      { aliases: ['otel.tracing.sampling-ratio'], default: 1, range: [0, 1] },
+    ),
+    'otel.exporter.endpoint': text(
+      'URL that traces are sent to (OTLP over HTTP in JSON); without a path, `/v1/traces` is added.',
+      { default: 'http://localhost:4318', aliases: ['tracing.exporter.endpoint'], format: 'url' },
+    ),
     ...clientKeys('proxy', 'to a cluster'),
     ...clientKeys('monitor', 'of a health check'),
     ...clientKeys('router', 'to the external rules service'),
   },
   {
-    description: 'Server properties under their dotted names, each one key of this map.',
     ignored: {
       ...Object.fromEntries(serverProperties.map((key) => [key, 'it has no meaning in this server'])),
       ...Object.fromEntries(
