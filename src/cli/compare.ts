@@ -8,8 +8,8 @@ import { GatewayError } from '../model/errors.ts';
 import { type ProductNames, productNames } from '../model/names.ts';
 import { isRecord } from '../model/record.ts';
 import { type ExplainedRouting, routingOf } from '../routing/explanation.ts';
+import { GroupRouter } from '../routing/groupRouter.ts';
 import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
-import { routers } from '../routing/routers/routers.ts';
 import { emptyTable } from '../routing/routingTable.ts';
 import { userRefusal } from '../routing/userRefusal.ts';
 import { REFERENCE_PRIORITY } from '../rules/compile/priorityDifferences.ts';
@@ -106,7 +106,7 @@ async function compare(options: CompareOptions, io: CliIo): Promise<number> {
   const statementPaths = [STATEMENT_PATH, ...config.additionalStatementPaths];
   const asSent = offlineRequests(names, analysis.analyzeRequest, { statementPaths });
   const asMapped = offlineRequests(names, analysis.analyzeRequest, { statementPaths, mapping });
-  const chain = routers({ names, defaultGroup: config.routing.defaultRoutingGroup, external: null });
+  const chain = new GroupRouter(names, config.routing.defaultRoutingGroup);
   const decide = async (request: RuleRequest, rules: RuleSet): Promise<ExplainedRouting> => {
     const routing = await routingOf(chain, request, { ...emptyTable, rules });
     const refusal = request.user === null ? null : userRefusal(request.user);

@@ -6,7 +6,7 @@ import type { MappedUsers } from '../gateway/user/mappedUsers.ts';
 import { GatewayError } from '../model/errors.ts';
 import { productNames } from '../model/names.ts';
 import { type ExplainedRouting, routingOf } from '../routing/explanation.ts';
-import { routers } from '../routing/routers/routers.ts';
+import { GroupRouter } from '../routing/groupRouter.ts';
 import { emptyTable } from '../routing/routingTable.ts';
 import { userRefusal } from '../routing/userRefusal.ts';
 import type { RuleRequest } from '../rules/decision.ts';
@@ -104,7 +104,7 @@ async function evaluate(rulesPath: string, requestPath: string, options: Evaluat
     io.stdout.write(`${JSON.stringify(answer, null, 2)}\n`);
     return exitCodes.success;
   }
-  const chain = routers({ names, defaultGroup: options.defaultGroup, external: null });
+  const chain = new GroupRouter(names, options.defaultGroup);
   const table = { ...emptyTable, rules: ruleSet };
   io.stdout.write(readable(await routingOf(chain, request, table), request));
   return exitCodes.success;

@@ -3,8 +3,8 @@ import type { Registry } from 'prom-client';
 import type { Clock, Random } from '../model/clock.ts';
 import type { ProductNames } from '../model/names.ts';
 import { ClusterChooser } from '../routing/clusterChooser.ts';
+import { type ExternalRules, GroupRouter } from '../routing/groupRouter.ts';
 import { type PathPattern, ProxiedPaths } from '../routing/proxiedPaths.ts';
-import { routers } from '../routing/routers/routers.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
 import type { QueuedQueryRepository } from '../store/queuedQueryRepository.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
@@ -24,8 +24,6 @@ import { QueryRecorder } from './exchanges/queryRecorder.ts';
 import { ResponseHeaders } from './exchanges/responseHeaders.ts';
 import { type SubmissionDependencies, SubmissionExchange } from './exchanges/submissionExchange.ts';
 import { SubmittedQueries } from './exchanges/submittedQueries.ts';
-import { ExternalRouter } from './external/externalRouter.ts';
-import type { ExternalRules } from './external/externalRules.ts';
 import { ForwardedCheck, type ForwardedHeadersObservation } from './headers/forwardedCheck.ts';
 import { ownCookieNames } from './headers/ownCookies.ts';
 import { ProtocolHeaders } from './headers/protocolHeaders.ts';
@@ -189,12 +187,8 @@ export function composeDataPlane(dependencies: DataPlaneDependencies, options: D
   const exchange = exchangesOf(dependencies, options, shared, keys, handshakes);
   const targets = new ClusterTargets({ table, chooser, upstreams });
 
-  const service = dependencies.externalRules;
-  const chain = routers({
-    names,
-    defaultGroup: settings.defaultRoutingGroup,
-    external: service === null ? null : new ExternalRouter(service, settings.propagateErrors),
-  });
+  const { defaultRoutingGroup, propagateErrors } = settings;
+  const chain = new GroupRouter(names, defaultRoutingGroup, dependencies.externalRules, propagateErrors);
   const { analyzer, admission } = dependencies;
   const routing = new RequestRouting({ names, steps, table, analyzer, clients, routers: chain, clock });
   const recorder = new QueryRecorder({

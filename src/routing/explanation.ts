@@ -1,10 +1,9 @@
 import type { RuleRequest, RuleTrace } from '../rules/decision.ts';
 import { reasonOf, stepsPast, stepsTo } from './choiceSteps.ts';
 import { findEligible, type GroupRole, type HasCapacity, unlimitedCapacity } from './eligibleClusters.ts';
-import type { GroupDecision } from './groupDecision.ts';
+import type { GroupDecision, RouterName } from './groupDecision.ts';
+import type { GroupRouter, RoutedDecision } from './groupRouter.ts';
 import type { Refusal } from './refusal.ts';
-import type { RoutedDecision, RouterChain } from './routers/routerChain.ts';
-import type { RouterName } from './routers/routerNames.ts';
 import { type ClusterEntry, type RoutingTable, takesNewQueries } from './routingTable.ts';
 
 export interface ConsideredCluster {
@@ -38,13 +37,13 @@ export interface ExplainedRouting {
   readonly refused: { readonly refusal: Refusal; readonly rule: string | null } | null;
 }
 
-/** Runs the routers of a chain as for a request. */
+/** Decides as for a request. */
 export async function routingOf(
-  chain: RouterChain,
+  router: GroupRouter,
   request: RuleRequest,
   table: RoutingTable,
 ): Promise<ExplainedRouting> {
-  let routed = await chain.decide(request, table);
+  let routed = await router.decide(request, table);
   let refused: ExplainedRouting['refused'] = null;
   while (routed.refusal !== null) {
     refused ??= routed;

@@ -1,5 +1,12 @@
 import { type DecisionTrace, noTrace } from '../rules/decision.ts';
-import type { RouterName } from './routers/routerNames.ts';
+
+/**
+ * Deciders of the routing group by name, in order (docs/routing.md#which-cluster-takes-a-query). Decisions, the history and
+ * the API name the one that decided.
+ */
+export const routerNames = ['rule', 'external', 'header', 'default'] as const;
+
+export type RouterName = (typeof routerNames)[number];
 
 export interface GroupDecision {
   readonly group: string;

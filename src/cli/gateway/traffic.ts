@@ -6,7 +6,7 @@ import type { Admission } from '../../gateway/admission/admission.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
 import { createDataPlane, type DataPlane } from '../../gateway/dataPlane.ts';
 import type { DataPlaneOptions, QueueOptions } from '../../gateway/dataPlaneComposition.ts';
-import { type ExternalRules, ExternalRulesClient } from '../../gateway/external/externalRules.ts';
+import { ExternalRulesClient } from '../../gateway/external/externalRules.ts';
 import type { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
 import type { RunningQueries } from '../../gateway/ownership/runningQueries.ts';
 import { defaultStickinessOptions } from '../../gateway/ownership/stickiness.ts';
@@ -21,6 +21,7 @@ import { userAndQueryAnalyzer } from '../../gateway/user/userAndQueryAnalyzer.ts
 import { UserExtractor } from '../../gateway/user/userExtractor.ts';
 import { compileWholeMatch } from '../../model/regex/wholeMatch.ts';
 import { countedCalls } from '../../operator/sources/kubernetes/apiServerCalls.ts';
+import type { ExternalRules } from '../../routing/groupRouter.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import { dataPlaneSettings, externalRulesOptions, handshakeCookieOptions, upstreamOptions } from '../settings.ts';
 import type { GatewayContext } from './context.ts';

@@ -10,8 +10,8 @@ import {
   type TransactionOwner,
 } from '../../routing/explanation.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
+import { GroupRouter } from '../../routing/groupRouter.ts';
 import type { Refusal } from '../../routing/refusal.ts';
-import { routers } from '../../routing/routers/routers.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import { transactionIdOf } from '../../routing/transactionId.ts';
@@ -98,7 +98,7 @@ export function requestExplanation(
   tryRule: RuleCompiler['tryRule'],
   admission: ExplainedAdmission,
 ): ExplainRequest {
-  const chain = routers({ names: reader.names, defaultGroup, external: null });
+  const chain = new GroupRouter(reader.names, defaultGroup);
   const transactionKey = reader.names.headerKey('Transaction-Id');
   const explained = async (description: DescribedRequest, current: RoutingTable, began: TransactionOwner | null) => {
     const request = await awaitedRuleRequest(description, reader);

@@ -6,6 +6,7 @@ import { durationText } from '../../model/durationText.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { withTimeLimit } from '../../model/timeLimit.ts';
 import type { ExternalAnswer } from '../../routing/groupDecision.ts';
+import type { ExternalRules } from '../../routing/groupRouter.ts';
 import type { RuleRequest } from '../../rules/decision.ts';
 import type { ClusterTls } from '../tls/clusterTls.ts';
 import { CircuitBreaker } from './circuitBreaker.ts';
@@ -48,12 +49,6 @@ export interface ExternalRulesDependencies {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly registry: Registry;
-}
-
-export interface ExternalRules {
-  readonly needsAnalysis: boolean;
-  /** Requests a group. Never rejects; takes at most the request timeout. */
-  request(request: RuleRequest): Promise<ExternalAnswer>;
 }
 
 /** A failed call; the message is for log and trace, and contains no data of the request. */

@@ -1,7 +1,7 @@
 import type { Clock } from '../../model/clock.ts';
 import type { ProductNames } from '../../model/names.ts';
+import type { GroupRouter, Routed, UndecidedRouting } from '../../routing/groupRouter.ts';
 import type { Refusal } from '../../routing/refusal.ts';
-import type { Routed, RouterChain, UndecidedRouting } from '../../routing/routers/routerChain.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import { userRefusal } from '../../routing/userRefusal.ts';
 import type { ReadCondition } from '../../rules/decision.ts';
@@ -37,7 +37,7 @@ export interface RequestRoutingDependencies {
   readonly table: { readonly current: RoutingTable };
   readonly analyzer: RequestAnalyzer;
   readonly clients: RequestHeaders;
-  readonly routers: RouterChain;
+  readonly routers: GroupRouter;
   readonly clock: Pick<Clock, 'monotonic'>;
 }
 

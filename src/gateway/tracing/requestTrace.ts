@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { RouterStep } from '../../routing/routers/routerNames.ts';
+import type { RouterStep } from '../../routing/groupRouter.ts';
 
 /** Attributes of a span; names of OpenTelemetry's semantic conventions if available. */
 export type TraceAttributes = Readonly<Record<string, string | number | boolean>>;

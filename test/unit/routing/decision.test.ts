@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { productNames } from '../../../src/model/names.ts';
 import { chooseCluster, explainNoCluster, type PickCluster } from '../../../src/routing/clusterChoice.ts';
 import type { GroupDecision } from '../../../src/routing/groupDecision.ts';
-import { routers } from '../../../src/routing/routers/routers.ts';
+import { GroupRouter } from '../../../src/routing/groupRouter.ts';
 import { emptyTable, neverChecked, type RoutableCluster } from '../../../src/routing/routingTable.ts';
 import { pickByWeight } from '../../../src/routing/strategies/weightedRandom.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
@@ -35,7 +35,7 @@ describe('the group', () => {
     ],
     ['a pinned cluster', decided({ cluster: 'a', rule: 'r' }), 'etl', 'adhoc', 'rule'],
   ])('%s', (_what, decision, header, group, decidedBy) => {
-    const chain = routers({ names: productNames('Engine'), defaultGroup: 'adhoc', external: null });
+    const chain = new GroupRouter(productNames('Engine'), 'adhoc');
     const rules = decision === null ? null : { needsAnalysis: false, decide: () => decision };
     const table = { ...emptyTable, version: 1, rules };
     const headers = header === undefined ? [] : ['x-ENGINE-routing-group', header];
