@@ -2,7 +2,7 @@ import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { httpClientSettings } from '../config/httpClient.ts';
 import type { DataPlaneSettings } from '../gateway/dataPlaneSettings.ts';
 import type { ExternalRulesOptions } from '../gateway/external/externalRules.ts';
-import type { UserCheckSettings } from '../gateway/health/checkSettings.ts';
+import type { CheckSettings } from '../gateway/health/checks.ts';
 import type { MonitorSettings } from '../gateway/health/clusterMonitor.ts';
 import type { HandshakeCookieOptions } from '../gateway/pages/handshakeCookies.ts';
 import type { ReplaySettings } from '../gateway/replay/replayJob.ts';
@@ -127,7 +127,7 @@ export function monitorSettings({ monitor, clusterStatsConfiguration }: GatewayC
   };
 }
 
-export function userCheckSettings(config: GatewayConfig): UserCheckSettings {
+export function checkSettings(config: GatewayConfig): CheckSettings {
   const { monitor, backendState } = config;
   return {
     retries: monitor.retries,

@@ -1,11 +1,13 @@
-import { type HealthCheckOptions, openHealthChecks } from '../../src/gateway/health/checkKinds.ts';
-import type { UserCheckSettings } from '../../src/gateway/health/checkSettings.ts';
+import { CheckClient } from '../../src/gateway/health/checkClient.ts';
+import { type CheckSettings, healthChecks } from '../../src/gateway/health/checks.ts';
 import type { MonitorSettings } from '../../src/gateway/health/clusterMonitor.ts';
-import { productNames } from '../../src/model/names.ts';
+import type { HealthCheckKinds } from '../../src/gateway/health/healthCheck.ts';
+import type { ClusterTls } from '../../src/gateway/tls/clusterTls.ts';
+import { type ProductNames, productNames } from '../../src/model/names.ts';
 import { verifyingTls } from './defaults.ts';
 
 /** The configuration's defaults for product `Engine`. */
-const defaultUserCheckSettings: UserCheckSettings = {
+const defaultCheckSettings: CheckSettings = {
   retries: 0,
   queryTimeout: 10_000,
   metricsEndpoint: '/metrics',
@@ -32,14 +34,12 @@ export const defaultMonitorSettings: MonitorSettings = {
 
 /** All kinds of checks with these settings; the caller closes them. */
 export function openChecks(
-  settings: Partial<UserCheckSettings> = {},
-  more: Partial<HealthCheckOptions> = {},
-): ReturnType<typeof openHealthChecks> {
-  return openHealthChecks({
-    names: productNames('Engine'),
-    settings: { ...defaultUserCheckSettings, ...settings },
-    connectTimeout: 2_000,
-    tls: verifyingTls,
-    ...more,
-  });
+  settings: Partial<CheckSettings> = {},
+  { names = productNames('Engine'), tls = verifyingTls }: { names?: ProductNames; tls?: ClusterTls } = {},
+): { readonly kinds: HealthCheckKinds; close(): Promise<void> } {
+  const client = new CheckClient(2_000, tls);
+  return {
+    kinds: healthChecks(client, names, { ...defaultCheckSettings, ...settings }),
+    close: () => client.close(),
+  };
 }

@@ -1,22 +1,19 @@
 import { httpClientSettings } from '../../config/httpClient.ts';
+import { CheckClient } from '../../gateway/health/checkClient.ts';
 import type { CredentialsRefusal } from '../../gateway/health/checkCredentials.ts';
-import { openHealthChecks } from '../../gateway/health/checkKinds.ts';
+import { healthChecks } from '../../gateway/health/checks.ts';
 import { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
 import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
-import { monitorSettings, userCheckSettings } from '../settings.ts';
+import { checkSettings, monitorSettings } from '../settings.ts';
 import type { GatewayContext } from './context.ts';
 import type { Control } from './control.ts';
 
 /** Creates the health checks of all clusters; `start` them later. */
 export function openMonitors(context: GatewayContext, { table, operator }: Control, tls: ClusterTls): HealthMonitors {
   const { config, names, logger, metrics, clock, random, onClose } = context;
-  const { kinds, close } = openHealthChecks({
-    names,
-    settings: userCheckSettings(config),
-    connectTimeout: httpClientSettings(config, 'monitor').connectTimeout,
-    tls,
-  });
-  onClose(close);
+  const client = new CheckClient(httpClientSettings(config, 'monitor').connectTimeout, tls);
+  onClose(() => client.close());
+  const kinds = healthChecks(client, names, checkSettings(config));
   const credentials = {
     configured: config.backendState,
     // Authors of other sources operate the gateway.

@@ -21,7 +21,6 @@ import { userAndQueryAnalyzer } from '../../gateway/user/userAndQueryAnalyzer.ts
 import { UserExtractor } from '../../gateway/user/userExtractor.ts';
 import { compileWholeMatch } from '../../model/regex/wholeMatch.ts';
 import { countedCalls } from '../../operator/sources/kubernetes/apiServerCalls.ts';
-import type { ExternalRules } from '../../routing/groupRouter.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import { dataPlaneSettings, externalRulesOptions, handshakeCookieOptions, upstreamOptions } from '../settings.ts';
 import type { GatewayContext } from './context.ts';
@@ -56,7 +55,7 @@ export interface TrafficDependencies {
   readonly mapping: MappedUsers | null;
   readonly groups: UserGroups | null;
   /** Null: no external rules service. */
-  readonly externalRules: ExternalRules | null;
+  readonly externalRules: ExternalRulesClient | null;
   readonly tls: ClusterTls;
   /** Null: tracing is disabled. */
   readonly tracing: Tracing | null;

@@ -29,17 +29,11 @@ export type CheckAnswer =
   | { readonly ok: false; readonly endpoint: string; readonly reason: string };
 
 /** A successful response, or the result of the failed check. */
-export type ReadAnswer =
+type ReadAnswer =
   | { readonly ok: true; readonly endpoint: string; readonly text: string }
   | { readonly ok: false; readonly result: CheckResult };
 
 const repeatable = [502, 503, 504];
-
-export interface CheckClientOptions {
-  /** Milliseconds. */
-  readonly connectTimeout: number;
-  readonly tls: ClusterTls;
-}
 
 /**
  * Sends requests of health checks: over separate connections, one per cluster, so that a busy cluster does not seem
@@ -48,7 +42,8 @@ export interface CheckClientOptions {
 export class CheckClient {
   readonly #agent: Agent;
 
-  constructor({ connectTimeout, tls }: CheckClientOptions) {
+  /** @param connectTimeout milliseconds */
+  constructor(connectTimeout: number, tls: ClusterTls) {
     this.#agent = new Agent({
       connections: 1,
       allowH2: false,
@@ -118,10 +113,8 @@ export class CheckClient {
 }
 
 function urlOf(proxyTo: string, path: string): URL | null {
-  const text = `${proxyTo}${path}`;
-  if (!URL.canParse(text)) return null;
-  const url = new URL(text);
-  return url.protocol === 'http:' || url.protocol === 'https:' ? url : null;
+  const url = URL.parse(`${proxyTo}${path}`);
+  return url?.protocol === 'http:' || url?.protocol === 'https:' ? url : null;
 }
 
 /** Describes a status other than 200, with the fix. */

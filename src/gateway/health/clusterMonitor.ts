@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import type { Counter, Histogram } from 'prom-client';
 import { parseDuration } from '../../config/units.ts';
 import type { HealthCheck } from '../../kinds/engineCluster/spec.ts';
 import type { Clock, Random } from '../../model/clock.ts';
@@ -34,14 +35,12 @@ export interface ClusterMonitorDependencies {
   readonly logger: Logger;
   readonly clock: Clock;
   readonly random: Random;
-}
-
-/** Receives measurements of a monitor, for metrics. */
-export interface MonitorListener {
-  onCheck(health: CheckResult['health'], seconds: number): void;
-  onRemoval(cause: 'connection' | 'server_errors'): void;
-  /** An ejection was prevented, as too many clusters of the group would be ejected. */
-  onPrevention(): void;
+  readonly metrics: {
+    readonly checks: Counter<'cluster' | 'found'>;
+    readonly duration: Histogram;
+    readonly takenOut: Counter<'cluster' | 'cause'>;
+    readonly preventions: Counter<'cluster'>;
+  };
 }
 
 /** Ejections of a cluster, reset after it has received new queries for `maxEjectionTime` without another one. */
@@ -69,7 +68,6 @@ export class ClusterMonitor {
   readonly #settings: EffectiveSettings;
   readonly #configuredType: MonitorType;
   readonly #dependencies: ClusterMonitorDependencies;
-  readonly #listener: MonitorListener;
   readonly #stopped = new AbortController();
   #timer: NodeJS.Timeout | null = null;
   #running: Promise<void> | null = null;
@@ -82,19 +80,13 @@ export class ClusterMonitor {
   #ejections: Ejections | null = null;
   #checks = 0;
 
-  constructor(
-    dependencies: ClusterMonitorDependencies,
-    settings: MonitorSettings,
-    cluster: ClusterEntry,
-    listener: MonitorListener,
-  ) {
+  constructor(dependencies: ClusterMonitorDependencies, settings: MonitorSettings, cluster: ClusterEntry) {
     this.#dependencies = dependencies;
     this.#settings = settingsOf(cluster.healthCheck, settings, dependencies.kinds);
     this.#configuredType = settings.type;
     this.#cluster = cluster.name;
     this.proxyTo = cluster.proxyTo;
     this.#healthCheck = cluster.healthCheck;
-    this.#listener = listener;
   }
 
   fits(cluster: ClusterEntry): boolean {
@@ -104,11 +96,6 @@ export class ClusterMonitor {
       cluster.healthCheck === this.#healthCheck ||
       JSON.stringify(cluster.healthCheck) === JSON.stringify(this.#healthCheck)
     );
-  }
-
-  /** @param delay milliseconds until the first check */
-  start(delay: number): void {
-    this.#schedule(delay);
   }
 
   stop(): void {
@@ -142,12 +129,12 @@ export class ClusterMonitor {
   }
 
   /** @param base milliseconds of a first ejection */
-  #eject(failure: string, cause: Parameters<MonitorListener['onRemoval']>[0], base: number): void {
-    const { clock } = this.#dependencies;
+  #eject(failure: string, cause: 'connection' | 'server_errors', base: number): void {
+    const { clock, metrics } = this.#dependencies;
     const health = this.#health();
     if (health === undefined || health.status !== 'HEALTHY' || this.#settings.type === 'NOOP') return;
     if (cause === 'server_errors' && !this.#mayEject()) {
-      this.#listener.onPrevention();
+      metrics.preventions.inc({ cluster: this.#cluster });
       return;
     }
     const now = clock.monotonic();
@@ -158,9 +145,9 @@ export class ClusterMonitor {
     this.#streak = noStreak;
     this.#era++;
     this.#soon = SOON_MS;
-    this.#listener.onRemoval(cause);
+    metrics.takenOut.inc({ cluster: this.#cluster, cause });
     this.#publish({ ...health, status: 'UNHEALTHY', reason });
-    this.#schedule(this.#ejectionDelay(now) ?? SOON_MS);
+    this.schedule(this.#ejectionDelay(now) ?? SOON_MS);
   }
 
   /** True if its group may lose one more cluster (docs/health.md#ejection). */
@@ -204,14 +191,15 @@ export class ClusterMonitor {
   }
 
   async #check(): Promise<void> {
-    const { clock } = this.#dependencies;
+    const { clock, metrics } = this.#dependencies;
     const era = this.#era;
     const askedAt = clock.monotonic();
     const result = await this.#ask();
     if (this.#stopped.signal.aborted) return;
-    this.#listener.onCheck(result.health, (clock.monotonic() - askedAt) / 1_000);
+    metrics.checks.inc({ cluster: this.#cluster, found: result.health.toLowerCase() });
+    metrics.duration.observe((clock.monotonic() - askedAt) / 1_000);
     if (era !== this.#era) {
-      this.#schedule(this.#soon ?? SOON_MS);
+      this.schedule(this.#soon ?? SOON_MS);
       return;
     }
     const before = this.#health();
@@ -221,7 +209,7 @@ export class ClusterMonitor {
     this.#streak = next.streak;
     const verdict = this.#heldBack(next.verdict, result.health);
     this.#publish(verdict);
-    this.#schedule(this.#ejectionDelay(clock.monotonic()) ?? this.#delay(verdict));
+    this.schedule(this.#ejectionDelay(clock.monotonic()) ?? this.#delay(verdict));
   }
 
   /** The verdict of a check; never HEALTHY while the cluster is ejected. */
@@ -244,7 +232,7 @@ export class ClusterMonitor {
     const kind = kinds[type];
     const name = this.#cluster;
     if (!kind.needsUser) {
-      credentials.report?.(name, null);
+      credentials.report(name, null);
       return await kind.check(target, signal);
     }
     const entry = this.#dependencies.table.current.clusters.get(name);
@@ -252,7 +240,7 @@ export class ClusterMonitor {
     const { origin = 'resource', tls = null } = entry?.proxyTo === this.proxyTo ? entry : {};
     const of = { name, origin, tls, proxyTo: this.proxyTo, healthCheck: this.#healthCheck };
     const stored = await findCredentials(credentials, { ...of, type, configuredType: this.#configuredType }, signal);
-    if (stored.ok || stored.refusal !== null) credentials.report?.(name, stored.ok ? null : stored.refusal);
+    if (stored.ok || stored.refusal !== null) credentials.report(name, stored.ok ? null : stored.refusal);
     if (stored.ok) return await kind.check(target, stored.credentials, signal);
     return { health: stored.lasting ? 'UNHEALTHY' : 'inconclusive', reason: stored.reason };
   }
@@ -288,7 +276,8 @@ export class ClusterMonitor {
     return this.#dependencies.table.current.clusters.get(this.#cluster)?.health;
   }
 
-  #schedule(delay: number): void {
+  /** Checks after this many milliseconds, in place of a check that is scheduled. */
+  schedule(delay: number): void {
     if (this.#stopped.signal.aborted) return;
     if (this.#timer !== null) clearTimeout(this.#timer);
     const jittered = delay * (1 + JITTER * (2 * this.#dependencies.random() - 1));

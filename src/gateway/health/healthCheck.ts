@@ -48,9 +48,3 @@ export type HealthCheckKind = AnonymousCheck | UserCheck;
 
 /** All kinds (docs/health.md#types-of-checks). */
 export type HealthCheckKinds = Readonly<Record<MonitorType, HealthCheckKind>>;
-
-/** NOOP: every cluster is HEALTHY. */
-export const noopCheck: AnonymousCheck = {
-  needsUser: false,
-  check: async () => ({ health: 'HEALTHY', reason: 'not checked (NOOP)' }),
-};

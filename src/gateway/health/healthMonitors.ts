@@ -2,9 +2,7 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 import type { HealthVerdict } from '../../routing/routingTable.ts';
 import { ClusterMonitor, type ClusterMonitorDependencies, type MonitorSettings } from './clusterMonitor.ts';
 
-export interface HealthMonitorDependencies extends ClusterMonitorDependencies {
-  readonly registry: Registry;
-}
+type Metrics = ClusterMonitorDependencies['metrics'];
 
 /** First checks are spread over this many milliseconds per cluster, with a total maximum. */
 const SPREAD_MS = 4;
@@ -12,43 +10,17 @@ const MAX_SPREAD_MS = 2_000;
 
 /** Checks the health of every registered cluster, active or not, each with a separate timer (docs/health.md). */
 export class HealthMonitors {
-  readonly #dependencies: HealthMonitorDependencies;
+  readonly #dependencies: ClusterMonitorDependencies;
   readonly #settings: MonitorSettings;
   readonly #monitors = new Map<string, ClusterMonitor>();
-  readonly #checks: Counter<'cluster' | 'found'>;
-  readonly #duration: Histogram;
-  readonly #takenOut: Counter<'cluster' | 'cause'>;
-  readonly #preventions: Counter<'cluster'>;
   #removeListener: (() => void) | null = null;
 
-  constructor(dependencies: HealthMonitorDependencies, settings: MonitorSettings) {
-    this.#dependencies = dependencies;
+  constructor(
+    dependencies: Omit<ClusterMonitorDependencies, 'metrics'> & { readonly registry: Registry },
+    settings: MonitorSettings,
+  ) {
+    this.#dependencies = { ...dependencies, metrics: monitorMetrics(dependencies.registry) };
     this.#settings = settings;
-    const registers = [dependencies.registry];
-    this.#checks = new Counter({
-      name: 'engine_gateway_health_checks_total',
-      help: 'Health checks of a cluster by what they found: healthy, pending or unhealthy.',
-      labelNames: ['cluster', 'found'],
-      registers,
-    });
-    this.#duration = new Histogram({
-      name: 'engine_gateway_health_check_duration_seconds',
-      help: 'Time of health checks in seconds, of all clusters together.',
-      buckets: [0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30],
-      registers,
-    });
-    this.#takenOut = new Counter({
-      name: 'engine_gateway_cluster_taken_out_total',
-      help: 'How often real requests took a cluster out, by cause: connection (connections that failed) or server_errors (answers 5xx in a row).',
-      labelNames: ['cluster', 'cause'],
-      registers,
-    });
-    this.#preventions = new Counter({
-      name: 'engine_gateway_cluster_ejections_prevented_total',
-      help: 'Failed requests of a cluster that would have taken it out, if not too many clusters of its group were out (monitor.maxEjectionPercent).',
-      labelNames: ['cluster'],
-      registers,
-    });
   }
 
   /** Starts checking, and follows changes of clusters. */
@@ -105,26 +77,48 @@ export class HealthMonitors {
     const fresh = [...clusters.values()].filter(({ name }) => !this.#monitors.has(name));
     const spread = Math.min(MAX_SPREAD_MS, fresh.length * SPREAD_MS);
     for (const cluster of fresh) {
-      const { name } = cluster;
-      const monitor = new ClusterMonitor(this.#dependencies, this.#settings, cluster, {
-        onCheck: (health, seconds) => {
-          this.#checks.inc({ cluster: name, found: health.toLowerCase() });
-          this.#duration.observe(seconds);
-        },
-        onRemoval: (cause) => this.#takenOut.inc({ cluster: name, cause }),
-        onPrevention: () => this.#preventions.inc({ cluster: name }),
-      });
-      this.#monitors.set(name, monitor);
-      monitor.start(this.#dependencies.random() * spread);
+      const monitor = new ClusterMonitor(this.#dependencies, this.#settings, cluster);
+      this.#monitors.set(cluster.name, monitor);
+      monitor.schedule(this.#dependencies.random() * spread);
     }
   }
 
   #forget(cluster: string): void {
-    this.#dependencies.credentials.report?.(cluster, null);
-    for (const result of ['healthy', 'unhealthy', 'pending', 'inconclusive']) {
-      this.#checks.remove({ cluster, found: result });
-    }
-    for (const cause of ['connection', 'server_errors']) this.#takenOut.remove({ cluster, cause });
-    this.#preventions.remove({ cluster });
+    const { credentials, metrics } = this.#dependencies;
+    credentials.report(cluster, null);
+    for (const result of ['healthy', 'unhealthy', 'pending', 'inconclusive'])
+      metrics.checks.remove({ cluster, found: result });
+    for (const cause of ['connection', 'server_errors']) metrics.takenOut.remove({ cluster, cause });
+    metrics.preventions.remove({ cluster });
   }
+}
+
+function monitorMetrics(registry: Registry): Metrics {
+  const registers = [registry];
+  return {
+    checks: new Counter({
+      name: 'engine_gateway_health_checks_total',
+      help: 'Health checks of a cluster by what they found: healthy, pending or unhealthy.',
+      labelNames: ['cluster', 'found'],
+      registers,
+    }),
+    duration: new Histogram({
+      name: 'engine_gateway_health_check_duration_seconds',
+      help: 'Time of health checks in seconds, of all clusters together.',
+      buckets: [0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30],
+      registers,
+    }),
+    takenOut: new Counter({
+      name: 'engine_gateway_cluster_taken_out_total',
+      help: 'How often real requests took a cluster out, by cause: connection (connections that failed) or server_errors (answers 5xx in a row).',
+      labelNames: ['cluster', 'cause'],
+      registers,
+    }),
+    preventions: new Counter({
+      name: 'engine_gateway_cluster_ejections_prevented_total',
+      help: 'Failed requests of a cluster that would have taken it out, if not too many clusters of its group were out (monitor.maxEjectionPercent).',
+      labelNames: ['cluster'],
+      registers,
+    }),
+  };
 }

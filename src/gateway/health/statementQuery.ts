@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type CheckAnswer, type CheckClient, jsonObject } from './checkClient.ts';
 
 /** Result of a statement: its rows, the engine's error, or an unexpected response. */
-export type StatementResult =
+type StatementResult =
   | { readonly kind: 'rows'; readonly rows: readonly (readonly unknown[])[] }
   | { readonly kind: 'error'; readonly name: string; readonly message: string }
   | {
@@ -13,7 +13,7 @@ export type StatementResult =
       readonly queued: boolean;
     };
 
-export interface CheckStatement {
+interface CheckStatement {
   readonly proxyTo: string;
   readonly sql: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -68,9 +68,7 @@ export async function runStatement(
     }
     next = typeof nextUri === 'string' ? pathOf(nextUri, proxyTo) : null;
     if (next === null) return await failed('nextUri is not a URL');
-    if (rows.length > MAX_ROWS) {
-      return await failed(`more than ${MAX_ROWS} rows`);
-    }
+    if (rows.length > MAX_ROWS) return await failed(`more than ${MAX_ROWS} rows`);
     if (added.length === 0) {
       await sleep(pause, undefined, { signal }).catch(() => undefined);
       pause = Math.min(pause * 2, MAX_PAUSE_MS);
@@ -86,8 +84,9 @@ function stateOf(stats: unknown): unknown {
 
 /** Path and query of a follow-up URL below the cluster's URL; null for invalid URLs. */
 function pathOf(nextUri: string, proxyTo: string): string | null {
-  if (!URL.canParse(nextUri, proxyTo)) return null;
-  const { pathname, search } = new URL(nextUri, proxyTo);
+  const next = URL.parse(nextUri, proxyTo);
+  if (next === null) return null;
+  const { pathname, search } = next;
   const base = new URL(proxyTo).pathname.replace(/\/+$/, '');
   return `${base !== '' && pathname.startsWith(`${base}/`) ? pathname.slice(base.length) : pathname}${search}`;
 }

@@ -1,12 +1,12 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
-import { CheckClient } from '../../../src/gateway/health/checkClient.ts';
-import { InfoCheck } from '../../../src/gateway/health/infoCheck.ts';
+import type { AnonymousCheck } from '../../../src/gateway/health/healthCheck.ts';
 import { AddressGuard } from '../../../src/gateway/tls/addressGuard.ts';
 import { ClusterTls } from '../../../src/gateway/tls/clusterTls.ts';
 import { ClusterAddresses } from '../../../src/model/clusterAddresses.ts';
 import { capturingLogger, closeAll, closing, clusterAt, startGateway } from '../../support/gateway.ts';
+import { openChecks } from '../../support/healthChecks.ts';
 import { send } from '../../support/rawHttp.ts';
 
 afterEach(closeAll);
@@ -41,7 +41,7 @@ async function setUp(...allowed: string[]) {
     guard,
     logger: capturingLogger([]),
   });
-  const check = new InfoCheck(closing(new CheckClient({ connectTimeout: 2_000, tls })), 0);
+  const check = closing(openChecks({}, { tls })).kinds.INFO_API as AnonymousCheck;
   return {
     names,
     port,

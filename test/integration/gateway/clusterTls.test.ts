@@ -7,8 +7,7 @@ import type { TLSSocket } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import { Registry } from 'prom-client';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { CheckClient } from '../../../src/gateway/health/checkClient.ts';
-import { InfoCheck } from '../../../src/gateway/health/infoCheck.ts';
+import type { AnonymousCheck } from '../../../src/gateway/health/healthCheck.ts';
 import { ClusterTls, clusterAtOrigin } from '../../../src/gateway/tls/clusterTls.ts';
 import type { TlsFiles } from '../../../src/gateway/tls/tlsFiles.ts';
 import { TlsMetrics, watchTls } from '../../../src/gateway/tls/tlsWatch.ts';
@@ -16,6 +15,7 @@ import type { ClusterTlsSpec } from '../../../src/kinds/engineCluster/spec.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
 import { capturingLogger, closeAll, closing, clusterAt, startGateway, until } from '../../support/gateway.ts';
+import { openChecks } from '../../support/healthChecks.ts';
 import { send } from '../../support/rawHttp.ts';
 
 /** Files that keytool made; the store's password is `store-password`, the key's is `key-password`. */
@@ -82,7 +82,7 @@ describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
     const serverAt = clusterAtOrigin(table);
     const tls = new ClusterTls({ material: () => watch.current, verifyHostname, serverAt, guard: null, logger });
     const gateway = await startGateway({ clusters: [cluster], upstream: { tls } });
-    const check = new InfoCheck(closing(new CheckClient({ connectTimeout: 2_000, tls })), 0);
+    const check = closing(openChecks({}, { tls })).kinds.INFO_API as AnonymousCheck;
     return {
       log,
       watch,

@@ -4,7 +4,7 @@ import {
   type SimulatedEngineOptions,
   startSimulatedEngine,
 } from '../../../demo/simulatedEngine.ts';
-import type { UserCheckSettings } from '../../../src/gateway/health/checkSettings.ts';
+import type { CheckSettings } from '../../../src/gateway/health/checks.ts';
 import type { CheckCredentials, CheckResult } from '../../../src/gateway/health/healthCheck.ts';
 import type { MonitorType } from '../../../src/model/monitorType.ts';
 import { freePort } from '../../support/freePort.ts';
@@ -29,7 +29,7 @@ async function check(
     signal = AbortSignal.timeout(20_000),
     path = null,
     ...settings
-  }: Partial<UserCheckSettings> & {
+  }: Partial<CheckSettings> & {
     readonly credentials?: CheckCredentials;
     readonly signal?: AbortSignal;
     readonly path?: string | null;
@@ -161,7 +161,7 @@ test.each<[MonitorType, readonly unknown[]]>([
 });
 
 describe('METRICS', () => {
-  test.each<[string, Partial<UserCheckSettings>, RegExp]>([
+  test.each<[string, Partial<CheckSettings>, RegExp]>([
     [
       'below its minimum',
       { metricMinimums: { engine_metadata_name_DiscoveryNodeManager_ActiveNodeCount: 2 } },

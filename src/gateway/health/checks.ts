@@ -1,0 +1,270 @@
+import type { ProductNames } from '../../model/names.ts';
+import { basicAuthorization, type CheckAnswer, type CheckClient, jsonObject, statusReason } from './checkClient.ts';
+import type { CheckCredentials, CheckResult, CheckTarget, HealthCheckKinds } from './healthCheck.ts';
+import { runStatement } from './statementQuery.ts';
+
+/** Settings of the checks; times in milliseconds, sizes in bytes. */
+export interface CheckSettings {
+  /** `monitor.retries`: immediate retries of a check that responded 502, 503 or 504. */
+  readonly retries: number;
+  /** `monitor.queryTimeout` */
+  readonly queryTimeout: number;
+  /** `monitor.metricsEndpoint` */
+  readonly metricsEndpoint: string;
+  /** `monitor.runningQueriesMetricName` */
+  readonly runningQueriesMetric: string;
+  /** `monitor.queuedQueriesMetricName` */
+  readonly queuedQueriesMetric: string;
+  /** `monitor.metricMinimumValues`, inclusive */
+  readonly metricMinimums: Readonly<Record<string, number>>;
+  /** `monitor.metricMaximumValues`, inclusive */
+  readonly metricMaximums: Readonly<Record<string, number>>;
+  /** `backendState.xForwardedProtoHeader` */
+  readonly forwardedProto: boolean;
+  /** `monitor.http-client.max-response-content-length` */
+  readonly maxAnswer: number;
+}
+
+const MAX_INFO_BYTES = 65_536;
+/** Source of the check's queries, for resource groups and users who inspect queries. */
+const CHECK_SOURCE = 'engine-gateway-health';
+/** Maximum length of an engine's message in a reason. */
+const MAX_MESSAGE = 300;
+
+/** Creates all kinds of health checks (docs/health.md#types-of-checks) over one set of connections. */
+export function healthChecks(client: CheckClient, names: ProductNames, settings: CheckSettings): HealthCheckKinds {
+  const { retries, maxAnswer: maxBytes } = settings;
+  // For engines that only accept a login behind TLS.
+  const forwarded: Record<string, string> = settings.forwardedProto ? { 'x-forwarded-proto': 'https' } : {};
+  const identity = (credentials: CheckCredentials, withPassword: boolean): Readonly<Record<string, string>> =>
+    withPassword && credentials.password !== ''
+      ? { authorization: basicAuthorization(credentials) }
+      : names.clusterHeaders('User', credentials.username);
+  // Engines reject a password in clear text, and the JDBC driver does not send it.
+  const secureIdentity = ({ proxyTo }: CheckTarget, credentials: CheckCredentials) =>
+    identity(credentials, proxyTo.startsWith('https:'));
+
+  const info = async ({ proxyTo, path }: CheckTarget, signal: AbortSignal): Promise<CheckResult> => {
+    const request = { method: 'GET', path: path ?? '/v1/info', maxBytes: MAX_INFO_BYTES, retries } as const;
+    const answer = await client.read(proxyTo, request, null, signal);
+    if (!answer.ok) return answer.result;
+    let info: unknown;
+    try {
+      info = JSON.parse(answer.text);
+    } catch {
+      return unhealthy(`${answer.endpoint}: the answer is not JSON`);
+    }
+    const starting = typeof info === 'object' && info !== null && 'starting' in info ? info.starting : undefined;
+    if (starting === true) return { health: 'PENDING', reason: 'the cluster is starting' };
+    if (starting === false) return { health: 'HEALTHY', reason: `${answer.endpoint}: started` };
+    return unhealthy(`${answer.endpoint}: the answer has no field "starting"`);
+  };
+
+  const metrics = async (target: CheckTarget, credentials: CheckCredentials, signal: AbortSignal) => {
+    const needed = metricsOf(settings);
+    const query = needed.map((name) => `name%5B%5D=${encodeURIComponent(name)}`).join('&');
+    const accept = 'application/openmetrics-text, text/plain;q=0.5';
+    const path = `${target.path ?? settings.metricsEndpoint}?${query}`;
+    const headers = { accept, ...identity(credentials, true), ...forwarded };
+    const request = { method: 'GET', path, headers, maxBytes, retries } as const;
+    const answer = await client.read(target.proxyTo, request, credentials, signal);
+    return answer.ok ? judgeMetrics(answer.endpoint, parseMetrics(answer.text), needed, settings) : answer.result;
+  };
+
+  const jdbc = async (target: CheckTarget, credentials: CheckCredentials, signal: AbortSignal) => {
+    const { proxyTo } = target;
+    const headers = {
+      ...secureIdentity(target, credentials),
+      'content-type': 'text/plain; charset=utf-8',
+      ...names.clusterHeaders('Catalog', 'system'),
+      ...names.clusterHeaders('Source', CHECK_SOURCE),
+    };
+    const sql = countQueries(credentials.username);
+    const outcome = await runStatement(client, { proxyTo, sql, headers, maxBytes }, signal);
+    switch (outcome.kind) {
+      case 'rows': {
+        const counts = new Map(outcome.rows.map(([state, count]) => [state, Number(count)]));
+        const [queued, running] = [counts.get('QUEUED') ?? 0, counts.get('RUNNING') ?? 0];
+        return { health: 'HEALTHY', reason: 'the query on system.runtime.queries succeeded', queued, running } as const;
+      }
+      case 'error':
+        return judgeError(outcome.name, outcome.message);
+      default: {
+        const { answer, queued } = outcome;
+        const why = answer.ok ? (outcome.reason ?? statusReason(answer.status, credentials)) : answer.reason;
+        // It responds, but is overloaded: not a reason for UNHEALTHY.
+        if (queued && !answer.ok && signal.aborted) {
+          const fix = `give queries with source ${CHECK_SOURCE} a resource group of their own`;
+          return {
+            health: 'inconclusive',
+            reason: `the check's query waits in the cluster's queue; ${fix}`,
+          } as const;
+        }
+        return unhealthy(`${answer.endpoint}: ${why}`);
+      }
+    }
+  };
+
+  /** The numeric attributes of an MBean. */
+  const bean = async (target: CheckTarget, name: string, credentials: CheckCredentials, signal: AbortSignal) => {
+    const headers = { ...secureIdentity(target, credentials), ...forwarded };
+    const request = { method: 'GET', path: `/v1/jmx/mbean/${name}`, headers, maxBytes } as const;
+    const answer = await client.read(target.proxyTo, request, credentials, signal);
+    if (!answer.ok) return answer;
+    const attributes = jsonObject(answer.text)?.attributes;
+    if (!Array.isArray(attributes)) {
+      return { ok: false as const, result: unhealthy(`${answer.endpoint}: the answer is not an MBean`) };
+    }
+    const numbers = new Map<string, number>();
+    for (const attribute of attributes as readonly unknown[]) {
+      if (typeof attribute !== 'object' || attribute === null) continue;
+      const { name: key, value } = attribute as { readonly name?: unknown; readonly value?: unknown };
+      if (typeof key === 'string' && typeof value === 'number') numbers.set(key, value);
+    }
+    return { ok: true as const, endpoint: answer.endpoint, attributes: numbers };
+  };
+
+  const jmx = async (target: CheckTarget, credentials: CheckCredentials, signal: AbortSignal): Promise<CheckResult> => {
+    const product = names.clusterProduct.toLowerCase();
+    const nodes = await bean(target, `${product}.metadata:name=DiscoveryNodeManager`, credentials, signal);
+    if (!nodes.ok) return nodes.result;
+    const queries = await bean(target, `${product}.execution:name=QueryManager`, credentials, signal);
+    if (!queries.ok) return queries.result;
+    const workers = nodes.attributes.get('ActiveNodeCount');
+    const queued = queries.attributes.get('QueuedQueries');
+    const running = queries.attributes.get('RunningQueries');
+    if (workers === undefined) return unhealthy(`${nodes.endpoint} has no ActiveNodeCount`);
+    if (queued === undefined || running === undefined) return unhealthy(`${queries.endpoint} has no counts`);
+    const health = workers > 0 ? 'HEALTHY' : 'UNHEALTHY';
+    return { health, reason: `${nodes.endpoint}: ${workers} active nodes`, workers, queued, running };
+  };
+
+  /** Logs in with the form; the session is in cookies. Does not follow the redirect. */
+  const login = async ({ proxyTo }: CheckTarget, credentials: CheckCredentials, signal: AbortSignal) => {
+    const { username, password, from } = credentials;
+    const headers = { 'content-type': 'application/x-www-form-urlencoded', ...forwarded };
+    const body = new URLSearchParams({ username, password, redirectPath: '' }).toString();
+    const request = { method: 'POST', path: '/ui/login', headers, body, maxBytes } as const;
+    const answer = await client.ask(proxyTo, request, signal);
+    const cookie = answer.ok ? cookiesOf(answer) : '';
+    if (answer.ok && answer.status < 400 && cookie !== '') return { ok: true as const, cookie };
+    const noUser = `the login form refuses the user; fix ${from}, or choose another type of check where the engine has no form login`;
+    const why = !answer.ok ? answer.reason : answer.status >= 400 ? statusReason(answer.status, credentials) : noUser;
+    return { ok: false as const, result: unhealthy(`${answer.endpoint}: ${why}`) };
+  };
+
+  const uiApi = async (
+    target: CheckTarget,
+    credentials: CheckCredentials,
+    signal: AbortSignal,
+  ): Promise<CheckResult> => {
+    const session = await login(target, credentials, signal);
+    if (!session.ok) return session.result;
+    const headers = { cookie: session.cookie, ...forwarded };
+    const read = (path: string) =>
+      client.read(target.proxyTo, { method: 'GET', path, headers, maxBytes }, credentials, signal);
+    const stats = await read('/ui/api/stats');
+    if (!stats.ok) return stats.result;
+    const { activeWorkers: workers, queuedQueries: queued, runningQueries: running } = jsonObject(stats.text) ?? {};
+    if (typeof workers !== 'number' || typeof queued !== 'number' || typeof running !== 'number') {
+      return unhealthy(`${stats.endpoint}: the answer holds no statistics`);
+    }
+    const counts = { queued, running, workers };
+    if (workers <= 0) return { ...unhealthy(`${stats.endpoint}: no active worker`), ...counts };
+    const healthy = { health: 'HEALTHY', reason: `${stats.endpoint}: ${workers} active workers`, ...counts } as const;
+    if (queued === 0) return { ...healthy, queuedByUser: new Map() };
+    const waiting = await read('/ui/api/query?state=QUEUED');
+    return waiting.ok
+      ? { ...healthy, queuedByUser: countUsers(waiting.text) }
+      : { ...healthy, reason: `${healthy.reason}, users of queued queries unknown` };
+  };
+
+  return {
+    INFO_API: { needsUser: false, check: info },
+    METRICS: { needsUser: true, check: metrics },
+    JDBC: { needsUser: true, timeout: settings.queryTimeout, check: jdbc },
+    JMX: { needsUser: true, check: jmx },
+    UI_API: { needsUser: true, check: uiApi },
+    NOOP: { needsUser: false, check: async () => ({ health: 'HEALTHY', reason: 'not checked (NOOP)' }) },
+  };
+}
+
+function unhealthy(reason: string): CheckResult {
+  return { health: 'UNHEALTHY', reason };
+}
+
+function metricsOf(settings: CheckSettings): readonly string[] {
+  const { queuedQueriesMetric, runningQueriesMetric, metricMinimums, metricMaximums } = settings;
+  const bounded = [...Object.keys(metricMinimums), ...Object.keys(metricMaximums)];
+  return [...new Set([runningQueriesMetric, queuedQueriesMetric, ...bounded])];
+}
+
+/**
+ * Parses values of a text in OpenMetrics or Prometheus format: by name the sample without labels, else the first one.
+ * Ignores timestamps, exemplars and lines that are not samples.
+ */
+function parseMetrics(text: string): ReadonlyMap<string, number> {
+  const values = new Map<string, number>();
+  for (const line of text.split('\n')) {
+    const [, name = '', labels, written = ''] = /^([A-Za-z_:][A-Za-z0-9_:]*)(\{.*\})?[ \t]+(\S+)/.exec(line) ?? [];
+    const value = Number(written.replace(/^([+-]?)inf(?:inity)?$/i, '$1Infinity'));
+    if (name !== '' && !Number.isNaN(value) && (labels === undefined || !values.has(name))) values.set(name, value);
+  }
+  return values;
+}
+
+function judgeMetrics(
+  endpoint: string,
+  values: ReadonlyMap<string, number>,
+  needed: readonly string[],
+  settings: CheckSettings,
+): CheckResult {
+  const { queuedQueriesMetric, runningQueriesMetric, metricMinimums, metricMaximums } = settings;
+  const missing = needed.filter((name) => !values.has(name));
+  if (missing.length > 0) {
+    const keys = 'monitor.…MetricName, metricMinimumValues and metricMaximumValues say which are asked for';
+    return unhealthy(`${endpoint}: the answer has no metric ${missing.join(', ')} (${keys})`);
+  }
+  const outside = needed.flatMap((name) => {
+    const value = values.get(name) ?? 0;
+    const [least, greatest] = [metricMinimums[name], metricMaximums[name]];
+    if (least !== undefined && value < least) return [`${name} is ${value}, at least ${least} is healthy`];
+    if (greatest !== undefined && value > greatest) return [`${name} is ${value}, at most ${greatest} is healthy`];
+    return [];
+  });
+  const counts = { queued: values.get(queuedQueriesMetric) ?? 0, running: values.get(runningQueriesMetric) ?? 0 };
+  if (outside.length > 0) return { ...unhealthy(`${endpoint}: ${outside.join('; ')}`), ...counts };
+  return { health: 'HEALTHY', reason: `${endpoint}: ${needed.length} metrics are there and within bounds`, ...counts };
+}
+
+function countQueries(user: string): string {
+  return `SELECT state, count(*) FROM system.runtime.queries WHERE "user" <> '${user.replaceAll("'", "''")}' AND date_diff('hour', created, now()) <= 1 GROUP BY state`;
+}
+
+function judgeError(name: string, message: string): CheckResult {
+  if (name === 'SERVER_STARTING_UP') return { health: 'PENDING', reason: 'the cluster is starting' };
+  const reason = `the query on system.runtime.queries failed: ${name}: ${message.slice(0, MAX_MESSAGE)}`;
+  return { health: name === 'QUERY_QUEUE_FULL' ? 'inconclusive' : 'UNHEALTHY', reason };
+}
+
+/** The cookies set by a response, as a `Cookie` header, without deleted ones. */
+function cookiesOf({ headers }: CheckAnswer & { ok: true }): string {
+  const lines = [headers['set-cookie'] ?? []].flat();
+  const pairs = lines.map((line) => line.split(';', 1)[0]?.trim() ?? '');
+  return pairs.filter((pair) => /^[^=]+=./.test(pair)).join('; ');
+}
+
+function countUsers(text: string): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  let queries: unknown;
+  try {
+    queries = JSON.parse(text);
+  } catch {
+    return counts;
+  }
+  for (const query of Array.isArray(queries) ? (queries as readonly unknown[]) : []) {
+    const user = typeof query === 'object' && query !== null && 'sessionUser' in query ? query.sessionUser : null;
+    if (typeof user === 'string') counts.set(user, (counts.get(user) ?? 0) + 1);
+  }
+  return counts;
+}
