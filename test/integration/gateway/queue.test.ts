@@ -277,6 +277,41 @@ describe('a query that waits', () => {
   });
 });
 
+describe('a query that waits and whose client does not ask for it', () => {
+  let ahead = 0;
+  const clock = { now: () => Date.now() + ahead, monotonic: () => performance.now() + ahead };
+  const pass = async (milliseconds: number) => {
+    ahead += milliseconds;
+    await store.database.knex('eg_queued_queries').decrement('polled_at', milliseconds);
+  };
+
+  test('gives its turn up after half a minute, until its client asks', async () => {
+    const { gateway, admission, engine } = await gatewayWith({ clock });
+    const [first, second] = [await submit(gateway.url, 'SELECT 1'), await submit(gateway.url, 'SELECT 2')];
+    await pass(29_000);
+    admission.next();
+    await until(() => engine.queries.length === 1, 'the query whose client asked 29 seconds ago');
+    await pass(2_000);
+    admission.next();
+    await expect.poll(() => admission.waiting).toEqual([]);
+    expect(engine.queries).toMatchObject([{ text: 'SELECT 1' }]);
+    await follow(`${second.nextUri}?maxWait=1ms`);
+    await until(() => admission.waiting.length === 1, 'it waits again');
+    expect(admission.waiting[0]?.request.waitedMs).toBeGreaterThan(31_000);
+    admission.next();
+    expect((await followToEnd(second)).error).toBeUndefined();
+    expect((await followToEnd(first)).error).toBeUndefined();
+  });
+
+  test('is dropped after five minutes', async () => {
+    const { gateway, admission, engine } = await gatewayWith({ clock, admission: new CountingAdmission(0, 3_600_000) });
+    const first = await submit(gateway.url, 'SELECT 1');
+    await pass(301_000);
+    await expect.poll(() => store.queuedQueries.get(first.id)).toBeNull();
+    expect([admission.waiting, engine.queries]).toEqual([[], []]);
+  });
+});
+
 describe('kill_query', () => {
   /** A gateway that recognises calls of kill_query; they never wait. */
   async function killing(headers: Readonly<Record<string, string>> = {}) {

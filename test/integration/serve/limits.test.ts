@@ -1,0 +1,157 @@
+/** Limits of queries at a gateway as users run it. What holds over replicas is in the tests of faults. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import type { RoutedQuery } from '../../../src/api/answers/routing.ts';
+import { postgresql, type TestDatabase } from '../../support/databases.ts';
+import { until } from '../../support/gateway.ts';
+import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { declare, manifest } from '../../support/queueing.ts';
+import { follow, type QueryResults, runQuery, submit } from '../../support/statementClient.ts';
+import { startTcpProxy, type TcpProxy } from '../../support/tcpProxy.ts';
+
+let folder: string;
+let engine: SimulatedEngine;
+const gateways: GatewayProcess[] = [];
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'limits-'));
+  engine = await startSimulatedEngine({ name: 'a' });
+  await declare(
+    folder,
+    manifest('EngineCluster', 'a', { proxyTo: engine.url, routingGroup: 'adhoc' }),
+    manifest('EngineCluster', 'one', { proxyTo: engine.url, routingGroup: 'two', maxRunningQueries: 1 }),
+    manifest('EngineCluster', 'other', { proxyTo: engine.url, routingGroup: 'two', maxRunningQueries: 1 }),
+    manifest('RoutingGroup', 'adhoc', { queue: { hold: '1s' } }),
+    manifest('RoutingGroup', 'two', { queue: { hold: '1s', maxQueued: 1 } }),
+    manifest('QueryLimit', 'people', {
+      match: { users: ['ann', 'cid'] },
+      ...{ per: 'user', maxRunning: 1, maxQueued: 1, message: 'Ask in #data-platform for more.' },
+    }),
+    manifest('QueryLimit', 'trial', { match: { users: ['bob'] }, per: 'user', maxRunning: 1, mode: 'observe' }),
+    manifest('QueryLimit', 'loops', {
+      match: { sources: ['loop'] },
+      ...{ per: 'source', rate: { queries: 3, period: '24h', burst: 3 } },
+    }),
+  );
+});
+afterAll(async () => {
+  await Promise.all(gateways.map((gateway) => gateway.stop()));
+  await engine?.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function start(config: object): Promise<string> {
+  const resources = { source: 'directory', directory: folder };
+  const gateway = await startGateway({ authentication: 'none', ...config, resources });
+  gateways.push(gateway);
+  await until(async () => (await fetch(`${gateway.url}/readyz`)).status === 200, 'readiness');
+  return gateway.url;
+}
+
+const finish = async (page: QueryResults, user: string): Promise<QueryResults> =>
+  page.nextUri === undefined ? page : finish(await follow(page.nextUri, { user }), user);
+const isQueued = ({ id }: QueryResults) => id.endsWith('_queue');
+
+describe('limits', () => {
+  let url: string;
+  const metric = async (line: string) => (await (await fetch(`${url}/metrics`)).text()).includes(`${line}\n`);
+  beforeAll(async () => {
+    url = await start({ dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` } });
+  });
+
+  test('count each user apart; the next query waits, a further one is refused, and a slot is free with the end', async () => {
+    const [first, ofAnother] = [
+      await submit(url, 'SELECT 1', { user: 'ann' }),
+      await submit(url, 'SELECT 1', { user: 'cid' }),
+    ];
+    expect([isQueued(first), isQueued(ofAnother)]).toEqual([false, false]);
+    expect(await metric('engine_gateway_limit_slots{limit="limit:default/people",state="in_use"} 2')).toBe(true);
+    const second = await submit(url, 'SELECT 2', { user: 'ann' });
+    expect(isQueued(second)).toBe(true);
+    expect((await submit(url, 'SELECT 3', { user: 'ann' })).error).toMatchObject({
+      errorName: 'QUERY_QUEUE_FULL',
+      message:
+        'As many queries as may wait under limit default/people do, 1 (maxQueued); send the query again later. Ask in #data-platform for more.',
+    });
+    expect(await metric('engine_gateway_admission_total{answer="refused"} 1')).toBe(true);
+    await finish(first, 'ann');
+    const { id, error } = await finish(second, 'ann');
+    expect(error).toBeUndefined();
+    const decision = async () => ((await (await fetch(`${url}/api/queries/${id}`)).json()) as RoutedQuery).decision;
+    await expect
+      .poll(async () => (await decision())?.admission)
+      .toMatch(
+        /^limit default\/people of user ann: 1 of 1 running \(maxRunning\); waited \d+\.\d s as 1st of 1 \(fair by user, weight 1\); admitted to a$/,
+      );
+    await finish(ofAnother, 'cid');
+  });
+
+  test('of mode observe refuse nothing, and count what would have waited', async () => {
+    const pages = [await submit(url, 'SELECT 1', { user: 'bob' }), await submit(url, 'SELECT 2', { user: 'bob' })];
+    expect(pages.map(isQueued)).toEqual([false, false]);
+    expect(await metric('engine_gateway_limit_observed_total{limit="limit:default/trial"} 1')).toBe(true);
+    for (const page of pages) await finish(page, 'bob');
+  });
+
+  test('of a rate let a burst begin, and no more', async () => {
+    const headers = { 'X-Engine-Source': 'loop' };
+    for (let query = 0; query < 3; query++) {
+      expect((await runQuery(url, 'SELECT 1', { headers })).error).toBeUndefined();
+    }
+    expect(isQueued(await submit(url, 'SELECT 1', { headers }))).toBe(true);
+  });
+
+  test('of clusters have the others picked; when all are full, queries wait for one', async () => {
+    const headers = { 'X-Engine-Routing-Group': 'two' };
+    const [first, second] = [await submit(url, 'SELECT 1', { headers }), await submit(url, 'SELECT 2', { headers })];
+    expect([first, second].map(isQueued)).toEqual([false, false]);
+    const third = submit(url, 'SELECT 3', { headers });
+    await until(() => metric('engine_gateway_queue_length{group="two"} 1'), 'the third query to wait');
+    expect((await submit(url, 'SELECT 4', { headers })).error?.message).toContain(
+      'As many queries as may wait for routing group two do, 1 (queue.maxQueued)',
+    );
+    await finish(second, 'test');
+    expect((await finish(await third, 'test')).error).toBeUndefined();
+    await finish(first, 'test');
+  });
+});
+
+describe.skipIf(!postgresql.available())('limits where waiting queries are not kept', () => {
+  let database: TestDatabase;
+  let proxy: TcpProxy;
+  afterAll(async () => {
+    await proxy?.close();
+    await database?.dispose();
+  });
+
+  test('refuse what waits for too long; without the database they refuse or let pass, as the configuration says', async () => {
+    database = await postgresql.start();
+    const dataStore = await database.create();
+    const { port, pathname } = new URL(dataStore.jdbcUrl.replace('jdbc:', ''));
+    proxy = await startTcpProxy(Number(port));
+    const jdbcUrl = `jdbc:postgresql://127.0.0.1:${proxy.port}${pathname}`;
+    const [refusing, admitting] = await Promise.all(
+      ['refuse', 'admit'].map((onDatabaseUnavailable) =>
+        start({
+          dataStore: { ...dataStore, jdbcUrl },
+          admission: { onDatabaseUnavailable },
+        }),
+      ),
+    );
+    const first = await submit(refusing ?? '', 'SELECT 1', { user: 'cid' });
+    expect((await submit(refusing ?? '', 'SELECT 2', { user: 'cid' })).error?.message).toBe(
+      'Too many queries run: limit default/people of user cid: 1 of 1 running (maxRunning). Send the query again when others have ended. Ask in #data-platform for more.',
+    );
+    await finish(first, 'cid');
+    proxy.refuse(true);
+    proxy.reset();
+    const refused = async () => (await submit(refusing ?? '', 'SELECT 1', { user: 'ann' })).error?.message;
+    await expect.poll(refused).toContain('The database of the gateway is unavailable');
+    expect((await runQuery(admitting ?? '', 'SELECT 1', { user: 'ann' })).error).toBeUndefined();
+    // Queries without limits are as ever.
+    expect((await runQuery(refusing ?? '', 'SELECT 1', { user: 'dan' })).error).toBeUndefined();
+  });
+});
