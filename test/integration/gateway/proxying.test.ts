@@ -445,32 +445,6 @@ describe('failures', () => {
     }, 'nothing to be on its way');
   });
 
-  test('headers over the limit: 431', async () => {
-    const gateway = await startGateway({ clusters: [], server: { maxHeaderSize: 4096 } });
-    expect((await send(gateway.url, '/v1/info', { headers: ['X-Long', 'x'.repeat(8000)] })).status).toBe(431);
-  });
-
-  test('a request whose head never ends is closed with 408', async () => {
-    const gateway = await startGateway({
-      clusters: [],
-      server: { headersTimeout: 200, requestTimeout: 400, connectionsCheckingInterval: 50 },
-    });
-    const answer = await sendBytes(gateway.port, 'GET /v1/info HTTP/1.1\r\nHost: x\r\n');
-    expect(answer).toMatch(/^HTTP\/1.1 408/);
-  });
-
-  test('both lengths at once, or folded headers, are refused', async () => {
-    const gateway = await startGateway({ clusters: [] });
-    for (const lines of [
-      'Content-Length: 3\r\nTransfer-Encoding: chunked',
-      'X-A: b\r\n c',
-      'Content-Length: 3\r\nContent-Length: 4',
-    ]) {
-      const answer = await sendBytes(gateway.port, `POST /v1/info HTTP/1.1\r\nHost: x\r\n${lines}\r\n\r\nabc`);
-      expect(answer).toMatch(/^HTTP\/1.1 400/);
-    }
-  });
-
   test('more requests than may wait: 503', async () => {
     const engine = await startServer(() => undefined);
     const gateway = await startGateway({

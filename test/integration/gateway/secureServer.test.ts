@@ -150,40 +150,6 @@ describe.skipIf(!hasOpenssl)('clients over TLS', () => {
     expect(answers.map(({ body }, index) => body.equals(bodies[index]!))).toEqual(bodies.map(() => true));
   });
 
-  test('HEAD, 204, 304 and trailers', async () => {
-    const engine = await startServer((request, response) => {
-      const status = Number(/status=(\d+)/.exec(request.url!)?.[1] ?? 200);
-      response.writeHead(status, {
-        etag: '"x"',
-        connection: 'x-hop',
-        'x-hop': '1',
-        ...(status === 200 && request.method !== 'HEAD' ? { trailer: 'x-sum' } : {}),
-      });
-      if (status === 200 && request.method !== 'HEAD') {
-        response.write('hello');
-        response.addTrailers({ 'x-sum': '5' });
-      }
-      response.end();
-    });
-    const gateway = await secureGateway({ clusters: [clusterAt('a', engine.url)] });
-    const client = await gateway.client();
-    for (const [method, path, status] of [
-      ['HEAD', '/v1/info', 200],
-      ['GET', '/v1/info?status=204', 204],
-      ['GET', '/v1/info?status=304', 304],
-    ] as const) {
-      const answer = await client.send({ ':path': path, ':method': method });
-      expect([answer.status, answer.headers.etag, answer.headers['x-hop'], answer.text]).toEqual([
-        status,
-        '"x"',
-        undefined,
-        '',
-      ]);
-    }
-    const answer = await client.send({ ':path': '/v1/info' });
-    expect([answer.text, answer.trailers['x-sum']]).toEqual(['hello', '5']);
-  });
-
   test.each([
     ['/v1/statement', constants.NGHTTP2_CANCEL],
     ['/v1/statement', constants.NGHTTP2_NO_ERROR],
@@ -226,42 +192,6 @@ describe.skipIf(!hasOpenssl)('clients over TLS', () => {
     await new Promise((resolve) => stream.once('data', resolve));
     stream.close(constants.NGHTTP2_CANCEL);
     await until(() => gone, 'the cancelled request');
-  });
-
-  test.each(['with a length', 'chunked'])('an answer %s that breaks off is an error, not an end', async (form) => {
-    const engine = await startServer((_request, response) => {
-      response.writeHead(200, form === 'chunked' ? {} : { 'content-length': 1000 });
-      response.write('begin', () => setTimeout(() => response.destroy(), 20));
-    });
-    const gateway = await secureGateway({ clusters: [clusterAt('a', engine.url)] });
-    const client = await gateway.client();
-    await expect(client.send({ ':path': '/v1/info' })).rejects.toThrow('NGHTTP2_INTERNAL_ERROR');
-  });
-
-  test('limits: 431 for the head, 413 for the body, 408 for a body that does not come', async () => {
-    const engine = await echo();
-    const gateway = await secureGateway(
-      { clusters: [clusterAt('a', engine.url)], settings: { maxBodySize: 10_000 } },
-      { maxHeaderSize: 8_192, headersTimeout: 1_500, requestTimeout: 1_500 },
-    );
-    const client = await gateway.client();
-    const key = '8192 bytes (serverConfig."http-server.max-request-header-size").';
-    const large = await client.send({ ':path': '/v1/info', 'x-large': 'x'.repeat(9_000) });
-    expect([large.status, large.text]).toEqual([431, `Request line and headers are larger than ${key}\n`]);
-    const long = await client.send({ ':path': `/v1/info?${'x'.repeat(9_000)}` });
-    expect([long.status, long.text]).toEqual([431, `Request line and headers are larger than ${key}\n`]);
-    expect(
-      (await client.send({ ':path': '/v1/info', ':method': 'PUT', 'content-length': 20_000 }, Buffer.alloc(20_000)))
-        .status,
-    ).toBe(413);
-    expect((await client.send({ ':path': '/v1/info', ':method': 'PUT' }, Buffer.alloc(20_000))).status).toBe(413);
-    const slow = client.session.request({ ':path': '/v1/statement', ':method': 'POST' }, { endStream: false });
-    slow.on('error', () => undefined);
-    slow.write('SELECT');
-    const head = await new Promise<Record<string, unknown>>((resolve) => slow.once('response', resolve));
-    expect(head[':status']).toBe(408);
-    expect(client.session.remoteSettings).toMatchObject({ maxConcurrentStreams: 250 });
-    expect((await client.send({ ':path': '/v1/info' })).status).toBe(200);
   });
 
   test('a client that does not read holds the cluster back', async () => {
@@ -327,19 +257,5 @@ describe.skipIf(!hasOpenssl)('clients over TLS', () => {
       });
     expect(await status({ cert: own.cert, key: own.key })).toBe(404);
     await expect(status({})).rejects.toThrow();
-  });
-
-  test('clients must show a certificate where authorities are configured', async () => {
-    const gateway = await secureGateway({ clusters: [] }, {}, 'require');
-    const own = authority.issue(['DNS:client']);
-    const known = closing(await http2Client(gateway.url, { ca: authority.cert, cert: own.cert, key: own.key }));
-    expect((await known.send({ ':path': '/nowhere' })).status).toBe(404);
-    const stranger = folder.authority('strangers').issue(['DNS:client']);
-    for (const shown of [{}, { cert: stranger.cert, key: stranger.key }]) {
-      const answer = http2Client(gateway.url, { ca: authority.cert, ...shown }).then((client) =>
-        client.send({ ':path': '/nowhere' }),
-      );
-      await expect(answer).rejects.toThrow();
-    }
   });
 });

@@ -9,7 +9,7 @@ import { PAUSED_ANNOTATION } from '../../../src/model/resource.ts';
 import { operatorMetrics } from '../../../src/operator/reconcile/metrics.ts';
 import { annotate } from '../../../src/operator/sources/source.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
-import { databases, type TestDatabase } from '../../support/databases.ts';
+import { databases, oneDatabase, type TestDatabase } from '../../support/databases.ts';
 import { otherProgram } from '../../support/foreignRows.ts';
 import { makeAnotherLead } from '../../support/leaderRow.ts';
 import {
@@ -42,6 +42,9 @@ const insert = (name: string): string =>
 const drop = (name: string): string => `delete from gateway_backend where name = '${name}'`;
 
 describe.each(databases)('on $name', ({ name: dialect, available, start }) => {
+  /** For what does not depend on the dialect. */
+  const once = test.runIf(dialect === oneDatabase.name);
+
   describe.skipIf(!available())('what another gateway writes', () => {
     let server: TestDatabase;
     let store: KnexStore;
@@ -126,7 +129,7 @@ describe.each(databases)('on $name', ({ name: dialect, available, start }) => {
         expect(condition(rig, 'a', 'Drift')).toBeUndefined();
       });
 
-      test('while no gateway runs here is followed at the start, deletions too', async () => {
+      once('while no gateway runs here is followed at the start, deletions too', async () => {
         await add(await started('database'), 'a', 'b', 'c');
         await stop();
         await other([setActive('a', false), update('b', 'etl', 'http://b:8080'), drop('c')]);
@@ -139,7 +142,7 @@ describe.each(databases)('on $name', ({ name: dialect, available, start }) => {
         await until(async () => expect(await count('adopted')).toBe(3));
       });
 
-      test('and a write by REST of another field before the next look are both kept', async () => {
+      once('and a write by REST of another field before the next look are both kept', async () => {
         const rig = await started('database');
         await add(rig, 'a');
         for (const active of [false, true, false]) {
@@ -173,7 +176,7 @@ describe.each(databases)('on $name', ({ name: dialect, available, start }) => {
         expect(await rows()).toEqual(['a adhoc http://a:8080 true']);
       });
 
-      test.each([
+      once.each([
         ['while it runs', false],
         ['while it does not run', true],
       ])('a table that is emptied %s is a loss that has to be confirmed', async (_when, isStopped) => {
@@ -192,7 +195,7 @@ describe.each(databases)('on $name', ({ name: dialect, available, start }) => {
         expect(rig.registry.all()).toMatchObject([{ name: 'a', routingGroup: 'etl', proxyTo: 'http://a:1' }]);
       });
 
-      test('a paused or invalid resource keeps what is routed', async () => {
+      once('a paused or invalid resource keeps what is routed', async () => {
         const rig = await started('database');
         await add(rig, 'a', 'b');
         const { resourceVersion } = rig.source.get(clusterKey('a'))!.metadata;
@@ -251,7 +254,7 @@ describe.each(databases)('on $name', ({ name: dialect, available, start }) => {
         expect(condition(rig, 'b', 'Drift')).toBeDefined();
       });
 
-      test('while no gateway runs here is put back at the start, whatever the manifest says by then', async () => {
+      once('while no gateway runs here is put back at the start, whatever the manifest says by then', async () => {
         const file = join(directory, 'a.yaml');
         const manifest = (group: string): string =>
           `apiVersion: enginegateway.dev/v1\nkind: EngineCluster\nmetadata:\n  name: a\nspec:\n  proxyTo: http://a:8080\n  routingGroup: ${group}\n`;
@@ -267,7 +270,7 @@ describe.each(databases)('on $name', ({ name: dialect, available, start }) => {
         expect(await readFile(file, 'utf8')).toBe(manifest('ours'));
       });
 
-      test('is put back by the leader alone, which the epoch fences', async () => {
+      once('is put back by the leader alone, which the epoch fences', async () => {
         const rig = await started('directory');
         await add(rig, 'a');
         await makeAnotherLead(store);

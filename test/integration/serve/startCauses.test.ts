@@ -75,6 +75,14 @@ describe.skipIf(!mariadb.available())('MariaDB', () => {
     await expectDatabase(`${jdbcUrl}_none`, account, cause);
   });
 
+  test('a host of several that does not run: the next one is used', async () => {
+    const { jdbcUrl, ...account } = await server.create();
+    const away = await freePort();
+    const running = await start({ dataStore: { jdbcUrl: jdbcUrl.replace('//', `//127.0.0.1:${away},`), ...account } });
+    await expect.poll(() => state(running, 'database:')).toContain('[+]');
+    expect(running.log).toContainEqual(expect.objectContaining({ msg: 'database host unavailable', port: away }));
+  });
+
   test('a wrong password', async () => {
     const { jdbcUrl, user } = await server.create();
     const cause = 'it rejects the user or the password; check dataStore.user and dataStore.password';
