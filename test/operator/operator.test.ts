@@ -1,16 +1,11 @@
 import { DatabaseSync } from 'node:sqlite';
 import { pino } from 'pino';
-import { Registry } from 'prom-client';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { startSimulatedEngine } from '../../demo/simulatedEngine.ts';
-import { HealthMonitors } from '../../src/gateway/health/healthMonitors.ts';
-import { systemClock } from '../../src/model/clock.ts';
 import { exportManifests } from '../../src/operator/exportManifests.ts';
 import { neverChecked } from '../../src/routing/routingTable.ts';
 import { type KnexStore, openStore } from '../../src/store/openStore.ts';
 import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
 import { databases } from '../support/databases.ts';
-import { defaultMonitorSettings, openChecks } from '../support/healthChecks.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest, startPlane } from '../support/kubeRig.ts';
 
 const by = { by: 'alice', force: false };
@@ -173,66 +168,6 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
     await rig.kubectl(['patch', 'ec', 'a', '--type=merge', '-p', '{"metadata":{"finalizers":null}}']);
   });
 
-  test('REST creates, changes and deletes resources; equal values are not taken over', async () => {
-    const { registry, store } = await rig.startOperator();
-    expect(
-      await registry.add(cluster('Trino Prod_1', { proxyTo: 'http://p:1', externalUrl: 'http://p:1' }), by),
-    ).toMatchObject({ pending: false });
-    const items = (await json('get', 'ec')) as { items: { metadata: { name: string }; spec: object }[] };
-    expect(items.items[0]).toMatchObject({
-      metadata: { name: 'trino-prod-1-f0f8acdd' },
-      spec: { name: 'Trino Prod_1' },
-    });
-    expect((await store.backends.all())[0]).toMatchObject({ name: 'Trino Prod_1', managed: true });
-    const changed = cluster('Trino Prod_1', {
-      proxyTo: 'http://q:1',
-      externalUrl: 'https://x',
-      routingGroup: 'etl',
-      active: false,
-    });
-    expect((await registry.update(changed, by)).cluster).toEqual(changed);
-    expect((await registry.update({ ...changed, routingGroup: 'adhoc' }, by)).cluster.routingGroup).toBe('adhoc');
-    await expect(registry.add(changed, by)).rejects.toMatchObject({ code: 'EG_CONFLICT' });
-    expect(await registry.delete('Trino Prod_1', by)).toMatchObject({ pending: false });
-    expect(await rig.kubectl(['get', 'ec', '-o', 'name'])).toBe('');
-    expect(await store.backends.all()).toEqual([]);
-  });
-
-  test('a field that another manager owns: 409 naming both; equal values pass; force takes it over', async () => {
-    const { registry, table, source } = await rig.startOperator();
-    await rig.apply('argocd-controller', clusterManifest('a', { active: true }));
-    await until(() => expect(table.current.clusters.has('a')).toBe(true));
-    await expect(registry.update(cluster('a', { routingGroup: 'etl' }), by)).rejects.toMatchObject({
-      code: 'EG_FIELD_OWNED',
-      field: 'routingGroup',
-      message: expect.stringContaining('spec.routingGroup is owned by argocd-controller'),
-      owners: [{ field: 'spec.routingGroup', manager: 'argocd-controller' }],
-    });
-    expect(source.provenance({ kind: 'EngineCluster', namespace: rig.namespace, name: 'a' })?.managers).toEqual([
-      { manager: 'argocd-controller', fields: expect.arrayContaining(['active', 'proxyTo', 'routingGroup']) },
-    ]);
-    expect(await spec('a')).toMatchObject({ routingGroup: 'adhoc' });
-    await registry.update(cluster('a', { externalUrl: 'https://x' }), by);
-    expect(await spec('a')).toMatchObject({ externalUrl: 'https://x', routingGroup: 'adhoc' });
-    const managers = async (): Promise<Record<string, object>> =>
-      Object.fromEntries(
-        (
-          (await json('get', 'ec', 'a', '--show-managed-fields')) as {
-            metadata: { managedFields: { manager: string; subresource?: string; fieldsV1: { 'f:spec'?: object } }[] };
-          }
-        ).metadata.managedFields
-          .filter((entry) => entry.subresource === undefined)
-          .map((entry) => [entry.manager, Object.keys(entry.fieldsV1['f:spec'] ?? {})]),
-      );
-    expect((await managers())['engine-gateway-api']).toEqual(['f:externalUrl']);
-    const forced = await registry.update(cluster('a', { externalUrl: 'https://x', routingGroup: 'etl' }), {
-      by: 'bob',
-      force: true,
-    });
-    expect(forced.cluster.routingGroup).toBe('etl');
-    expect((await managers())['argocd-controller']).toEqual(['f:active', 'f:proxyTo']);
-  });
-
   test('a GitOps sync does not undo activate and deactivate; a change of spec.active ends them', async () => {
     const { registry, table } = await rig.startOperator();
     const manifest = clusterManifest('a', { active: true });
@@ -312,57 +247,6 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
     });
     await rig.kubectl(['annotate', 'secret', 'creds', 'enginegateway.dev/health-credentials-hosts=a:8080']);
     expect(await operator.healthCredentials('a', url)).toEqual({ ok: true, username: 'u', password: 'p' });
-  });
-
-  test('a cluster is checked with the user and password of its Secret, from when that can be read', async () => {
-    const operator = await rig.startOperator();
-    const { table } = operator;
-    const engine = await startSimulatedEngine({ name: 'a', passwords: { monitor: 's3cret-of-a' } });
-    const lines: string[] = [];
-    const logger = pino({ level: 'trace' }, { write: (line) => void lines.push(line) });
-    const checks = openChecks();
-    const credentials = {
-      configured: { username: 'monitor', password: 'of-all-others', allowedHosts: null },
-      trustsResources: false,
-      ofCluster: operator.healthCredentials,
-      report: () => undefined,
-    };
-    const monitors = new HealthMonitors(
-      {
-        table,
-        kinds: checks.kinds,
-        credentials,
-        logger,
-        registry: new Registry(),
-        clock: systemClock,
-        random: Math.random,
-      },
-      defaultMonitorSettings,
-    );
-    monitors.start();
-    try {
-      const healthCheck = { type: 'METRICS', interval: '1s', credentialsSecretRef: { name: 'creds' } };
-      await rig.apply('kubectl', clusterManifest('a', { proxyTo: engine.url, healthCheck }));
-      const health = () => table.current.clusters.get('a')?.health;
-      await until(() =>
-        expect(health()).toMatchObject({ status: 'PENDING', reason: expect.stringContaining('does not exist') }),
-      );
-      const literals = ['--from-literal=username=monitor', '--from-literal=password=s3cret-of-a'];
-      await rig.kubectl(['create', 'secret', 'generic', 'creds', ...literals]);
-      await rig.kubectl(['annotate', 'secret', 'creds', 'enginegateway.dev/health-credentials-hosts=127.0.0.1']);
-      await rig.kubectl(['label', 'secret', 'creds', 'enginegateway.dev/health-credentials=true']);
-      await until(() => expect(health()).toMatchObject({ status: 'HEALTHY', queued: 0, running: 0 }));
-      // The configured ones are never sent in place of a Secret that cannot be read.
-      expect(JSON.stringify([lines, health()])).not.toMatch(/s3cret-of-a|of-all-others/);
-      await rig.stopApiServer();
-      const before = health()?.checkedAt ?? 0;
-      await until(() => expect(health()?.checkedAt).toBeGreaterThan(before));
-      expect(health()).toMatchObject({ status: 'HEALTHY', reason: expect.stringContaining('/metrics') });
-    } finally {
-      monitors.stop();
-      await rig.startApiServer();
-      await Promise.all([engine.close(), checks.close()]);
-    }
   });
 
   test('a paused resource is left as it is', async () => {
