@@ -9,8 +9,7 @@ import type {
   SourceChange,
   SourceChangeResult,
 } from './audit.ts';
-import type { Database } from './database.ts';
-import { deleteInBatches } from './deletion.ts';
+import { agedTable } from './deletion.ts';
 import { cutToWidth, storable } from './historyText.ts';
 import { fenceHolds } from './leaderRepository.ts';
 import { whereBegins } from './prefix.ts';
@@ -55,13 +54,7 @@ const equalities = { id: 'id', kind: 'kind', namespace: 'namespace', name: 'name
 const filters = Object.entries({ ...equalities, manager: 'manager', source: 'source' });
 
 /** `eg_audit`, which is only added to, and `eg_audited`. */
-export class AuditRepository {
-  private readonly database: Database;
-
-  constructor(database: Database) {
-    this.database = database;
-  }
-
+export class AuditRepository extends agedTable('eg_audit', 'at') {
   insert(entries: readonly AuditEntry[]): Promise<void> {
     return this.database.run(async (knex) => {
       for (let start = 0; start < entries.length; start += BATCH) {
@@ -154,10 +147,6 @@ export class AuditRepository {
         .first('digest');
       return row?.digest === digest;
     });
-  }
-
-  deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
-    return deleteInBatches(this.database, ENTRIES, 'at', before, fence);
   }
 
   /** Deletes the oldest entries beyond a number; returns how many. */

@@ -1,68 +1,68 @@
 import type { Knex } from 'knex';
 import { ENGINE_CLUSTER } from '../kinds/engineCluster/spec.ts';
+import { toColumns } from './columns.ts';
 import type { Database } from './database.ts';
-import type { BackendRepository, BackendRow, SourceName } from './store.ts';
+import type { BackendRow, SourceName } from './store.ts';
 
-interface Row {
-  readonly name: string;
-  readonly routing_group: string | null;
-  readonly backend_url: string | null;
-  readonly external_url: string | null;
-  readonly active: unknown;
-}
+const columns = {
+  name: 'name',
+  routingGroup: 'routing_group',
+  proxyTo: 'backend_url',
+  externalUrl: 'external_url',
+  active: 'active',
+} as const;
 
 /** Columns of `gateway_backend` of a row. */
 export function backendColumns(row: BackendRow): Record<string, unknown> {
-  return {
-    name: row.name,
-    routing_group: row.routingGroup,
-    backend_url: row.proxyTo,
-    external_url: row.externalUrl,
-    active: row.active,
-  };
+  return toColumns(row, columns);
 }
 
 /**
- * A row as stored, nulls of hand-written rows read as the reference's defaults
+ * Selects rows as they are stored, nulls of hand-written rows read as the reference's defaults
  * (docs/compatibility.md#cluster-registry).
  */
-export function backendRow(row: Row): BackendRow {
-  const proxyTo = row.backend_url ?? '';
-  return {
-    name: row.name,
-    routingGroup: row.routing_group ?? 'adhoc',
-    proxyTo,
-    externalUrl: row.external_url ?? proxyTo,
-    active: Boolean(row.active),
-  };
+export async function backendRows(query: Knex.QueryBuilder): Promise<readonly BackendRow[]> {
+  const rows = (await query.select(columns)) as Readonly<Record<keyof typeof columns, string | null>>[];
+  return rows.map(({ name, routingGroup, proxyTo, externalUrl, active }) => ({
+    name: name ?? '',
+    routingGroup: routingGroup ?? 'adhoc',
+    proxyTo: proxyTo ?? '',
+    externalUrl: externalUrl ?? proxyTo ?? '',
+    active: Boolean(active),
+  }));
 }
 
-/** `gateway_backend` (docs/compatibility.md#tables). */
-export class KnexBackendRepository implements BackendRepository {
+/**
+ * `gateway_backend` (docs/compatibility.md#tables). Rows of resources are written by `ResourceRepository`; those that no
+ * resource stands for, and none can, by `setActive` and `remove`.
+ */
+export class BackendRepository {
   private readonly database: Database;
 
   constructor(database: Database) {
     this.database = database;
   }
 
+  /**
+   * All rows, by name; `managed`: an EngineCluster resource of that registry name is stored.
+   * @param source only resources of this source count; left out, of any
+   */
   all(source?: SourceName): Promise<readonly (BackendRow & { readonly managed: boolean })[]> {
     // A row whose resource is deleted between two statements would look like one that no resource ever stood for.
     return this.database.snapshot(async (trx) => {
-      const rows: Row[] = await trx('gateway_backend').orderBy('name');
+      const rows = await backendRows(trx('gateway_backend').orderBy('name'));
       const managed = trx('eg_resources').where('kind', ENGINE_CLUSTER).whereNull('deleted_at').select('registry_name');
       const resources: { registry_name: string }[] = await (source === undefined ? managed : managed.where({ source }));
       const names = new Set(resources.map((row) => row.registry_name));
-      return rows.map((row) => ({ ...backendRow(row), managed: names.has(row.name) }));
+      return rows.map((row) => ({ ...row, managed: names.has(row.name) }));
     });
   }
 
   rows(): Promise<readonly BackendRow[]> {
-    return this.database.run(async (knex) => {
-      const rows: Row[] = await knex('gateway_backend');
-      return rows.map(backendRow);
-    });
+    return this.database.run((knex) => backendRows(knex('gateway_backend')));
   }
 
+  /** Switches a row that no live resource stands for; false if it is not found. */
   async setActive(name: string, active: boolean): Promise<boolean> {
     return await this.database.run(async (knex) => {
       // A row that is already as asked for is not counted as changed by MySQL.
@@ -72,6 +72,7 @@ export class KnexBackendRepository implements BackendRepository {
     });
   }
 
+  /** Deletes a row that no live resource stands for; false if it is not found. */
   async remove(name: string): Promise<boolean> {
     return await this.database.run(async (knex) => (await unmanagedRow(knex, name).delete()) > 0);
   }

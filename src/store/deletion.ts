@@ -34,3 +34,22 @@ export async function deleteInBatches(
     if (deleted < batch) return total;
   }
 }
+
+/**
+ * Base of the repositories of a table.
+ * @param column rows are deleted by this time, in milliseconds since 1970
+ */
+export function agedTable(table: string, column: string) {
+  return class {
+    protected readonly database: Database;
+
+    constructor(database: Database) {
+      this.database = database;
+    }
+
+    /** Deletes the rows of before a time, as long as the fence holds (null: no fence); returns their number. */
+    deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
+      return deleteInBatches(this.database, table, column, before, fence);
+    }
+  };
+}

@@ -1,7 +1,5 @@
-import type { Database } from './database.ts';
-import { deleteInBatches } from './deletion.ts';
+import { agedTable } from './deletion.ts';
 import { cutToWidth } from './historyText.ts';
-import type { Fence } from './store.ts';
 
 const BATCH = 200;
 const WIDTH = 256;
@@ -11,13 +9,7 @@ const MAX_ENDED = 10_000;
 export const LATE_MS = 2_000;
 
 /** `eg_ended_queries`: ends of queries whose slots another replica holds. */
-export class EndedQueryRepository {
-  private readonly database: Database;
-
-  constructor(database: Database) {
-    this.database = database;
-  }
-
+export class EndedQueryRepository extends agedTable('eg_ended_queries', 'ended') {
   /** Adds ids, each at most 256 characters; those that are there stay. */
   put(queryIds: readonly string[]): Promise<void> {
     const fitted = [...new Set(queryIds.map((queryId) => cutToWidth(queryId, WIDTH)))];
@@ -46,9 +38,5 @@ export class EndedQueryRepository {
       const last = rows.length < MAX_ENDED ? now - LATE_MS : Number(rows.at(-1)?.ended);
       return { queryIds: rows.map((row) => row.query_id), mark: Math.max(mark, last) };
     });
-  }
-
-  deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
-    return deleteInBatches(this.database, 'eg_ended_queries', 'ended', before, fence);
   }
 }

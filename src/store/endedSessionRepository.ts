@@ -1,15 +1,7 @@
-import type { Database } from './database.ts';
-import { deleteInBatches } from './deletion.ts';
-import type { Fence } from './store.ts';
+import { agedTable } from './deletion.ts';
 
 /** `eg_ended_sessions`. */
-export class EndedSessionRepository {
-  private readonly database: Database;
-
-  constructor(database: Database) {
-    this.database = database;
-  }
-
+export class EndedSessionRepository extends agedTable('eg_ended_sessions', 'until_ms') {
   /** Of two that add the same id at once, the database lets one insert its row. */
   add(id: string, until: number): Promise<boolean> {
     return this.database.run(async (knex) => {
@@ -29,10 +21,5 @@ export class EndedSessionRepository {
     return this.database.run(
       async (knex) => (await knex('eg_ended_sessions').where('id', id).first('id')) !== undefined,
     );
-  }
-
-  /** Deletes ids that ended before this time. */
-  deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
-    return deleteInBatches(this.database, 'eg_ended_sessions', 'until_ms', before, fence);
   }
 }

@@ -1,18 +1,11 @@
-import type { Database } from './database.ts';
-import { deleteInBatches } from './deletion.ts';
+import { agedTable } from './deletion.ts';
 import { LOCK } from './slotRepository.ts';
-import type { CounterUse, Fence } from './store.ts';
+import type { CounterUse } from './store.ts';
 
 const MAX_COUNTERS = 20_000;
 
 /** Sums over the replicas in `eg_slots`, and `eg_refusals` (docs/database.md#tables). */
-export class LimitCountRepository {
-  private readonly database: Database;
-
-  constructor(database: Database) {
-    this.database = database;
-  }
-
+export class LimitCountRepository extends agedTable('eg_refusals', 'counted') {
   /** Counters of which something is in use, or that something waits for; at most 20,000. */
   inUse(): Promise<readonly CounterUse[]> {
     return this.database.run(async (knex) => {
@@ -51,10 +44,5 @@ export class LimitCountRepository {
           .update({ refused: trx.raw('refused + ?', [count]), counted: trx.raw(clockMs) });
       }
     });
-  }
-
-  /** Forgets names under which none was refused since a time of the database's clock. @returns how many rows were deleted */
-  deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
-    return deleteInBatches(this.database, 'eg_refusals', 'counted', before, fence);
   }
 }

@@ -5,8 +5,7 @@ import type { GroupRows } from '../model/groupsFile/storedGroups.ts';
 import type { Kind } from '../model/resource.ts';
 import { settlesWithin } from '../model/timeLimit.ts';
 import { AuditRepository } from './auditRepository.ts';
-import { KnexBackendRepository } from './backendRepository.ts';
-import { CoordinatorRepository } from './coordinatorRepository.ts';
+import { BackendRepository } from './backendRepository.ts';
 import { type Database, type DatabaseLimits, defaultLimits, openDatabase } from './database.ts';
 import { EndedQueryRepository } from './endedQueryRepository.ts';
 import { EndedSessionRepository } from './endedSessionRepository.ts';
@@ -22,20 +21,19 @@ import { LimitCountRepository } from './limitCountRepository.ts';
 import { checkSchema, type MigrationStep, migrate, migrationSteps } from './migrations.ts';
 import { openResourceGroups } from './openResourceGroups.ts';
 import { QueryOutcomeRepository } from './outcomeRepository.ts';
+import { CoordinatorRepository, QueryOwnerRepository, TransactionRepository } from './owners.ts';
 import { type QueryCounts, queryCounts } from './queryCounts.ts';
 import { type QueryList, queryList } from './queryList.ts';
-import { QueryOwnerRepository } from './queryOwnerRepository.ts';
 import { type QueryRates, queryRates } from './queryRates.ts';
 import { type QueryStatisticsRepository, queryStatistics } from './queryStatistics.ts';
 import { QueuedQueryRepository } from './queuedQueryRepository.ts';
-import { KnexResourceRepository } from './resourceRepository.ts';
+import { ResourceRepository } from './resourceRepository.ts';
 import { type RuleHits, ruleHits } from './ruleHits.ts';
 import { RunningQueryRepository } from './runningQueryRepository.ts';
 import { noOtherDatabase, requireAllowed, type SchemaRules, type SchemaStores, schemaStores } from './schemaStores.ts';
 import { SlotQueryRepository } from './slotQueryRepository.ts';
 import { SlotRepository } from './slotRepository.ts';
-import type { Dialect, QueryRecord, Store, StoredResource } from './store.ts';
-import { TransactionRepository } from './transactionRepository.ts';
+import type { Dialect, QueryRecord, StoredResource } from './store.ts';
 
 /** `useSchema` is for a person's or a script's calls now and then. */
 const CONNECTIONS_TO_ANOTHER_DATABASE = 2;
@@ -50,10 +48,11 @@ export interface StoreOptions extends JdbcSettings {
   readonly limits?: Partial<DatabaseLimits>;
 }
 
-export class KnexStore implements Store {
+/** The gateway's database. Every method rejects with a GatewayError EG_DATABASE_UNAVAILABLE when it is unavailable. */
+export class KnexStore {
   readonly dialect: Dialect;
-  readonly backends: KnexBackendRepository;
-  readonly resources: KnexResourceRepository;
+  readonly backends: BackendRepository;
+  readonly resources: ResourceRepository;
   readonly history: QueryHistoryRepository;
   readonly outcomes: QueryOutcomeRepository;
   readonly coordinators: CoordinatorRepository;
@@ -85,8 +84,8 @@ export class KnexStore implements Store {
     this.database = database;
     this.openOther = openOther;
     this.dialect = database.dialect.name;
-    this.backends = new KnexBackendRepository(database);
-    this.resources = new KnexResourceRepository(database);
+    this.backends = new BackendRepository(database);
+    this.resources = new ResourceRepository(database);
     this.history = new QueryHistoryRepository(database);
     this.outcomes = new QueryOutcomeRepository(database);
     this.coordinators = new CoordinatorRepository(database);
@@ -173,12 +172,12 @@ export function plannedMigration(options: ReadOptions): Promise<readonly Migrati
  * The clusters of a database as it is: reads only, whatever tables are there.
  * @throws GatewayError as `openStore`
  */
-export function readBackends(options: ReadOptions): ReturnType<KnexBackendRepository['all']> {
+export function readBackends(options: ReadOptions): ReturnType<BackendRepository['all']> {
   return readAsItIs(options, async (database) => {
     const lacks = (table: string) =>
       database.run((knex) => database.dialect.columns(knex, table)).then((columns) => columns === null);
     if (await lacks('gateway_backend')) return [];
-    const backends = new KnexBackendRepository(database);
+    const backends = new BackendRepository(database);
     return (await lacks('eg_resources')) ? await backends.unmanaged() : await backends.all();
   });
 }
@@ -190,7 +189,7 @@ export function readBackends(options: ReadOptions): ReturnType<KnexBackendReposi
 export function readResources(options: ReadOptions, kinds: readonly Kind[]): Promise<readonly StoredResource[]> {
   return readAsItIs(options, async (database) => {
     const columns = await database.run((knex) => database.dialect.columns(knex, 'eg_resources'));
-    return columns === null ? [] : await new KnexResourceRepository(database).all(kinds);
+    return columns === null ? [] : await new ResourceRepository(database).all(kinds);
   });
 }
 

@@ -2,38 +2,32 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Knex } from 'knex';
 import type { Kind, ResourceKey } from '../model/resource.ts';
 import { Turns } from '../model/turns.ts';
-import { backendColumns, backendRow } from './backendRepository.ts';
+import { backendColumns, backendRows } from './backendRepository.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { fenceHolds } from './leaderRepository.ts';
-import type {
-  BackendRow,
-  Fence,
-  ResourceRepository,
-  SetDifference,
-  SourceName,
-  StatusResult,
-  StoredResource,
-} from './store.ts';
+import type { BackendRow, Fence, SetDifference, StatusResult, StoredResource } from './store.ts';
 
-interface Row {
-  readonly kind: ResourceKey['kind'];
-  readonly namespace: string;
-  readonly name: string;
-  readonly registry_name: string;
-  readonly uid: string;
-  readonly resource_version: string;
-  readonly generation: number;
-  readonly creation_timestamp: string;
-  readonly spec: string;
-  readonly labels: string;
-  readonly annotations: string;
-  readonly status: string | null;
-  readonly source: SourceName;
-  readonly backend_name: string | null;
-  readonly backend_row: string | null;
-  readonly deleted_at: number | null;
-}
+type Row = Readonly<Record<string, string | number | null>>;
+
+const columnNames = {
+  registryName: 'registry_name',
+  resourceVersion: 'resource_version',
+  creationTimestamp: 'creation_timestamp',
+  row: 'backend_row',
+} as const;
+const plainFields = [
+  'kind',
+  'namespace',
+  'name',
+  'registryName',
+  'uid',
+  'resourceVersion',
+  'generation',
+  'creationTimestamp',
+  'source',
+] as const;
+const jsonFields = ['spec', 'labels', 'annotations', 'status', 'row'] as const;
 
 /** `annotations` of the mark that a deletion through the gateway leaves. */
 const DELETED_BY_API = JSON.stringify({ 'enginegateway.dev/deleted-by': 'api' });
@@ -44,68 +38,35 @@ const CONFIRMATIONS = 'deletions';
 /** Rows of one statement. */
 const BATCH = 50;
 
-function toColumns(resource: StoredResource): Row {
-  return {
-    kind: resource.kind,
-    namespace: resource.namespace,
-    name: resource.name,
-    registry_name: resource.registryName,
-    uid: resource.uid,
-    resource_version: resource.resourceVersion,
-    generation: resource.generation,
-    creation_timestamp: resource.creationTimestamp,
-    spec: JSON.stringify(resource.spec),
-    labels: JSON.stringify(resource.labels),
-    annotations: JSON.stringify(resource.annotations),
-    status: textOf(resource.status),
-    source: resource.source,
-    backend_name: resource.row?.name ?? null,
-    backend_row: resource.row === null ? null : rowText(resource.row),
-    deleted_at: null,
-  };
+function columnOf(field: string): string {
+  return columnNames[field as keyof typeof columnNames] ?? field;
 }
 
-function textOf(status: StoredResource['status']): string | null {
-  return status === null ? null : JSON.stringify(status);
+function toRow(resource: StoredResource): Row {
+  const plain = plainFields.map((field) => [columnOf(field), resource[field]]);
+  const json = jsonFields.map((field) => [columnOf(field), textOf(resource[field])]);
+  return { ...Object.fromEntries([...plain, ...json]), backend_name: resource.row?.name ?? null, deleted_at: null };
 }
 
-function rowText({ name, routingGroup, proxyTo, externalUrl, active }: BackendRow): string {
-  return JSON.stringify({ name, routingGroup, proxyTo, externalUrl, active });
-}
-
-function rowOfText(text: string | null): BackendRow | null {
-  if (text === null) return null;
-  const { name, routingGroup, proxyTo, externalUrl, active } = JSON.parse(text) as BackendRow;
-  return { name, routingGroup, proxyTo, externalUrl, active };
+function textOf(value: object | null): string | null {
+  return value === null ? null : JSON.stringify(value);
 }
 
 function fromRow(row: Row): StoredResource {
-  return {
-    kind: row.kind,
-    namespace: row.namespace,
-    name: row.name,
-    registryName: row.registry_name,
-    uid: row.uid,
-    resourceVersion: row.resource_version,
-    generation: row.generation,
-    creationTimestamp: row.creation_timestamp,
-    spec: JSON.parse(row.spec),
-    labels: JSON.parse(row.labels),
-    annotations: JSON.parse(row.annotations),
-    status: row.status === null ? null : JSON.parse(row.status),
-    source: row.source,
-    row: rowOfText(row.backend_row),
-  };
+  const plain = plainFields.map((field) => [field, row[columnOf(field)]]);
+  const json = jsonFields.map((field) => [field, JSON.parse((row[columnOf(field)] as string | null) ?? 'null')]);
+  return Object.fromEntries([...plain, ...json]) as unknown as StoredResource;
 }
 
 /** `eg_resources` and the rows of `gateway_backend` that its resources give (docs/decisions/0005-guarded-projection.md). */
-export class KnexResourceRepository implements ResourceRepository {
+export class ResourceRepository {
   private readonly database: Database;
 
   constructor(database: Database) {
     this.database = database;
   }
 
+  /** @param kinds left out, every kind */
   all(kinds?: readonly Kind[]): Promise<readonly StoredResource[]> {
     return this.database.run(async (knex) => {
       const query = knex('eg_resources').whereNull('deleted_at').orderBy(['kind', 'namespace', 'name']);
@@ -127,6 +88,10 @@ export class KnexResourceRepository implements ResourceRepository {
     });
   }
 
+  /**
+   * Stores a difference with the rows that its resources give, in one transaction (docs/decisions/0005-guarded-projection.md).
+   * @returns the rows of these names as they were before
+   */
   writeDifference(difference: SetDifference, fence: Fence): Promise<readonly BackendRow[] | 'fenced'> {
     const { stored, removed, removedRows } = difference;
     const rows = stored.map(({ row }) => row).filter((row) => row !== null);
@@ -149,6 +114,13 @@ export class KnexResourceRepository implements ResourceRepository {
     });
   }
 
+  /**
+   * Changes a resource as the source (`source: database`), with the row that it gives. It gets the next resourceVersion, and the
+   * next generation if the spec differs. The status of a resource that exists stays.
+   * @param expectedVersion null: it must not exist
+   * @param work returns the resource as it is to be, null for no change; `row` is the row of the stored resource as it is now
+   * @returns the stored resource; null if it has another version, or for no change
+   */
   edit(
     key: ResourceKey,
     expectedVersion: string | null,
@@ -165,7 +137,7 @@ export class KnexResourceRepository implements ResourceRepository {
       const sameSpec = !isNew && isDeepStrictEqual(before.spec, edited.spec);
       const written: StoredResource = {
         ...edited,
-        resourceVersion: laterVersion(mark, current?.resource_version),
+        resourceVersion: laterVersion(mark, current?.resource_version as string | undefined),
         generation: isNew ? 1 : before.generation + (sameSpec ? 0 : 1),
         // Who writes the spec may have read an older status than there is.
         status: isNew ? edited.status : before.status,
@@ -196,6 +168,7 @@ export class KnexResourceRepository implements ResourceRepository {
     });
   }
 
+  /** Deletes a resource and its row for a call of the REST API; false if it is not there, or another one. Its uid is kept for a day. */
   delete(key: ResourceKey, only: { readonly uid?: string; readonly resourceVersion?: string }): Promise<boolean> {
     return this.marked(async (trx, mark) => {
       const current = await storedRow(trx, key);
@@ -207,18 +180,19 @@ export class KnexResourceRepository implements ResourceRepository {
       await trx('eg_resources')
         .where(keyColumns(key))
         .update({ ...deletion, deleted_at: now });
-      if (current.backend_name !== null) await dropRow(trx, current.backend_name);
+      if (current.backend_name !== null) await dropRow(trx, String(current.backend_name));
       await setMark(trx, mark + 1);
       return true;
     });
   }
 
+  /** Deletes a resource if its row was deleted by another program. @returns what was deleted */
   removeWithoutRow(key: ResourceKey, fence: Fence): Promise<StoredResource | null> {
     return this.marked(async (trx, mark) => {
       if (!(await fenceHolds(trx, this.database, fence))) return null;
       const current = await storedRow(trx, key);
       if (current === undefined || current.deleted_at !== null || current.backend_name === null) return null;
-      const present = await this.presentRows(trx, [current.backend_name]);
+      const present = await this.presentRows(trx, [String(current.backend_name)]);
       if (present.length > 0) return null;
       await trx('eg_resources').where(keyColumns(key)).delete();
       await setMark(trx, mark + 1);
@@ -226,6 +200,7 @@ export class KnexResourceRepository implements ResourceRepository {
     });
   }
 
+  /** uids of resources that were deleted by the REST API within a day. */
   deletedByApi(): Promise<readonly string[]> {
     return this.database.run(async (knex) => {
       const marks = knex('eg_resources').whereNotNull('deleted_at').where('annotations', DELETED_BY_API);
@@ -234,6 +209,7 @@ export class KnexResourceRepository implements ResourceRepository {
     });
   }
 
+  /** Counts a confirmation that losses of resources are meant, for every replica. */
   confirmDeletions(): Promise<void> {
     return this.marked(async (trx) => {
       const row = await trx('eg_marks').where('name', CONFIRMATIONS).first('value');
@@ -249,6 +225,7 @@ export class KnexResourceRepository implements ResourceRepository {
     });
   }
 
+  /** Grows with every change by `edit`, `putStatus` and `delete`; cheap to ask, so that replicas poll it. */
   changeMark(): Promise<string> {
     return this.database.run(async (knex) => {
       const row = await knex('eg_marks').where('name', 'resources').first('value');
@@ -274,8 +251,7 @@ export class KnexResourceRepository implements ResourceRepository {
   private async presentRows(trx: Knex.Transaction, names: readonly string[]): Promise<readonly BackendRow[]> {
     if (names.length === 0) return [];
     const query = trx('gateway_backend').whereIn('name', names).orderBy('name');
-    const rows = await (this.database.dialect.forUpdate === '' ? query : query.forUpdate());
-    return rows.map(backendRow);
+    return backendRows(this.database.dialect.forUpdate === '' ? query : query.forUpdate());
   }
 }
 
@@ -289,7 +265,7 @@ async function storedRow(trx: Knex.Transaction, key: ResourceKey): Promise<Row |
 
 async function putResources(trx: Knex.Transaction, resources: readonly StoredResource[]): Promise<void> {
   for (let start = 0; start < resources.length; start += BATCH) {
-    const columns = resources.slice(start, start + BATCH).map(toColumns);
+    const columns = resources.slice(start, start + BATCH).map(toRow);
     await trx('eg_resources').insert(columns).onConflict(['kind', 'namespace', 'name']).merge();
   }
 }

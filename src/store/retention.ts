@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
-import type { Fence } from './store.ts';
-import type { GatewayStore } from './waitingStore.ts';
+import type { Fence, Store } from './store.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -25,23 +24,7 @@ const FORGOTTEN_AGE = 10 * MINUTE;
 const DELETION_MARK_AGE = DAY;
 
 export interface RetentionOptions {
-  readonly store: Pick<
-    GatewayStore,
-    | 'history'
-    | 'outcomes'
-    | 'coordinators'
-    | 'endedSessions'
-    | 'queries'
-    | 'transactions'
-    | 'runningQueries'
-    | 'slots'
-    | 'slotQueries'
-    | 'endedQueries'
-    | 'limitCounts'
-    | 'audit'
-    | 'queuedQueries'
-    | 'resources'
-  >;
+  readonly store: Store;
   /** `dataStore.queryHistoryHoursRetention`, asked at each run. */
   readonly historyHours: number;
   /** `audit`. Age in milliseconds. */

@@ -1,37 +1,18 @@
 import type { Knex } from 'knex';
-import type { Database } from './database.ts';
-import { deleteInBatches } from './deletion.ts';
+import { batches } from './columns.ts';
+import { agedTable } from './deletion.ts';
 import { cutToWidth } from './historyText.ts';
 import { guessedStates, RUNNING } from './queryOutcome.ts';
-import type { Fence, ListedRunningQuery, RunningQueryFilter, RunningQueryRow } from './store.ts';
+import type { ListedRunningQuery, RunningQueryFilter, RunningQueryRow } from './store.ts';
 
 /** Rows that one statement takes at most: about 100 KB; with the longest names 2 MB, which any server takes. */
 const BATCH = 1000;
 const WIDTH = 256;
 
-/** A row as drivers give it: big integers may come as text. */
-interface Row {
-  readonly query_id: string;
-  readonly cluster: string;
-  readonly started: number | string;
-  readonly last_seen: number | string;
-}
-
-interface ListedRow extends Row {
-  readonly user_name: string | null;
-  readonly source: string | null;
-  readonly routing_group: string | null;
-  readonly query_text: string | null;
-}
+const columns = { queryId: 'r.query_id', cluster: 'r.cluster', started: 'r.started', lastSeen: 'r.last_seen' } as const;
 
 /** `eg_running_queries`: queries that clients are following. */
-export class RunningQueryRepository {
-  private readonly database: Database;
-
-  constructor(database: Database) {
-    this.database = database;
-  }
-
+export class RunningQueryRepository extends agedTable('eg_running_queries', 'last_seen') {
   /** Adds rows; of those that are there the time of the last request is renewed. */
   put(rows: readonly RunningQueryRow[]): Promise<void> {
     const { dialect } = this.database;
@@ -42,7 +23,7 @@ export class RunningQueryRepository {
       fitted.set(queryId, { ...row, queryId, cluster: cutToWidth(row.cluster, WIDTH) });
     }
     return this.database.run(async (knex) => {
-      for (const some of batches([...fitted.values()])) await dialect.putRunningQueries(knex, some);
+      for (const some of batches([...fitted.values()], BATCH)) await dialect.putRunningQueries(knex, some);
     });
   }
 
@@ -50,25 +31,21 @@ export class RunningQueryRepository {
     const { dialect } = this.database;
     const fitted = queryIds.map((queryId) => cutToWidth(queryId, WIDTH));
     return this.database.run(async (knex) => {
-      for (const some of batches(fitted)) await dialect.removeRunningQueries(knex, some);
+      for (const some of batches(fitted, BATCH)) await dialect.removeRunningQueries(knex, some);
     });
   }
 
   /** Queries of a cluster with a request at or after a time, oldest first. */
   ofCluster(cluster: string, seenSince: number): Promise<readonly RunningQueryRow[]> {
-    return this.database.run(async (knex) => {
-      const rows = (await knex('eg_running_queries as r')
-        .where('r.cluster', cutToWidth(cluster, WIDTH))
-        .where('r.last_seen', '>=', seenSince)
-        .whereNotExists(outcomeOfEnd(knex))
-        .orderBy(['r.started', 'r.query_id'])) as Row[];
-      return rows.map((row) => ({
-        queryId: row.query_id,
-        cluster: row.cluster,
-        started: Number(row.started),
-        lastSeen: Number(row.last_seen),
-      }));
-    });
+    return this.database.run(
+      async (knex) =>
+        await knex('eg_running_queries as r')
+          .where('r.cluster', cutToWidth(cluster, WIDTH))
+          .where('r.last_seen', '>=', seenSince)
+          .whereNotExists(outcomeOfEnd(knex))
+          .orderBy(['r.started', 'r.query_id'])
+          .select(columns),
+    );
   }
 
   /** Running queries of all clusters, oldest first. */
@@ -82,21 +59,11 @@ export class RunningQueryRepository {
       if (cluster !== undefined) query.where('r.cluster', cutToWidth(cluster, WIDTH));
       if (routingGroup !== undefined) query.where('h.routing_group', cutToWidth(routingGroup, WIDTH));
       if (user !== undefined) query.where('h.user_name', cutToWidth(user, WIDTH));
-      const rows: ListedRow[] = await query
-        .select('r.*', 'h.user_name', 'h.source', 'h.routing_group')
-        .select(knex.raw('substr(h.query_text, 1, 1000) as query_text'))
+      return (await query
+        .select({ ...columns, user: 'h.user_name', source: 'h.source', routingGroup: 'h.routing_group' })
+        .select({ queryText: knex.raw('substr(h.query_text, 1, 1000)') })
         .orderBy(['r.started', 'r.query_id'])
-        .limit(limit);
-      return rows.map((row) => ({
-        queryId: row.query_id,
-        cluster: row.cluster,
-        started: Number(row.started),
-        lastSeen: Number(row.last_seen),
-        user: row.user_name,
-        source: row.source,
-        routingGroup: row.routing_group,
-        queryText: row.query_text,
-      }));
+        .limit(limit)) as ListedRunningQuery[];
     });
   }
 
@@ -104,18 +71,14 @@ export class RunningQueryRepository {
   lastSeen(queryIds: readonly string[]): Promise<ReadonlyMap<string, number>> {
     return this.database.run(async (knex) => {
       const times = new Map<string, number>();
-      for (const some of batches(queryIds)) {
-        const rows = (await knex('eg_running_queries')
-          .whereIn('query_id', some)
-          .select('query_id', 'last_seen')) as Row[];
-        for (const row of rows) times.set(row.query_id, Number(row.last_seen));
+      for (const some of batches(queryIds, BATCH)) {
+        const rows: RunningQueryRow[] = await knex('eg_running_queries as r')
+          .whereIn('r.query_id', some)
+          .select(columns);
+        for (const { queryId, lastSeen } of rows) times.set(queryId, lastSeen);
       }
       return times;
     });
-  }
-
-  deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
-    return deleteInBatches(this.database, 'eg_running_queries', 'last_seen', before, fence);
   }
 }
 
@@ -125,8 +88,4 @@ function outcomeOfEnd(knex: Knex): Knex.QueryBuilder {
     .whereRaw('o.query_id = r.query_id')
     .whereNotIn('o.state', [RUNNING, ...guessedStates])
     .select(knex.raw('1'));
-}
-
-function* batches<T>(all: readonly T[]): Iterable<T[]> {
-  for (let start = 0; start < all.length; start += BATCH) yield all.slice(start, start + BATCH);
 }

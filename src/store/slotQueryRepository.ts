@@ -1,10 +1,10 @@
 import type { Knex } from 'knex';
-import type { Database } from './database.ts';
-import { deleteInBatches } from './deletion.ts';
+import { batches } from './columns.ts';
+import { agedTable } from './deletion.ts';
 import { LATE_MS } from './endedQueryRepository.ts';
 import { cutToWidth } from './historyText.ts';
 import { LOCK, lockCounters } from './slotRepository.ts';
-import type { Fence, SlotQuery, Takeover, TakeoverOptions } from './store.ts';
+import type { SlotQuery, Takeover, TakeoverOptions } from './store.ts';
 
 const BATCH = 200;
 const WIDTH = 256;
@@ -34,19 +34,13 @@ interface SlotsRow {
 }
 
 /** `eg_slot_queries`: queries that use slots (docs/database.md#tables). */
-export class SlotQueryRepository {
-  private readonly database: Database;
-
-  constructor(database: Database) {
-    this.database = database;
-  }
-
+export class SlotQueryRepository extends agedTable('eg_slot_queries', 'noted') {
   /** Notes queries of a replica; those that are there stay as they are. */
   put(replica: string, queries: readonly SlotQuery[]): Promise<void> {
     const { clockMs } = this.database.dialect;
     const fitted = new Map(queries.map((query) => [cutToWidth(query.queryId, WIDTH), query]));
     return this.database.run(async (knex) => {
-      for (const some of batches([...fitted])) {
+      for (const some of batches([...fitted], BATCH)) {
         const rows = some.map(([query_id, { cluster, keys }]) => ({
           query_id,
           cluster: cutToWidth(cluster, WIDTH),
@@ -64,7 +58,7 @@ export class SlotQueryRepository {
     const fitted = queryIds.map((queryId) => cutToWidth(queryId, WIDTH)).sort();
     return this.database.run(async (knex) => {
       let removed = 0;
-      for (const some of batches(fitted))
+      for (const some of batches(fitted, BATCH))
         removed += await knex('eg_slot_queries').whereIn('query_id', some).where('replica', replica).delete();
       return removed;
     });
@@ -110,7 +104,7 @@ export class SlotQueryRepository {
       const keys = ((await trx('eg_slots').where('replica', dead).select('limit_key')) as SlotsRow[])
         .map((row) => row.limit_key)
         .sort();
-      for (const some of batches(keys)) await lockCounters(trx, some);
+      for (const some of batches(keys, BATCH)) await lockCounters(trx, some);
       const [clock] = (await trx.select(trx.raw(`${clockMs} as now`))) as { now: number | string }[];
       const now = Number(clock?.now);
       const slots = (await trx('eg_slots').where('replica', dead)) as SlotsRow[];
@@ -127,7 +121,7 @@ export class SlotQueryRepository {
         followed,
       });
       const others = [...takeover.inherited.keys()].filter((key) => !locked.has(key)).sort();
-      for (const some of batches(others)) await lockCounters(trx, some);
+      for (const some of batches(others, BATCH)) await lockCounters(trx, some);
       await inherit(trx, options, now, takeover);
       await leaveToDead(trx, dead, slots, takeover);
       if (queries.length > 0) await trx('eg_slot_queries').where('replica', dead).update({ replica: heir });
@@ -145,10 +139,6 @@ export class SlotQueryRepository {
     });
   }
 
-  deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
-    return deleteInBatches(this.database, 'eg_slot_queries', 'noted', before, fence);
-  }
-
   /** Queries of a replica; those whose end another one has seen are deleted. */
   private async notedBy(
     trx: Knex.Transaction,
@@ -156,12 +146,12 @@ export class SlotQueryRepository {
   ): Promise<{ readonly queries: readonly SlotQuery[]; readonly over: readonly SlotQuery[] }> {
     const rows = (await trx('eg_slot_queries').where('replica', replica).forUpdate()) as QueryRow[];
     const ended = new Set<string>();
-    for (const some of batches(rows)) {
+    for (const some of batches(rows, BATCH)) {
       const ids = some.map((row) => row.query_id);
       const over = (await trx('eg_ended_queries').whereIn('query_id', ids).select('query_id')) as QueryRow[];
       for (const row of over) ended.add(row.query_id);
     }
-    for (const some of batches([...ended])) await trx('eg_slot_queries').whereIn('query_id', some).delete();
+    for (const some of batches([...ended], BATCH)) await trx('eg_slot_queries').whereIn('query_id', some).delete();
     return {
       queries: rows.filter((row) => !ended.has(row.query_id)).map(queryOf),
       over: rows.filter((row) => ended.has(row.query_id)).map(queryOf),
@@ -197,7 +187,7 @@ async function inherit(
   { inherited }: Takeover,
 ): Promise<void> {
   const keys = [...inherited.keys()].sort();
-  for (const some of batches(keys)) {
+  for (const some of batches(keys, BATCH)) {
     const own = (await trx('eg_slots').where('replica', heir).whereIn('limit_key', some)) as SlotsRow[];
     const rows = some.map((limit_key) => {
       const more = inherited.get(limit_key) ?? 0;
@@ -227,14 +217,11 @@ async function leaveToDead(
       await trx('eg_slots').where({ limit_key, replica: dead }).update({ granted: count, in_use: count, waiting: 0 });
     }
   }
-  for (const some of batches(unused)) await trx('eg_slots').where('replica', dead).whereIn('limit_key', some).delete();
+  for (const some of batches(unused, BATCH))
+    await trx('eg_slots').where('replica', dead).whereIn('limit_key', some).delete();
 }
 
 function queryOf(row: QueryRow): SlotQuery {
   const { query_id: queryId, cluster, limit_keys: keys } = row;
   return { queryId, cluster, keys: keys === '' ? [] : keys.split(' ') };
-}
-
-function* batches<T>(all: readonly T[]): Iterable<T[]> {
-  for (let start = 0; start < all.length; start += BATCH) yield all.slice(start, start + BATCH);
 }

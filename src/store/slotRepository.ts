@@ -1,7 +1,6 @@
 import type { Knex } from 'knex';
-import type { Database } from './database.ts';
-import { deleteInBatches } from './deletion.ts';
-import type { CounterChange, DecideOnCounters, Fence, LockedCounter, SlotRow, TokenBucket } from './store.ts';
+import { agedTable } from './deletion.ts';
+import type { CounterChange, DecideOnCounters, LockedCounter, SlotRow, TokenBucket } from './store.ts';
 
 /** A row as drivers give it: big integers may come as text. */
 interface Row {
@@ -23,13 +22,7 @@ const MAX_WAITING = 1_000;
 const UNUSED_AFTER_MS = 3_600_000;
 
 /** `eg_slots`: slots of counters, leased by replicas (docs/database.md#tables). */
-export class SlotRepository {
-  private readonly database: Database;
-
-  constructor(database: Database) {
-    this.database = database;
-  }
-
+export class SlotRepository extends agedTable('eg_slots', 'expires') {
   /**
    * Locks counters, in one transaction with what is decided on them: no other replica changes a row of theirs meanwhile, nor
    * adds one.
@@ -59,11 +52,6 @@ export class SlotRepository {
         .limit(MAX_WAITING)) as Pick<Row, 'limit_key'>[];
       return rows.map((row) => row.limit_key);
     });
-  }
-
-  /** Deletes rows whose time was over before this: counters that nobody used since their replicas died. */
-  deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
-    return deleteInBatches(this.database, 'eg_slots', 'expires', before, fence);
   }
 }
 

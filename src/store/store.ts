@@ -1,19 +1,5 @@
-import type { Kind, ResourceKey } from '../model/resource.ts';
-import type { AuditRepository } from './auditRepository.ts';
-import type { CoordinatorRepository } from './coordinatorRepository.ts';
-import type { EndedQueryRepository } from './endedQueryRepository.ts';
-import type { EndedSessionRepository } from './endedSessionRepository.ts';
-import type { GroupOwnerRepository } from './groupOwnerRepository.ts';
-import type { QueryHistoryRepository } from './historyRepository.ts';
-import type { LeaderRepository } from './leaderRepository.ts';
-import type { LimitCountRepository } from './limitCountRepository.ts';
-import type { QueryOutcomeRepository } from './outcomeRepository.ts';
-import type { QueryOwnerRepository } from './queryOwnerRepository.ts';
-import type { QueuedQueryRepository } from './queuedQueryRepository.ts';
-import type { RunningQueryRepository } from './runningQueryRepository.ts';
-import type { SlotQueryRepository } from './slotQueryRepository.ts';
-import type { SlotRepository } from './slotRepository.ts';
-import type { TransactionRepository } from './transactionRepository.ts';
+import type { ResourceKey } from '../model/resource.ts';
+import type { KnexStore } from './openStore.ts';
 
 /** Database families. MariaDB is `mysql`. */
 export type Dialect = 'sqlite' | 'mysql' | 'postgresql';
@@ -25,24 +11,6 @@ export interface BackendRow {
   readonly proxyTo: string;
   readonly externalUrl: string;
   readonly active: boolean;
-}
-
-/**
- * `gateway_backend`. Rows of resources are written by `ResourceRepository`; those that no resource stands for, and
- * none can, by `setActive` and `remove`.
- */
-export interface BackendRepository {
-  /**
-   * All rows, by name; `managed`: an EngineCluster resource of that registry name is stored.
-   * @param source only resources of this source count; left out, of any
-   */
-  all(source?: SourceName): Promise<readonly (BackendRow & { readonly managed: boolean })[]>;
-  /** All rows, in no particular order. */
-  rows(): Promise<readonly BackendRow[]>;
-  /** Switches a row that no live resource stands for; false where there is none. */
-  setActive(name: string, active: boolean): Promise<boolean>;
-  /** Deletes a row that no live resource stands for; false where it is missing. */
-  remove(name: string): Promise<boolean>;
 }
 
 /** Which back end of the resource source a stored resource came from. */
@@ -82,47 +50,6 @@ export interface SetDifference {
 }
 
 export type StatusResult = 'written' | 'gone' | 'fenced';
-
-/** `eg_resources` and the rows that its resources give. */
-export interface ResourceRepository {
-  /** @param kinds left out, every kind */
-  all(kinds?: readonly Kind[]): Promise<readonly StoredResource[]>;
-  get(key: ResourceKey): Promise<StoredResource | null>;
-  /**
-   * Stores a difference with the rows that its resources give, in one transaction (docs/decisions/0005-guarded-projection.md).
-   * @returns the rows of these names as they were before
-   */
-  writeDifference(difference: SetDifference, fence: Fence): Promise<readonly BackendRow[] | 'fenced'>;
-  /**
-   * Changes a resource as the source (`source: database`), with the row that it gives. It gets the next resourceVersion, and the
-   * next generation if the spec differs. The status of a resource that exists stays.
-   * @param expectedVersion null: it must not exist
-   * @param work returns the resource as it is to be, null for no change; `row` is the row of the stored resource as it is now
-   * @returns the stored resource; null if it has another version, or for no change
-   */
-  edit(
-    key: ResourceKey,
-    expectedVersion: string | null,
-    work: (stored: StoredResource | null, row: BackendRow | null) => StoredResource | null,
-  ): Promise<StoredResource | null>;
-  putStatus(
-    key: ResourceKey,
-    uid: string,
-    status: StoredResource['status'],
-    fence: Fence | null,
-  ): Promise<StatusResult>;
-  /** Deletes a resource and its row for a call of the REST API; false if it is not there, or another one. Its uid is kept for a day. */
-  delete(key: ResourceKey, only: { readonly uid?: string; readonly resourceVersion?: string }): Promise<boolean>;
-  /** Deletes a resource if its row was deleted by another program. @returns what was deleted */
-  removeWithoutRow(key: ResourceKey, fence: Fence): Promise<StoredResource | null>;
-  /** uids of resources that were deleted by the REST API within a day. */
-  deletedByApi(): Promise<readonly string[]>;
-  /** Counts a confirmation that losses of resources are meant, for every replica. */
-  confirmDeletions(): Promise<void>;
-  deletionConfirmations(): Promise<number>;
-  /** Grows with every change by `edit`, `putStatus` and `delete`; cheap to ask, so that replicas poll it. */
-  changeMark(): Promise<string>;
-}
 
 /** A query of the history (table `query_history`) with what only we keep of it (`eg_query_decisions`). */
 export interface QueryRecord {
@@ -380,30 +307,8 @@ export interface LeaderState {
   readonly expiredForMs: number | null;
 }
 
-/** The gateway's database. Every method rejects with a GatewayError EG_DATABASE_UNAVAILABLE when it is unavailable. */
-export interface Store {
-  readonly dialect: Dialect;
-  readonly backends: BackendRepository;
-  readonly resources: ResourceRepository;
-  readonly history: QueryHistoryRepository;
-  readonly outcomes: QueryOutcomeRepository;
-  readonly coordinators: CoordinatorRepository;
-  readonly queries: QueryOwnerRepository;
-  readonly transactions: TransactionRepository;
-  readonly runningQueries: RunningQueryRepository;
-  readonly slots: SlotRepository;
-  readonly slotQueries: SlotQueryRepository;
-  readonly endedQueries: EndedQueryRepository;
-  readonly limitCounts: LimitCountRepository;
-  readonly queuedQueries: QueuedQueryRepository;
-  readonly leader: LeaderRepository;
-  readonly groupOwners: GroupOwnerRepository;
-  readonly audit: AuditRepository;
-  readonly endedSessions: EndedSessionRepository;
-  /** Resolves when the database responds within the time. */
-  ping(timeoutMs: number): Promise<void>;
-  close(): Promise<void>;
-}
+/** The gateway's database, open or not yet. */
+export type Store = Pick<KnexStore, Exclude<keyof KnexStore, 'database'>>;
 
 /** Takes records off the request path and writes them in batches. */
 export interface HistoryWriter {

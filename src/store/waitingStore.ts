@@ -4,6 +4,7 @@ import { within } from '../model/timeLimit.ts';
 import { driverMessageOf, isDatabaseAway } from './failures.ts';
 import { parseJdbcUrl } from './jdbcUrl.ts';
 import { type KnexStore, openStore, type StoreOptions } from './openStore.ts';
+import type { Store } from './store.ts';
 
 /** Options in addition to those of `openStore`; times in milliseconds. */
 export interface WaitingStoreOptions extends StoreOptions {
@@ -13,14 +14,12 @@ export interface WaitingStoreOptions extends StoreOptions {
   readonly retryMs?: number;
 }
 
-export type GatewayStore = Pick<KnexStore, Exclude<keyof KnexStore, 'database'>>;
-
 /**
  * Opens the gateway's database, also while it is unavailable: the gateway then starts without it (docs/reliability.md),
  * every use of the store is rejected as EG_DATABASE_UNAVAILABLE, and opening and migrating continue being tried.
  * @throws GatewayError as `openStore` does, for what waiting does not fix
  */
-export async function openStoreWaiting(options: WaitingStoreOptions): Promise<GatewayStore> {
+export async function openStoreWaiting(options: WaitingStoreOptions): Promise<Store> {
   const { waitMs = 5_000, retryMs = 1_000, logger } = options;
   const first = openStore(options);
   const opened = await within(first, waitMs, null).catch((error: unknown) => {
@@ -34,7 +33,7 @@ export async function openStoreWaiting(options: WaitingStoreOptions): Promise<Ga
 
 /** Stands for a store that is not open yet, and hands everything on to it once it is. */
 class StoreToCome {
-  readonly store: GatewayStore;
+  readonly store: Store;
   readonly #options: WaitingStoreOptions;
   readonly #stop = new AbortController();
   readonly #opening: Promise<void>;
@@ -47,33 +46,8 @@ class StoreToCome {
     this.#opening = this.#open(first, retryMs);
     const parsed = parseJdbcUrl(options);
     const dialect = 'target' in parsed ? parsed.target.dialect : 'sqlite';
-    const part = <Name extends keyof KnexStore>(name: Name): KnexStore[Name] => this.#part(name);
-    this.store = {
+    const own: Pick<Store, 'dialect' | 'resourceGroups' | 'ping' | 'close'> = {
       dialect,
-      backends: part('backends'),
-      resources: part('resources'),
-      history: part('history'),
-      outcomes: part('outcomes'),
-      coordinators: part('coordinators'),
-      queries: part('queries'),
-      transactions: part('transactions'),
-      runningQueries: part('runningQueries'),
-      slots: part('slots'),
-      slotQueries: part('slotQueries'),
-      endedQueries: part('endedQueries'),
-      limitCounts: part('limitCounts'),
-      queuedQueries: part('queuedQueries'),
-      leader: part('leader'),
-      groupOwners: part('groupOwners'),
-      audit: part('audit'),
-      endedSessions: part('endedSessions'),
-      queryCounts: part('queryCounts'),
-      queryRates: part('queryRates'),
-      ruleHits: part('ruleHits'),
-      queryList: part('queryList'),
-      queryStatistics: part('queryStatistics'),
-      hourlySums: part('hourlySums'),
-      exactMatchSelectors: part('exactMatchSelectors'),
       resourceGroups: (rules) => {
         let stores: ReturnType<KnexStore['resourceGroups']> | null = null;
         return {
@@ -91,6 +65,14 @@ class StoreToCome {
         await this.#opened?.close();
       },
     };
+    const parts = new Map<keyof Store, unknown>(Object.entries(own) as [keyof Store, unknown][]);
+    this.store = new Proxy({} as Store, {
+      get: (_target, name: keyof Store) => {
+        const part = parts.get(name) ?? this.#part(name);
+        parts.set(name, part);
+        return part;
+      },
+    });
   }
 
   #require(): KnexStore {
@@ -100,20 +82,17 @@ class StoreToCome {
   }
 
   /** A repository each of whose methods asks for the store first; all of them answer promises. */
-  #part<Name extends keyof KnexStore>(name: Name): KnexStore[Name] {
-    const use = async (method: string | symbol, args: readonly unknown[]): Promise<unknown> => {
-      const repository = this.#require()[name] as unknown as Record<
-        string | symbol,
-        (...args: readonly unknown[]) => unknown
-      >;
-      return await repository[method]?.(...args);
-    };
-    return new Proxy({} as KnexStore[Name] & object, {
-      get:
-        (_target, method) =>
-        (...args: readonly unknown[]) =>
-          use(method, args),
-    });
+  #part(name: keyof Store): object {
+    type Repository = Readonly<Record<string | symbol, (...args: readonly unknown[]) => unknown>>;
+    return new Proxy(
+      {},
+      {
+        get:
+          (_target, method) =>
+          async (...args: readonly unknown[]) =>
+            await (this.#require()[name] as unknown as Repository)[method]?.(...args),
+      },
+    );
   }
 
   async #open(first: Promise<KnexStore>, retryMs: number): Promise<void> {

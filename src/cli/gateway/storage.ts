@@ -5,8 +5,8 @@ import { AuditWriter } from '../../store/auditWriter.ts';
 import { createHistoryWriter } from '../../store/historyWriter.ts';
 import { createOutcomeWriter, type OutcomeWriter } from '../../store/outcomeWriter.ts';
 import type { SchemaStores } from '../../store/schemaStores.ts';
-import type { HistoryWriter } from '../../store/store.ts';
-import { type GatewayStore, openStoreWaiting } from '../../store/waitingStore.ts';
+import type { HistoryWriter, Store } from '../../store/store.ts';
+import { openStoreWaiting } from '../../store/waitingStore.ts';
 import { databaseSettings, historySettings } from '../settings.ts';
 import type { GatewayContext } from './context.ts';
 
@@ -17,7 +17,7 @@ const FLUSH_TIMEOUT_MS = 10_000;
 const OPEN_SCHEMAS = 8;
 
 export interface Storage {
-  readonly store: GatewayStore;
+  readonly store: Store;
   readonly history: HistoryWriter;
   readonly outcomes: OutcomeWriter;
   readonly queryOutcomes: QueryOutcomes;

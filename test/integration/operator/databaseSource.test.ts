@@ -7,7 +7,7 @@ import { resourceKinds } from '../../../src/kinds/registry.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import { DatabaseSource } from '../../../src/operator/sources/database/databaseSource.ts';
 import { openStore } from '../../../src/store/openStore.ts';
-import type { ResourceRepository, Store } from '../../../src/store/store.ts';
+import type { Store } from '../../../src/store/store.ts';
 import { clusterKey } from '../../support/operatorRig.ts';
 
 const logger = pino({ enabled: false });
@@ -23,11 +23,11 @@ afterEach(async () => {
 });
 
 /** Repository whose responses to statuses come only when the gate opens. */
-function answersLate(resources: ResourceRepository, gate: Promise<void>): ResourceRepository {
+function answersLate(resources: Store['resources'], gate: Promise<void>): Store['resources'] {
   return new Proxy(resources, {
     get: (target, name) => {
       if (name === 'putStatus') {
-        return async (...given: Parameters<ResourceRepository['putStatus']>) => {
+        return async (...given: Parameters<Store['resources']['putStatus']>) => {
           const result = await target.putStatus(...given);
           await gate;
           return result;
