@@ -1,4 +1,6 @@
 import { execFile } from 'node:child_process';
+import { Readable, Writable } from 'node:stream';
+import { runCli } from '../../src/cli/program.ts';
 import { programArguments } from './program.ts';
 
 /** How a run of the program ended. */
@@ -22,4 +24,27 @@ export async function runProgram(
     });
     child.stdin?.end(input);
   });
+}
+
+/** Runs a command of `engine-gateway` in this process, which takes a tenth of the time of a process. */
+export async function runCommand(
+  args: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+  input = '',
+): Promise<Outcome> {
+  const written = { stdout: '', stderr: '' };
+  const collect = (name: keyof typeof written) =>
+    new Writable({
+      write: (chunk: Buffer, _encoding, done) => {
+        written[name] += chunk.toString();
+        done();
+      },
+    });
+  const code = await runCli(args, {
+    stdout: collect('stdout'),
+    stderr: collect('stderr'),
+    stdin: Readable.from(input === '' ? [] : [input]),
+    environment: { ...process.env, ...environment },
+  });
+  return { code, ...written };
 }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { stringify } from 'yaml';
-import { runProgram } from '../../support/commandLine.ts';
+import { runCommand } from '../../support/commandLine.ts';
 import { startGateway } from '../../support/gatewayProcess.ts';
 import { describeReferenceDatabases } from '../../support/referenceDatabases.ts';
 
@@ -51,10 +51,10 @@ describeReferenceDatabases(({ fixture, create }) => {
 
   test('names that are no Kubernetes names are exported as valid manifests', async () => {
     const { config } = await prepare(names.map((name) => [name, 'http://127.0.0.1:9']));
-    const exported = await runProgram(['export', '--config', file('config.yaml', stringify(config))]);
+    const exported = await runCommand(['export', '--config', file('config.yaml', stringify(config))]);
     expect(exported).toMatchObject({ code: 0, stderr: '' });
     const manifests = file('manifests.yaml', exported.stdout);
-    expect(await runProgram(['validate', '--product', 'Trino', manifests])).toMatchObject({
+    expect(await runCommand(['validate', '--product', 'Trino', manifests])).toMatchObject({
       code: 0,
       stdout: `1 files, ${names.length} resources, 0 rules: no mistakes\n`,
     });
@@ -62,7 +62,7 @@ describeReferenceDatabases(({ fixture, create }) => {
 
   test('what no resource can have is exported with a warning', async () => {
     const { config } = await prepare(impossible);
-    const { code, stderr } = await runProgram(['export', '--config', file('config.yaml', stringify(config))]);
+    const { code, stderr } = await runCommand(['export', '--config', file('config.yaml', stringify(config))]);
     expect(code).toBe(0);
     const warnings = stderr.trimEnd().split('\n');
     expect(warnings).toHaveLength(impossible.length);

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { openStore } from '../../../src/store/openStore.ts';
 import type { QueryRecord } from '../../../src/store/store.ts';
-import { runProgram } from '../../support/commandLine.ts';
+import { runCommand } from '../../support/commandLine.ts';
 
 let folder: string;
 beforeAll(() => {
@@ -42,7 +42,7 @@ const requests = () =>
   );
 
 test('a rule without priority moves queries, and the output says why', async () => {
-  const { code, stdout } = await runProgram(['compare', '--config', configuration(), '--requests', requests()]);
+  const { code, stdout } = await runCommand(['compare', '--config', configuration(), '--requests', requests()]);
   expect({ code, stdout }).toEqual({
     code: 1,
     stdout: [
@@ -64,14 +64,14 @@ test('manifests as the new rules, which decide alike', async () => {
       .join('---\n'),
   );
   const compared = ['compare', '--config', configuration(), '--rules', rules];
-  expect(await runProgram([...compared, '--requests', requests()])).toMatchObject({
+  expect(await runCommand([...compared, '--requests', requests()])).toMatchObject({
     code: 0,
     stdout: '2 requests: 2 alike, 0 would move\n',
   });
   const request = file('one.json', JSON.stringify({ headers: { 'X-Trino-Source': 'airflow' } }));
-  const evaluated = await runProgram(['evaluate', '--product', 'Trino', '--rules', rules, '--request', request]);
+  const evaluated = await runCommand(['evaluate', '--product', 'Trino', '--rules', rules, '--request', request]);
   expect(evaluated).toMatchObject({ code: 0, stdout: expect.stringContaining('routing group etl (rule late)') });
-  const evaluatedFolder = await runProgram(['evaluate', '--product', 'Trino', '--rules', folder, '--request', request]);
+  const evaluatedFolder = await runCommand(['evaluate', '--product', 'Trino', '--rules', folder, '--request', request]);
   expect(evaluatedFolder).toMatchObject({ code: 0, stdout: expect.stringContaining('routing group etl (rule late)') });
 });
 
@@ -92,7 +92,7 @@ test('a configuration with userMapping: rules see the mapped user here, and the 
     body: 'SELECT 1',
   }));
   const compared = ['compare', '--config', file('mapped.yaml', stringify(config)), '--requests'];
-  const { code, stdout } = await runProgram([...compared, file('sent.json', JSON.stringify(sent))]);
+  const { code, stdout } = await runCommand([...compared, file('sent.json', JSON.stringify(sent))]);
   expect({ code, stdout }).toEqual({
     code: 1,
     stdout: [
@@ -123,7 +123,7 @@ test('the last queries of the history', async () => {
       routingRules: { rulesConfigPath: file('rules.yaml', oldRules) },
     }),
   );
-  const { code, stdout } = await runProgram(['compare', '--config', config, '--history', '2', '--json']);
+  const { code, stdout } = await runCommand(['compare', '--config', config, '--history', '2', '--json']);
   expect(code).toBe(1);
   expect(JSON.parse(stdout)).toMatchObject({ id: 'a', from: 'routing group etl', to: 'routing group adhoc2' });
 });
@@ -159,7 +159,7 @@ test('edited rules: the history of a gateway by its rules and by edited ones', a
     }),
   );
   const edits = file('edits.yaml', rulesFile(rule('etl', 'batch', header('Source', 'airflow'))));
-  const moved = await runProgram(['compare', '--config', config, '--edits', edits, '--delete', 'idle']);
+  const moved = await runCommand(['compare', '--config', config, '--edits', edits, '--delete', 'idle']);
   expect(moved).toMatchObject({
     code: 1,
     stdout: [
@@ -174,13 +174,13 @@ test('edited rules: the history of a gateway by its rules and by edited ones', a
     ].join('\n'),
   });
   const byTags = file('tags.yaml', rulesFile(rule('tags', 'batch', header('Client-Tags', 'y'))));
-  const unknown = await runProgram(['compare', '--config', config, '--edits', byTags, '--json', '--since', '1h']);
+  const unknown = await runCommand(['compare', '--config', config, '--edits', byTags, '--json', '--since', '1h']);
   expect(unknown.code).toBe(1);
   expect(JSON.parse(unknown.stdout)).toMatchObject({
     ...{ queries: 3, moved: 0, unmoved: 2, unknown: 1 },
     unreplayed: [{ rule: 'tags', reads: ['header x-engine-client-tags'], queries: 1, unknown: 1 }],
   });
-  const alike = await runProgram(['compare', '--config', config, '--delete', 'idle']);
+  const alike = await runCommand(['compare', '--config', config, '--delete', 'idle']);
   expect(alike).toMatchObject({ code: 0, stdout: '3 queries: 3 alike, 0 would move, 0 unknown\n' });
 });
 
@@ -194,7 +194,7 @@ test.each([
   ['requests that are not there', ['--requests', '/nowhere.json'], 'ENOENT'],
   ['rules that are not there', ['--requests', '/nowhere.json', '--rules', '/nowhere.yaml'], '/nowhere.yaml: error'],
 ])('%s: exit code 2', async (_, args, message) => {
-  const { code, stderr } = await runProgram(['compare', '--config', configuration(), ...args]);
+  const { code, stderr } = await runCommand(['compare', '--config', configuration(), ...args]);
   expect(code).toBe(2);
   expect(stderr).toContain(message);
 });

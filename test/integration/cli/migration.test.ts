@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
-import { runProgram } from '../../support/commandLine.ts';
+import { runCommand } from '../../support/commandLine.ts';
 import { startGateway } from '../../support/gatewayProcess.ts';
 import { describeReferenceDatabases } from '../../support/referenceDatabases.ts';
 
@@ -32,7 +32,7 @@ describe('the product name of a configuration that does not give it', () => {
   ])('%s', async (name, condition, product) => {
     const rulesConfigPath = file('rules.yaml', rule(condition));
     const path = file('gateway.yaml', { routingRules: { rulesConfigPath } });
-    const { code, stdout, stderr } = await runProgram(['config', '--config', path]);
+    const { code, stdout, stderr } = await runCommand(['config', '--config', path]);
     expect({ code, product: parse(stdout).protocol.productName }, name).toEqual({ code: 0, product });
     if (product === 'Trino')
       expect(stderr).toMatch(/protocol\.productName: is taken as Trino, as \S+rules\.yaml names/);
@@ -42,7 +42,7 @@ describe('the product name of a configuration that does not give it', () => {
   test('a name in the file is kept, whatever rules name', async () => {
     const rulesConfigPath = file('rules.yaml', rule('request.getHeader("X-Trino-Source") == "a"'));
     const path = file('gateway.yaml', { protocol: { productName: 'Engine' }, routingRules: { rulesConfigPath } });
-    const { stdout, stderr } = await runProgram(['config', '--config', path]);
+    const { stdout, stderr } = await runCommand(['config', '--config', path]);
     expect(parse(stdout).protocol.productName).toBe('Engine');
     expect(stderr).not.toContain('productName');
   });
@@ -70,7 +70,7 @@ describe('the product name of rules that are looked at alone', () => {
 
   test('validate infers it, from directories of manifests as well', async () => {
     const rules = file('rules.yaml', rule(trino));
-    expect(await runProgram(['validate', rules])).toMatchObject({ code: 0, stderr: noted });
+    expect(await runCommand(['validate', rules])).toMatchObject({ code: 0, stderr: noted });
     const directory = mkdtempSync(join(folder, 'manifests-'));
     const manifest = {
       apiVersion: 'enginegateway.dev/v1',
@@ -79,13 +79,13 @@ describe('the product name of rules that are looked at alone', () => {
       spec: { description: '', condition: trino, actions: ['result.put("routingGroup", "etl")'] },
     };
     writeFileSync(join(directory, 'rule.yaml'), stringify(manifest));
-    expect(await runProgram(['validate', directory])).toMatchObject({ code: 0, stderr: noted });
-    const asEngine = await runProgram(['validate', '--product', 'Engine', rules]);
+    expect(await runCommand(['validate', directory])).toMatchObject({ code: 0, stderr: noted });
+    const asEngine = await runCommand(['validate', '--product', 'Engine', rules]);
     // Objects of either name are read with every product name.
     expect(asEngine).toMatchObject({ code: 0, stderr: '' });
     expect(asEngine.stdout).toContain('1 rules: no mistakes');
     const engine = file('engine.yaml', rule('engineRequestUser.userExistsAndEquals("a")'));
-    expect(await runProgram(['validate', engine])).toMatchObject({ code: 0, stderr: '' });
+    expect(await runCommand(['validate', engine])).toMatchObject({ code: 0, stderr: '' });
   });
 
   test('evaluate infers it', async () => {
@@ -93,7 +93,7 @@ describe('the product name of rules that are looked at alone', () => {
       'request.json',
       JSON.stringify({ headers: { 'X-Trino-Source': 'x' }, body: 'SELECT * FROM a.b.c' }),
     );
-    const evaluated = await runProgram(['evaluate', '--rules', file('rules.yaml', rule(trino)), '--request', request]);
+    const evaluated = await runCommand(['evaluate', '--rules', file('rules.yaml', rule(trino)), '--request', request]);
     expect(evaluated).toMatchObject({ code: 0, stderr: noted });
     expect(evaluated.stdout).toMatch(/^routing group etl \(rule r\)/);
   });
@@ -106,7 +106,7 @@ test('compare reports an unavailable database without empty lines', async () => 
     routingRules: { rulesConfigPath },
     dataStore: { jdbcUrl: 'jdbc:postgresql://127.0.0.1:1/none', user: 'nobody' },
   });
-  const { code, stderr } = await runProgram(['compare', '--config', path, '--history', '2']);
+  const { code, stderr } = await runCommand(['compare', '--config', path, '--history', '2']);
   expect(code).toBe(2);
   expect(stderr.split('\n').slice(0, -1)).not.toContain('');
   expect(stderr).toMatch(/^error: /m);
@@ -126,7 +126,7 @@ describe('config', () => {
         'proxy.http-client.trust-store-path': join(folder, 'no-trust.pem'),
       },
     });
-    const { code, stdout, stderr } = await runProgram(['config', '--config', path]);
+    const { code, stdout, stderr } = await runCommand(['config', '--config', path]);
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     for (const key of [
       'serverConfig.http-server.https.keystore.path: ',
@@ -142,14 +142,14 @@ describe('config', () => {
 test('on SQLite nothing is made by export and migrate --print-sql', async () => {
   const database = join(folder, 'absent.db');
   const path = file('gateway.yaml', { dataStore: { jdbcUrl: `jdbc:sqlite:${database}` } });
-  expect(await runProgram(['export', '--config', path])).toMatchObject({ code: 0 });
-  const printed = await runProgram(['migrate', '--config', path, '--print-sql']);
+  expect(await runCommand(['export', '--config', path])).toMatchObject({ code: 0 });
+  const printed = await runCommand(['migrate', '--config', path, '--print-sql']);
   expect(printed.stdout).toMatch(/^-- table gateway_backend\ncreate table if not exists gateway_backend \(/);
   expect(existsSync(database)).toBe(false);
-  expect((await runProgram(['migrate', '--config', path])).stdout).toMatch(
+  expect((await runCommand(['migrate', '--config', path])).stdout).toMatch(
     /made: table eg_leader\n[\s\S]*is migrated\n$/,
   );
-  expect((await runProgram(['migrate', '--config', path])).stdout).toBe('nothing to do: the database is migrated\n');
+  expect((await runCommand(['migrate', '--config', path])).stdout).toBe('nothing to do: the database is migrated\n');
 });
 
 describeReferenceDatabases(({ fixture, schema, create }) => {
@@ -167,19 +167,19 @@ describeReferenceDatabases(({ fixture, schema, create }) => {
     };
     const path = file('gateway.yaml', config);
 
-    const exported = await runProgram(['export', '--config', path]);
+    const exported = await runCommand(['export', '--config', path]);
     expect(exported).toMatchObject({ code: 0, stdout: expect.stringContaining('kind: EngineCluster') });
-    const refused = await runProgram(['serve', '--config', path]);
+    const refused = await runCommand(['serve', '--config', path]);
     expect(refused).toMatchObject({
       code: 1,
       stderr: expect.stringContaining('engine-gateway migrate --config FILE'),
     });
-    const printed = await runProgram(['migrate', '--config', path, '--print-sql']);
+    const printed = await runCommand(['migrate', '--config', path, '--print-sql']);
     expect(await tables()).toEqual(before);
 
     const statements = printed.stdout.replace(/^--.*$/gm, '').split(';\n');
     await run(statements.map((statement) => statement.trim()).filter((statement) => statement !== ''));
-    const again = await runProgram(['migrate', '--config', path, '--print-sql']);
+    const again = await runCommand(['migrate', '--config', path, '--print-sql']);
     expect(again.stdout).toBe('');
     const gateway = await startGateway(config);
     try {

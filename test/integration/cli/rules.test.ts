@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
-import { runProgram } from '../../support/commandLine.ts';
+import { runCommand } from '../../support/commandLine.ts';
 
 let folder: string;
 beforeAll(() => {
@@ -17,7 +17,7 @@ function file(name: string, text: string): string {
   return path;
 }
 
-const run = (args: readonly string[], input = '') => runProgram(args, {}, input);
+const run = (args: readonly string[], input = '') => runCommand(args, {}, input);
 
 const goodRules = `---
 name: etl

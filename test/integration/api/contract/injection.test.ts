@@ -1,21 +1,21 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { databases } from '../../../support/databases.ts';
+import { databases, oneDatabase } from '../../../support/databases.ts';
 import { bodySchema, operationOf } from './derived.ts';
 import { allRows, type ContractRig, nothingKnown, startContractRig } from './rig.ts';
 import { internals, type Row, type RowCall } from './rows.ts';
 
 /** Texts that end a string, a statement, a comment or a header line where they are put into one as they are. */
-const attacks = [
+const statements = [
   "x' or '1'='1",
   "x'; drop table query_history; delete from eg_resources; select pg_sleep(5); --",
   'x" or sleep(5) or ""="',
   "x\\' or sleep(5) #",
   "x') union select name, value, 1 from resource_groups_global_properties -- ",
   '$1 ? :name %s {x} ${ENV:PATH} `selectors`',
-  'x\r\nX-Injected: 1\r\nSet-Cookie: stolen=1\r\n\r\n<html>',
-  '\u02bc\u560d\u560aX-Injected: 1',
   'x\u0000y',
 ];
+/** The same of header lines, which no database reads. */
+const lines = ['x\r\nX-Injected: 1\r\nSet-Cookie: stolen=1\r\n\r\n<html>', '\u02bc\u560d\u560aX-Injected: 1'];
 
 /** Longest answer to one of them, in milliseconds: a sleep of five seconds would show. */
 const PATIENCE = 4_500;
@@ -88,7 +88,7 @@ for (const family of databases.filter(({ name }) => name !== 'sqlite')) {
     it.each(Object.keys(allRows(nothingKnown)))('%s', { timeout: 120_000 }, async (operation) => {
       const good = allRows(rig.known)[operation]?.success[0];
       if (good === undefined) throw new Error('no row of a success');
-      for (const text of attacks) {
+      for (const text of family === oneDatabase ? [...statements, ...lines] : statements) {
         await Promise.all(
           calls(rig, operation, good, text).map(([place, call]) => attack(operation, text, place, call)),
         );
