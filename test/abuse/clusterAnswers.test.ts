@@ -7,6 +7,7 @@ import { brotliCompressSync, deflateSync, gzipSync, constants as zlib, zstdCompr
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { stringify } from 'yaml';
 import { cpuMicroseconds } from '../../bench/proxy/processTimes.ts';
+import { manifest } from '../support/manifest.ts';
 import { attack, send } from './attack.ts';
 import { startTarget, type Target } from './target.ts';
 
@@ -16,12 +17,7 @@ const PAGES = 100;
 const MAX_PAGE_MS = 15;
 
 const cluster = (name: string, proxyTo: string) =>
-  stringify({
-    apiVersion: 'enginegateway.dev/v1',
-    kind: 'EngineCluster',
-    metadata: { name },
-    spec: { proxyTo, routingGroup: name },
-  });
+  stringify(manifest('EngineCluster', name, { proxyTo, routingGroup: name }));
 
 let target: Target;
 let folder: string;

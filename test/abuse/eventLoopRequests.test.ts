@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { stringify } from 'yaml';
+import { manifest } from '../support/manifest.ts';
 import { type Answered, attack, send, sendJson } from './attack.ts';
 import { RawConnection, startTarget, type Target } from './target.ts';
 
@@ -20,12 +21,9 @@ const rules = [
   'request.getHeader("X-Engine-Session").toLowerCase().contains("nothing=here")',
   'request.getHeader("X-Engine-Client-Tags").matches("(a|b|c)*d")',
   'request.getHeader("X-Engine-Source").replace("a", "bb").indexOf("aaaaaaaaaaaaaaaaaab") > 5',
-].map((condition, index) => ({
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'RoutingRule',
-  metadata: { name: `rule-${index}` },
-  spec: { condition, actions: ['result.put("routingGroup", "adhoc")'] },
-}));
+].map((condition, index) =>
+  manifest('RoutingRule', `rule-${index}`, { condition, actions: ['result.put("routingGroup", "adhoc")'] }),
+);
 
 describe('requests of all families', () => {
   let target: Target;
@@ -196,12 +194,7 @@ describe('answers of others', () => {
     service.listen(0, '127.0.0.1');
     await once(service, 'listening');
     const url = `http://127.0.0.1:${(service.address() as AddressInfo).port}`;
-    const hostile = {
-      apiVersion: 'enginegateway.dev/v1',
-      kind: 'EngineCluster',
-      metadata: { name: 'hostile' },
-      spec: { proxyTo: url, routingGroup: 'hostile' },
-    };
+    const hostile = manifest('EngineCluster', 'hostile', { proxyTo: url, routingGroup: 'hostile' });
     target = await startTarget({}, { prepare: (folder) => writeFile(join(folder, 'b.yaml'), stringify(hostile)) });
     answer = () => ({ headers: {}, body: Buffer.from('{"id":"20260101_000000_00000_hostl"}') });
     await vi.waitFor(async () => expect((await submit()).text).toContain('hostl'), { timeout: 30_000, interval: 200 });

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { stringify } from 'yaml';
+import { manifest } from '../support/manifest.ts';
 import { attack, send, sendJson } from './attack.ts';
 import { startTarget, type Target } from './target.ts';
 
@@ -27,10 +28,13 @@ const rulesFile = (group: string, end = '') =>
 
 /** Manifests of rules that do not compile. */
 const brokenRules = () =>
-  documents((index) => ({
-    ...{ apiVersion: 'enginegateway.dev/v1', kind: 'RoutingRule', metadata: { name: `b${index}` } },
-    spec: { condition: `${headerIs(`s${index}`)} && missing${index}.`, actions: puts('adhoc'), priority: index },
-  }));
+  documents((index) =>
+    manifest('RoutingRule', `b${index}`, {
+      condition: `${headerIs(`s${index}`)} && missing${index}.`,
+      actions: puts('adhoc'),
+      priority: index,
+    }),
+  );
 
 interface Listing {
   readonly file: { readonly state: string } | null;

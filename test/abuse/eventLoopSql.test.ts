@@ -2,28 +2,22 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
+import { manifest } from '../support/manifest.ts';
 import { attack, send, sendJson } from './attack.ts';
 import { RawConnection, startTarget, type Target } from './target.ts';
 
 const MB = 1_000_000;
 
 /** A rule that needs the analysis of every statement. */
-const rule = {
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'RoutingRule',
-  metadata: { name: 'no-writes' },
-  spec: {
-    condition: 'engineQueryProperties.getTables().size() == 12345 || engineQueryProperties.getQueryType() == "Insert"',
-    deny: { message: 'no writes here', onError: 'skip' },
-  },
-};
+const rule = manifest('RoutingRule', 'no-writes', {
+  condition: 'engineQueryProperties.getTables().size() == 12345 || engineQueryProperties.getQueryType() == "Insert"',
+  deny: { message: 'no writes here', onError: 'skip' },
+});
 
-const denial = {
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'RoutingRule',
-  metadata: { name: 'denial' },
-  spec: { condition: 'request.getHeader("X-Engine-Source") == "denied"', deny: { message: 'not you' } },
-};
+const denial = manifest('RoutingRule', 'denial', {
+  condition: 'request.getHeader("X-Engine-Source") == "denied"',
+  deny: { message: 'not you' },
+});
 
 /** A text of about so many characters. */
 function filled(characters: number, start: string, unit: string, end: string): string {

@@ -7,6 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { stringify } from 'yaml';
 import { certificateFolder, hasOpenssl } from '../support/certificates.ts';
 import { type Http2Client, http2Client } from '../support/http2Client.ts';
+import { manifest } from '../support/manifest.ts';
 import { frame, headBlock, headFrames } from '../support/rawHttp2.ts';
 import { OtherClient, RawConnection, startTarget, type Target } from './target.ts';
 
@@ -27,13 +28,8 @@ const TO_STUCK = { 'x-engine-routing-group': 'stuck' };
 
 /** Adds a cluster that is the only one of its group; the same program under another name. */
 async function addStuckCluster(folder: string, clusterUrl: string): Promise<void> {
-  const manifest = {
-    apiVersion: 'enginegateway.dev/v1',
-    kind: 'EngineCluster',
-    metadata: { name: 'stuck' },
-    spec: { proxyTo: clusterUrl.replace('127.0.0.1', 'localhost'), routingGroup: 'stuck' },
-  };
-  await writeFile(join(folder, 'stuck.yaml'), stringify(manifest));
+  const spec = { proxyTo: clusterUrl.replace('127.0.0.1', 'localhost'), routingGroup: 'stuck' };
+  await writeFile(join(folder, 'stuck.yaml'), stringify(manifest('EngineCluster', 'stuck', spec)));
 }
 
 /** The connection preface, with empty settings. */

@@ -8,6 +8,7 @@ import { stringify } from 'yaml';
 import { residentMegabytes } from '../../bench/proxy/processTimes.ts';
 import { type SimulatedEngine, startSimulatedEngine } from '../../demo/simulatedEngine.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
+import { manifest } from '../support/manifest.ts';
 
 /** What a hostile cluster may add to a replica's memory. */
 const MAX_GROWTH_MB = 150;
@@ -70,12 +71,7 @@ let hostile: HostileCluster;
 let quiet: HostileCluster;
 let replicas: readonly GatewayProcess[];
 
-const cluster = (name: string, proxyTo: string) => ({
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'EngineCluster',
-  metadata: { name },
-  spec: { proxyTo, routingGroup: name },
-});
+const cluster = (name: string, proxyTo: string) => manifest('EngineCluster', name, { proxyTo, routingGroup: name });
 const replica = () =>
   startGateway({
     resources: { source: 'directory', directory: folder },

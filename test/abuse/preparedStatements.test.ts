@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { zstdCompressSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
+import { manifest } from '../support/manifest.ts';
 import { OtherClient, RawConnection, startTarget, type Target } from './target.ts';
 
 const STATEMENTS = 330;
@@ -53,15 +54,10 @@ test.each([
 );
 
 describe('a deny rule by table', () => {
-  const rule = {
-    apiVersion: 'enginegateway.dev/v1',
-    kind: 'RoutingRule',
-    metadata: { name: 'salaries' },
-    spec: {
-      condition: 'engineQueryProperties.tablesContains("hive.hr.salaries")',
-      deny: { message: 'salaries are closed', onError: 'skip' },
-    },
-  };
+  const rule = manifest('RoutingRule', 'salaries', {
+    condition: 'engineQueryProperties.tablesContains("hive.hr.salaries")',
+    deny: { message: 'salaries are closed', onError: 'skip' },
+  });
   let judged: Target;
   beforeAll(async () => {
     judged = await startTarget(

@@ -11,6 +11,7 @@ import { residentMegabytes } from '../../bench/proxy/processTimes.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { loopFigures, withLoopProbe } from '../support/loopFigures.ts';
 import type { LoopFigures } from '../support/loopProbe.ts';
+import { manifest } from '../support/manifest.ts';
 import { limitMemory, manifestMemoryLimit } from './memoryLimit.ts';
 
 /** A request that reached the cluster. */
@@ -55,13 +56,8 @@ export async function startTarget(
   const cluster = await startCluster(reached);
   const folder = await mkdtemp(join(tmpdir(), 'abuse-'));
   const proxyTo = `http://127.0.0.1:${(cluster.address() as AddressInfo).port}`;
-  const manifest = {
-    apiVersion: 'enginegateway.dev/v1',
-    kind: 'EngineCluster',
-    metadata: { name: 'a' },
-    spec: { proxyTo, routingGroup: 'adhoc' },
-  };
-  await writeFile(join(folder, 'a.yaml'), stringify(manifest));
+  const spec = { proxyTo, routingGroup: 'adhoc' };
+  await writeFile(join(folder, 'a.yaml'), stringify(manifest('EngineCluster', 'a', spec)));
   await prepare?.(folder, proxyTo);
   const limit = limitMemory(await manifestMemoryLimit());
   const gateway = await startGateway(

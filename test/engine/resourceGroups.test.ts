@@ -11,6 +11,7 @@ import { requireComponent } from '../support/components.ts';
 import { databases, type TestDatabase } from '../support/databases.ts';
 import { startGateway } from '../support/gatewayProcess.ts';
 import { randomOf } from '../support/groupCases.ts';
+import { manifest } from '../support/manifest.ts';
 import { type Distribution, installEngine, missingTools } from './distribution.ts';
 import { startTrino, type TrinoServer } from './trinoServer.ts';
 
@@ -194,8 +195,7 @@ describe.each(orders)('%s, %s', (dialect, order) => {
     await mkdir(join(origin, 'gateway'), { recursive: true });
     const git = (where: string, ...args: readonly string[]) =>
       execFileSync('git', ['-c', 'user.name=suite', '-c', 'user.email=suite@localhost', ...args], { cwd: where });
-    const resource = (kind: string, name: string, spec: object) =>
-      stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec });
+    const resource = (kind: string, name: string, spec: object) => stringify(manifest(kind, name, spec));
     /** Commits a version of the groups, and brings it to the folder that the gateway follows. */
     const declareGroups = async (spec: object) => {
       await writeFile(join(origin, 'gateway/groups.yaml'), resource('ResourceGroupConfiguration', 'groups', spec));

@@ -12,6 +12,7 @@ import { stringify } from 'yaml';
 import { requireComponent } from '../support/components.ts';
 import { until } from '../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
+import { manifest } from '../support/manifest.ts';
 import { send } from '../support/rawHttp.ts';
 import { installEngine, missingTools } from './distribution.ts';
 import { startTrino, type TrinoServer } from './trinoServer.ts';
@@ -225,8 +226,7 @@ describe.skipIf(!available)('headers of statements', () => {
       expect(created).toEqual({});
     }
     folder = await mkdtemp(join(tmpdir(), 'sql-headers-'));
-    const resource = (kind: string, name: string, spec: object) =>
-      stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec });
+    const resource = (kind: string, name: string, spec: object) => stringify(manifest(kind, name, spec));
     const denied = (name: string, reads: string, message: string) =>
       resource('RoutingRule', name, {
         condition: `request.getHeader("X-Trino-Source") == "judged" && ${reads}`,

@@ -6,6 +6,7 @@ import { stringify } from 'yaml';
 import { mariadb, postgresql, type TestDatabase } from '../support/databases.ts';
 import { closeAll, startServer, until } from '../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
+import { manifest } from '../support/manifest.ts';
 import { sessionKeyPair } from '../support/sessionKeyPair.ts';
 import { pathOf, type QueryResults } from '../support/statementClient.ts';
 
@@ -67,8 +68,7 @@ for (const database of [postgresql, mariadb]) {
     test('100 clients end right though a replica is killed: none runs twice, never more than the limit', async () => {
       const cluster = await startCluster();
       folder = await mkdtemp(join(tmpdir(), 'queue-'));
-      const resource = (kind: string, name: string, spec: object) =>
-        stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec });
+      const resource = (kind: string, name: string, spec: object) => stringify(manifest(kind, name, spec));
       await writeFile(
         join(folder, 'resources.yaml'),
         [

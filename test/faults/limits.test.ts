@@ -10,6 +10,7 @@ import { startCountingCluster } from '../support/countingCluster.ts';
 import { mariadb, postgresql, type TestDatabase } from '../support/databases.ts';
 import { closeAll, startServer, until } from '../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
+import { manifest } from '../support/manifest.ts';
 import { sharedSecret } from '../support/queueing.ts';
 import { follow, pathOf, type QueryResults, runQuery, submit } from '../support/statementClient.ts';
 
@@ -101,12 +102,7 @@ for (const database of [postgresql, mariadb]) {
       await server?.dispose();
     });
 
-    const meta = (kind: string, name: string, spec: object) => ({
-      apiVersion: 'enginegateway.dev/v1',
-      kind,
-      metadata: { name },
-      spec,
-    });
+    const meta = (kind: string, name: string, spec: object) => manifest(kind, name, spec);
 
     async function start(
       cluster: { readonly url: string },
@@ -135,12 +131,12 @@ for (const database of [postgresql, mariadb]) {
 
     test('how much runs, waits and was refused shows at every replica, for groups and limits', async () => {
       const cluster = await startLongCluster();
-      const people = {
-        apiVersion: 'enginegateway.dev/v1',
-        kind: 'QueryLimit',
-        metadata: { name: 'people', namespace: 'team' },
-        spec: { match: { users: ['ann'] }, per: 'user', maxRunning: 1, maxQueued: 1 },
-      };
+      const people = manifest(
+        'QueryLimit',
+        'people',
+        { match: { users: ['ann'] }, per: 'user', maxRunning: 1, maxQueued: 1 },
+        { namespace: 'team' },
+      );
       const urls = (await start(cluster, 5, [people], sharedSecret)) as [string, string];
       const ann = { user: 'ann' };
       const first = await submit(urls[0], 'SELECT 1', ann);

@@ -8,6 +8,7 @@ import type { RoutedQuery } from '../../src/api/answers/routing.ts';
 import { postgresql, type TestDatabase } from '../support/databases.ts';
 import { faketimeEnvironment, hasFaketime } from '../support/faketime.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
+import { manifest } from '../support/manifest.ts';
 import { pathOf, submit } from '../support/statementClient.ts';
 
 const LONG = 'SELECT * FROM TABLE(slow(seconds => 600))';
@@ -42,7 +43,7 @@ describe.skipIf(!hasFaketime() || !postgresql.available())('ends of queries that
     const dataStore = await database.create();
     engine = await startSimulatedEngine({ name: 'engine' });
     const spec = { proxyTo: engine.url, routingGroup: 'adhoc' };
-    const cluster = { apiVersion: 'enginegateway.dev/v1', kind: 'EngineCluster', metadata: { name: 'a' }, spec };
+    const cluster = manifest('EngineCluster', 'a', spec);
     await writeFile(join(folder, 'cluster.yaml'), stringify(cluster));
     replicas = await Promise.all(
       ['one', 'two'].map((name) =>

@@ -7,6 +7,7 @@ import { stringify } from 'yaml';
 import { openStore } from '../../src/store/openStore.ts';
 import { ClusterProcess } from '../support/clusterProcess.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
+import { manifest } from '../support/manifest.ts';
 import { hasPrometheus, type Prometheus, startPrometheus } from '../support/prometheus.ts';
 import type { TestServer } from '../support/serverProcess.ts';
 import type { EndedQuery } from './load.ts';
@@ -44,7 +45,7 @@ export interface World {
   /** Starts another cluster; `declare` it then. */
   addCluster(name: string): Promise<ClusterProcess>;
   /** Writes a resource into the source. */
-  apply(manifest: Manifest): Promise<void>;
+  apply(resource: Manifest): Promise<void>;
   /** Writes the manifest of a cluster; the resources of `clusters` have theirs. */
   declare(
     name: string,
@@ -77,15 +78,14 @@ export async function startWorld(options: WorldOptions): Promise<World> {
     await Promise.allSettled([...clusters.values()].map((cluster) => cluster.kill()));
     await rm(folder, { recursive: true, force: true });
   };
-  const applyInFile: World['apply'] = async (manifest) => {
-    const file = `${manifest.kind}-${manifest.metadata.name}.yaml`;
+  const applyInFile: World['apply'] = async (resource) => {
+    const file = `${resource.kind}-${resource.metadata.name}.yaml`;
     // Renamed into place, so that nobody reads half of it.
-    await writeFile(join(folder, file), stringify(manifest));
+    await writeFile(join(folder, file), stringify(resource));
     await rename(join(folder, file), join(manifests, file));
   };
   const apply = options.apply ?? applyInFile;
-  const declare: World['declare'] = (name, spec) =>
-    apply({ apiVersion: 'enginegateway.dev/v1', kind: 'EngineCluster', metadata: { name }, spec });
+  const declare: World['declare'] = (name, spec) => apply(manifest('EngineCluster', name, spec));
   const addCluster = async (name: string) => {
     const cluster = await ClusterProcess.start(name);
     clusters.set(name, cluster);

@@ -8,6 +8,7 @@ import { ClusterProcess } from '../support/clusterProcess.ts';
 import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { type KubeRig, kubeRig, startPlane } from '../support/kubeRig.ts';
+import { manifest } from '../support/manifest.ts';
 import { hasPrometheus, type Prometheus, startPrometheus } from '../support/prometheus.ts';
 
 /** A dashboard as its file has it, as far as it is read. */
@@ -39,18 +40,10 @@ const panels = files.flatMap(({ name, dashboard }) =>
 );
 
 const available = hasPrometheus() && controlPlaneAvailable && hasOpenssl;
-const cluster = (name: string, routingGroup: string, proxyTo: string, more: object = {}) => ({
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'EngineCluster',
-  metadata: { name },
-  spec: { proxyTo, routingGroup, ...more },
-});
-const rule = (name: string, condition: string, routingGroup = 'adhoc') => ({
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'RoutingRule',
-  metadata: { name },
-  spec: { condition, routeTo: { routingGroup } },
-});
+const cluster = (name: string, routingGroup: string, proxyTo: string, more: object = {}) =>
+  manifest('EngineCluster', name, { proxyTo, routingGroup, ...more });
+const rule = (name: string, condition: string, routingGroup = 'adhoc') =>
+  manifest('RoutingRule', name, { condition, routeTo: { routingGroup } });
 
 describe.skipIf(!available)('a gateway under load that Prometheus scrapes', () => {
   const certificates = certificateFolder();

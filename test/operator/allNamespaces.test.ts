@@ -13,6 +13,7 @@ import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlan
 import { defaultMonitorSettings, openChecks } from '../support/healthChecks.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest, startPlane } from '../support/kubeRig.ts';
 import { allResources } from '../support/kubernetesOperator.ts';
+import { manifest } from '../support/manifest.ts';
 import { sampleRequest } from '../support/ruleAttempt.ts';
 
 const by = { by: 'alice', force: false };
@@ -352,14 +353,12 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
     test('resource groups of an environment with prune leave the rows of the platform in the tables', async () => {
       const { store } = await rig.startOperator({ trustedNamespaces: [south] });
       try {
-        const groups = (group: string, more: object) => ({
-          ...{ apiVersion: 'enginegateway.dev/v1', kind: 'ResourceGroupConfiguration', metadata: { name: 'groups' } },
-          spec: {
+        const groups = (group: string, more: object) =>
+          manifest('ResourceGroupConfiguration', 'groups', {
             ...{ environment: 'prod', ...more },
             rootGroups: [{ name: group, softMemoryLimit: '50%', hardConcurrencyLimit: 5, maxQueued: 1 }],
             selectors: [{ group }],
-          },
-        });
+          });
         const tables = (store as KnexStore).resourceGroups({ allowed: null, maxOpen: 1 });
         const rows = async () => (await tables.use(null, ({ groups: all }) => all.all())).map(({ name }) => name);
         await applyIn(north, groups('attack', { prune: true }));

@@ -13,6 +13,7 @@ import { requireComponent } from '../support/components.ts';
 import { type ControlPlane, controlPlaneAvailable, kubectlPath, startControlPlane } from '../support/controlPlane.ts';
 import { crdChart, helm, helmAvailable, type Rendered, renderedConfig, renderedObjects } from '../support/helm.ts';
 import { anySpec } from '../support/kubeRig.ts';
+import { manifest } from '../support/manifest.ts';
 import { baseSecrets, mountSecrets } from '../support/mountedSecrets.ts';
 import { type AlertRules, shippedAlerts } from '../support/prometheus.ts';
 
@@ -650,12 +651,12 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
     const chart = await crdChart();
     await release('install', 'crds', chart);
     await kubectl(['wait', '--for=condition=Established', 'crd/engineclusters.enginegateway.dev', '--timeout=60s']);
-    const cluster = {
-      apiVersion: 'enginegateway.dev/v1',
-      kind: 'EngineCluster',
-      metadata: { name: 'a', namespace: 'eg' },
-      spec: { proxyTo: 'http://engine.example:8080', routingGroup: 'adhoc' },
-    };
+    const cluster = manifest(
+      'EngineCluster',
+      'a',
+      { proxyTo: 'http://engine.example:8080', routingGroup: 'adhoc' },
+      { namespace: 'eg' },
+    );
     await kubectl(['apply', '-f', '-'], JSON.stringify(cluster));
     await release('uninstall', 'crds', '--wait');
     expect(await names()).toContain('engineclusters.enginegateway.dev');

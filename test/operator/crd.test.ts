@@ -5,6 +5,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { type ControlPlane, controlPlaneAvailable, kubectlPath, startControlPlane } from '../support/controlPlane.ts';
+import { manifest } from '../support/manifest.ts';
 
 const run = promisify(execFile);
 
@@ -18,51 +19,23 @@ interface Crd {
 }
 type Document = { apiVersion: string; kind: string; metadata: Record<string, unknown>; spec?: Record<string, unknown> };
 
-const cluster = (spec: Record<string, unknown>, name = 'engine-a'): Document => ({
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'EngineCluster',
-  metadata: { name, namespace: 'default' },
-  spec: { proxyTo: 'http://engine-a:8080', routingGroup: 'adhoc', ...spec },
+/** Resources of a kind with what their specs have in addition to the least. */
+const resourcesOf =
+  (kind: string, usual: string, least: object = {}) =>
+  (spec: Record<string, unknown>, name = usual): Document =>
+    manifest(kind, name, { ...least, ...spec }, { namespace: 'default' });
+const cluster = resourcesOf('EngineCluster', 'engine-a', { proxyTo: 'http://engine-a:8080', routingGroup: 'adhoc' });
+const rule = resourcesOf('RoutingRule', 'rule-a', { condition: 'true' });
+const group = resourcesOf('RoutingGroup', 'group-a');
+const limit = resourcesOf('QueryLimit', 'limit-a', { per: 'user', maxRunning: 10 });
+const discovery = resourcesOf('EngineClusterDiscovery', 'discovery-a', {
+  selector: { matchLabels: { app: 'trino' } },
+  template: { routingGroup: 'adhoc' },
 });
-
-const rule = (spec: Record<string, unknown>, name = 'rule-a'): Document => ({
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'RoutingRule',
-  metadata: { name, namespace: 'default' },
-  spec: { condition: 'true', ...spec },
-});
-
-const group = (spec: Record<string, unknown>, name = 'group-a'): Document => ({
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'RoutingGroup',
-  metadata: { name, namespace: 'default' },
-  spec,
-});
-
-const discovery = (spec: Record<string, unknown>, name = 'discovery-a'): Document => ({
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'EngineClusterDiscovery',
-  metadata: { name, namespace: 'default' },
-  spec: { selector: { matchLabels: { app: 'trino' } }, template: { routingGroup: 'adhoc' }, ...spec },
-});
-
-const limit = (spec: Record<string, unknown>, name = 'limit-a'): Document => ({
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'QueryLimit',
-  metadata: { name, namespace: 'default' },
-  spec: { per: 'user', maxRunning: 10, ...spec },
-});
-
-const resourceGroups = (spec: Record<string, unknown>, name = 'groups-a'): Document => ({
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'ResourceGroupConfiguration',
-  metadata: { name, namespace: 'default' },
-  spec: {
-    environment: 'production',
-    rootGroups: [{ name: 'global', hardConcurrencyLimit: 10 }],
-    selectors: [{ group: 'global' }],
-    ...spec,
-  },
+const resourceGroups = resourcesOf('ResourceGroupConfiguration', 'groups-a', {
+  environment: 'production',
+  rootGroups: [{ name: 'global', hardConcurrencyLimit: 10 }],
+  selectors: [{ group: 'global' }],
 });
 /** With one root group of these fields. */
 const rootGroup = (fields: Record<string, unknown>): Document =>

@@ -11,6 +11,7 @@ import { defaultDeletionGuard } from '../support/defaults.ts';
 import { startGateway } from '../support/gatewayProcess.ts';
 import { clusterManifest, type KubeOperator, type KubeRig, kubeRig } from '../support/kubeRig.ts';
 import { allResources } from '../support/kubernetesOperator.ts';
+import { manifest } from '../support/manifest.ts';
 import { runQuery } from '../support/statementClient.ts';
 
 const until = (check: () => void | Promise<void>, timeout = 40_000): Promise<void> =>
@@ -27,16 +28,12 @@ const service = (name: string, { labels = {}, annotations = {}, spec = {} }: Ser
   metadata: { name, labels: { engine: 'trino', ...labels }, annotations },
   spec: { ports: [{ name: 'http', port: 8080 }], ...spec },
 });
-const discovery = (name: string, spec: object = {}): object => ({
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'EngineClusterDiscovery',
-  metadata: { name },
-  spec: {
+const discovery = (name: string, spec: object = {}): object =>
+  manifest('EngineClusterDiscovery', name, {
     selector: { matchLabels: { engine: 'trino' } },
     template: { name: '{service}', routingGroup: 'adhoc' },
     ...spec,
-  },
-});
+  });
 
 /** A Service as the official Trino chart makes it for a release (trinodb/charts: service-coordinator.yaml, service-worker.yaml). */
 const ofChart = (release: string, component: 'coordinator' | 'worker', labels: object = {}, ports: object[] = []) => ({

@@ -14,6 +14,7 @@ import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '..
 import { closeAll, startServer, until } from '../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { type KubeProxy, startKubeProxy } from '../support/kubeProxy.ts';
+import { manifest } from '../support/manifest.ts';
 
 /** A clock of which tests move the wall and the durations on their own. */
 class TestClock implements Clock {
@@ -297,8 +298,7 @@ authentication:
         const id = `20260101_000000_${String(received.length).padStart(5, '0')}_pods0`;
         response.end(JSON.stringify({ id, stats: { state: 'FINISHED' } }));
       });
-      const resource = (kind: string, spec: object) =>
-        stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name: 'a' }, spec });
+      const resource = (kind: string, spec: object) => stringify(manifest(kind, 'a', spec));
       const condition = `engineRequestUser.isInGroup("system:serviceaccounts:${namespace}")`;
       await writeFile(
         join(folder, 'resources.yaml'),

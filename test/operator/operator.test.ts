@@ -7,6 +7,7 @@ import { type KnexStore, openStore } from '../../src/store/openStore.ts';
 import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
 import { databases } from '../support/databases.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest, startPlane } from '../support/kubeRig.ts';
+import { manifest as resourceManifest } from '../support/manifest.ts';
 
 const by = { by: 'alice', force: false };
 const cluster = (name: string, more = {}) => ({
@@ -88,14 +89,12 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
       const server = await family.start();
       try {
         const { store } = await rig.startOperator({ database: await server.create() });
-        const manifest = (maxQueued: number, onDrift = 'repair') => ({
-          ...{ apiVersion: 'enginegateway.dev/v1', kind: 'ResourceGroupConfiguration', metadata: { name: 'groups' } },
-          spec: {
+        const manifest = (maxQueued: number, onDrift = 'repair') =>
+          resourceManifest('ResourceGroupConfiguration', 'groups', {
             ...{ environment: 'test', onDrift },
             rootGroups: [{ name: 'a', softMemoryLimit: '50%', hardConcurrencyLimit: 5, maxQueued }],
             selectors: [{ group: 'a' }],
-          },
-        });
+          });
         const tables = (store as KnexStore).resourceGroups({ allowed: null, maxOpen: 1 });
         const rows = () => tables.use(null, ({ groups }) => groups.all());
         const queued = async () => (await rows()).map((group) => group.maxQueued);

@@ -7,6 +7,7 @@ import type { AuditedChange, AuditPage } from '../../src/api/answers/audit.ts';
 import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest } from '../support/kubeRig.ts';
+import { manifest } from '../support/manifest.ts';
 import { sessionKeyPair } from '../support/sessionKeyPair.ts';
 import { runQuery } from '../support/statementClient.ts';
 
@@ -280,14 +281,14 @@ describe.skipIf(!controlPlaneAvailable)('writes by REST on a real API server', (
   test('groups of a resource are written into it: who owns its fields is asked, or overruled', async () => {
     const perUser = `\${USER}`;
     const group = (name: string, more: object = {}) => ({ name, hardConcurrencyLimit: 5, maxQueued: 10, ...more });
-    await rig.apply('argocd-controller', {
-      ...{ apiVersion: 'enginegateway.dev/v1', kind: 'ResourceGroupConfiguration', metadata: { name: 'groups' } },
-      spec: {
+    await rig.apply(
+      'argocd-controller',
+      manifest('ResourceGroupConfiguration', 'groups', {
         environment: 'test',
         rootGroups: [group('etl'), group('adhoc', { subGroups: [group(perUser)] })],
         selectors: [{ source: 'airflow', group: 'etl' }, { group: `adhoc.${perUser}` }],
-      },
-    });
+      }),
+    );
     await rig.kubectl(['wait', '--for=condition=Ready', 'rgc/groups', '--timeout=60s']);
     const read = async (): Promise<readonly { readonly resourceGroupId: number; readonly name: string }[]> => {
       const headers = { Authorization: `Basic ${btoa(`ops:${passwords.ops}`)}` };

@@ -5,6 +5,7 @@ import { customResourceDefinition } from '../../src/kinds/crd.ts';
 import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
 import { clusterManifest, type KubeRig, kubeRig, startPlane } from '../support/kubeRig.ts';
 import { banner, kindsWithBanner as kinds } from '../support/madeUpKind.ts';
+import { manifest } from '../support/manifest.ts';
 
 const until = (check: () => void | Promise<void>): Promise<void> =>
   vi.waitFor(check, { timeout: 40_000, interval: 50 });
@@ -39,12 +40,7 @@ describe.skipIf(!controlPlaneAvailable)(
         expect([...table.current.clusters.keys()]).toEqual(['a']);
         await other.apply('admin', customResourceDefinition(banner));
         await other.kubectl(['wait', '--for=condition=Established', 'crd/banners.enginegateway.dev', '--timeout=60s']);
-        await other.apply('admin', {
-          apiVersion: 'enginegateway.dev/v1',
-          kind: banner.kind,
-          metadata: { name: 'late', namespace: other.namespace },
-          spec: banner.example,
-        });
+        await other.apply('admin', manifest(banner.kind, 'late', banner.example, { namespace: other.namespace }));
         await until(() => expect(source.list(banner.kind).map(({ metadata }) => metadata.name)).toEqual(['late']));
         await other.kubectl(['delete', 'crd', 'banners.enginegateway.dev']);
         await until(() => expect(source.list(banner.kind)).toEqual([]));
@@ -59,12 +55,7 @@ describe.skipIf(!controlPlaneAvailable)(
       await rig.apply('admin', customResourceDefinition(banner));
       await rig.kubectl(['wait', '--for=condition=Established', 'crd/banners.enginegateway.dev', '--timeout=60s']);
       await rig.kubectl(['apply', '-f', '-'], withRoleRules(await readFile('manifests/base/role.yaml', 'utf8'), kinds));
-      const resource = (name: string, spec: object) => ({
-        apiVersion: 'enginegateway.dev/v1',
-        kind: banner.kind,
-        metadata: { name, namespace: rig.namespace },
-        spec,
-      });
+      const resource = (name: string, spec: object) => manifest(banner.kind, name, spec, { namespace: rig.namespace });
       await rig.apply('admin', resource('a', banner.example));
       const { source } = await rig.startOperator({ kinds });
       await until(() => expect(source.list(banner.kind).map(({ metadata }) => metadata.name)).toEqual(['a']));

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { World } from '../faults/world.ts';
+import { manifest } from '../support/manifest.ts';
 
 /** Changes of resources, one every second. */
 export interface Changes {
@@ -32,16 +33,13 @@ export function startChanges(world: World, proxyTo: string): Changes {
   };
   const cluster = (name: string, routingGroup: string) => ({ name, proxyTo, active: true, routingGroup });
   const rule = (name: string, source: string) =>
-    world.apply({
-      apiVersion: 'enginegateway.dev/v1',
-      kind: 'RoutingRule',
-      metadata: { name },
-      spec: {
+    world.apply(
+      manifest('RoutingRule', name, {
         priority: 10,
         condition: `engineQueryProperties.tablesContains("tpch.tiny.${source}") && request.getHeader("X-Engine-Source") == "${source}"`,
         routeTo: { routingGroup: 'adhoc' },
-      },
-    });
+      }),
+    );
   /** The life of a cluster in steps, and a rule that changes meanwhile. */
   const steps = [
     (name: string) => call('modify/add', cluster(name, 'adhoc')),

@@ -16,6 +16,7 @@ import { type ControlPlane, kubectlPath, startControlPlane } from './controlPlan
 import { freePort } from './freePort.ts';
 import { kubeconfigText } from './kubeconfig.ts';
 import { kubernetesOperatorOptions } from './kubernetesOperator.ts';
+import { manifest } from './manifest.ts';
 
 const run = promisify(execFile);
 
@@ -177,36 +178,19 @@ async function shippedRights(overlay: string, namespace: string): Promise<string
 }
 
 /** Manifest of a cluster. */
-export const clusterManifest = (name: string, spec: object = {}): object => ({
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'EngineCluster',
-  metadata: { name },
-  spec: { proxyTo: `http://${name}:8080`, routingGroup: 'adhoc', ...spec },
-});
+export const clusterManifest = (name: string, spec: object = {}): object =>
+  manifest('EngineCluster', name, { proxyTo: `http://${name}:8080`, routingGroup: 'adhoc', ...spec });
 
 /** Manifest of a rule. */
-export const ruleManifest = (name: string, spec: object = {}): object => ({
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'RoutingRule',
-  metadata: { name },
-  spec: { condition: 'true', routeTo: { routingGroup: 'adhoc' }, ...spec },
-});
+export const ruleManifest = (name: string, spec: object = {}): object =>
+  manifest('RoutingRule', name, { condition: 'true', routeTo: { routingGroup: 'adhoc' }, ...spec });
 
 /** Manifest of a routing group's limits. */
-export const groupManifest = (name: string, spec: object = {}): object => ({
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'RoutingGroup',
-  metadata: { name },
-  spec,
-});
+export const groupManifest = (name: string, spec: object = {}): object => manifest('RoutingGroup', name, spec);
 
 /** Manifest of a query limit. */
-export const limitManifest = (name: string, spec: object = {}): object => ({
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'QueryLimit',
-  metadata: { name },
-  spec: { per: 'user', maxRunning: 10, ...spec },
-});
+export const limitManifest = (name: string, spec: object = {}): object =>
+  manifest('QueryLimit', name, { per: 'user', maxRunning: 10, ...spec });
 
 /** A CRD of another operator that accepts any spec. */
 export const anySpec = (group: string, kind: string, plural = `${kind.toLowerCase()}s`) => ({

@@ -3,6 +3,7 @@ import { stringify } from 'yaml';
 import type { ClusterState } from '../../src/api/answers/clusters.ts';
 import type { KnexStore } from '../../src/store/openStore.ts';
 import { startServer, until } from './gateway.ts';
+import { manifest } from './manifest.ts';
 import { cancel, follow, type QueryResults, runQuery, submit } from './statementClient.ts';
 
 /** Routing group of the load. */
@@ -84,8 +85,7 @@ export interface LoadedGateway {
 
 /** Declares the cluster, its group, and a rule that keeps queries there, and waits until the gateway has them. */
 async function declare({ url, cluster, manifests }: LoadedGateway, active: boolean): Promise<void> {
-  const resource = (kind: string, name: string, spec: object) =>
-    stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec });
+  const resource = (kind: string, name: string, spec: object) => stringify(manifest(kind, name, spec));
   const resources = [
     resource('EngineCluster', MIXED_CLUSTER, { proxyTo: cluster, routingGroup: MIXED, active }),
     resource('RoutingGroup', MIXED, { maxRunningQueries: 100 }),

@@ -2,19 +2,13 @@ import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 
+export { manifest } from './manifest.ts';
+
 /** Configuration of replicas that keep queries that wait: they share a secret. Everybody may call. */
 export const sharedSecret = {
   authentication: 'none',
   admission: { secret: 'a secret of the replicas of a test' },
 } as const;
-
-/** A resource as it is declared. */
-export const manifest = (kind: 'EngineCluster' | 'RoutingGroup' | 'QueryLimit', name: string, spec: object) => ({
-  apiVersion: 'enginegateway.dev/v1',
-  kind,
-  metadata: { name },
-  spec,
-});
 
 /** Writes resources into a folder that gateways read, in place of those written before. */
 export async function declare(folder: string, ...manifests: readonly object[]): Promise<void> {

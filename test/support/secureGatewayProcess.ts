@@ -5,6 +5,7 @@ import { stringify } from 'yaml';
 import type { TestCertificate } from './certificates.ts';
 import { until } from './gateway.ts';
 import { type GatewayProcess, startGateway } from './gatewayProcess.ts';
+import { manifest } from './manifest.ts';
 
 /** A gateway that serves clients over TLS, in a process of its own. */
 export interface SecureGatewayProcess extends Omit<GatewayProcess, 'url' | 'stop'> {
@@ -21,12 +22,7 @@ export async function startSecureGatewayProcess(
 ): Promise<SecureGatewayProcess> {
   const folder = await mkdtemp(join(tmpdir(), 'secure-gateway-'));
   const manifests = Object.entries(clusters).map(([name, proxyTo]) =>
-    stringify({
-      apiVersion: 'enginegateway.dev/v1',
-      kind: 'EngineCluster',
-      metadata: { name },
-      spec: { proxyTo, routingGroup: 'adhoc' },
-    }),
+    stringify(manifest('EngineCluster', name, { proxyTo, routingGroup: 'adhoc' })),
   );
   await writeFile(join(folder, 'clusters.yaml'), manifests.join('---\n'));
   const gateway = await startGateway(

@@ -2,6 +2,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
+import { manifest as resourceManifest } from '../support/manifest.ts';
 import { runQuery, submit } from '../support/statementClient.ts';
 import { canBrowse, openWindow, type Window } from './support/browser.ts';
 import { expectPushed, stopTime } from './support/pageTime.ts';
@@ -141,10 +142,7 @@ describe.skipIf(!canBrowse)('the dashboard', () => {
     expect(await page.getByRole('region', { name: 'Problems' }).count()).toBe(0);
     const manifest = join(rig.manifests, 'lost.yaml');
     const rule = { condition: 'true', routeTo: { routingGroup: 'nowhere' } };
-    await writeFile(
-      manifest,
-      stringify({ apiVersion: 'enginegateway.dev/v1', kind: 'RoutingRule', metadata: { name: 'lost' }, spec: rule }),
-    );
+    await writeFile(manifest, stringify(resourceManifest('RoutingRule', 'lost', rule)));
     rig.engines[2]?.setState({ failing: 503 });
     try {
       await verdict.getByText(/^No backend of the routing group etl takes queries, and 2 more problems\.$/).waitFor();
@@ -170,10 +168,7 @@ describe.skipIf(!canBrowse)('the dashboard', () => {
 
   test('a queue that grows and queries that are refused are named, with where more about them stands', async () => {
     const spec = { maxRunningQueries: 1, queue: { hold: '10ms', maxQueued: 12 } };
-    await writeFile(
-      join(rig.manifests, 'limited.yaml'),
-      stringify({ apiVersion: 'enginegateway.dev/v1', kind: 'RoutingGroup', metadata: { name: 'etl' }, spec }),
-    );
+    await writeFile(join(rig.manifests, 'limited.yaml'), stringify(resourceManifest('RoutingGroup', 'etl', spec)));
     const isInForce = async () => {
       const response = await fetch(`${rig.gateway.url}/api/groups/etl`);
       return ((await response.json()) as { inForce: boolean }).inForce;

@@ -2,6 +2,7 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest, startPlane } from '../support/kubeRig.ts';
+import { manifest } from '../support/manifest.ts';
 import { runQuery } from '../support/statementClient.ts';
 import { canBrowse, openWindow } from './support/browser.ts';
 import { logIn, logInByToken } from './support/login.ts';
@@ -187,10 +188,10 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('clusters and rules that a
       ...{ apiVersion: 'v1', kind: 'Service', metadata: { name: 'found', labels: { engine: 'found' } } },
       spec: { ports: [{ name: 'http', port: 8080 }] },
     };
-    const discovery = {
-      ...{ apiVersion: 'enginegateway.dev/v1', kind: 'EngineClusterDiscovery', metadata: { name: 'engines' } },
-      spec: { selector: { matchLabels: { engine: 'found' } }, template: { name: '{service}', routingGroup: 'adhoc' } },
-    };
+    const discovery = manifest('EngineClusterDiscovery', 'engines', {
+      selector: { matchLabels: { engine: 'found' } },
+      template: { name: '{service}', routingGroup: 'adhoc' },
+    });
     await kube.apply(GITOPS, service, discovery);
     await using window = await open('/clusters');
     const { page } = window;
@@ -218,14 +219,14 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('clusters and rules that a
   });
 
   test('resource groups of a resource name it and who manages its fields before they are edited', async () => {
-    await kube.apply(GITOPS, {
-      ...{ apiVersion: 'enginegateway.dev/v1', kind: 'ResourceGroupConfiguration', metadata: { name: 'production' } },
-      spec: {
+    await kube.apply(
+      GITOPS,
+      manifest('ResourceGroupConfiguration', 'production', {
         environment: 'production',
         rootGroups: [{ name: 'declared', softMemoryLimit: '50%', hardConcurrencyLimit: 5, maxQueued: 100 }],
         selectors: [{ group: 'declared' }],
-      },
-    });
+      }),
+    );
     await kube.kubectl(['wait', '--for=condition=Ready', 'rgc/production', '--timeout=60s']);
     await using window = await open('/resource-groups');
     const { page } = window;

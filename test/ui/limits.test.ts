@@ -2,13 +2,13 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
+import { manifest } from '../support/manifest.ts';
 import { canBrowse, openWindow } from './support/browser.ts';
 import { logIn } from './support/login.ts';
 import { formAccess, type Rig, startRig } from './support/rig.ts';
 import { expectReadable, expectSound } from './support/soundness.ts';
 
-const resource = (kind: string, name: string, spec: object) =>
-  stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec });
+const resource = (kind: string, name: string, spec: object) => stringify(manifest(kind, name, spec));
 
 describe.skipIf(!canBrowse)('the page of limits', () => {
   let rig: Rig;

@@ -3,14 +3,14 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { until } from '../support/gateway.ts';
+import { manifest } from '../support/manifest.ts';
 import { follow, runQuery, submit } from '../support/statementClient.ts';
 import { canBrowse, openWindow, type Window } from './support/browser.ts';
 import { logIn } from './support/login.ts';
 import { formAccess, type Rig, startRig } from './support/rig.ts';
 import { expectSound } from './support/soundness.ts';
 
-const resource = (kind: string, name: string, spec: object) =>
-  stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec });
+const resource = (kind: string, name: string, spec: object) => stringify(manifest(kind, name, spec));
 
 const declared = [
   resource('RoutingRule', 'no-exports', {

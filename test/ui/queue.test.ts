@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { until } from '../support/gateway.ts';
+import { manifest } from '../support/manifest.ts';
 import { cancel, follow, type QueryResults, submit } from '../support/statementClient.ts';
 import { canBrowse, openWindow, type Window } from './support/browser.ts';
 import { logIn } from './support/login.ts';
@@ -18,7 +19,7 @@ describe.skipIf(!canBrowse)('the page of the queue', () => {
   beforeAll(async () => {
     rig = await startRig(formAccess());
     const etl = { maxRunningQueries: 1, queue: { hold: '10ms', maxWait: '10m' } };
-    const resource = { apiVersion: 'enginegateway.dev/v1', kind: 'RoutingGroup', metadata: { name: 'etl' }, spec: etl };
+    const resource = manifest('RoutingGroup', 'etl', etl);
     await writeFile(join(rig.manifests, 'etl.yaml'), stringify(resource));
     const headers = { Authorization: `Basic ${Buffer.from('ada:ada').toString('base64')}` };
     const isInForce = async () => {
@@ -160,7 +161,7 @@ describe.skipIf(!canBrowse)('the page of the queue', () => {
     expect(await changes.filter({ hasText: 'deleted' }).first().textContent()).toContain('adaREST from 127.0.0.1');
     await expectSound(window);
     const spec = { maxRunningQueries: 1, queue: { hold: '10ms', maxWait: '11m' } };
-    const resource = { apiVersion: 'enginegateway.dev/v1', kind: 'RoutingGroup', metadata: { name: 'etl' }, spec };
+    const resource = manifest('RoutingGroup', 'etl', spec);
     await writeFile(join(rig.manifests, 'etl.yaml'), stringify(resource));
     await page.getByRole('link', { name: 'Limits' }).click();
     await page.getByRole('link', { name: 'Changes of etl' }).click();

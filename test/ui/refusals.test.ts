@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
+import { manifest } from '../support/manifest.ts';
 import { canBrowse, openWindow } from './support/browser.ts';
 import { type Rig, startRig } from './support/rig.ts';
 import { expectSound } from './support/soundness.ts';
@@ -36,7 +37,7 @@ describe.skipIf(!canBrowse)('a switch that is refused goes back, and the reason 
 
   test('409, where the file is a mounted ConfigMap', async () => {
     const proxyTo = rig.engines[0]?.url;
-    const mounted = { apiVersion: 'enginegateway.dev/v1', kind: 'EngineCluster', metadata: { name: 'mounted' } };
+    const mounted = manifest('EngineCluster', 'mounted', {});
     // As the kubelet lays it out.
     await mkdir(join(rig.manifests, '..2026_11_21'));
     await writeFile(

@@ -5,6 +5,7 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { until } from '../support/gateway.ts';
+import { manifest } from '../support/manifest.ts';
 import { hasMariadb, startMariadb } from '../support/mariadb.ts';
 import { hasPostgresql, startPostgresql } from '../support/postgresql.ts';
 import type { TestServer } from '../support/serverProcess.ts';
@@ -37,8 +38,7 @@ describe.skipIf(!canBrowse || !hasPostgresql())('pages of two replicas on Postgr
     const admission = { secret: 'of both replicas, and long enough' };
     rig = await startRig({ dataStore: await server.createDatabase(), admission });
     const etl = { maxRunningQueries: 2, queue: { hold: '10ms', maxWait: '10m' } };
-    const resource = (kind: string, name: string, spec: object) =>
-      stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec });
+    const resource = (kind: string, name: string, spec: object) => stringify(manifest(kind, name, spec));
     await writeFile(join(rig.manifests, 'etl.yaml'), resource('RoutingGroup', 'etl', etl));
     const limit = { match: { sources: ['superset'] }, per: 'all', maxRunning: 20 };
     await writeFile(join(rig.manifests, 'limit.yaml'), resource('QueryLimit', 'dashboards', limit));

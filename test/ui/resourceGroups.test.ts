@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
+import { manifest } from '../support/manifest.ts';
 import { canBrowse, openWindow, type Window } from './support/browser.ts';
 import { type Rig, startRig } from './support/rig.ts';
 import { expectSound } from './support/soundness.ts';
@@ -223,17 +224,14 @@ describe.skipIf(!canBrowse)('the page of resource groups', () => {
     const declare = (maxQueued: number) =>
       writeFile(
         join(rig.manifests, 'groups.yaml'),
-        stringify({
-          apiVersion: 'enginegateway.dev/v1',
-          kind: 'ResourceGroupConfiguration',
-          metadata: { name: 'production' },
-          spec: {
+        stringify(
+          manifest('ResourceGroupConfiguration', 'production', {
             environment: 'production',
             cpuQuotaPeriod: '1h',
             rootGroups: [{ name: 'declared', softMemoryLimit: '50%', hardConcurrencyLimit: 5, maxQueued }],
             selectors: [{ user: 'ann', group: 'declared' }],
-          },
-        }),
+          }),
+        ),
       );
     const answered = async () => (await fetch(`${rig.gateway.url}/api/resourcegroups/declared`)).json();
     await declare(100);

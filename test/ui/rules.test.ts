@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
+import { manifest } from '../support/manifest.ts';
 import { canBrowse, openWindow } from './support/browser.ts';
 import { logIn } from './support/login.ts';
 import { formAccess, type Rig, startRig } from './support/rig.ts';
@@ -42,8 +43,7 @@ condition: 'request.isSecure() < true'
 actions:
 - 'result.put("routingGroup", "adhoc")'
 `;
-const resource = (name: string, spec: object) =>
-  stringify({ apiVersion: 'enginegateway.dev/v1', kind: 'RoutingRule', metadata: { name }, spec });
+const resource = (name: string, spec: object) => stringify(manifest('RoutingRule', name, spec));
 
 describe.skipIf(!canBrowse)('the page of routing rules', () => {
   let rig: Rig;

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { version } from '../../src/model/version.ts';
 import { until } from '../support/gateway.ts';
+import { manifest } from '../support/manifest.ts';
 import { cancel, runQuery, submit } from '../support/statementClient.ts';
 import { canBrowse, openWindow } from './support/browser.ts';
 import { type Rig, startRig } from './support/rig.ts';
@@ -115,8 +116,7 @@ describe.skipIf(!canBrowse)('the shell of the pages', () => {
   let query: string;
   beforeAll(async () => {
     rig = await startRig({ requestAnalyzerConfig: { analyzeRequest: true } }, rules);
-    const resource = (kind: string, name: string, spec: object) =>
-      stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec });
+    const resource = (kind: string, name: string, spec: object) => stringify(manifest(kind, name, spec));
     const limit = resource('QueryLimit', 'dashboards', { match: { sources: ['superset'] }, maxRunning: 20 });
     await writeFile(join(rig.manifests, 'limit.yaml'), limit);
     const user = 'katherine.johnson@analytics.example.com';

@@ -6,6 +6,7 @@ import { stringify } from 'yaml';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { freePort } from '../../support/freePort.ts';
 import { type GatewayProcess, startGatewayWithFile } from '../../support/gatewayProcess.ts';
+import { manifest } from '../../support/manifest.ts';
 import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
 
 /** Keys of a gateway's configuration. */
@@ -145,12 +146,7 @@ async function untilReady(url: string): Promise<void> {
 
 function clusterManifest({ url }: SimulatedEngine, index: number): string {
   const [name = '', routingGroup = ''] = rigClusters[index] ?? [];
-  return stringify({
-    apiVersion: 'enginegateway.dev/v1',
-    kind: 'EngineCluster',
-    metadata: { name },
-    spec: { proxyTo: url, routingGroup },
-  });
+  return stringify(manifest('EngineCluster', name, { proxyTo: url, routingGroup }));
 }
 
 /** Configuration with form logins: ada has all roles, ursula only USER, nobody none. Passwords are the names. */
