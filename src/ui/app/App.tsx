@@ -1,13 +1,14 @@
-import { Anchor, MantineProvider } from '@mantine/core';
+import { MantineProvider } from '@mantine/core';
 import { ModalsProvider } from '@mantine/modals';
 import { Notifications } from '@mantine/notifications';
 import { QueryClientProvider } from '@tanstack/react-query';
 import { lazy, Suspense, useMemo, useState } from 'react';
-import { createBrowserRouter, Link, Navigate, Route, RouterProvider, Routes } from 'react-router';
+import { createBrowserRouter, Navigate, Route, RouterProvider, Routes } from 'react-router';
 import { HealthByLooks, HealthByStream } from '../client/health.ts';
 import { createQueryClient } from '../client/queryClient.ts';
 import { ErrorBoundary } from '../components/ErrorBoundary.tsx';
-import { PageFrame } from '../components/PageFrame.tsx';
+import { To } from '../components/elements.tsx';
+import { PageFrame } from '../components/frame.tsx';
 import { EmptyState, ErrorState, Loading } from '../components/states.tsx';
 import { TimeZoneProvider } from '../components/time.tsx';
 import { LoginPage } from '../pages/login/LoginPage.tsx';
@@ -126,9 +127,7 @@ function NoPage() {
   return (
     <PageFrame title="No such page">
       <EmptyState title="There is no such page, or it is not shown to you.">
-        <Anchor component={Link} to="/">
-          To the first page
-        </Anchor>
+        <To address="/">To the first page</To>
       </EmptyState>
     </PageFrame>
   );

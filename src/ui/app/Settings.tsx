@@ -1,7 +1,7 @@
 import { Button, Group, SegmentedControl, Select, Stack, Text, useMantineColorScheme } from '@mantine/core';
 import { IconAdjustments, IconLogout, IconUser } from '@tabler/icons-react';
 import { call } from '../client/call.ts';
-import { notifyFailed } from '../components/notify.ts';
+import { notifyFailed } from '../components/notify.tsx';
 import { timeZones, useTimeZone } from '../components/time.tsx';
 import { useSession, useSessionChange } from '../session/session.ts';
 import { HeadMenu } from './HeadMenu.tsx';

@@ -1,8 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
-import { call } from '../client/call.ts';
-import { isGatewayId, isNoQuery } from '../client/queries.ts';
-import { RULES } from '../client/rules.ts';
-import type { ClusterState, RuleInventory, WholeQuery } from '../client/types.ts';
+import { getter, isGatewayId, isMissing, RULES, wholeQuery } from '../client/resources.ts';
+import type { ClusterState, RuleInventory } from '../client/types.ts';
 import { clusterAddress, groupAddress, queryAddress, ruleAddress } from '../components/links.ts';
 import { useRole, useSees } from '../session/session.ts';
 import type { Page } from './pages.ts';
@@ -31,13 +29,13 @@ export function useHits(pages: readonly Page[], text: string, settled: string): 
   const seesRules = useSees('routing-rules') && mayListRules;
   const clusters = useQuery({
     queryKey: ['search', 'clusters'],
-    queryFn: ({ signal }) => call<readonly ClusterState[]>('/api/clusters', { method: 'GET', signal }),
+    queryFn: getter<readonly ClusterState[]>('/api/clusters'),
     enabled: seesClusters || seesGroups,
     staleTime: LIST_AGE_MS,
   });
   const rules = useQuery({
     queryKey: ['search', ...RULES],
-    queryFn: ({ signal }) => call<RuleInventory>('/api/rules', { method: 'GET', signal }),
+    queryFn: getter<RuleInventory>('/api/rules'),
     enabled: seesRules,
     staleTime: LIST_AGE_MS,
   });
@@ -68,18 +66,14 @@ export function useHits(pages: readonly Page[], text: string, settled: string): 
       .filter(({ name, description }) => fits(name, description))
       .slice(0, MAX_HITS)
       .map(({ name, description }): Hit => ({ kind: 'Rules', name, about: description, address: ruleAddress(name) })),
-    ...(seesHistory && queries.length === 0
-      ? [
-          {
-            kind: 'History' as const,
-            name: `Queries whose text has “${text}”`,
-            about: '',
-            address: `/history?text=${encodeURIComponent(text)}`,
-          },
-        ]
-      : []),
+    ...(seesHistory && queries.length === 0 ? [historyHit(text)] : []),
   ];
 }
+
+const historyHit = (text: string): Hit => ({
+  ...{ kind: 'History', name: `Queries whose text has “${text}”`, about: '' },
+  address: `/history?text=${encodeURIComponent(text)}`,
+});
 
 /** Engine query ids look like `20261123_120000_00001_abcde`; ids of queued queries end with `_queue`. */
 function isLikeId(text: string): boolean {
@@ -88,16 +82,12 @@ function isLikeId(text: string): boolean {
 
 function useQueryHits(text: string, settled: string): readonly Hit[] {
   const sees = useSees('history');
-  const query = useQuery({
-    queryKey: ['query', settled],
-    queryFn: ({ signal }) => call<WholeQuery>(`/api/queries/${encodeURIComponent(settled)}`, { method: 'GET', signal }),
-    enabled: sees && isLikeId(settled),
-  });
+  const query = useQuery({ ...wholeQuery(settled), enabled: sees && isLikeId(settled) });
   if (!sees || !isLikeId(text)) return [];
   const { data, error } = text === settled ? query : { data: undefined, error: null };
   const about =
     data === undefined
-      ? isNoQuery(error)
+      ? isMissing(error)
         ? 'not in the history that you may see'
         : ''
       : [data.user ?? 'user not known', data.cluster || 'waits for a cluster'].join(', ');

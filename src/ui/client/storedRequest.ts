@@ -1,15 +1,12 @@
-import type { QueryDecision } from '../../routing/storedDecision.ts';
 import { product } from '../app/gateway.ts';
+import { ApiError } from './apiError.ts';
+import { call } from './call.ts';
+import type { Explanation, WholeQuery } from './types.ts';
 
-export interface StoredQuery {
-  readonly user: string | null;
-  readonly source: string | null;
-  readonly queryText: string;
-  readonly decision: QueryDecision | null;
-}
+type StoredQuery = Pick<WholeQuery, 'user' | 'source' | 'queryText' | 'decision'>;
 
 /** The body of `POST /api/explain` for a past query. */
-export interface StoredDescription {
+interface StoredDescription {
   readonly method: 'POST';
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -40,7 +37,7 @@ const identityHeaders: ReadonlySet<string> = new Set([
  * Returns the stored part of a query's request.
  * @param isOwn true if the caller may only explain their own requests: headers that identify a user are omitted
  */
-export function storedDescription(query: StoredQuery, isOwn: boolean): StoredDescription {
+function storedDescription(query: StoredQuery, isOwn: boolean): StoredDescription {
   const { user, source, queryText, decision } = query;
   const headers = Object.entries(storedHeaders(query)).filter(([name]) => !isOwn || !identityHeaders.has(name));
   const groups = isOwn ? null : storedGroups(query);
@@ -55,7 +52,7 @@ export function storedDescription(query: StoredQuery, isOwn: boolean): StoredDes
 }
 
 /** Returns the description without a field that a rejection names; null if it does not have the field. */
-export function withoutField(description: StoredDescription, field: string): StoredDescription | null {
+function withoutField(description: StoredDescription, field: string): StoredDescription | null {
   const { groups, ...rest } = description;
   if (field === 'groups' && groups !== undefined) return rest;
   const name = field.replace(/^headers\./, '');
@@ -114,4 +111,25 @@ function isTextStored({ queryText, decision }: StoredQuery): boolean {
   const { text, unkept = [] } = facts;
   if (text !== queryText.length || unkept.includes('text')) return false;
   return !unkept.includes(header('Prepared-Statement')) || !/\bexecute\b/i.test(queryText);
+}
+
+/**
+ * Explains the current routing of a query from its stored request.
+ * @param isOwn true if the caller may only explain their own requests
+ */
+export async function explainAgain(query: WholeQuery, isOwn: boolean, signal?: AbortSignal): Promise<Explanation> {
+  let description: StoredDescription | null = storedDescription(query, isOwn);
+  for (;;) {
+    try {
+      return await call<Explanation>('/api/explain', {
+        body: description,
+        ...(signal === undefined ? {} : { signal }),
+      });
+    } catch (error) {
+      // Which other headers identify a user, and who may name them, is configured: the rejection names the field.
+      const field: string | undefined = error instanceof ApiError && error.status === 403 ? error.field : undefined;
+      description = field === undefined ? null : withoutField(description, field);
+      if (description === null) throw error;
+    }
+  }
 }

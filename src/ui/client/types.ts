@@ -6,6 +6,7 @@ import type { AnswerWithoutNulls } from '../../api/answers/answer.ts';
 import type { ClusterState } from '../../api/answers/clusters.ts';
 import type { QueueList } from '../../api/answers/queue.ts';
 import type { RoutedQuery } from '../../api/answers/routing.ts';
+import type { RuleState } from '../../api/answers/rules.ts';
 import type { RunningQueryList } from '../../api/answers/runningQueries.ts';
 import type { UserInfo } from '../../api/answers/session.ts';
 import type * as globalProperty from '../../model/globalProperty.ts';
@@ -24,7 +25,7 @@ export type { GroupDetails, GroupState, LimitState } from '../../api/answers/lim
 export type { Overview, OverviewProblem, ProblemList, QuerySeries, RateSeries } from '../../api/answers/overview.ts';
 export type { ListedQuery, QueryPage } from '../../api/answers/queryList.ts';
 export type { QueueList } from '../../api/answers/queue.ts';
-export type { Explanation, RoutedQuery, RuleEffect } from '../../api/answers/routing.ts';
+export type { Explanation, RuleEffect } from '../../api/answers/routing.ts';
 export type { RuleHitList, RuleInventory, RuleState } from '../../api/answers/rules.ts';
 export type { RunningQueryList } from '../../api/answers/runningQueries.ts';
 export type { LoginMethod, LoginMethods, UiConfiguration, UsablePages, UserInfo } from '../../api/answers/session.ts';
@@ -38,31 +39,17 @@ export type RunningQuery = RunningQueryList['queries'][number];
 export type QueuedQuery = QueueList['queries'][number];
 export type ResourceCondition = NonNullable<ClusterState['resource']>['conditions'][number];
 
-/** Outcome of a query; absent values are unknown. */
-export interface OutcomeView {
-  readonly state: 'FINISHED' | 'FAILED' | 'CANCELLED' | 'ABANDONED' | 'REFUSED' | 'DENIED' | 'LOST';
-  readonly errorName?: string | null;
-  readonly errorType?: string | null;
-  readonly errorCode?: number | null;
-  readonly errorMessage?: string | null;
-  readonly elapsedMillis?: number | null;
-  readonly queuedMillis?: number | null;
-  readonly gatewayQueuedMillis?: number | null;
-  readonly cpuMillis?: number | null;
-  readonly processedRows?: number | null;
-  readonly processedBytes?: number | null;
-  readonly peakMemoryBytes?: number | null;
-  readonly resultBytes?: number | null;
-  /** Responses sent to the client by the replica that saw the end. */
-  readonly pages?: number | null;
-  /** Time from its start to the first row sent to the client; null if there was none. */
-  readonly firstRowMillis?: number | null;
-  /** Time of its last response, RFC 3339. */
-  readonly lastSeen?: string | null;
-}
+export type OutcomeView = NonNullable<RoutedQuery['outcome']>;
+export type WholeQuery = RoutedQuery;
 
-/** A query with its outcome; null if unknown. */
-export type WholeQuery = Omit<RoutedQuery, 'outcome'> & { readonly outcome?: OutcomeView | null };
+/** Fields of a rule in a request; priority null means no priority. */
+export interface RuleInput
+  extends Pick<
+    RuleState,
+    'name' | 'description' | 'condition' | 'actions' | 'routeTo' | 'deny' | 'onUnavailable' | 'stop' | 'suspended'
+  > {
+  readonly priority: number | null;
+}
 
 export type ClusterInput = Static<typeof registryCluster.RegistryClusterInput>;
 

@@ -51,8 +51,28 @@ const USUAL_HEIGHT = 60;
 /** Narrower than this, rows are cards (DataTable.module.css), and columns have no widths. */
 const WIDE = '(min-width: 48rem)';
 
-/** A column of a {@link DataTable}; `enableSorting: false` disables sorting. */
-export type Column<T extends RowData> = ColumnDef<typeof features, T>;
+/** A column of a {@link DataTable}. */
+export interface Column<T> {
+  readonly id: string;
+  readonly header: string;
+  /** Sorted and filtered by. A column without it is neither. */
+  readonly value?: (row: T) => string | number;
+  /** Default: the value. */
+  readonly cell?: (row: T) => ReactNode;
+  /** False: the value only serves the filter. */
+  readonly isSortable?: false;
+}
+
+type Definition<T extends RowData> = ColumnDef<typeof features, T>;
+
+/** Parts of a column that the library needs. */
+function definitionOf<T extends RowData>({ id, header, value, cell, isSortable }: Column<T>): Definition<T> {
+  return {
+    ...{ id, header, enableSorting: value !== undefined && isSortable !== false },
+    ...(value === undefined ? {} : { accessorFn: value }),
+    ...(cell === undefined ? {} : { cell: ({ row }) => cell(row.original) }),
+  };
+}
 
 interface DataTableProps<T extends RowData> {
   readonly label: string;
@@ -79,10 +99,11 @@ export function DataTable<T extends RowData>(props: DataTableProps<T>) {
   const sorting = useMemo(() => sortingOf(sorted), [sorted]);
   // Typing stays responsive while thousands of rows are filtered.
   const globalFilter = useDeferredValue(filter);
+  const definitions = useMemo(() => columns.map(definitionOf), [columns]);
   const table = useTable(
     {
       features,
-      columns: columns as Column<T>[],
+      columns: definitions,
       data: rows as T[],
       getRowId: rowId,
       globalFilterFn: 'includesString',
@@ -230,7 +251,7 @@ function DataRow<T extends RowData>({ row, index, place }: DataRowProps<T>) {
   return (
     <Table.Tr ref={place} {...(index === null ? {} : { 'data-index': index, 'aria-rowindex': index + 2 })}>
       {row.getAllCells().map((cell) => (
-        <Table.Td key={cell.id} data-label={columnName(cell.column.columnDef.header)}>
+        <Table.Td key={cell.id} data-label={cell.column.columnDef.header}>
           <FlexRender cell={cell} />
         </Table.Td>
       ))}
@@ -273,8 +294,4 @@ function SortIcon({ sorted }: { readonly sorted: false | 'asc' | 'desc' }) {
 
 function ariaSort(sorted: false | 'asc' | 'desc'): 'ascending' | 'descending' | 'none' {
   return sorted === 'asc' ? 'ascending' : sorted === 'desc' ? 'descending' : 'none';
-}
-
-function columnName(header: unknown): string {
-  return typeof header === 'string' ? header : '';
 }

@@ -1,8 +1,9 @@
-import { Alert, Button, Group } from '@mantine/core';
-import { IconAlertTriangle, IconPlayerPlay } from '@tabler/icons-react';
+import { Button, Group } from '@mantine/core';
+import { IconPlayerPlay } from '@tabler/icons-react';
 import type { UseMutationResult } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useRef } from 'react';
 import { messageOf } from '../client/apiError.ts';
+import { Notice } from './elements.tsx';
 
 interface ExplainedProps<Answer> {
   readonly question: string;
@@ -35,9 +36,9 @@ export function Explained<Answer>({ question, failure, explain, children }: Expl
       </Group>
       <div aria-live="polite" ref={answer}>
         {error !== null && (
-          <Alert role="alert" color="red" title={failure} icon={<IconAlertTriangle aria-hidden />}>
+          <Notice tone="error" title={failure}>
             {messageOf(error)}
-          </Alert>
+          </Notice>
         )}
         {error === null && data !== undefined && children(data)}
       </div>

@@ -1,5 +1,7 @@
 import { Button, Group, Paper } from '@mantine/core';
 import type { FormEventHandler, ReactNode } from 'react';
+import { useTimeZone } from './time.tsx';
+import { timeOfWall, wallOfTime } from './zonedTime.ts';
 
 interface FilterFormProps {
   readonly className: string | undefined;
@@ -24,6 +26,16 @@ export function FilterForm({ className, onSubmit, onClear, children }: FilterFor
       </form>
     </Paper>
   );
+}
+
+/** Converts between milliseconds since 1970 as text and values of fields of the type datetime-local; empty if invalid. */
+export function useWallTimes() {
+  const { timeZone } = useTimeZone();
+  return {
+    timeZone,
+    toWall: (time: string) => (/^\d{1,15}$/.test(time) ? wallOfTime(Number(time), timeZone) : ''),
+    toTime: (wall: string) => String(timeOfWall(wall, timeZone) ?? ''),
+  };
 }
 
 /** Returns the mistake in a range of wall-clock times; null if it is valid or incomplete. */

@@ -1,8 +1,10 @@
 import { Anchor, Badge, Group, Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { Link } from 'react-router';
+import { NO_PRIORITY } from '../client/resources.ts';
 import type { RuleEffect } from '../client/types.ts';
 import { useSees } from '../session/session.ts';
+import { Faint } from './elements.tsx';
 import { ruleAddress } from './links.ts';
 import classes from './RuleTrace.module.css';
 
@@ -26,6 +28,7 @@ interface RuleTraceProps {
 
 /** Effects of all rules, in firing order. */
 export function TraceList({ rules, about, linked = false }: RuleTraceProps) {
+  const named = { size: 'sm', fw: 500, className: classes.name } as const;
   const isLinked = useSees('routing-rules') && linked;
   return (
     <ol className={classes.trace} aria-label="Rules in firing order">
@@ -35,28 +38,19 @@ export function TraceList({ rules, about, linked = false }: RuleTraceProps) {
           <li key={`${origin} ${rule}`} data-outcome={outcome}>
             <Group gap="xs">
               {isLinked ? (
-                <Anchor
-                  component={Link}
-                  to={ruleAddress(rule)}
-                  size="sm"
-                  underline="always"
-                  fw={500}
-                  className={classes.name}
-                >
+                <Anchor {...{ component: Link, to: ruleAddress(rule), underline: 'always' }} {...named}>
                   {rule}
                 </Anchor>
               ) : (
-                <Text size="sm" fw={500} className={classes.name}>
-                  {rule}
-                </Text>
+                <Text {...named}>{rule}</Text>
               )}
               <Badge variant="light" color={lookOf(outcome).color}>
                 {lookOf(outcome).label}
               </Badge>
-              <Text size="xs" c="dimmed">
+              <Faint>
                 {origin === 'file' ? 'rules file' : 'resource'},{' '}
-                {priority === 2_147_483_647 ? 'no priority' : `priority ${priority}`}
-              </Text>
+                {priority === NO_PRIORITY ? 'no priority' : `priority ${priority}`}
+              </Faint>
             </Group>
             {put !== undefined &&
               Object.entries(put).map(([key, value]) => (

@@ -1,6 +1,7 @@
-import { Anchor } from '@mantine/core';
-import { Link, useLocation } from 'react-router';
+import { Fragment, type ReactNode } from 'react';
+import { useLocation } from 'react-router';
 import { useSees } from '../session/session.ts';
+import { To } from './elements.tsx';
 import { clusterAddress, groupAddress, ruleAddress } from './links.ts';
 
 /**
@@ -17,25 +18,42 @@ export function useNameInPath(): string {
   }
 }
 
-export function ClusterName({ name }: { readonly name: string }) {
-  const isShown = useSees('cluster');
-  return isShown ? <Named name={name} address={clusterAddress(name)} /> : <span>{name}</span>;
+interface NameProps {
+  readonly name: string;
 }
 
-export function GroupName({ name }: { readonly name: string }) {
-  const isShown = useSees('limits');
-  return isShown ? <Named name={name} address={groupAddress(name)} /> : <span>{name}</span>;
+export const ClusterName = ({ name }: NameProps) => <Named name={name} page="cluster" address={clusterAddress} />;
+
+export const GroupName = ({ name }: NameProps) => <Named name={name} page="limits" address={groupAddress} />;
+
+export const RuleName = ({ name }: NameProps) => <Named name={name} page="routing-rules" address={ruleAddress} />;
+
+interface NamedProps extends NameProps {
+  readonly page: string;
+  readonly address: (name: string) => string;
 }
 
-export function RuleName({ name }: { readonly name: string }) {
-  const isShown = useSees('routing-rules');
-  return isShown ? <Named name={name} address={ruleAddress(name)} /> : <span>{name}</span>;
+/** A name, linked for users who see the object's page. */
+function Named({ name, page, address }: NamedProps) {
+  return useSees(page) ? <To address={address(name)}>{name}</To> : <span>{name}</span>;
 }
 
-function Named({ name, address }: { readonly name: string; readonly address: string }) {
-  return (
-    <Anchor component={Link} to={address} size="sm" underline="always">
-      {name}
-    </Anchor>
-  );
+/** Names in a line, separated by commas. @param of renders a name */
+export function Names({ names, of }: { readonly names: readonly string[]; readonly of: (name: string) => ReactNode }) {
+  return names.map((name, index) => (
+    <Fragment key={name}>
+      {index > 0 && ', '}
+      {of(name)}
+    </Fragment>
+  ));
 }
+
+interface ListProps {
+  readonly names: readonly string[];
+}
+
+export const ClusterNames = ({ names }: ListProps) => (
+  <Names names={names} of={(name) => <ClusterName name={name} />} />
+);
+
+export const GroupNames = ({ names }: ListProps) => <Names names={names} of={(name) => <GroupName name={name} />} />;

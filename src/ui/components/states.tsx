@@ -1,7 +1,9 @@
-import { Alert, Button, Center, Group, Loader, Stack, Text } from '@mantine/core';
-import { IconAlertTriangle, IconInbox, IconLock } from '@tabler/icons-react';
+import { Button, Center, Group, Loader, Stack, Text } from '@mantine/core';
+import { IconInbox, IconLock } from '@tabler/icons-react';
+import type { UseInfiniteQueryResult, UseQueryResult } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { ApiError, messageOf } from '../client/apiError.ts';
+import { Faint, Notice } from './elements.tsx';
 import classes from './states.module.css';
 
 export function Loading({ label }: { readonly label: string }) {
@@ -21,14 +23,11 @@ interface ErrorStateProps {
 /** A failure, with an action if possible. */
 export function ErrorState({ error, onRetry, retryLabel = 'Try again' }: ErrorStateProps) {
   const forbidden = error instanceof ApiError && error.status === 403;
-  const title = forbidden ? 'Not for you' : isAway(error) ? 'Unavailable at the moment' : 'This did not work';
+  const isAway = error instanceof ApiError && error.mayPass;
+  const title = forbidden ? 'Not for you' : isAway ? 'Unavailable at the moment' : 'This did not work';
+  const look = forbidden ? { color: 'yellow', icon: <IconLock aria-hidden /> } : {};
   return (
-    <Alert
-      role="alert"
-      color={forbidden ? 'yellow' : 'red'}
-      icon={forbidden ? <IconLock aria-hidden /> : <IconAlertTriangle aria-hidden />}
-      title={title}
-    >
+    <Notice tone="error" title={title} {...look}>
       <Stack gap="sm" align="flex-start">
         <Text size="sm">{messageOf(error)}</Text>
         {onRetry !== undefined && !forbidden && (
@@ -37,16 +36,7 @@ export function ErrorState({ error, onRetry, retryLabel = 'Try again' }: ErrorSt
           </Button>
         )}
       </Stack>
-    </Alert>
-  );
-}
-
-/** Shown above data if the latest call failed. */
-export function StaleNotice({ error }: { readonly error: unknown }) {
-  return (
-    <Alert role="status" color="yellow" icon={<IconAlertTriangle aria-hidden />} title="Shown as last known">
-      {messageOf(error)}
-    </Alert>
+    </Notice>
   );
 }
 
@@ -62,6 +52,42 @@ export function EmptyState({ title, children }: { readonly title: string; readon
   );
 }
 
-function isAway(error: unknown): boolean {
-  return error instanceof ApiError && error.mayPass;
+interface RequestStateProps<T> {
+  readonly query: UseQueryResult<T>;
+  readonly label: string;
+  readonly children: (data: T) => ReactNode;
+}
+
+/** The states of a query: loading, failed without data, failed with stale data, loaded. */
+export function RequestState<T>({ query: { data, error, refetch }, label, children }: RequestStateProps<T>) {
+  if (data === undefined)
+    return error === null ? <Loading label={label} /> : <ErrorState error={error} onRetry={() => void refetch()} />;
+  return (
+    <>
+      {error !== null && (
+        <Notice tone="warning" title="Shown as last known">
+          {messageOf(error)}
+        </Notice>
+      )}
+      {children(data)}
+    </>
+  );
+}
+
+interface EarlierPagesProps {
+  readonly query: UseInfiniteQueryResult;
+  /** The listed objects, such as `changes`. */
+  readonly what: string;
+}
+
+/** Button that fetches the next page of a list, or a note at its end. */
+export function EarlierPages({ query, what }: EarlierPagesProps) {
+  if (!query.hasNextPage) return <Faint size="sm">There are no earlier {what}.</Faint>;
+  return (
+    <Group>
+      <Button variant="default" loading={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
+        Earlier {what}
+      </Button>
+    </Group>
+  );
 }

@@ -3,6 +3,7 @@ import { createContext, useContext, useEffect, useState } from 'react';
 import { ApiError } from '../client/apiError.ts';
 import { call, onSessionEnded } from '../client/call.ts';
 import { USER } from '../client/queryClient.ts';
+import { getter } from '../client/resources.ts';
 import type { LoginMethod, LoginMethods, UiConfiguration, UsablePages, UserInfo, UserRole } from '../client/types.ts';
 
 /** The user of the pages, and the visible pages. */
@@ -61,7 +62,7 @@ export function useSessionState(): SessionState {
   const client = useQueryClient();
   const logins = useQuery({
     queryKey: ['session', 'logins'],
-    queryFn: ({ signal }) => call<LoginMethods>('/api/logins', { method: 'GET', signal }),
+    queryFn: getter<LoginMethods>('/api/logins'),
     // Nothing is shown without a response: after a short outage it recovers by itself.
     refetchInterval: ({ state: { data } }) => (data === undefined ? RETRY_MS : false),
     staleTime: 60_000,
@@ -75,7 +76,7 @@ export function useSessionState(): SessionState {
   });
   const configuration = useQuery({
     queryKey: ['session', 'configuration', user.data?.userId],
-    queryFn: ({ signal }) => uiConfiguration(signal),
+    queryFn: ({ signal }) => readAllowed<UiConfiguration>('/webapp/getUIConfiguration', signal),
     enabled: user.data != null,
     refetchInterval: CONFIGURATION_MS,
     staleTime: 10_000,
@@ -83,7 +84,7 @@ export function useSessionState(): SessionState {
   const usable = useQuery({
     // Pages depend on roles: refetched as soon as the roles are known.
     queryKey: ['session', 'pages', user.data?.userId, user.data?.roles],
-    queryFn: ({ signal }) => usablePages(signal),
+    queryFn: ({ signal }) => readAllowed<UsablePages>('/api/pages', signal),
     enabled: user.data != null,
     refetchInterval: CONFIGURATION_MS,
     staleTime: 10_000,
@@ -153,22 +154,12 @@ async function userInfo(signal: AbortSignal): Promise<UserInfo | null> {
   }
 }
 
-/** Disabled pages; empty for users who may not read them. */
-async function uiConfiguration(signal: AbortSignal): Promise<UiConfiguration> {
+/** Reads what users without a role may not read; null for them. */
+async function readAllowed<T>(path: string, signal: AbortSignal): Promise<T | null> {
   try {
-    return await call<UiConfiguration>('/webapp/getUIConfiguration', { method: 'GET', signal });
+    return await getter<T>(path)({ signal });
   } catch (error) {
-    if (error instanceof ApiError && error.status === 403) return {};
-    throw error;
-  }
-}
-
-/** Pages that the user has the role for; null for users without roles. */
-async function usablePages(signal: AbortSignal): Promise<{ readonly pages: readonly string[] | null }> {
-  try {
-    return await call<UsablePages>('/api/pages', { method: 'GET', signal });
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 403) return { pages: null };
+    if (error instanceof ApiError && error.status === 403) return null;
     throw error;
   }
 }

@@ -7,10 +7,10 @@ import { resourceKinds } from '../../../src/kinds/registry.ts';
 
 /** Texts for people: pages of the user interface. */
 const prose = [
-  ...['RuleDialog.tsx', 'RuleTable.tsx', 'undoRule.ts'].map((name) => `src/ui/pages/rules/${name}`),
-  'src/ui/pages/audit/AuditTable.tsx',
-  ...['ClusterDetails', 'Discovered'].map((name) => `src/ui/pages/clusters/${name}.tsx`),
-  ...['GroupTable', 'LimitTable'].map((name) => `src/ui/pages/limits/${name}.tsx`),
+  ...['RuleDialog.tsx', 'RuleTable.tsx', 'ruleChanges.ts'].map((name) => `src/ui/pages/rules/${name}`),
+  'src/ui/pages/audit/AuditPage.tsx',
+  ...['clusterParts.tsx', 'clusterTexts.ts'].map((name) => `src/ui/pages/clusters/${name}`),
+  ...['Declaration', 'LimitsPage'].map((name) => `src/ui/pages/limits/${name}.tsx`),
   'src/ui/pages/resourceGroups/declarations.ts',
 ];
 

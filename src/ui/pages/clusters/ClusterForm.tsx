@@ -1,15 +1,12 @@
-import { Alert, Autocomplete, Modal, Stack, Switch, TextInput } from '@mantine/core';
-import { useForm } from '@mantine/form';
-import { IconAlertTriangle } from '@tabler/icons-react';
 import { useState } from 'react';
 import { ApiError } from '../../client/apiError.ts';
-import { mistakesOf } from '../../client/mistakes.ts';
 import type { ClusterState } from '../../client/types.ts';
-import { FormButtons } from '../../components/FormButtons.tsx';
-import { isSame, useFormGuard } from '../../components/leaveGuard.ts';
-import { useReturnFocus } from '../../components/returnFocus.ts';
-import { WriteFailure } from '../../components/WriteFailure.tsx';
-import { DeletedMeanwhile, useSave } from './changes.ts';
+import { Notice } from '../../components/elements.tsx';
+import { NotOpened, onlyAdministrators } from '../../components/ownership.tsx';
+import { type Field, RecordForm, type Values } from '../../components/RecordForm.tsx';
+import { useRole } from '../../session/session.ts';
+import { discoveredText } from './clusterTexts.ts';
+import { DeletedMeanwhile, useSave } from './switching.ts';
 
 interface ClusterFormProps {
   /** Null: a new cluster. */
@@ -19,117 +16,96 @@ interface ClusterFormProps {
   readonly onClose: () => void;
 }
 
-/** Form to add or change a cluster; mistakes that the gateway finds are shown at their field. */
+/** Form to add or change a cluster. */
 export function ClusterForm({ cluster, isDeleted: isGone, groups, onClose }: ClusterFormProps) {
-  useReturnFocus();
   const isNew = cluster === null;
   const save = useSave();
   // A save asks before the page knows the current state.
   const [wasMissed, setMissed] = useState(false);
   const isDeleted = isGone || wasMissed;
-  const [failure, setFailure] = useState<unknown>(null);
-  // The state when the form was opened: changes by others are not edits.
-  const [initialValues] = useState({
-    name: cluster?.name ?? '',
-    routingGroup: cluster?.routingGroup ?? '',
-    proxyTo: cluster?.proxyTo ?? '',
+  const values = {
+    name: cluster?.name ?? null,
+    routingGroup: cluster?.routingGroup ?? null,
+    proxyTo: cluster?.proxyTo ?? null,
     // Empty if it only repeats the address.
-    externalUrl: cluster === null || cluster.externalUrl === cluster.proxyTo ? '' : (cluster.externalUrl ?? ''),
+    externalUrl: cluster?.externalUrl === cluster?.proxyTo ? null : (cluster?.externalUrl ?? null),
     active: cluster?.active ?? true,
-  });
-  const [isDirty, setDirty] = useState(false);
-  const { leave, close } = useFormGuard(isDirty, onClose);
-  const form = useForm({
-    mode: 'uncontrolled',
-    initialValues,
-    onValuesChange: (values) => setDirty(!isSame(values, initialValues)),
-    validate: {
-      name: required('Enter a name.'),
-      routingGroup: required('Enter a routing group.'),
-      proxyTo: required('Enter the URL that requests are forwarded to.'),
-    },
-  });
-  const store = async (values: typeof form.values, force: boolean) => {
-    setFailure(null);
-    const externalUrl = values.externalUrl.trim() === '' ? null : values.externalUrl.trim();
-    const written = { ...values, proxyTo: values.proxyTo.trim(), externalUrl };
+  };
+  const store = async (edited: Values, force: boolean) => {
+    const text = (name: keyof typeof values) => String(edited[name] ?? '').trim();
+    const written = {
+      name: String(edited.name),
+      routingGroup: String(edited.routingGroup),
+      proxyTo: text('proxyTo'),
+      externalUrl: text('externalUrl') || null,
+      active: edited.active === true,
+    };
     try {
       await save.mutateAsync({ cluster: written, isNew: isNew || isDeleted, force });
-      close();
+      return true;
     } catch (error) {
-      if (error instanceof DeletedMeanwhile) return setMissed(true);
       // Another user added it meanwhile.
       if (error instanceof ApiError && error.code === 'EG_CONFLICT') setMissed(false);
-      const mistakes = mistakesOf(error, (field) => field in values);
-      if (Object.keys(mistakes).length === 0) setFailure(error);
-      else form.setErrors(mistakes);
+      if (!(error instanceof DeletedMeanwhile)) throw error;
+      setMissed(true);
+      return false;
     }
   };
-  const title = isNew ? 'Add a backend' : `Edit ${cluster.name}`;
+  const note = isDeleted && (
+    <Notice tone="error" color="yellow" title={`${cluster?.name} was deleted meanwhile`}>
+      Nothing was stored. Cancel, or add it again as it stands here.
+    </Notice>
+  );
   return (
-    <Modal opened onClose={leave} title={title} size="lg">
-      <form onSubmit={form.onSubmit((values) => void store(values, false))} noValidate>
-        <Stack gap="sm">
-          {failure !== null && (
-            <WriteFailure error={failure} busy={save.isPending} onForce={() => void store(form.getValues(), true)} />
-          )}
-          {isDeleted && (
-            <Alert
-              role="alert"
-              color="yellow"
-              title={`${cluster?.name} was deleted meanwhile`}
-              icon={<IconAlertTriangle aria-hidden />}
-            >
-              Nothing was stored. Cancel, or add it again as it stands here.
-            </Alert>
-          )}
-          <TextInput
-            label="Name"
-            required
-            data-autofocus={isNew || undefined}
-            readOnly={!isNew}
-            description={isNew ? undefined : 'The name of a backend cannot be changed.'}
-            key={form.key('name')}
-            {...form.getInputProps('name')}
-          />
-          <Autocomplete
-            label="Routing group"
-            required
-            data={[...groups]}
-            // The field has the focus when the form opens: the options would cover the fields below.
-            openOnFocus={false}
-            data-autofocus={!isNew || undefined}
-            key={form.key('routingGroup')}
-            {...form.getInputProps('routingGroup')}
-          />
-          <TextInput
-            label="URL"
-            required
-            description="Where requests are forwarded to"
-            placeholder="http://engine.example:8080"
-            key={form.key('proxyTo')}
-            {...form.getInputProps('proxyTo')}
-          />
-          <TextInput
-            label="External URL"
-            description="The link for people, where it is another one"
-            key={form.key('externalUrl')}
-            {...form.getInputProps('externalUrl')}
-          />
-          <Switch
-            label="Takes new queries"
-            key={form.key('active')}
-            {...form.getInputProps('active', { type: 'checkbox' })}
-          />
-          <FormButtons
-            action={isNew ? 'Add' : isDeleted ? 'Add it again' : 'Save'}
-            busy={save.isPending}
-            onCancel={leave}
-          />
-        </Stack>
-      </form>
-    </Modal>
+    <RecordForm
+      title={isNew ? 'Add a backend' : `Edit ${cluster.name}`}
+      action={isNew ? 'Add' : isDeleted ? 'Add it again' : 'Save'}
+      fields={fieldsOf(isNew, groups)}
+      {...{ values, note, onClose }}
+      onSave={store}
+    />
   );
 }
 
-const required = (message: string) => (value: string) => (value.trim() === '' ? message : null);
+const fieldsOf = (isNew: boolean, groups: readonly string[]): readonly Field[] => [
+  {
+    ...{ name: 'name', label: 'Name', kind: 'text', required: true, readOnly: !isNew, missing: 'Enter a name.' },
+    ...(isNew ? {} : { description: 'The name of a backend cannot be changed.' }),
+  },
+  {
+    ...{ name: 'routingGroup', label: 'Routing group', kind: 'suggestion', required: true },
+    options: groups.map((group) => ({ value: group, label: group })),
+    missing: 'Enter a routing group.',
+  },
+  {
+    ...{ name: 'proxyTo', label: 'URL', kind: 'text', required: true, description: 'Where requests are forwarded to' },
+    placeholder: 'http://engine.example:8080',
+    missing: 'Enter the URL that requests are forwarded to.',
+  },
+  {
+    ...{ name: 'externalUrl', label: 'External URL', kind: 'text' },
+    description: 'The link for people, where it is another one',
+  },
+  { name: 'active', label: 'Takes new queries', kind: 'flag' },
+];
+
+interface OpenedFormProps {
+  readonly name: string;
+  /** Undefined: no cluster has this name (any more). */
+  readonly cluster: ClusterState | undefined;
+  readonly groups: readonly string[];
+  readonly onClose: () => void;
+}
+
+/** The form of the cluster in the page's address. Another name needs another component. */
+export function OpenedForm({ name, cluster, groups, onClose }: OpenedFormProps) {
+  const mayWrite = useRole('ADMIN');
+  // The state when the form was opened: the cluster may be deleted meanwhile.
+  const [begun] = useState(cluster);
+  const what = `Backend ${name}`;
+  if (!mayWrite) return <NotOpened what={what} why={onlyAdministrators} onClose={onClose} />;
+  if (begun === undefined) return <NotOpened what={what} onClose={onClose} />;
+  const why = discoveredText(begun) ?? (begun.routed ? undefined : 'It is not routed: its resource is not accepted.');
+  if (why !== undefined) return <NotOpened what={what} why={why} onClose={onClose} />;
+  return <ClusterForm cluster={begun} isDeleted={cluster === undefined} groups={groups} onClose={onClose} />;
+}

@@ -1,36 +1,38 @@
-import { Alert, Anchor, Button, Group, Text } from '@mantine/core';
-import { IconAlertTriangle, IconExternalLink, IconPencil } from '@tabler/icons-react';
-import { Link } from 'react-router';
-import { ApiError } from '../../client/apiError.ts';
-import { useCluster } from '../../client/clusters.ts';
+import { Badge, Button, Group, Text } from '@mantine/core';
+import { IconExternalLink, IconPencil } from '@tabler/icons-react';
+import { useQueryClient } from '@tanstack/react-query';
+import { useEffect, useRef } from 'react';
 import { RARELY_MS } from '../../client/live.ts';
+import { isMissing, RUNNING_KEY, useCluster } from '../../client/resources.ts';
 import type { ClusterDetails } from '../../client/types.ts';
 import { useOpenInAddress } from '../../components/addressState.ts';
-import { Columns } from '../../components/Columns.tsx';
+import { formatElapsed } from '../../components/amounts.ts';
+import { StatusBadge } from '../../components/badges.tsx';
+import { Faint, Notice, PlainTable, SmallAction, To } from '../../components/elements.tsx';
 import { FactList } from '../../components/FactList.tsx';
-import { clusterHistoryAddress } from '../../components/links.ts';
-import { Names } from '../../components/Names.tsx';
-import { ClusterName, GroupName, useNameInPath } from '../../components/namedObject.tsx';
-import { PageFrame } from '../../components/PageFrame.tsx';
-import { Panel } from '../../components/Panel.tsx';
-import { RequestState } from '../../components/QueryState.tsx';
-import { StatusBadge } from '../../components/StatusBadge.tsx';
-import { EmptyState } from '../../components/states.tsx';
+import { Columns, PageFrame, Panel } from '../../components/frame.tsx';
+import { clusterHistoryAddress, queryAddress } from '../../components/links.ts';
+import { ClusterNames, GroupName, useNameInPath } from '../../components/namedObject.tsx';
+import { EmptyState, RequestState } from '../../components/states.tsx';
 import { Ago, Time } from '../../components/time.tsx';
 import { useRole, useSees } from '../../session/session.ts';
+import { WaitingQueries } from '../queue/QueueTable.tsx';
 import { RunningTable } from '../queue/RunningTable.tsx';
-import { WaitingQueries } from '../queue/WaitingQueries.tsx';
-import { ActiveSwitch } from './ActiveSwitch.tsx';
-import { Conditions } from './ClusterDetails.tsx';
-import { newQueriesText } from './consequences.ts';
-import { Declared } from './Declared.tsx';
-import { DiscoveredNote } from './Discovered.tsx';
-import { HealthTimeline } from './HealthTimeline.tsx';
-import { Leads } from './Leads.tsx';
-import { OpenedForm } from './OpenedForm.tsx';
-import { QueryFigures } from './QueryFigures.tsx';
-import { Remaining } from './Remaining.tsx';
-import { sourceOf } from './source.ts';
+import { OpenedForm } from './ClusterForm.tsx';
+import classes from './clusterPage.module.css';
+import {
+  ActiveSwitch,
+  ClusterAudit,
+  Conditions,
+  DiscoveredNote,
+  DrainProgress,
+  Leads,
+  QueryFigures,
+  resourceFacts,
+  useDrain,
+  useMayDrain,
+} from './clusterParts.tsx';
+import { differencesText, newQueriesText, ownersText, sourceOf, valueText } from './clusterTexts.ts';
 
 /** Address parameters that open the form. */
 const forms = ['edit'] as const;
@@ -41,45 +43,30 @@ export default function ClusterPage() {
   const cluster = useCluster(name);
   const mayWrite = useRole('ADMIN');
   const [opened, setOpened] = useOpenInAddress(forms);
-  const isMissing = cluster.error instanceof ApiError && cluster.error.status === 404;
+  const isGone = isMissing(cluster.error);
   const engine = cluster.data?.externalUrl ?? cluster.data?.proxyTo;
-  const actions = isMissing ? undefined : (
+  const isEditable = mayWrite && cluster.data?.routed === true && cluster.data.discovery === null;
+  const actions = isGone ? undefined : (
     <>
       {engine != null && (
         <Button
-          component="a"
-          href={engine}
-          target="_blank"
-          rel="noreferrer"
-          size="xs"
-          variant="default"
+          {...{ component: 'a', href: engine, target: '_blank', rel: 'noreferrer', size: 'xs', variant: 'default' }}
           leftSection={<IconExternalLink size={16} aria-hidden />}
         >
           Engine's page
         </Button>
       )}
-      {mayWrite && cluster.data?.routed === true && cluster.data.discovery === null && (
-        <Button
-          size="xs"
-          variant="default"
-          leftSection={<IconPencil size={16} aria-hidden />}
-          onClick={() => setOpened({ kind: 'edit', key: '' })}
-        >
-          Edit
-        </Button>
+      {isEditable && (
+        <SmallAction label="Edit" icon={IconPencil} onClick={() => setOpened({ kind: 'edit', key: '' })} />
       )}
     </>
   );
   return (
     <PageFrame title={`Backend ${name}`} actions={actions}>
-      {isMissing ? (
+      {isGone ? (
         <EmptyState title={`There is no backend ${name}, or not any more.`}>
-          <Anchor component={Link} to="/clusters" size="sm" underline="always">
-            To all backends
-          </Anchor>
-          <Anchor component={Link} to={clusterHistoryAddress(name)} size="sm" underline="always">
-            To its queries in the history
-          </Anchor>
+          <To address="/clusters">To all backends</To>
+          <To address={clusterHistoryAddress(name)}>To its queries in the history</To>
         </EmptyState>
       ) : (
         <RequestState query={cluster} label="Loading the backend">
@@ -90,7 +77,7 @@ export default function ClusterPage() {
         <OpenedForm
           key={name}
           name={name}
-          cluster={isMissing ? undefined : cluster.data}
+          cluster={isGone ? undefined : cluster.data}
           groups={cluster.data.routingGroup === null ? [] : [cluster.data.routingGroup]}
           onClose={() => setOpened(null)}
         />
@@ -99,22 +86,21 @@ export default function ClusterPage() {
   );
 }
 
-function Whole({ cluster, mayWrite }: { readonly cluster: ClusterDetails; readonly mayWrite: boolean }) {
+interface DetailsProps {
+  readonly cluster: ClusterDetails;
+}
+
+function Whole({ cluster, mayWrite }: DetailsProps & { readonly mayWrite: boolean }) {
   const { name, group, routed, active, resource } = cluster;
   const seesQueue = useSees('queue');
   // These are refetched after the remaining queries.
-  const isDrained = [useRole('ADMIN'), useRole('API')].some(Boolean) && routed && !active;
+  const isDrained = useMayDrain() && routed && !active;
   return (
     <>
       {group !== null && group.others.length === 0 && !cluster.takesNewQueries && (
-        <Alert
-          role="status"
-          color="yellow"
-          icon={<IconAlertTriangle aria-hidden />}
-          title={`No backend of ${group.name} takes new queries`}
-        >
+        <Notice tone="warning" title={`No backend of ${group.name} takes new queries`}>
           {newQueriesText(group.withoutTakers)}
-        </Alert>
+        </Notice>
       )}
       <Columns>
         <Panel title="State">
@@ -152,28 +138,37 @@ function Whole({ cluster, mayWrite }: { readonly cluster: ClusterDetails; readon
   );
 }
 
-function State({ cluster, mayWrite }: { readonly cluster: ClusterDetails; readonly mayWrite: boolean }) {
+function State({ cluster, mayWrite }: DetailsProps & { readonly mayWrite: boolean }) {
   const { status, reason, checkedAt, routed, proxyTo, sharesUrlWith, queued, running, workers, group } = cluster;
-  const { maxRunningQueries, ejection, flappingSince } = cluster;
+  const { maxRunningQueries, ejection, flappingSince, discovery } = cluster;
+  const check = (
+    <Text key="check" size="sm">
+      {reason}
+      {checkedAt !== null && (
+        <>
+          , <Ago at={Date.parse(checkedAt)} />
+        </>
+      )}
+    </Text>
+  );
+  const shares = (
+    <span key="shares">
+      with <ClusterNames names={sharesUrlWith} />: health and counts of the engine are those of all of them
+    </span>
+  );
+  const others = (
+    <span key="others">
+      <ClusterNames names={group?.others ?? []} />
+    </span>
+  );
+  const hasOthers = group !== null && group.others.length > 0;
   return (
     <FactList
       facts={[
         ['Status', routed ? <StatusBadge key="status" status={status} /> : 'not routed'],
-        [
-          'Last check',
-          <Text key="check" size="sm">
-            {reason}
-            {checkedAt !== null && (
-              <>
-                , <Ago at={Date.parse(checkedAt)} />
-              </>
-            )}
-          </Text>,
-        ],
-        ...(flappingSince === null
-          ? []
-          : [['Flapping since', <Time key="flapping" at={Date.parse(flappingSince)} />] as const]),
-        ...(ejection === 'trial' ? [['On trial', 'takes a tenth of its share of new queries'] as const] : []),
+        ['Last check', check],
+        ['Flapping since', flappingSince === null ? undefined : <Time key="flap" at={Date.parse(flappingSince)} />],
+        ['On trial', ejection === 'trial' ? 'takes a tenth of its share of new queries' : undefined],
         [
           'New queries',
           <Group key="active">
@@ -182,33 +177,14 @@ function State({ cluster, mayWrite }: { readonly cluster: ClusterDetails; readon
         ],
         ['Running', countText(running, maxRunningQueries)],
         ['Queued there', queued ?? 'not counted by its health check'],
-        ...(workers === null ? [] : [['Workers', workers] as const]),
+        ['Workers', workers ?? undefined],
         ['Routing group', group === null ? '–' : <GroupName key="group" name={group.name} />],
-        [
-          'Others of the group',
-          group === null || group.others.length === 0 ? (
-            'none that takes new queries'
-          ) : (
-            <span key="others">
-              <Names names={group.others} of={(other) => <ClusterName name={other} />} />
-            </span>
-          ),
-        ],
+        ['Others of the group', hasOthers ? others : 'none that takes new queries'],
         ['URL', proxyTo ?? '–'],
-        ...(sharesUrlWith.length === 0
-          ? []
-          : [
-              [
-                'Shares its URL',
-                <span key="shares">
-                  with <Names names={sharesUrlWith} of={(other) => <ClusterName name={other} />} />: health and counts
-                  of the engine are those of all of them
-                </span>,
-              ] as const,
-            ]),
-        cluster.discovery === null
+        ['Shares its URL', sharesUrlWith.length === 0 ? undefined : shares],
+        discovery === null
           ? ['Declared by', sourceOf(cluster)]
-          : ['Discovered by', `${cluster.discovery.name}, of the Service ${cluster.discovery.service ?? 'it had'}`],
+          : ['Discovered by', `${discovery.name}, of the Service ${discovery.service ?? 'it had'}`],
       ]}
     />
   );
@@ -217,4 +193,163 @@ function State({ cluster, mayWrite }: { readonly cluster: ClusterDetails; readon
 function countText(running: number | null, limit: number | null): string {
   const count = running === null ? 'not counted by its health check' : String(running);
   return limit === null ? count : `${count}; at most ${limit} of this gateway`;
+}
+
+/** The last states of a cluster, newest first, each with its reason and duration. */
+function HealthTimeline({ cluster: { changes, replica } }: DetailsProps) {
+  if (changes.length === 0) return <Text size="sm">Nothing is checked while it is not routed.</Text>;
+  return (
+    <>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard (WCAG 2.1.1) */}
+      <section className={classes.scrolling} tabIndex={0} aria-label="Health timeline">
+        <ol className={classes.timeline}>
+          {changes.map(({ since, status, reason, active }, index) => {
+            const begun = Date.parse(since);
+            const before = changes[index + 1];
+            const next = changes[index - 1];
+            return (
+              <li key={`${since} ${status} ${active}`}>
+                <Group gap="xs">
+                  <StatusBadge status={status} />
+                  {!active && <Badge variant="default">{before?.active === true ? 'switched off' : 'off'}</Badge>}
+                  {active && before?.active === false && <Badge variant="default">switched on</Badge>}
+                  <Faint>
+                    {next === undefined ? 'since ' : ''}
+                    <Time at={begun} />
+                    {next === undefined ? ', ' : `, for ${formatElapsed(Math.max(0, Date.parse(next.since) - begun))}`}
+                    {next === undefined && <Ago at={begun} />}
+                  </Faint>
+                </Group>
+                <Text size="sm" className={classes.breaking}>
+                  {reason}
+                </Text>
+              </li>
+            );
+          })}
+        </ol>
+      </section>
+      <Faint mt="xs" className={classes.breaking}>
+        As the replica {replica} saw it, since it was started: at most 50 states. Each replica checks for itself.
+      </Faint>
+    </>
+  );
+}
+
+const MAX_QUERIES = 20;
+
+function Remaining({ cluster }: DetailsProps) {
+  const mayAsk = useMayDrain();
+  const { data: drain } = useDrain(cluster, 'none');
+  useRunningAfter(drain?.queries.map(({ queryId }) => queryId).join());
+  const { running } = cluster;
+  return (
+    <Panel title="Drain">
+      <div className={classes.drain}>
+        <DrainProgress cluster={cluster} beside="none" />
+      </div>
+      {!mayAsk && running === null && <Text size="sm">It takes no new queries; what it runs is not counted.</Text>}
+      {drain?.complete === false && (
+        <Text size="sm">The database is unavailable: only queries of the replica that answers are counted.</Text>
+      )}
+      {drain?.settled === false && drain.complete && (
+        <Text size="sm">
+          It was switched off only seconds ago: other replicas may know of queries that are not counted yet.
+        </Text>
+      )}
+      {drain?.reported != null && (
+        <Text size="sm">
+          The engine itself counts {drain.reported.running ?? 'no'} running and {drain.reported.queued ?? 'no'} queued,{' '}
+          <Ago at={Date.parse(drain.reported.checkedAt)} />.
+        </Text>
+      )}
+      {drain !== undefined && drain.queries.length > 0 && (
+        <ul className={classes.list} aria-label="Queries that are left">
+          {drain.queries.slice(0, MAX_QUERIES).map(({ queryId, since }) => (
+            <li key={queryId} className={classes.id}>
+              <To address={queryAddress(queryId)} size="xs">
+                {queryId}
+              </To>{' '}
+              <Text span size="xs">
+                since <Ago at={Date.parse(since)} />
+              </Text>
+            </li>
+          ))}
+        </ul>
+      )}
+      {drain !== undefined && drain.runningQueries > MAX_QUERIES && (
+        <Text size="xs">These are the oldest {MAX_QUERIES}.</Text>
+      )}
+    </Panel>
+  );
+}
+
+/** Refetches the running queries when the remaining count changes, as they are not polled meanwhile. */
+function useRunningAfter(left: string | undefined): void {
+  const client = useQueryClient();
+  const before = useRef(left);
+  useEffect(() => {
+    if (before.current !== undefined && before.current !== left) void client.refetchQueries({ queryKey: RUNNING_KEY });
+    before.current = left;
+  }, [client, left]);
+}
+
+/** Declared fields of a cluster's resource with their managers, compared with the active values. */
+function Declared({ cluster }: DetailsProps) {
+  const { fields, resource, override, specActive } = cluster;
+  if (resource === null) {
+    return (
+      <Text size="sm">
+        A row of a gateway that ran before; it has no resource. The first change by REST or on a page makes one.
+      </Text>
+    );
+  }
+  return (
+    <>
+      <Text size="sm" mb="xs">
+        {differencesText(cluster)}
+      </Text>
+      {override !== null && (
+        <Text size="sm" mb="xs">
+          Overridden: {override.active ? 'on' : 'off'} by {override.by}
+          {override.at !== null && (
+            <>
+              {' '}
+              at <Time at={Date.parse(override.at)} />
+            </>
+          )}
+          ; the resource says {specActive ? 'on' : 'off'}. Switching it {specActive ? 'on' : 'off'} ends the override.
+        </Text>
+      )}
+      <PlainTable
+        label="Declared and in force"
+        className={classes.declared}
+        cellClass={classes.field}
+        hasRowHeads
+        head={['Field', 'Declared', 'In force']}
+        rows={fields.map(({ field, declared, inForce, differs, managers }) => ({
+          key: field,
+          className: differs ? classes.differing : undefined,
+          cells: [
+            <span key="field">
+              {field}
+              {differs && (
+                <Badge variant="light" color="orange" size="sm" ml={6}>
+                  differs
+                </Badge>
+              )}
+            </span>,
+            <div key="declared">
+              {valueText(declared)}
+              <Faint>{ownersText(managers)}</Faint>
+            </div>,
+            valueText(inForce),
+          ],
+        }))}
+      />
+      <div className={classes.place}>
+        <FactList facts={resourceFacts(resource)} />
+      </div>
+      <ClusterAudit name={cluster.name} />
+    </>
+  );
 }

@@ -1,22 +1,18 @@
 import { SegmentedControl, Text } from '@mantine/core';
 import { useMemo } from 'react';
-import { useOverview, useProblems, useQuerySeries, useRateSeries } from '../../client/overview.ts';
+import { useOverview, useProblems, useQuerySeries, useRateSeries } from '../../client/resources.ts';
 import { useAddressState } from '../../components/addressState.ts';
 import { formatElapsed } from '../../components/amounts.ts';
-import { PageFrame } from '../../components/PageFrame.tsx';
-import { Panel } from '../../components/Panel.tsx';
-import { RequestState } from '../../components/QueryState.tsx';
-import { EmptyState } from '../../components/states.tsx';
+import { Faint } from '../../components/elements.tsx';
+import { PageFrame, Panel } from '../../components/frame.tsx';
+import { EmptyState, RequestState } from '../../components/states.tsx';
 import { TimeChart } from '../../components/TimeChart.tsx';
 import { clusterLines, durationLines, failureLines, MAX_LINES } from './chart.ts';
 import classes from './dashboard.module.css';
-import { Errors } from './Errors.tsx';
 import { Figures } from './Figures.tsx';
-import { GatewayState } from './GatewayState.tsx';
-import { Problems } from './Problems.tsx';
+import { Problems, Verdict } from './Problems.tsx';
 import { rangeName, ranges, retentionText } from './ranges.ts';
-import { Shares } from './Shares.tsx';
-import { Verdict } from './Verdict.tsx';
+import { Errors, GatewayState, Shares } from './Tables.tsx';
 
 const rateText = (value: number) => value.toLocaleString('en', { maximumFractionDigits: 2 });
 
@@ -51,11 +47,7 @@ export default function DashboardPage() {
           onChange={(value) => setRange(value, 'push')}
           className={classes.range}
         />
-        {keptHours !== null && (
-          <Text size="sm" c="dimmed">
-            {retentionText(keptHours)}
-          </Text>
-        )}
+        {keptHours !== null && <Faint size="sm">{retentionText(keptHours)}</Faint>}
       </div>
       <RequestState query={rates} label="Loading the rates">
         {(series) => <Figures series={series} range={rangeName(series)} overview={overview.data ?? null} />}

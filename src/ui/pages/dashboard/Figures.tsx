@@ -3,7 +3,7 @@ import type { ReactNode } from 'react';
 import { Link } from 'react-router';
 import type { Overview, RateSeries } from '../../client/types.ts';
 import { formatElapsed } from '../../components/amounts.ts';
-import { StatusBadge } from '../../components/StatusBadge.tsx';
+import { StatusBadge } from '../../components/badges.tsx';
 import { useTimeZone } from '../../components/time.tsx';
 import { clockText } from '../../components/zonedTime.ts';
 import { failuresText, rateTotals } from './chart.ts';

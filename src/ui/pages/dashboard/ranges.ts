@@ -7,14 +7,8 @@ const choices = [
   { minutes: 43_200, label: '30 d', name: 'the last 30 days' },
 ] as const;
 
-export interface RangeChoice {
-  readonly value: string;
-  readonly label: string;
-  readonly disabled: boolean;
-}
-
 /** Choices of the range picker; ranges longer than the retention are disabled. @param keptHours null if unknown */
-export function ranges(keptHours: number | null): RangeChoice[] {
+export function ranges(keptHours: number | null) {
   return choices.map(({ minutes, label }) => ({
     value: String(minutes),
     label,

@@ -1,54 +1,38 @@
-import { Alert, Anchor, Badge, Button, Stack, Text } from '@mantine/core';
-import { IconAlertTriangle, IconPlayerPause } from '@tabler/icons-react';
+import { Badge, Stack, Text } from '@mantine/core';
+import { IconPlayerPause } from '@tabler/icons-react';
 import { useMemo } from 'react';
-import { Link } from 'react-router';
-import { ApiError } from '../../client/apiError.ts';
-import { useClusters } from '../../client/clusters.ts';
-import { useGroup, useGroups } from '../../client/limits.ts';
+import { isMissing, useClusters, useGroup, useGroups } from '../../client/resources.ts';
 import type { ClusterState, GroupDetails } from '../../client/types.ts';
-import { Columns } from '../../components/Columns.tsx';
+import { StatusBadge } from '../../components/badges.tsx';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
-import { type Fact, FactList } from '../../components/FactList.tsx';
+import { Notice, SmallAction, To } from '../../components/elements.tsx';
+import { FactList } from '../../components/FactList.tsx';
+import { Columns, PageFrame, Panel } from '../../components/frame.tsx';
 import { groupHistoryAddress } from '../../components/links.ts';
-import { Names } from '../../components/Names.tsx';
-import { ClusterName, GroupName, useNameInPath } from '../../components/namedObject.tsx';
-import { PageFrame } from '../../components/PageFrame.tsx';
-import { Panel } from '../../components/Panel.tsx';
-import { RequestState } from '../../components/QueryState.tsx';
-import { StatusBadge } from '../../components/StatusBadge.tsx';
-import { EmptyState } from '../../components/states.tsx';
+import { ClusterName, GroupNames, useNameInPath } from '../../components/namedObject.tsx';
+import { EmptyState, RequestState } from '../../components/states.tsx';
 import { useRole, useSees } from '../../session/session.ts';
-import { activeColumn } from '../clusters/ActiveSwitch.tsx';
-import { newQueriesText } from '../clusters/consequences.ts';
-import { DrainProgress } from '../clusters/DrainProgress.tsx';
-import { Leads } from '../clusters/Leads.tsx';
-import { QueryFigures } from '../clusters/QueryFigures.tsx';
+import { activeColumn, DrainProgress, Leads, QueryFigures } from '../clusters/clusterParts.tsx';
+import { newQueriesText } from '../clusters/clusterTexts.ts';
 import { useDrainAll } from '../clusters/switching.ts';
-import { GroupDeclaration } from '../limits/GroupTable.tsx';
-import { ofLimit } from '../limits/texts.ts';
+import { GroupDeclaration } from '../limits/Declaration.tsx';
+import { WaitingQueries } from '../queue/QueueTable.tsx';
 import { RunningTable } from '../queue/RunningTable.tsx';
-import { WaitingQueries } from '../queue/WaitingQueries.tsx';
-import { groupFacts, specOf } from './groupFacts.ts';
+import { groupFacts, ofLimit, specOf } from './groupFacts.ts';
 
 /** All data of a routing group: clusters and their capacity, queue, fallback, and sources of queries. */
 export default function GroupPage() {
   const name = useNameInPath();
   const group = useGroup(name);
   const mayWrite = useRole('ADMIN');
-  const isMissing = group.error instanceof ApiError && group.error.status === 404;
+  const isGone = isMissing(group.error);
+  const actions = mayWrite && !isGone && group.data !== undefined ? <DrainAll group={group.data} /> : undefined;
   return (
-    <PageFrame
-      title={`Routing group ${name}`}
-      actions={mayWrite && !isMissing && group.data !== undefined ? <DrainAll group={group.data} /> : undefined}
-    >
-      {isMissing ? (
+    <PageFrame title={`Routing group ${name}`} actions={actions}>
+      {isGone ? (
         <EmptyState title={`There is no routing group ${name}: no backend belongs to it, and no resource declares it.`}>
-          <Anchor component={Link} to="/limits" size="sm" underline="always">
-            To all routing groups
-          </Anchor>
-          <Anchor component={Link} to={groupHistoryAddress(name)} size="sm" underline="always">
-            To its queries in the history
-          </Anchor>
+          <To address="/limits">To all routing groups</To>
+          <To address={groupHistoryAddress(name)}>To its queries in the history</To>
         </EmptyState>
       ) : (
         <RequestState query={group} label="Loading the routing group">
@@ -59,38 +43,34 @@ export default function GroupPage() {
   );
 }
 
+interface GroupProps {
+  readonly group: GroupDetails;
+}
+
 /** Deactivates all active clusters of the group, after a confirmation. */
-function DrainAll({ group: { name, clusters, withoutTakers } }: { readonly group: GroupDetails }) {
+function DrainAll({ group: { name, clusters, withoutTakers } }: GroupProps) {
   const { drain, isPending } = useDrainAll(name);
   const active = clusters.filter((cluster) => cluster.active).map((cluster) => cluster.name);
   return (
-    <Button
-      size="xs"
-      variant="default"
-      leftSection={<IconPlayerPause size={16} aria-hidden />}
+    <SmallAction
+      label="Drain all"
+      icon={IconPlayerPause}
       disabled={active.length === 0}
       loading={isPending}
       onClick={() => void drain({ clusters: active, withoutTakers })}
-    >
-      Drain all
-    </Button>
+    />
   );
 }
 
-function Whole({ group, mayWrite }: { readonly group: GroupDetails; readonly mayWrite: boolean }) {
+function Whole({ group, mayWrite }: GroupProps & { readonly mayWrite: boolean }) {
   const { name, isDefault, resource, clusters, withoutTakers } = group;
   const seesQueue = useSees('queue');
   return (
     <>
       {!clusters.some(({ takesNewQueries }) => takesNewQueries) && (
-        <Alert
-          role="status"
-          color="yellow"
-          icon={<IconAlertTriangle aria-hidden />}
-          title="No backend of it takes new queries"
-        >
+        <Notice tone="warning" title="No backend of it takes new queries">
           {newQueriesText(withoutTakers)}
-        </Alert>
+        </Notice>
       )}
       <Panel title="Backends">
         <Backends group={name} mayWrite={mayWrite} />
@@ -123,36 +103,26 @@ function Whole({ group, mayWrite }: { readonly group: GroupDetails; readonly may
   );
 }
 
-function Capacity({ group }: { readonly group: GroupDetails }) {
+function Capacity({ group }: GroupProps) {
   const { fallbacks = [] } = specOf(group);
-  const groups = useGroups();
-  const servedHere = (groups.data ?? [])
+  const served = (useGroups().data ?? [])
     .filter((other) => specOf(other).fallbacks?.includes(group.name) === true)
     .map(({ name }) => name);
-  const links: readonly Fact[] = [
-    ...(fallbacks.length === 0
-      ? [['Fallbacks', 'none'] as const]
-      : [
-          [
-            'Fallbacks',
-            <span key="fallbacks">
-              <Names names={fallbacks} of={(name) => <GroupName name={name} />} />
-            </span>,
-          ] as const,
-        ]),
-    ...(servedHere.length === 0
-      ? []
-      : [
-          [
-            'Fallback of',
-            <span key="served">
-              <Names names={servedHere} of={(name) => <GroupName name={name} />} />
-            </span>,
-          ] as const,
-        ]),
-    ['Without backends', newQueriesText(group.withoutTakers)],
-  ];
-  return <FactList facts={[...groupFacts(group), ...links]} />;
+  const linked = (names: readonly string[]) => (
+    <span>
+      <GroupNames names={names} />
+    </span>
+  );
+  return (
+    <FactList
+      facts={[
+        ...groupFacts(group),
+        ['Fallbacks', fallbacks.length === 0 ? 'none' : linked(fallbacks)],
+        ['Fallback of', served.length === 0 ? undefined : linked(served)],
+        ['Without backends', newQueriesText(group.withoutTakers)],
+      ]}
+    />
+  );
 }
 
 function Backends({ group, mayWrite }: { readonly group: string; readonly mayWrite: boolean }) {
@@ -165,7 +135,7 @@ function Backends({ group, mayWrite }: { readonly group: string; readonly mayWri
           label="Backends"
           columns={columns}
           rows={all.filter(({ routingGroup }) => routingGroup === group)}
-          rowId={rowId}
+          rowId={({ name, resource }) => `${name} ${resource?.namespace ?? ''}`}
           empty={<EmptyState title="No backend belongs to it." />}
           sortedBy={{ id: 'name', desc: false }}
         />
@@ -174,40 +144,27 @@ function Backends({ group, mayWrite }: { readonly group: string; readonly mayWri
   );
 }
 
-const rowId = ({ name, resource }: ClusterState): string => `${name} ${resource?.namespace ?? ''}`;
-
 function columnsOf(mayWrite: boolean): readonly Column<ClusterState>[] {
   return [
-    {
-      id: 'name',
-      header: 'Name',
-      accessorFn: ({ name }) => name,
-      cell: ({ row: { original } }) => <ClusterName name={original.name} />,
-    },
+    { id: 'name', header: 'Name', value: ({ name }) => name, cell: ({ name }) => <ClusterName name={name} /> },
     activeColumn(mayWrite),
     {
-      id: 'status',
-      header: 'Status',
-      accessorFn: ({ status }) => status,
-      cell: ({ row: { original } }) => (
+      ...{ id: 'status', header: 'Status', value: ({ status }) => status },
+      cell: (cluster) => (
         <Stack gap={2} align="flex-start">
-          {original.routed ? <StatusBadge status={original.status} /> : <Badge color="red">Not routed</Badge>}
-          {original.routed && !original.active && <DrainProgress cluster={original} beside="its group" />}
-          {original.status !== 'HEALTHY' && <Text size="xs">{original.reason}</Text>}
+          {cluster.routed ? <StatusBadge status={cluster.status} /> : <Badge color="red">Not routed</Badge>}
+          {cluster.routed && !cluster.active && <DrainProgress cluster={cluster} beside="its group" />}
+          {cluster.status !== 'HEALTHY' && <Text size="xs">{cluster.reason}</Text>}
         </Stack>
       ),
     },
     {
-      id: 'running',
-      header: 'Running',
-      accessorFn: ({ running }) => running ?? -1,
-      cell: ({ row: { original } }) => ofLimit(original.running, original.maxRunningQueries ?? undefined),
+      ...{ id: 'running', header: 'Running', value: ({ running }) => running ?? -1 },
+      cell: ({ running, maxRunningQueries }) => ofLimit(running, maxRunningQueries ?? undefined),
     },
     {
-      id: 'queued',
-      header: 'Queued there',
-      accessorFn: ({ queued }) => queued ?? -1,
-      cell: ({ row: { original } }) => original.queued ?? '–',
+      ...{ id: 'queued', header: 'Queued there', value: ({ queued }) => queued ?? -1 },
+      cell: ({ queued }) => queued ?? '–',
     },
   ];
 }

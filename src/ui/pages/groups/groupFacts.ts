@@ -1,5 +1,4 @@
 import type { GroupDetails, GroupState } from '../../client/types.ts';
-import { ofLimit } from '../limits/texts.ts';
 
 interface GroupSpec {
   readonly strategy?: string;
@@ -16,13 +15,23 @@ interface GroupSpec {
   };
 }
 
+/** A count; a dash if unknown. */
+export function counted(count: number | null): string {
+  return count === null ? '–' : String(count);
+}
+
+/** A count with its limit: `3 of 10`, `3`, or `– of 10`. */
+export function ofLimit(count: number | null, limit: number | undefined): string {
+  return limit === undefined ? counted(count) : `${counted(count)} of ${limit}`;
+}
+
 /** Declared fields of a group; empty without a resource. */
 export function specOf({ spec }: Pick<GroupState, 'spec'>): GroupSpec {
   return (spec ?? {}) as GroupSpec;
 }
 
 /** Capacity, limits and queue of a group, as names and texts. */
-export function groupFacts(group: GroupDetails): readonly (readonly [name: string, value: string])[] {
+export function groupFacts(group: GroupDetails): readonly (readonly [name: string, value: string | undefined])[] {
   const { clusters, running, waiting, refused, isDefault } = group;
   const { strategy, affinity, maxRunningQueries, fallbacks, fallbackWhen, bestEffort, queue = {} } = specOf(group);
   const takers = clusters.filter(({ takesNewQueries }) => takesNewQueries);
@@ -34,14 +43,13 @@ export function groupFacts(group: GroupDetails): readonly (readonly [name: strin
     ['Refused so far by its limit', refused === null ? '–' : refused.toLocaleString('en')],
     ['Longest wait', queue.maxWait ?? '10m, the default'],
     ['Turns by', queue.fairBy ?? 'user, the default'],
-    ...(strategy === undefined
-      ? []
-      : [['Strategy', affinity?.by === undefined ? strategy : `${strategy} by ${affinity.by}`] as const]),
-    ...(bestEffort === true ? [['Best effort', 'an unhealthy backend is tried rather than none'] as const] : []),
-    ...(fallbacks !== undefined && fallbackWhen === 'full'
-      ? [['Fallbacks serve', 'also while none of its backends has room'] as const]
-      : []),
-    ...(isDefault ? [['Default group', 'queries that nothing else decides on go here'] as const] : []),
+    ['Strategy', strategy === undefined || affinity?.by === undefined ? strategy : `${strategy} by ${affinity.by}`],
+    ['Best effort', bestEffort === true ? 'an unhealthy backend is tried rather than none' : undefined],
+    [
+      'Fallbacks serve',
+      fallbacks !== undefined && fallbackWhen === 'full' ? 'also while none of its backends has room' : undefined,
+    ],
+    ['Default group', isDefault ? 'queries that nothing else decides on go here' : undefined],
   ];
 }
 

@@ -1,10 +1,8 @@
 import { Autocomplete, NativeSelect, TextInput } from '@mantine/core';
 import { useForm } from '@mantine/form';
 import { useEffect, useRef } from 'react';
-import { FilterForm, wrongEnd } from '../../components/FilterForm.tsx';
+import { FilterForm, useWallTimes, wrongEnd } from '../../components/FilterForm.tsx';
 import { isSame } from '../../components/leaveGuard.ts';
-import { useTimeZone } from '../../components/time.tsx';
-import { timeOfWall, wallOfTime } from '../../components/zonedTime.ts';
 import { type Filters, isCount, noFilters } from './filters.ts';
 import classes from './history.module.css';
 
@@ -30,11 +28,8 @@ const outcomes = [
 ];
 
 /** Adds a choice that only the address contains. */
-function withChosen<T extends { readonly value: string; readonly label: string }>(
-  choices: readonly T[],
-  chosen: string,
-) {
-  if (choices.some(({ value }) => value === chosen)) return [...choices];
+function withChosen(choices: typeof outcomes, chosen: string) {
+  if (choices.some(({ value }) => value === chosen)) return choices;
   return [...choices, { value: chosen, label: chosen.toLowerCase().replaceAll(',', ', ') }];
 }
 
@@ -57,12 +52,11 @@ const trimmed = (values: Filters): Filters =>
   Object.fromEntries(Object.entries(values).map(([name, text]) => [name, text.trim()])) as Filters;
 
 export function FilterBar({ filters, clusters, onlyUser, onChange }: FilterBarProps) {
-  const { timeZone } = useTimeZone();
-  const wall = (time: string) => (isCount(time) ? wallOfTime(Number(time), timeZone) : '');
+  const { timeZone, toWall, toTime } = useWallTimes();
   const applied = {
     ...filters,
-    from: wall(filters.from),
-    to: wall(filters.to),
+    from: toWall(filters.from),
+    to: toWall(filters.to),
     minElapsedMillis: secondsText(filters.minElapsedMillis),
     maxElapsedMillis: secondsText(filters.maxElapsedMillis),
   };
@@ -80,15 +74,14 @@ export function FilterBar({ filters, clusters, onlyUser, onChange }: FilterBarPr
     },
   });
   const submit = form.onSubmit((values) => {
-    const time = (text: string) => String(timeOfWall(text, timeZone) ?? '');
     const texts = trimmed(values);
     onChange({
       ...texts,
       errorName: texts.errorName.toUpperCase(),
       minElapsedMillis: millisText(texts.minElapsedMillis),
       maxElapsedMillis: millisText(texts.maxElapsedMillis),
-      from: time(values.from),
-      to: time(values.to),
+      from: toTime(values.from),
+      to: toTime(values.to),
     });
   });
   // Filters that changed through the address, as by Back; submitted ones are already in the form.
@@ -102,15 +95,12 @@ export function FilterBar({ filters, clusters, onlyUser, onChange }: FilterBarPr
     if (!isSame(trimmed(latest.current.getValues()), wanted)) latest.current.setValues(wanted);
   }, [key]);
   const input = (name: keyof Filters) => ({ key: form.key(name), ...form.getInputProps(name), size: 'xs' as const });
+  const clear = () => {
+    form.setValues(noFilters);
+    onChange(noFilters);
+  };
   return (
-    <FilterForm
-      className={classes.filters}
-      onSubmit={submit}
-      onClear={() => {
-        form.setValues(noFilters);
-        onChange(noFilters);
-      }}
-    >
+    <FilterForm className={classes.filters} onSubmit={submit} onClear={clear}>
       <Autocomplete label="Backend" data={[...clusters]} {...input('cluster')} />
       {onlyUser === null ? (
         <TextInput label="User" {...input('user')} />

@@ -1,14 +1,15 @@
-import { ActionIcon, Anchor, Button, Group, Pagination, Paper, Text, Tooltip } from '@mantine/core';
+import { ActionIcon, Button, Group, Pagination, Text, Tooltip } from '@mantine/core';
 import { IconDownload, IconRefresh } from '@tabler/icons-react';
-import { keepPreviousData, useInfiniteQuery, useIsFetching, useQuery, useQueryClient } from '@tanstack/react-query';
+import { keepPreviousData, useIsFetching, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useMemo } from 'react';
-import { Link, useSearchParams } from 'react-router';
+import { useSearchParams } from 'react-router';
 import { call } from '../../client/call.ts';
-import { useClusters } from '../../client/clusters.ts';
 import { SLOW_MS } from '../../client/queryClient.ts';
+import { useClusters, useEarlier } from '../../client/resources.ts';
 import type { ClusterState, ListedQuery, QueryPage, SearchRow } from '../../client/types.ts';
-import { PageFrame } from '../../components/PageFrame.tsx';
-import { RequestState } from '../../components/QueryState.tsx';
+import { To } from '../../components/elements.tsx';
+import { Framed, PageFrame } from '../../components/frame.tsx';
+import { EarlierPages, RequestState } from '../../components/states.tsx';
 import { useSession } from '../../session/session.ts';
 import { entryOfListed, entryOfRow, type HistoryEntry } from './clusterOfRow.ts';
 import { FilterBar } from './FilterBar.tsx';
@@ -87,46 +88,36 @@ const none: readonly ClusterState[] = [];
 
 /** Actions: save all pages, and refetch. */
 function Actions({ filters }: { readonly filters: Filters }) {
-  return (
-    <Group gap="xs">
-      {(['csv', 'json'] as const).map((format) => {
-        const parameters = toListParameters(filters);
-        parameters.set('format', format);
-        const name = format.toUpperCase();
-        return (
-          <Button
-            key={format}
-            component="a"
-            href={`/api/queries/export?${parameters}`}
-            download={`queries.${format}`}
-            size="xs"
-            variant="default"
-            leftSection={<IconDownload size={16} aria-hidden />}
-            aria-label={`Export as ${name}`}
-          >
-            {name}
-          </Button>
-        );
-      })}
-      <Refresh />
-    </Group>
-  );
-}
-
-function Refresh() {
   const client = useQueryClient();
   const isReading = useIsFetching({ queryKey: HISTORY }) > 0;
+  const parameters = toListParameters(filters);
   return (
-    <Tooltip label="Read again">
-      <ActionIcon
-        size="lg"
-        aria-label="Read the history again"
-        loading={isReading}
-        onClick={() => void client.refetchQueries({ queryKey: HISTORY, type: 'active' })}
-      >
-        <IconRefresh size={20} aria-hidden />
-      </ActionIcon>
-    </Tooltip>
+    <Group gap="xs">
+      {(['csv', 'json'] as const).map((format) => (
+        <Button
+          key={format}
+          component="a"
+          href={`/api/queries/export?${parameters}&format=${format}`}
+          download={`queries.${format}`}
+          size="xs"
+          variant="default"
+          leftSection={<IconDownload size={16} aria-hidden />}
+          aria-label={`Export as ${format.toUpperCase()}`}
+        >
+          {format.toUpperCase()}
+        </Button>
+      ))}
+      <Tooltip label="Read again">
+        <ActionIcon
+          size="lg"
+          aria-label="Read the history again"
+          loading={isReading}
+          onClick={() => void client.refetchQueries({ queryKey: HISTORY, type: 'active' })}
+        >
+          <IconRefresh size={20} aria-hidden />
+        </ActionIcon>
+      </Tooltip>
+    </Group>
   );
 }
 
@@ -152,7 +143,7 @@ function Searched({ filters, page, clusters, onShow }: SearchedProps) {
   });
   const read = history.data;
   const entries = useMemo(() => entriesOf(read, clusters), [read, clusters]);
-  const last = history.data === undefined ? null : Math.max(1, Math.ceil(history.data.total / PAGE_SIZE));
+  const last = read === undefined ? null : pagesOf(read.total);
   const isBeyond = last !== null && page > last && !history.isPlaceholderData;
   useEffect(() => {
     // There are fewer queries than the address states, e.g. since it was shared.
@@ -162,13 +153,13 @@ function Searched({ filters, page, clusters, onShow }: SearchedProps) {
     <RequestState query={history} label="Loading the history">
       {({ total, untaken, isCut }) => (
         <>
-          <Paper withBorder p="xs">
+          <Framed>
             <HistoryTable
               rows={entries}
               filtered={entries.length === 0 && toAddressParameters(filters, 1).size > 0}
               queryId={entries.length === 0 ? filters.queryId : ''}
             />
-          </Paper>
+          </Framed>
           <Group justify="space-between" gap="sm">
             <Group gap="sm">
               <Text size="sm" role="status">
@@ -177,7 +168,7 @@ function Searched({ filters, page, clusters, onShow }: SearchedProps) {
               <Untaken count={untaken.length} isCut={isCut} page={page} filters={filters} />
             </Group>
             <Pagination
-              total={Math.max(1, Math.ceil(total / PAGE_SIZE))}
+              total={pagesOf(total)}
               value={page}
               onChange={(next) => onShow(filters, next)}
               siblings={1}
@@ -207,72 +198,41 @@ interface UntakenProps {
 }
 
 function Untaken({ count, isCut, page, filters }: UntakenProps) {
-  const all = (
-    <Anchor
-      component={Link}
-      to={`/history?${toAddressParameters({ ...filters, state: 'REFUSED,DENIED' }, 1)}`}
-      size="sm"
-      underline="always"
-    >
-      {page === 1 ? 'All that were refused or denied' : 'Those that were refused or denied'}
-    </Anchor>
-  );
   if (page === 1 && count === 0) return null;
   return (
     <Text size="sm" c="dimmed" component="div">
       {count > 0 && `and ${isCut ? 'the newest ' : ''}${count} that no backend took. `}
-      {all}
+      <To address={`/history?${toAddressParameters({ ...filters, state: 'REFUSED,DENIED' }, 1)}`}>
+        {page === 1 ? 'All that were refused or denied' : 'Those that were refused or denied'}
+      </To>
     </Text>
   );
 }
 
 /** Queries by outcome or group of users, including queries without a cluster. */
 function Listed({ filters, clusters }: ShownProps) {
-  const queries = useInfiniteQuery({
-    queryKey: [...HISTORY, 'listed', filters],
-    queryFn: ({ signal, pageParam }) => {
-      const parameters = toListParameters(filters);
-      parameters.set('limit', String(PAGE_SIZE));
-      if (pageParam !== null) parameters.set('after', pageParam);
-      return call<QueryPage>(`/api/queries?${parameters}`, { method: 'GET', signal });
-    },
-    initialPageParam: null as string | null,
-    getNextPageParam: ({ next }) => next,
-    placeholderData: keepPreviousData,
-    // A list with several pages stays unchanged while the user reads it.
-    refetchInterval: ({ state: { data } }) => ((data?.pages.length ?? 1) > 1 ? false : SLOW_MS),
-  });
+  const parameters = toListParameters(filters);
+  parameters.set('limit', String(PAGE_SIZE));
+  const queries = useEarlier<QueryPage>([...HISTORY, 'listed', filters], '/api/queries', parameters);
   return (
     <RequestState query={queries} label="Loading the history">
       {({ pages }) => (
         <>
-          <Paper withBorder p="xs">
+          <Framed>
             <HistoryTable
               rows={pages.flatMap((each) => each.queries).map((query) => entryOfListed(query, clusters))}
               filtered
               queryId={filters.queryId}
             />
-          </Paper>
-          {queries.hasNextPage ? (
-            <Group>
-              <Button
-                variant="default"
-                loading={queries.isFetchingNextPage}
-                onClick={() => void queries.fetchNextPage()}
-              >
-                Earlier queries
-              </Button>
-            </Group>
-          ) : (
-            <Text size="sm" c="dimmed">
-              There are no earlier queries.
-            </Text>
-          )}
+          </Framed>
+          <EarlierPages query={queries} what="queries" />
         </>
       )}
     </RequestState>
   );
 }
+
+const pagesOf = (total: number): number => Math.max(1, Math.ceil(total / PAGE_SIZE));
 
 /** Maximum total that the gateway counts (docs/rest-api.md#calls-of-the-web-application). */
 const TOTAL_BOUND = 100_000;

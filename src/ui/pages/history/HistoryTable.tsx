@@ -1,12 +1,12 @@
 import { ActionIcon, Anchor } from '@mantine/core';
 import { IconExternalLink } from '@tabler/icons-react';
-import { memo, type ReactNode } from 'react';
+import { memo } from 'react';
 import { Link } from 'react-router';
 import { formatElapsed } from '../../components/amounts.ts';
+import { OutcomeBadge } from '../../components/badges.tsx';
 import { CopyText } from '../../components/CopyText.tsx';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
 import { queryAddress } from '../../components/links.ts';
-import { OutcomeBadge } from '../../components/OutcomeBadge.tsx';
 import { QueryId } from '../../components/QueryId.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
@@ -34,53 +34,52 @@ export const HistoryTable = memo(({ rows, filtered, queryId }: HistoryTableProps
       )}
     </EmptyState>
   );
-  return <DataTable label="Queries" columns={columns} rows={rows} rowId={idOf} empty={empty} />;
+  return <DataTable label="Queries" columns={columns} rows={rows} rowId={(row) => row.queryId} empty={empty} />;
 });
 
-const idOf = ({ queryId }: HistoryEntry): string => queryId;
+const named = (text: string | null) => <span className={classes.name}>{text || '–'}</span>;
 
 /** Sorting a single page would mislead. */
-const column = (header: string, cell: (row: HistoryEntry) => ReactNode): Column<HistoryEntry> => ({
-  id: header,
-  header,
-  enableSorting: false,
-  cell: ({ row }) => cell(row.original),
-});
-
 const columns: readonly Column<HistoryEntry>[] = [
-  column('Submitted', ({ at }) => (
-    <span className={classes.time}>
-      <Time at={at} />
-    </span>
-  )),
-  column('Query id', (row) => (
-    <div className={classes.id}>
-      <QueryId id={row.queryId} />
-      <CopyText text={row.queryId} what="query id" />
-      {row.enginePage !== null && (
-        <ActionIcon
-          component="a"
-          href={row.enginePage}
-          target="_blank"
-          rel="noreferrer"
-          aria-label={`The engine's page of ${row.queryId}`}
-          title="The engine's page"
-        >
-          <IconExternalLink size={16} aria-hidden />
-        </ActionIcon>
-      )}
-    </div>
-  )),
-  column('Outcome', ({ outcome }) => <Outcome outcome={outcome} />),
-  column('Backend', ({ cluster }) => <span className={classes.name}>{cluster || '–'}</span>),
-  column('Routing group', ({ routingGroup }) => routingGroup ?? '–'),
-  column('User', ({ user }) => <span className={classes.name}>{user ?? '–'}</span>),
-  column('Source', ({ source }) => <span className={classes.name}>{source ?? '–'}</span>),
-  column('SQL', ({ queryId, queryText }) => (
-    <Link className={classes.sql} to={queryAddress(queryId)}>
-      {queryText.slice(0, 200)}
-    </Link>
-  )),
+  {
+    ...{ id: 'Submitted', header: 'Submitted' },
+    cell: ({ at }) => (
+      <span className={classes.time}>
+        <Time at={at} />
+      </span>
+    ),
+  },
+  {
+    ...{ id: 'Query id', header: 'Query id' },
+    cell: ({ queryId, enginePage }) => (
+      <div className={classes.id}>
+        <QueryId id={queryId} />
+        <CopyText text={queryId} what="query id" />
+        {enginePage !== null && (
+          <ActionIcon
+            {...{ component: 'a', href: enginePage, target: '_blank', rel: 'noreferrer' }}
+            aria-label={`The engine's page of ${queryId}`}
+            title="The engine's page"
+          >
+            <IconExternalLink size={16} aria-hidden />
+          </ActionIcon>
+        )}
+      </div>
+    ),
+  },
+  { id: 'Outcome', header: 'Outcome', cell: ({ outcome }) => <Outcome outcome={outcome} /> },
+  { id: 'Backend', header: 'Backend', cell: ({ cluster }) => named(cluster) },
+  { id: 'Routing group', header: 'Routing group', cell: ({ routingGroup }) => routingGroup ?? '–' },
+  { id: 'User', header: 'User', cell: ({ user }) => named(user) },
+  { id: 'Source', header: 'Source', cell: ({ source }) => named(source) },
+  {
+    ...{ id: 'SQL', header: 'SQL' },
+    cell: ({ queryId, queryText }) => (
+      <Link className={classes.sql} to={queryAddress(queryId)}>
+        {queryText.slice(0, 200)}
+      </Link>
+    ),
+  },
 ];
 
 /** State, duration and error of a query. */

@@ -1,19 +1,7 @@
 /** Filters of the history as parameters of the page's address, so that they survive reloads and can be shared. */
 const filterNames = [
-  'cluster',
-  'user',
-  'userGroup',
-  'source',
-  'routingGroup',
-  'queryId',
-  'text',
-  'state',
-  'errorName',
-  'errorType',
-  'minElapsedMillis',
-  'maxElapsedMillis',
-  'from',
-  'to',
+  ...(['cluster', 'user', 'userGroup', 'source', 'routingGroup', 'queryId', 'text', 'state'] as const),
+  ...(['errorName', 'errorType', 'minElapsedMillis', 'maxElapsedMillis', 'from', 'to'] as const),
 ] as const;
 
 type FilterName = (typeof filterNames)[number];
@@ -24,25 +12,13 @@ type FilterName = (typeof filterNames)[number];
  */
 export type Filters = Readonly<Record<FilterName, string>>;
 
-export const noFilters: Filters = {
-  cluster: '',
-  user: '',
-  userGroup: '',
-  source: '',
-  routingGroup: '',
-  queryId: '',
-  text: '',
-  state: '',
-  errorName: '',
-  errorType: '',
-  minElapsedMillis: '',
-  maxElapsedMillis: '',
-  from: '',
-  to: '',
-};
+const filtersOf = (read: (name: FilterName) => string): Filters =>
+  Object.fromEntries(filterNames.map((name) => [name, read(name)])) as Filters;
+
+export const noFilters: Filters = filtersOf(() => '');
 
 export function parseFilters(parameters: URLSearchParams): Filters {
-  return Object.fromEntries(filterNames.map((name) => [name, parameters.get(name) ?? ''])) as Filters;
+  return filtersOf((name) => parameters.get(name) ?? '');
 }
 
 /** Address parameters for filters and a page (from 1). */
@@ -63,14 +39,7 @@ export function pageOf(parameters: URLSearchParams): number {
 }
 
 /** Filters that only `/api/queries` supports. */
-const listedBy = [
-  'state',
-  'userGroup',
-  'errorName',
-  'errorType',
-  'minElapsedMillis',
-  'maxElapsedMillis',
-] as const satisfies readonly FilterName[];
+const listedBy = ['state', 'userGroup', 'errorName', 'errorType', 'minElapsedMillis', 'maxElapsedMillis'] as const;
 
 /** True if the filters need `/api/queries`, because `/api/history/search` only has queries with a cluster. */
 export function isListed(filters: Filters): boolean {
@@ -80,7 +49,7 @@ export function isListed(filters: Filters): boolean {
 /** Marks ids of submissions that the gateway rejected (docs/protocol.md#outcomes). */
 const REFUSED = '_refused_';
 
-const numbers = ['from', 'to', 'minElapsedMillis', 'maxElapsedMillis'] as const satisfies readonly FilterName[];
+const numbers = ['from', 'to', 'minElapsedMillis', 'maxElapsedMillis'] as const;
 
 /** Parameters of `/api/queries`; invalid numbers are ignored. */
 export function toListParameters(filters: Filters): URLSearchParams {

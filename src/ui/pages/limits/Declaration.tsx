@@ -1,6 +1,7 @@
 import { Badge, Stack, Text } from '@mantine/core';
-import type { LimitState } from '../../client/types.ts';
-import { AuditLink } from '../../components/AuditLink.tsx';
+import type { GroupState, LimitState } from '../../client/types.ts';
+import { Faint } from '../../components/elements.tsx';
+import { AuditLink } from '../../components/ownership.tsx';
 import classes from './limits.module.css';
 
 interface DeclarationProps {
@@ -11,12 +12,8 @@ interface DeclarationProps {
   readonly observes?: boolean;
 }
 
-export function DeclaringResource({
-  kind,
-  listedAs,
-  state: { inForce, message, resource },
-  observes = false,
-}: DeclarationProps) {
+export function DeclaringResource({ kind, listedAs, state, observes = false }: DeclarationProps) {
+  const { inForce, message, resource } = state;
   const { namespace, name, place, managers, paused, conditions } = resource;
   const problems = conditions.filter(
     ({ type, status }) => (type === 'ResolvedRefs' || type === 'Accepted') && status === 'False',
@@ -31,9 +28,7 @@ export function DeclaringResource({
       <Text size="sm">
         {kind} {namespace}/{name}
       </Text>
-      <Text size="xs" c="dimmed">
-        {managers.length > 0 ? `by ${managers.map(({ manager }) => manager).join(', ')}` : place}
-      </Text>
+      <Faint>{managers.length > 0 ? `by ${managers.map(({ manager }) => manager).join(', ')}` : place}</Faint>
       {problems.map(({ type, message: text }) => (
         <Text key={type} size="xs" c="red">
           {text}
@@ -45,14 +40,18 @@ export function DeclaringResource({
   );
 }
 
-function look(
-  inForce: boolean,
-  isAccepted: boolean,
-  paused: boolean,
-  observes: boolean,
-): readonly [color: string, label: string] {
+function look(inForce: boolean, isAccepted: boolean, paused: boolean, observes: boolean): readonly [string, string] {
   if (!inForce) return ['red', isAccepted ? 'not in force' : 'not accepted'];
   if (!isAccepted) return ['yellow', 'earlier version in force'];
   if (paused) return ['gray', 'paused'];
   return observes ? ['blue', 'observes'] : ['green', 'in force'];
+}
+
+interface GroupDeclarationProps {
+  readonly group: GroupState;
+  readonly resource: NonNullable<GroupState['resource']>;
+}
+
+export function GroupDeclaration({ group, resource }: GroupDeclarationProps) {
+  return <DeclaringResource kind="RoutingGroup" listedAs={group.name} state={{ ...group, resource }} />;
 }

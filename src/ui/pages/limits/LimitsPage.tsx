@@ -1,16 +1,25 @@
-import { Button, Group, Paper, Text, Title } from '@mantine/core';
-import { useGroups, useLimits } from '../../client/limits.ts';
+import { Button, Group, Stack, Text, Title } from '@mantine/core';
+import { useGroups, useLimits } from '../../client/resources.ts';
+import type { GroupState, LimitState } from '../../client/types.ts';
 import { useAddressState } from '../../components/addressState.ts';
-import { PageFrame } from '../../components/PageFrame.tsx';
-import { RequestState } from '../../components/QueryState.tsx';
-import { GroupTable } from './GroupTable.tsx';
-import { LimitTable } from './LimitTable.tsx';
+import { type Column, DataTable } from '../../components/DataTable.tsx';
+import { Faint } from '../../components/elements.tsx';
+import { Framed, PageFrame } from '../../components/frame.tsx';
+import { ClusterNames, GroupName, GroupNames } from '../../components/namedObject.tsx';
+import { EmptyState, RequestState } from '../../components/states.tsx';
+import { counted, ofLimit, specOf } from '../groups/groupFacts.ts';
+import { DeclaringResource, GroupDeclaration } from './Declaration.tsx';
+import classes from './limits.module.css';
 
 /** Limits: routing groups with their queues, and limits of users and sources, each with its usage. */
 export default function LimitsPage() {
   const groups = useGroups();
   const limits = useLimits();
   const [group, setGroup] = useAddressState('group');
+  const noGroup =
+    group === ''
+      ? 'There is no routing group: no cluster is registered.'
+      : `There is no routing group ${group}: no cluster belongs to it, and no RoutingGroup declares it.`;
   return (
     <PageFrame title="Limits">
       <Title order={2}>Routing groups</Title>
@@ -25,20 +34,140 @@ export default function LimitsPage() {
                 </Button>
               </Group>
             )}
-            <Paper withBorder p="xs">
-              <GroupTable groups={group === '' ? rows : rows.filter(({ name }) => name === group)} only={group} />
-            </Paper>
+            <Framed>
+              <DataTable
+                label="Routing groups"
+                columns={groupColumns}
+                rows={group === '' ? rows : rows.filter(({ name }) => name === group)}
+                rowId={({ name, resource }) => `${name} ${resource?.namespace ?? ''}/${resource?.name ?? ''}`}
+                empty={<EmptyState title={noGroup} />}
+                sortIn="groupSort"
+              />
+            </Framed>
           </>
         )}
       </RequestState>
       <Title order={2}>Users and sources</Title>
       <RequestState query={limits} label="Loading limits">
         {(rows) => (
-          <Paper withBorder p="xs">
-            <LimitTable limits={rows} />
-          </Paper>
+          <Framed>
+            <DataTable
+              label="Limits"
+              columns={limitColumns}
+              rows={rows}
+              rowId={limitName}
+              empty={
+                <EmptyState title="There is no limit of users or sources. Limits are written as QueryLimit resources." />
+              }
+            />
+          </Framed>
         )}
       </RequestState>
     </PageFrame>
+  );
+}
+
+const groupColumns: readonly Column<GroupState>[] = [
+  { id: 'name', header: 'Group', value: ({ name }) => name, cell: ({ name }) => <GroupName name={name} /> },
+  {
+    ...{ id: 'clusters', header: 'Clusters', value: ({ clusters }) => clusters.length },
+    cell: (group) => <Clusters group={group} />,
+  },
+  {
+    ...{ id: 'running', header: 'Running', value: ({ running }) => running ?? -1 },
+    cell: (group) => ofLimit(group.running, specOf(group).maxRunningQueries),
+  },
+  {
+    ...{ id: 'waiting', header: 'Waiting', value: ({ waiting }) => waiting ?? -1 },
+    cell: (group) => ofLimit(group.waiting, specOf(group).queue?.maxQueued),
+  },
+  countColumn('Refused', ({ refused }) => refused),
+  {
+    ...{ id: 'fallbacks', header: 'Fallbacks' },
+    cell: (group) => {
+      const { fallbacks = [] } = specOf(group);
+      return fallbacks.length === 0 ? '–' : <GroupNames names={fallbacks} />;
+    },
+  },
+  {
+    ...{ id: 'state', header: 'Declared by', value: ({ inForce }) => (inForce ? 1 : 0) },
+    cell: (group) =>
+      group.resource === null ? (
+        <Faint size="sm">nothing: as the configuration says</Faint>
+      ) : (
+        <GroupDeclaration group={group} resource={group.resource} />
+      ),
+  },
+];
+
+function countColumn<T>(header: string, of: (row: T) => number | null): Column<T> {
+  return { id: header.toLowerCase(), header, value: (row) => of(row) ?? -1, cell: (row) => counted(of(row)) };
+}
+
+function Clusters({ group: { clusters } }: { readonly group: GroupState }) {
+  const limits = clusters.filter(({ maxRunningQueries }) => maxRunningQueries !== null);
+  return (
+    <Stack gap={0} className={classes.names}>
+      <Text size="sm">
+        {clusters.length === 0 ? 'none' : <ClusterNames names={clusters.map(({ name }) => name)} />}
+      </Text>
+      {limits.length > 0 && (
+        <Faint>
+          at a time: {limits.map(({ name, maxRunningQueries }) => `${name} ${maxRunningQueries}`).join(', ')}
+        </Faint>
+      )}
+    </Stack>
+  );
+}
+
+interface LimitSpec {
+  readonly match?: Readonly<Record<string, readonly string[]>>;
+  readonly per?: string;
+  readonly maxRunning?: number;
+  readonly maxQueued?: number;
+  readonly rate?: { readonly queries: number; readonly period?: string; readonly burst?: number };
+  readonly mode?: string;
+  readonly message?: string;
+}
+
+const limitSpecOf = ({ spec }: LimitState): LimitSpec => spec as LimitSpec;
+const limitName = ({ namespace, name }: LimitState): string => `${namespace}/${name}`;
+
+const limitColumns: readonly Column<LimitState>[] = [
+  { id: 'name', header: 'Limit', value: limitName },
+  { id: 'what', header: 'Whom, and how much', cell: (limit) => <What spec={limitSpecOf(limit)} /> },
+  countColumn('Running', ({ running }) => running),
+  countColumn('Waiting', ({ waiting }) => waiting),
+  countColumn('Refused', ({ refused }) => refused),
+  {
+    ...{ id: 'state', header: 'Declared by', value: ({ inForce }) => (inForce ? 1 : 0) },
+    cell: (limit) => (
+      <DeclaringResource
+        kind="QueryLimit"
+        listedAs={limit.name}
+        state={limit}
+        observes={limitSpecOf(limit).mode === 'observe'}
+      />
+    ),
+  },
+];
+
+const labels: Readonly<Record<string, string>> = { groups: 'groups of users', routingGroups: 'routing groups' };
+
+function What({ spec: { match = {}, per, maxRunning, maxQueued, rate, message } }: { readonly spec: LimitSpec }) {
+  const whom = Object.entries(match).map(([field, values]) => `${labels[field] ?? field} ${values.join(', ')}`);
+  const limits = [
+    ...(maxRunning === undefined ? [] : [`${maxRunning} at a time`]),
+    ...(maxQueued === undefined ? [] : [`${maxQueued} waiting`]),
+    ...(rate === undefined ? [] : [`${rate.queries} in ${rate.period ?? '1m'}, ${rate.burst ?? rate.queries} at once`]),
+  ];
+  return (
+    <Stack gap={0} className={classes.what}>
+      <Text size="sm">{whom.length === 0 ? 'everybody' : whom.join('; ')}</Text>
+      <Text size="sm">
+        {per === 'all' ? 'together' : `each ${per}`}: {limits.join('; ')}
+      </Text>
+      {message !== undefined && <Faint>{message}</Faint>}
+    </Stack>
   );
 }

@@ -1,11 +1,11 @@
-import { Alert, Button, Card, Divider, PasswordInput, Stack, Text, Textarea, TextInput } from '@mantine/core';
+import { Button, Card, Divider, PasswordInput, Stack, Text, Textarea, TextInput } from '@mantine/core';
 import { useForm } from '@mantine/form';
-import { IconAlertTriangle, IconInfoCircle } from '@tabler/icons-react';
-import { type ReactNode, useEffect, useState } from 'react';
+import { useEffect, useState } from 'react';
 import { product } from '../../app/gateway.ts';
 import { messageOf } from '../../client/apiError.ts';
 import { call } from '../../client/call.ts';
 import type { LoginMethod } from '../../client/types.ts';
+import { Notice } from '../../components/elements.tsx';
 import { useSessionChange } from '../../session/session.ts';
 import classes from './LoginPage.module.css';
 
@@ -22,11 +22,7 @@ export function LoginPage({ methods, expired }: LoginPageProps) {
   return (
     <Card withBorder padding="lg" className={classes.card}>
       <Stack>
-        {expired && (
-          <Alert role="status" color="blue" icon={<IconInfoCircle aria-hidden />}>
-            Your session has ended. Log in again to go on where you were.
-          </Alert>
-        )}
+        {expired && <Notice tone="info">Your session has ended. Log in again to go on where you were.</Notice>}
         <Methods methods={methods} />
       </Stack>
     </Card>
@@ -35,15 +31,14 @@ export function LoginPage({ methods, expired }: LoginPageProps) {
 
 function Methods({ methods }: { readonly methods: readonly LoginMethod[] }) {
   const providers = methods.filter((method) => method.kind === 'provider');
-  const [only] = methods;
-  if (only?.kind === 'provider' && methods.length === 1) return <OnlyProvider name={only.name} />;
+  const isOnly = providers.length === 1 && methods.length === 1;
   // Without login methods, the form's response explains why.
   const hasFields = providers.length < Math.max(1, methods.length);
   return (
     <>
       {hasFields && <Fields methods={methods} />}
       {hasFields && providers.length > 0 && <Divider label="or" labelPosition="center" />}
-      {providers.length > 0 && <ProviderButtons providers={providers} />}
+      {providers.length > 0 && <Providers providers={providers} isOnly={isOnly} />}
     </>
   );
 }
@@ -92,7 +87,7 @@ function PasswordLogin({ byToken }: { readonly byToken: boolean }) {
   return (
     <form onSubmit={submit} noValidate>
       <Stack>
-        {error !== null && <Refusal>{error}</Refusal>}
+        {error !== null && <Notice tone="error">{error}</Notice>}
         {byToken ? (
           <Textarea
             label="Token"
@@ -153,46 +148,28 @@ function useProviderLogin() {
   return { error, busy, begin };
 }
 
-function OnlyProvider({ name }: { readonly name: string }) {
+function Providers({ providers, isOnly }: { readonly providers: readonly Provider[]; readonly isOnly: boolean }) {
   const { error, busy, begin } = useProviderLogin();
   return (
-    <Stack>
-      {error !== null && <Refusal>{error}</Refusal>}
-      <Text size="sm" ta="center">
-        You log in at your organisation's identity provider.
-      </Text>
-      <Button onClick={() => void begin(name)} loading={busy !== null} fullWidth>
-        Log in
-      </Button>
-    </Stack>
-  );
-}
-
-function ProviderButtons({ providers }: { readonly providers: readonly Provider[] }) {
-  const { error, busy, begin } = useProviderLogin();
-  return (
-    <Stack gap="xs">
-      {error !== null && <Refusal>{error}</Refusal>}
+    <Stack gap={isOnly ? 'md' : 'xs'}>
+      {error !== null && <Notice tone="error">{error}</Notice>}
+      {isOnly && (
+        <Text size="sm" ta="center">
+          You log in at your organisation's identity provider.
+        </Text>
+      )}
       {providers.map(({ name, label }) => (
         <Button
           key={name}
-          variant="default"
+          variant={isOnly ? 'filled' : 'default'}
           onClick={() => void begin(name)}
           loading={busy === name}
           disabled={busy !== null && busy !== name}
           fullWidth
         >
-          Log in with {label}
+          {isOnly ? 'Log in' : `Log in with ${label}`}
         </Button>
       ))}
     </Stack>
-  );
-}
-
-function Refusal({ children }: { readonly children: ReactNode }) {
-  return (
-    <Alert role="alert" color="red" icon={<IconAlertTriangle aria-hidden />}>
-      {children}
-    </Alert>
   );
 }

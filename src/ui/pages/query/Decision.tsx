@@ -2,9 +2,9 @@ import { Alert, List, Stack, Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { isStored } from '../../client/storedRequest.ts';
 import type { Explanation, QueryDecision, WholeQuery } from '../../client/types.ts';
-import { RuleName } from '../../components/namedObject.tsx';
+import { Faint } from '../../components/elements.tsx';
+import { ClusterName, RuleName } from '../../components/namedObject.tsx';
 import { TraceList } from '../../components/RuleTrace.tsx';
-import { Candidates } from './Candidates.tsx';
 import { describeDecision } from './decisionTexts.ts';
 import classes from './query.module.css';
 import { endText, type Reach, reachOf } from './reach.ts';
@@ -45,10 +45,10 @@ export function Decision({ query, conditions: conditionsNow }: DecisionProps) {
         </>
       )}
       {conditionsNow.length > 0 && (
-        <Text size="xs" c="dimmed">
+        <Faint>
           Conditions are shown as they are now, with the values that they read of what is stored of the request
           {conditionsThen.length > 0 && '; that of the rule which refused it as it was then'}.
-        </Text>
+        </Faint>
       )}
     </Stack>
   );
@@ -109,9 +109,34 @@ function Way({ decision }: { readonly decision: QueryDecision }) {
           </List>
         </div>
       )}
-      {candidates.length > 0 && <Candidates candidates={candidates} group={group} />}
+      {candidates.length > 0 && (
+        <div>
+          <Text size="sm" fw={500}>
+            Clusters considered then
+          </Text>
+          <ul className={classes.clusters} aria-label="Clusters considered then">
+            {candidates.map((candidate) => (
+              <li key={candidate.cluster}>
+                <ClusterName name={candidate.cluster} />: {candidateText(candidate, group)}
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
     </>
   );
+}
+
+type Candidate = NonNullable<QueryDecision['candidates']>[number];
+
+function candidateText(candidate: Candidate, group: string): string {
+  const { routingGroup, taken, chosen, reason, queued, running } = candidate;
+  const part = chosen ? 'chosen' : taken ? 'could have taken it' : 'could not take it';
+  const counts = [
+    ...(queued === undefined ? [] : [`${queued} queued`]),
+    ...(running === undefined ? [] : [`${running} running by its last check`]),
+  ];
+  return [part, ...(routingGroup === group ? [] : [`of ${routingGroup}`]), reason, ...counts].join(', ');
 }
 
 interface ConditionReadProps {

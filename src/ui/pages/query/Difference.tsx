@@ -1,5 +1,6 @@
-import { Table, Text } from '@mantine/core';
+import { Text } from '@mantine/core';
 import type { Explanation, QueryDecision, RuleEffect, WholeQuery } from '../../client/types.ts';
+import { PlainTable } from '../../components/elements.tsx';
 import classes from './query.module.css';
 import { reachOf } from './reach.ts';
 
@@ -13,24 +14,13 @@ export function DecisionDifference({ query, explanation }: DifferenceProps) {
   const rows = differences(query, explanation);
   if (rows.length === 0) return <Text size="sm">The same as then.</Text>;
   return (
-    <Table className={classes.difference} aria-label="What is otherwise now" withTableBorder>
-      <Table.Thead>
-        <Table.Tr>
-          <Table.Th scope="col">What</Table.Th>
-          <Table.Th scope="col">Then</Table.Th>
-          <Table.Th scope="col">Now</Table.Th>
-        </Table.Tr>
-      </Table.Thead>
-      <Table.Tbody>
-        {rows.map(({ what, before, now }) => (
-          <Table.Tr key={what}>
-            <Table.Th scope="row">{what}</Table.Th>
-            <Table.Td>{before}</Table.Td>
-            <Table.Td>{now}</Table.Td>
-          </Table.Tr>
-        ))}
-      </Table.Tbody>
-    </Table>
+    <PlainTable
+      label="What is otherwise now"
+      className={classes.difference}
+      head={['What', 'Then', 'Now']}
+      hasRowHeads
+      rows={rows.map(({ what, before, now }) => ({ key: what, cells: [what, before, now] }))}
+    />
   );
 }
 
@@ -52,24 +42,16 @@ function differences(query: WholeQuery, now: Explanation): readonly Row[] {
   const reach = reachOf(query);
   const taken = now.clusters.filter((each) => each.taken).map(({ cluster }) => cluster);
   const outcome = { what: 'Outcome', before: outcomeThen(query), now: outcomesNow[now.outcome] ?? now.outcome };
-  const isDenied = reach === 'denied';
   // A denial makes all other decisions irrelevant.
-  const decided = isDenied
-    ? [
-        {
-          what: 'Denied by',
-          before: byText('no rule', rule),
-          now: now.outcome === 'denied' ? byText('no rule', now.rule) : 'nothing',
-        },
-      ]
-    : [
-        { what: 'Routing group', before: decision?.group || 'none', now: now.routingGroup },
-        {
-          what: 'Decided by',
-          before: byText(decision?.decidedBy ?? 'nothing', decision?.rule),
-          now: byText(now.decidedBy, now.rule),
-        },
-      ];
+  const deniedNow = now.outcome === 'denied' ? byText('no rule', now.rule) : 'nothing';
+  const decidedThen = byText(decision?.decidedBy ?? 'nothing', decision?.rule);
+  const decided =
+    reach === 'denied'
+      ? [{ what: 'Denied by', before: byText('no rule', rule), now: deniedNow }]
+      : [
+          { what: 'Routing group', before: decision?.group || 'none', now: now.routingGroup },
+          { what: 'Decided by', before: decidedThen, now: byText(now.decidedBy, now.rule) },
+        ];
   const others: Row[] = [outcome, ...decided].filter((row) => row.before !== row.now);
   const before = reach === 'taken' ? (decision?.cluster ?? '') : '';
   // A queued query might have reached any of them.

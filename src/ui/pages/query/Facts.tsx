@@ -1,12 +1,11 @@
 import { Anchor } from '@mantine/core';
-import type { ReactNode } from 'react';
-import { Link } from 'react-router';
 import type { NameMapping } from '../../../model/requestUser.ts';
 import type { StoredUserGroups } from '../../../routing/storedDecision.ts';
 import type { WholeQuery } from '../../client/types.ts';
+import { To } from '../../components/elements.tsx';
 import { type Fact, FactList } from '../../components/FactList.tsx';
 import { clusterAddress, groupAddress } from '../../components/links.ts';
-import { RuleName } from '../../components/namedObject.tsx';
+import { Names, RuleName } from '../../components/namedObject.tsx';
 import { reachOf } from './reach.ts';
 
 export function Facts({ query }: { readonly query: WholeQuery }) {
@@ -14,55 +13,36 @@ export function Facts({ query }: { readonly query: WholeQuery }) {
   const reach = reachOf(query);
   const isTurnedDown = reach === 'refused' || reach === 'denied';
   const engine = externalUrl ?? backendUrl;
+  const group = routingGroup !== null && <To address={groupAddress(routingGroup)}>{routingGroup}</To>;
+  const chosen = (
+    <span key="cluster">
+      <To address={clusterAddress(cluster)}>{cluster}</To>
+      {isTurnedDown && ' was chosen'}
+    </span>
+  );
+  const enginePage = (
+    <Anchor
+      key="engine"
+      href={`${engine}/ui/query.html?${encodeURIComponent(queryId)}`}
+      target="_blank"
+      rel="noreferrer"
+      size="sm"
+      underline="always"
+    >
+      the engine's page
+    </Anchor>
+  );
+  const noCluster = backendUrl || (reach === 'waiting' ? 'none yet' : 'none');
   const facts: readonly Fact[] = [
     ['Query id', queryId],
-    ...(queuedAs === null || queuedAs === queryId ? [] : [['Waited as', queuedAs] as const]),
+    ['Waited as', queuedAs === null || queuedAs === queryId ? undefined : queuedAs],
     ['User', user ?? 'not known'],
     ...identityOf(query.decision),
     ['Source', source ?? 'none was sent'],
-    [
-      'Routing group',
-      routingGroup === null ? (
-        isTurnedDown ? (
-          'none was decided'
-        ) : (
-          'not known'
-        )
-      ) : (
-        <To key="group" to={groupAddress(routingGroup)}>
-          {routingGroup}
-        </To>
-      ),
-    ],
-    [
-      'Backend',
-      cluster === '' ? (
-        backendUrl || (reach === 'waiting' ? 'none yet' : 'none')
-      ) : (
-        <span key="cluster">
-          <To to={clusterAddress(cluster)}>{cluster}</To>
-          {isTurnedDown && ' was chosen'}
-        </span>
-      ),
-    ],
-    ...(rule == null ? [] : [['Rule', <RuleName key="rule" name={rule} />] as const]),
-    ...(engine === '' || queuedAs === queryId
-      ? []
-      : [
-          [
-            'At the engine',
-            <Anchor
-              key="engine"
-              href={`${engine}/ui/query.html?${encodeURIComponent(queryId)}`}
-              target="_blank"
-              rel="noreferrer"
-              size="sm"
-              underline="always"
-            >
-              the engine's page
-            </Anchor>,
-          ] as const,
-        ]),
+    ['Routing group', group || (isTurnedDown ? 'none was decided' : 'not known')],
+    ['Backend', cluster === '' ? noCluster : chosen],
+    ['Rule', rule == null ? undefined : <RuleName key="rule" name={rule} />],
+    ['At the engine', engine === '' || queuedAs === queryId ? undefined : enginePage],
   ];
   return <FactList facts={facts} />;
 }
@@ -81,25 +61,13 @@ function Mapping({ from, isForwarded }: NameMapping) {
 }
 
 function Groups({ groups, more, note }: StoredUserGroups) {
+  const address = (group: string) => `/history?userGroup=${encodeURIComponent(group)}`;
   return (
     <>
       {groups.length === 0 && 'none'}
-      {groups.map((group, index) => (
-        <span key={group}>
-          {index > 0 && ', '}
-          <To to={`/history?userGroup=${encodeURIComponent(group)}`}>{group}</To>
-        </span>
-      ))}
+      <Names names={groups} of={(group) => <To address={address(group)}>{group}</To>} />
       {more !== undefined && ` and ${more} more`}
       {note !== undefined && ` (${note})`}
     </>
-  );
-}
-
-function To({ to, children }: { readonly to: string; readonly children: ReactNode }) {
-  return (
-    <Anchor component={Link} to={to} size="sm" underline="always">
-      {children}
-    </Anchor>
   );
 }

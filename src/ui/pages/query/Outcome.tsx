@@ -1,12 +1,13 @@
-import { Alert, Stack, Text } from '@mantine/core';
-import { IconAlertTriangle } from '@tabler/icons-react';
-import { useEnd, useRunningQuery } from '../../client/running.ts';
+import { Stack, Text } from '@mantine/core';
+import { useEnd } from '../../client/changes.ts';
+import { useRunningQuery } from '../../client/resources.ts';
 import type { OutcomeView, WholeQuery } from '../../client/types.ts';
 import { formatBytes, formatElapsed } from '../../components/amounts.ts';
-import { EndQuery } from '../../components/EndQuery.tsx';
-import { type Fact, FactList } from '../../components/FactList.tsx';
-import { OutcomeBadge } from '../../components/OutcomeBadge.tsx';
+import { OutcomeBadge } from '../../components/badges.tsx';
+import { Notice } from '../../components/elements.tsx';
+import { FactList } from '../../components/FactList.tsx';
 import { Ago } from '../../components/time.tsx';
+import { EndQuery } from '../queue/RunningTable.tsx';
 import classes from './query.module.css';
 import { reachOf } from './reach.ts';
 
@@ -36,19 +37,26 @@ function meaningOf(query: WholeQuery, state: OutcomeView['state']): string {
 
 export function Outcome({ query }: { readonly query: WholeQuery }) {
   const { outcome } = query;
-  if (outcome == null) return <Unended query={query} />;
+  if (outcome === null) return <Unended query={query} />;
+  const isTaken = reachOf(query) === 'taken';
   return (
     <Stack gap="xs" align="flex-start">
       <OutcomeBadge state={outcome.state} size="lg" />
       <Text size="sm">{meaningOf(query, outcome.state)}</Text>
-      {(outcome.errorName != null || outcome.errorMessage != null) && (
-        <Alert role="note" color="red" icon={<IconAlertTriangle aria-hidden />} title={errorTitle(outcome)}>
+      {(outcome.errorName !== null || outcome.errorMessage !== null) && (
+        <Notice tone="error" role="note" title={errorTitle(outcome)}>
           <Text size="sm" className={classes.message}>
             {outcome.errorMessage ?? 'The cluster gave no message.'}
           </Text>
-        </Alert>
+        </Notice>
       )}
-      <FactList facts={factsOf(query, outcome)} />
+      <FactList
+        facts={figures.map(([name, field, textOf]) => {
+          const amount = outcome[field];
+          // Fewer if no cluster received it.
+          return [name, amount !== null ? textOf(amount) : isTaken ? 'not known' : undefined];
+        })}
+      />
     </Stack>
   );
 }
@@ -75,7 +83,7 @@ function Unended({ query }: { readonly query: WholeQuery }) {
         It runs, since <Ago at={Date.parse(running.since)} />; its client asked for results{' '}
         <Ago at={Date.parse(running.lastRequest)} />.
       </Text>
-      <EndQuery query={running} onEnd={(each) => void end(each)} />
+      <EndQuery query={running} onEnd={end} />
     </Stack>
   );
 }
@@ -100,45 +108,19 @@ function Waiting({ query: { queue } }: { readonly query: WholeQuery }) {
   );
 }
 
-const shown =
-  (of: (outcome: OutcomeView) => number | null | undefined, text: (amount: number) => string) =>
-  (outcome: OutcomeView): string | null => {
-    const amount = of(outcome);
-    return amount == null ? null : text(amount);
-  };
+const countText = (count: number): string => count.toLocaleString('en');
 
-const figures: readonly (readonly [name: string, of: (outcome: OutcomeView) => string | null])[] = [
-  ['Elapsed', shown(({ elapsedMillis }) => elapsedMillis, formatElapsed)],
-  ['Queued at the gateway', shown(({ gatewayQueuedMillis }) => gatewayQueuedMillis, formatElapsed)],
-  ['Queued at the engine', shown(({ queuedMillis }) => queuedMillis, formatElapsed)],
-  ['CPU', shown(({ cpuMillis }) => cpuMillis, formatElapsed)],
-  [
-    'Rows processed',
-    shown(
-      ({ processedRows }) => processedRows,
-      (rows) => rows.toLocaleString('en'),
-    ),
-  ],
-  ['Data processed', shown(({ processedBytes }) => processedBytes, formatBytes)],
-  ['Peak memory', shown(({ peakMemoryBytes }) => peakMemoryBytes, formatBytes)],
-  ['Result', shown(({ resultBytes }) => resultBytes, formatBytes)],
-  [
-    'Pages of the result',
-    shown(
-      ({ pages }) => pages,
-      (pages) => pages.toLocaleString('en'),
-    ),
-  ],
-];
-
-/** Figures of a query; fewer if no cluster received it. */
-function factsOf(query: WholeQuery, outcome: OutcomeView): readonly Fact[] {
-  const isTaken = reachOf(query) === 'taken';
-  return figures.flatMap(([name, of]) => {
-    const text = of(outcome);
-    return text === null && !isTaken ? [] : [[name, text ?? 'not known'] as const];
-  });
-}
+const figures = [
+  ['Elapsed', 'elapsedMillis', formatElapsed],
+  ['Queued at the gateway', 'gatewayQueuedMillis', formatElapsed],
+  ['Queued at the engine', 'queuedMillis', formatElapsed],
+  ['CPU', 'cpuMillis', formatElapsed],
+  ['Rows processed', 'processedRows', countText],
+  ['Data processed', 'processedBytes', formatBytes],
+  ['Peak memory', 'peakMemoryBytes', formatBytes],
+  ['Result', 'resultBytes', formatBytes],
+  ['Pages of the result', 'pages', countText],
+] as const;
 
 function errorTitle({ errorName, errorType, errorCode }: OutcomeView): string {
   const kind = [errorType, errorCode].filter((part) => part != null).join(', ');

@@ -1,13 +1,11 @@
-import { Anchor } from '@mantine/core';
-import { Link, useParams } from 'react-router';
-import { isGatewayId, isNoQuery, useWholeQuery } from '../../client/queries.ts';
+import { useParams } from 'react-router';
+import { isGatewayId, isMissing, useWholeQuery } from '../../client/resources.ts';
 import type { WholeQuery } from '../../client/types.ts';
 import { CopyText } from '../../components/CopyText.tsx';
-import { PageFrame } from '../../components/PageFrame.tsx';
-import { Panel } from '../../components/Panel.tsx';
-import { RequestState } from '../../components/QueryState.tsx';
+import { To } from '../../components/elements.tsx';
+import { PageFrame, Panel } from '../../components/frame.tsx';
 import { SqlText } from '../../components/SqlText.tsx';
-import { EmptyState } from '../../components/states.tsx';
+import { EmptyState, RequestState } from '../../components/states.tsx';
 import { Facts } from './Facts.tsx';
 import { Outcome } from './Outcome.tsx';
 import classes from './query.module.css';
@@ -19,10 +17,9 @@ import { Timeline } from './Timeline.tsx';
 export default function QueryPage() {
   const { queryId = '' } = useParams();
   const query = useWholeQuery(queryId);
-  const isMissing = query.data === undefined && isNoQuery(query.error);
   return (
     <PageFrame title={`Query ${queryId}`} actions={<CopyText text={queryId} what="query id" />}>
-      {isMissing ? (
+      {query.data === undefined && isMissing(query.error) ? (
         <NoQuery queryId={queryId} />
       ) : (
         <RequestState query={query} label="Loading the query">
@@ -36,14 +33,8 @@ export default function QueryPage() {
 function NoQuery({ queryId }: { readonly queryId: string }) {
   return (
     <EmptyState title="No query of this id is in the history that you may see. It keeps queries for a time, and has new ones after some seconds.">
-      <Anchor component={Link} to={`/history?queryId=${encodeURIComponent(queryId)}`} size="sm" underline="always">
-        To the history
-      </Anchor>
-      {isGatewayId(queryId) && (
-        <Anchor component={Link} to="/queue" size="sm" underline="always">
-          To the queries that wait for a cluster
-        </Anchor>
-      )}
+      <To address={`/history?queryId=${encodeURIComponent(queryId)}`}>To the history</To>
+      {isGatewayId(queryId) && <To address="/queue">To the queries that wait for a cluster</To>}
     </EmptyState>
   );
 }

@@ -1,13 +1,12 @@
-import { Alert, Anchor, Button, Stack, Text } from '@mantine/core';
-import { IconAlertTriangle, IconRefresh } from '@tabler/icons-react';
+import { Stack, Text } from '@mantine/core';
+import { IconRefresh } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
-import { Link } from 'react-router';
 import { messageOf } from '../../client/apiError.ts';
-import { explainAgain } from '../../client/queries.ts';
-import { storedHeaders } from '../../client/storedRequest.ts';
+import { explainAgain, storedHeaders } from '../../client/storedRequest.ts';
 import type { Explanation, WholeQuery } from '../../client/types.ts';
+import { Faint, Notice, SmallAction, To } from '../../components/elements.tsx';
+import { Panel } from '../../components/frame.tsx';
 import { clusterAddress } from '../../components/links.ts';
-import { Panel } from '../../components/Panel.tsx';
 import { useRole } from '../../session/session.ts';
 import { Decision } from './Decision.tsx';
 import { DecisionDifference, isComparable } from './Difference.tsx';
@@ -27,16 +26,13 @@ export function Reasons({ query }: { readonly query: WholeQuery }) {
     refetchOnWindowFocus: false,
   });
   const again = (
-    <Button
-      size="xs"
-      variant="default"
+    <SmallAction
+      label="Decide again now"
+      icon={IconRefresh}
       loading={now.isFetching}
       disabled={queryText === ''}
-      leftSection={<IconRefresh size={16} aria-hidden />}
       onClick={() => void now.refetch()}
-    >
-      Decide again now
-    </Button>
+    />
   );
   return (
     <>
@@ -47,9 +43,9 @@ export function Reasons({ query }: { readonly query: WholeQuery }) {
         <div aria-live="polite">
           {queryText === '' && <Text size="sm">{noText(query)}</Text>}
           {now.error !== null && (
-            <Alert role="alert" color="red" title="Not decided" icon={<IconAlertTriangle aria-hidden />}>
+            <Notice tone="error" title="Not decided">
               {messageOf(now.error)}
-            </Alert>
+            </Notice>
           )}
           {now.data !== undefined && <Now query={query} explanation={now.data} />}
         </div>
@@ -72,19 +68,14 @@ function Now({ query, explanation }: { readonly query: WholeQuery; readonly expl
           <ul className={classes.clusters} aria-label="Clusters considered">
             {clusters.map(({ cluster, taken, reason }) => (
               <li key={cluster}>
-                <Anchor component={Link} to={clusterAddress(cluster)} size="sm" underline="always">
-                  {cluster}
-                </Anchor>
-                : {taken ? 'may take it, ' : 'not taken, '}
+                <To address={clusterAddress(cluster)}>{cluster}</To>: {taken ? 'may take it, ' : 'not taken, '}
                 {reason}
               </li>
             ))}
           </ul>
         </div>
       )}
-      <Text size="xs" c="dimmed">
-        {basisText(query)}
-      </Text>
+      <Faint>{basisText(query)}</Faint>
     </Stack>
   );
 }

@@ -1,5 +1,4 @@
 import { Text } from '@mantine/core';
-import type { ReactNode } from 'react';
 import type { WholeQuery } from '../../client/types.ts';
 import { formatElapsed } from '../../components/amounts.ts';
 import { Time } from '../../components/time.tsx';
@@ -9,7 +8,7 @@ import { reachOf } from './reach.ts';
 interface Event {
   /** Milliseconds since 1970; null if only the order is known. */
   readonly at: number | null;
-  readonly text: ReactNode;
+  readonly text: string;
   /** Milliseconds since the gateway received it, if known exactly. */
   readonly after?: number | undefined;
 }
@@ -81,19 +80,12 @@ function atCluster(query: WholeQuery): readonly Event[] {
   if (outcome == null) return [had];
   const { elapsedMillis, lastSeen, state, queuedMillis, firstRowMillis } = outcome;
   const later: { at: number; text: string }[] = [];
-  if (queuedMillis != null && queuedMillis > 0)
-    later.push({
-      at: submitted + queuedMillis,
-      text: `It left the engine's queue, after ${formatElapsed(queuedMillis)}.`,
-    });
-  if (firstRowMillis != null)
-    later.push({
-      at: submitted + firstRowMillis,
-      text: `Its client had the first row, after ${formatElapsed(firstRowMillis)}.`,
-    });
+  const add = (after: number, text: string) =>
+    later.push({ at: submitted + after, text: text.replace('%', formatElapsed(after)) });
+  if (queuedMillis != null && queuedMillis > 0) add(queuedMillis, "It left the engine's queue, after %.");
+  if (firstRowMillis != null) add(firstRowMillis, 'Its client had the first row, after %.');
   if (elapsedMillis != null) {
-    const text = `It ended after ${formatElapsed(elapsedMillis)}: ${state.toLowerCase()}.`;
-    later.push({ at: submitted + elapsedMillis, text });
+    add(elapsedMillis, `It ended after %: ${state.toLowerCase()}.`);
     if (lastSeen != null)
       later.push({ at: Math.max(Date.parse(lastSeen), submitted), text: 'Its client had the last answer.' });
   }

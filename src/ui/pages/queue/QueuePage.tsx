@@ -1,13 +1,17 @@
-import { Paper, Text, TextInput, Title } from '@mantine/core';
-import { useQueue, useQueueChanges } from '../../client/queue.ts';
+import { Stack, Text, TextInput, Title } from '@mantine/core';
+import { useQueue } from '../../client/resources.ts';
+import type { QueuedQuery } from '../../client/types.ts';
 import { useAddressState } from '../../components/addressState.ts';
-import { PageFrame } from '../../components/PageFrame.tsx';
-import { RequestState } from '../../components/QueryState.tsx';
-import { EmptyState } from '../../components/states.tsx';
-import { useSession } from '../../session/session.ts';
-import { QueuedGroupTable } from './GroupTable.tsx';
-import { QueueTable } from './QueueTable.tsx';
-import { Running } from './RunningTable.tsx';
+import { type Column, DataTable } from '../../components/DataTable.tsx';
+import { Faint } from '../../components/elements.tsx';
+import { Framed, PageFrame } from '../../components/frame.tsx';
+import { GroupName } from '../../components/namedObject.tsx';
+import { EmptyState, RequestState } from '../../components/states.tsx';
+import { Ago } from '../../components/time.tsx';
+import { useRole } from '../../session/session.ts';
+import { noneWaits, QueueTable } from './QueueTable.tsx';
+import classes from './queue.module.css';
+import { RunningTable } from './RunningTable.tsx';
 
 /** Maximum number of rows: a browser takes seconds for thousands. */
 const MAX_ROWS = 200;
@@ -18,19 +22,18 @@ const MAX_ROWS = 200;
  */
 export default function QueuePage() {
   const queue = useQueue();
-  const changes = useQueueChanges();
-  const { user } = useSession();
-  const isAdmin = user.roles.includes('ADMIN');
+  const isAdmin = useRole('ADMIN');
   const [filter, setFilter] = useAddressState('filter');
+  const [runningFilter, setRunningFilter] = useAddressState('running');
   return (
     <PageFrame title="Queue">
       <RequestState query={queue} label="Loading the queue">
         {({ queries }) => {
           if (queries.length === 0) {
             return (
-              <Paper withBorder p="xs">
-                <EmptyState title={isAdmin ? 'No query waits.' : 'None of your queries waits.'} />
-              </Paper>
+              <Framed>
+                <EmptyState title={noneWaits(isAdmin)} />
+              </Framed>
             );
           }
           const wanted = filter.trim().toLowerCase();
@@ -41,19 +44,22 @@ export default function QueuePage() {
           return (
             <>
               <Title order={2}>By group and user</Title>
-              <Paper withBorder p="xs">
-                <QueuedGroupTable queries={queries} />
-              </Paper>
+              <Framed>
+                <DataTable
+                  label="Groups"
+                  columns={columns}
+                  rows={groupsOf(queries)}
+                  rowId={({ name }) => name}
+                  empty={null}
+                  sortedBy={{ id: 'count', desc: true }}
+                  sortIn="groupSort"
+                />
+              </Framed>
               <Title order={2}>Queries</Title>
-              <TextInput
-                label="Id, group, user, source or reason"
-                size="xs"
-                value={filter}
-                onChange={(event) => setFilter(event.currentTarget.value)}
-              />
-              <Paper withBorder p="xs">
-                <QueueTable queries={shown} changes={isAdmin ? changes : null} />
-              </Paper>
+              <Filter label="Id, group, user, source or reason" value={filter} onChange={setFilter} />
+              <Framed>
+                <QueueTable queries={shown} />
+              </Framed>
               <Text size="sm" role="status">
                 {countText(queries.length, matching.length, shown.length)}
               </Text>
@@ -61,13 +67,67 @@ export default function QueuePage() {
           );
         }}
       </RequestState>
-      <Running />
+      <Title order={2}>Running</Title>
+      <Filter label="Running id, backend, group, user or SQL" value={runningFilter} onChange={setRunningFilter} />
+      <Framed>
+        <RunningTable filter={runningFilter} />
+      </Framed>
     </PageFrame>
   );
+}
+
+interface FilterProps {
+  readonly label: string;
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+}
+
+function Filter({ label, value, onChange }: FilterProps) {
+  return <TextInput size="xs" label={label} value={value} onChange={(event) => onChange(event.currentTarget.value)} />;
 }
 
 function countText(all: number, matching: number, shown: number): string {
   const total = all === 1 ? '1 query waits' : `${all.toLocaleString('en')} queries wait`;
   if (shown < matching) return `${total}; the oldest ${shown} of ${matching.toLocaleString('en')} are shown.`;
   return matching === all ? `${total}.` : `${total}; ${matching.toLocaleString('en')} match.`;
+}
+
+/** Maximum number of named users of a group; for more, their count. */
+const MAX_USERS = 10;
+
+/** Queued queries of a routing group, by user. */
+interface WaitingGroup {
+  readonly name: string;
+  readonly count: number;
+  /** Start of the longest wait, milliseconds since 1970. */
+  readonly since: number;
+  readonly users: readonly (readonly [user: string, count: number])[];
+}
+
+const columns: readonly Column<WaitingGroup>[] = [
+  { id: 'name', header: 'Group', value: ({ name }) => name, cell: ({ name }) => <GroupName name={name} /> },
+  { id: 'count', header: 'Waiting', value: ({ count }) => count },
+  { id: 'since', header: 'Oldest since', value: ({ since }) => since, cell: ({ since }) => <Ago at={since} /> },
+  { id: 'users', header: 'By user', cell: ({ users }) => <Users users={users} /> },
+];
+
+function Users({ users }: Pick<WaitingGroup, 'users'>) {
+  const others = users.length - MAX_USERS;
+  const named = users.slice(0, MAX_USERS).map(([user, count]) => `${user} ${count}`);
+  return (
+    <Stack gap={0} className={classes.users}>
+      <Text size="sm">{named.join(', ')}</Text>
+      {others > 0 && <Faint>and {others} others</Faint>}
+    </Stack>
+  );
+}
+
+/** @param queries oldest first */
+function groupsOf(queries: readonly QueuedQuery[]): readonly WaitingGroup[] {
+  return [...Map.groupBy(queries, ({ routingGroup }) => routingGroup)].map(([name, ofGroup]) => {
+    const byUser = Map.groupBy(ofGroup, ({ user }) => user ?? 'unknown');
+    const users = [...byUser].map(([user, own]) => [user, own.length] as const);
+    const since = Date.parse(ofGroup[0]?.since ?? '');
+    return { name, since, count: ofGroup.length, users: users.sort(([, one], [, other]) => other - one) };
+  });
 }

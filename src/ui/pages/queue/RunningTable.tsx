@@ -1,36 +1,31 @@
-import { Paper, Stack, Text, TextInput, Title } from '@mantine/core';
+import { Stack, Text } from '@mantine/core';
+import { IconPlayerStop } from '@tabler/icons-react';
 import { useEffect, useMemo, useRef } from 'react';
-import { type RunningFilter, useEnd, useRunning } from '../../client/running.ts';
+import { useEnd } from '../../client/changes.ts';
+import { type RunningFilter, useRunning } from '../../client/resources.ts';
 import type { RunningQuery } from '../../client/types.ts';
-import { useAddressState } from '../../components/addressState.ts';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
-import { EndQuery } from '../../components/EndQuery.tsx';
+import { Faint, SmallAction } from '../../components/elements.tsx';
 import { ClusterName, GroupName } from '../../components/namedObject.tsx';
 import { QueryId } from '../../components/QueryId.tsx';
-import { RequestState } from '../../components/QueryState.tsx';
-import { EmptyState } from '../../components/states.tsx';
+import { EmptyState, RequestState } from '../../components/states.tsx';
 import { Ago } from '../../components/time.tsx';
 import classes from './queue.module.css';
 
-export function Running() {
-  const [filter, setFilter] = useAddressState('running');
+interface EndQueryProps {
+  readonly query: RunningQuery;
+  /** Asks, then ends the query: `useEnd()`. */
+  readonly onEnd: (query: RunningQuery) => Promise<void>;
+}
+
+export function EndQuery({ query, onEnd }: EndQueryProps) {
+  const end = () => void onEnd(query);
   return (
-    <>
-      <Title order={2}>Running</Title>
-      <TextInput
-        label="Running id, backend, group, user or SQL"
-        size="xs"
-        value={filter}
-        onChange={(event) => setFilter(event.currentTarget.value)}
-      />
-      <Paper withBorder p="xs">
-        <RunningTable filter={filter} />
-      </Paper>
-    </>
+    <SmallAction label="End" name={`End ${query.queryId}`} icon={IconPlayerStop} size="compact-sm" onClick={end} />
   );
 }
 
-interface RunningQueriesProps {
+interface RunningTableProps {
   /** Filter by cluster or routing group; default: all. */
   readonly of?: RunningFilter;
   readonly filter?: string;
@@ -39,14 +34,15 @@ interface RunningQueriesProps {
 }
 
 /** Running queries, oldest first, each with a button that ends it. */
-export function RunningTable({ of = everywhere, filter = '', interval }: RunningQueriesProps) {
+export function RunningTable({ of = everywhere, filter = '', interval }: RunningTableProps) {
   const running = useRunning(of, interval);
   const end = useEnd();
   const latest = useRef(end);
   useEffect(() => {
     latest.current = end;
   });
-  const columns = useMemo(() => columnsOf((query) => void latest.current(query)), []);
+  const columns = useMemo(() => columnsOf((query) => latest.current(query)), []);
+  const none = 'No query has run for longer than some seconds.';
   return (
     <RequestState query={running} label="Loading the queries that run">
       {({ queries, complete }) => (
@@ -55,18 +51,10 @@ export function RunningTable({ of = everywhere, filter = '', interval }: Running
             label="Running"
             columns={columns}
             rows={queries}
-            rowId={idOf}
+            rowId={({ queryId }) => queryId}
             filter={filter}
             sortIn="sortRunning"
-            empty={
-              <EmptyState
-                title={
-                  queries.length === 0
-                    ? 'No query has run for longer than some seconds.'
-                    : 'No query that runs matches.'
-                }
-              />
-            }
+            empty={<EmptyState title={queries.length === 0 ? none : 'No query that runs matches.'} />}
           />
           {!complete && <Text size="sm">More run: these are the oldest.</Text>}
         </>
@@ -76,52 +64,30 @@ export function RunningTable({ of = everywhere, filter = '', interval }: Running
 }
 
 const everywhere: RunningFilter = {};
-const idOf = ({ queryId }: RunningQuery): string => queryId;
 
-function columnsOf(onEnd: (query: RunningQuery) => void): readonly Column<RunningQuery>[] {
+function columnsOf(onEnd: EndQueryProps['onEnd']): readonly Column<RunningQuery>[] {
   return [
+    { id: 'id', header: 'Query', value: ({ queryId }) => queryId, cell: ({ queryId }) => <QueryId id={queryId} /> },
     {
-      id: 'id',
-      header: 'Query',
-      accessorFn: idOf,
-      cell: ({ row: { original } }) => <QueryId id={original.queryId} />,
-    },
-    {
-      id: 'cluster',
-      header: 'Backend',
-      accessorFn: ({ cluster, routingGroup }) => `${cluster} ${routingGroup ?? ''}`,
-      cell: ({ row: { original } }) => (
+      ...{ id: 'cluster', header: 'Backend' },
+      value: ({ cluster, routingGroup }) => `${cluster} ${routingGroup ?? ''}`,
+      cell: ({ cluster, routingGroup }) => (
         <Stack gap={0}>
-          <ClusterName name={original.cluster} />
-          <Text size="xs" c="dimmed">
-            {original.routingGroup === null ? 'group not known' : <GroupName name={original.routingGroup} />}
-          </Text>
+          <ClusterName name={cluster} />
+          <Faint>{routingGroup === null ? 'group not known' : <GroupName name={routingGroup} />}</Faint>
         </Stack>
       ),
     },
-    { id: 'user', header: 'User', accessorFn: ({ user }) => user ?? '–' },
+    { id: 'user', header: 'User', value: ({ user }) => user ?? '–' },
+    { id: 'since', header: 'Since', value: ({ since }) => since, cell: ({ since }) => <Ago at={Date.parse(since)} /> },
     {
-      id: 'since',
-      header: 'Since',
-      accessorFn: ({ since }) => since,
-      cell: ({ row: { original } }) => <Ago at={Date.parse(original.since)} />,
-    },
-    {
-      id: 'sql',
-      header: 'SQL',
-      enableSorting: false,
-      accessorFn: ({ queryText }) => queryText ?? '',
-      cell: ({ row: { original } }) => (
+      ...{ id: 'sql', header: 'SQL', value: ({ queryText }) => queryText ?? '', isSortable: false },
+      cell: ({ queryText }) => (
         <Text size="sm" lineClamp={2} className={classes.why}>
-          {original.queryText ?? 'not known'}
+          {queryText ?? 'not known'}
         </Text>
       ),
     },
-    {
-      id: 'end',
-      header: 'Actions',
-      enableSorting: false,
-      cell: ({ row: { original } }) => <EndQuery query={original} onEnd={onEnd} />,
-    },
+    { id: 'end', header: 'Actions', cell: (query) => <EndQuery query={query} onEnd={onEnd} /> },
   ];
 }

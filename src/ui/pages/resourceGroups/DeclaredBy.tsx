@@ -1,9 +1,9 @@
-import { Alert, Badge, Group, List, Paper, Text, Title } from '@mantine/core';
-import { IconAlertTriangle, IconGitBranch } from '@tabler/icons-react';
+import { Badge, Group, List, Paper, Text, Title } from '@mantine/core';
+import { IconGitBranch } from '@tabler/icons-react';
 import type { DeclaredGroups } from '../../client/types.ts';
-import { AuditLink } from '../../components/AuditLink.tsx';
-import { ManagedElsewhere } from '../../components/ManagedElsewhere.tsx';
+import { Faint, Notice } from '../../components/elements.tsx';
 import { MessageText } from '../../components/MessageText.tsx';
+import { AuditLink, ManagedElsewhere } from '../../components/ownership.tsx';
 import { type Declarations, declaredText, groupsKind, nameOf, troublesOf } from './declarations.ts';
 import classes from './resourceGroups.module.css';
 
@@ -12,9 +12,7 @@ export function DeclaredBy({ declared }: { readonly declared: DeclaredGroups | n
   return (
     <Group gap={6}>
       <IconGitBranch size={14} aria-hidden />
-      <Text size="xs" c="dimmed">
-        declared by {declaredText(declared)}
-      </Text>
+      <Faint>declared by {declaredText(declared)}</Faint>
       {troublesOf(declared).map(({ label }) => (
         <Badge key={label} variant="light" color="orange" size="sm">
           {label}
@@ -32,10 +30,10 @@ export function DeclaredNote({ declared }: { readonly declared: DeclaredGroups |
   const place = resource?.place ?? '';
   return (
     <>
-      <Text size="sm" c="dimmed" className={classes.breaking ?? ''}>
+      <Faint size="sm" className={classes.breaking ?? ''}>
         Declared by the {groupsKind} {nameOf(declared)}
         {place === '' || place === `${groupsKind}/${nameOf(declared)}` ? '' : `, in ${place}`}
-      </Text>
+      </Faint>
       <ManagedElsewhere managers={resource?.managers ?? []} />
     </>
   );
@@ -68,12 +66,7 @@ function Troubles({ declared }: { readonly declared: DeclaredGroups }) {
   const troubles = troublesOf(declared);
   if (troubles.length === 0) return null;
   return (
-    <Alert
-      role="status"
-      color="yellow"
-      icon={<IconAlertTriangle aria-hidden />}
-      title={`${declared.name} is ${troubles.map(({ label }) => label).join(', ')}`}
-    >
+    <Notice tone="warning" title={`${declared.name} is ${troubles.map(({ label }) => label).join(', ')}`}>
       <List size="sm">
         {troubles.map(({ label, message }) => (
           <List.Item key={label} className={classes.breaking ?? ''}>
@@ -81,7 +74,7 @@ function Troubles({ declared }: { readonly declared: DeclaredGroups }) {
           </List.Item>
         ))}
       </List>
-    </Alert>
+    </Notice>
   );
 }
 

@@ -1,12 +1,12 @@
 import { Alert, Select, Stack, Text, TextInput } from '@mantine/core';
-import { IconAlertTriangle } from '@tabler/icons-react';
+import { useForm } from '@mantine/form';
 import { useMutation } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
 import { call } from '../../client/call.ts';
 import type { GroupExplanation } from '../../client/types.ts';
 import { Explained } from '../../components/Explained.tsx';
+import { Notice } from '../../components/elements.tsx';
+import { Panel } from '../../components/frame.tsx';
 import { listed } from '../../components/listed.ts';
-import { Panel } from '../../components/Panel.tsx';
 import { queryTypeChoices } from './forms.ts';
 import classes from './resourceGroups.module.css';
 
@@ -15,98 +15,66 @@ interface ExplainPanelProps {
   readonly environments: readonly string[];
 }
 
-const estimates = [
+/** Fields of a query: name, label and placeholder. */
+const fields = [
+  ['user', 'User', ''],
+  ['originalUser', 'Original user', 'the same'],
+  ['authenticatedUser', 'Authenticated user', 'the original one'],
+  ['groups', 'Groups', 'with commas'],
+  ['source', 'Source', ''],
+  ['tags', 'Client tags', 'with commas'],
   ['executionTime', 'Estimated run time', 'such as 5m'],
   ['cpuTime', 'Estimated CPU time', 'such as 1h'],
   ['peakMemory', 'Estimated memory', 'such as 5GB'],
 ] as const;
-type Estimates = Readonly<Record<(typeof estimates)[number][0], string>>;
 
 /** Explains which group engines choose for a query, selector by selector. No query is sent. */
 export function ExplainPanel({ database, environments }: ExplainPanelProps) {
   const [only = null, ...more] = environments;
-  const [environment, setEnvironment] = useState(more.length === 0 ? only : null);
-  const [user, setUser] = useState('');
-  const [originalUser, setOriginalUser] = useState('');
-  const [authenticatedUser, setAuthenticatedUser] = useState('');
-  const [estimated, setEstimated] = useState<Estimates>({ executionTime: '', cpuTime: '', peakMemory: '' });
-  const [groups, setGroups] = useState('');
-  const [source, setSource] = useState('');
-  const [tags, setTags] = useState('');
-  const [queryType, setQueryType] = useState<string | null>('SELECT');
+  const form = useForm({
+    initialValues: {
+      ...{ user: '', originalUser: '', authenticatedUser: '', groups: '', source: '', tags: '' },
+      ...{ executionTime: '', cpuTime: '', peakMemory: '' },
+      environment: more.length === 0 ? only : null,
+      queryType: 'SELECT' as string | null,
+    },
+  });
   const explain = useMutation({
-    mutationFn: () =>
-      call<GroupExplanation>('/api/resourcegroups/explain', {
+    mutationFn: (values: typeof form.values) => {
+      const { user, environment, queryType, groups, tags } = values;
+      const estimateOf = (name: (typeof fields)[number][0]) => values[name].trim() || null;
+      return call<GroupExplanation>('/api/resourcegroups/explain', {
         body: {
           ...{ useSchema: database, environment, user, queryType },
-          ...{ originalUser: given(originalUser), authenticatedUser: given(authenticatedUser), source: given(source) },
-          resourceEstimates: Object.fromEntries(estimates.map(([name]) => [name, given(estimated[name].trim())])),
+          ...{ originalUser: values.originalUser || null, authenticatedUser: values.authenticatedUser || null },
+          source: values.source || null,
+          resourceEstimates: {
+            executionTime: estimateOf('executionTime'),
+            cpuTime: estimateOf('cpuTime'),
+            peakMemory: estimateOf('peakMemory'),
+          },
           groups: listed(groups),
           clientTags: listed(tags),
         },
-      }),
+      });
+    },
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    explain.mutate();
-  };
   return (
     <Panel title="Which group takes a query">
-      <form onSubmit={submit}>
+      <form onSubmit={form.onSubmit((values) => explain.mutate(values))}>
         <Stack gap="sm">
           <div className={classes.fields}>
-            <TextInput label="User" required value={user} onChange={(event) => setUser(event.currentTarget.value)} />
-            <TextInput
-              label="Original user"
-              placeholder="the same"
-              value={originalUser}
-              onChange={(event) => setOriginalUser(event.currentTarget.value)}
-            />
-            <TextInput
-              label="Authenticated user"
-              placeholder="the original one"
-              value={authenticatedUser}
-              onChange={(event) => setAuthenticatedUser(event.currentTarget.value)}
-            />
-            <TextInput
-              label="Groups"
-              placeholder="with commas"
-              value={groups}
-              onChange={(event) => setGroups(event.currentTarget.value)}
-            />
-            <TextInput label="Source" value={source} onChange={(event) => setSource(event.currentTarget.value)} />
-            <TextInput
-              label="Client tags"
-              placeholder="with commas"
-              value={tags}
-              onChange={(event) => setTags(event.currentTarget.value)}
-            />
-            {estimates.map(([name, label, placeholder]) => (
+            {fields.map(([name, label, placeholder]) => (
               <TextInput
                 key={name}
                 {...{ label, placeholder }}
-                value={estimated[name]}
-                onChange={(event) => {
-                  const { value } = event.currentTarget;
-                  setEstimated((before) => ({ ...before, [name]: value }));
-                }}
+                required={name === 'user'}
+                {...form.getInputProps(name)}
               />
             ))}
-            <Select
-              label="Query type"
-              clearable
-              data={[...queryTypeChoices]}
-              value={queryType}
-              onChange={setQueryType}
-            />
+            <Select label="Query type" clearable data={queryTypeChoices} {...form.getInputProps('queryType')} />
             {environments.length > 1 && (
-              <Select
-                label="Environment"
-                required
-                data={[...environments]}
-                value={environment}
-                onChange={setEnvironment}
-              />
+              <Select label="Environment" required data={[...environments]} {...form.getInputProps('environment')} />
             )}
           </div>
           <Explained question="Which group takes it?" failure="Not explained" explain={explain}>
@@ -127,20 +95,11 @@ function Answer({ explanation }: { readonly explanation: GroupExplanation }) {
       <Alert color={colors[outcome]} title={group === null ? outcome : group.join('.')}>
         {message}
       </Alert>
-      {path.length > 0 && (
-        <Text size="sm">
-          {path
-            .map(
-              ({ name, hardConcurrencyLimit, maxQueued }) =>
-                `${name}: ${hardConcurrencyLimit} may run, ${maxQueued} may wait`,
-            )
-            .join(' · ')}
-        </Text>
-      )}
+      {path.length > 0 && <Text size="sm">{path.map(limitsText).join(' · ')}</Text>}
       {problems.length > 0 && (
-        <Alert color="red" title="Engines do not load these tables" icon={<IconAlertTriangle aria-hidden />}>
+        <Notice tone="error" title="Engines do not load these tables">
           {problems.join('; ')}
-        </Alert>
+        </Notice>
       )}
       {samePriority.length > 0 && (
         <Alert color="yellow" title="Other selectors of the same priority match too">
@@ -161,7 +120,5 @@ function Answer({ explanation }: { readonly explanation: GroupExplanation }) {
   );
 }
 
-/** Value of a field; null if empty. */
-function given(text: string): string | null {
-  return text === '' ? null : text;
-}
+const limitsText = ({ name, hardConcurrencyLimit, maxQueued }: GroupExplanation['path'][number]): string =>
+  `${name}: ${hardConcurrencyLimit} may run, ${maxQueued} may wait`;

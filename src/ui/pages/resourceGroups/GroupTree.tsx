@@ -1,8 +1,9 @@
-import { ActionIcon, Badge, Group, Text } from '@mantine/core';
-import { IconFilterPlus, IconFolderPlus, IconPencil, IconTrash } from '@tabler/icons-react';
-import { type ComponentType, memo } from 'react';
+import { Badge, Group, Paper, Text } from '@mantine/core';
+import { useIntersection } from '@mantine/hooks';
+import { IconFilterPlus, IconFolderPlus, IconPencil, type IconProps, IconTrash } from '@tabler/icons-react';
+import { type ComponentType, memo, type ReactNode, useState } from 'react';
 import type { ResourceGroupView, SelectorView } from '../../client/types.ts';
-import { SeenList, SeenPaper } from '../../components/WhereSeen.tsx';
+import { Faint, IconAction } from '../../components/elements.tsx';
 import { DeclaredBy } from './DeclaredBy.tsx';
 import type { Declarations } from './declarations.ts';
 import classes from './resourceGroups.module.css';
@@ -29,32 +30,57 @@ interface GroupTreeProps {
 export const ResourceGroupTree = memo(({ groups, selectors, declarations, actions }: GroupTreeProps) => {
   const ownSelectors = Map.groupBy(selectors, ({ resourceGroupId }) => resourceGroupId);
   return (
-    <SeenList className={classes.tree} aria-label="Resource groups" parts={groups.length}>
+    <ul className={classes.tree} aria-label="Resource groups">
       {groupTree(groups).map((node) => (
-        <Node key={node.group.resourceGroupId} {...{ node, ownSelectors, declarations, actions }} />
+        <Node
+          key={node.group.resourceGroupId}
+          {...{ node, ownSelectors, declarations, actions }}
+          isLong={groups.length > FEW_GROUPS}
+        />
       ))}
-    </SeenList>
+    </ul>
   );
 });
 
 interface NodeProps extends Pick<GroupTreeProps, 'declarations' | 'actions'> {
   readonly node: GroupNode;
   readonly ownSelectors: ReadonlyMap<number, readonly SelectorView[]>;
+  readonly isLong: boolean;
 }
 
-function Node({ node: { group, children }, ownSelectors, declarations, actions }: NodeProps) {
+/** Above this number of groups, only visible ones are rendered. */
+const FEW_GROUPS = 100;
+
+interface SeenPaperProps extends Pick<NodeProps, 'isLong'> {
+  readonly lines: number;
+  readonly children: ReactNode;
+}
+
+/** A framed part of a list. In a long one it is rendered when it is first near the viewport. */
+function SeenPaper({ lines, isLong, children }: SeenPaperProps) {
+  const { ref, entry } = useIntersection({ rootMargin: '100% 0%' });
+  const [isSeen, setSeen] = useState(!isLong);
+  if (!isSeen && entry?.isIntersecting === true) setSeen(true);
+  // About as high as the part will be.
+  if (!isSeen) return <div ref={ref} style={{ height: 88 + lines * 32 }} />;
+  return (
+    <Paper withBorder p="xs">
+      {children}
+    </Paper>
+  );
+}
+
+function Node({ node: { group, children }, ownSelectors, declarations, actions, isLong }: NodeProps) {
   const own = ownSelectors.get(group.resourceGroupId) ?? [];
   const { name } = group;
   const declared = declarations.ofGroup(group.resourceGroupId);
   return (
     <li className={classes.node}>
-      <SeenPaper lines={own.length}>
+      <SeenPaper lines={own.length} isLong={isLong}>
         <Group justify="space-between" gap="xs">
           <Group gap="xs">
             <Text fw={500}>{name}</Text>
-            <Text size="xs" c="dimmed">
-              id {group.resourceGroupId}
-            </Text>
+            <Faint>id {group.resourceGroupId}</Faint>
           </Group>
           {actions !== null && (
             <Group gap={2} wrap="nowrap">
@@ -109,7 +135,7 @@ function Node({ node: { group, children }, ownSelectors, declarations, actions }
       {children.length > 0 && (
         <ul className={classes.children} aria-label={`Groups below ${name}`}>
           {children.map((child) => (
-            <Node key={child.group.resourceGroupId} node={child} {...{ ownSelectors, declarations, actions }} />
+            <Node key={child.group.resourceGroupId} node={child} {...{ ownSelectors, declarations, actions, isLong }} />
           ))}
         </ul>
       )}
@@ -119,49 +145,40 @@ function Node({ node: { group, children }, ownSelectors, declarations, actions }
 
 interface ActProps {
   readonly label: string;
-  readonly Icon: ComponentType<{ size: number }>;
+  readonly Icon: ComponentType<IconProps>;
   readonly act: () => void;
 }
 
-function Act({ label, Icon, act }: ActProps) {
-  return (
-    <ActionIcon aria-label={label} title={label} onClick={act}>
-      <Icon size={18} aria-hidden />
-    </ActionIcon>
-  );
-}
+const Act = ({ label, Icon, act }: ActProps) => <IconAction label={label} hint={label} icon={Icon} onClick={act} />;
 
 function facts(group: ResourceGroupView): readonly string[] {
-  const { softMemoryLimit, maxQueued, hardConcurrencyLimit, softConcurrencyLimit, schedulingPolicy } = group;
-  const { schedulingWeight, softCpuLimit, hardCpuLimit, jmxExport, environment } = group;
+  const { hardConcurrencyLimit, softConcurrencyLimit, maxQueued } = group;
   const soft = softConcurrencyLimit === undefined ? '' : `, ${softConcurrencyLimit} softly`;
   return [
     `runs ${hardConcurrencyLimit}${soft}`,
     `queues ${maxQueued}`,
-    ...optional('memory', softMemoryLimit),
-    ...optional('policy', schedulingPolicy),
-    ...optional('weight', schedulingWeight),
-    ...optional('CPU softly', softCpuLimit),
-    ...optional('CPU', hardCpuLimit),
-    ...(jmxExport === true ? ['JMX'] : []),
-    ...optional('environment', environment),
+    ...optional('memory', group.softMemoryLimit),
+    ...optional('policy', group.schedulingPolicy),
+    ...optional('weight', group.schedulingWeight),
+    ...optional('CPU softly', group.softCpuLimit),
+    ...optional('CPU', group.hardCpuLimit),
+    ...(group.jmxExport === true ? ['JMX'] : []),
+    ...optional('environment', group.environment),
   ];
 }
 
 function describeSelector(selector: SelectorView): string {
-  const { priority, userRegex, sourceRegex, queryType, clientTags, selectorResourceEstimate } = selector;
-  const { userGroupRegex, originalUserRegex, authenticatedUserRegex } = selector;
   const conditions = [
-    ...optional('user', userRegex),
-    ...optional('user group', userGroupRegex),
-    ...optional('original user', originalUserRegex),
-    ...optional('authenticated user', authenticatedUserRegex),
-    ...optional('source', sourceRegex),
-    ...optional('type', queryType),
-    ...optional('tags', clientTags),
-    ...optional('estimate', selectorResourceEstimate),
+    ...optional('user', selector.userRegex),
+    ...optional('user group', selector.userGroupRegex),
+    ...optional('original user', selector.originalUserRegex),
+    ...optional('authenticated user', selector.authenticatedUserRegex),
+    ...optional('source', selector.sourceRegex),
+    ...optional('type', selector.queryType),
+    ...optional('tags', selector.clientTags),
+    ...optional('estimate', selector.selectorResourceEstimate),
   ];
-  return `priority ${priority}: ${conditions.length === 0 ? 'every query' : conditions.join(', ')}`;
+  return `priority ${selector.priority}: ${conditions.length === 0 ? 'every query' : conditions.join(', ')}`;
 }
 
 const optional = (name: string, value: string | number | undefined): readonly string[] =>

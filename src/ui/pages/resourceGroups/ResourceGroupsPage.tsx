@@ -1,17 +1,19 @@
-import { ActionIcon, Alert, Button, Group, Paper, Text, TextInput, Title } from '@mantine/core';
+import { Alert, Button, Group, Paper, Text, TextInput, Title } from '@mantine/core';
 import { IconInfoCircle, IconPencil, IconPlus, IconTrash } from '@tabler/icons-react';
 import { type FormEvent, useCallback, useMemo, useState } from 'react';
 import { useSearchParams } from 'react-router';
 import { ApiError } from '../../client/apiError.ts';
-import { type GroupsChange, type ResourceGroups, useChange, useResourceGroups } from '../../client/resourceGroups.ts';
+import { type GroupsChange, useChange } from '../../client/changes.ts';
+import { isMissing, type ResourceGroups, useResourceGroups } from '../../client/resources.ts';
 import type { DeclaredGroups, PropertyView, SelectorView } from '../../client/types.ts';
 import { type OpenInAddress, useOpenInAddress } from '../../components/addressState.ts';
 import { confirm } from '../../components/confirm.tsx';
-import { NotOpened, onlyAdministrators } from '../../components/NotOpened.tsx';
-import { notifyFailed, notifyWritten } from '../../components/notify.ts';
-import { PageFrame } from '../../components/PageFrame.tsx';
-import { RequestState } from '../../components/QueryState.tsx';
-import { EmptyState } from '../../components/states.tsx';
+import { IconAction, MainAction } from '../../components/elements.tsx';
+import { PageFrame } from '../../components/frame.tsx';
+import { notifyFailed, notifyWritten } from '../../components/notify.tsx';
+import { NotOpened, onlyAdministrators } from '../../components/ownership.tsx';
+import { RecordForm, type Values } from '../../components/RecordForm.tsx';
+import { EmptyState, RequestState } from '../../components/states.tsx';
 import { useRole } from '../../session/session.ts';
 import { DeclaredBy, DeclaredNote, DeclaringResources } from './DeclaredBy.tsx';
 import { type Declarations, declarationsOf, groupsKind, nameOf } from './declarations.ts';
@@ -28,7 +30,6 @@ import {
 } from './forms.ts';
 import { ResourceGroupTree, type TreeActions } from './GroupTree.tsx';
 import { type Edits, editsOf, type FormName, forms, formTitle, selectorKey } from './openedForm.ts';
-import { RecordForm, type Values } from './RecordForm.tsx';
 import classes from './resourceGroups.module.css';
 
 /** Resource Groups: the tree with its selectors, global properties, and their database. */
@@ -53,16 +54,9 @@ export default function ResourceGroupsPage() {
     () => actionsOf({ store, declarations, selectors: selectors ?? [], open: setOpened }),
     [store, declarations, selectors, setOpened],
   );
-  const addRoot = (
-    <Button
-      size="sm"
-      leftSection={<IconPlus size={16} aria-hidden />}
-      onClick={() => setOpened({ kind: 'newGroup', key: '' })}
-    >
-      Add a resource group
-    </Button>
-  );
-  const isOff = query.error instanceof ApiError && query.error.status === 404 && database === '';
+  const openNew = (kind: FormName) => setOpened({ kind, key: '' });
+  const addRoot = <MainAction label="Add a resource group" icon={IconPlus} onClick={() => openNew('newGroup')} />;
+  const isOff = isMissing(query.error) && database === '';
   return (
     <PageFrame title="Resource Groups" actions={mayWrite && !isOff ? addRoot : undefined}>
       {!isOff && (
@@ -84,27 +78,26 @@ export default function ResourceGroupsPage() {
               {data.groups.length === 0 ? (
                 <EmptyState title="There are no resource groups in this database." />
               ) : (
-                <ResourceGroupTree
-                  groups={data.groups}
-                  selectors={data.selectors}
-                  declarations={declarations}
-                  actions={mayWrite ? actions : null}
-                />
-              )}
-              {data.groups.length > 0 && (
-                <ExplainPanel
-                  key={environmentsOf(data).join()}
-                  database={database}
-                  environments={environmentsOf(data)}
-                />
+                <>
+                  <ResourceGroupTree
+                    groups={data.groups}
+                    selectors={data.selectors}
+                    declarations={declarations}
+                    actions={mayWrite ? actions : null}
+                  />
+                  <ExplainPanel
+                    key={environmentsOf(data).join()}
+                    database={database}
+                    environments={environmentsOf(data)}
+                  />
+                </>
               )}
               <Properties
                 properties={data.properties}
                 declarations={declarations}
                 mayWrite={mayWrite}
-                onEdit={(edited) =>
-                  setOpened(edited === null ? { kind: 'newProperty', key: '' } : { kind: 'property', key: edited.name })
-                }
+                onAdd={() => openNew('newProperty')}
+                onEdit={({ name }) => setOpened({ kind: 'property', key: name })}
                 onDelete={({ name }) =>
                   void remove(store, {
                     what: name,
@@ -167,11 +160,12 @@ interface PropertiesProps {
   readonly properties: readonly PropertyView[];
   readonly declarations: Declarations;
   readonly mayWrite: boolean;
-  readonly onEdit: (property: PropertyView | null) => void;
+  readonly onAdd: () => void;
+  readonly onEdit: (property: PropertyView) => void;
   readonly onDelete: (property: PropertyView) => void;
 }
 
-function Properties({ properties, declarations, mayWrite, onEdit, onDelete }: PropertiesProps) {
+function Properties({ properties, declarations, mayWrite, onAdd, onEdit, onDelete }: PropertiesProps) {
   return (
     <Paper withBorder p="sm" component="section" aria-label="Global properties">
       <Title order={2}>Global properties</Title>
@@ -188,18 +182,14 @@ function Properties({ properties, declarations, mayWrite, onEdit, onDelete }: Pr
           <DeclaredBy declared={declarations.ofProperty(property.name)} />
           {mayWrite && (
             <>
-              <ActionIcon aria-label={`Edit ${property.name}`} onClick={() => onEdit(property)}>
-                <IconPencil size={18} aria-hidden />
-              </ActionIcon>
-              <ActionIcon aria-label={`Delete ${property.name}`} onClick={() => onDelete(property)}>
-                <IconTrash size={18} aria-hidden />
-              </ActionIcon>
+              <IconAction label={`Edit ${property.name}`} icon={IconPencil} onClick={() => onEdit(property)} />
+              <IconAction label={`Delete ${property.name}`} icon={IconTrash} onClick={() => onDelete(property)} />
             </>
           )}
         </Group>
       ))}
       {mayWrite && properties.length === 0 && (
-        <Button size="xs" variant="default" mt="xs" onClick={() => onEdit(null)}>
+        <Button size="xs" variant="default" mt="xs" onClick={onAdd}>
           Set cpu_quota_period
         </Button>
       )}
@@ -290,28 +280,19 @@ async function remove(store: Store, { what, effect, declared, change }: Removal)
       : ` The ${groupsKind} ${nameOf(declared)} declares it: where a GitOps controller manages that, it will create it again.`;
   const question = { title: `Delete ${what}?`, text: `${effect}${owned}`, action: 'Delete', dangerous: true };
   if (!(await confirm(question))) return;
-  try {
-    await store(`${what} is deleted`, change);
-  } catch (error) {
-    const isOwned = error instanceof ApiError && error.code === 'EG_FIELD_OWNED' && change.force !== true;
-    if (!isOwned) return notifyFailed(`${what} could not be deleted`, error);
-    const owners = error.owners.map(({ field, manager }) => `${field}: ${manager}`).join('; ');
-    const text = `Nothing was deleted: others own these fields (${owners}). Change them there, or take them over: the other manager may set them again.`;
-    if (
-      !(await confirm({
-        title: `Take over and delete ${what}?`,
-        text,
-        action: 'Take over and delete',
-        dangerous: true,
-      }))
-    )
-      return;
+  const attempt = async (force: boolean): Promise<void> => {
     try {
-      await store(`${what} is deleted`, { ...change, force: true });
-    } catch (failure) {
-      notifyFailed(`${what} could not be deleted`, failure);
+      await store(`${what} is deleted`, { ...change, force });
+    } catch (error) {
+      const isOwned = error instanceof ApiError && error.code === 'EG_FIELD_OWNED' && !force;
+      if (!isOwned) return notifyFailed(`${what} could not be deleted`, error);
+      const owners = error.owners.map(({ field, manager }) => `${field}: ${manager}`).join('; ');
+      const text = `Nothing was deleted: others own these fields (${owners}). Change them there, or take them over: the other manager may set them again.`;
+      const action = 'Take over and delete';
+      if (await confirm({ title: `${action} ${what}?`, text, action, dangerous: true })) await attempt(true);
     }
-  }
+  };
+  await attempt(false);
 }
 
 interface ActionParts {

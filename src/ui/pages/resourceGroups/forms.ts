@@ -1,5 +1,5 @@
 import type { PropertyView, ResourceGroupView, SelectorView } from '../../client/types.ts';
-import type { Field, Values } from './RecordForm.tsx';
+import type { Field, Values } from '../../components/RecordForm.tsx';
 import { descendants } from './tree.ts';
 
 const choices = (values: readonly string[]) => values.map((value) => ({ value, label: value }));

@@ -1,4 +1,4 @@
-import type { ResourceGroups } from '../../client/resourceGroups.ts';
+import type { ResourceGroups } from '../../client/resources.ts';
 import type { PropertyView, ResourceGroupView, SelectorView } from '../../client/types.ts';
 import type { OpenInAddress } from '../../components/addressState.ts';
 

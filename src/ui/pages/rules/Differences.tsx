@@ -1,6 +1,6 @@
 import { Text, Title } from '@mantine/core';
 import { useId } from 'react';
-import type { RuleInput } from '../../client/rules.ts';
+import type { RuleInput } from '../../client/types.ts';
 import classes from './rules.module.css';
 
 export interface Difference {

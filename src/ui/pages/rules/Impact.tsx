@@ -1,29 +1,19 @@
-import {
-  Accordion,
-  Alert,
-  Button,
-  Group,
-  NativeSelect,
-  Paper,
-  Stack,
-  Table,
-  Text,
-  TextInput,
-  Title,
-} from '@mantine/core';
-import { IconAlertTriangle, IconArrowsSplit2 } from '@tabler/icons-react';
+import { Accordion, Alert, Button, Group, NativeSelect, Paper, Stack, Text, TextInput, Title } from '@mantine/core';
+import { useForm } from '@mantine/form';
+import { IconArrowsSplit2 } from '@tabler/icons-react';
 import { useMutation } from '@tanstack/react-query';
-import { useEffect, useId, useRef, useState } from 'react';
+import { useEffect, useId, useRef } from 'react';
 import { messageOf } from '../../client/apiError.ts';
-import { askImpact, type PlannedChange } from '../../client/impact.ts';
-import type { RuleImpact } from '../../client/types.ts';
+import { call } from '../../client/call.ts';
+import type { RuleImpact, RuleInput } from '../../client/types.ts';
+import { Faint, Notice, PlainTable } from '../../components/elements.tsx';
 import { TraceList } from '../../components/RuleTrace.tsx';
 import { Time } from '../../components/time.tsx';
 import classes from './Impact.module.css';
 
 interface ImpactProps {
-  /** Changes in a form; called when the button is pressed. */
-  readonly changes: () => readonly PlannedChange[];
+  /** The rule in the form; called when the button is pressed. */
+  readonly draft: () => RuleInput;
 }
 
 const ranges = [
@@ -34,18 +24,24 @@ const ranges = [
 ];
 
 /** Shows past queries that a rule change would route differently. Changes nothing. */
-export function Impact({ changes }: ImpactProps) {
-  const [hours, setHours] = useState('24');
-  const [user, setUser] = useState('');
-  const [source, setSource] = useState('');
+export function Impact({ draft }: ImpactProps) {
+  const form = useForm({ initialValues: { hours: '24', user: '', source: '' } });
   const heading = useId();
   const answer = useRef<HTMLDivElement>(null);
   const running = useRef<AbortController | null>(null);
   const impact = useMutation({
     mutationFn: () => {
       running.current = new AbortController();
-      const range = { hours: Number(hours), user: user.trim(), source: source.trim() };
-      return askImpact(changes(), range, running.current.signal);
+      const { name, ...rule } = draft();
+      const { hours, ...by } = form.getValues();
+      const filters = Object.entries(by).map(([field, text]) => [field, text.trim()] as const);
+      const body = {
+        from: new Date(Date.now() - Number(hours) * 3_600_000).toISOString(),
+        changes: [{ name, rule }],
+        ...Object.fromEntries(filters.filter(([, text]) => text !== '')),
+      };
+      // Aborting it ends the computation in the gateway too.
+      return call<RuleImpact>('/api/rules/impact', { body, signal: running.current.signal });
     },
   });
   const stop = () => running.current?.abort();
@@ -62,28 +58,13 @@ export function Impact({ changes }: ImpactProps) {
         <Title order={2} id={heading}>
           Impact
         </Title>
-        <Text size="sm" c="dimmed">
+        <Faint size="sm">
           Decides the queries of the history again, by the rules in force and with this edit. Nothing is saved.
-        </Text>
+        </Faint>
         <div className={classes.fields}>
-          <NativeSelect
-            label="Queries of"
-            data={ranges}
-            value={hours}
-            onChange={(event) => setHours(event.currentTarget.value)}
-          />
-          <TextInput
-            label="By user"
-            placeholder="all"
-            value={user}
-            onChange={(event) => setUser(event.currentTarget.value)}
-          />
-          <TextInput
-            label="From source"
-            placeholder="all"
-            value={source}
-            onChange={(event) => setSource(event.currentTarget.value)}
-          />
+          <NativeSelect label="Queries of" data={ranges} {...form.getInputProps('hours')} />
+          <TextInput label="By user" placeholder="all" {...form.getInputProps('user')} />
+          <TextInput label="From source" placeholder="all" {...form.getInputProps('source')} />
         </div>
         <Group>
           <Button
@@ -101,15 +82,15 @@ export function Impact({ changes }: ImpactProps) {
           )}
         </Group>
         <div aria-live="polite" ref={answer}>
-          {impact.error !== null && (
-            <Alert
-              role="alert"
-              color={isStopped ? 'gray' : 'red'}
-              title={isStopped ? 'Stopped' : 'Not computed'}
-              icon={<IconAlertTriangle aria-hidden />}
-            >
-              {isStopped ? 'Nothing was computed to its end.' : messageOf(impact.error)}
-            </Alert>
+          {impact.error !== null && isStopped && (
+            <Notice tone="error" color="gray" title="Stopped">
+              Nothing was computed to its end.
+            </Notice>
+          )}
+          {impact.error !== null && !isStopped && (
+            <Notice tone="error" title="Not computed">
+              {messageOf(impact.error)}
+            </Notice>
           )}
           {impact.error === null && impact.data !== undefined && <Report impact={impact.data} />}
         </div>
@@ -142,24 +123,16 @@ function Report({ impact }: { readonly impact: RuleImpact }) {
         )}
       </Alert>
       {moves.length > 0 && (
-        <Table aria-label="Moves" withRowBorders={false}>
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th>From</Table.Th>
-              <Table.Th>To</Table.Th>
-              <Table.Th className={classes.number ?? ''}>Queries</Table.Th>
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {moves.map((move) => (
-              <Table.Tr key={`${targetText(move.from)} ${targetText(move.to)}`}>
-                <Table.Td className={classes.name ?? ''}>{targetText(move.from)}</Table.Td>
-                <Table.Td className={classes.name ?? ''}>{targetText(move.to)}</Table.Td>
-                <Table.Td className={classes.number ?? ''}>{count(move.queries)}</Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
+        <PlainTable
+          label="Moves"
+          head={['From', 'To', 'Queries']}
+          cellClass={classes.name}
+          numbersFrom={2}
+          rows={moves.map(({ from, to, queries: moving }) => ({
+            key: `${targetText(from)} ${targetText(to)}`,
+            cells: [targetText(from), targetText(to), count(moving)],
+          }))}
+        />
       )}
       <Shares what="user" shares={users} />
       <Shares what="source" shares={sources} />
@@ -212,10 +185,10 @@ function Examples({ examples }: { readonly examples: RuleImpact['examples'] }) {
             <Text size="sm" className={classes.name ?? ''}>
               {queryId}: {targetText(from)} → {targetText(to)}
             </Text>
-            <Text size="xs" c="dimmed">
+            <Faint>
               {user ?? 'no user'}
               {source !== null && ` · ${source}`} · <Time at={Date.parse(created)} />
-            </Text>
+            </Faint>
           </Accordion.Control>
           <Accordion.Panel>
             <Stack gap="sm">

@@ -1,7 +1,4 @@
 import {
-  ActionIcon,
-  Alert,
-  Button,
   Group,
   Modal,
   NativeSelect,
@@ -9,31 +6,35 @@ import {
   SegmentedControl,
   Stack,
   Switch,
-  Text,
   Textarea,
   TextInput,
 } from '@mantine/core';
 import { IconPlus, IconTrash } from '@tabler/icons-react';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, useEffect, useMemo, useRef, useState } from 'react';
+import { type ChangeEvent, type FormEvent, useEffect, useMemo, useRef, useState } from 'react';
 import { ApiError } from '../../client/apiError.ts';
 import { callWhole } from '../../client/call.ts';
-import { changeOf } from '../../client/impact.ts';
 import { mistakesOf, offsetOf } from '../../client/mistakes.ts';
-import { RULES, type RuleInput } from '../../client/rules.ts';
-import type { RuleState } from '../../client/types.ts';
-import { AuditLink } from '../../components/AuditLink.tsx';
+import { objectPath, RULES } from '../../client/resources.ts';
+import type { RuleInput, RuleState } from '../../client/types.ts';
+import { Faint, IconAction, Notice, SmallAction } from '../../components/elements.tsx';
 import { FormButtons } from '../../components/FormButtons.tsx';
-import { notifyWritten } from '../../components/notify.ts';
+import { managersText } from '../../components/managers.ts';
+import { notifyWritten } from '../../components/notify.tsx';
+import { AuditLink, ManagedElsewhere, WriteFailure } from '../../components/ownership.tsx';
 import { useReturnFocus } from '../../components/returnFocus.ts';
-import { WriteFailure } from '../../components/WriteFailure.tsx';
 import { Differences, differences } from './Differences.tsx';
 import { Impact } from './Impact.tsx';
-import { Ownership } from './Ownership.tsx';
-import { type Fields, newFields, toFields, toRule, type Way } from './ruleFields.ts';
+import { type Fields, newFields, notifyChanged, toFields, toRule, type Way } from './ruleChanges.ts';
 import classes from './rules.module.css';
 import { TryPanel } from './TryPanel.tsx';
-import { notifyChanged } from './undoRule.ts';
+
+/** Short text for the manager of a rule: the rules file, REST, a manifest, or the managers of its resource. */
+export function ruleOwner({ origin, place, managers }: Pick<RuleState, 'origin' | 'place' | 'managers'>): string {
+  if (origin === 'file') return 'rules file';
+  if (managers.length > 0) return managersText(managers);
+  return place.startsWith('eg_resources:') ? 'REST' : 'manifest';
+}
 
 const ways = [
   { value: 'actions', label: 'Actions' },
@@ -77,7 +78,7 @@ export function RuleDialog({ rule, onDirty, onLeave, onSaved }: RuleDialogProps)
     mutationFn: (force: boolean) => {
       const { name: _name, ...said } = draft();
       if (original === null) return callWhole<RuleState>('/api/rules', { method: 'POST', body: { name, ...said } });
-      const path = `/api/rules/${encodeURIComponent(name)}${force ? '?force=true' : ''}`;
+      const path = `${objectPath('/api/rules', name)}${force ? '?force=true' : ''}`;
       return callWhole<RuleState>(path, { method: 'PUT', body: { ...said, version: original.version } });
     },
     onSuccess: async (answer) => {
@@ -90,6 +91,14 @@ export function RuleDialog({ rule, onDirty, onLeave, onSaved }: RuleDialogProps)
   });
   const mistakes = mistakesOf(save.error, isField);
   const set = <K extends keyof Fields>(field: K, value: Fields[K]) => setFields((now) => ({ ...now, [field]: value }));
+  const text = (field: 'description' | 'condition' | 'target' | 'message', error = mistakes[field]) => ({
+    ...{ value: fields[field], error },
+    onChange: (event: ChangeEvent<HTMLInputElement | HTMLTextAreaElement>) => set(field, event.currentTarget.value),
+  });
+  const flag = (field: 'stop' | 'suspended') => ({
+    checked: fields[field],
+    onChange: (event: ChangeEvent<HTMLInputElement>) => set(field, event.currentTarget.checked),
+  });
   const submit = (event: FormEvent) => {
     event.preventDefault();
     save.mutate(false);
@@ -100,12 +109,21 @@ export function RuleDialog({ rule, onDirty, onLeave, onSaved }: RuleDialogProps)
       <Stack gap="md" className={classes.halves}>
         <form ref={form} onSubmit={submit} noValidate>
           <Stack gap="sm">
-            <Ownership rule={rule} />
+            {rule === null ? (
+              <Faint size="sm">Written to a new resource</Faint>
+            ) : (
+              <>
+                <Faint size="sm" className={classes.place ?? ''}>
+                  Written to {rule.place}
+                </Faint>
+                <ManagedElsewhere managers={rule.managers} />
+              </>
+            )}
             {rule !== null && <AuditLink kind="RoutingRule" name={rule.name} />}
             {changedMeanwhile && (
-              <Alert role="status" color="yellow" title="Changed meanwhile">
+              <Notice tone="warning" title="Changed meanwhile">
                 Somebody changed this rule since it was opened here. Close and open it again to see how it is now.
-              </Alert>
+              </Notice>
             )}
             {save.error !== null && Object.keys(mistakes).length === 0 && (
               <WriteFailure error={save.error} busy={save.isPending} onForce={() => save.mutate(true)} />
@@ -120,13 +138,7 @@ export function RuleDialog({ rule, onDirty, onLeave, onSaved }: RuleDialogProps)
                 onChange={(event) => setNewName(event.currentTarget.value)}
               />
             )}
-            <TextInput
-              label="Description"
-              data-autofocus={rule !== null || undefined}
-              value={fields.description}
-              error={mistakes.description}
-              onChange={(event) => set('description', event.currentTarget.value)}
-            />
+            <TextInput label="Description" data-autofocus={rule !== null || undefined} {...text('description')} />
             <NumberInput
               label="Priority"
               description="Lower ones are asked earlier, later ones overrule them; empty: last"
@@ -140,9 +152,7 @@ export function RuleDialog({ rule, onDirty, onLeave, onSaved }: RuleDialogProps)
               name="condition"
               required
               className={classes.mono ?? ''}
-              value={fields.condition}
-              error={mistakes.condition}
-              onChange={(event) => set('condition', event.currentTarget.value)}
+              {...text('condition')}
             />
             {!isFile && (
               <SegmentedControl
@@ -160,24 +170,20 @@ export function RuleDialog({ rule, onDirty, onLeave, onSaved }: RuleDialogProps)
               <TextInput
                 label={fields.way === 'group' ? 'Routing group' : 'Cluster'}
                 required
-                value={fields.target}
-                error={mistakes.routeTo ?? mistakes['routeTo.routingGroup'] ?? mistakes['routeTo.cluster']}
-                onChange={(event) => set('target', event.currentTarget.value)}
+                {...text('target', mistakes.routeTo ?? mistakes['routeTo.routingGroup'] ?? mistakes['routeTo.cluster'])}
               />
             )}
             {fields.way === 'deny' && (
               <TextInput
                 label="Message to the client"
                 required
-                value={fields.message}
-                error={mistakes['deny.message'] ?? mistakes.deny}
-                onChange={(event) => set('message', event.currentTarget.value)}
+                {...text('message', mistakes['deny.message'] ?? mistakes.deny)}
               />
             )}
             {isFile ? (
-              <Text size="sm" c="dimmed">
+              <Faint size="sm">
                 Rules of a file cannot be suspended or stop others: only RoutingRule resources can.
-              </Text>
+              </Faint>
             ) : (
               <>
                 <NativeSelect
@@ -191,16 +197,8 @@ export function RuleDialog({ rule, onDirty, onLeave, onSaved }: RuleDialogProps)
                     set('onUnavailable', value === 'reject' ? 'reject' : 'fallback')
                   }
                 />
-                <Switch
-                  label="Ask no later rule once this one fired"
-                  checked={fields.stop}
-                  onChange={(event) => set('stop', event.currentTarget.checked)}
-                />
-                <Switch
-                  label="Suspended: kept, but never asked"
-                  checked={fields.suspended}
-                  onChange={(event) => set('suspended', event.currentTarget.checked)}
-                />
+                <Switch label="Ask no later rule once this one fired" {...flag('stop')} />
+                <Switch label="Suspended: kept, but never asked" {...flag('suspended')} />
               </>
             )}
             {original !== null && <Differences changes={changes} />}
@@ -208,7 +206,7 @@ export function RuleDialog({ rule, onDirty, onLeave, onSaved }: RuleDialogProps)
           </Stack>
         </form>
         <TryPanel draft={draft} />
-        <Impact changes={() => [changeOf(draft())]} />
+        <Impact draft={draft} />
       </Stack>
     </Modal>
   );
@@ -235,25 +233,18 @@ function Actions({ actions, mistakes, onChange }: ActionsProps) {
             error={mistakes[`actions[${index}]`] ?? (index === 0 ? mistakes.actions : undefined)}
             onChange={(event) => onChange(actions.with(index, event.currentTarget.value))}
           />
-          <ActionIcon
-            mt={26}
-            aria-label={`Remove action ${index + 1}`}
-            disabled={actions.length === 1}
-            onClick={() => onChange(actions.toSpliced(index, 1))}
-          >
-            <IconTrash size={18} aria-hidden />
-          </ActionIcon>
+          <Group mt={26}>
+            <IconAction
+              label={`Remove action ${index + 1}`}
+              icon={IconTrash}
+              disabled={actions.length === 1}
+              onClick={() => onChange(actions.toSpliced(index, 1))}
+            />
+          </Group>
         </Group>
       ))}
       <Group>
-        <Button
-          size="xs"
-          variant="default"
-          leftSection={<IconPlus size={14} aria-hidden />}
-          onClick={() => onChange([...actions, ''])}
-        >
-          Add an action
-        </Button>
+        <SmallAction label="Add an action" icon={IconPlus} onClick={() => onChange([...actions, ''])} />
       </Group>
     </Stack>
   );

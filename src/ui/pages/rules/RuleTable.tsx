@@ -1,11 +1,12 @@
-import { ActionIcon, Badge, Group, List, Stack, Text } from '@mantine/core';
+import { Badge, Group, List, Stack, Text } from '@mantine/core';
 import { IconAlertTriangle, IconPencil, IconTrash } from '@tabler/icons-react';
 import { useMemo } from 'react';
-import { NO_PRIORITY } from '../../client/rules.ts';
+import { NO_PRIORITY } from '../../client/resources.ts';
 import type { RuleHitList, RuleState } from '../../client/types.ts';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
+import { Faint, IconAction } from '../../components/elements.tsx';
 import { EmptyState } from '../../components/states.tsx';
-import { ruleOwner } from './Ownership.tsx';
+import { ruleOwner } from './RuleDialog.tsx';
 import classes from './rules.module.css';
 
 interface RuleTableProps {
@@ -21,12 +22,9 @@ interface RuleTableProps {
 /** The rules in firing order. */
 export function RuleTable({ rules, hits, search, mayWrite, onEdit, onDelete }: RuleTableProps) {
   const columns = useMemo(() => columnsOf({ hits, mayWrite, onEdit, onDelete }), [hits, mayWrite, onEdit, onDelete]);
-  const empty =
-    rules.length > 0 ? (
-      <EmptyState title="No rule matches the search." />
-    ) : (
-      <EmptyState title="There is no rule: the routing group header decides, then the default group. Rules are written in the rules file or as RoutingRule resources." />
-    );
+  const none =
+    'There is no rule: the routing group header decides, then the default group. Rules are written in the rules file or as RoutingRule resources.';
+  const empty = <EmptyState title={rules.length > 0 ? 'No rule matches the search.' : none} />;
   return <DataTable label="Routing rules" columns={columns} rows={rules} rowId={rowId} filter={search} empty={empty} />;
 }
 
@@ -52,91 +50,63 @@ type ColumnOptions = Pick<RuleTableProps, 'hits' | 'mayWrite' | 'onEdit' | 'onDe
 
 function columnsOf({ hits, mayWrite, onEdit, onDelete }: ColumnOptions): readonly Column<RuleState>[] {
   const byRule = new Map(hits?.hits.map((hit) => [hit.rule, hit]));
+  const hitsText = (hit: RuleHitList['hits'][number]) =>
+    `${hit.lastHour.toLocaleString('en')} / ${hit.lastDay.toLocaleString('en')}`;
   const actions: Column<RuleState> = {
-    id: 'actions',
-    header: 'Actions',
-    enableSorting: false,
-    cell: ({ row: { original } }) => (
+    ...{ id: 'actions', header: 'Actions' },
+    cell: (rule) => (
       <Group gap={2} wrap="nowrap">
-        {/* The browser's own hints, as there are many. */}
-        <ActionIcon aria-label={`Edit ${original.name}`} title="Edit" onClick={() => onEdit(original.name)}>
-          <IconPencil size={18} aria-hidden />
-        </ActionIcon>
-        <ActionIcon aria-label={`Delete ${original.name}`} title="Delete" onClick={() => onDelete(original)}>
-          <IconTrash size={18} aria-hidden />
-        </ActionIcon>
+        <IconAction label={`Edit ${rule.name}`} hint="Edit" icon={IconPencil} onClick={() => onEdit(rule.name)} />
+        <IconAction label={`Delete ${rule.name}`} hint="Delete" icon={IconTrash} onClick={() => onDelete(rule)} />
       </Group>
     ),
   };
   return [
     {
-      id: 'position',
-      header: 'Order',
+      ...{ id: 'position', header: 'Order' },
       // Rules that are not evaluated come last.
-      accessorFn: ({ position }) => position ?? Number.MAX_SAFE_INTEGER,
-      cell: ({ row: { original } }) => original.position ?? '–',
+      value: ({ position }) => position ?? Number.MAX_SAFE_INTEGER,
+      cell: ({ position }) => position ?? '–',
     },
     {
-      id: 'name',
-      header: 'Name',
-      accessorFn: ({ name }) => name,
-      cell: ({ row: { original } }) => (
+      ...{ id: 'name', header: 'Name', value: ({ name }) => name },
+      cell: ({ name, description }) => (
         <Stack gap={0} className={classes.name}>
           <Text size="sm" fw={500}>
-            {original.name}
+            {name}
           </Text>
-          <Text size="xs" c="dimmed">
-            {original.description}
-          </Text>
+          <Faint>{description}</Faint>
         </Stack>
       ),
     },
     {
-      id: 'priority',
-      header: 'Priority',
-      accessorFn: ({ priority }) => priority,
-      cell: ({ row: { original } }) => (original.priority === NO_PRIORITY ? 'none' : original.priority),
+      ...{ id: 'priority', header: 'Priority', value: ({ priority }) => priority },
+      cell: ({ priority }) => (priority === NO_PRIORITY ? 'none' : priority),
     },
     {
-      id: 'condition',
-      header: 'Condition and what it does',
-      accessorFn: textsOf,
-      enableSorting: false,
-      cell: ({ row: { original } }) => <What rule={original} />,
+      ...{ id: 'condition', header: 'Condition and what it does', value: textsOf, isSortable: false },
+      cell: (rule) => <What rule={rule} />,
     },
     {
-      id: 'hits',
-      header: 'Decided, 1 h / 24 h',
-      accessorFn: ({ name }) => byRule.get(name)?.lastDay ?? 0,
-      cell: ({ row: { original } }) => <Hits hit={byRule.get(original.name)} isCounted={hits !== undefined} />,
+      ...{ id: 'hits', header: 'Decided, 1 h / 24 h', value: ({ name }) => byRule.get(name)?.lastDay ?? 0 },
+      cell: ({ name }) => {
+        const hit = byRule.get(name);
+        if (hits === undefined) return '–';
+        return hit === undefined ? <Text c="dimmed">none</Text> : hitsText(hit);
+      },
     },
     {
-      id: 'origin',
-      header: 'Origin',
-      accessorFn: (rule) => `${rule.resource ?? 'rules file'} ${ruleOwner(rule)}`,
-      cell: ({ row: { original } }) => <Origin rule={original} />,
+      ...{ id: 'origin', header: 'Origin', value: (rule) => `${rule.resource ?? 'rules file'} ${ruleOwner(rule)}` },
+      cell: (rule) => (
+        <Stack gap={0} className={classes.place}>
+          <Text size="sm">{rule.resource === null ? 'rules file' : `RoutingRule ${rule.resource}`}</Text>
+          <Faint>{rule.managers.length > 0 ? `by ${ruleOwner(rule)}` : rule.place}</Faint>
+        </Stack>
+      ),
     },
-    {
-      id: 'status',
-      header: 'Status',
-      accessorFn: ({ status }) => status,
-      cell: ({ row: { original } }) => <Status rule={original} />,
-    },
+    { id: 'status', header: 'Status', value: ({ status }) => status, cell: (rule) => <Status rule={rule} /> },
     ...(mayWrite ? [actions] : []),
   ];
-}
-
-/** Queries that a rule decided in the last hour and day. */
-function Hits({
-  hit,
-  isCounted,
-}: {
-  readonly hit: RuleHitList['hits'][number] | undefined;
-  readonly isCounted: boolean;
-}) {
-  if (!isCounted) return '–';
-  if (hit === undefined) return <Text c="dimmed">none</Text>;
-  return `${hit.lastHour.toLocaleString('en')} / ${hit.lastDay.toLocaleString('en')}`;
 }
 
 function What({ rule }: { readonly rule: RuleState }) {
@@ -174,18 +144,6 @@ function Warnings({ rule: { name, warnings } }: { readonly rule: RuleState }) {
         </List.Item>
       ))}
     </List>
-  );
-}
-
-function Origin({ rule }: { readonly rule: RuleState }) {
-  const { resource, place, managers } = rule;
-  return (
-    <Stack gap={0} className={classes.place}>
-      <Text size="sm">{resource === null ? 'rules file' : `RoutingRule ${resource}`}</Text>
-      <Text size="xs" c="dimmed">
-        {managers.length > 0 ? `by ${ruleOwner(rule)}` : place}
-      </Text>
-    </Stack>
   );
 }
 

@@ -1,20 +1,23 @@
-import { Alert, Button, Group, List, Paper, Stack, Text, TextInput } from '@mantine/core';
-import { IconAlertTriangle, IconInfoCircle, IconPlus, IconSearch } from '@tabler/icons-react';
+import { Alert, Button, Group, List, Stack, Text, TextInput } from '@mantine/core';
+import { IconInfoCircle, IconPlus, IconSearch } from '@tabler/icons-react';
 import { useCallback, useState } from 'react';
 import { ApiError } from '../../client/apiError.ts';
-import { useRuleHits, useRules } from '../../client/rules.ts';
+import { useRuleHits, useRules } from '../../client/resources.ts';
 import type { RuleInventory, RuleState } from '../../client/types.ts';
-import { useAddressState } from '../../components/addressState.ts';
+import { useAddressState, useOpenInAddress } from '../../components/addressState.ts';
+import { Faint, MainAction, Notice } from '../../components/elements.tsx';
+import { Framed, PageFrame } from '../../components/frame.tsx';
 import { useLeaveGuard } from '../../components/leaveGuard.ts';
-import { PageFrame } from '../../components/PageFrame.tsx';
-import { RequestState } from '../../components/QueryState.tsx';
+import { RequestState } from '../../components/states.tsx';
 import { useRole } from '../../session/session.ts';
-import { useDeleteRule } from './deleteRule.ts';
 import { RuleDialog } from './RuleDialog.tsx';
 import { RuleTable } from './RuleTable.tsx';
-import { noDialog, useRuleDialog } from './ruleDialogState.ts';
+import { useDeleteRule } from './ruleChanges.ts';
 import classes from './rules.module.css';
 import { TryPanel } from './TryPanel.tsx';
+
+/** Address parameters: the open rule, which can be shared, and a new one. */
+const dialogs = ['rule', 'new'] as const;
 
 /** Routing Rules: all rules in firing order, changes, and trials with a request. */
 export default function RulesPage() {
@@ -24,19 +27,13 @@ export default function RulesPage() {
   const mayList = !(rules.error instanceof ApiError && rules.error.status === 403);
   const mayWrite = isAdmin && rules.data !== undefined && rules.data.engine !== 'external';
   const [search, setSearch] = useAddressState('search');
-  const [dialog, setDialog] = useRuleDialog();
+  const [dialog, setDialog] = useOpenInAddress(dialogs);
   const remove = useDeleteRule();
-  const rule = rules.data?.rules.find(({ name }) => name === dialog.rule) ?? null;
-  const edit = useCallback((name: string) => setDialog({ rule: name, isNew: false }), [setDialog]);
-  const add = (
-    <Button
-      size="sm"
-      leftSection={<IconPlus size={16} aria-hidden />}
-      onClick={() => setDialog({ rule: null, isNew: true })}
-    >
-      Add a rule
-    </Button>
-  );
+  const shownName = dialog?.kind === 'rule' ? dialog.key : null;
+  const rule = rules.data?.rules.find(({ name }) => name === shownName) ?? null;
+  const edit = useCallback((name: string) => setDialog({ kind: 'rule', key: name }), [setDialog]);
+  const close = () => setDialog(null);
+  const add = <MainAction label="Add a rule" icon={IconPlus} onClick={() => setDialog({ kind: 'new', key: '' })} />;
   return (
     <PageFrame title="Routing Rules" actions={mayWrite ? add : undefined}>
       {!mayList && (
@@ -60,16 +57,13 @@ export default function RulesPage() {
                   value={search}
                   onChange={(event) => setSearch(event.currentTarget.value)}
                 />
-                <Text size="sm" c="dimmed">
-                  {inventory.rules.length === 1 ? '1 rule' : `${inventory.rules.length} rules`}
-                </Text>
+                <Faint size="sm">{inventory.rules.length === 1 ? '1 rule' : `${inventory.rules.length} rules`}</Faint>
               </Group>
-              {dialog.rule !== null && (rule === null || !mayWrite) && (
-                <Alert
-                  role="status"
+              {shownName !== null && (rule === null || !mayWrite) && (
+                <Notice
+                  tone="info"
                   color={rule === null ? 'yellow' : 'blue'}
-                  icon={<IconInfoCircle aria-hidden />}
-                  title={rule === null ? `There is no rule ${dialog.rule}` : `Only the rule ${dialog.rule} is shown`}
+                  title={rule === null ? `There is no rule ${shownName}` : `Only the rule ${shownName} is shown`}
                 >
                   <Stack gap="xs" align="flex-start">
                     {rule === null && (
@@ -77,13 +71,13 @@ export default function RulesPage() {
                         It was deleted or renamed since this address was made, or is of another gateway.
                       </Text>
                     )}
-                    <Button size="xs" variant="default" onClick={() => setDialog(noDialog)}>
+                    <Button size="xs" variant="default" onClick={close}>
                       Show all rules
                     </Button>
                   </Stack>
-                </Alert>
+                </Notice>
               )}
-              <Paper withBorder p="xs">
+              <Framed>
                 <RuleTable
                   rules={rule === null || mayWrite ? inventory.rules : [rule]}
                   hits={hits}
@@ -92,14 +86,14 @@ export default function RulesPage() {
                   onEdit={edit}
                   onDelete={remove}
                 />
-              </Paper>
+              </Framed>
             </>
           )}
         </RequestState>
       )}
       <TryPanel />
-      {mayWrite && (dialog.isNew || rule !== null) && (
-        <GuardedDialog key={rule?.name ?? ''} rule={rule} onClose={() => setDialog(noDialog)} />
+      {mayWrite && (dialog?.kind === 'new' || rule !== null) && (
+        <GuardedDialog key={rule?.name ?? ''} rule={rule} onClose={close} />
       )}
     </PageFrame>
   );
@@ -132,7 +126,7 @@ function Notices({ inventory: { engine, file } }: { readonly inventory: RuleInve
         </Alert>
       )}
       {isBroken && (
-        <Alert role="alert" color="red" icon={<IconAlertTriangle aria-hidden />} title={`${file.path} has mistakes`}>
+        <Notice tone="error" title={`${file.path} has mistakes`}>
           <Text size="sm">
             {file.state === 'keptLast'
               ? 'Its last version that loaded is in force.'
@@ -140,15 +134,8 @@ function Notices({ inventory: { engine, file } }: { readonly inventory: RuleInve
                 ? 'The rules named here are left out; all others are in force.'
                 : 'Its rules are not in force until it is fixed.'}
           </Text>
-          <List size="sm">
-            {file.problems.map(({ line, column, rule, message }) => (
-              <List.Item key={`${line}:${column} ${message}`}>
-                line {line}, column {column}
-                {rule === null ? '' : `, rule ${rule}`}: {message}
-              </List.Item>
-            ))}
-          </List>
-        </Alert>
+          <Places of={file.problems} />
+        </Notice>
       )}
     </>
   );
@@ -160,32 +147,36 @@ function WarningNotice({ inventory: { file, rules } }: { readonly inventory: Rul
   const others = (file?.warnings ?? []).filter((warning) => !isShownAt(warned, warning));
   if (warned.length + others.length === 0) return null;
   return (
-    <Alert role="status" color="yellow" icon={<IconAlertTriangle aria-hidden />} title="Rules with warnings">
+    <Notice tone="warning" title="Rules with warnings">
       {warned.length > 0 && (
         <Text size="sm">
           {warned.length === 1 ? 'One rule runs' : `${warned.length} rules run`}, but may not do what was meant, or what
           Trino Gateway does. The warnings stand beside the conditions.
         </Text>
       )}
-      {others.length > 0 && (
-        <List size="sm">
-          {others.map(({ line, column, rule, message }) => (
-            <List.Item key={`${line}:${column} ${message}`}>
-              line {line}, column {column}
-              {rule === null ? '' : `, rule ${rule}`}: {message}
-            </List.Item>
-          ))}
-        </List>
-      )}
-    </Alert>
+      {others.length > 0 && <Places of={others} />}
+    </Notice>
+  );
+}
+
+type FileWarning = NonNullable<RuleInventory['file']>['warnings'][number];
+
+/** Messages with their positions in the file. */
+function Places({ of }: { readonly of: readonly FileWarning[] }) {
+  return (
+    <List size="sm">
+      {of.map(({ line, column, rule, message }) => (
+        <List.Item key={`${line}:${column} ${message}`}>
+          line {line}, column {column}
+          {rule === null ? '' : `, rule ${rule}`}: {message}
+        </List.Item>
+      ))}
+    </List>
   );
 }
 
 /** True if a warning of the file concerns a rule in the table, which shows it without its field. */
-function isShownAt(
-  rules: readonly RuleState[],
-  { rule, message }: NonNullable<RuleInventory['file']>['warnings'][number],
-): boolean {
+function isShownAt(rules: readonly RuleState[], { rule, message }: FileWarning): boolean {
   return rules.some(
     ({ name, origin, warnings }) =>
       origin === 'file' && name === rule && warnings.some((warning) => message.endsWith(warning.message)),

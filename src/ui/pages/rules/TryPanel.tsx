@@ -1,13 +1,13 @@
 import { Alert, Paper, Stack, Text, Textarea, TextInput, Title } from '@mantine/core';
+import { useForm } from '@mantine/form';
 import { useMutation } from '@tanstack/react-query';
-import { type FormEvent, useId, useState } from 'react';
+import { useId } from 'react';
 import { call } from '../../client/call.ts';
-import type { RuleInput } from '../../client/rules.ts';
-import type { Explanation } from '../../client/types.ts';
+import type { Explanation, RuleInput } from '../../client/types.ts';
 import { Explained } from '../../components/Explained.tsx';
+import { listed } from '../../components/listed.ts';
 import { TraceList } from '../../components/RuleTrace.tsx';
 import { useSession } from '../../session/session.ts';
-import { describedRequest } from './describedRequest.ts';
 import classes from './rules.module.css';
 
 interface TryPanelProps {
@@ -17,55 +17,39 @@ interface TryPanelProps {
 
 /** Explains, rule by rule, how a described request would be routed. No query is sent. */
 export function TryPanel({ draft }: TryPanelProps) {
-  const [method, setMethod] = useState('POST');
-  const [path, setPath] = useState('/v1/statement');
-  const session = useSession();
+  const { user: caller } = useSession();
   // Without ADMIN, users may only explain their own requests.
-  const isAdmin = session.user.roles.includes('ADMIN');
-  const [user, setUser] = useState(isAdmin ? '' : session.user.userName);
-  const [groups, setGroups] = useState('');
-  const [headers, setHeaders] = useState('');
-  const [sql, setSql] = useState('SELECT 1');
+  const isAdmin = caller.roles.includes('ADMIN');
+  const request = { method: 'POST', path: '/v1/statement', user: isAdmin ? '' : caller.userName };
+  const form = useForm({ initialValues: { ...request, groups: '', headers: '', sql: 'SELECT 1' } });
   const heading = useId();
   const explain = useMutation({
-    mutationFn: () => {
+    mutationFn: (fields: typeof form.values) => {
       const rule = draft === undefined ? {} : { rule: draft() };
-      return call<Explanation>('/api/explain', {
-        body: { ...describedRequest({ method, path, user, groups, headers, sql }), ...rule },
-      });
+      return call<Explanation>('/api/explain', { body: { ...describedRequest(fields), ...rule } });
     },
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    explain.mutate();
-  };
   return (
     <Paper withBorder p="sm" component="section" aria-labelledby={heading}>
-      <form onSubmit={submit}>
+      <form onSubmit={form.onSubmit((fields) => explain.mutate(fields))}>
         <Stack gap="sm">
           <Title order={2} id={heading}>
             {draft === undefined ? 'Try it' : 'Try this edit'}
           </Title>
           <div className={classes.pair}>
-            <TextInput
-              label="Method"
-              value={method}
-              onChange={(event) => setMethod(event.currentTarget.value.toUpperCase())}
-            />
-            <TextInput label="Path" value={path} onChange={(event) => setPath(event.currentTarget.value)} />
+            <TextInput label="Method" {...form.getInputProps('method')} />
+            <TextInput label="Path" {...form.getInputProps('path')} />
             <TextInput
               label="User"
               placeholder="as the headers say"
-              value={user}
               readOnly={!isAdmin}
-              onChange={(event) => setUser(event.currentTarget.value)}
+              {...form.getInputProps('user')}
             />
             {isAdmin && (
               <TextInput
                 label="Groups of the user"
                 placeholder="with commas; as the sources say"
-                value={groups}
-                onChange={(event) => setGroups(event.currentTarget.value)}
+                {...form.getInputProps('groups')}
               />
             )}
           </div>
@@ -73,15 +57,9 @@ export function TryPanel({ draft }: TryPanelProps) {
             label="Headers"
             description="One a line, e.g. X-Engine-Source: etl"
             className={classes.mono ?? ''}
-            value={headers}
-            onChange={(event) => setHeaders(event.currentTarget.value)}
+            {...form.getInputProps('headers')}
           />
-          <Textarea
-            label="SQL"
-            className={classes.mono ?? ''}
-            value={sql}
-            onChange={(event) => setSql(event.currentTarget.value)}
-          />
+          <Textarea label="SQL" className={classes.mono ?? ''} {...form.getInputProps('sql')} />
           <Explained question="Where would it go?" failure="Not tried" explain={explain}>
             {(explanation) => <Answer explanation={explanation} />}
           </Explained>
@@ -89,6 +67,35 @@ export function TryPanel({ draft }: TryPanelProps) {
       </form>
     </Paper>
   );
+}
+
+interface RequestFields {
+  readonly method: string;
+  readonly path: string;
+  readonly user: string;
+  /** Names separated by commas; empty: the groups from the configured sources. */
+  readonly groups: string;
+  readonly headers: string;
+  readonly sql: string;
+}
+
+/** The body of `POST /api/explain`; lines without a colon are headers without a value. */
+function describedRequest({ method, path, user, groups, headers, sql }: RequestFields): Record<string, unknown> {
+  const lines = headers
+    .split('\n')
+    .map((line) => line.split(':'))
+    .map(([name = '', ...value]) => ({ name: name.trim(), value: value.join(':').trim() }))
+    .filter(({ name }) => name !== '');
+  const byName = [...Map.groupBy(lines, ({ name }) => name)];
+  const named = listed(groups);
+  return {
+    method: method.trim().toUpperCase(),
+    path: path.trim(),
+    headers: Object.fromEntries(byName.map(([name, own]) => [name, own.map(({ value }) => value)])),
+    ...(user.trim() === '' ? {} : { user: user.trim(), mapUser: true }),
+    ...(named.length === 0 ? {} : { groups: named }),
+    ...(sql === '' ? {} : { body: sql }),
+  };
 }
 
 const colors = { routed: 'green', denied: 'red', rejected: 'red', noCluster: 'yellow' } as const;
@@ -109,7 +116,7 @@ function Answer({ explanation }: { readonly explanation: Explanation }) {
       </Text>
       {request.groups !== null && (
         <Text size="sm" className={classes.what ?? ''}>
-          Groups: {request.groups.length === 0 ? 'none' : request.groups.map(saidOf).join('; ')}
+          Groups: {request.groups.length === 0 ? 'none' : request.groups.map(groupsText).join('; ')}
         </Text>
       )}
       {rules.length > 0 && <TraceList rules={rules} />}
@@ -125,9 +132,7 @@ function Answer({ explanation }: { readonly explanation: Explanation }) {
   );
 }
 
-type SaidOfGroups = NonNullable<Explanation['request']['groups']>[number];
-
-function saidOf({ source, groups, note }: SaidOfGroups): string {
-  const said = `${groups.length === 0 ? 'none' : groups.join(', ')} (${source === 'described' ? 'as given' : source})`;
-  return note === undefined ? said : `${said}: ${note}`;
+function groupsText({ source, groups, note }: NonNullable<Explanation['request']['groups']>[number]): string {
+  const text = `${groups.length === 0 ? 'none' : groups.join(', ')} (${source === 'described' ? 'as given' : source})`;
+  return note === undefined ? text : `${text}: ${note}`;
 }

@@ -1,0 +1,143 @@
+import { ActionIcon, Alert, type AlertProps, Anchor, Button, Table, Text, type TextProps } from '@mantine/core';
+import { IconAlertTriangle, IconInfoCircle, type IconProps } from '@tabler/icons-react';
+import type { ComponentType, ReactNode } from 'react';
+import { Link } from 'react-router';
+
+interface ToProps {
+  readonly address: string;
+  readonly size?: 'xs' | 'sm';
+  readonly className?: string | undefined;
+  /** Name of the link, if its text is not enough. */
+  readonly label?: string;
+  readonly children: ReactNode;
+}
+
+/** Underlined link to a page. */
+export function To({ address, size = 'sm', className, label, children }: ToProps) {
+  return (
+    <Anchor component={Link} to={address} size={size} underline="always" className={className} aria-label={label}>
+      {children}
+    </Anchor>
+  );
+}
+
+/** Small text of less importance. */
+export function Faint(props: TextProps & { readonly children: ReactNode }) {
+  return <Text size="xs" c="dimmed" {...props} />;
+}
+
+const tones = {
+  info: { color: 'blue', role: 'status', Icon: IconInfoCircle },
+  warning: { color: 'yellow', role: 'status', Icon: IconAlertTriangle },
+  error: { color: 'red', role: 'alert', Icon: IconAlertTriangle },
+} as const;
+
+interface NoticeProps extends AlertProps {
+  readonly tone: keyof typeof tones;
+}
+
+/** A framed message with an icon. */
+export function Notice({ tone, ...rest }: NoticeProps) {
+  const { color, role, Icon } = tones[tone];
+  return <Alert role={role} color={color} icon={<Icon aria-hidden />} {...rest} />;
+}
+
+interface ActionProps {
+  readonly label: string;
+  readonly icon: ComponentType<IconProps>;
+  readonly onClick: () => void;
+  readonly disabled?: boolean;
+}
+
+interface IconActionProps extends ActionProps {
+  /** Shown by the browser on hover, as lists have many. */
+  readonly hint?: string;
+}
+
+export function IconAction({ label, icon: Icon, hint, onClick, disabled = false }: IconActionProps) {
+  return (
+    <ActionIcon aria-label={label} title={hint} onClick={onClick} disabled={disabled}>
+      <Icon size={18} aria-hidden />
+    </ActionIcon>
+  );
+}
+
+/** The main action of a page. */
+export function MainAction({ label, icon: Icon, onClick }: ActionProps) {
+  return (
+    <Button size="sm" leftSection={<Icon size={16} aria-hidden />} onClick={onClick}>
+      {label}
+    </Button>
+  );
+}
+
+interface SmallActionProps extends ActionProps {
+  /** Name of the button, if the label is not enough. */
+  readonly name?: string;
+  readonly loading?: boolean;
+  readonly size?: 'xs' | 'sm' | 'compact-sm';
+}
+
+export function SmallAction({ label, name, icon: Icon, size = 'xs', ...rest }: SmallActionProps) {
+  const icon = <Icon size={size === 'compact-sm' ? 14 : 16} aria-hidden />;
+  return (
+    <Button size={size} variant="default" leftSection={icon} aria-label={name} {...rest}>
+      {label}
+    </Button>
+  );
+}
+
+interface PlainRow {
+  readonly key: string;
+  readonly cells: readonly ReactNode[];
+  readonly className?: string | undefined;
+}
+
+interface PlainTableProps {
+  readonly label: string;
+  readonly className?: string | undefined;
+  readonly head: readonly string[];
+  readonly rows: readonly PlainRow[];
+  readonly cellClass?: string | undefined;
+  /** Index of the first column that is aligned at its end, as numbers are. Default: none. */
+  readonly numbersFrom?: number;
+  /** True if the first cell of a row names it. */
+  readonly hasRowHeads?: boolean;
+}
+
+/** A table of few rows, without sorting. */
+export function PlainTable({ label, className, head, rows, cellClass, numbersFrom, hasRowHeads }: PlainTableProps) {
+  const align = (index: number) => (index >= (numbersFrom ?? head.length) ? { ta: 'right' as const } : {});
+  return (
+    <Table aria-label={label} verticalSpacing={4} className={className ?? ''}>
+      <Table.Thead>
+        <Table.Tr>
+          {head.map((name, index) => (
+            <Table.Th key={name} scope="col" {...align(index)}>
+              {name}
+            </Table.Th>
+          ))}
+        </Table.Tr>
+      </Table.Thead>
+      <Table.Tbody>
+        {rows.map(({ key, cells, className: ofRow }) => (
+          <Table.Tr key={key} className={ofRow ?? ''}>
+            {cells.map((cell, index) => {
+              const Cell = hasRowHeads === true && index === 0 ? Table.Th : Table.Td;
+              return (
+                <Cell
+                  key={head[index]}
+                  className={cellClass ?? ''}
+                  {...(Cell === Table.Th ? { scope: 'row' } : {})}
+                  {...align(index)}
+                >
+                  {cell}
+                </Cell>
+              );
+            })}
+          </Table.Tr>
+        ))}
+      </Table.Tbody>
+    </Table>
+  );
+}
