@@ -1,12 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
-import { createLogging } from '../config/logger.ts';
 import { parseDuration } from '../config/units.ts';
 import { replayHistory } from '../gateway/replay/historyReplay.ts';
 import type { ReplayReport, ReplayTarget } from '../gateway/replay/replayJob.ts';
 import { ROUTING_RULE, type RoutingRule } from '../kinds/routingRule/spec.ts';
-import { GatewayError } from '../model/errors.ts';
 import { productNames } from '../model/names.ts';
 import { resourceOfStored } from '../operator/sources/storedResource.ts';
 import { routeRights } from '../rules/boundRights.ts';
@@ -15,16 +13,15 @@ import type { RuleTrace } from '../rules/decision.ts';
 import type { EditedRules, RuleEdit } from '../rules/replay/editedRules.ts';
 import type { RulesFile } from '../rules/ruleCompiler.ts';
 import { readBackends, readResources } from '../store/openStore.ts';
-import type { CliIo } from './io.ts';
-import { readRuleEdits } from './ruleEdits.ts';
+import { type CliIo, fail, stderrLogger } from './io.ts';
+import { readRuleEdits } from './offlineRules.ts';
 import { clusterPolicy, databaseSettings, replaySettings, ruleCompilerOptions } from './settings.ts';
 
 /** Options of `compare` with edited rules of a running gateway. */
-export interface EditOptions {
+interface EditOptions {
   readonly edits?: string;
   readonly delete?: readonly string[];
   readonly since?: string;
-  readonly json?: boolean;
 }
 
 const LISTED = 20;
@@ -34,53 +31,40 @@ const REPLAY_MS = 600_000;
 /**
  * Replays the history of a gateway's database with its rules, and with edited rules.
  * @param queries maximum number of queries, newest first
- * @returns null on failure; else the changes
  */
 export async function compareEdits(
   config: GatewayConfig,
   options: EditOptions,
   queries: number,
   io: CliIo,
-): Promise<ReplayReport | null> {
-  const complain = (line: string): void => void io.stderr.write(`${line}\n`);
+): Promise<ReplayReport> {
   const since = parseDuration(options.since ?? '24h');
-  if (!('value' in since)) {
-    complain(`error: --since ${since.wrong}`);
-    return null;
-  }
+  if (!('value' in since)) fail(io, `error: --since ${since.wrong}`);
   const defaultPriority = config.routingRules.defaultPriority ?? undefined;
-  const edits = options.edits === undefined ? [] : await readRuleEdits(options.edits, defaultPriority, complain);
-  if (edits === null) return null;
+  const edits = options.edits === undefined ? [] : await readRuleEdits(options.edits, defaultPriority, io);
   const deletions = (options.delete ?? []).map((name): RuleEdit => ({ name, rule: null }));
-  const { logger } = createLogging({ level: 'warn', destination: { write: (line) => io.stderr.write(line) } });
-  try {
-    const rules = await editedRules(config, [...edits, ...deletions], logger, complain);
-    if (rules === null) return null;
-    const to = Date.now() + 1;
-    return await replayHistory(
-      {
-        database: databaseSettings(config),
-        range: { from: to - since.value, to },
-        rules,
-        settings: replaySettings(config),
-        bounds: { queries, time: REPLAY_MS, top: LISTED, examples: LISTED },
-      },
-      logger,
-    );
-  } catch (error) {
-    if (!(error instanceof GatewayError)) throw error;
-    complain(`error: ${error.message}`);
-    return null;
-  }
+  const logger = stderrLogger(io);
+  const rules = await editedRules(config, [...edits, ...deletions], logger, io);
+  const to = Date.now() + 1;
+  return await replayHistory(
+    {
+      database: databaseSettings(config),
+      range: { from: to - since.value, to },
+      rules,
+      settings: replaySettings(config),
+      bounds: { queries, time: REPLAY_MS, top: LISTED, examples: LISTED },
+    },
+    logger,
+  );
 }
 
-/** The rules of the database's resources and of the rules file, with and without edits; null on failure. */
+/** The rules of the database's resources and of the rules file, with and without edits. */
 async function editedRules(
   config: GatewayConfig,
   edits: readonly RuleEdit[],
   logger: Logger,
-  complain: (line: string) => void,
-): Promise<EditedRules | null> {
+  io: CliIo,
+): Promise<EditedRules> {
   const database = { ...databaseSettings(config), logger };
   const stored = await readResources(database, [ROUTING_RULE]);
   const { groups } = clusterPolicy(config);
@@ -96,23 +80,19 @@ async function editedRules(
   const rules: readonly unknown[] = stored.map(resourceOfStored);
   const { order, fileProblems } = compiler.compile(rules as readonly RoutingRule[], file, rights);
   for (const { line, column, message } of fileProblems)
-    complain(`${file?.path}:${line}:${column}: warning: ${message}`);
+    io.stderr.write(`${file?.path}:${line}:${column}: warning: ${message}\n`);
   const names = new Set([...order.map(({ rule }) => rule), ...stored.map(({ registryName }) => registryName)]);
   const missing = edits.find(({ name, rule }) => rule === null && !names.has(name));
-  if (missing !== undefined) {
-    complain(`error: --delete ${missing.name} names no rule; there are ${[...names].join(', ') || 'none'}`);
-    return null;
-  }
+  if (missing !== undefined)
+    fail(io, `error: --delete ${missing.name} names no rule; there are ${[...names].join(', ') || 'none'}`);
   const edited = compiler.edited(edits);
-  if (edited === null) {
-    complain('error: routingRules.rulesEngineEnabled is false: no rule is asked');
-    return null;
-  }
+  if (edited === null) return fail(io, 'error: routingRules.rulesEngineEnabled is false: no rule is asked');
   if (!('problems' in edited)) return edited;
-  for (const { edit, field, line, column, message } of edited.problems) {
-    complain(`error: ${edits[edit]?.name}: ${field}, line ${line}, column ${column}: ${message}`);
-  }
-  return null;
+  const lines = edited.problems.map(
+    ({ edit, field, line, column, message }) =>
+      `error: ${edits[edit]?.name}: ${field}, line ${line}, column ${column}: ${message}`,
+  );
+  return fail(io, lines);
 }
 
 async function rulesFile({ routingRules }: GatewayConfig): Promise<RulesFile | null> {
@@ -151,10 +131,11 @@ export function reportLines(report: ReplayReport): readonly string[] {
 function traceLines(when: string, trace: readonly RuleTrace[]): readonly string[] {
   return trace
     .filter(({ outcome }) => outcome !== 'not-matched' && outcome !== 'skipped')
-    .map(({ rule, outcome, put, error }) => {
-      const what = `${outcome}${put === undefined ? '' : ` ${JSON.stringify(put)}`}${error === undefined ? '' : ` (${error})`}`;
-      return `  ${when}: rule ${rule} ${what}`;
-    });
+    .map((effect) => `  ${when}: rule ${effect.rule} ${effectText(effect)}`);
+}
+
+export function effectText({ outcome, put, error }: RuleTrace): string {
+  return `${outcome}${put === undefined ? '' : ` ${JSON.stringify(put)}`}${error === undefined ? '' : ` (${error})`}`;
 }
 
 function targetText({ kind, name }: ReplayTarget): string {

@@ -1,7 +1,7 @@
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { loadConfig } from '../config/loadConfig.ts';
 import { type ConfigNote, problemLine } from '../config/problem.ts';
-import type { CliIo } from './io.ts';
+import { type CliIo, fail } from './io.ts';
 import { inferProductName } from './productName.ts';
 
 /** A loaded configuration, with its notes as lines of text. */
@@ -10,19 +10,12 @@ export interface LoadedConfig {
   readonly notes: readonly (ConfigNote & { readonly text: string })[];
 }
 
-export const configFlags = '-c, --config <file>';
-
-export function oneMoreFile(path: string, before: readonly string[] = []): readonly string[] {
-  return [...before, path];
-}
-
 /**
- * Reads the configuration of a command; prints every mistake to standard error. Infers a missing product name and adds
- * a note.
+ * Reads the configuration of a command; ends the command with every mistake. Infers a missing product name and adds a
+ * note.
  * @param paths the files, each laid over those before it; undefined for the defaults
- * @returns null if invalid
  */
-export async function readConfigFiles(paths: readonly string[] = [], io: CliIo): Promise<LoadedConfig | null> {
+export async function readConfigFiles(paths: readonly string[] = [], io: CliIo): Promise<LoadedConfig> {
   const file = configName(paths);
   let result = await loadConfig(paths, io.environment);
   const inferred: ConfigNote[] = [];
@@ -35,10 +28,8 @@ export async function readConfigFiles(paths: readonly string[] = [], io: CliIo):
     const notes = [...inferred, ...result.notes];
     return { config: result.config, notes: notes.map((note) => ({ ...note, text: problemLine(file, note) })) };
   }
-  const { problems } = result;
-  for (const problem of problems) io.stderr.write(`${problemLine(file, problem)}\n`);
-  io.stderr.write(`${file} has ${problems.length === 1 ? '1 mistake' : `${problems.length} mistakes`}\n`);
-  return null;
+  const lines = result.problems.map((problem) => problemLine(file, problem));
+  fail(io, [...lines, `${file} has ${lines.length === 1 ? '1 mistake' : `${lines.length} mistakes`}`]);
 }
 
 export function configName(paths: readonly string[] = []): string {

@@ -1,21 +1,21 @@
 import { readFile } from 'node:fs/promises';
-import { createInterface } from 'node:readline';
-import { Command } from 'commander';
-import { parseDescribedRequest } from '../gateway/analysis/describedRequest.ts';
+import { text as readAll } from 'node:stream/consumers';
+import { productNamedIn } from '../config/referenceNames.ts';
 import type { MappedUsers } from '../gateway/user/mappedUsers.ts';
 import { GatewayError } from '../model/errors.ts';
-import { productNames } from '../model/names.ts';
+import type { GroupsFile } from '../model/groupsFile/storedGroups.ts';
+import { type ProductNames, productNames } from '../model/names.ts';
+import { firstHeader, headerValues } from '../model/rawHeaders.ts';
 import { type ExplainedRouting, routingOf } from '../routing/explanation.ts';
 import { GroupRouter } from '../routing/groupRouter.ts';
 import { emptyTable } from '../routing/routingTable.ts';
 import { userRefusal } from '../routing/userRefusal.ts';
 import type { RuleRequest } from '../rules/decision.ts';
-import { evaluateGroups } from './evaluateGroups.ts';
-import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
-import { offlineMapping, offlineRequests } from './offlineRequests.ts';
-import { offlineRules } from './offlineRules.ts';
-import { PRIORITY_MISTAKE, priorityOption } from './priorityOption.ts';
-import { productOfRules } from './productName.ts';
+import { type GroupCriteria, type GroupSelection, selectGroup } from '../rules/groupSelection.ts';
+import { groupsOfText } from './groupsFileCheck.ts';
+import { type CliIo, command, convertLines, exitCodes, fail } from './io.ts';
+import { offlineMapping, offlineRequests, offlineRules, describedRequestOf } from './offlineRules.ts';
+import { priorityOption, productOfRules } from './productName.ts';
 import { evaluateCase, type RuleCase } from './ruleCases.ts';
 
 interface EvaluateOptions {
@@ -33,109 +33,78 @@ interface EvaluateOptions {
 }
 
 /** `evaluate`: applies rules, or a file of resource groups, to a request. */
-export const evaluateCommand: CommandFactory = (io, finish) =>
-  new Command('evaluate')
-    .description('show what rules decide for a request, or which resource group takes it, without sending anything')
-    .option('--rules <path>', 'the rules: a rules file, manifests, or a directory of manifests')
-    .option(
-      '--resource-groups <file>',
-      "in place of rules: a file of the engine's resource groups, or a manifest of them",
-    )
-    .option('--groups <names>', 'groups of the user, with commas; for --resource-groups')
-    .option(
+export const evaluateCommand = command<EvaluateOptions>({
+  name: 'evaluate',
+  description: 'show what rules decide for a request, or which resource group takes it, without sending anything',
+  options: [
+    ['--rules <path>', 'the rules: a rules file, manifests, or a directory of manifests'],
+    ['--resource-groups <file>', "in place of rules: a file of the engine's resource groups, or a manifest of them"],
+    ['--groups <names>', 'groups of the user, with commas; for --resource-groups'],
+    [
       '--request <file>',
       'the request as JSON: method, path, headers, body, remoteAddr, user, mapUser, groups; - for standard input',
-    )
-    .option('--user-mapping <file>', 'rules for the names of users, as userMapping.file; for --rules')
-    .option(
+    ],
+    ['--user-mapping <file>', 'rules for the names of users, as userMapping.file; for --rules'],
+    [
       '--product <name>',
       'product name in headers and rules (protocol.productName); inferred from the names in the rules by default',
-    )
-    .option('--no-analysis', 'as with requestAnalyzerConfig.analyzeRequest: false')
-    .option('--default-group <group>', 'routing.defaultRoutingGroup', 'adhoc')
-    .option('--default-priority <number>', 'routingRules.defaultPriority')
-    .option('--json', 'print JSON')
-    .option('--cases', 'read expressions and rules files as JSON lines from standard input, write one result a line')
-    .action(async (options: EvaluateOptions) => {
-      if (options.cases === true) return finish(await answerCases(io));
-      const { rules, resourceGroups, request } = options;
-      if ((rules === undefined) === (resourceGroups === undefined) || request === undefined) {
-        io.stderr.write(
-          'error: engine-gateway evaluate --rules rules.yaml --request request.json, or --resource-groups FILE in place of --rules\n',
-        );
-        return finish(exitCodes.usage);
-      }
-      if (resourceGroups !== undefined) {
-        const description = await readDescription(request, io);
-        if (description === null) return finish(exitCodes.failure);
-        return finish(await evaluateGroups(resourceGroups, { path: request, description }, options, io));
-      }
-      finish(await evaluate(rules as string, request, options, io));
-    });
+    ],
+    ['--no-analysis', 'as with requestAnalyzerConfig.analyzeRequest: false'],
+    ['--default-group <group>', 'routing.defaultRoutingGroup', 'adhoc'],
+    ['--default-priority <number>', 'routingRules.defaultPriority'],
+    ['--json', 'print JSON'],
+    ['--cases', 'read expressions and rules files as JSON lines from standard input, write one result a line'],
+  ],
+  async run(options, io) {
+    if (options.cases === true) return await convertLines<RuleCase>(io, evaluateCase);
+    const { rules, resourceGroups, request } = options;
+    if (request !== undefined && rules !== undefined && resourceGroups === undefined)
+      return await evaluate(rules, request, options, io);
+    if (request !== undefined && rules === undefined && resourceGroups !== undefined)
+      return await evaluateGroups(resourceGroups, request, options, io);
+    const usage = 'engine-gateway evaluate --rules rules.yaml --request request.json, or --resource-groups FILE';
+    return fail(io, `error: ${usage} in place of --rules`, exitCodes.usage);
+  },
+});
 
 async function evaluate(rulesPath: string, requestPath: string, options: EvaluateOptions, io: CliIo): Promise<number> {
+  const { analysis: analyzeRequest, defaultGroup } = options;
   const names = productNames(options.product ?? (await productOfRules([rulesPath], io)));
-  const defaultPriority = priorityOption(options.defaultPriority);
-  if (defaultPriority === null) {
-    io.stderr.write(PRIORITY_MISTAKE);
-    return exitCodes.usage;
-  }
-  const ruleSet = await offlineRules(rulesPath, { names, analyzeRequest: options.analysis, defaultPriority }, (line) =>
-    io.stderr.write(`${line}\n`),
-  );
-  if (ruleSet === null) return exitCodes.failure;
-  const description = await readDescription(requestPath, io);
-  if (description === null) return exitCodes.failure;
-  const checked = parseDescribedRequest(description);
-  if (!checked.ok) {
-    for (const { field, message } of checked.problems) io.stderr.write(`${requestPath}: error: ${field} ${message}\n`);
-    return exitCodes.failure;
-  }
+  const defaultPriority = priorityOption(options.defaultPriority, io);
+  const rules = await offlineRules(rulesPath, { names, analyzeRequest, defaultPriority }, io);
+  const described = describedRequestOf(requestPath, await readDescription(requestPath, io), io);
   const mapping = await readMapping(options.userMapping, io);
-  if (mapping === undefined) return exitCodes.failure;
-  const request = offlineRequests(names, options.analysis, { mapping })(checked.value);
+  const request = offlineRequests(names, analyzeRequest, { mapping })(described);
   if (options.json === true) {
     const { mapping: { from } = { from: undefined }, refusal } = request.user ?? {};
-    const answer = {
-      ...ruleSet.decide(request),
+    const decision = {
+      ...rules?.decide(request),
       ...(from === undefined ? {} : { userMapping: { from } }),
       ...(refusal === undefined ? {} : { refused: refusal }),
     };
-    io.stdout.write(`${JSON.stringify(answer, null, 2)}\n`);
-    return exitCodes.success;
+    io.stdout.write(`${JSON.stringify(decision, null, 2)}\n`);
+  } else {
+    const chain = new GroupRouter(names, defaultGroup);
+    io.stdout.write(readable(await routingOf(chain, request, { ...emptyTable, rules }), request));
   }
-  const chain = new GroupRouter(names, options.defaultGroup);
-  const table = { ...emptyTable, rules: ruleSet };
-  io.stdout.write(readable(await routingOf(chain, request, table), request));
   return exitCodes.success;
 }
 
-/** The user mapping of a file; null without one, undefined if invalid. */
-async function readMapping(file: string | undefined, io: CliIo): Promise<MappedUsers | null | undefined> {
+/** The user mapping of a file; null without one. */
+async function readMapping(file: string | undefined, io: CliIo): Promise<MappedUsers | null> {
   if (file === undefined) return null;
-  try {
-    return await offlineMapping({ pattern: null, file });
-  } catch (error) {
+  return await offlineMapping({ pattern: null, file }).catch((error: unknown) => {
     if (!(error instanceof GatewayError)) throw error;
-    io.stderr.write(`error: ${error.message.replace('userMapping.file', '--user-mapping')}\n`);
-    return undefined;
-  }
+    return fail(io, `error: ${error.message.replace('userMapping.file', '--user-mapping')}`);
+  });
 }
 
 async function readDescription(path: string, io: CliIo): Promise<unknown> {
   try {
-    const text = path === '-' ? await readAll(io.stdin) : await readFile(path, 'utf8');
-    return JSON.parse(text) as unknown;
+    return JSON.parse(path === '-' ? await readAll(io.stdin as NodeJS.ReadStream) : await readFile(path, 'utf8'));
   } catch (error) {
-    io.stderr.write(`${path}: error: ${(error as Error).message}\n`);
-    return null;
+    return fail(io, `${path}: error: ${(error as Error).message}`);
   }
-}
-
-async function readAll(stream: NodeJS.ReadableStream): Promise<string> {
-  let text = '';
-  for await (const chunk of stream) text += String(chunk);
-  return text;
 }
 
 function readable({ decision, refused }: ExplainedRouting, request: RuleRequest): string {
@@ -149,40 +118,77 @@ function readable({ decision, refused }: ExplainedRouting, request: RuleRequest)
   else lines.push(`routing group ${group} (rule ${rule})`);
   const properties = request.queryProperties;
   if (request.user !== null) {
-    const groups = request.user.membership?.groups ?? [];
-    const inGroups = groups.length === 0 ? '' : ` in ${groups.join(', ')}`;
-    const { mapping } = request.user;
+    const { user, mapping, membership } = request.user;
+    const groups = membership?.groups ?? [];
     const before = mapping === undefined ? '' : `, mapped from ${mapping.from}`;
-    lines.push(`user: ${request.user.user ?? 'none'}${before}${inGroups}`);
+    lines.push(`user: ${user ?? 'none'}${before}${groups.length === 0 ? '' : ` in ${groups.join(', ')}`}`);
   }
   if (properties !== null && properties.errorMessage !== null) lines.push(`statement: ${properties.errorMessage}`);
   else if (properties !== null && properties.queryType !== '') {
     const tables = properties.tables.map((parts) => parts.join('.')).join(', ');
     lines.push(`statement: ${properties.queryType}${tables === '' ? '' : ` of ${tables}`}`);
   }
-  for (const entry of decision.trace.rules) {
-    const put = entry.put === undefined ? '' : ` ${JSON.stringify(entry.put)}`;
-    lines.push(
-      `  ${entry.outcome.padEnd(11)} ${entry.rule}${put}${entry.error === undefined ? '' : `: ${entry.error}`}`,
-    );
+  for (const { outcome, rule: name, put, error } of decision.trace.rules) {
+    const text = put === undefined ? '' : ` ${JSON.stringify(put)}`;
+    lines.push(`  ${outcome.padEnd(11)} ${name}${text}${error === undefined ? '' : `: ${error}`}`);
   }
   return `${lines.join('\n')}\n`;
 }
 
-/** Writes a line with the case's id and its result for each line of standard input, in order. */
-async function answerCases(io: CliIo): Promise<number> {
-  let number = 0;
-  for await (const text of createInterface({ input: io.stdin, crlfDelay: Number.POSITIVE_INFINITY })) {
-    number += 1;
-    if (text.trim() === '') continue;
-    let line: RuleCase;
-    try {
-      line = JSON.parse(text) as RuleCase;
-    } catch (error) {
-      io.stderr.write(`error: line ${number} is not JSON: ${(error as Error).message}\n`);
-      return exitCodes.failure;
-    }
-    io.stdout.write(`${JSON.stringify(evaluateCase(line))}\n`);
+/** Prints the resource group that an engine chooses for a request (docs/resource-groups.md#which-group-takes-a-query). */
+async function evaluateGroups(path: string, requestPath: string, options: EvaluateOptions, io: CliIo): Promise<number> {
+  const description = await readDescription(requestPath, io);
+  const text = await readFile(path, 'utf8').catch((error: Error) => fail(io, `${path}: error: ${error.message}`));
+  const { file, problems } = groupsOfText(path, text);
+  for (const { line, column, rule, message } of problems) {
+    io.stderr.write(`${path}:${line}:${column}: error: ${rule === null ? '' : `${rule}: `}${message}\n`);
   }
+  const described = describedRequestOf(requestPath, description, io);
+  if (file === null) fail(io, []);
+  const names = productNames(options.product ?? productNamedIn(JSON.stringify(description)) ?? 'Engine');
+  const request = offlineRequests(names, true)(described);
+  const user = request.user?.user ?? null;
+  if (user === null)
+    fail(io, `${requestPath}: error: the request names no user: give it the header ${names.header('User')}`);
+  const selection = await selectGroup(file.selectors, criteriaOf(user, request, names, options.groups ?? ''));
+  io.stdout.write(options.json === true ? `${JSON.stringify(selection, null, 2)}\n` : readableGroup(file, selection));
   return exitCodes.success;
+}
+
+function criteriaOf(user: string, request: RuleRequest, names: ProductNames, groups: string): GroupCriteria {
+  const header = (suffix: string) => firstHeader(request.headers, names.headerKey(suffix)) ?? null;
+  const list = (suffix: string) => headerValues(request.headers, names.headerKey(suffix)).flatMap(listed);
+  const originalUser = header('Original-User') ?? user;
+  const estimates = new Map(
+    list('Resource-Estimate').map((pair) => {
+      const [name = '', ...value] = pair.split('=');
+      return [name.trim().toUpperCase(), value.join('=').trim()];
+    }),
+  );
+  return {
+    ...{ user, originalUser, authenticatedUser: originalUser, groups: listed(groups) },
+    source: header('Source'),
+    clientTags: list('Client-Tags'),
+    queryType: request.queryProperties?.resourceGroupQueryType || null,
+    resourceEstimates: {
+      executionTime: estimates.get('EXECUTION_TIME') ?? null,
+      cpuTime: estimates.get('CPU_TIME') ?? null,
+      peakMemory: estimates.get('PEAK_MEMORY') ?? null,
+    },
+  };
+}
+
+function listed(text: string): readonly string[] {
+  return text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '');
+}
+
+function readableGroup({ selectors }: GroupsFile, { results, group, message }: GroupSelection): string {
+  const lines = [group === null ? message : `resource group ${group.join('.')} (${message})`];
+  for (const [index, { outcome, message: why }] of results.entries()) {
+    lines.push(`  ${outcome.padEnd(11)} selectors[${index}] ${selectors[index]?.group}: ${why}`);
+  }
+  return `${lines.join('\n')}\n`;
 }

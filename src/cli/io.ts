@@ -1,4 +1,8 @@
-import type { Command } from 'commander';
+import { createInterface } from 'node:readline';
+import { Command } from 'commander';
+import type { Logger } from 'pino';
+import { createLogging } from '../config/logger.ts';
+import { GatewayError } from '../model/errors.ts';
 
 export interface CliIo {
   readonly stdout: NodeJS.WritableStream;
@@ -16,7 +20,93 @@ export const exitCodes = {
   usage: 2,
 } as const;
 
-/**
- * Creates a command of the program. Its action calls `finish` with the exit code at the end; an exception is a defect.
- */
+/** A command cannot continue; standard error has the reason. */
+class CommandFailure extends Error {
+  /** Null: the code that the command has for failures. */
+  readonly exitCode: number | null;
+
+  constructor(exitCode: number | null) {
+    super('the command failed');
+    this.exitCode = exitCode;
+  }
+}
+
+/** Ends a command with lines on standard error, and with its code for failures if no other one is given. */
+export function fail(
+  io: Pick<CliIo, 'stderr'>,
+  lines: string | readonly string[],
+  exitCode: number | null = null,
+): never {
+  for (const line of [lines].flat()) io.stderr.write(`${line}\n`);
+  throw new CommandFailure(exitCode);
+}
+
+/** Creates a command of the program. Its action calls `finish` with the exit code; an exception is a defect. */
 export type CommandFactory = (io: CliIo, finish: (exitCode: number) => void) => Command;
+
+interface CommandTable<Options, Argument> {
+  readonly name: string;
+  readonly description: string;
+  readonly argument?: readonly [name: string, description: string];
+  /** Flags, description and default of each option. `-c` may be repeated, as may options in `repeated`. */
+  readonly options: readonly (readonly [flags: string, description: string, initial?: string])[];
+  readonly repeated?: readonly string[];
+  readonly required?: string;
+  /** Exit code of failures. */
+  readonly failed?: number;
+  /** @returns the exit code */
+  readonly run: (options: Options, io: CliIo, argument: Argument) => Promise<number>;
+}
+
+/** Flags of the configuration file. */
+export const configFlags = '-c, --config <file>';
+
+/** Makes a command of its table. A `GatewayError` is printed. */
+export function command<Options, Argument = undefined>(table: CommandTable<Options, Argument>): CommandFactory {
+  const { name, description, argument, options, repeated = [], required, failed = exitCodes.failure, run } = table;
+  return (io, finish) => {
+    const made = new Command(name).description(description);
+    if (argument !== undefined) made.argument(...argument);
+    for (const [flags, about, initial] of options) {
+      const option = made.createOption(flags, about).default(initial);
+      if (flags === configFlags || repeated.includes(flags)) option.argParser(oneMore);
+      made.addOption(option.makeOptionMandatory(flags === required));
+    }
+    return made.action(async (...args: unknown[]) => {
+      const [value, parsed] = argument === undefined ? [undefined, args[0]] : args;
+      try {
+        finish(await run(parsed as Options, io, value as Argument));
+      } catch (error) {
+        if (error instanceof GatewayError) io.stderr.write(`error: ${error.message}\n`);
+        else if (!(error instanceof CommandFailure)) throw error;
+        finish(error instanceof CommandFailure ? (error.exitCode ?? failed) : failed);
+      }
+    });
+  };
+}
+
+function oneMore(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, value];
+}
+
+/** A log on standard error: standard output has results only. */
+export function stderrLogger(io: Pick<CliIo, 'stderr'>, level: 'info' | 'warn' = 'warn'): Logger {
+  return createLogging({ level, destination: { write: (line) => io.stderr.write(line) } }).logger;
+}
+
+/** Writes a line of JSON for each line of JSON on standard input, in order. */
+export async function convertLines<Case>(io: CliIo, convert: (line: Case) => object): Promise<number> {
+  let number = 0;
+  for await (const text of createInterface({ input: io.stdin, crlfDelay: Number.POSITIVE_INFINITY })) {
+    number += 1;
+    if (text.trim() === '') continue;
+    let line: Case;
+    try {
+      line = JSON.parse(text) as Case;
+    } catch (error) {
+      fail(io, `error: line ${number} is not JSON: ${(error as Error).message}`);
+    }
+    io.stdout.write(`${JSON.stringify(convert(line))}\n`);
+  }
+  return exitCodes.success;
+}

@@ -5,7 +5,7 @@ import { registryNameOf } from '../model/resourceName.ts';
 import { readManifests } from '../operator/sources/directory/manifestDocuments.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
 import type { RulesFileProblem } from '../rules/ruleCompiler.ts';
-import type { NamedPlace } from './duplicates.ts';
+import type { NamedPlace } from './crossChecks.ts';
 import { SourceDocument } from './sourceDocument.ts';
 
 /** A mistake or warning with its position. */

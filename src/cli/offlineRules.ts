@@ -1,11 +1,60 @@
 import { readFile, stat } from 'node:fs/promises';
-import { ROUTING_RULE, type RoutingRule } from '../kinds/routingRule/spec.ts';
+import { pino } from 'pino';
+import {
+  type DescribedRequest,
+  describedRuleRequest,
+  parseDescribedRequest,
+} from '../gateway/analysis/describedRequest.ts';
+import { localUsers } from '../gateway/user/localUsers.ts';
+import { MappedUsers, mappedSources, type NameMappingSettings, openNameRules } from '../gateway/user/mappedUsers.ts';
+import { routingRule } from '../kinds/routingRule/kind.ts';
+import { ROUTING_RULE, type RoutingRule, type RoutingRuleSpec } from '../kinds/routingRule/spec.ts';
+import { systemClock } from '../model/clock.ts';
+import { problemText } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
+import type { RequestUser } from '../model/requestUser.ts';
 import { API_GROUP_VERSION, keyOf, keyText } from '../model/resource.ts';
 import { type Manifest, readManifests } from '../operator/sources/directory/manifestDocuments.ts';
 import { listManifestFiles } from '../operator/sources/directory/manifestFiles.ts';
+import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
+import type { RuleDraft } from '../rules/compile/ruleDraft.ts';
+import { parseRulesFile } from '../rules/compile/rulesFile.ts';
 import { createRuleCompiler } from '../rules/compiler.ts';
-import type { RuleSet } from '../rules/decision.ts';
+import type { RuleRequest, RuleSet } from '../rules/decision.ts';
+import type { RuleEdit } from '../rules/replay/editedRules.ts';
+import { requestAnalysis } from '../sql/analyzeRequest.ts';
+import { type CliIo, fail } from './io.ts';
+
+export function holdsManifests(text: string): boolean {
+  return /^\s*(?:\{\s*)?["']?apiVersion["']?\s*:/m.test(text);
+}
+
+/** Files of a path: the file itself, or the manifests of a directory. */
+export async function filesAt(path: string): Promise<readonly string[]> {
+  return (await stat(path)).isDirectory() ? [...(await listManifestFiles(path)).files.keys()] : [path];
+}
+
+/** Collects mistakes, and ends the command if there are any. */
+class Mistakes {
+  readonly #io: CliIo;
+  #count = 0;
+
+  constructor(io: CliIo) {
+    this.#io = io;
+  }
+
+  add(line: string): void {
+    this.#count += 1;
+    this.#io.stderr.write(`${line}\n`);
+  }
+
+  end(): void {
+    if (this.#count > 0) fail(this.#io, []);
+  }
+}
+
+const filesOf = (path: string, io: CliIo) =>
+  filesAt(path).catch((error: Error) => fail(io, `${path}: error: ${error.message}`));
 
 export interface OfflineRuleOptions {
   readonly names: ProductNames;
@@ -15,81 +64,164 @@ export interface OfflineRuleOptions {
   readonly defaultPriority?: number | undefined;
 }
 
-export function holdsManifests(text: string): boolean {
-  return /^\s*(?:\{\s*)?["']?apiVersion["']?\s*:/m.test(text);
-}
-
 /**
- * Compiles the rules of a rules file, of a file of manifests, or of a directory of manifests.
- * @param report receives a line for each mistake, with file and position if known
- * @returns null if invalid
+ * Compiles the rules of a rules file, of a file of manifests, or of a directory of manifests. Ends the command with the
+ * mistakes, each with file and position if known.
  */
-export async function offlineRules(
-  path: string,
-  options: OfflineRuleOptions,
-  report: (line: string) => void,
-): Promise<RuleSet | null> {
-  let files: readonly string[];
-  try {
-    files = (await stat(path)).isDirectory() ? [...(await listManifestFiles(path)).files.keys()] : [path];
-  } catch (error) {
-    report(`${path}: error: ${(error as Error).message}`);
-    return null;
-  }
+export async function offlineRules(path: string, options: OfflineRuleOptions, io: CliIo): Promise<RuleSet | null> {
+  const { names, analyzeRequest, defaultPriority } = options;
+  const files = await filesOf(path, io);
   const compiler = createRuleCompiler({
-    names: options.names,
-    rulesEngineEnabled: true,
-    rulesType: 'FILE',
-    analyzeRequest: options.analyzeRequest,
-    onRuleError: 'skip',
-    onFileError: 'header',
-    monotonic: () => 0,
+    ...{ names, analyzeRequest, rulesEngineEnabled: true, rulesType: 'FILE' },
+    ...{ onRuleError: 'skip', onFileError: 'header', monotonic: () => 0 },
   });
   const resources: RoutingRule[] = [];
-  let hasMistakes = false;
-  const mistake = (line: string): void => {
-    hasMistakes = true;
-    report(line);
-  };
+  const mistakes = new Mistakes(io);
   for (const file of files) {
     const text = await readFile(file, 'utf8').catch(() => null);
-    if (text === null || !holdsManifests(text)) {
-      if (files.length > 1) continue;
-      const { defaultPriority } = options;
+    if (text !== null && holdsManifests(text)) resources.push(...ruleManifests(file, text, mistakes).map(ruleOf));
+    else if (files.length === 1) {
       const { ruleSet, fileProblems, fileState } = compiler.compile([], { path, text, defaultPriority });
-      for (const { line, column, message } of fileProblems) report(`${path}:${line}:${column}: error: ${message}`);
-      return fileState === 'loaded' ? ruleSet : null;
-    }
-    for (const document of readManifests(text, 'default')) {
-      if (document.kind === 'broken') mistake(`${file}:${document.problemLine}:1: error: ${document.message}`);
-      else if (document.kind === 'resource' && document.manifest.key.kind === ROUTING_RULE) {
-        resources.push(ruleOf(document.manifest));
-      }
+      const lines = fileProblems.map(({ line, column, message }) => `${path}:${line}:${column}: error: ${message}`);
+      if (fileState !== 'loaded') fail(io, lines);
+      for (const line of lines) io.stderr.write(`${line}\n`);
+      return ruleSet;
     }
   }
-  if (resources.length === 0) mistake(`${path}: error: there is no ${ROUTING_RULE}`);
+  if (resources.length === 0) mistakes.add(`${path}: error: there is no ${ROUTING_RULE}`);
   const { ruleSet, reports } = compiler.compile(resources, null);
   for (const resource of resources) {
-    const ruleReport = reports.get(keyText(keyOf(resource)));
-    if (ruleReport?.accepted === false) mistake(`${path}: error: ${ruleReport.rule}: ${ruleReport.message}`);
+    const report = reports.get(keyText(keyOf(resource)));
+    if (report?.accepted === false) mistakes.add(`${path}: error: ${report.rule}: ${report.message}`);
   }
-  return hasMistakes ? null : ruleSet;
+  mistakes.end();
+  return ruleSet;
 }
 
-function ruleOf({ key, labels, annotations, spec }: Manifest): RoutingRule {
+function ruleManifests(file: string, text: string, mistakes: Mistakes): readonly Manifest[] {
+  return readManifests(text, 'default').flatMap((document) => {
+    if (document.kind === 'broken') mistakes.add(`${file}:${document.problemLine}:1: error: ${document.message}`);
+    const isRule = document.kind === 'resource' && document.manifest.key.kind === ROUTING_RULE;
+    return isRule ? [document.manifest] : [];
+  });
+}
+
+function ruleOf({ key: { name, namespace }, labels, annotations, spec }: Manifest): RoutingRule {
+  const metadata = { name, namespace, uid: name, resourceVersion: '1', generation: 1, labels, annotations };
   return {
     apiVersion: API_GROUP_VERSION,
     kind: ROUTING_RULE,
-    metadata: {
-      name: key.name,
-      namespace: key.namespace,
-      uid: key.name,
-      resourceVersion: '1',
-      generation: 1,
-      creationTimestamp: '1970-01-01T00:00:00Z',
-      labels,
-      annotations,
-    },
+    metadata: { ...metadata, creationTimestamp: '1970-01-01T00:00:00Z' },
     spec: spec as RoutingRule['spec'],
   };
+}
+
+/**
+ * Reads rules that replace rules by name, or are added: of a rules file, a file of manifests, or a directory of
+ * manifests. Ends the command with the mistakes, each with file and position if known.
+ */
+export async function readRuleEdits(
+  path: string,
+  defaultPriority: number | undefined,
+  io: CliIo,
+): Promise<readonly RuleEdit[]> {
+  const files = await filesOf(path, io);
+  const drafts: RuleDraft[] = [];
+  const mistakes = new Mistakes(io);
+  for (const file of files) {
+    const text = await readFile(file, 'utf8');
+    if (holdsManifests(text)) drafts.push(...draftsOfManifests(file, text, mistakes));
+    else if (files.length === 1) drafts.push(...draftsOfFile(file, text, defaultPriority, mistakes));
+  }
+  const twice = drafts.find(({ name }, index) => drafts.findIndex((each) => each.name === name) < index);
+  if (twice !== undefined) mistakes.add(`${path}: error: the rule ${twice.name} is there twice; give each rule once`);
+  mistakes.end();
+  if (drafts.length === 0) fail(io, `${path}: error: there is no ${ROUTING_RULE}`);
+  return drafts.map((rule) => ({ name: rule.name, rule }));
+}
+
+function draftsOfManifests(file: string, text: string, mistakes: Mistakes): readonly RuleDraft[] {
+  return ruleManifests(file, text, mistakes).flatMap(({ key, spec }) => {
+    const problems = routingRule.specProblems(spec);
+    if (problems.length === 0) return [draftOfSpec(key.name, spec as unknown as RoutingRuleSpec)];
+    mistakes.add(`${file}: error: ${key.name}: ${problemText(problems)}`);
+    return [];
+  });
+}
+
+function draftOfSpec(resource: string, spec: RoutingRuleSpec): RuleDraft {
+  const { name = resource, actions = [], priority = null, routeTo = null, deny = null } = spec;
+  const { description = '', onUnavailable = 'fallback', stop = false, suspended = false } = spec;
+  const { condition } = spec;
+  return { name, description, priority, condition, actions, routeTo, deny, onUnavailable, stop, suspended };
+}
+
+function draftsOfFile(
+  path: string,
+  text: string,
+  defaultPriority: number | undefined,
+  mistakes: Mistakes,
+): readonly RuleDraft[] {
+  const { documents, problems } = parseRulesFile({ path, text, defaultPriority });
+  for (const { effect, line, column, message } of problems) {
+    if (effect !== 'warning') mistakes.add(`${path}:${line}:${column}: error: ${message}`);
+  }
+  return documents.map(({ rule: { name, description, priority, condition, actions } }) => ({
+    ...{ name, description, priority, condition: condition.text },
+    actions: actions.map((action) => action.text),
+  }));
+}
+
+/** Users by the defaults of requestAnalyzerConfig. */
+const userSettings = {
+  ...{ tokenUserField: 'email', oauthTokenInfoUrl: null, jwksUrl: null, issuer: null, audience: null },
+  trustedUserSources: ['header', 'basic', 'bearer', 'cookie'],
+} as const;
+
+/**
+ * Reads rules for mapping user names.
+ * @param settings as `userMapping`; by default names of all sources are mapped
+ * @throws GatewayError EG_IMPOSSIBLE naming the key and the fix
+ */
+export async function offlineMapping({
+  pattern,
+  file,
+  sources = mappedSources,
+}: Pick<NameMappingSettings, 'pattern' | 'file'> & Partial<NameMappingSettings>): Promise<MappedUsers> {
+  const rules = { current: await openNameRules({ pattern, file }), stop: () => undefined };
+  return new MappedUsers(rules, { sources, rewriteUserHeader: false });
+}
+
+export interface OfflineReading {
+  readonly statementPaths?: readonly string[];
+  /** Mapping of user names; default: none. */
+  readonly mapping?: MappedUsers | null;
+}
+
+/** Returns a function that converts a description of a request to a request for rules, without network access. */
+export function offlineRequests(
+  names: ProductNames,
+  analyzeRequest: boolean,
+  { statementPaths = [STATEMENT_PATH], mapping = null }: OfflineReading = {},
+): (description: DescribedRequest) => RuleRequest {
+  const reader = {
+    ...{ names, statementPaths, analyzeRequest },
+    analyze: requestAnalysis({ names, maxBodySize: 1_000_000, clientsUseV2Format: false, cacheBytes: 0 }),
+    userOf: localUsers(userSettings, { names, clock: systemClock, logger: pino({ level: 'silent' }) }),
+    ...(mapping !== null && {
+      mapped: (user: RequestUser) => mapping.of(user),
+      mappedName: (name: string) => mapping.ofName(name),
+    }),
+  };
+  return (description) => describedRuleRequest(description, reader);
+}
+
+/** Checks a described request; ends the command with its mistakes. */
+export function describedRequestOf(path: string, description: unknown, io: CliIo): DescribedRequest {
+  const checked = parseDescribedRequest(description);
+  if (checked.ok) return checked.value;
+  return fail(
+    io,
+    checked.problems.map(({ field, message }) => `${path}: error: ${field} ${message}`),
+  );
 }

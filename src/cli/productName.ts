@@ -1,11 +1,11 @@
-import { readFile, stat } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { createLogging } from '../config/logger.ts';
 import { productNamedIn } from '../config/referenceNames.ts';
 import { REFERENCE_PRODUCT } from '../model/names.ts';
-import { listManifestFiles } from '../operator/sources/directory/manifestFiles.ts';
 import { hasReferenceMigrations } from '../store/referenceMigrations.ts';
-import type { CliIo } from './io.ts';
+import { type CliIo, exitCodes, fail } from './io.ts';
+import { filesAt } from './offlineRules.ts';
 import { databaseSettings } from './settings.ts';
 
 export interface InferredProduct {
@@ -51,15 +51,20 @@ export async function inferProductName(config: GatewayConfig): Promise<InferredP
 export async function productOfRules(paths: readonly string[], io: CliIo): Promise<string> {
   const texts: string[] = [];
   for (const path of paths) {
-    const isDirectory = await stat(path).then(
-      (entry) => entry.isDirectory(),
-      () => false,
-    );
-    const files = isDirectory ? (await listManifestFiles(path)).files.keys() : [path];
+    const files = await filesAt(path).catch(() => []);
     for (const file of files) texts.push(await readFile(file, 'utf8').catch(() => ''));
   }
   const named = productNamedIn(texts.join('\n')) ?? DEFAULT_PRODUCT;
   if (named !== DEFAULT_PRODUCT)
     io.stderr.write(`note: the rules name objects or headers of ${named}, so --product is taken as ${named}\n`);
   return named;
+}
+
+/** Parses the option `--default-priority` (`routingRules.defaultPriority`); undefined if it is missing. */
+export function priorityOption(text: string | undefined, io: CliIo): number | undefined {
+  if (text === undefined) return undefined;
+  const number = /^-?[0-9]{1,10}$/.test(text) ? Number(text) : Number.NaN;
+  if (number >= -2_147_483_648 && number <= 2_147_483_647) return number;
+  const mistake = 'error: --default-priority must be a whole number from -2147483648 to 2147483647';
+  return fail(io, mistake, exitCodes.usage);
 }

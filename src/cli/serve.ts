@@ -1,27 +1,26 @@
-import { Command } from 'commander';
 import { createLogging, type Logging, type LogLevel } from '../config/logger.ts';
 import { logOutput } from '../config/logOutput.ts';
 import { GatewayError } from '../model/errors.ts';
 import { version } from '../model/version.ts';
-import { configFlags, oneMoreFile, readConfigFiles } from './configFile.ts';
+import { readConfigFiles } from './configFile.ts';
 import type { RunningGateway } from './gateway.ts';
-import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
+import { type CliIo, command, configFlags, exitCodes, fail } from './io.ts';
+
+interface ServeOptions {
+  readonly config?: readonly string[];
+}
 
 /** `serve`: runs the gateway until it receives a signal to stop. */
-export const serveCommand: CommandFactory = (io, finish) =>
-  new Command('serve')
-    .description('run the gateway')
-    .option(configFlags, 'configuration file; several are laid over each other; without it the defaults', oneMoreFile)
-    .action(async (options: { readonly config?: readonly string[] }) => finish(await serve(options.config, io)));
+export const serveCommand = command<ServeOptions>({
+  name: 'serve',
+  description: 'run the gateway',
+  options: [[configFlags, 'configuration file; several are laid over each other; without it the defaults']],
+  run: serve,
+});
 
-/**
- * Runs the gateway until SIGTERM or SIGINT.
- * @param configPaths configuration files, each laid over those before it; undefined for the defaults
- * @returns exit code
- */
-async function serve(configPaths: readonly string[] | undefined, io: CliIo): Promise<number> {
+/** Runs the gateway until SIGTERM or SIGINT. */
+async function serve({ config: configPaths }: ServeOptions, io: CliIo): Promise<number> {
   const loaded = await readConfigFiles(configPaths, io);
-  if (loaded === null) return exitCodes.failure;
   const logging = createLogging({ level: loaded.config.logging.level, destination: logOutput() });
   const { logger } = logging;
   switchLevelBySignal(logging, loaded.config.logging.level);
@@ -44,8 +43,7 @@ async function serve(configPaths: readonly string[] | undefined, io: CliIo): Pro
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     logger.fatal({ code: error.code, field: error.field }, error.message);
-    io.stderr.write(`${error.message}\n`);
-    return exitCodes.failure;
+    fail(io, error.message);
   }
   const signal = await stopped;
   logger.info({ signal }, 'stopping');

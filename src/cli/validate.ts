@@ -1,17 +1,16 @@
-import { readFile, stat } from 'node:fs/promises';
-import { Command } from 'commander';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { productNames } from '../model/names.ts';
-import { listManifestFiles } from '../operator/sources/directory/manifestFiles.ts';
 import { checkRulesFile } from '../rules/compile/checkRules.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
-import { duplicates, type NamedPlace } from './duplicates.ts';
-import { groupReferenceFindings } from './groupReferences.ts';
+import { duplicates, groupReferenceFindings, type NamedPlace } from './crossChecks.ts';
 import { checkGroupsFileText, looksLikeGroupsFile } from './groupsFileCheck.ts';
-import { type CommandFactory, exitCodes } from './io.ts';
+import { command, exitCodes } from './io.ts';
 import { checkManifests, type Finding } from './manifestCheck.ts';
-import { holdsManifests } from './offlineRules.ts';
-import { PRIORITY_MISTAKE, priorityOption } from './priorityOption.ts';
-import { productOfRules } from './productName.ts';
+import { filesAt, holdsManifests } from './offlineRules.ts';
+import { priorityOption, productOfRules } from './productName.ts';
+import { ruleCompilerOptions } from './settings.ts';
 
 interface ValidateOptions {
   readonly product?: string;
@@ -22,128 +21,114 @@ interface ValidateOptions {
   readonly defaultPriority?: string;
 }
 
-export interface ValidateSettings {
+interface ValidateSettings {
   readonly context: CompileContext;
   readonly defaultPriority: number | undefined;
   readonly isStrict: boolean;
-  /** `resources.class`; undefined: absent. */
-  readonly gatewayClass: string | undefined;
+  /** `resources.class`; null: any. */
+  readonly gatewayClass: string | null;
 }
 
 /** `validate`: checks manifests, rules files and files of resource groups, for pipelines. */
-export const validateCommand: CommandFactory = (io, finish) =>
-  new Command('validate')
-    .description(
-      'check manifests, rules files and files of resource groups: exit code 1 and file:line messages for mistakes',
-    )
-    .argument('<path...>', 'files, or directories whose .yaml, .yml and .json files are checked')
-    .option(
+export const validateCommand = command<ValidateOptions, readonly string[]>({
+  name: 'validate',
+  description:
+    'check manifests, rules files and files of resource groups: exit code 1 and file:line messages for mistakes',
+  argument: ['<path...>', 'files, or directories whose .yaml, .yml and .json files are checked'],
+  options: [
+    [
       '--product <name>',
       'product name of the objects in rules (protocol.productName); inferred from the names in the rules by default',
-    )
-    .option('--no-analysis', 'the gateway runs with requestAnalyzerConfig.analyzeRequest: false')
-    .option('--class <name>', 'class of the gateway they are for (resources.class): warns of resources of others')
-    .option('--strict', 'warnings count as mistakes')
-    .option('--default-priority <number>', 'routingRules.defaultPriority')
-    .option('--no-differences', 'say nothing of what rules mean here and not in Trino Gateway')
-    .action(async (paths: readonly string[], options: ValidateOptions) => {
-      const defaultPriority = priorityOption(options.defaultPriority);
-      if (defaultPriority === null) {
-        io.stderr.write(PRIORITY_MISTAKE);
-        return finish(exitCodes.usage);
-      }
-      const context = {
-        names: productNames(options.product ?? (await productOfRules(paths, io))),
-        analyzeRequest: options.analysis,
-        differenceWarnings: options.differences,
-      };
-      const isStrict = options.strict === true;
-      finish(await validate(paths, { context, defaultPriority, isStrict, gatewayClass: options.class }, io));
-    });
+    ],
+    ['--no-analysis', 'the gateway runs with requestAnalyzerConfig.analyzeRequest: false'],
+    ['--class <name>', 'class of the gateway they are for (resources.class): warns of resources of others'],
+    ['--strict', 'warnings count as mistakes'],
+    ['--default-priority <number>', 'routingRules.defaultPriority'],
+    ['--no-differences', 'say nothing of what rules mean here and not in Trino Gateway'],
+  ],
+  async run(options, io, paths) {
+    const defaultPriority = priorityOption(options.defaultPriority, io);
+    const context = {
+      names: productNames(options.product ?? (await productOfRules(paths, io))),
+      analyzeRequest: options.analysis,
+      differenceWarnings: options.differences,
+    };
+    const isStrict = options.strict === true;
+    const gatewayClass = options.class ?? null;
+    return await validate(paths, { context, defaultPriority, isStrict, gatewayClass }, io);
+  },
+});
+
+interface Output {
+  readonly stdout: { write(text: string): unknown };
+}
+
+/** Findings in a file; null if it has nothing to check. */
+interface FileCheck {
+  readonly problems: readonly Finding[];
+  readonly warnings: readonly Finding[];
+  readonly named?: readonly NamedPlace[];
+  readonly resources?: number;
+  readonly rules?: number;
+}
 
 /**
  * Checks files for `validate`.
  * @returns exit code
  */
-export async function validate(
-  paths: readonly string[],
-  { context, defaultPriority, isStrict, gatewayClass }: ValidateSettings,
-  io: { readonly stdout: { write(text: string): unknown } },
-): Promise<number> {
+async function validate(paths: readonly string[], settings: ValidateSettings, { stdout }: Output): Promise<number> {
   let mistakes = 0;
-  let rules = 0;
-  let resources = 0;
-  const files: string[] = [];
-  const ranges: { readonly path: string; readonly start: number; readonly end: number }[] = [];
+  const mistake = (line: string): void => {
+    mistakes += 1;
+    stdout.write(`${line}\n`);
+  };
+  const filesOf = new Map<string, readonly string[]>();
   for (const path of paths) {
-    const start = files.length;
     try {
-      if ((await stat(path)).isDirectory()) files.push(...(await listManifestFiles(path)).files.keys());
-      else files.push(path);
-      ranges.push({ path, start, end: files.length });
+      filesOf.set(path, await filesAt(path));
     } catch (error) {
-      mistakes += 1;
-      io.stdout.write(
-        `${path}: error: ${(error as NodeJS.ErrnoException).code === 'ENOENT' ? 'there is no such file or directory' : String(error)}\n`,
-      );
+      const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
+      mistake(`${path}: error: ${isMissing ? 'there is no such file or directory' : String(error)}`);
     }
   }
-  const named: NamedPlace[] = [];
-  const findings: { readonly problems: Finding[]; readonly warnings: Finding[]; readonly isLeftOut: boolean }[] = [];
-  for (const path of files) {
-    const text = await readFile(path, 'utf8').catch(() => null);
-    const isManifest = text !== null && holdsManifests(text);
-    const isGroups = text !== null && !isManifest && looksLikeGroupsFile(text);
-    const isRules = text === null || (!isManifest && !isGroups && looksLikeRules(text));
-    const ofPath = {
-      problems: [] as Finding[],
-      warnings: [] as Finding[],
-      isLeftOut: !isManifest && !isGroups && !isRules,
-    };
-    findings.push(ofPath);
-    if (isManifest) {
-      const check = checkManifests(path, text, context, undefined, gatewayClass ?? null);
-      resources += check.resources;
-      ofPath.problems.push(...check.problems);
-      ofPath.warnings.push(...check.warnings);
-      named.push(...check.named);
-    } else if (isGroups) {
-      const check = checkGroupsFileText(path, text);
-      ofPath.problems.push(...check.problems);
-      ofPath.warnings.push(...check.warnings);
-    } else if (isRules) {
-      const check = checkRulesFile({ path, text, defaultPriority }, context);
-      rules += check.rules.length;
-      ofPath.problems.push(...check.problems);
-      ofPath.warnings.push(...check.warnings);
-      named.push(...check.documents.map(({ rule, document, place }) => rulePlace(path, rule.name, document, place)));
-    }
-  }
+  const files = [...filesOf.values()].flat();
+  const checks = await Promise.all(files.map(async (path) => [path, await checkFile(path, settings)] as const));
+  const named = checks.flatMap(([, check]) => check?.named ?? []);
   const same = duplicates(named);
   const references = groupReferenceFindings(named);
-  for (const [index, path] of files.entries()) {
-    const ofPath = findings[index];
-    if (ofPath === undefined) continue;
-    if (ofPath.isLeftOut) io.stdout.write(`${path}: note: neither manifests nor rules nor resource groups; left out\n`);
+  for (const [path, check] of checks) {
+    if (check === null) stdout.write(`${path}: note: neither manifests nor rules nor resource groups; left out\n`);
     const ofFile = (finding: Finding): boolean => finding.path === path;
-    const problems = [...ofPath.problems, ...same.problems.filter(ofFile)];
-    const warnings = [...ofPath.warnings, ...same.warnings.filter(ofFile), ...references.filter(ofFile)];
-    report(problems, warnings, io);
-    mistakes += problems.length + (isStrict ? warnings.length : 0);
+    const problems = [...(check?.problems ?? []), ...same.problems.filter(ofFile)];
+    const warnings = [...(check?.warnings ?? []), ...[...same.warnings, ...references].filter(ofFile)];
+    for (const line of findingLines(problems, warnings)) stdout.write(line);
+    mistakes += problems.length + (settings.isStrict ? warnings.length : 0);
   }
-  for (const { path, start, end } of ranges) {
-    if (findings.slice(start, end).some(({ isLeftOut }) => !isLeftOut)) continue;
-    mistakes += 1;
-    io.stdout.write(`${path}: error: no manifests, rules or resource groups are in it; correct the path\n`);
+  const checked = new Set(checks.flatMap(([path, check]) => (check === null ? [] : [path])));
+  for (const [path, own] of filesOf) {
+    if (own.some((file) => checked.has(file))) continue;
+    mistake(`${path}: error: no manifests, rules or resource groups are in it; correct the path`);
   }
-  io.stdout.write(
-    `${files.length} files, ${resources} resources, ${rules} rules: ${mistakes === 0 ? 'no mistakes' : `${mistakes} mistakes`}\n`,
-  );
+  const sum = (of: (check: FileCheck) => number) =>
+    checks.reduce((total, [, check]) => total + (check === null ? 0 : of(check)), 0);
+  const [resources, rules] = [sum((check) => check.resources ?? 0), sum((check) => check.rules ?? 0)];
+  const verdict = mistakes === 0 ? 'no mistakes' : `${mistakes} mistakes`;
+  stdout.write(`${files.length} files, ${resources} resources, ${rules} rules: ${verdict}\n`);
   return mistakes === 0 ? exitCodes.success : exitCodes.failure;
 }
 
-function rulePlace(path: string, name: string, document: number, place: { line: number; column: number }): NamedPlace {
-  return { path, name, document, ...place, resource: null };
+async function checkFile(path: string, settings: ValidateSettings): Promise<FileCheck | null> {
+  const { context, defaultPriority, gatewayClass } = settings;
+  const text = await readFile(path, 'utf8').catch(() => null);
+  if (text !== null && holdsManifests(text)) return checkManifests(path, text, context, undefined, gatewayClass);
+  if (text !== null && looksLikeGroupsFile(text)) return checkGroupsFileText(path, text);
+  if (text !== null && !looksLikeRules(text)) return null;
+  const { documents, problems, warnings, rules } = checkRulesFile({ path, text, defaultPriority }, context);
+  const named = documents.map(({ rule, document, place }) => ({
+    ...{ path, name: rule.name, document, ...place },
+    resource: null,
+  }));
+  return { problems, warnings, named, rules: rules.length };
 }
 
 function looksLikeRules(text: string): boolean {
@@ -153,16 +138,37 @@ function looksLikeRules(text: string): boolean {
   );
 }
 
-function report(
-  problems: readonly Finding[],
-  warnings: readonly Finding[],
-  io: { readonly stdout: { write(text: string): unknown } },
-): void {
-  const lines = [
+function findingLines(problems: readonly Finding[], warnings: readonly Finding[]): readonly string[] {
+  return [
     ...problems.map((problem) => ({ ...problem, kind: 'error' })),
     ...warnings.map((warning) => ({ ...warning, kind: 'warning' })),
-  ].sort((a, b) => a.line - b.line || a.column - b.column);
-  for (const { path, line, column, kind, rule, message } of lines) {
-    io.stdout.write(`${path}:${line}:${column}: ${kind}: ${rule === null ? '' : `${rule}: `}${message}\n`);
-  }
+  ]
+    .sort((a, b) => a.line - b.line || a.column - b.column)
+    .map(({ path, line, column, kind, rule, message }) => {
+      const subject = rule === null ? '' : `${rule}: `;
+      return `${path}:${line}:${column}: ${kind}: ${subject}${message}\n`;
+    });
+}
+
+/**
+ * Checks the manifests directory and the rules file of a configuration as `validate` does.
+ * @returns its output if there are mistakes, else null
+ */
+export async function resourceMistakes(config: GatewayConfig): Promise<string | null> {
+  const { resources, routingRules, protocol } = config;
+  const { rulesConfigPath, rulesType, defaultPriority } = routingRules;
+  const paths = resources.source === 'directory' && resources.directory !== null ? [resources.directory] : [];
+  // A rules file may be created later; the gateway follows its path.
+  if (rulesType === 'FILE' && rulesConfigPath !== null && existsSync(rulesConfigPath)) paths.push(rulesConfigPath);
+  if (paths.length === 0) return null;
+  const context = {
+    names: productNames(protocol.productName),
+    // Rules that need the analysis are not mistakes of their files.
+    analyzeRequest: true,
+    differenceWarnings: ruleCompilerOptions(config).differenceWarnings !== false,
+  };
+  const settings = { context, defaultPriority: defaultPriority ?? undefined, isStrict: false, gatewayClass: null };
+  let output = '';
+  const code = await validate(paths, settings, { stdout: { write: (text) => (output += text) } });
+  return code === exitCodes.success ? null : output;
 }

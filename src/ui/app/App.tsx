@@ -19,7 +19,7 @@ import { type DetailPage, pages } from './pages.ts';
 import { Shell } from './Shell.tsx';
 import { theme } from './theme.ts';
 
-/** Leaving a page can be asked about (useLeaveGuard) with a router of this kind only. */
+/** Leaving a page can be asked about (useFormGuard) with a router of this kind only. */
 const router = createBrowserRouter(
   [
     {

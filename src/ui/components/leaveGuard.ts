@@ -15,7 +15,7 @@ export function isSame<Values extends object>(values: Values, before: Values): b
   return names.every((name) => (values[name] ?? null) === (before[name] ?? null));
 }
 
-export interface FormClosing {
+interface FormClosing {
   /** The user wants to leave: asks first if there are edits. */
   readonly leave: () => void;
   readonly close: () => void;
@@ -51,7 +51,7 @@ export function useFormGuard(isDirty: boolean, onClose: () => void): FormClosing
  * @param isDirty true if there are edits
  * @returns a function that lets the next change of the address pass, for saved edits
  */
-export function useLeaveGuard(isDirty: boolean): () => void {
+function useLeaveGuard(isDirty: boolean): () => void {
   const mayLeave = useRef(false);
   const isAsking = useRef(false);
   const blocker = useBlocker(() => isDirty && !mayLeave.current);

@@ -12,24 +12,14 @@ import { IconAction, MainAction } from '../../components/elements.tsx';
 import { PageFrame } from '../../components/frame.tsx';
 import { notifyFailed, notifyWritten } from '../../components/notify.tsx';
 import { NotOpened, onlyAdministrators } from '../../components/ownership.tsx';
-import { RecordForm, type Values } from '../../components/RecordForm.tsx';
+import { RecordForm } from '../../components/RecordForm.tsx';
 import { EmptyState, RequestState } from '../../components/states.tsx';
 import { useRole } from '../../session/session.ts';
 import { DeclaredBy, DeclaredNote, DeclaringResources } from './DeclaredBy.tsx';
 import { type Declarations, declarationsOf, groupsKind, nameOf } from './declarations.ts';
 import { ExplainPanel } from './ExplainPanel.tsx';
-import {
-  groupData,
-  groupFields,
-  groupValues,
-  propertyFields,
-  propertyValues,
-  selectorData,
-  selectorFields,
-  selectorValues,
-} from './forms.ts';
+import { type FormName, formOf, forms, recordName, selectorKey } from './forms.ts';
 import { ResourceGroupTree, type TreeActions } from './GroupTree.tsx';
-import { type Edits, editsOf, type FormName, forms, formTitle, selectorKey } from './openedForm.ts';
 import classes from './resourceGroups.module.css';
 
 /** Resource Groups: the tree with its selectors, global properties, and their database. */
@@ -197,70 +187,30 @@ function Properties({ properties, declarations, mayWrite, onAdd, onEdit, onDelet
   );
 }
 
-interface OpenedFormProps extends Omit<FormProps, 'edits'> {
+interface OpenedFormProps {
   readonly opened: OpenInAddress<FormName>;
-  readonly mayWrite: boolean;
-}
-
-function OpenedForm({ opened, mayWrite, ...rest }: OpenedFormProps) {
-  // The state when the form was opened: others may change or delete it meanwhile.
-  const [edits] = useState(() => editsOf(opened, rest.data));
-  const what = formTitle(opened, edits);
-  if (!mayWrite) return <NotOpened what={what} why={onlyAdministrators} onClose={rest.onClose} />;
-  if (edits === null) return <NotOpened what={what} onClose={rest.onClose} />;
-  return <Form edits={edits} {...rest} />;
-}
-
-interface FormProps {
-  readonly edits: Edits;
   readonly data: ResourceGroups;
   readonly declarations: Declarations;
   readonly store: Store;
+  readonly mayWrite: boolean;
   readonly onClose: () => void;
 }
 
-function Form({ edits, data: { groups, selectors }, declarations, store, onClose }: FormProps) {
-  switch (edits.kind) {
-    case 'group': {
-      const { edited, begin } = edits;
-      const save = (values: Values, force: boolean) =>
-        edited === null
-          ? store(`${values.name} is created`, { path: 'saveResourceGroup', data: groupData(values), force })
-          : store(`${values.name} is changed`, {
-              path: 'updateResourceGroup',
-              data: { ...groupData(values), resourceGroupId: edited.resourceGroupId },
-              force,
-            });
-      const title = edited === null ? 'Add a resource group' : `Edit ${edited.name}`;
-      const fields = groupFields(groups, edited);
-      // A new record would belong to the resource of its parent group.
-      const note = <DeclaredNote declared={declarations.ofGroup(edited?.resourceGroupId ?? begin.parent)} />;
-      return <RecordForm values={groupValues(begin)} onSave={save} {...{ title, fields, note, onClose }} />;
-    }
-    case 'selector': {
-      const { edited, begin } = edits;
-      const save = (values: Values, force: boolean) => {
-        const data = selectorData(values);
-        return edited === null
-          ? store('The selector is created', { path: 'saveSelector', data, force })
-          : store('The selector is changed', { path: 'updateSelector', data, oldData: edited, force });
-      };
-      const migrated = selectors.some(({ id }) => id !== undefined);
-      const title = edited === null ? 'Add a selector' : 'Edit the selector';
-      const fields = selectorFields(groups, migrated);
-      const note = <DeclaredNote declared={declarations.ofGroup(begin.resourceGroupId)} />;
-      return <RecordForm values={selectorValues(begin)} onSave={save} {...{ title, fields, note, onClose }} />;
-    }
-    case 'property': {
-      const { edited } = edits;
-      const path = edited === null ? 'saveGlobalProperty' : 'updateGlobalProperty';
-      const save = (values: Values, force: boolean) => store(`${values.name} is set`, { path, data: values, force });
-      const title = edited === null ? 'Set a global property' : `Edit ${edited.name}`;
-      const values = propertyValues(edited ?? {});
-      const note = <DeclaredNote declared={edited === null ? null : declarations.ofProperty(edited.name)} />;
-      return <RecordForm fields={propertyFields} onSave={save} {...{ title, values, note, onClose }} />;
-    }
-  }
+function OpenedForm({ opened, data, declarations, store, mayWrite, onClose }: OpenedFormProps) {
+  // The state when the form was opened: others may change or delete it meanwhile.
+  const [form] = useState(() => formOf(opened, data, declarations));
+  const what = recordName(opened, form);
+  if (!mayWrite) return <NotOpened what={what} why={onlyAdministrators} onClose={onClose} />;
+  if (form === null) return <NotOpened what={what} onClose={onClose} />;
+  const { declared, done, changeOf, ...shown } = form;
+  return (
+    <RecordForm
+      {...shown}
+      note={<DeclaredNote declared={declared} />}
+      onSave={(values, force) => store(done(values), { ...changeOf(values), force })}
+      onClose={onClose}
+    />
+  );
 }
 
 type Store = (what: string, made: GroupsChange) => Promise<void>;

@@ -11,7 +11,7 @@ import {
 } from '@mantine/core';
 import { IconPlus, IconTrash } from '@tabler/icons-react';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { type ChangeEvent, type FormEvent, useEffect, useMemo, useRef, useState } from 'react';
+import { type ChangeEvent, type FormEvent, useMemo, useRef, useState } from 'react';
 import { ApiError } from '../../client/apiError.ts';
 import { callWhole } from '../../client/call.ts';
 import { mistakesOf, offsetOf } from '../../client/mistakes.ts';
@@ -19,6 +19,7 @@ import { objectPath, RULES } from '../../client/resources.ts';
 import type { RuleInput, RuleState } from '../../client/types.ts';
 import { Faint, IconAction, Notice, SmallAction } from '../../components/elements.tsx';
 import { FormButtons } from '../../components/FormButtons.tsx';
+import { useFormGuard } from '../../components/leaveGuard.ts';
 import { managersText } from '../../components/managers.ts';
 import { notifyWritten } from '../../components/notify.tsx';
 import { AuditLink, ManagedElsewhere, WriteFailure } from '../../components/ownership.tsx';
@@ -46,18 +47,14 @@ const ways = [
 interface RuleDialogProps {
   /** Null: a new rule. */
   readonly rule: RuleState | null;
-  /** Called when unsaved edits begin or end. */
-  readonly onDirty: (isDirty: boolean) => void;
-  /** The user leaves; edits are lost. */
-  readonly onLeave: () => void;
-  readonly onSaved: () => void;
+  readonly onClose: () => void;
 }
 
 /**
  * Dialog to add a rule, or to change it in its source. Shows the owner first and the impact before a save. Mistakes are
  * shown at their fields; the cursor moves to the first one.
  */
-export function RuleDialog({ rule, onDirty, onLeave, onSaved }: RuleDialogProps) {
+export function RuleDialog({ rule, onClose }: RuleDialogProps) {
   useReturnFocus();
   const [fields, setFields] = useState(() => (rule === null ? newFields : toFields(rule)));
   const [newName, setNewName] = useState('');
@@ -73,7 +70,7 @@ export function RuleDialog({ rule, onDirty, onLeave, onSaved }: RuleDialogProps)
     [original, name, fields],
   );
   const isDirty = rule === null ? newName !== '' || fields !== newFields : changes.length > 0;
-  useEffect(() => onDirty(isDirty), [isDirty, onDirty]);
+  const { leave, close } = useFormGuard(isDirty, onClose);
   const save = useMutation({
     mutationFn: (force: boolean) => {
       const { name: _name, ...said } = draft();
@@ -85,7 +82,7 @@ export function RuleDialog({ rule, onDirty, onLeave, onSaved }: RuleDialogProps)
       await client.invalidateQueries({ queryKey: RULES });
       if (original === null) notifyWritten(`The rule ${name} is added.`, answer);
       else notifyChanged(client, original, answer);
-      onSaved();
+      close();
     },
     onError: (error) => showPlace(form.current, error),
   });
@@ -105,7 +102,7 @@ export function RuleDialog({ rule, onDirty, onLeave, onSaved }: RuleDialogProps)
   };
   const changedMeanwhile = rule?.version !== original?.version;
   return (
-    <Modal opened onClose={onLeave} title={rule === null ? 'Add a rule' : `Edit ${rule.name}`} size="min(84rem, 94vw)">
+    <Modal opened onClose={leave} title={rule === null ? 'Add a rule' : `Edit ${rule.name}`} size="min(84rem, 94vw)">
       <Stack gap="md" className={classes.halves}>
         <form ref={form} onSubmit={submit} noValidate>
           <Stack gap="sm">
@@ -202,7 +199,7 @@ export function RuleDialog({ rule, onDirty, onLeave, onSaved }: RuleDialogProps)
               </>
             )}
             {original !== null && <Differences changes={changes} />}
-            <FormButtons action={rule === null ? 'Add' : 'Save'} busy={save.isPending} onCancel={onLeave} />
+            <FormButtons action={rule === null ? 'Add' : 'Save'} busy={save.isPending} onCancel={leave} />
           </Stack>
         </form>
         <TryPanel draft={draft} />

@@ -1,13 +1,12 @@
 import { Alert, Button, Group, List, Stack, Text, TextInput } from '@mantine/core';
 import { IconInfoCircle, IconPlus, IconSearch } from '@tabler/icons-react';
-import { useCallback, useState } from 'react';
+import { useCallback } from 'react';
 import { ApiError } from '../../client/apiError.ts';
 import { useRuleHits, useRules } from '../../client/resources.ts';
 import type { RuleInventory, RuleState } from '../../client/types.ts';
 import { useAddressState, useOpenInAddress } from '../../components/addressState.ts';
 import { Faint, MainAction, Notice } from '../../components/elements.tsx';
 import { Framed, PageFrame } from '../../components/frame.tsx';
-import { useLeaveGuard } from '../../components/leaveGuard.ts';
 import { RequestState } from '../../components/states.tsx';
 import { useRole } from '../../session/session.ts';
 import { RuleDialog } from './RuleDialog.tsx';
@@ -93,21 +92,10 @@ export default function RulesPage() {
       )}
       <TryPanel />
       {mayWrite && (dialog?.kind === 'new' || rule !== null) && (
-        <GuardedDialog key={rule?.name ?? ''} rule={rule} onClose={close} />
+        <RuleDialog key={rule?.name ?? ''} rule={rule} onClose={close} />
       )}
     </PageFrame>
   );
-}
-
-/** The dialog of a rule; asks before edits are lost, when the dialog or the page is left. */
-function GuardedDialog({ rule, onClose }: { readonly rule: RuleState | null; readonly onClose: () => void }) {
-  const [isDirty, setDirty] = useState(false);
-  const allowLeaving = useLeaveGuard(isDirty);
-  const close = () => {
-    allowLeaving();
-    onClose();
-  };
-  return <RuleDialog rule={rule} onDirty={setDirty} onLeave={onClose} onSaved={close} />;
 }
 
 /** Notices about all rules: the engine is off, a service decides, the file has mistakes. */
