@@ -4,8 +4,8 @@ import { type DescribedRequest, parseDescribedRequest } from '../gateway/analysi
 import { type ProductNames, productNames } from '../model/names.ts';
 import { isRecord } from '../model/record.ts';
 import { type ExplainedRouting, routingOf } from '../routing/explanation.ts';
-import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
 import { GroupRouter } from '../routing/groupRouter.ts';
+import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
 import { emptyTable } from '../routing/routingTable.ts';
 import { userRefusal } from '../routing/userRefusal.ts';
 import { REFERENCE_PRIORITY } from '../rules/compile/priorityDifferences.ts';

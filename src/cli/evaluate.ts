@@ -14,7 +14,7 @@ import type { RuleRequest } from '../rules/decision.ts';
 import { type GroupCriteria, type GroupSelection, selectGroup } from '../rules/groupSelection.ts';
 import { groupsOfText } from './groupsFileCheck.ts';
 import { type CliIo, command, convertLines, exitCodes, fail } from './io.ts';
-import { offlineMapping, offlineRequests, offlineRules, describedRequestOf } from './offlineRules.ts';
+import { describedRequestOf, offlineMapping, offlineRequests, offlineRules } from './offlineRules.ts';
 import { priorityOption, productOfRules } from './productName.ts';
 import { evaluateCase, type RuleCase } from './ruleCases.ts';
 

@@ -90,34 +90,11 @@ export async function startComponents({ context, beginStop, close }: OpenContext
   const externalRules = openExternalRules(context, tls.rulesService);
   const queue = await openQueue(context, storage.store);
   const waits = openAdmission(context, control, storage, queue);
-  const { admission, runningQueries } = waits;
-  const dataPlane = await openDataPlane(context, {
-    queue,
-    storage,
-    control,
-    monitors,
-    analyze,
-    admission,
-    runningQueries,
-    bodies,
-    certificates,
-    mapping,
-    groups,
-    externalRules,
-    tls: tls.clusters,
-    tracing: await openTracing(context),
-  });
-  const api = await openApi(
-    context,
-    storage,
-    control,
-    analyze,
-    bodies,
-    externalRules,
-    { certificates, mapping, groups },
-    waits,
-    dataPlane,
-  );
+  const identity = { certificates, mapping, groups };
+  const tracing = await openTracing(context);
+  const outside = { monitors, analyze, bodies, externalRules, tls: tls.clusters, tracing };
+  const dataPlane = await openDataPlane(context, storage, control, { ...waits, queue }, identity, outside);
+  const api = await openApi(context, storage, control, analyze, bodies, externalRules, identity, waits, dataPlane);
   const stopRetention = startRetention({
     store: storage.store,
     historyHours: config.dataStore.queryHistoryHoursRetention,

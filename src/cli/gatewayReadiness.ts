@@ -1,52 +1,46 @@
 import type { ComponentState, Readiness } from '../api/processReadiness.ts';
-import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import type { ExternalRulesClient } from '../gateway/external/externalRules.ts';
 import { routingReadinessOf } from '../gateway/health/routingReadiness.ts';
-import type { Clock } from '../model/clock.ts';
 import type { Leadership } from '../operator/leadership/leadership.ts';
 import type { HeldDeletions } from '../operator/reconcile/deletionGuard.ts';
 import type { ResourceSource } from '../operator/sources/source.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
+import type { GatewayContext } from './gateway/context.ts';
+import type { Control } from './gateway/control.ts';
+import type { Storage } from './gateway/storage.ts';
 
 /** Time limit of the database check of `/readyz?verbose`. */
 const PING_TIMEOUT_MS = 1_000;
 
-export interface ReadinessOptions {
-  readonly table: RoutingTableHolder;
-  /** True if the table was read from the resource source or the database. */
-  readonly isLoaded: () => boolean;
-  readonly store: Store;
-  readonly source: ResourceSource;
-  readonly leadership: Leadership;
-  readonly heldDeletions: () => readonly HeldDeletions[];
-  readonly history: HistoryWriter;
-  /** Null: not configured. */
-  readonly externalRules: Pick<ExternalRulesClient, 'openReason'> | null;
-  readonly config: GatewayConfig;
-  readonly clock: Clock;
-  readonly stopping: () => boolean;
-}
+type ExternalRules = Pick<ExternalRulesClient, 'openReason'>;
 
-export function gatewayReadiness(options: ReadinessOptions): Readiness {
-  const ready = routingReadinessOf(options.table, options.clock, options.isLoaded);
+/** @param externalRules null: not configured */
+export function gatewayReadiness(
+  { clock, stopping }: GatewayContext,
+  { store, history }: Storage,
+  { table, operator: { source, leadership, controller } }: Control,
+  externalRules: ExternalRules | null,
+): Readiness {
+  const isLoaded = () => controller.isLoaded;
+  const ready = routingReadinessOf(table, clock, isLoaded);
   return {
     notReadyBecause() {
-      if (options.stopping()) return 'the gateway is stopping';
+      if (stopping()) return 'the gateway is stopping';
       const state = ready();
       if (state.ready) return null;
-      return !options.isLoaded() || state.unchecked.length === 0
+      return !isLoaded() || state.unchecked.length === 0
         ? 'neither the resource source nor the database has been read yet'
         : `not checked yet: ${state.unchecked.join(', ')}`;
     },
     components: async () => [
-      await databaseState(options.store),
-      sourceState(options),
-      ...heldState(options.heldDeletions()),
-      leaderState(options.leadership),
-      historyState(options.history),
-      ...externalRulesState(options.externalRules),
-      ...unmanagedState(options.table),
+      await databaseState(store),
+      sourceState(source),
+      ...heldState(controller.heldDeletions),
+      leaderState(leadership),
+      historyState(history),
+      ...externalRulesState(externalRules),
+      ...unmanagedState(table),
     ],
   };
 }
@@ -61,7 +55,7 @@ async function databaseState(store: Store): Promise<ComponentState> {
   }
 }
 
-function sourceState({ source }: ReadinessOptions): ComponentState {
+function sourceState(source: ResourceSource): ComponentState {
   const { available, reason } = source.state();
   const problems = source.problems().map((problem) => {
     const place = problem.line === null ? problem.place : `${problem.place}:${problem.line}`;
@@ -94,7 +88,7 @@ function unmanagedState(table: RoutingTableHolder): readonly ComponentState[] {
   return [{ name: 'unmanaged clusters', ok: true, message }];
 }
 
-function externalRulesState(service: ReadinessOptions['externalRules']): readonly ComponentState[] {
+function externalRulesState(service: ExternalRules | null): readonly ComponentState[] {
   if (service === null) return [];
   const reason = service.openReason;
   const name = 'external rules service';

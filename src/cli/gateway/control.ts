@@ -10,28 +10,17 @@ import { RoutingRules } from '../../operator/registry/routingRules.ts';
 import { RulesFileWatch } from '../../operator/registry/rulesFile/rulesFileWatch.ts';
 import { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import { createRuleCompiler } from '../../rules/compiler.ts';
-import type { RuleCompiler, RuleCompilerOptions } from '../../rules/ruleCompiler.ts';
+import type { RuleCompilerOptions } from '../../rules/ruleCompiler.ts';
 import { databaseName } from '../../store/jdbcUrl.ts';
 import { clusterPolicy, databaseSettings, deletionGuard, ruleCompilerOptions } from '../settings.ts';
 import type { GatewayContext } from './context.ts';
 import type { Storage } from './storage.ts';
 
-export interface Control {
-  readonly counts: SharedCounts;
-  readonly table: RoutingTableHolder;
-  readonly clusterChanges: ClusterChanges;
-  readonly operator: Operator;
-  readonly routingRules: RoutingRules;
-  readonly compiler: RuleCompiler;
-  /** Reads the rules file and starts to watch the resources. */
-  start(): Promise<void>;
-}
-
 /** Creates the operator with its rule compiler and the rules file, if configured; `start` it later. */
 export async function openControl(
   context: GatewayContext,
   { store, auditWriter, groupTables }: Pick<Storage, 'store' | 'auditWriter' | 'groupTables'>,
-): Promise<Control> {
+) {
   const { config, names, metrics, clock, random, logger, onClose } = context;
   const table = new RoutingTableHolder();
   const clusterChanges = new ClusterChanges(table, clock);
@@ -107,13 +96,16 @@ export async function openControl(
     operator,
     routingRules,
     compiler,
-    async start() {
+    /** Reads the rules file and starts to watch the resources. */
+    async start(): Promise<void> {
       await rulesFile?.start();
       await operator.start();
       counts.start();
     },
   };
 }
+
+export type Control = Awaited<ReturnType<typeof openControl>>;
 
 /** Maximum number of logged warnings per compilation; there may be thousands of rules. */
 const MAX_LOGGED = 20;

@@ -56,19 +56,7 @@ export async function openApi(
   const { config, version, names, trustPeer, environment, logger, metrics, clock, stopping, onClose } = context;
   const { store, history, runningQueries } = storage;
   const { table, operator } = control;
-  const readiness = gatewayReadiness({
-    table,
-    isLoaded: () => operator.controller.isLoaded,
-    store,
-    source: operator.source,
-    leadership: operator.leadership,
-    heldDeletions: () => operator.controller.heldDeletions,
-    history,
-    externalRules,
-    config,
-    clock,
-    stopping,
-  });
+  const readiness = gatewayReadiness(context, storage, control, externalRules);
   const authentication = await openAuthentication(config, {
     names,
     trustPeer,

@@ -3,9 +3,7 @@ import { QueryOutcomes } from '../../gateway/outcomes/queryOutcomes.ts';
 import { RunningQueries } from '../../gateway/ownership/runningQueries.ts';
 import { AuditWriter } from '../../store/auditWriter.ts';
 import { createHistoryWriter } from '../../store/historyWriter.ts';
-import { createOutcomeWriter, type OutcomeWriter } from '../../store/outcomeWriter.ts';
-import type { SchemaStores } from '../../store/schemaStores.ts';
-import type { HistoryWriter, Store } from '../../store/store.ts';
+import { createOutcomeWriter } from '../../store/outcomeWriter.ts';
 import { openStoreWaiting } from '../../store/waitingStore.ts';
 import { databaseSettings, historySettings } from '../settings.ts';
 import type { GatewayContext } from './context.ts';
@@ -16,19 +14,8 @@ const FLUSH_TIMEOUT_MS = 10_000;
 /** Maximum number of open databases named by `useSchema`. */
 const OPEN_SCHEMAS = 8;
 
-export interface Storage {
-  readonly store: Store;
-  readonly history: HistoryWriter;
-  readonly outcomes: OutcomeWriter;
-  readonly queryOutcomes: QueryOutcomes;
-  readonly auditWriter: AuditWriter;
-  readonly runningQueries: RunningQueries;
-  /** The tables of resource groups. Null: disabled by `resourceGroups.enabled`. */
-  readonly groupTables: SchemaStores | null;
-}
-
 /** Opens the database, or starts to wait for it, and the writer of the history. */
-export async function openStorage(context: GatewayContext): Promise<Storage> {
+export async function openStorage(context: GatewayContext) {
   const { config, logger, metrics, clock, onClose } = context;
   const store = await openStoreWaiting({
     ...databaseSettings(config),
@@ -36,43 +23,24 @@ export async function openStorage(context: GatewayContext): Promise<Storage> {
     logger,
   });
   onClose(() => store.close());
-  const history = createHistoryWriter({
-    repository: store.history,
-    settings: historySettings(config),
-    spillDirectory: config.queryHistory.spillDirectory,
-    logger,
-    registry: metrics,
-    clock,
-  });
+  const writing = {
+    ...{ settings: historySettings(config), spillDirectory: config.queryHistory.spillDirectory },
+    ...{ logger, registry: metrics, clock },
+  };
+  const history = createHistoryWriter({ repository: store.history, ...writing });
   onClose(() => history.close(FLUSH_TIMEOUT_MS));
-  const outcomes = createOutcomeWriter({
-    repository: store.outcomes,
-    settings: historySettings(config),
-    spillDirectory: config.queryHistory.spillDirectory,
-    logger,
-    registry: metrics,
-    clock,
-  });
+  const outcomes = createOutcomeWriter({ repository: store.outcomes, ...writing });
   onClose(() => outcomes.close(FLUSH_TIMEOUT_MS));
   const auditWriter = new AuditWriter(store.audit, config.audit.maxEntries, logger);
   onClose(() => auditWriter.close(FLUSH_TIMEOUT_MS));
   const runningQueries = new RunningQueries({
-    repository: store.runningQueries,
-    outcomes: store.outcomes,
-    clock,
-    logger,
+    ...{ repository: store.runningQueries, outcomes: store.outcomes, clock, logger },
   });
   onClose(() => runningQueries.stop());
   runningQueries.start();
   const queryOutcomes = new QueryOutcomes({
-    ...{
-      writer: outcomes,
-      running: store.runningQueries,
-      stored: store.outcomes,
-      counts: new OutcomeMetrics(metrics),
-      clock,
-      logger,
-    },
+    ...{ writer: outcomes, running: store.runningQueries, stored: store.outcomes, clock, logger },
+    counts: new OutcomeMetrics(metrics),
   });
   onClose(() => queryOutcomes.stop());
   queryOutcomes.start();
@@ -82,3 +50,5 @@ export async function openStorage(context: GatewayContext): Promise<Storage> {
   onClose(() => groupTables?.close());
   return { store, history, outcomes, queryOutcomes, auditWriter, runningQueries, groupTables };
 }
+
+export type Storage = Awaited<ReturnType<typeof openStorage>>;

@@ -3,14 +3,8 @@ import type { Tracing } from '../../gateway/tracing/requestTrace.ts';
 import type { GatewayContext } from './context.ts';
 
 /** Starts tracing; null if disabled: its modules are not loaded then. */
-export async function openTracing({
-  config,
-  version,
-  names,
-  logger,
-  clock,
-  onClose,
-}: GatewayContext): Promise<Tracing | null> {
+export async function openTracing(context: GatewayContext): Promise<Tracing | null> {
+  const { config, version, names, logger, clock, onClose } = context;
   const { serverConfig } = config;
   if (!serverConfig['tracing.enabled']) return null;
   const { openTelemetryTracing } = await import('../../gateway/tracing/openTelemetry.ts');

@@ -2,20 +2,16 @@ import { ownCookies } from '../../api/auth/cookies.ts';
 import { keySource } from '../../api/auth/openAuthentication.ts';
 import { sessionKeys } from '../../api/auth/sessionKeys.ts';
 import type { GatewayConfig } from '../../config/gatewayConfig.ts';
-import type { Admission } from '../../gateway/admission/admission.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
 import { createDataPlane, type DataPlane } from '../../gateway/dataPlane.ts';
-import type { DataPlaneOptions, QueueOptions } from '../../gateway/dataPlaneComposition.ts';
+import type { QueueOptions } from '../../gateway/dataPlaneComposition.ts';
 import { ExternalRulesClient } from '../../gateway/external/externalRules.ts';
 import type { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
-import type { RunningQueries } from '../../gateway/ownership/runningQueries.ts';
 import { defaultStickinessOptions } from '../../gateway/ownership/stickiness.ts';
 import { QueueKey } from '../../gateway/queue/queueKey.ts';
 import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
 import type { Tracing } from '../../gateway/tracing/requestTrace.ts';
-import type { UserGroups } from '../../gateway/user/groups/userGroups.ts';
 import type { ReviewToken } from '../../gateway/user/kubernetesTokens.ts';
-import type { MappedUsers } from '../../gateway/user/mappedUsers.ts';
 import { EXCHANGE_TIMEOUT_MS } from '../../gateway/user/tokenExchange.ts';
 import { userAndQueryAnalyzer } from '../../gateway/user/userAndQueryAnalyzer.ts';
 import { UserExtractor } from '../../gateway/user/userExtractor.ts';
@@ -23,8 +19,10 @@ import { compileWholeMatch } from '../../model/regex/wholeMatch.ts';
 import { countedCalls } from '../../operator/sources/kubernetes/apiServerCalls.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import { dataPlaneSettings, externalRulesOptions, handshakeCookieOptions, upstreamOptions } from '../settings.ts';
+import type { AdmissionParts } from './admission.ts';
 import type { GatewayContext } from './context.ts';
 import type { Control } from './control.ts';
+import type { CallerIdentity } from './management.ts';
 import type { Storage } from './storage.ts';
 
 /** Creates the client of the external rules service, or null. */
@@ -40,27 +38,14 @@ export function openExternalRules(context: GatewayContext, tls: ClusterTls): Ext
   return client;
 }
 
-export interface TrafficDependencies {
-  readonly storage: Storage;
-  readonly control: Control;
+/** Parts of the data plane that reach beyond it. */
+interface Outside {
   readonly monitors: HealthMonitors;
   readonly analyze: AnalyzeLongRequest;
-  readonly admission: Admission;
-  /** Records queries that clients follow. */
-  readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
   readonly bodies: RequestBodies;
-  /** Null: no client certificates. */
-  readonly certificates: DataPlaneOptions['certificates'];
-  /** Groups of users, or null. */
-  readonly mapping: MappedUsers | null;
-  readonly groups: UserGroups | null;
-  /** Null: no external rules service. */
   readonly externalRules: ExternalRulesClient | null;
   readonly tls: ClusterTls;
-  /** Null: tracing is disabled. */
   readonly tracing: Tracing | null;
-  /** Storage of queued submissions, or null. */
-  readonly queue: QueueOptions | null;
 }
 
 /** Warning of the log if queued queries cannot be stored. */
@@ -86,27 +71,17 @@ export async function openQueue(
   return { repository: queuedQueries, key: new QueueKey(seal), replica };
 }
 
-/** Creates the data plane; `start` it before its first request. Its owner closes it. */
+/** Creates the data plane with its queue; `start` it before its first request. Its owner closes it. */
 export async function openDataPlane(
   context: GatewayContext,
-  {
-    storage: { store, history, queryOutcomes },
-    control: { table, operator },
-    monitors,
-    analyze,
-    admission,
-    runningQueries,
-    bodies,
-    certificates,
-    mapping,
-    groups,
-    externalRules,
-    tls,
-    tracing,
-    queue,
-  }: TrafficDependencies,
+  { store, history, queryOutcomes }: Storage,
+  { table, operator }: Control,
+  { admission, queue, runningQueries }: AdmissionParts & { readonly queue: QueueOptions | null },
+  { certificates, mapping, groups }: CallerIdentity,
+  outside: Outside,
 ): Promise<DataPlane> {
   const { config, names, trustPeer, logger, metrics, clock, random, onClose } = context;
+  const { monitors, analyze, bodies, externalRules, tls, tracing } = outside;
   const users = new UserExtractor(config.requestAnalyzerConfig, {
     ...{ names, clock, logger, registry: metrics },
     exchangeTimeoutMs: EXCHANGE_TIMEOUT_MS,
@@ -116,7 +91,7 @@ export async function openDataPlane(
   const analyzer = userAndQueryAnalyzer({
     ...{ users, certificates: certificates?.users ?? null, mapping, groups, analyze, logger },
   });
-  const dataPlane = createDataPlane(
+  return createDataPlane(
     {
       names,
       table,
@@ -155,7 +130,6 @@ export async function openDataPlane(
       settings: dataPlaneSettings(config),
     },
   );
-  return dataPlane;
 }
 
 /** Audiences of service account tokens that are not forwarded to clusters; null: all are forwarded. */
