@@ -65,17 +65,17 @@ export const configFlags = '-c, --config <file>';
 export function command<Options, Argument = undefined>(table: CommandTable<Options, Argument>): CommandFactory {
   const { name, description, argument, options, repeated = [], required, failed = exitCodes.failure, run } = table;
   return (io, finish) => {
-    const made = new Command(name).description(description);
-    if (argument !== undefined) made.argument(...argument);
+    const subcommand = new Command(name).description(description);
+    if (argument !== undefined) subcommand.argument(...argument);
     for (const [flags, about, initial] of options) {
-      const option = made.createOption(flags, about).default(initial);
+      const option = subcommand.createOption(flags, about).default(initial);
       if (flags === configFlags || repeated.includes(flags)) option.argParser(oneMore);
-      made.addOption(option.makeOptionMandatory(flags === required));
+      subcommand.addOption(option.makeOptionMandatory(flags === required));
     }
-    return made.action(async (...args: unknown[]) => {
-      const [value, parsed] = argument === undefined ? [undefined, args[0]] : args;
+    return subcommand.action(async (...args: unknown[]) => {
+      const [value, values] = argument === undefined ? [undefined, args[0]] : args;
       try {
-        finish(await run(parsed as Options, io, value as Argument));
+        finish(await run(values as Options, io, value as Argument));
       } catch (error) {
         if (error instanceof GatewayError) io.stderr.write(`error: ${error.message}\n`);
         else if (!(error instanceof CommandFailure)) throw error;

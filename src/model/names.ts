@@ -1,63 +1,3 @@
-/**
- * All names that contain the product's name, derived from `protocol.productName` (docs/protocol.md#product-names): with
- * "Trino" the program serves real Trino clients and clusters.
- */
-export interface ProductNames {
-  /** True for the product name of Trino Gateway, whose installations expect its defaults (docs/migration.md). */
-  readonly isReference: boolean;
-  /** The configured product name, e.g. `Engine` or `Trino`. */
-  readonly product: string;
-  /** `X-<Product>-<suffix>`, e.g. `header('Routing-Group')` is `X-Engine-Routing-Group`. */
-  header(suffix: string): string;
-  /** The header in lower case, as Node provides incoming header names. */
-  headerKey(suffix: string): string;
-  /** Lower-case prefixes of the protocol headers that the gateway reads; the configured product's is the first. */
-  readonly headerPrefixes: readonly string[];
-  /**
-   * True if a header belongs to the protocol of engines, under any name that the gateway reads. @param key name in
-   * lower case
-   */
-  isProtocolHeader(key: string): boolean;
-  /** Returns the configured product's name of a protocol header, `X-Engine-User` of `X-Trino-User`; other names as they are. */
-  ownHeader(name: string): string;
-  /** Returns the names under which clusters get a protocol header (`protocol.clusterHeaders`). @param name as `ownHeader` returns it */
-  clusterNames(name: string): readonly string[];
-  clusterHeaders(suffix: string, value: string): Readonly<Record<string, string>>;
-  /** Returns the keys of a protocol header in responses of clusters; the first one that is present counts. */
-  responseKeys(suffix: string): readonly string[];
-  /** Product in names at clusters that have only one, such as names of MBeans. */
-  readonly clusterProduct: string;
-  /** Returns a request target with the configured product's path segment in place of another one that the gateway reads. */
-  ownTarget(target: string): string;
-  /** First path segment of the resource group API: `engine`. */
-  readonly pathSegment: string;
-  /** Path of the gateway's own pages and probes: `/engine-gateway`. */
-  readonly gatewayPath: string;
-  /** Field of a cluster's status in the public reads: `engineStatus`. */
-  readonly statusField: string;
-  /** Names of the cookie of the engine's web interface with a JWT: `Engine-UI-Token` and `Trino-UI-Token`. */
-  readonly uiTokenCookies: Readonly<CookieNames>;
-  /** Names of the engine's identity token cookie: `__Secure-Engine-ID-Token` and `__Secure-Trino-ID-Token`. */
-  readonly idTokenCookies: Readonly<CookieNames>;
-  /** Returns the names under which clusters get one of these cookies; null for other cookies. */
-  clusterCookies(name: string): readonly string[] | null;
-  /** Name of the extracted user in rules: `engineRequestUser`. */
-  readonly requestUserObject: string;
-  /** Name of the analyzed query in rules: `engineQueryProperties`. */
-  readonly queryPropertiesObject: string;
-  /** Returns the name of a rule object under the configured product, `engineRequestUser` of `trinoRequestUser`; others as they are. */
-  ownObject(name: string): string;
-  /** The gateway's name in `Via`: `EngineGateway`. */
-  readonly gateway: string;
-  /** Cookie naming the cluster's host (`includeClusterHostInResponse`): `engineClusterHost`. */
-  readonly clusterHostCookie: string;
-  /**
-   * Prefix of the gateway's sticky cookies: the product's initials and a dot. `EG.` instead of `TG.`: Trino Gateway
-   * responds with 500 to cookies of that prefix from other programs, and both may be behind one address.
-   */
-  readonly stickyCookiePrefix: string;
-}
-
 /** Names of a cookie; the configured product's is the first. */
 type CookieNames = [string, ...string[]];
 
@@ -75,7 +15,7 @@ const REFERENCE_INITIALS = 'TG';
  * @param productName letters and digits, starting with an upper-case letter, e.g. `Engine`, `Trino`
  * @param clusterHeaders `protocol.clusterHeaders`; null: `Trino` for Trino, else both
  */
-export function productNames(productName: string, clusterHeaders: ClusterHeaderChoice | null = null): ProductNames {
+export function productNames(productName: string, clusterHeaders: ClusterHeaderChoice | null = null) {
   const lower = productName.toLowerCase();
   const headerPrefix = `X-${productName}-`;
   const headerKeyPrefix = headerPrefix.toLowerCase();
@@ -83,7 +23,7 @@ export function productNames(productName: string, clusterHeaders: ClusterHeaderC
   const stickyCookiePrefix = initials === REFERENCE_INITIALS ? 'EG.' : `${initials}.`;
   const isReference = productName === REFERENCE_PRODUCT;
   const products = [...new Set([productName, ...PROTOCOL_PRODUCTS])];
-  const headerPrefixes = products.map((product) => `x-${product.toLowerCase()}-`);
+  const headerPrefixes: readonly string[] = products.map((product) => `x-${product.toLowerCase()}-`);
   const toCluster = clusterHeaders ?? (isReference ? REFERENCE_PRODUCT : 'Both');
   const clusterProducts = toCluster === 'Both' ? products : [toCluster];
   const segments = products.map((product) => `/${product.toLowerCase()}/`);
@@ -107,27 +47,46 @@ export function productNames(productName: string, clusterHeaders: ClusterHeaderC
       return (name.startsWith('x') ? prefix.toLowerCase() : prefix) + name.slice(headerPrefix.length);
     });
   return {
+    /** The configured product name, e.g. `Engine` or `Trino`. */
     product: productName,
-    header: (suffix) => headerPrefix + suffix,
-    headerKey: (suffix) => headerKeyPrefix + suffix.toLowerCase(),
+    /** `X-<Product>-<suffix>`, e.g. `header('Routing-Group')` is `X-Engine-Routing-Group`. */
+    header: (suffix: string): string => headerPrefix + suffix,
+    /** The header in lower case, as Node provides incoming header names. */
+    headerKey: (suffix: string): string => headerKeyPrefix + suffix.toLowerCase(),
+    /** Lower-case prefixes of the protocol headers that the gateway reads; the configured product's is the first. */
     headerPrefixes,
-    isProtocolHeader: (key) => headerPrefixes.some((prefix) => key.startsWith(prefix)),
+    /**
+     * True if a header belongs to the protocol of engines, under any name that the gateway reads. @param key name in
+     * lower case
+     */
+    isProtocolHeader: (key: string): boolean => headerPrefixes.some((prefix) => key.startsWith(prefix)),
+    /** Returns the configured product's name of a protocol header, `X-Engine-User` of `X-Trino-User`; other names as they are. */
     ownHeader,
+    /** Returns the names under which clusters get a protocol header (`protocol.clusterHeaders`). @param name as `ownHeader` returns it */
     clusterNames,
-    clusterHeaders: (suffix, value) =>
+    clusterHeaders: (suffix: string, value: string): Readonly<Record<string, string>> =>
       Object.fromEntries(clusterNames(headerPrefix + suffix).map((name) => [name, value])),
-    responseKeys: (suffix) => headerPrefixes.map((prefix) => prefix + suffix.toLowerCase()),
+    /** Returns the keys of a protocol header in responses of clusters; the first one that is present counts. */
+    responseKeys: (suffix: string): readonly string[] => headerPrefixes.map((prefix) => prefix + suffix.toLowerCase()),
+    /** Product in names at clusters that have only one, such as names of MBeans. */
     clusterProduct: toCluster === 'Both' ? productName : toCluster,
-    ownTarget: (target) => {
+    /** Returns a request target with the configured product's path segment in place of another one that the gateway reads. */
+    ownTarget: (target: string): string => {
       const segment = segments.find((each) => target.startsWith(each));
       return segment === undefined ? target : `/${lower}/${target.slice(segment.length)}`;
     },
+    /** First path segment of the resource group API: `engine`. */
     pathSegment: lower,
+    /** Path of the gateway's own pages and probes: `/engine-gateway`. */
     gatewayPath: `/${lower}-gateway`,
+    /** Field of a cluster's status in the public reads: `engineStatus`. */
     statusField: `${camelCase(productName)}Status`,
+    /** Names of the cookie of the engine's web interface with a JWT: `Engine-UI-Token` and `Trino-UI-Token`. */
     uiTokenCookies,
+    /** Names of the engine's identity token cookie: `__Secure-Engine-ID-Token` and `__Secure-Trino-ID-Token`. */
     idTokenCookies,
-    clusterCookies: (name) => {
+    /** Returns the names under which clusters get one of these cookies; null for other cookies. */
+    clusterCookies: (name: string): readonly string[] | null => {
       const nameOf = uiTokenCookies.includes(name)
         ? uiTokenCookie
         : idTokenCookies.includes(name)
@@ -135,15 +94,31 @@ export function productNames(productName: string, clusterHeaders: ClusterHeaderC
           : null;
       return nameOf === null ? null : clusterProducts.map(nameOf);
     },
+    /** Name of the extracted user in rules: `engineRequestUser`. */
     requestUserObject: requestUserObject(productName),
+    /** Name of the analyzed query in rules: `engineQueryProperties`. */
     queryPropertiesObject: queryPropertiesObject(productName),
-    ownObject: (name) => objects.get(name) ?? name,
+    /** Returns the name of a rule object under the configured product, `engineRequestUser` of `trinoRequestUser`; others as they are. */
+    ownObject: (name: string): string => objects.get(name) ?? name,
+    /** The gateway's name in `Via`: `EngineGateway`. */
     gateway: `${productName}Gateway`,
+    /** Cookie naming the cluster's host (`includeClusterHostInResponse`): `engineClusterHost`. */
     clusterHostCookie: `${camelCase(productName)}ClusterHost`,
+    /** True for the product name of Trino Gateway, whose installations expect its defaults (docs/migration.md). */
     isReference,
+    /**
+     * Prefix of the gateway's sticky cookies: the product's initials and a dot. `EG.` instead of `TG.`: Trino Gateway
+     * responds with 500 to cookies of that prefix from other programs, and both may be behind one address.
+     */
     stickyCookiePrefix,
   };
 }
+
+/**
+ * All names that contain the product's name, derived from `protocol.productName` (docs/protocol.md#product-names): with
+ * "Trino" the program serves real Trino clients and clusters.
+ */
+export type ProductNames = Readonly<ReturnType<typeof productNames>>;
 
 /**
  * Returns the paths of the gateway's pages under the product names that are not configured, such as `/engine-gateway`

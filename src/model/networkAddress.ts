@@ -7,8 +7,6 @@
  */
 export type SpecialAddress = 'unusable' | 'loopback' | 'linkLocal' | 'metadata';
 
-type Network = readonly [address: string, prefix: number];
-
 interface Address {
   readonly bits: 32 | 128;
   readonly value: bigint;
@@ -57,54 +55,23 @@ function fromParts(parts: readonly string[], radix: number, width: bigint): bigi
   return parts.reduce((value, part) => (value << width) | BigInt(Number.parseInt(part, radix)), 0n);
 }
 
-/** Order matters: the metadata addresses lie within other networks. */
-const networks: readonly (readonly [SpecialAddress, readonly Network[]])[] = [
-  [
-    'metadata',
-    [
-      // Amazon, Azure, Google, Oracle, OpenStack and others; and containers of Amazon ECS and EKS.
-      ['169.254.169.254', 32],
-      ['169.254.170.2', 32],
-      ['169.254.170.23', 32],
-      // Alibaba Cloud.
-      ['100.100.100.200', 32],
-      // Azure's WireServer, Oracle's older address.
-      ['168.63.129.16', 32],
-      ['192.0.0.192', 32],
-      // Amazon (fd00:ec2::254, fd00:ec2::23), Google, Scaleway.
-      ['fd00:ec2::', 32],
-      ['fd20:ce::254', 128],
-      ['fd00:42::42', 128],
-    ],
+/** Networks of each purpose. Order matters: the metadata addresses lie within other networks. */
+const networks: Readonly<Record<SpecialAddress, readonly string[]>> = {
+  metadata: [
+    // Amazon, Azure, Google, Oracle, OpenStack and others; and containers of Amazon ECS and EKS.
+    ...['169.254.169.254', '169.254.170.2', '169.254.170.23'],
+    // Alibaba Cloud; Azure's WireServer; Oracle's older address.
+    ...['100.100.100.200', '168.63.129.16', '192.0.0.192'],
+    // Amazon (fd00:ec2::254, fd00:ec2::23), Google, Scaleway.
+    ...['fd00:ec2::/32', 'fd20:ce::254', 'fd00:42::42'],
   ],
-  [
-    'unusable',
-    [
-      ['0.0.0.0', 8],
-      ['224.0.0.0', 4],
-      ['255.255.255.255', 32],
-      ['::', 128],
-      ['ff00::', 8],
-    ],
-  ],
-  [
-    'loopback',
-    [
-      ['127.0.0.0', 8],
-      ['::1', 128],
-    ],
-  ],
-  [
-    'linkLocal',
-    [
-      ['169.254.0.0', 16],
-      ['fe80::', 10],
-    ],
-  ],
-];
+  unusable: ['0.0.0.0/8', '224.0.0.0/4', '255.255.255.255', '::', 'ff00::/8'],
+  loopback: ['127.0.0.0/8', '::1'],
+  linkLocal: ['169.254.0.0/16', 'fe80::/10'],
+};
 
-const lists = networks.map(
-  ([kind, members]) => [kind, new AddressList(members.map(([address, prefix]) => `${address}/${prefix}`))] as const,
+const lists = Object.entries(networks).map(
+  ([kind, members]) => [kind as SpecialAddress, new AddressList(members)] as const,
 );
 
 /** IPv6 networks with embedded IPv4 addresses, and the number of bits after the IPv4 address. */

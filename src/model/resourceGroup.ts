@@ -107,19 +107,13 @@ type ResourceGroupBody = Omit<Static<typeof ResourceGroupUpdate>, 'resourceGroup
 
 /** Rules of single fields in addition to their types, as in the engine's ResourceGroupSpec and its name template. */
 function withRules(body: ResourceGroupBody): Checked<ResourceGroupColumns> {
+  const { name, softMemoryLimit = null, softConcurrencyLimit = null, schedulingPolicy = null } = body;
+  const { schedulingWeight = null, jmxExport = null, softCpuLimit = null, hardCpuLimit = null } = body;
+  const { maxQueued, hardConcurrencyLimit, parent = null, environment = null } = body;
   const columns: ResourceGroupColumns = {
-    name: body.name,
-    softMemoryLimit: body.softMemoryLimit ?? null,
-    maxQueued: body.maxQueued ?? 0,
-    softConcurrencyLimit: body.softConcurrencyLimit ?? null,
-    hardConcurrencyLimit: body.hardConcurrencyLimit ?? 0,
-    schedulingPolicy: body.schedulingPolicy ?? null,
-    schedulingWeight: body.schedulingWeight ?? null,
-    jmxExport: body.jmxExport ?? null,
-    softCpuLimit: body.softCpuLimit ?? null,
-    hardCpuLimit: body.hardCpuLimit ?? null,
-    parent: body.parent ?? null,
-    environment: body.environment ?? null,
+    ...{ name, softMemoryLimit, maxQueued: maxQueued ?? 0, softConcurrencyLimit },
+    hardConcurrencyLimit: hardConcurrencyLimit ?? 0,
+    ...{ schedulingPolicy, schedulingWeight, jmxExport, softCpuLimit, hardCpuLimit, parent, environment },
   };
   const problems: Problem[] = [];
   const refuse = (field: keyof ResourceGroupColumns, message: string | null) => {

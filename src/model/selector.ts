@@ -146,18 +146,8 @@ function columnsOf(body: SelectorBody): Omit<SelectorColumns, 'resourceGroupId'>
 }
 
 /** Kinds of queries in selectors (Trino: `QueryType`), case-insensitive. */
-export const queryTypes: readonly string[] = [
-  'SELECT',
-  'EXPLAIN',
-  'DESCRIBE',
-  'INSERT',
-  'UPDATE',
-  'DELETE',
-  'MERGE',
-  'ANALYZE',
-  'ALTER_TABLE_EXECUTE',
-  'DATA_DEFINITION',
-];
+export const queryTypes: readonly string[] =
+  'SELECT EXPLAIN DESCRIBE INSERT UPDATE DELETE MERGE ANALYZE ALTER_TABLE_EXECUTE DATA_DEFINITION'.split(' ');
 
 export function isQueryType(text: string): boolean {
   return queryTypes.includes(text.toUpperCase());

@@ -69,58 +69,42 @@ function describe(error: SchemaError, value: unknown, prefix: string): readonly 
       // The schema `false` of an additional property: reported as additionalProperties as well.
       return [];
     default:
-      return [{ field, message: sentence(error, at(value, path)) }];
+      return [
+        {
+          field,
+          message: sentences[error.keyword]?.(error.params, at(value, path)) ?? `breaks the rule ${error.keyword}`,
+        },
+      ];
   }
 }
 
-function sentence(error: SchemaError, value: unknown): string {
-  const { params } = error;
-  switch (error.keyword) {
-    case 'type':
-      return `must be ${typeName(params.type)}, not ${kindOf(value)}`;
-    case 'minLength':
-      return params.limit === 1 ? 'must not be empty' : `must have at least ${params.limit} characters`;
-    case 'maxLength':
-      return `must have at most ${params.limit} characters`;
-    case 'minimum':
-      return `must be at least ${params.limit}`;
-    case 'maximum':
-      return `must be at most ${params.limit}`;
-    case 'minItems':
-      return `must have at least ${params.limit} entries`;
-    case 'maxItems':
-      return `must have at most ${params.limit} entries`;
-    case 'pattern':
-      return `must match ${params.pattern}`;
-    case 'const':
-      return `must be ${JSON.stringify(params.allowedValue)}`;
-    case 'enum':
-      return `must be one of ${(params.allowedValues as readonly unknown[]).map((v) => JSON.stringify(v)).join(', ')}`;
-    case 'anyOf':
-      return 'has none of the allowed forms';
-    default:
-      return `breaks the rule ${error.keyword}`;
-  }
-}
+type Params = SchemaError['params'];
 
-function typeName(type: unknown): string {
-  switch (type) {
-    case 'string':
-      return 'a text';
-    case 'boolean':
-      return 'true or false';
-    case 'integer':
-      return 'a whole number';
-    case 'number':
-      return 'a number';
-    case 'array':
-      return 'a list';
-    case 'object':
-      return 'an object';
-    default:
-      return String(type);
-  }
-}
+const json = (values: unknown) => (values as readonly unknown[]).map((value) => JSON.stringify(value)).join(', ');
+
+/** Predicates by keyword. */
+const sentences: Readonly<Record<string, (params: Params, value: unknown) => string>> = {
+  type: ({ type }, value) => `must be ${typeNames[String(type)] ?? type}, not ${kindOf(value)}`,
+  minLength: ({ limit }) => (limit === 1 ? 'must not be empty' : `must have at least ${limit} characters`),
+  maxLength: ({ limit }) => `must have at most ${limit} characters`,
+  minimum: ({ limit }) => `must be at least ${limit}`,
+  maximum: ({ limit }) => `must be at most ${limit}`,
+  minItems: ({ limit }) => `must have at least ${limit} entries`,
+  maxItems: ({ limit }) => `must have at most ${limit} entries`,
+  pattern: ({ pattern }) => `must match ${pattern}`,
+  const: ({ allowedValue }) => `must be ${JSON.stringify(allowedValue)}`,
+  enum: ({ allowedValues }) => `must be one of ${json(allowedValues)}`,
+  anyOf: () => 'has none of the allowed forms',
+};
+
+const typeNames: Readonly<Record<string, string>> = {
+  string: 'a text',
+  boolean: 'true or false',
+  integer: 'a whole number',
+  number: 'a number',
+  array: 'a list',
+  object: 'an object',
+};
 
 function kindOf(value: unknown): string {
   if (value === null) return 'null';

@@ -67,17 +67,12 @@ function addGroups(groups: readonly FileGroup[], parentPath: string | null, rows
 }
 
 export function columnsOf(group: FileGroup): DeclaredGroup['columns'] {
+  const { name, softMemoryLimit = null, softConcurrencyLimit = null, schedulingPolicy = null } = group;
+  const { schedulingWeight = null, jmxExport = null, softCpuLimit = null, hardCpuLimit = null } = group;
   return {
-    name: group.name,
-    softMemoryLimit: group.softMemoryLimit ?? null,
-    maxQueued: group.maxQueued ?? 0,
-    softConcurrencyLimit: group.softConcurrencyLimit ?? null,
+    ...{ name, softMemoryLimit, maxQueued: group.maxQueued ?? 0, softConcurrencyLimit },
     hardConcurrencyLimit: group.hardConcurrencyLimit ?? group.maxRunning ?? 0,
-    schedulingPolicy: group.schedulingPolicy ?? null,
-    schedulingWeight: group.schedulingWeight ?? null,
-    jmxExport: group.jmxExport ?? null,
-    softCpuLimit: group.softCpuLimit ?? null,
-    hardCpuLimit: group.hardCpuLimit ?? null,
+    ...{ schedulingPolicy, schedulingWeight, jmxExport, softCpuLimit, hardCpuLimit },
   };
 }
 

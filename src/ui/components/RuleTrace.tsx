@@ -1,10 +1,10 @@
-import { Anchor, Badge, Group, Text } from '@mantine/core';
+import { Anchor, Group, Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { Link } from 'react-router';
 import { NO_PRIORITY } from '../client/resources.ts';
 import type { RuleEffect } from '../client/types.ts';
 import { useSees } from '../session/session.ts';
-import { Faint } from './elements.tsx';
+import { Faint, LightBadge } from './elements.tsx';
 import { ruleAddress } from './links.ts';
 import classes from './RuleTrace.module.css';
 
@@ -44,9 +44,7 @@ export function TraceList({ rules, about, linked = false }: RuleTraceProps) {
               ) : (
                 <Text {...named}>{rule}</Text>
               )}
-              <Badge variant="light" color={lookOf(outcome).color}>
-                {lookOf(outcome).label}
-              </Badge>
+              <LightBadge color={lookOf(outcome).color} text={lookOf(outcome).label} />
               <Faint>
                 {origin === 'file' ? 'rules file' : 'resource'},{' '}
                 {priority === NO_PRIORITY ? 'no priority' : `priority ${priority}`}

@@ -1,4 +1,4 @@
-import { ActionIcon, Alert, type AlertProps, Anchor, Button, Table, Text, type TextProps } from '@mantine/core';
+import { ActionIcon, Alert, type AlertProps, Anchor, Badge, Button, Table, Text, type TextProps } from '@mantine/core';
 import { IconAlertTriangle, IconInfoCircle, type IconProps } from '@tabler/icons-react';
 import type { ComponentType, ReactNode } from 'react';
 import { Link } from 'react-router';
@@ -24,6 +24,25 @@ export function To({ address, size = 'sm', className, label, children }: ToProps
 /** Small text of less importance. */
 export function Faint(props: TextProps & { readonly children: ReactNode }) {
   return <Text size="xs" c="dimmed" {...props} />;
+}
+
+/** Text that names what follows. */
+export function Strong(props: TextProps & { readonly children: ReactNode }) {
+  return <Text size="sm" fw={500} {...props} />;
+}
+
+interface LightBadgeProps {
+  readonly color: string;
+  readonly text: string;
+  readonly className?: string | undefined;
+}
+
+export function LightBadge({ color, text, className }: LightBadgeProps) {
+  return (
+    <Badge variant="light" color={color} className={className ?? ''}>
+      {text}
+    </Badge>
+  );
 }
 
 const tones = {

@@ -4,6 +4,7 @@ import type { UseInfiniteQueryResult, UseQueryResult } from '@tanstack/react-que
 import type { ReactNode } from 'react';
 import { ApiError, messageOf } from '../client/apiError.ts';
 import { Faint, Notice } from './elements.tsx';
+import { Panel } from './frame.tsx';
 import classes from './states.module.css';
 
 export function Loading({ label }: { readonly label: string }) {
@@ -71,6 +72,15 @@ export function RequestState<T>({ query: { data, error, refetch }, label, childr
       )}
       {children(data)}
     </>
+  );
+}
+
+/** A panel with the states of a query. */
+export function RequestPanel<T>({ title, ...request }: RequestStateProps<T> & { readonly title: string }) {
+  return (
+    <Panel title={title}>
+      <RequestState {...request} />
+    </Panel>
   );
 }
 

@@ -1,4 +1,4 @@
-import { Alert, Badge, Button, Modal, NativeSelect, Stack, Text, TextInput } from '@mantine/core';
+import { Alert, Button, Modal, NativeSelect, Stack, Text, TextInput } from '@mantine/core';
 import { useForm } from '@mantine/form';
 import { useMemo } from 'react';
 import { useSearchParams } from 'react-router';
@@ -6,7 +6,7 @@ import { useAuditedChange, useEarlier } from '../../client/resources.ts';
 import type { AuditedChange, AuditPage as Page } from '../../client/types.ts';
 import { useAddressState } from '../../components/addressState.ts';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
-import { Faint, PlainTable, To } from '../../components/elements.tsx';
+import { Faint, LightBadge, PlainTable, To } from '../../components/elements.tsx';
 import { FilterForm, useWallTimes, wrongEnd } from '../../components/FilterForm.tsx';
 import { Framed, PageFrame } from '../../components/frame.tsx';
 import { clusterAddress, groupAddress, queryAddress, ruleAddress } from '../../components/links.ts';
@@ -134,11 +134,7 @@ function columnsOf(onOpen: (change: AuditedChange) => void): readonly Column<Aud
     { id: 'who', header: 'Who', cell: (change) => <Who change={change} /> },
     {
       ...{ id: 'action', header: 'Did' },
-      cell: ({ action }) => (
-        <Badge variant="light" color={looks[action].color}>
-          {looks[action].word}
-        </Badge>
-      ),
+      cell: ({ action }) => <LightBadge color={looks[action].color} text={looks[action].word} />,
     },
     { id: 'object', header: 'What', cell: (change) => <What change={change} /> },
     {

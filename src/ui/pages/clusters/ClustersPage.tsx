@@ -1,7 +1,6 @@
 import {
   ActionIcon,
   Anchor,
-  Badge,
   Drawer,
   Group,
   List,
@@ -21,7 +20,7 @@ import type { ClusterState } from '../../client/types.ts';
 import { useAddressState, useOpenInAddress } from '../../components/addressState.ts';
 import { StatusBadge } from '../../components/badges.tsx';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
-import { Faint, MainAction, To } from '../../components/elements.tsx';
+import { Faint, LightBadge, MainAction, To } from '../../components/elements.tsx';
 import { FactList } from '../../components/FactList.tsx';
 import { Framed, PageFrame } from '../../components/frame.tsx';
 import { clusterAddress } from '../../components/links.ts';
@@ -197,14 +196,6 @@ function Status({ cluster, onDetails }: ClusterProps & Pick<Actions, 'onDetails'
         </UnstyledButton>
       )}
     </Stack>
-  );
-}
-
-function LightBadge({ color, text }: { readonly color: string; readonly text: string }) {
-  return (
-    <Badge variant="light" color={color}>
-      {text}
-    </Badge>
   );
 }
 

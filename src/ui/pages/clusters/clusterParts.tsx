@@ -15,13 +15,13 @@ import type { ClusterState, Drain, ResourceCondition, Statistics } from '../../c
 import { useAddressState } from '../../components/addressState.ts';
 import { formatElapsed } from '../../components/amounts.ts';
 import type { Column } from '../../components/DataTable.tsx';
-import { Faint, PlainTable, To } from '../../components/elements.tsx';
+import { Faint, LightBadge, PlainTable, Strong, To } from '../../components/elements.tsx';
 import { type Fact, FactList } from '../../components/FactList.tsx';
 import { Panel } from '../../components/frame.tsx';
 import { queryAddress, ruleAddress } from '../../components/links.ts';
 import { MessageText } from '../../components/MessageText.tsx';
 import { AuditLink } from '../../components/ownership.tsx';
-import { RequestState } from '../../components/states.tsx';
+import { RequestPanel, RequestState } from '../../components/states.tsx';
 import { Ago, Time } from '../../components/time.tsx';
 import { useRole, useSees } from '../../session/session.ts';
 import { failuresText } from '../dashboard/chart.ts';
@@ -175,12 +175,8 @@ export function Conditions({ conditions }: { readonly conditions: readonly Resou
         return (
           <li key={type}>
             <Group gap="xs">
-              <Text size="sm" fw={500}>
-                {type}
-              </Text>
-              <Badge variant="light" color={status === 'Unknown' ? 'yellow' : isGood ? 'green' : 'red'}>
-                {status}
-              </Badge>
+              <Strong>{type}</Strong>
+              <LightBadge color={status === 'Unknown' ? 'yellow' : isGood ? 'green' : 'red'} text={status} />
               <Text size="sm">{reason}</Text>
             </Group>
             <Text size="sm">
@@ -210,31 +206,29 @@ export function Leads({ cluster, group, isDefault }: LeadsProps) {
   const leads = useMemo(() => leadsTo(rules.data?.rules ?? [], { cluster, group }), [rules.data, cluster, group]);
   if (!isShown) return null;
   return (
-    <Panel title="Rules that lead here">
-      <RequestState query={rules} label="Loading rules">
-        {({ engine }) => (
-          <>
-            {leads.length > 0 && (
-              <ul className={detailClasses.list}>
-                {leads.slice(0, MAX_RULES).map(({ rule: { name, description, status, message }, how }) => (
-                  <li key={name}>
-                    <To address={ruleAddress(name)}>{name}</To>{' '}
-                    <Text span size="sm">
-                      {how}
-                      {status === 'Programmed' ? '' : `; ${message}`}
-                    </Text>
-                    {description !== '' && <Faint>{description}</Faint>}
-                  </li>
-                ))}
-              </ul>
-            )}
-            <Text size="sm" c={leads.length === 0 ? '' : 'dimmed'}>
-              {leadsNote(leads.length, isDefault, engine)}
-            </Text>
-          </>
-        )}
-      </RequestState>
-    </Panel>
+    <RequestPanel title="Rules that lead here" query={rules} label="Loading rules">
+      {({ engine }) => (
+        <>
+          {leads.length > 0 && (
+            <ul className={detailClasses.list}>
+              {leads.slice(0, MAX_RULES).map(({ rule: { name, description, status, message }, how }) => (
+                <li key={name}>
+                  <To address={ruleAddress(name)}>{name}</To>{' '}
+                  <Text span size="sm">
+                    {how}
+                    {status === 'Programmed' ? '' : `; ${message}`}
+                  </Text>
+                  {description !== '' && <Faint>{description}</Faint>}
+                </li>
+              ))}
+            </ul>
+          )}
+          <Text size="sm" c={leads.length === 0 ? '' : 'dimmed'}>
+            {leadsNote(leads.length, isDefault, engine)}
+          </Text>
+        </>
+      )}
+    </RequestPanel>
   );
 }
 

@@ -5,7 +5,7 @@ import { useAddressState } from '../../components/addressState.ts';
 import { formatElapsed } from '../../components/amounts.ts';
 import { Faint } from '../../components/elements.tsx';
 import { PageFrame, Panel } from '../../components/frame.tsx';
-import { EmptyState, RequestState } from '../../components/states.tsx';
+import { EmptyState, RequestPanel, RequestState } from '../../components/states.tsx';
 import { TimeChart } from '../../components/TimeChart.tsx';
 import { clusterLines, durationLines, failureLines, MAX_LINES } from './chart.ts';
 import classes from './dashboard.module.css';
@@ -52,66 +52,56 @@ export default function DashboardPage() {
       <RequestState query={rates} label="Loading the rates">
         {(series) => <Figures series={series} range={rangeName(series)} overview={overview.data ?? null} />}
       </RequestState>
-      <Panel title="Queries by backend">
-        <RequestState query={queries} label="Loading the queries">
-          {({ from, intervalMs, total }) =>
-            total === 0 ? (
-              <EmptyState title="No query in this time." />
-            ) : (
-              <>
-                <Text size="sm" mb="xs">
-                  {total.toLocaleString('en')} queries; queries per minute{averaged(intervalMs)}
-                </Text>
-                {/* The table of the distribution has the numbers; the picture is decorative. */}
-                <TimeChart
-                  label={`Queries per minute of ${lines.map(({ name }) => name).join(', ')} over time`}
-                  {...{ from, intervalMs, lines }}
-                  valueText={rateText}
-                  isStacked
-                />
-              </>
-            )
-          }
-        </RequestState>
-      </Panel>
-      <div className={classes.wide}>
-        <Panel title="Failures">
-          <RequestState query={rates} label="Loading the failures">
-            {({ from, intervalMs }) => (
+      <RequestPanel title="Queries by backend" query={queries} label="Loading the queries">
+        {({ from, intervalMs, total }) =>
+          total === 0 ? (
+            <EmptyState title="No query in this time." />
+          ) : (
+            <>
+              <Text size="sm" mb="xs">
+                {total.toLocaleString('en')} queries; queries per minute{averaged(intervalMs)}
+              </Text>
+              {/* The table of the distribution has the numbers; the picture is decorative. */}
               <TimeChart
-                label="Queries per minute that failed or were refused, over time"
-                {...{ from, intervalMs }}
-                lines={failures}
+                label={`Queries per minute of ${lines.map(({ name }) => name).join(', ')} over time`}
+                {...{ from, intervalMs, lines }}
                 valueText={rateText}
                 isStacked
               />
-            )}
-          </RequestState>
-        </Panel>
-        <Panel title="Durations">
-          <RequestState query={rates} label="Loading the durations">
-            {({ from, intervalMs }) => (
-              <TimeChart
-                label="Duration of queries and time in queues, median and 95th percentile, over time"
-                {...{ from, intervalMs }}
-                lines={durations}
-                valueText={formatElapsed}
-              />
-            )}
-          </RequestState>
-        </Panel>
+            </>
+          )
+        }
+      </RequestPanel>
+      <div className={classes.wide}>
+        <RequestPanel title="Failures" query={rates} label="Loading the failures">
+          {({ from, intervalMs }) => (
+            <TimeChart
+              label="Queries per minute that failed or were refused, over time"
+              {...{ from, intervalMs }}
+              lines={failures}
+              valueText={rateText}
+              isStacked
+            />
+          )}
+        </RequestPanel>
+        <RequestPanel title="Durations" query={rates} label="Loading the durations">
+          {({ from, intervalMs }) => (
+            <TimeChart
+              label="Duration of queries and time in queues, median and 95th percentile, over time"
+              {...{ from, intervalMs }}
+              lines={durations}
+              valueText={formatElapsed}
+            />
+          )}
+        </RequestPanel>
       </div>
       <div className={classes.columns}>
-        <Panel title="Distribution">
-          <RequestState query={queries} label="Loading the distribution">
-            {(series) => <Shares series={series} />}
-          </RequestState>
-        </Panel>
-        <Panel title="Errors">
-          <RequestState query={rates} label="Loading the errors">
-            {(series) => <Errors series={series} range={rangeName(series)} />}
-          </RequestState>
-        </Panel>
+        <RequestPanel title="Distribution" query={queries} label="Loading the distribution">
+          {(series) => <Shares series={series} />}
+        </RequestPanel>
+        <RequestPanel title="Errors" query={rates} label="Loading the errors">
+          {(series) => <Errors series={series} range={rangeName(series)} />}
+        </RequestPanel>
         {overview.data !== undefined && (
           <Panel title="This gateway">
             <GatewayState overview={overview.data} />

@@ -1,9 +1,9 @@
-import { Anchor, Badge, Group, Paper, Text } from '@mantine/core';
+import { Anchor, Group, Paper, Text } from '@mantine/core';
 import { IconAlertOctagon, IconAlertTriangle, IconCircleCheck } from '@tabler/icons-react';
 import type { ReactNode } from 'react';
 import { Link } from 'react-router';
 import type { Overview, OverviewProblem, ProblemList } from '../../client/types.ts';
-import { To } from '../../components/elements.tsx';
+import { LightBadge, To } from '../../components/elements.tsx';
 import { Panel } from '../../components/frame.tsx';
 import { groupAddress, ruleAddress } from '../../components/links.ts';
 import { Names } from '../../components/namedObject.tsx';
@@ -78,9 +78,7 @@ function Row({ problem }: { readonly problem: OverviewProblem }) {
   return (
     <li>
       <div className={classes.problem}>
-        <Badge variant="light" color={severity === 'critical' ? 'red' : 'yellow'}>
-          {severity}
-        </Badge>
+        <LightBadge color={severity === 'critical' ? 'red' : 'yellow'} text={severity} />
         <Subject address={problemAddress(problem)}>{problemTitle(problem)}</Subject>
         <Text component="span" size="sm" c="dimmed">
           {since === null ? (

@@ -2,7 +2,7 @@ import { Alert, List, Stack, Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { isStored } from '../../client/storedRequest.ts';
 import type { Explanation, QueryDecision, WholeQuery } from '../../client/types.ts';
-import { Faint } from '../../components/elements.tsx';
+import { Faint, Strong } from '../../components/elements.tsx';
 import { ClusterName, RuleName } from '../../components/namedObject.tsx';
 import { TraceList } from '../../components/RuleTrace.tsx';
 import { describeDecision } from './decisionTexts.ts';
@@ -97,9 +97,7 @@ function Way({ decision }: { readonly decision: QueryDecision }) {
       )}
       {attempts.length > 0 && (
         <div>
-          <Text size="sm" fw={500}>
-            {cluster === '' ? 'Tried' : `Tried before ${cluster}`}
-          </Text>
+          <Strong>{cluster === '' ? 'Tried' : `Tried before ${cluster}`}</Strong>
           <List size="sm">
             {attempts.map((attempt) => (
               <List.Item key={attempt.cluster}>
@@ -111,9 +109,7 @@ function Way({ decision }: { readonly decision: QueryDecision }) {
       )}
       {candidates.length > 0 && (
         <div>
-          <Text size="sm" fw={500}>
-            Clusters considered then
-          </Text>
+          <Strong>Clusters considered then</Strong>
           <ul className={classes.clusters} aria-label="Clusters considered then">
             {candidates.map((candidate) => (
               <li key={candidate.cluster}>

@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { messageOf } from '../../client/apiError.ts';
 import { explainAgain, storedHeaders } from '../../client/storedRequest.ts';
 import type { Explanation, WholeQuery } from '../../client/types.ts';
-import { Faint, Notice, SmallAction, To } from '../../components/elements.tsx';
+import { Faint, Notice, SmallAction, Strong, To } from '../../components/elements.tsx';
 import { Panel } from '../../components/frame.tsx';
 import { clusterAddress } from '../../components/links.ts';
 import { useRole } from '../../session/session.ts';
@@ -62,9 +62,7 @@ function Now({ query, explanation }: { readonly query: WholeQuery; readonly expl
       {isComparable(query) && <DecisionDifference query={query} explanation={explanation} />}
       {clusters.length > 0 && (
         <div>
-          <Text size="sm" fw={500}>
-            Clusters considered
-          </Text>
+          <Strong>Clusters considered</Strong>
           <ul className={classes.clusters} aria-label="Clusters considered">
             {clusters.map(({ cluster, taken, reason }) => (
               <li key={cluster}>

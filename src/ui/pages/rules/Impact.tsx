@@ -6,7 +6,7 @@ import { useEffect, useId, useRef } from 'react';
 import { messageOf } from '../../client/apiError.ts';
 import { call } from '../../client/call.ts';
 import type { RuleImpact, RuleInput } from '../../client/types.ts';
-import { Faint, Notice, PlainTable } from '../../components/elements.tsx';
+import { Faint, Notice, PlainTable, Strong } from '../../components/elements.tsx';
 import { TraceList } from '../../components/RuleTrace.tsx';
 import { Time } from '../../components/time.tsx';
 import classes from './Impact.module.css';
@@ -138,9 +138,7 @@ function Report({ impact }: { readonly impact: RuleImpact }) {
       <Shares what="source" shares={sources} />
       {unreplayed.length > 0 && (
         <section aria-label="What could not be replayed">
-          <Text size="sm" fw={500}>
-            What could not be replayed
-          </Text>
+          <Strong>What could not be replayed</Strong>
           <ul className={classes.list}>
             {unreplayed.map(({ rule, reads, queries: concerned, unknown: undecided }) => (
               <li key={rule}>
@@ -161,9 +159,7 @@ function Shares({ what, shares }: { readonly what: 'user' | 'source'; readonly s
   if (shares.length === 0) return null;
   return (
     <section aria-label={`By ${what}`}>
-      <Text size="sm" fw={500}>
-        By {what}
-      </Text>
+      <Strong>By {what}</Strong>
       <ul className={classes.list}>
         {shares.map(({ name, queries, moved, unknown }) => (
           <li key={name ?? ''}>
@@ -200,13 +196,9 @@ function Examples({ examples }: { readonly examples: RuleImpact['examples'] }) {
                   {assumed.join(', ')} could not be replayed. It moves however that comes out; one way is shown.
                 </Text>
               )}
-              <Text size="sm" fw={500}>
-                Now
-              </Text>
+              <Strong>Now</Strong>
               <TraceList rules={before} />
-              <Text size="sm" fw={500}>
-                With this edit
-              </Text>
+              <Strong>With this edit</Strong>
               <TraceList rules={after} />
             </Stack>
           </Accordion.Panel>

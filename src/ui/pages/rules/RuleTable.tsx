@@ -4,7 +4,7 @@ import { useMemo } from 'react';
 import { NO_PRIORITY } from '../../client/resources.ts';
 import type { RuleHitList, RuleState } from '../../client/types.ts';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
-import { Faint, IconAction } from '../../components/elements.tsx';
+import { Faint, IconAction, Strong } from '../../components/elements.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { ruleOwner } from './RuleDialog.tsx';
 import classes from './rules.module.css';
@@ -72,9 +72,7 @@ function columnsOf({ hits, mayWrite, onEdit, onDelete }: ColumnOptions): readonl
       ...{ id: 'name', header: 'Name', value: ({ name }) => name },
       cell: ({ name, description }) => (
         <Stack gap={0} className={classes.name}>
-          <Text size="sm" fw={500}>
-            {name}
-          </Text>
+          <Strong>{name}</Strong>
           <Faint>{description}</Faint>
         </Stack>
       ),
