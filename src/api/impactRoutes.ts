@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { Type } from 'typebox';
 import type { ReplayReport, ReplaySettings } from '../gateway/replay/replayJob.ts';
-import type { HistoryReplays } from '../gateway/replay/replayThread.ts';
+import type { ReplayThread } from '../gateway/replay/replayThread.ts';
 import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/errors.ts';
 import { compileCheck } from '../model/validation.ts';
@@ -18,7 +18,7 @@ import { answer, errorAnswers } from './schemas.ts';
 
 export interface ImpactDependencies {
   readonly edited: RuleCompiler['edited'];
-  readonly replays: HistoryReplays;
+  readonly replays: Pick<ReplayThread, 'run'>;
   readonly database: JdbcSettings;
   readonly settings: ReplaySettings;
   readonly clock: Clock;
@@ -105,7 +105,7 @@ export async function impactRoutes(app: FastifyInstance, dependencies: ImpactRou
           database,
           range: { ...range, ...(user === null ? {} : { user }), ...(source === null ? {} : { source }) },
           rules: editedRules(edited(edits)),
-          settings: settings,
+          settings,
           bounds: { queries, time: REPLAY_MS, top, examples },
         },
         endOfCaller(reply),

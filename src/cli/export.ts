@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { ExportedRule } from '../kinds/resourceKind.ts';
 import { GatewayError } from '../model/errors.ts';
 import { checkGroupsFile } from '../model/groupsFile/groupsFile.ts';
-import { environmentsOf, storedGroups } from '../model/groupsFile/storedGroups.ts';
+import { environmentsOf, type GroupRows, storedGroups } from '../model/groupsFile/storedGroups.ts';
 import { exportManifests } from '../operator/exportManifests.ts';
 import { parseRulesFile } from '../rules/compile/rulesFile.ts';
 import { readBackends, readResourceGroups } from '../store/openStore.ts';
@@ -54,12 +54,13 @@ async function printGroups(environment: string, options: ExportOptions, io: CliI
   const { config } = await readConfigFiles(options.config, io);
   const { schema: database = null, namespace = null } = options;
   const from = { ...databaseSettings(config), logger: stderrLogger(io) };
-  const rows = await readResourceGroups(from, database, config.resourceGroups.allowedSchemas).catch(
-    (error: unknown) => {
-      if (!(error instanceof GatewayError)) throw error;
-      return fail(io, `error: ${error.message.replace(/^useSchema\b/, '--schema')}`);
-    },
-  );
+  let rows: GroupRows;
+  try {
+    rows = await readResourceGroups(from, database, config.resourceGroups.allowedSchemas);
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    fail(io, `error: ${error.message.replace(/^useSchema\b/, '--schema')}`);
+  }
   const present = environmentsOf(rows.groups);
   if (!present.includes(environment)) {
     const others =

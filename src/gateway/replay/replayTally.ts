@@ -45,7 +45,7 @@ export class ReplayTally {
   readonly #edited: ReadonlySet<string>;
   readonly #users = new Map<string | null, Share>();
   readonly #sources = new Map<string | null, Share>();
-  readonly #moves = new Map<string, { readonly move: ReplayedMove; queries: number; examples: number }>();
+  readonly #moves = new Map<string, Omit<ReplayedMove, 'queries'> & { queries: number; examples: number }>();
   readonly #unreplayed = new Map<string, { readonly reads: Set<string>; queries: number; unknown: number }>();
   readonly #examples: ReplayedExample[] = [];
   readonly #unknownExamples: string[] = [];
@@ -68,7 +68,7 @@ export class ReplayTally {
     this.#oldest = row.created;
     const isUnknown = moved === 'unknown';
     const isMoved = moved !== null && !isUnknown;
-    for (const share of [shareOf(this.#users, row.user), shareOf(this.#sources, row.source)]) {
+    for (const share of [countOf(this.#users, row.user, noShare), countOf(this.#sources, row.source, noShare)]) {
       if (share === null) continue;
       share.queries += 1;
       if (isMoved) share.moved += 1;
@@ -85,12 +85,8 @@ export class ReplayTally {
   }
 
   #addUnreplayed(rule: string, facts: readonly string[], isUnknown: boolean): void {
-    let count = this.#unreplayed.get(rule);
-    if (count === undefined) {
-      if (this.#unreplayed.size >= MAX_COUNTED) return;
-      count = { reads: new Set(), queries: 0, unknown: 0 };
-      this.#unreplayed.set(rule, count);
-    }
+    const count = countOf(this.#unreplayed, rule, () => ({ reads: new Set(), queries: 0, unknown: 0 }));
+    if (count === null) return;
     for (const fact of facts) if (count.reads.size < this.#bounds.top) count.reads.add(fact);
     count.queries += 1;
     if (isUnknown) count.unknown += 1;
@@ -99,15 +95,11 @@ export class ReplayTally {
   #addMoved(row: ReplayedRow, { from, to, before, after }: MovedQuery, unreplayed: readonly UnreplayedRule[]): void {
     this.#moved += 1;
     const key = JSON.stringify([from, to]);
-    let counted = this.#moves.get(key);
-    if (counted === undefined) {
-      if (this.#moves.size >= MAX_COUNTED) return;
-      counted = { move: { from, to, queries: 0 }, queries: 0, examples: 0 };
-      this.#moves.set(key, counted);
-    }
-    counted.queries += 1;
-    if (this.#examples.length >= this.#bounds.examples || counted.examples >= EXAMPLES_OF_A_MOVE) return;
-    counted.examples += 1;
+    const count = countOf(this.#moves, key, () => ({ from, to, queries: 0, examples: 0 }));
+    if (count === null) return;
+    count.queries += 1;
+    if (this.#examples.length >= this.#bounds.examples || count.examples >= EXAMPLES_OF_A_MOVE) return;
+    count.examples += 1;
     const { queryId, user, source, created, queryText } = row;
     this.#examples.push({
       ...{ queryId, user, source, created, from, to },
@@ -128,7 +120,7 @@ export class ReplayTally {
 
   report(cutBy: ReplayReport['cutBy'], milliseconds: number): ReplayReport {
     const { top } = this.#bounds;
-    const moves = [...this.#moves.values()].map(({ move, queries }) => ({ ...move, queries }));
+    const moves = [...this.#moves.values()].map(({ examples: _, ...move }) => move);
     const unreplayed = [...this.#unreplayed].map(
       ([rule, { reads, queries, unknown }]): UnreplayedCount => ({ rule, reads: [...reads], queries, unknown }),
     );
@@ -150,14 +142,17 @@ export class ReplayTally {
   }
 }
 
-function shareOf(shares: Map<string | null, Share>, name: string | null): Share | null {
-  const share = shares.get(name);
-  if (share !== undefined) return share;
-  if (shares.size >= MAX_COUNTED) return null;
-  const first = { queries: 0, moved: 0, unknown: 0 };
-  shares.set(name, first);
+/** The count of a key; null if there are too many keys. */
+function countOf<Key, Count>(counts: Map<Key, Count>, key: Key, zero: () => Count): Count | null {
+  const present = counts.get(key);
+  if (present !== undefined) return present;
+  if (counts.size >= MAX_COUNTED) return null;
+  const first = zero();
+  counts.set(key, first);
   return first;
 }
+
+const noShare = (): Share => ({ queries: 0, moved: 0, unknown: 0 });
 
 /** Shares with queries that move or may move, most first. */
 function sharesOf(shares: ReadonlyMap<string | null, Share>, top: number): readonly ReplayedShare[] {

@@ -14,20 +14,16 @@ const MARGIN_MS = 20_000;
 /** Heap of the thread, megabytes: thousands of rules, two pages of the history, analyses, and counts. */
 const MAX_HEAP_MB = 384;
 
-export interface HistoryReplays {
+/** Replays the history in a thread, one job at a time. */
+export class ReplayThread {
+  readonly #thread = new WorkerThread<ReplayJob, ReplayReply>(workerFile, MAX_HEAP_MB);
+  #isRunning = false;
+
   /**
-   * Replays the history. One job at a time.
    * @param signal ends it early: the promise then rejects with the signal's reason
    * @throws GatewayError EG_CONFLICT (another one runs), EG_IMPOSSIBLE (the database is in memory, or the thread needs
    * too much), EG_DATABASE_UNAVAILABLE
    */
-  run(job: ReplayJob, signal: AbortSignal): Promise<ReplayReport>;
-}
-
-export class ReplayThread implements HistoryReplays {
-  readonly #thread = new WorkerThread<ReplayJob, ReplayReply>(workerFile, MAX_HEAP_MB);
-  #isRunning = false;
-
   async run(job: ReplayJob, signal: AbortSignal): Promise<ReplayReport> {
     const { password } = job.database;
     // A thread receives plain data.

@@ -14,71 +14,58 @@ export interface StaticKind {
 const UNKNOWN: StaticKind = { kind: null, javaClass: null };
 const ofKind = (kind: ValueKind, javaClass: string | null = null): StaticKind => ({ kind, javaClass });
 
-const words = (text: string): ReadonlySet<string> => new Set(text.split(' '));
+type Results = ReadonlyMap<string, ValueKind>;
 
-const RESULTS: ReadonlyMap<ValueKind, ReadonlySet<string>> = new Map([
-  [
-    'boolean',
-    words(
-      'contains containsKey containsValue containsAll equals equalsIgnoreCase startsWith endsWith matches isEmpty isBlank isPresent hasNext hasMoreElements hasMoreTokens contentEquals regionMatches booleanValue',
-    ),
-  ],
-  ['int', words('length size indexOf lastIndexOf hashCode compareTo compareToIgnoreCase intValue codePointAt')],
-  ['long', words('longValue count')],
-  ['double', words('doubleValue')],
-  ['char', words('charAt charValue')],
-  [
-    'string',
-    words(
-      'toString substring trim strip stripLeading stripTrailing toLowerCase toUpperCase replaceAll replaceFirst concat formatted nextToken',
-    ),
-  ],
-  ['set', words('keySet entrySet')],
-  ['list', words('subList toList')],
-]);
+/** Kinds by method, from the methods of each kind. */
+const results = (methods: Readonly<Partial<Record<ValueKind, string>>>): Results =>
+  new Map(
+    Object.entries(methods).flatMap(([kind, names]) => names.split(' ').map((name) => [name, kind as ValueKind])),
+  );
 
-const REQUEST_RESULTS: ReadonlyMap<ValueKind, ReadonlySet<string>> = new Map([
-  [
-    'string',
-    words(
-      'getHeader getMethod getRequestURI getQueryString getParameter getRemoteAddr getRemoteHost getScheme getServerName getContentType getProtocol',
-    ),
-  ],
-  ['int', words('getContentLength getServerPort getIntHeader')],
-  ['boolean', words('isSecure')],
-  ['map', words('getParameterMap')],
-]);
-const USER_RESULTS: ReadonlyMap<ValueKind, ReadonlySet<string>> = new Map([
-  ['optional', words('getUser getUserInfo')],
-  ['boolean', words('userExistsAndEquals')],
-]);
+const RESULTS = results({
+  boolean:
+    'contains containsKey containsValue containsAll equals equalsIgnoreCase startsWith endsWith matches isEmpty isBlank isPresent hasNext hasMoreElements hasMoreTokens contentEquals regionMatches booleanValue',
+  int: 'length size indexOf lastIndexOf hashCode compareTo compareToIgnoreCase intValue codePointAt',
+  long: 'longValue count',
+  double: 'doubleValue',
+  char: 'charAt charValue',
+  string:
+    'toString substring trim strip stripLeading stripTrailing toLowerCase toUpperCase replaceAll replaceFirst concat formatted nextToken',
+  set: 'keySet entrySet',
+  list: 'subList toList',
+});
+
+const REQUEST_RESULTS = results({
+  string:
+    'getHeader getMethod getRequestURI getQueryString getParameter getRemoteAddr getRemoteHost getScheme getServerName getContentType getProtocol',
+  int: 'getContentLength getServerPort getIntHeader',
+  boolean: 'isSecure',
+  map: 'getParameterMap',
+});
+const USER_RESULTS = results({ optional: 'getUser getUserInfo', boolean: 'userExistsAndEquals' });
 /** Methods of the query, except texts that are also an Optional (docs/rules.md#default-catalog-and-schema). */
-const QUERY_RESULTS: ReadonlyMap<ValueKind, ReadonlySet<string>> = new Map([
-  ['string', words('getQueryType getResourceGroupQueryType getBody')],
-  ['boolean', words('isNewQuerySubmission isQueryParsingSuccessful tablesContains')],
-  ['set', words('getCatalogs getSchemas getCatalogSchemas getTables')],
-  ['optional', words('getErrorMessage getQueryId')],
-]);
+const QUERY_RESULTS = results({
+  string: 'getQueryType getResourceGroupQueryType getBody',
+  boolean: 'isNewQuerySubmission isQueryParsingSuccessful tablesContains',
+  set: 'getCatalogs getSchemas getCatalogSchemas getTables',
+  optional: 'getErrorMessage getQueryId',
+});
 
-const STATIC_RESULTS: ReadonlyMap<string, ReadonlyMap<ValueKind, ReadonlySet<string>>> = new Map([
-  ['List', new Map([['list', words('of copyOf')]])],
-  ['Set', new Map([['set', words('of copyOf')]])],
-  ['Map', new Map([['map', words('of copyOf')]])],
-  ['Arrays', new Map([['list', words('asList')]])],
+const STATIC_RESULTS: ReadonlyMap<string, Results> = new Map([
+  ['List', results({ list: 'of copyOf' })],
+  ['Set', results({ set: 'of copyOf' })],
+  ['Map', results({ map: 'of copyOf' })],
+  ['Arrays', results({ list: 'asList' })],
   [
     'Collections',
-    new Map<ValueKind, ReadonlySet<string>>([
-      ['list', words('list nCopies emptyList singletonList')],
-      ['set', words('emptySet singleton')],
-      ['map', words('emptyMap')],
-    ]),
+    results({ list: 'list nCopies emptyList singletonList', set: 'emptySet singleton', map: 'emptyMap' }),
   ],
-  ['Optional', new Map([['optional', words('of ofNullable empty')]])],
-  ['String', new Map([['string', words('valueOf join format')]])],
-  ['Integer', new Map([['int', words('parseInt valueOf')]])],
-  ['Long', new Map([['long', words('parseLong valueOf')]])],
-  ['Double', new Map([['double', words('parseDouble valueOf')]])],
-  ['Boolean', new Map([['boolean', words('parseBoolean valueOf')]])],
+  ['Optional', results({ optional: 'of ofNullable empty' })],
+  ['String', results({ string: 'valueOf join format' })],
+  ['Integer', results({ int: 'parseInt valueOf' })],
+  ['Long', results({ long: 'parseLong valueOf' })],
+  ['Double', results({ double: 'parseDouble valueOf' })],
+  ['Boolean', results({ boolean: 'parseBoolean valueOf' })],
 ]);
 
 const NUMBERS: ReadonlySet<ValueKind | null> = new Set<ValueKind>(['int', 'long', 'float', 'double', 'short', 'byte']);
@@ -88,7 +75,7 @@ export function isNumberKind(kind: ValueKind | null): boolean {
 }
 
 export class StaticKinds {
-  readonly #objects: ReadonlyMap<string, ReadonlyMap<ValueKind, ReadonlySet<string>>>;
+  readonly #objects: ReadonlyMap<string, Results>;
   /** By variable; unknown if its assignments differ. */
   readonly #variables = new Map<string, StaticKind>();
   /** Inferred kinds, valid when all assignments are known. */
@@ -221,7 +208,6 @@ function ofClass(className: string): StaticKind {
     : ofKind(kind, libraryType.name);
 }
 
-function resultOf(results: ReadonlyMap<ValueKind, ReadonlySet<string>>, name: string): StaticKind {
-  for (const [kind, methods] of results) if (methods.has(name)) return ofKind(kind);
-  return UNKNOWN;
+function resultOf(methods: Results, name: string): StaticKind {
+  return ofKindOrUnknown(methods.get(name) ?? null);
 }

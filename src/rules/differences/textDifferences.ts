@@ -14,32 +14,13 @@ export interface TextDifference {
 
 const MAX_DIFFERENCES = 20;
 
+const of = (methods: string, ...classes: readonly string[]) => ({ methods: methods.split(' '), classes });
+
 /** Methods here that only some of Java's classes of their kind have. */
-const OF_CLASSES: Readonly<
-  Record<string, { readonly methods: ReadonlySet<string>; readonly classes: readonly string[] }[]>
-> = {
-  list: [
-    {
-      methods: new Set([
-        'element',
-        'offer',
-        'peek',
-        'peekFirst',
-        'peekLast',
-        'poll',
-        'pollFirst',
-        'pollLast',
-        'pop',
-        'push',
-      ]),
-      classes: ['LinkedList', 'ArrayDeque'],
-    },
-  ],
-  set: [{ methods: new Set(['first', 'last']), classes: ['TreeSet'] }],
-  map: [
-    { methods: new Set(['firstKey', 'lastKey']), classes: ['TreeMap'] },
-    { methods: new Set(['getProperty', 'setProperty']), classes: ['Properties'] },
-  ],
+const OF_CLASSES: Readonly<Record<string, readonly ReturnType<typeof of>[]>> = {
+  list: [of('element offer peek peekFirst peekLast poll pollFirst pollLast pop push', 'LinkedList', 'ArrayDeque')],
+  set: [of('first last', 'TreeSet')],
+  map: [of('firstKey lastKey', 'TreeMap'), of('getProperty setProperty', 'Properties')],
 };
 
 /**
@@ -96,24 +77,24 @@ class DifferenceFinder {
 
   #visit(expression: Expression): void {
     for (const child of childrenOf(expression)) this.#visit(child);
-    if (expression.type === 'name') this.#visitName(expression);
-    if (expression.type === 'binary') this.#visitBinary(expression);
-    if (expression.type === 'call') this.#visitCall(expression);
+    const message = this.#messageFor(expression);
+    if (message !== null) this.#add(message, expression.offset);
   }
 
-  #visitName({ name, offset }: Extract<Expression, { type: 'name' }>): void {
-    if (name !== 'result' || this.#part !== 'condition') return;
-    this.#add('result in a condition: Trino Gateway has it in actions only and fails; use state', offset);
-  }
-
-  #visitBinary({ operator, left, right, offset }: Extract<Expression, { type: 'binary' }>): void {
-    const message = operatorDifference(operator, this.#kinds.of(left).kind, this.#kinds.of(right).kind);
-    if (message !== null) this.#add(message, offset);
-  }
-
-  #visitCall({ target, name, offset }: Extract<Expression, { type: 'call' }>): void {
-    const message = this.#methodDifference(target, name);
-    if (message !== null) this.#add(message, offset);
+  #messageFor(expression: Expression): string | null {
+    switch (expression.type) {
+      case 'name':
+        if (expression.name !== 'result' || this.#part !== 'condition') return null;
+        return 'result in a condition: Trino Gateway has it in actions only and fails; use state';
+      case 'binary': {
+        const { operator, left, right } = expression;
+        return operatorDifference(operator, this.#kinds.of(left).kind, this.#kinds.of(right).kind);
+      }
+      case 'call':
+        return this.#methodDifference(expression.target, expression.name);
+      default:
+        return null;
+    }
   }
 
   #methodDifference(target: Expression, name: string): string | null {
@@ -134,7 +115,7 @@ class DifferenceFinder {
     if (methodsOfKind(kind)?.get(name) === undefined) {
       return `${kindName(kind)} has no method ${name} here, so the rule fails when it comes to it; Trino Gateway may have one (docs/rules-library.md lists those of this gateway)`;
     }
-    const limited = javaClass === null ? undefined : OF_CLASSES[kind]?.find(({ methods }) => methods.has(name));
+    const limited = javaClass === null ? undefined : OF_CLASSES[kind]?.find(({ methods }) => methods.includes(name));
     if (limited === undefined || limited.classes.includes(javaClass ?? '')) return null;
     return `${javaClass} has no method ${name} in Trino Gateway, which fails there; ${limited.classes.map((each) => `new ${each}()`).join(' or ')} has it in both`;
   }

@@ -147,10 +147,6 @@ export class RuleReplay {
       (before === null) === (after === null) && this.#changed.every((rule) => this.#facts.get(rule)?.isPlain === true);
   }
 
-  get needsAnalysis(): boolean {
-    return this.#before?.needsAnalysis === true || this.#after?.needsAnalysis === true;
-  }
-
   replay(request: RecordedRequest, visit: VisitDecisions): ReplayedRequest {
     this.#request = request;
     this.#unreplayed = [];
