@@ -5,6 +5,7 @@ import {
   type Logger,
   pino,
   stdSerializers,
+  stdTimeFunctions,
 } from 'pino';
 import { MASK, maskUrls } from './secrets.ts';
 
@@ -42,7 +43,7 @@ export function createLogging({ level, destination }: LoggingOptions): Logging {
   const options = {
     level,
     base: null,
-    timestamp: timestamps(),
+    timestamp: stdTimeFunctions.isoTime,
     formatters: {
       level: (label: string) => ({ level: label }),
       log: masked,
@@ -130,24 +131,6 @@ function writeWhole(logger: Logger): void {
     const own = text.length > '{}'.length ? `,${text.slice(1, -1)}` : '';
     const last = message === undefined ? '' : `,"msg":${JSON.stringify(message)}`;
     return `${this[pino.symbols.lsCacheSym][level]}${time}${this[pino.symbols.chindingsSym]}${own}${last}}\n`;
-  };
-}
-
-/**
- * Makes the field `time` of lines, ISO 8601 with milliseconds in UTC, as pino's own `isoTime` does; but writes out what
- * lines of one second have in common once.
- */
-function timestamps(): () => string {
-  let second = Number.NaN;
-  let common = '';
-  return () => {
-    const now = Date.now();
-    const milliseconds = now % 1000;
-    if (now - milliseconds !== second) {
-      second = now - milliseconds;
-      common = `,"time":"${new Date(second).toISOString().slice(0, -'000Z'.length)}`;
-    }
-    return `${common}${milliseconds < 100 ? (milliseconds < 10 ? '00' : '0') : ''}${milliseconds}Z"`;
   };
 }
 

@@ -3,39 +3,13 @@ import { durationUnits } from '../model/engineUnits.ts';
 /** Bytes of one unit of a size; steps of 1024. */
 const sizeUnits: Readonly<Record<string, number>> = { B: 1, kB: 1024, MB: 1024 ** 2, GB: 1024 ** 3 };
 
-const otherNames: Readonly<Record<string, string>> = {
-  sec: 's',
-  secs: 's',
-  second: 's',
-  seconds: 's',
-  min: 'm',
-  mins: 'm',
-  minute: 'm',
-  minutes: 'm',
-  hour: 'h',
-  hours: 'h',
-  hr: 'h',
-  day: 'd',
-  days: 'd',
-  msec: 'ms',
-  millis: 'ms',
-  µs: 'us',
-  b: 'B',
-  k: 'kB',
-  K: 'kB',
-  kb: 'kB',
-  KB: 'kB',
-  KiB: 'kB',
-  M: 'MB',
-  mb: 'MB',
-  Mb: 'MB',
-  MiB: 'MB',
-  G: 'GB',
-  g: 'GB',
-  gb: 'GB',
-  Gb: 'GB',
-  GiB: 'GB',
-};
+/** Other names of units, for hints. */
+const otherNames: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries({
+    ...{ s: 'sec secs second seconds', m: 'min mins minute minutes', h: 'hour hours hr', d: 'day days' },
+    ...{ ms: 'msec millis', us: 'µs', B: 'b', kB: 'k K kb KB KiB', MB: 'M mb Mb MiB', GB: 'G g gb Gb GiB' },
+  }).flatMap(([unit, names]) => names.split(' ').map((name) => [name, unit])),
+);
 
 export type UnitResult = { readonly value: number } | { readonly wrong: string };
 
