@@ -16,9 +16,8 @@ import { createGatewayServer } from '../../src/gateway/server/gatewayServer.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { productNames } from '../../src/model/names.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
-import { createHistoryWriter } from '../../src/store/historyWriter.ts';
+import { createHistoryWriter, createOutcomeWriter } from '../../src/store/historyWriter.ts';
 import { openStore } from '../../src/store/openStore.ts';
-import { createOutcomeWriter } from '../../src/store/outcomeWriter.ts';
 import {
   defaultDataPlaneOptions,
   defaultDataPlaneSettings,

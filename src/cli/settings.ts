@@ -18,8 +18,8 @@ import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
 import { requestKeyOf } from '../routing/requestKey.ts';
 import type { RuleCompilerOptions } from '../rules/ruleCompiler.ts';
 import { MAX_ANALYZED_LENGTH } from '../sql/analyzeRequest.ts';
-import type { HistorySettings } from '../store/historyWriter.ts';
 import type { JdbcSettings } from '../store/jdbcUrl.ts';
+import type { HistorySettings } from '../store/recordWriter.ts';
 
 /**
  * Time of rejected connections after which the owner of a query is considered gone

@@ -22,7 +22,6 @@ const BEGUN = 'audit';
 /** Rows that one statement takes at most: entries may have 32 KB each, as marks. */
 const BATCH = 50;
 
-/** A row as drivers give it: big integers may come as text. */
 type Row = Readonly<Record<string, string | number | null>>;
 
 /** Columns of the texts of an entry, with their widths in characters; null: as long as the text. */
@@ -47,7 +46,7 @@ interface MarkRow extends ResourceKey {
   readonly uid: string;
   readonly digest: string;
   readonly writers: string;
-  readonly noted: number | string;
+  readonly noted: number;
 }
 
 const equalities = { id: 'id', kind: 'kind', namespace: 'namespace', name: 'name', user: 'user_name' } as const;

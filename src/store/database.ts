@@ -82,8 +82,8 @@ export class Database {
    * @param knex of the work or the transaction that asks
    */
   async time(knex: Knex): Promise<number> {
-    const row = (await knex.first(knex.raw(`${this.dialect.clockMs} as now`))) as { readonly now: number | string };
-    return Number(row.now);
+    const row = (await knex.first(knex.raw(`${this.dialect.clockMs} as now`))) as { readonly now: number };
+    return row.now;
   }
 
   /** Runs `work` alone among all processes that migrate this database. */
@@ -109,10 +109,10 @@ async function repeatConflicts<T>(work: () => PromiseLike<T>, patienceMs = CONFL
   }
 }
 
-/** PostgreSQL's bigint (20) as a number; all of ours are below 2^53. Set per connection, not for the whole process. */
+/** PostgreSQL's bigint (20) and sums of it (numeric, 1700) as numbers; all of ours are below 2^53. Set per connection. */
 const postgresqlTypes = {
   getTypeParser: (oid: number, format?: 'text' | 'binary') =>
-    oid === 20 && format !== 'binary' ? Number : pg.types.getTypeParser(oid, format as 'text'),
+    (oid === 20 || oid === 1700) && format !== 'binary' ? Number : pg.types.getTypeParser(oid, format as 'text'),
 };
 
 function serverTls(tls: DatabaseTls | null): object | undefined {
@@ -136,7 +136,7 @@ function serverConnection(target: ServerTarget, host: DatabaseHost, connectTimeo
     ...(tls === undefined ? {} : { ssl: tls }),
   };
   return target.dialect === 'mysql'
-    ? { ...common, connectTimeout: connectTimeoutMs, charset: 'utf8mb4', enableKeepAlive: true }
+    ? { ...common, connectTimeout: connectTimeoutMs, charset: 'utf8mb4', enableKeepAlive: true, decimalNumbers: true }
     : {
         ...common,
         connectionTimeoutMillis: connectTimeoutMs,

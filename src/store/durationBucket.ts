@@ -32,3 +32,8 @@ export function durationPercentiles(buckets: ReadonlyMap<number, number>): (shar
     return null;
   };
 }
+
+/** Adds to the count of a bucket, or of anything else. */
+export function addCount<Key>(counts: Map<Key, number>, key: Key, count: number): void {
+  counts.set(key, (counts.get(key) ?? 0) + count);
+}

@@ -34,8 +34,8 @@ export class EndedQueryRepository extends agedTable('eg_ended_queries', 'ended')
         .where('ended', '>=', mark)
         .orderBy('ended')
         .limit(MAX_ENDED)
-        .select('query_id', 'ended')) as { query_id: string; ended: number | string }[];
-      const last = rows.length < MAX_ENDED ? now - LATE_MS : Number(rows.at(-1)?.ended);
+        .select('query_id', 'ended')) as { query_id: string; ended: number }[];
+      const last = rows.length < MAX_ENDED ? now - LATE_MS : (rows.at(-1)?.ended ?? mark);
       return { queryIds: rows.map((row) => row.query_id), mark: Math.max(mark, last) };
     });
   }

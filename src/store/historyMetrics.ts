@@ -14,7 +14,7 @@ export interface HistoryMetrics {
 export function historyMetrics(
   registry: Registry,
   depth: () => { readonly memory: number; readonly spilled: number },
-  of: 'history' | 'outcomes' = 'history',
+  of: 'history' | 'outcomes',
 ): HistoryMetrics {
   const what = of === 'history' ? 'Queries' : 'Outcomes of queries';
   const registers = [registry];

@@ -30,16 +30,7 @@ export const MAX_TEXT_LENGTH = 65_536;
 const MAX_DECISION_LENGTH = 262_144;
 const ROWS = 500;
 
-interface Row {
-  readonly query_id: string;
-  readonly query_text: string | null;
-  readonly length: number | string | null;
-  readonly user_name: string | null;
-  readonly source: string | null;
-  readonly created: number | string | null;
-  readonly routing_group: string | null;
-  readonly decision?: string | null;
-}
+type Row = ReplayedRow & { readonly length: number };
 
 /** Counts characters: MySQL's `length` counts bytes. */
 const lengthOf: Readonly<Record<Dialect, string>> = {
@@ -127,15 +118,12 @@ async function page(
         { column: 'h.query_id', order: 'desc' },
       ])
       .limit(ROWS)
-      .select(
-        'h.query_id',
-        'h.user_name',
-        'h.source',
-        'h.created',
-        'h.routing_group',
-        knex.raw('substr(h.query_text, 1, ?) as query_text', [MAX_TEXT_LENGTH]),
-        knex.raw(`${lengthOf[database.dialect.name]} as length`),
-      );
+      .select({
+        ...{ queryId: 'h.query_id', user: 'h.user_name', source: 'h.source', routingGroup: 'h.routing_group' },
+        created: 'h.created',
+        queryText: knex.raw('substr(h.query_text, 1, ?)', [MAX_TEXT_LENGTH]),
+        length: knex.raw(lengthOf[database.dialect.name]),
+      });
     if (isRefused) query.where('h.refused', 1);
     if (isRefused) query.select(knex.raw('substr(h.decision, 1, ?) as decision', [MAX_DECISION_LENGTH]));
     else if (hasDecisions) {
@@ -150,14 +138,11 @@ async function page(
     }
     return query;
   });
-  return rows.map((row) => ({
-    queryId: row.query_id,
-    queryText: row.query_text ?? '',
-    isCut: Number(row.length ?? 0) > MAX_TEXT_LENGTH,
-    user: row.user_name,
-    source: row.source,
-    created: Number(row.created ?? 0),
-    routingGroup: row.routing_group,
+  return rows.map(({ length, ...row }) => ({
+    ...row,
+    queryText: row.queryText ?? '',
+    isCut: (length ?? 0) > MAX_TEXT_LENGTH,
+    created: row.created ?? 0,
     decision: row.decision ?? null,
   }));
 }

@@ -55,19 +55,3 @@ export function fitRecord(record: QueryRecord): QueryRecord {
 
 /** The text in ASCII, `?` in place of what ASCII lacks. */
 export const asciiOf = (text: string): string => text.replace(/[^\t\n\r -~]/gu, '?');
-const optionalPlain = (text: string | null): string | null => (text === null ? null : asciiOf(text));
-
-/** The record in ASCII: the last resort for a table whose character set does not have a character. */
-export function plainRecord(record: QueryRecord): QueryRecord {
-  return {
-    ...record,
-    queryId: asciiOf(record.queryId),
-    queryText: asciiOf(record.queryText),
-    user: optionalPlain(record.user),
-    source: optionalPlain(record.source),
-    routingGroup: optionalPlain(record.routingGroup),
-    cluster: asciiOf(record.cluster),
-    decision: optionalPlain(record.decision),
-    ...(record.groups === undefined ? {} : { groups: record.groups.map(asciiOf) }),
-  };
-}

@@ -38,10 +38,10 @@ export interface TimeRange {
   readonly to: number;
 }
 
-/** Sums of the queries of an hour that have one value in common; drivers may give big integers as text. */
+/** Sums of the queries of an hour that have one value in common. */
 export interface SumRow {
   readonly value: string | null;
-  readonly queries: number | string;
+  readonly queries: number;
   readonly endings: string;
   readonly queued: string;
   readonly cpu_ms: number;
@@ -110,15 +110,15 @@ export async function deleteSumsBefore(database: Database, before: number, fence
 
 /** Stretches of whole hours of a range whose sums hold, in order. */
 export async function summedStretches(knex: Knex, { from, to }: TimeRange): Promise<readonly TimeRange[]> {
-  const rows: { readonly hour: number | string }[] = await knex('eg_query_hours')
+  const hours: number[] = await knex('eg_query_hours')
     .where('sums', FORMAT)
     .where('hour', '>=', Math.ceil(from / HOUR_MS))
     .where('hour', '<', Math.floor(to / HOUR_MS))
     .orderBy('hour')
-    .select('hour');
+    .pluck('hour');
   const stretches: { from: number; to: number }[] = [];
-  for (const row of rows) {
-    const start = Number(row.hour) * HOUR_MS;
+  for (const hour of hours) {
+    const start = hour * HOUR_MS;
     const last = stretches.at(-1);
     if (last?.to === start) last.to += HOUR_MS;
     else stretches.push({ from: start, to: start + HOUR_MS });
@@ -166,11 +166,7 @@ export function readPairs(text: string, add: (key: number, count: number) => voi
   if (text !== '') add(key, number);
 }
 
-interface HourRow {
-  readonly hour: number | string;
-  readonly changes: number | string;
-  readonly sums: number;
-}
+type HourRow = Readonly<Record<'hour' | 'changes' | 'sums', number>>;
 
 /** `eg_query_hours` and `eg_query_sums`. */
 export function hourlySums(database: Database) {
@@ -182,13 +178,13 @@ export function hourlySums(database: Database) {
     async sum(now: number): Promise<SumsRound> {
       const outdated = (await hoursUntil(database, now))
         .filter(({ sums }) => Math.abs(sums) !== FORMAT)
-        .sort((a, b) => Number(b.hour) - Number(a.hour));
+        .sort((a, b) => b.hour - a.hour);
       let summed = 0;
       let failures = 0;
       let failure: Error | null = null;
       for (const row of outdated.slice(0, HOURS_A_ROUND)) {
         try {
-          await sumHour(database, Number(row.hour), Number(row.changes));
+          await sumHour(database, row.hour, row.changes);
           summed += 1;
         } catch (error) {
           failure ??= error instanceof Error ? error : new Error(String(error));
@@ -204,11 +200,11 @@ export function hourlySums(database: Database) {
 /** Hours of the history that are over; of hours that no one noted yet a row is made. */
 async function hoursUntil(database: Database, now: number): Promise<readonly HourRow[]> {
   const end = Math.floor((now - DELAY_MS) / HOUR_MS);
-  const oldest: { readonly created?: number | string | null } | undefined = await database.run((knex) =>
+  const oldest: { readonly created?: number | null } | undefined = await database.run((knex) =>
     knex('eg_query_outcomes').min({ created: 'created' }).first(),
   );
   if (oldest?.created === undefined || oldest.created === null) return [];
-  const first = Math.max(Math.floor(Number(oldest.created) / HOUR_MS), end - MAX_HOURS);
+  const first = Math.max(Math.floor(oldest.created / HOUR_MS), end - MAX_HOURS);
   const read = () =>
     database.run(
       async (knex): Promise<HourRow[]> =>
@@ -217,7 +213,7 @@ async function hoursUntil(database: Database, now: number): Promise<readonly Hou
           .select('*'),
     );
   const rows = await read();
-  const present = new Set(rows.map(({ hour }) => Number(hour)));
+  const present = new Set(rows.map(({ hour }) => hour));
   const missing: number[] = [];
   for (let hour = first; hour < end; hour += 1) if (!present.has(hour)) missing.push(hour);
   if (missing.length === 0) return rows;
@@ -254,11 +250,10 @@ async function sumHour(database: Database, hour: number, changes: number): Promi
   });
 }
 
-interface StoredSum extends Omit<SumRow, 'queries'> {
+interface StoredSum extends SumRow {
   readonly dimension: StatisticsDimension;
   readonly hour: number;
   readonly place: number;
-  readonly queries: number;
 }
 
 /** Sums of an hour by all dimensions; null if one has too many values. */
@@ -276,25 +271,17 @@ async function sumsOf(database: Database, hour: number): Promise<readonly Stored
     if (endings.length > MAX_VALUES) return null;
     const queuedByValue = new Map(queued.map((row) => [row.value, row.queued]));
     for (const [place, row] of endings.entries()) {
+      const { cpu_ms, processed_bytes, result_bytes } = row;
       all.push({
-        ...{ dimension, hour, place, value: row.value, queries: Number(row.queries), endings: row.endings },
-        queued: queuedByValue.get(row.value) ?? '',
-        cpu_ms: Number(row.cpu_ms ?? 0),
-        processed_bytes: Number(row.processed_bytes ?? 0),
-        result_bytes: Number(row.result_bytes ?? 0),
+        ...{ dimension, hour, place, ...row, queued: queuedByValue.get(row.value) ?? '' },
+        ...{ cpu_ms: cpu_ms ?? 0, processed_bytes: processed_bytes ?? 0, result_bytes: result_bytes ?? 0 },
       });
     }
   }
   return all;
 }
 
-/** Counts of endings by value; drivers may return big integers and sums as text. */
-export interface EndingsRow extends Pick<SumRow, 'value' | 'queries' | 'endings'> {
-  readonly cpu_ms: number | string | null;
-  readonly processed_bytes: number | string | null;
-  readonly result_bytes: number | string | null;
-}
-
+export type EndingsRow = Omit<SumRow, 'queued'>;
 export type QueuedRow = Pick<SumRow, 'value' | 'queued'>;
 
 export type Narrowing = (queries: Knex.QueryBuilder) => Knex.QueryBuilder;

@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
 import type { HourlySums } from './hourlySums.ts';
+import { startJob } from './job.ts';
 
 const ROUND_MS = 5 * 60_000;
 /** After a round that left hours: those of a long history are summed one round after the other. */
@@ -19,21 +19,7 @@ export interface HourlySumsOptions {
 
 /** Sums hours that are over, every five minutes; returns the function that stops it and waits for a running round. */
 export function startHourlySums(options: HourlySumsOptions): () => Promise<void> {
-  const stop = new AbortController();
-  const loop = async () => {
-    let delay = options.firstDelayMs ?? 60_000;
-    for (;;) {
-      await sleep(delay, undefined, { signal: stop.signal, ref: false });
-      delay = (await round(options)) ? NEXT_MS : ROUND_MS;
-    }
-  };
-  const loopEnd = loop().catch((error: unknown) => {
-    if (!stop.signal.aborted) options.logger.error({ err: error }, 'hours of queries are not summed any more');
-  });
-  return () => {
-    stop.abort();
-    return loopEnd;
-  };
+  return startJob(options.firstDelayMs ?? 60_000, async () => ((await round(options)) ? NEXT_MS : ROUND_MS));
 }
 
 async function round({ sums, isLeader, logger, clock }: HourlySumsOptions): Promise<boolean> {

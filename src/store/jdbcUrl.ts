@@ -251,26 +251,27 @@ function mysqlTls(take: Take, add: Add): DatabaseTls | null {
   if (take('trustcertificatekeystoreurl') !== undefined) {
     add('has trustCertificateKeyStoreUrl, a Java key store; write the authority as PEM and name it in serverSslCert');
   }
-  switch (mode) {
-    case undefined:
-      // Connector/J before 8: useSSL, requireSSL, verifyServerCertificate. Without any of them: clear text.
-      return useSsl === 'true' || required ? { verify: verifies, verifyHost: false, ca } : null;
-    case 'disabled':
-    case 'disable':
-    case 'preferred':
-      return null;
-    case 'required':
-    case 'trust':
-      return { verify: false, verifyHost: false, ca };
-    case 'verify-ca':
-      return { verify: true, verifyHost: false, ca };
-    case 'verify-identity':
-    case 'verify-full':
-      return { verify: true, verifyHost: true, ca };
-    default:
-      add('has an unknown sslMode; use DISABLED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY');
-      return null;
-  }
+  // Connector/J before 8: useSSL, requireSSL, verifyServerCertificate. Without any of them: clear text.
+  if (mode === undefined) return useSsl === 'true' || required ? { verify: verifies, verifyHost: false, ca } : null;
+  const modes = {
+    ...{ disabled: null, disable: null, preferred: null, required: ENCRYPTED, trust: ENCRYPTED },
+    ...{ 'verify-ca': VERIFIED, 'verify-identity': IDENTIFIED, 'verify-full': IDENTIFIED },
+  };
+  return tlsOf(mode, modes, ca, () =>
+    add('has an unknown sslMode; use DISABLED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY'),
+  );
+}
+
+const ENCRYPTED = { verify: false, verifyHost: false };
+const VERIFIED = { verify: true, verifyHost: false };
+const IDENTIFIED = { verify: true, verifyHost: true };
+
+type Modes = Readonly<Record<string, Omit<DatabaseTls, 'ca'> | null>>;
+
+function tlsOf(mode: string, modes: Modes, ca: string | null, reject: () => void): DatabaseTls | null {
+  const tls = Object.hasOwn(modes, mode) ? modes[mode] : undefined;
+  if (tls === undefined) reject();
+  return tls == null ? null : { ...tls, ca };
 }
 
 function postgresqlTls(take: Take, add: Add): DatabaseTls | null {
@@ -280,22 +281,12 @@ function postgresqlTls(take: Take, add: Add): DatabaseTls | null {
   if (take('sslcert') !== undefined || take('sslkey') !== undefined) {
     add('has sslcert or sslkey: client certificates are not supported; use a password');
   }
-  switch (mode) {
-    case undefined:
-    case 'disable':
-    case 'allow':
-    case 'prefer':
-      return null;
-    case 'require':
-      return { verify: false, verifyHost: false, ca };
-    case 'verify-ca':
-      return { verify: true, verifyHost: false, ca };
-    case 'verify-full':
-      return { verify: true, verifyHost: true, ca };
-    default:
-      add('has an unknown sslmode; use disable, require, verify-ca or verify-full');
-      return null;
-  }
+  if (mode === undefined) return null;
+  const modes = {
+    ...{ disable: null, allow: null, prefer: null, require: ENCRYPTED },
+    ...{ 'verify-ca': VERIFIED, 'verify-full': IDENTIFIED },
+  };
+  return tlsOf(mode, modes, ca, () => add('has an unknown sslmode; use disable, require, verify-ca or verify-full'));
 }
 
 /** Name of the database on its server; null: a file, or an URL that is not valid. */

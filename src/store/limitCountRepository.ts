@@ -9,14 +9,13 @@ export class LimitCountRepository extends agedTable('eg_refusals', 'counted') {
   /** Counters of which something is in use, or that something waits for; at most 20,000. */
   inUse(): Promise<readonly CounterUse[]> {
     return this.database.run(async (knex) => {
-      const rows = (await knex('eg_slots')
+      return (await knex('eg_slots')
         .whereNot('replica', LOCK)
         .where((either) => either.where('in_use', '>', 0).orWhere('waiting', '>', 0))
         .groupBy('limit_key')
-        .select('limit_key')
-        .sum({ in_use: 'in_use', waiting: 'waiting' })
-        .limit(MAX_COUNTERS)) as { limit_key: string; in_use: number | string; waiting: number | string }[];
-      return rows.map((row) => ({ key: row.limit_key, inUse: Number(row.in_use), waiting: Number(row.waiting) }));
+        .select({ key: 'limit_key' })
+        .sum({ inUse: 'in_use', waiting: 'waiting' })
+        .limit(MAX_COUNTERS)) as unknown as CounterUse[];
     });
   }
 
@@ -25,9 +24,9 @@ export class LimitCountRepository extends agedTable('eg_refusals', 'counted') {
     return this.database.run(async (knex) => {
       const rows = (await knex('eg_refusals').select('name', 'refused').limit(MAX_COUNTERS)) as {
         name: string;
-        refused: number | string;
+        refused: number;
       }[];
-      return new Map(rows.map(({ name, refused }) => [name, Number(refused)]));
+      return new Map(rows.map(({ name, refused }) => [name, refused]));
     });
   }
 

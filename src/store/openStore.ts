@@ -9,12 +9,12 @@ import { BackendRepository } from './backendRepository.ts';
 import { type Database, type DatabaseLimits, defaultLimits, openDatabase } from './database.ts';
 import { EndedQueryRepository } from './endedQueryRepository.ts';
 import { EndedSessionRepository } from './endedSessionRepository.ts';
-import { type ExactMatchSelectorRepository, exactMatchSelectors } from './exactMatchSelectors.ts';
+import { exactMatchSelectors } from './exactMatchSelectors.ts';
 import { storeError } from './failures.ts';
 import { GroupOwnerRepository } from './groupOwnerRepository.ts';
 import { type ReplayedRow, type ReplayRange, replayedRows } from './historyReplay.ts';
 import { QueryHistoryRepository } from './historyRepository.ts';
-import { type HourlySums, hourlySums } from './hourlySums.ts';
+import { hourlySums } from './hourlySums.ts';
 import { type DatabaseTarget, type JdbcSettings, parseJdbcUrl } from './jdbcUrl.ts';
 import { LeaderRepository } from './leaderRepository.ts';
 import { LimitCountRepository } from './limitCountRepository.ts';
@@ -22,18 +22,18 @@ import { checkSchema, type MigrationStep, migrate, migrationSteps } from './migr
 import { openResourceGroups } from './openResourceGroups.ts';
 import { QueryOutcomeRepository } from './outcomeRepository.ts';
 import { CoordinatorRepository, QueryOwnerRepository, TransactionRepository } from './owners.ts';
-import { type QueryCounts, queryCounts } from './queryCounts.ts';
-import { type QueryList, queryList } from './queryList.ts';
-import { type QueryRates, queryRates } from './queryRates.ts';
-import { type QueryStatisticsRepository, queryStatistics } from './queryStatistics.ts';
+import { queryCounts } from './queryCounts.ts';
+import { queryList } from './queryList.ts';
+import { queryRates } from './queryRates.ts';
+import { queryStatistics } from './queryStatistics.ts';
 import { QueuedQueryRepository } from './queuedQueryRepository.ts';
 import { ResourceRepository } from './resourceRepository.ts';
-import { type RuleHits, ruleHits } from './ruleHits.ts';
+import { ruleHits } from './ruleHits.ts';
 import { RunningQueryRepository } from './runningQueryRepository.ts';
 import { noOtherDatabase, requireAllowed, type SchemaRules, type SchemaStores, schemaStores } from './schemaStores.ts';
 import { SlotQueryRepository } from './slotQueryRepository.ts';
 import { SlotRepository } from './slotRepository.ts';
-import type { Dialect, QueryRecord, StoredResource } from './store.ts';
+import type { QueryRecord, StoredResource } from './store.ts';
 
 /** `useSchema` is for a person's or a script's calls now and then. */
 const CONNECTIONS_TO_ANOTHER_DATABASE = 2;
@@ -49,89 +49,58 @@ export interface StoreOptions extends JdbcSettings {
 }
 
 /** The gateway's database. Every method rejects with a GatewayError EG_DATABASE_UNAVAILABLE when it is unavailable. */
-export class KnexStore {
-  readonly dialect: Dialect;
-  readonly backends: BackendRepository;
-  readonly resources: ResourceRepository;
-  readonly history: QueryHistoryRepository;
-  readonly outcomes: QueryOutcomeRepository;
-  readonly coordinators: CoordinatorRepository;
-  readonly queries: QueryOwnerRepository;
-  readonly transactions: TransactionRepository;
-  readonly runningQueries: RunningQueryRepository;
-  readonly slots: SlotRepository;
-  readonly slotQueries: SlotQueryRepository;
-  readonly endedQueries: EndedQueryRepository;
-  readonly limitCounts: LimitCountRepository;
-  readonly queuedQueries: QueuedQueryRepository;
-  readonly endedSessions: EndedSessionRepository;
-  readonly leader: LeaderRepository;
-  readonly groupOwners: GroupOwnerRepository;
-  readonly audit: AuditRepository;
-  readonly queryCounts: QueryCounts;
-  readonly queryRates: QueryRates;
-  readonly ruleHits: RuleHits;
-  readonly queryList: QueryList;
-  readonly queryStatistics: QueryStatisticsRepository;
-  readonly hourlySums: HourlySums;
-  readonly exactMatchSelectors: ExactMatchSelectorRepository;
-  /** Its connections; for measurements, which ask the database how it responds. */
-  readonly database: Database;
-  private readonly openOther: ((name: string) => Database) | null;
+export type KnexStore = ReturnType<typeof storeOf>;
 
-  /** @param openOther opens another database of the same server; null if there are no others (SQLite) */
-  constructor(database: Database, openOther: ((name: string) => Database) | null = null) {
-    this.database = database;
-    this.openOther = openOther;
-    this.dialect = database.dialect.name;
-    this.backends = new BackendRepository(database);
-    this.resources = new ResourceRepository(database);
-    this.history = new QueryHistoryRepository(database);
-    this.outcomes = new QueryOutcomeRepository(database);
-    this.coordinators = new CoordinatorRepository(database);
-    this.queries = new QueryOwnerRepository(database);
-    this.transactions = new TransactionRepository(database);
-    this.runningQueries = new RunningQueryRepository(database);
-    this.slots = new SlotRepository(database);
-    this.slotQueries = new SlotQueryRepository(database);
-    this.endedQueries = new EndedQueryRepository(database);
-    this.limitCounts = new LimitCountRepository(database);
-    this.queuedQueries = new QueuedQueryRepository(database);
-    this.endedSessions = new EndedSessionRepository(database);
-    this.leader = new LeaderRepository(database);
-    this.groupOwners = new GroupOwnerRepository(database);
-    this.audit = new AuditRepository(database);
-    this.queryCounts = queryCounts(database);
-    this.queryRates = queryRates(database);
-    this.ruleHits = ruleHits(database);
-    this.queryList = queryList(database);
-    this.queryStatistics = queryStatistics(database);
-    this.hourlySums = hourlySums(database);
-    this.exactMatchSelectors = exactMatchSelectors(database);
-  }
+/** @param openOther opens another database of the same server; null if there are no others (SQLite) */
+function storeOf(database: Database, openOther: ((name: string) => Database) | null) {
+  const openGroups = (name: string) => {
+    const other = (openOther as (name: string) => Database)(name);
+    return { store: openResourceGroups(other, name), close: () => other.close() };
+  };
+  return {
+    /** Its connections; for measurements, which ask the database how it responds. */
+    database,
+    dialect: database.dialect.name,
+    backends: new BackendRepository(database),
+    resources: new ResourceRepository(database),
+    history: new QueryHistoryRepository(database),
+    outcomes: new QueryOutcomeRepository(database),
+    coordinators: new CoordinatorRepository(database),
+    queries: new QueryOwnerRepository(database),
+    transactions: new TransactionRepository(database),
+    runningQueries: new RunningQueryRepository(database),
+    slots: new SlotRepository(database),
+    slotQueries: new SlotQueryRepository(database),
+    endedQueries: new EndedQueryRepository(database),
+    limitCounts: new LimitCountRepository(database),
+    queuedQueries: new QueuedQueryRepository(database),
+    endedSessions: new EndedSessionRepository(database),
+    leader: new LeaderRepository(database),
+    groupOwners: new GroupOwnerRepository(database),
+    audit: new AuditRepository(database),
+    queryCounts: queryCounts(database),
+    queryRates: queryRates(database),
+    ruleHits: ruleHits(database),
+    queryList: queryList(database),
+    queryStatistics: queryStatistics(database),
+    hourlySums: hourlySums(database),
+    exactMatchSelectors: exactMatchSelectors(database),
 
-  /** The resource groups of this database and, by name, of others on its server; to be closed by the caller. */
-  resourceGroups(rules: SchemaRules): SchemaStores {
-    const { openOther } = this;
-    const open = (openDatabase: (name: string) => Database) => (name: string) => {
-      const database = openDatabase(name);
-      return { store: openResourceGroups(database, name), close: () => database.close() };
-    };
-    const own = openResourceGroups(this.database, null);
-    return schemaStores(own, openOther === null ? null : open(openOther), rules);
-  }
+    /** The resource groups of this database and, by name, of others on its server; to be closed by the caller. */
+    resourceGroups: (rules: SchemaRules): SchemaStores =>
+      schemaStores(openResourceGroups(database, null), openOther === null ? null : openGroups, rules),
 
-  async ping(timeoutMs: number): Promise<void> {
-    const query = Promise.resolve(this.database.knex.raw('select 1')).catch((error: unknown) => {
-      throw storeError(error);
-    });
-    if (await settlesWithin(query, timeoutMs)) return;
-    throw new GatewayError('EG_DATABASE_UNAVAILABLE', `The database did not answer within ${timeoutMs} ms.`);
-  }
+    /** Resolves when the database responds within the time. */
+    ping: async (timeoutMs: number): Promise<void> => {
+      const query = Promise.resolve(database.knex.raw('select 1')).catch((error: unknown) => {
+        throw storeError(error);
+      });
+      if (await settlesWithin(query, timeoutMs)) return;
+      throw new GatewayError('EG_DATABASE_UNAVAILABLE', `The database did not answer within ${timeoutMs} ms.`);
+    },
 
-  close(): Promise<void> {
-    return this.database.close();
-  }
+    close: (): Promise<void> => database.close(),
+  };
 }
 
 /**
@@ -153,7 +122,7 @@ export async function openStore(options: StoreOptions): Promise<KnexStore> {
   try {
     if (options.runMigrations) await migrateWith(database, target, limits, options.logger);
     else await checkSchema(database);
-    return new KnexStore(database, openOther);
+    return storeOf(database, openOther);
   } catch (error) {
     await database.close();
     throw storeError(error);

@@ -2,7 +2,7 @@ import type { SqlDialect } from './dialect.ts';
 import { durationBucket } from './durationBucket.ts';
 import { cutToWidth } from './historyText.ts';
 import { groupSet } from './queryGroups.ts';
-import type { QueryOutcomeRecord, QueryState } from './queryOutcome.ts';
+import type { QueryOutcomeRecord } from './queryOutcome.ts';
 
 const WIDTH = 256;
 const NARROW = 128;
@@ -33,17 +33,33 @@ const whole = (value: number | null): number | null =>
     : Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, Math.round(value)));
 
 const varchar = (width: number) => () => `varchar(${width})`;
-const bigint = () => 'bigint';
-const int = () => 'int';
 const longText = (types: SqlDialect['types']) => types.longText;
 
-function column(
+type Field = keyof QueryOutcomeRecord;
+type Keep = OutcomeColumn['keep'];
+
+function column(name: string, type: OutcomeColumn['type'], keep: Keep, of: OutcomeColumn['of'], field?: Field) {
+  return { name, type, keep, of, field };
+}
+
+function textColumn(
   name: string,
-  type: OutcomeColumn['type'],
-  keep: OutcomeColumn['keep'],
-  of: OutcomeColumn['of'],
-): OutcomeColumn {
-  return { name, type, keep, of };
+  field: Field,
+  keep: Keep,
+  width: number,
+  type: OutcomeColumn['type'] = varchar(width),
+) {
+  return column(name, type, keep, (record) => text(record[field] as string | null, width), field);
+}
+
+function numberColumn(name: string, field: Field, keep: Keep = 'outcome') {
+  return column(
+    name,
+    () => 'bigint',
+    keep,
+    (record) => whole((record[field] ?? null) as number | null),
+    field,
+  );
 }
 
 function queuedMillis({ queuedMillis, gatewayQueuedMillis }: QueryOutcomeRecord): number | null {
@@ -53,102 +69,94 @@ function queuedMillis({ queuedMillis, gatewayQueuedMillis }: QueryOutcomeRecord)
 }
 
 /** In order; `certainty` is the last, as MySQL assigns columns one after the other. */
-export const outcomeColumns: readonly OutcomeColumn[] = [
-  column(
-    'query_id',
-    () => 'varchar(256) primary key',
-    'key',
-    (o) => cutToWidth(o.queryId, WIDTH),
-  ),
+const columns = [
+  textColumn('query_id', 'queryId', 'key', WIDTH, () => 'varchar(256) primary key'),
   column(
     'created',
     () => 'bigint not null',
     'key',
     (o) => whole(o.created) ?? 0,
+    'created',
   ),
   column(
     'last_seen',
     () => 'bigint not null',
     'latest',
     (o) => whole(o.lastSeen) ?? 0,
+    'lastSeen',
   ),
   column(
     'refused',
     () => 'int not null',
     'key',
     (o) => (o.refused ? 1 : 0),
+    'refused',
   ),
-  column('cluster', varchar(WIDTH), 'fact', (o) => text(o.cluster, WIDTH)),
-  column('routing_group', varchar(WIDTH), 'fact', (o) => text(o.routingGroup, WIDTH)),
-  column('user_name', varchar(WIDTH), 'fact', (o) => text(o.user, WIDTH)),
-  column('source', varchar(WIDTH), 'fact', (o) => text(o.source, WIDTH)),
-  column('rule_name', varchar(WIDTH), 'fact', (o) => text(o.rule, WIDTH)),
+  textColumn('cluster', 'cluster', 'fact', WIDTH),
+  textColumn('routing_group', 'routingGroup', 'fact', WIDTH),
+  textColumn('user_name', 'user', 'fact', WIDTH),
+  textColumn('source', 'source', 'fact', WIDTH),
+  textColumn('rule_name', 'rule', 'fact', WIDTH),
   column('group_set', varchar(WIDTH), 'fact', (o) => groupSet(o.groups)),
-  column('gateway_queued_ms', bigint, 'fact', (o) => whole(o.gatewayQueuedMillis)),
-  column('first_row_ms', bigint, 'earliest', (o) => whole(o.firstRowMillis ?? null)),
-  column('query_text', longText, 'fact', (o) => text(o.queryText, TEXT)),
-  column('decision', longText, 'fact', (o) => ((o.decision?.length ?? 0) > TEXT ? null : text(o.decision, TEXT))),
+  numberColumn('gateway_queued_ms', 'gatewayQueuedMillis', 'fact'),
+  numberColumn('first_row_ms', 'firstRowMillis', 'earliest'),
+  textColumn('query_text', 'queryText', 'fact', TEXT, longText),
+  column(
+    'decision',
+    longText,
+    'fact',
+    (o) => ((o.decision?.length ?? 0) > TEXT ? null : text(o.decision, TEXT)),
+    'decision',
+  ),
   column(
     'state',
     () => `varchar(${STATE}) not null`,
     'outcome',
     (o) => o.state,
+    'state',
   ),
-  column('error_name', varchar(NARROW), 'outcome', (o) => text(o.errorName, NARROW)),
-  column('error_type', varchar(NARROW), 'outcome', (o) => text(o.errorType, NARROW)),
-  column('error_code', bigint, 'outcome', (o) => whole(o.errorCode)),
-  column('error_message', longText, 'outcome', (o) => text(o.errorMessage, MESSAGE)),
-  column('elapsed_ms', bigint, 'outcome', (o) => whole(o.elapsedMillis)),
-  column('elapsed_bucket', int, 'outcome', (o) => durationBucket(whole(o.elapsedMillis))),
-  column('queued_ms', bigint, 'outcome', (o) => whole(o.queuedMillis)),
-  column('queued_bucket', int, 'outcome', (o) => durationBucket(whole(queuedMillis(o)))),
-  column('cpu_ms', bigint, 'outcome', (o) => whole(o.cpuMillis)),
-  column('processed_rows', bigint, 'outcome', (o) => whole(o.processedRows)),
-  column('processed_bytes', bigint, 'outcome', (o) => whole(o.processedBytes)),
-  column('peak_memory_bytes', bigint, 'outcome', (o) => whole(o.peakMemoryBytes)),
-  column('result_bytes', bigint, 'outcome', (o) => whole(o.resultBytes)),
-  column('pages', bigint, 'outcome', (o) => whole(o.pages)),
+  textColumn('error_name', 'errorName', 'outcome', NARROW),
+  textColumn('error_type', 'errorType', 'outcome', NARROW),
+  numberColumn('error_code', 'errorCode'),
+  textColumn('error_message', 'errorMessage', 'outcome', MESSAGE, longText),
+  numberColumn('elapsed_ms', 'elapsedMillis'),
+  column(
+    'elapsed_bucket',
+    () => 'int',
+    'outcome',
+    (o) => durationBucket(whole(o.elapsedMillis)),
+  ),
+  numberColumn('queued_ms', 'queuedMillis'),
+  column(
+    'queued_bucket',
+    () => 'int',
+    'outcome',
+    (o) => durationBucket(whole(queuedMillis(o))),
+  ),
+  numberColumn('cpu_ms', 'cpuMillis'),
+  numberColumn('processed_rows', 'processedRows'),
+  numberColumn('processed_bytes', 'processedBytes'),
+  numberColumn('peak_memory_bytes', 'peakMemoryBytes'),
+  numberColumn('result_bytes', 'resultBytes'),
+  numberColumn('pages', 'pages'),
   column(
     'certainty',
     () => 'int not null',
     'outcome',
     (o) => o.certainty,
+    'certainty',
   ),
 ];
 
-/** A row as drivers give it: big integers may come as text. */
+export const outcomeColumns: readonly OutcomeColumn[] = columns;
+
 export type OutcomeRow = Readonly<Record<string, string | number | null>>;
 
 export function outcomeOfRow(row: OutcomeRow): QueryOutcomeRecord {
-  const number = (name: string) => (row[name] === null || row[name] === undefined ? null : Number(row[name]));
-  const string = (name: string) => (row[name] === null || row[name] === undefined ? null : String(row[name]));
+  const fields = columns.flatMap(({ name, field }) => (field === undefined ? [] : [[field, row[name] ?? null]]));
   return {
-    queryId: string('query_id') ?? '',
-    created: number('created') ?? 0,
-    lastSeen: number('last_seen') ?? 0,
-    refused: number('refused') === 1,
-    cluster: string('cluster'),
-    routingGroup: string('routing_group'),
-    user: string('user_name'),
-    source: string('source'),
-    rule: string('rule_name'),
-    gatewayQueuedMillis: number('gateway_queued_ms'),
-    firstRowMillis: number('first_row_ms'),
-    queryText: string('query_text'),
-    decision: string('decision'),
-    state: string('state') as QueryState,
-    errorName: string('error_name'),
-    errorType: string('error_type'),
-    errorCode: number('error_code'),
-    errorMessage: string('error_message'),
-    elapsedMillis: number('elapsed_ms'),
-    queuedMillis: number('queued_ms'),
-    cpuMillis: number('cpu_ms'),
-    processedRows: number('processed_rows'),
-    processedBytes: number('processed_bytes'),
-    peakMemoryBytes: number('peak_memory_bytes'),
-    resultBytes: number('result_bytes'),
-    pages: number('pages'),
-    certainty: number('certainty') ?? 0,
+    ...(Object.fromEntries(fields) as QueryOutcomeRecord),
+    ...{ created: Number(row.created ?? 0), lastSeen: Number(row.last_seen ?? 0) },
+    ...{ refused: row.refused === 1, certainty: Number(row.certainty ?? 0) },
   };
 }

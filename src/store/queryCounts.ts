@@ -67,22 +67,9 @@ function countsOf(dialect: Dialect, url: string | null, { from, to, length }: Co
   };
 }
 
-/** Whole-number division: MySQL's `/` gives a fraction. */
-function slotOf(dialect: Dialect): string {
+/** Number of the interval of a query: MySQL's `/` gives a fraction. */
+export function slotOf(dialect: Dialect): string {
   return dialect === 'mysql' ? 'created div ?' : 'created / cast(? as bigint)';
-}
-
-/** A row as drivers give it: big integers may come as text. */
-interface Row {
-  readonly slot: number | string;
-  readonly queries: number | string;
-}
-
-interface NamedRow {
-  readonly slot: number | string;
-  readonly url: string | null;
-  readonly cluster: string | null;
-  readonly count: number | string;
 }
 
 /** Counts in SQL, so that ten million rows never travel. */
@@ -97,31 +84,31 @@ export function queryCounts(database: Database) {
   const count = (url: string | null, intervals: CountedIntervals): Promise<QueryCount[]> =>
     database.run(async (knex) => {
       const { sql, values } = countsOf(dialect, url, intervals);
-      const rows = await ask<Row>(knex, sql, values);
+      const rows = await ask<{ readonly slot: number; readonly queries: number }>(knex, sql, values);
       return rows.map(({ slot, queries }) => ({
-        start: Number(slot) * intervals.length,
-        cluster: null,
-        backendUrl: url ?? '',
-        count: Number(queries),
+        ...{ start: slot * intervals.length, cluster: null, backendUrl: url ?? '', count: queries },
       }));
     });
 
   const countNamed = ({ from, to, length }: CountedIntervals): Promise<QueryCount[]> =>
     database.run(async (knex) => {
-      const query = knex('query_history as h')
+      const rows = (await knex('query_history as h')
         .leftJoin('eg_query_decisions as d', 'd.query_id', 'h.query_id')
-        .select(knex.raw(`h.${slotOf(dialect)} as slot`, [length]), { url: 'h.backend_url', cluster: 'd.cluster' })
+        .select({
+          start: knex.raw(`h.${slotOf(dialect)}`, [length]),
+          backendUrl: 'h.backend_url',
+          cluster: 'd.cluster',
+        })
         .count({ count: '*' })
         .where('h.created', '>=', from)
         .where('h.created', '<', to)
-        .groupBy('slot', 'cluster', 'url')
-        .orderBy(['slot', 'cluster', 'url']);
-      const rows = (await query) as unknown as NamedRow[];
-      return rows.map(({ slot, url, cluster, count: queries }) => ({
-        start: Number(slot) * length,
-        cluster: cluster === '' ? null : cluster,
-        backendUrl: url ?? '',
-        count: Number(queries),
+        .groupBy('start', 'd.cluster', 'h.backend_url')
+        .orderBy(['start', 'd.cluster', 'h.backend_url'])) as unknown as QueryCount[];
+      return rows.map((row) => ({
+        ...row,
+        start: row.start * length,
+        cluster: row.cluster === '' ? null : row.cluster,
+        backendUrl: row.backendUrl ?? '',
       }));
     });
 
@@ -139,7 +126,7 @@ export function queryCounts(database: Database) {
       await runStatements(
         urls.flatMap((url) => parts.map((part) => async () => void counts.push(...(await count(url, part))))),
       );
-      return counts.sort((a, b) => a.start - b.start || compare(a.backendUrl, b.backendUrl));
+      return counts.sort((a, b) => a.start - b.start || (a.backendUrl < b.backendUrl ? -1 : 1));
     },
   };
 }
@@ -163,8 +150,4 @@ function partsOf({ from, to, length }: CountedIntervals, parts: number): Counted
     start = end;
   }
   return list;
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

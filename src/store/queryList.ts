@@ -51,18 +51,7 @@ export interface QueryEnd {
   readonly elapsedMillis: number | null;
 }
 
-/** Queries of the history with their outcomes, and submissions that no cluster took. */
-export interface QueryList {
-  /** Newest first. @param textLength characters of each statement */
-  find(
-    filter: QueryListFilter,
-    limit: number,
-    after: QueryListMark | null,
-    textLength: number,
-  ): Promise<readonly ListedOutcome[]>;
-  /** Outcomes of queries by id, without running ones. @param ids of a page: 2,000 at most */
-  ends(ids: readonly string[]): Promise<ReadonlyMap<string, QueryEnd>>;
-}
+export type QueryList = ReturnType<typeof queryList>;
 
 const LONG = ['query_text', 'decision'];
 /** Columns of outcomes under names of their own, but for long texts. */
@@ -72,12 +61,19 @@ const outcomeSelection = outcomeColumns
 
 type Row = Readonly<Record<string, string | number | null>>;
 
+/** Page of the list: the number of queries after a mark, and the characters of each statement. */
+interface Page {
+  readonly limit: number;
+  readonly after: QueryListMark | null;
+  readonly textLength: number;
+}
+
 /** The list over `query_history`, `eg_query_decisions`, `eg_query_outcomes` and `eg_query_groups`. */
-export function queryList(database: Database): QueryList {
+export function queryList(database: Database) {
   const dialect = database.dialect.name;
   const start = (knex: Knex, column: string, length: number, name = 'query_text') =>
     knex.raw(`substr(${column}, 1, ?) as ${name}`, [length]);
-  const paged = (query: Knex.QueryBuilder, table: 'h' | 'o' | 'g', limit: number, after: QueryListMark | null) => {
+  const paged = (query: Knex.QueryBuilder, table: 'h' | 'o' | 'g', { limit, after }: Page) => {
     query.orderBy([
       { column: `${table}.created`, order: 'desc' },
       { column: `${table}.query_id`, order: 'desc' },
@@ -114,36 +110,23 @@ export function queryList(database: Database): QueryList {
   };
 
   /** Queries that clusters took, as the history has them. */
-  const taken = async (
-    knex: Knex,
-    filter: QueryListFilter,
-    limit: number,
-    after: QueryListMark | null,
-    length: number,
-  ) => {
+  const taken = async (knex: Knex, filter: QueryListFilter, page: Page) => {
     const filtered = filteredHistory(knex, dialect, filter).select('h.query_id');
     const { user, visibleTo, queryId } = filter;
     const isNarrow = [user, visibleTo, queryId].some((value) => value !== undefined);
-    const ids = paged(filtered, ofGroup(filtered, 'h', filter, isNarrow), limit, after).as('p');
+    const ids = paged(filtered, ofGroup(filtered, 'h', filter, isNarrow), page).as('p');
     const rows: Row[] = await knex
       .from(ids)
       .join('query_history as h', 'h.query_id', 'p.query_id')
       .leftJoin('eg_query_decisions as d', 'd.query_id', 'h.query_id')
       .leftJoin('eg_query_outcomes as o', 'o.query_id', 'h.query_id')
       .select('h.query_id', 'h.created', 'h.user_name', 'h.source', 'h.routing_group', 'd.cluster')
-      .select(start(knex, 'h.query_text', length), ...outcomeSelection);
+      .select(start(knex, 'h.query_text', page.textLength), ...outcomeSelection);
     return rows.map(listed);
   };
 
   /** Those whose outcomes fit. @param areRefused only submissions that no cluster took */
-  const ended = async (
-    knex: Knex,
-    filter: QueryListFilter,
-    limit: number,
-    after: QueryListMark | null,
-    length: number,
-    areRefused: boolean,
-  ) => {
+  const ended = async (knex: Knex, filter: QueryListFilter, page: Page, areRefused: boolean) => {
     const query = knex('eg_query_outcomes as o')
       .leftJoin('query_history as h', 'h.query_id', 'o.query_id')
       .select({
@@ -154,8 +137,8 @@ export function queryList(database: Database): QueryList {
       .select({ routing_group: 'o.routing_group', cluster: 'o.cluster' })
       // Not coalesced: the tables may be of different character sets.
       .select(
-        start(knex, 'h.query_text', length),
-        start(knex, 'o.query_text', length, 'refused_text'),
+        start(knex, 'h.query_text', page.textLength),
+        start(knex, 'o.query_text', page.textLength, 'refused_text'),
         ...outcomeSelection,
       );
     if (areRefused) query.where('o.refused', 1);
@@ -188,35 +171,34 @@ export function queryList(database: Database): QueryList {
         either.orWhere((refused) => textMatches(refused, dialect, 'o.query_text', text));
       });
     }
-    const rows = (await paged(query, ofGroup(query, 'o', filter, areRefused), limit, after)) as Row[];
+    const rows = (await paged(query, ofGroup(query, 'o', filter, areRefused), page)) as Row[];
     return rows.map(listed);
   };
 
   return {
-    find: (filter, limit, after, textLength) =>
+    /** Newest first. @param textLength characters of each statement */
+    find: (
+      filter: QueryListFilter,
+      limit: number,
+      after: QueryListMark | null,
+      textLength: number,
+    ): Promise<readonly ListedOutcome[]> =>
       database.run(async (knex) => {
         if (limit <= 0) return [];
-        if (asksForOutcomes(filter)) return await ended(knex, filter, limit, after, textLength, false);
-        const [some, others] = [
-          await taken(knex, filter, limit, after, textLength),
-          await ended(knex, filter, limit, after, textLength, true),
-        ];
+        const page = { limit, after, textLength };
+        if (asksForOutcomes(filter)) return await ended(knex, filter, page, false);
+        const [some, others] = [await taken(knex, filter, page), await ended(knex, filter, page, true)];
         return [...some, ...others].sort(newestFirst).slice(0, limit);
       }),
-    ends: (ids) =>
+    /** Outcomes of queries by id, without running ones. @param ids of a page: 2,000 at most */
+    ends: (ids: readonly string[]): Promise<ReadonlyMap<string, QueryEnd>> =>
       database.run(async (knex) => {
         if (ids.length === 0) return new Map();
-        const rows: { query_id: string; state: QueryState; error_name: string | null; elapsed_ms: number | null }[] =
-          await knex('eg_query_outcomes')
-            .whereIn('query_id', [...ids])
-            .whereNot('state', RUNNING)
-            .select('query_id', 'state', 'error_name', 'elapsed_ms');
-        return new Map(
-          rows.map(({ query_id, state, error_name: errorName, elapsed_ms: elapsed }) => [
-            query_id,
-            { state, errorName, elapsedMillis: elapsed === null ? null : Number(elapsed) },
-          ]),
-        );
+        const rows: (QueryEnd & { readonly queryId: string })[] = await knex('eg_query_outcomes')
+          .whereIn('query_id', [...ids])
+          .whereNot('state', RUNNING)
+          .select({ queryId: 'query_id', state: 'state', errorName: 'error_name', elapsedMillis: 'elapsed_ms' });
+        return new Map(rows.map(({ queryId, ...end }) => [queryId, end]));
       }),
   };
 }

@@ -1,7 +1,7 @@
 import type { Knex } from 'knex';
 import type { Database } from './database.ts';
-import { durationPercentiles } from './durationBucket.ts';
-import { type CountedIntervals, runStatements } from './queryCounts.ts';
+import { addCount, durationPercentiles } from './durationBucket.ts';
+import { type CountedIntervals, runStatements, slotOf } from './queryCounts.ts';
 import { failureConditions, RUNNING } from './queryOutcome.ts';
 
 /** Median and 95th percentile of a duration, milliseconds; null if no query said it. */
@@ -69,6 +69,8 @@ export interface FaultTimes {
   readonly recentFrom: number;
 }
 
+type Counts = Readonly<Record<'queries' | 'ended' | 'failures' | 'userErrors' | 'refused', number>>;
+
 /** Rates, durations and faults by time, counted in SQL over `eg_query_outcomes`. */
 export type QueryRates = ReturnType<typeof queryRates>;
 
@@ -84,66 +86,48 @@ const isFault = `(${failureConditions.failed} or ${failureConditions.refused})`;
 const sumOf = (condition: string) => `sum(case when ${condition} then 1 else 0 end)`;
 const hasRun = `state not in ('${RUNNING}', 'REFUSED', 'DENIED')`;
 
-/** As drivers give it: sums and counts may come as text. */
-type Figure = number | string | null;
-interface ElapsedRow
-  extends Record<'slot' | 'queries' | 'ended' | 'failures' | 'user_errors' | 'refused' | 'timed', Figure> {
-  readonly bucket: Figure;
+interface ElapsedRow extends Counts {
+  readonly slot: number;
+  readonly bucket: number | null;
+  readonly timed: number;
 }
-interface QueuedRow extends Record<'slot' | 'timed' | 'bucket', Figure> {}
-interface FaultRow extends Record<'before_ended' | 'before_faults' | 'recent_ended' | 'recent_faults', Figure> {
+type QueuedRow = Pick<ElapsedRow, 'slot' | 'timed' | 'bucket'>;
+interface FaultRow extends Readonly<Record<'beforeEnded' | 'beforeFaults' | 'recentEnded' | 'recentFaults', number>> {
   readonly cluster: string | null;
-  readonly routing_group: string | null;
-}
-interface MinuteRow extends Record<'slot' | 'ended' | 'faults', Figure> {
-  readonly cluster: string | null;
-  readonly routing_group: string | null;
-  readonly error_name: string | null;
+  readonly group: string | null;
 }
 
 /** Figures by time over `eg_query_outcomes`. */
 export function queryRates(database: Database) {
-  // Whole-number division: MySQL's `/` gives a fraction.
-  const slot = database.dialect.name === 'mysql' ? 'created div ?' : 'created / cast(? as bigint)';
+  const slot = slotOf(database.dialect.name);
   const within = (knex: Knex, from: number, to: number) =>
     knex('eg_query_outcomes').where('created', '>=', from).where('created', '<', to);
 
-  const elapsedRows = (part: CountedIntervals): Promise<ElapsedRow[]> =>
+  const counted = <R>(part: CountedIntervals, bucket: string, select: (knex: Knex) => Record<string, Knex.Raw>) =>
     database.run(
       async (knex) =>
         (await within(knex, part.from, part.to)
-          .select(
-            knex.raw(`${slot} as slot`, [part.length]),
-            knex.raw('elapsed_bucket as bucket'),
-            knex.raw('count(*) as queries'),
-            knex.raw(`${sumOf(`state <> '${RUNNING}'`)} as ended`),
-            knex.raw(`${sumOf(failureConditions.failed)} as failures`),
-            knex.raw(`${sumOf(failureConditions.userError)} as user_errors`),
-            knex.raw(`${sumOf(failureConditions.refused)} as refused`),
-            knex.raw(`${sumOf(hasRun)} as timed`),
-          )
-          .groupBy('slot', 'bucket')) as unknown as ElapsedRow[],
+          .select({ slot: knex.raw(slot, [part.length]), bucket, ...select(knex) })
+          .groupBy('slot', 'bucket')) as R[],
     );
-  const queuedRows = (part: CountedIntervals): Promise<QueuedRow[]> =>
-    database.run(
-      async (knex) =>
-        (await within(knex, part.from, part.to)
-          .whereRaw(hasRun)
-          .whereNotNull('queued_bucket')
-          .select(
-            knex.raw(`${slot} as slot`, [part.length]),
-            knex.raw('queued_bucket as bucket'),
-            knex.raw('count(*) as timed'),
-          )
-          .groupBy('slot', 'bucket')) as unknown as QueuedRow[],
-    );
+  const elapsedRows = (part: CountedIntervals) =>
+    counted<ElapsedRow>(part, 'elapsed_bucket', (knex) => ({
+      queries: knex.raw('count(*)'),
+      ended: knex.raw(sumOf(`state <> '${RUNNING}'`)),
+      failures: knex.raw(sumOf(failureConditions.failed)),
+      userErrors: knex.raw(sumOf(failureConditions.userError)),
+      refused: knex.raw(sumOf(failureConditions.refused)),
+      timed: knex.raw(sumOf(hasRun)),
+    }));
+  const queuedRows = (part: CountedIntervals) =>
+    counted<QueuedRow>(part, 'queued_bucket', (knex) => ({ timed: knex.raw(sumOf(hasRun)) }));
 
   return {
     /** In order of time; intervals without queries are left out. */
     perInterval: async (intervals: CountedIntervals): Promise<readonly IntervalRates[]> => {
       const lines = new Map<number, Line>();
-      const lineOf = (row: { readonly slot: Figure }): Line => {
-        const start = Number(row.slot) * intervals.length;
+      const lineOf = (row: { readonly slot: number }): Line => {
+        const start = row.slot * intervals.length;
         const line = lines.get(start) ?? new Line();
         lines.set(start, line);
         return line;
@@ -162,26 +146,16 @@ export function queryRates(database: Database) {
 
     /** Errors of queries that failed, were lost, rejected or denied, most frequent first. */
     errors: ({ from, to, limit }: ErrorRange): Promise<readonly ErrorCount[]> =>
-      database.run(async (knex) => {
-        const rows = (await within(knex, from, to)
-          .whereIn('state', ['FAILED', 'LOST', 'REFUSED', 'DENIED'])
-          .groupBy('state', 'error_name', 'error_type')
-          .select('state', 'error_name', 'error_type', knex.raw('count(*) as queries'))
-          .orderByRaw('count(*) desc')
-          .orderBy(['error_name', 'state'])
-          .limit(limit)) as unknown as {
-          readonly state: string;
-          readonly error_name: string | null;
-          readonly error_type: string | null;
-          readonly queries: Figure;
-        }[];
-        return rows.map((row) => ({
-          state: row.state,
-          errorName: row.error_name,
-          errorType: row.error_type,
-          queries: Number(row.queries),
-        }));
-      }),
+      database.run(
+        async (knex) =>
+          (await within(knex, from, to)
+            .whereIn('state', ['FAILED', 'LOST', 'REFUSED', 'DENIED'])
+            .groupBy('state', 'error_name', 'error_type')
+            .select({ state: 'state', errorName: 'error_name', errorType: 'error_type', queries: knex.raw('count(*)') })
+            .orderByRaw('count(*) desc')
+            .orderBy(['error_name', 'state'])
+            .limit(limit)) as ErrorCount[],
+      ),
 
     /**
      * Faults of clusters and of routing groups since a time: queries that failed with an error that is not the user's, that were lost, or
@@ -189,22 +163,20 @@ export function queryRates(database: Database) {
      */
     faults: ({ from, recentFrom }: FaultTimes): Promise<readonly FaultCounts[]> =>
       database.run(async (knex) => {
-        const sum = (condition: string, name: string, time: number) =>
-          knex.raw(`${sumOf(condition)} as ${name}`, [time]);
+        const sum = (condition: string) => knex.raw(sumOf(condition), [recentFrom]);
         const rows = (await knex('eg_query_outcomes')
           .where('created', '>=', from)
           .whereNot('state', RUNNING)
           .groupBy('cluster', 'routing_group')
-          .select(
-            'cluster',
-            'routing_group',
-            sum('created < ?', 'before_ended', recentFrom),
-            sum(`created < ? and ${isFault}`, 'before_faults', recentFrom),
-            sum('created >= ?', 'recent_ended', recentFrom),
-            sum(`created >= ? and ${isFault}`, 'recent_faults', recentFrom),
-          )
+          .select({
+            ...{ cluster: 'cluster', group: 'routing_group' },
+            beforeEnded: sum('created < ?'),
+            beforeFaults: sum(`created < ? and ${isFault}`),
+            recentEnded: sum('created >= ?'),
+            recentFaults: sum(`created >= ? and ${isFault}`),
+          })
           .orderByRaw(`${sumOf(`created >= ? and ${isFault}`)} desc`, [recentFrom])
-          .limit(MAX_PAIRS)) as unknown as FaultRow[];
+          .limit(MAX_PAIRS)) as FaultRow[];
         return faultCounts(rows);
       }),
 
@@ -222,33 +194,24 @@ export function queryRates(database: Database) {
               else any.orWhereRaw('1 = 1');
             }
           })
-          .groupBy('cluster', 'routing_group', 'slot', 'error_name')
-          .select(
-            'cluster',
-            'routing_group',
-            'error_name',
-            knex.raw(`${slot} as slot`, [MINUTE_MS]),
-            knex.raw('count(*) as ended'),
-            knex.raw(`${sumOf(isFault)} as faults`),
-          )
-          .orderBy('slot', 'desc')
-          .limit(MAX_MINUTES)) as unknown as MinuteRow[];
-        return rows.map((row) => ({
-          cluster: row.cluster,
-          group: row.routing_group,
-          start: Number(row.slot) * MINUTE_MS,
-          ended: Number(row.ended),
-          faults: Number(row.faults),
-          errorName: row.error_name,
-        }));
+          .groupBy('cluster', 'routing_group', 'start', 'error_name')
+          .select({
+            ...{ cluster: 'cluster', group: 'routing_group', errorName: 'error_name' },
+            start: knex.raw(slot, [MINUTE_MS]),
+            ended: knex.raw('count(*)'),
+            faults: knex.raw(sumOf(isFault)),
+          })
+          .orderBy('start', 'desc')
+          .limit(MAX_MINUTES)) as FaultMinute[];
+        return rows.map((row) => ({ ...row, start: row.start * MINUTE_MS }));
       });
     },
   };
 }
 
 function faultCounts(rows: readonly FaultRow[]): FaultCounts[] {
-  const sum = (of: readonly FaultRow[], name: keyof Omit<FaultRow, 'cluster' | 'routing_group'>) =>
-    of.reduce((total, row) => total + Number(row[name]), 0);
+  const sum = (of: readonly FaultRow[], name: keyof Omit<FaultRow, 'cluster' | 'group'>) =>
+    of.reduce((total, row) => total + row[name], 0);
   const count = (
     cluster: string | null,
     group: string | null,
@@ -256,17 +219,15 @@ function faultCounts(rows: readonly FaultRow[]): FaultCounts[] {
     faulty: readonly FaultRow[],
   ) => ({
     ...{ cluster, group },
-    groups: faulty.flatMap((row) =>
-      row.routing_group !== null && Number(row.recent_faults) > 0 ? [row.routing_group] : [],
-    ),
-    before: { ended: sum(all, 'before_ended'), faults: sum(faulty, 'before_faults') },
-    recent: { ended: sum(all, 'recent_ended'), faults: sum(faulty, 'recent_faults') },
+    groups: faulty.flatMap((row) => (row.group !== null && row.recentFaults > 0 ? [row.group] : [])),
+    before: { ended: sum(all, 'beforeEnded'), faults: sum(faulty, 'beforeFaults') },
+    recent: { ended: sum(all, 'recentEnded'), faults: sum(faulty, 'recentFaults') },
   });
   const counts: FaultCounts[] = [];
   for (const [cluster, own] of Map.groupBy(rows, (row) => row.cluster)) {
     if (cluster !== null) counts.push(count(cluster, null, own, own));
   }
-  for (const [group, own] of Map.groupBy(rows, (row) => row.routing_group)) {
+  for (const [group, own] of Map.groupBy(rows, (row) => row.group)) {
     const notTaken = own.filter((row) => row.cluster === null);
     if (notTaken.length > 0) counts.push(count(null, group, group === null ? rows : own, notTaken));
   }
@@ -279,30 +240,18 @@ class Line {
   readonly #queued = new Map<number, number>();
 
   addElapsed(row: ElapsedRow): void {
-    this.#sums.queries += Number(row.queries);
-    this.#sums.ended += Number(row.ended);
-    this.#sums.failures += Number(row.failures);
-    this.#sums.userErrors += Number(row.user_errors);
-    this.#sums.refused += Number(row.refused);
-    if (row.bucket !== null) add(this.#elapsed, row);
+    for (const name of Object.keys(this.#sums) as (keyof Counts)[]) this.#sums[name] += row[name];
+    if (row.bucket !== null) addCount(this.#elapsed, row.bucket, row.timed);
   }
 
-  addQueued(row: QueuedRow): void {
-    add(this.#queued, row);
+  addQueued({ bucket, timed }: QueuedRow): void {
+    if (bucket !== null) addCount(this.#queued, bucket, timed);
   }
 
   rates(start: number): IntervalRates {
-    const { queries, ended, failures, userErrors, refused } = this.#sums;
     const durations = { elapsedMillis: percentiles(this.#elapsed), queuedMillis: percentiles(this.#queued) };
-    return { start, queries, ended, failures, userErrors, refused, ...durations };
+    return { start, ...this.#sums, ...durations };
   }
-}
-
-function add(
-  buckets: Map<number, number>,
-  { bucket, timed }: { readonly bucket: Figure; readonly timed: Figure },
-): void {
-  buckets.set(Number(bucket), (buckets.get(Number(bucket)) ?? 0) + Number(timed));
 }
 
 function percentiles(buckets: ReadonlyMap<number, number>): RatePercentiles {

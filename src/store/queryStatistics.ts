@@ -1,7 +1,7 @@
 import type { Knex } from 'knex';
 import { Turns } from '../model/turns.ts';
 import type { Database } from './database.ts';
-import { durationPercentiles } from './durationBucket.ts';
+import { addCount, durationPercentiles } from './durationBucket.ts';
 import {
   type EndingsRow,
   endingsOf,
@@ -218,16 +218,16 @@ class Figures {
     readEndings(endings, (place, bucket, queries) => {
       const isUserError = place === USER_ERROR_PLACE;
       if (isUserError) this.#userErrors += queries;
-      add(this.#states, isUserError ? 'FAILED' : queryStates[place], queries);
-      if (bucket !== null) add(this.#elapsed, bucket, queries);
+      addCount(this.#states, isUserError ? 'FAILED' : queryStates[place], queries);
+      if (bucket !== null) addCount(this.#elapsed, bucket, queries);
     });
-    this.#use.cpuMillis += Number(cpu ?? 0);
-    this.#use.processedBytes += Number(bytes ?? 0);
-    this.#use.resultBytes += Number(results ?? 0);
+    this.#use.cpuMillis += cpu ?? 0;
+    this.#use.processedBytes += bytes ?? 0;
+    this.#use.resultBytes += results ?? 0;
   }
 
   addQueued({ queued }: QueuedRow): void {
-    readPairs(queued, (bucket, queries) => add(this.#queued, bucket, queries));
+    readPairs(queued, (bucket, queries) => addCount(this.#queued, bucket, queries));
   }
 
   statistics(): QueryStatistics {
@@ -245,10 +245,6 @@ class Figures {
       ...this.#use,
     };
   }
-}
-
-function add<Key>(counts: Map<Key, number>, key: Key, count: number): void {
-  counts.set(key, (counts.get(key) ?? 0) + count);
 }
 
 function percentiles(buckets: ReadonlyMap<number, number>): Percentiles {

@@ -1,6 +1,5 @@
+import { Batcher } from './batcher.ts';
 import type { Database } from './database.ts';
-import { isDatabaseAway } from './failures.ts';
-import { GroupedWork } from './groupedWork.ts';
 import { cutToWidth } from './historyText.ts';
 import type { QueuedQueryEnd } from './store.ts';
 
@@ -20,21 +19,19 @@ interface Ending {
  */
 export class QueuedQueryChanges {
   readonly #database: Database;
-  readonly #begins: GroupedWork<string, { readonly replica: string }, string | null>;
-  readonly #ends: GroupedWork<Ending, { readonly replica: string; readonly from: string }, boolean>;
+  readonly #begins: Batcher<string, { readonly replica: string }, string | null>;
+  readonly #ends: Batcher<Ending, { readonly replica: string; readonly from: string }, boolean>;
 
   constructor(database: Database) {
     this.#database = database;
-    this.#begins = new GroupedWork({
-      keyOf: (id) => id,
-      work: (ids, { replica }) => this.#beginAll(ids, replica),
-      isShared: isDatabaseAway,
-    });
-    this.#ends = new GroupedWork({
-      keyOf: ({ id }) => id,
-      work: (endings, { replica, from }) => this.#endAll(endings, replica, from),
-      isShared: isDatabaseAway,
-    });
+    this.#begins = new Batcher(
+      (ids, { replica }) => this.#beginAll(ids, replica),
+      (id) => id,
+    );
+    this.#ends = new Batcher(
+      (endings, { replica, from }) => this.#endAll(endings, replica, from),
+      ({ id }) => id,
+    );
   }
 
   /** As `QueuedQueryRepository.begin`. */

@@ -1,4 +1,6 @@
 import type { Knex } from 'knex';
+import { Batcher } from './batcher.ts';
+import { batches } from './columns.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { cutToWidth } from './historyText.ts';
@@ -12,54 +14,48 @@ import type {
   QueuedQueryRow,
 } from './store.ts';
 
-/** Rows and bytes that one statement takes at most: below the packets that MySQL takes by default. */
-const BATCH_ROWS = 200;
+/** Bytes that one statement takes at most: below the packets that MySQL takes by default. */
 const BATCH_BYTES = 1_500_000;
+/** Bytes of a row without its request, so that a statement has 200 rows at most. */
+const ROW_BYTES = BATCH_BYTES / 200;
 const BATCH_IDS = 500;
 const WIDTH = 256;
 const REASON_WIDTH = 1_024;
 
-interface Row {
-  readonly id: string;
-  readonly created: number | string;
-  readonly routing_group: string;
-  readonly user_name: string | null;
-  readonly source: string | null;
-  readonly replica: string;
-  readonly state: QueuedQueryRow['state'];
-  readonly command: QueuedQueryRow['command'];
-  readonly moved_at: number | string | null;
-  readonly engine_id: string | null;
-  readonly answer: string | null;
-  readonly now: number | string;
-  readonly expires: number | string | null;
-}
+const listedColumns = {
+  id: 'q.id',
+  created: 'q.created',
+  group: 'q.routing_group',
+  user: 'q.user_name',
+  source: 'q.source',
+  replica: 'q.replica',
+  state: 'q.state',
+  movedAt: 'q.moved_at',
+} as const;
 
-/** A submission whose insert has not begun, with what waits for it. */
-interface PendingPut {
-  readonly row: NewQueuedQuery;
-  readonly done: (error: unknown) => void;
-}
+/** A row with the database's time, and that until which its replica is known to live. */
+type Row = Omit<QueuedQueryRow, 'waitingMs' | 'isHeld'> & { readonly now: number; readonly expires: number | null };
 
 /** `eg_queued_queries`, and `eg_queue_replicas`: submissions that wait, and the replicas that hold them. */
 export class QueuedQueryRepository {
   private readonly database: Database;
   private readonly changes: QueuedQueryChanges;
-  /** Submissions that came while others were being written: one statement takes all of them. */
-  private pending: PendingPut[] = [];
-  private isWriting = false;
+  private readonly puts: Batcher<NewQueuedQuery, null, undefined>;
 
   constructor(database: Database) {
     this.database = database;
     this.changes = new QueuedQueryChanges(database);
+    this.puts = new Batcher(
+      (rows) => this.#insert(rows),
+      ({ id }) => id,
+      BATCH_BYTES,
+      ({ request }) => request.length + ROW_BYTES,
+    );
   }
 
   /** Adds one; those that come while others are being written go into one statement. */
   put(row: NewQueuedQuery): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.pending.push({ row, done: (error) => (error === null ? resolve() : reject(error as Error)) });
-      if (!this.isWriting) void this.#writePending();
-    });
+    return this.puts.add(row, null);
   }
 
   get(id: string): Promise<QueuedQueryRow | null> {
@@ -70,37 +66,18 @@ export class QueuedQueryRepository {
   }
 
   /** Rows of those ids that there are. */
-  async many(ids: readonly string[]): Promise<readonly QueuedQueryRow[]> {
-    const rows: QueuedQueryRow[] = [];
-    for (let start = 0; start < ids.length; start += BATCH_IDS) {
-      const some = ids.slice(start, start + BATCH_IDS);
-      const page = await this.database.run(
-        async (knex) => (await this.#rows(knex).whereIn('q.id', [...some])) as Row[],
-      );
-      rows.push(...page.map(fromRow));
-    }
-    return rows;
+  many(ids: readonly string[]): Promise<readonly QueuedQueryRow[]> {
+    return this.#rowsOf(ids, (rows) => rows);
   }
 
   /** Rows of those ids that do not wait any more, or whose replica is dead. */
-  async settled(ids: readonly string[]): Promise<readonly QueuedQueryRow[]> {
-    const rows: QueuedQueryRow[] = [];
-    for (let start = 0; start < ids.length; start += BATCH_IDS) {
-      const some = ids.slice(start, start + BATCH_IDS);
-      const page = await this.database.run(
-        async (knex) =>
-          (await this.#rows(knex)
-            .whereIn('q.id', [...some])
-            .where((changed) =>
-              changed
-                .whereNot('q.state', 'waiting')
-                .orWhereNull('r.expires')
-                .orWhere('r.expires', '<=', knex.raw(this.database.dialect.clockMs)),
-            )) as Row[],
-      );
-      rows.push(...page.map(fromRow));
-    }
-    return rows;
+  settled(ids: readonly string[]): Promise<readonly QueuedQueryRow[]> {
+    const { clockMs } = this.database.dialect;
+    return this.#rowsOf(ids, (rows) =>
+      rows.where((changed) =>
+        changed.whereNot('q.state', 'waiting').orWhereNull('r.expires').orWhereRaw(`r.expires <= ${clockMs}`),
+      ),
+    );
   }
 
   /** Gives one that waits to another replica, if it is held by `from`. */
@@ -169,8 +146,8 @@ export class QueuedQueryRepository {
         // However many were moved, what is to end comes first.
         .orderByRaw('case when command is null then 1 else 0 end, moved_at desc')
         .limit(BATCH_IDS)
-        .select('id', 'command', 'moved_at')) as Pick<Row, 'id' | 'command' | 'moved_at'>[];
-      return rows.reverse().map(({ id, command, moved_at }) => ({ id, command, movedAt: numberOf(moved_at) }));
+        .select({ id: 'id', command: 'command', movedAt: 'moved_at' })) as QueuedCommand[];
+      return rows.reverse();
     });
   }
 
@@ -178,9 +155,9 @@ export class QueuedQueryRepository {
   setReason(ids: readonly string[], reason: string): Promise<void> {
     const sorted = [...ids].sort();
     return this.database.run(async (knex) => {
-      for (let start = 0; start < sorted.length; start += BATCH_IDS) {
+      for (const some of batches(sorted, BATCH_IDS)) {
         await knex('eg_queued_queries')
-          .whereIn('id', sorted.slice(start, start + BATCH_IDS))
+          .whereIn('id', some)
           .update({ reason: cutToWidth(reason, REASON_WIDTH) });
       }
     });
@@ -192,8 +169,8 @@ export class QueuedQueryRepository {
       const [row] = (await knex('eg_queued_queries')
         .where({ state: 'waiting', routing_group: cutToWidth(group, WIDTH) })
         .whereNot({ replica })
-        .count({ count: '*' })) as { count: number | string }[];
-      return Number(row?.count ?? 0);
+        .count({ count: '*' })) as { count: number }[];
+      return row?.count ?? 0;
     });
   }
 
@@ -201,9 +178,9 @@ export class QueuedQueryRepository {
   touch(ids: readonly string[]): Promise<void> {
     const sorted = [...ids].sort();
     return this.database.run(async (knex) => {
-      for (let start = 0; start < sorted.length; start += BATCH_IDS) {
+      for (const some of batches(sorted, BATCH_IDS)) {
         await knex('eg_queued_queries')
-          .whereIn('id', sorted.slice(start, start + BATCH_IDS))
+          .whereIn('id', some)
           .update({ polled_at: knex.raw(this.database.dialect.clockMs) });
       }
     });
@@ -212,15 +189,14 @@ export class QueuedQueryRepository {
   /** Those of the ids that no client has asked for in so many milliseconds. */
   async unpolled(ids: readonly string[], forMs: number): Promise<readonly string[]> {
     const silent: string[] = [];
-    for (let start = 0; start < ids.length; start += BATCH_IDS) {
-      const rows = await this.database.run(
-        async (knex) =>
-          (await knex('eg_queued_queries')
-            .whereIn('id', ids.slice(start, start + BATCH_IDS))
-            .whereRaw(`polled_at < ${this.database.dialect.clockMs} - ?`, [forMs])
-            .select('id')) as { id: string }[],
+    for (const some of batches(ids, BATCH_IDS)) {
+      const page: string[] = await this.database.run((knex) =>
+        knex('eg_queued_queries')
+          .whereIn('id', some)
+          .whereRaw(`polled_at < ${this.database.dialect.clockMs} - ?`, [forMs])
+          .pluck('id'),
       );
-      silent.push(...rows.map(({ id }) => id));
+      silent.push(...page);
     }
     return silent;
   }
@@ -248,42 +224,23 @@ export class QueuedQueryRepository {
         .where({ state: 'waiting' })
         .groupBy('routing_group')
         .select('routing_group')
-        .count({ count: '*' })) as { routing_group: string; count: number | string }[];
-      return new Map(rows.map(({ routing_group, count }) => [routing_group, Number(count)]));
+        .count({ count: '*' })) as { routing_group: string; count: number }[];
+      return new Map(rows.map(({ routing_group, count }) => [routing_group, count]));
     });
   }
 
   /** Those that wait, in the order in which they came. */
   list(limit: number): Promise<readonly ListedQueuedQuery[]> {
     return this.database.run(async (knex) => {
-      const rows = (await knex('eg_queued_queries')
+      const rows = (await knex('eg_queued_queries as q')
         .whereIn('state', ['waiting', 'submitting'])
-        .orderBy(['created', 'id'])
+        .orderBy(['q.created', 'q.id'])
         .limit(limit)
-        .select(
-          'id',
-          'created',
-          'routing_group',
-          'user_name',
-          'source',
-          'replica',
-          'state',
-          'reason',
-          'moved_at',
-          knex.raw(`${this.database.dialect.clockMs} as now`),
-        )) as (Row & { readonly reason: string })[];
-      return rows.map((row) => ({
-        id: row.id,
-        created: Number(row.created),
-        waitingMs: Math.max(0, Number(row.now) - Number(row.created)),
-        group: row.routing_group,
-        user: row.user_name,
-        source: row.source,
-        replica: row.replica,
-        movedAt: numberOf(row.moved_at),
-        state: row.state === 'submitting' ? 'submitting' : 'waiting',
-        reason: row.reason,
-      }));
+        .select({ ...listedColumns, reason: 'q.reason', now: knex.raw(this.database.dialect.clockMs) })) as (Omit<
+        ListedQueuedQuery,
+        'waitingMs'
+      > & { readonly now: number })[];
+      return rows.map(({ now, ...row }) => ({ ...row, waitingMs: Math.max(0, now - row.created) }));
     });
   }
 
@@ -327,25 +284,29 @@ export class QueuedQueryRepository {
     return deleteInBatches(this.database, 'eg_queued_queries', 'polled_at', before, fence);
   }
 
+  async #rowsOf(
+    ids: readonly string[],
+    narrow: (rows: Knex.QueryBuilder) => Knex.QueryBuilder,
+  ): Promise<readonly QueuedQueryRow[]> {
+    const rows: QueuedQueryRow[] = [];
+    for (const some of batches(ids, BATCH_IDS)) {
+      const page = await this.database.run(
+        async (knex) => (await narrow(this.#rows(knex).whereIn('q.id', some))) as Row[],
+      );
+      rows.push(...page.map(fromRow));
+    }
+    return rows;
+  }
+
   /** Rows, each with the database's time and that until which its replica is known to live. */
   #rows(knex: Knex): Knex.QueryBuilder {
     return knex('eg_queued_queries as q')
       .leftJoin('eg_queue_replicas as r', 'r.replica', 'q.replica')
-      .select(
-        'q.id',
-        'q.created',
-        'q.routing_group',
-        'q.user_name',
-        'q.source',
-        'q.replica',
-        'q.state',
-        'q.command',
-        'q.moved_at',
-        'q.engine_id',
-        'q.answer',
-        'r.expires',
-        knex.raw(`${this.database.dialect.clockMs} as now`),
-      );
+      .select({
+        ...listedColumns,
+        ...{ command: 'q.command', engineId: 'q.engine_id', answer: 'q.answer', expires: 'r.expires' },
+        now: knex.raw(this.database.dialect.clockMs),
+      });
   }
 
   /** Changes a row that is as expected, and no other: of several who try, one succeeds. */
@@ -358,33 +319,7 @@ export class QueuedQueryRepository {
     });
   }
 
-  async #writePending(): Promise<void> {
-    this.isWriting = true;
-    // Those of the same turn of the event loop come together.
-    await Promise.resolve();
-    while (this.pending.length > 0) {
-      const some = this.#nextBatch();
-      const error = await this.#insert(some.map(({ row }) => row)).then(
-        () => null,
-        (reason: unknown) => reason,
-      );
-      for (const { done } of some) done(error);
-    }
-    this.isWriting = false;
-  }
-
-  #nextBatch(): readonly PendingPut[] {
-    let bytes = 0;
-    let count = 0;
-    for (const { row } of this.pending) {
-      bytes += row.request.length;
-      if (count > 0 && (bytes > BATCH_BYTES || count >= BATCH_ROWS)) break;
-      count++;
-    }
-    return this.pending.splice(0, count);
-  }
-
-  #insert(rows: readonly NewQueuedQuery[]): Promise<void> {
+  #insert(rows: readonly NewQueuedQuery[]): Promise<readonly undefined[]> {
     return this.database.run(async (knex) => {
       const now = knex.raw(this.database.dialect.clockMs);
       const columns = rows.map((row) => ({
@@ -401,24 +336,13 @@ export class QueuedQueryRepository {
         changed: now,
       }));
       await knex('eg_queued_queries').insert(columns);
+      return rows.map(() => undefined);
     });
   }
 }
 
-const numberOf = (value: number | string | null): number | null => (value === null ? null : Number(value));
-
-const fromRow = (row: Row): QueuedQueryRow => ({
-  id: row.id,
-  created: Number(row.created),
-  waitingMs: Math.max(0, Number(row.now) - Number(row.created)),
-  group: row.routing_group,
-  user: row.user_name,
-  source: row.source,
-  replica: row.replica,
-  isHeld: row.expires !== null && Number(row.expires) > Number(row.now),
-  state: row.state,
-  command: row.command,
-  movedAt: numberOf(row.moved_at),
-  engineId: row.engine_id,
-  answer: row.answer,
+const fromRow = ({ now, expires, ...row }: Row): QueuedQueryRow => ({
+  ...row,
+  waitingMs: Math.max(0, now - row.created),
+  isHeld: expires !== null && expires > now,
 });

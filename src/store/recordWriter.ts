@@ -1,45 +1,49 @@
+import path from 'node:path';
 import type { Logger } from 'pino';
-import type { Counter, Histogram } from 'prom-client';
+import type { Registry } from 'prom-client';
+import { RE2JS } from 're2js';
 import type { Clock } from '../model/clock.ts';
 import { settlesWithin } from '../model/timeLimit.ts';
 import { DatabaseFailure } from './failures.ts';
+import { type HistoryMetrics, historyMetrics } from './historyMetrics.ts';
+import { asciiOf, cutToBytes } from './historyText.ts';
 import { Spill } from './spill.ts';
 
-export interface QueryKeyed {
+/** A query, or how it ended. */
+export interface WrittenRecord {
   readonly queryId: string;
+  readonly created: number;
+  readonly queryText: string | null;
+  readonly errorMessage?: string | null;
+  readonly groups?: readonly string[];
 }
 
-/** Bounds of a writer. */
-export interface RecordWriterSettings {
+/** Settings of the writers (`queryHistory`, `dataStore.queryHistoryEnabled`). */
+export interface HistorySettings {
+  readonly enabled: boolean;
+  /** Longest query text, bytes of UTF-8. */
+  readonly maxTextSize: number;
+  /** Regular expressions (RE2) whose matches become `***`. */
+  readonly redact: readonly string[];
   readonly bufferSize: number;
   readonly flushIntervalMs: number;
 }
 
-export interface RecordWriterMetrics {
-  readonly written: Pick<Counter, 'inc'>;
-  readonly spilled: Pick<Counter, 'inc'>;
-  readonly losses: Pick<Counter<'reason'>, 'inc'>;
-  readonly batch: Pick<Histogram, 'startTimer'>;
-}
-
-export interface RecordWriterOptions<R extends QueryKeyed> {
-  /** Name of the records in log lines: `history`. */
-  readonly what: string;
-  readonly insert: (records: readonly R[]) => Promise<void>;
-  /** The record in ASCII, for a table whose character set lacks a character. */
-  readonly plain: (record: R) => R;
-  /** Characters that a record takes in memory, about. */
-  readonly weight: (record: R) => number;
-  readonly isRecord: (value: unknown) => value is R;
-  readonly settings: RecordWriterSettings;
-  readonly metrics: RecordWriterMetrics;
+export interface RecordWriterOptions {
+  readonly settings: HistorySettings;
+  /** That of the history; outcomes are in a folder in it. */
   readonly spillDirectory: string;
   /** Bound of this process's spill files, bytes; default 1 GB. */
-  readonly maxSpillBytes?: number | undefined;
+  readonly maxSpillBytes?: number;
   readonly logger: Logger;
+  readonly registry: Registry;
   readonly clock: Clock;
 }
 
+/** Bytes of messages, and of statements of outcomes. */
+const MAX_OUTCOME_TEXT_BYTES = 262_144;
+/** Bytes beyond the kept text in which a match of `redact` may end. */
+const REDACT_MARGIN = 65_536;
 const MAX_BATCH_RECORDS = 500;
 /** Characters of text in a batch; also what memory holds at most is bounded by them. */
 const MAX_BATCH_CHARACTERS = 1_000_000;
@@ -51,9 +55,14 @@ const LOSS_LOG_MS = 10_000;
  * Takes records of queries off the request path and writes them in batches; what the database cannot take waits on disk, and files
  * that an ended process left are written first (docs/database.md#query-history).
  */
-export class RecordWriter<R extends QueryKeyed> {
-  private readonly options: RecordWriterOptions<R>;
-  private readonly metrics: RecordWriterMetrics;
+export class RecordWriter<R extends WrittenRecord> {
+  private readonly options: RecordWriterOptions;
+  private readonly insertBatch: (records: readonly R[]) => Promise<void>;
+  private readonly isOfOutcomes: boolean;
+  /** Name of the records in log lines. */
+  private readonly what: string;
+  private readonly redactors: readonly RE2JS[];
+  private readonly metrics: HistoryMetrics;
   private readonly spill: Spill<R>;
   private queue: R[] = [];
   private characters = 0;
@@ -69,23 +78,32 @@ export class RecordWriter<R extends QueryKeyed> {
   private unloggedLoss = 0;
   private lossLoggedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(options: RecordWriterOptions<R>) {
+  constructor(
+    of: 'history' | 'outcomes',
+    insertBatch: (records: readonly R[]) => Promise<void>,
+    options: RecordWriterOptions,
+  ) {
     this.options = options;
-    this.spill = new Spill(options.spillDirectory, options.maxSpillBytes ?? 1024 ** 3, options.isRecord);
-    this.metrics = options.metrics;
+    this.insertBatch = insertBatch;
+    this.isOfOutcomes = of === 'outcomes';
+    this.what = this.isOfOutcomes ? 'history of outcomes' : 'history';
+    this.redactors = options.settings.redact.map((pattern) => RE2JS.compile(pattern));
+    const directory = this.isOfOutcomes ? path.join(options.spillDirectory, 'outcomes') : options.spillDirectory;
+    this.spill = new Spill(directory, options.maxSpillBytes ?? 1024 ** 3, isRecord<R>);
+    this.metrics = historyMetrics(options.registry, () => this.depth(), of);
     try {
       const adopted = this.spill.adopt();
       if (adopted > 0) {
-        options.logger.info(`${options.what} of a process that ended is written now`);
+        options.logger.info(`${this.what} of a process that ended is written now`);
         this.schedule(0);
       }
     } catch (error) {
-      options.logger.error({ err: error, directory: options.spillDirectory }, `${options.what} on disk cannot be read`);
+      options.logger.error({ err: error, directory }, `${this.what} on disk cannot be read`);
     }
   }
 
   /** True if there is room for another record, which otherwise counts as lost. */
-  checkRoom(): boolean {
+  private hasRoom(): boolean {
     if (this.closed) return false;
     const isFull = this.queue.length >= 2 * this.options.settings.bufferSize;
     if (!isFull && this.characters <= 2 * MAX_MEMORY_CHARACTERS) return true;
@@ -94,11 +112,12 @@ export class RecordWriter<R extends QueryKeyed> {
   }
 
   /** Never throws, never waits. */
-  add(record: R): void {
+  add(whole: R): void {
     const settings = this.options.settings;
-    if (!this.checkRoom()) return;
+    if (!settings.enabled || !this.hasRoom()) return;
+    const record = this.fit(whole);
     this.queue.push(record);
-    this.characters += this.options.weight(record);
+    this.characters += weight(record);
     this.byId.set(record.queryId, record);
     if (this.queue.length >= settings.bufferSize || this.characters > MAX_MEMORY_CHARACTERS) this.spillQueue();
     else if (this.queue.length >= MAX_BATCH_RECORDS && this.backOffMs === 0) this.schedule(0);
@@ -110,7 +129,10 @@ export class RecordWriter<R extends QueryKeyed> {
     return this.byId.get(queryId) ?? null;
   }
 
-  /** See `HistoryWriter.whenWritten`. */
+  /**
+   * Resolves once a record that was added is in the database, or on disk as the database is unavailable; at the latest after
+   * the time. Never rejects.
+   */
   async whenWritten(queryId: string, timeoutMs: number): Promise<void> {
     if (!this.byId.has(queryId)) return;
     // A turn that runs may have taken its last batch already. All who wait then share the next one.
@@ -133,7 +155,7 @@ export class RecordWriter<R extends QueryKeyed> {
       const failed = left <= 0 || !(await settlesWithin(this.turn(), left)) || this.backOffMs > 0;
       if (!failed) continue;
       this.spillAtOnce();
-      throw new Error(`the ${this.options.what} could not be written in time; what is left is on disk`);
+      throw new Error(`the ${this.what} could not be written in time; what is left is on disk`);
     }
   }
 
@@ -147,13 +169,32 @@ export class RecordWriter<R extends QueryKeyed> {
     } catch (error) {
       this.options.logger.warn(
         { depth: this.depth(), reason: String(error) },
-        `${this.options.what} is left on disk for the next start`,
+        `${this.what} is left on disk for the next start`,
       );
     }
     await settlesWithin(Promise.allSettled([this.spilling, this.running]), 1000);
     this.spillAtOnce();
     this.ended = true;
     this.spill.close();
+  }
+
+  /** Redacts and cuts the texts of a record. */
+  private fit(record: R): R {
+    const { queryText, errorMessage } = record;
+    const { maxTextSize } = this.options.settings;
+    const most = this.isOfOutcomes ? Math.min(maxTextSize, MAX_OUTCOME_TEXT_BYTES) : maxTextSize;
+    const text = queryText === null ? null : this.fitText(queryText, most);
+    const message = errorMessage == null ? errorMessage : this.fitText(errorMessage, MAX_OUTCOME_TEXT_BYTES);
+    if (text === queryText && message === errorMessage) return record;
+    return { ...record, queryText: text, ...(message === undefined ? {} : { errorMessage: message }) };
+  }
+
+  private fitText(text: string, bytes: number): string {
+    if (this.redactors.length === 0) return cutToBytes(text, bytes);
+    // Before the cut: half a secret at the end would not match any more.
+    let redacted = cutToBytes(text, bytes + REDACT_MARGIN);
+    for (const redactor of this.redactors) redacted = redactor.matcher(redacted).replaceAll('***');
+    return cutToBytes(redacted, bytes);
   }
 
   private schedule(delayMs: number): void {
@@ -169,7 +210,7 @@ export class RecordWriter<R extends QueryKeyed> {
   /** One turn: writes what is there, or puts it on disk while the database is unavailable. Never rejects. */
   private turn(): Promise<void> {
     this.running ??= this.write()
-      .catch((error: unknown) => this.options.logger.error({ err: error }, `writing the ${this.options.what} failed`))
+      .catch((error: unknown) => this.options.logger.error({ err: error }, `writing the ${this.what} failed`))
       .finally(() => {
         this.running = null;
         if (this.queue.length > 0 || this.spill.records > 0) this.schedule(this.options.settings.flushIntervalMs);
@@ -178,7 +219,7 @@ export class RecordWriter<R extends QueryKeyed> {
   }
 
   private async write(): Promise<void> {
-    const { clock, logger, what } = this.options;
+    const { clock, logger } = this.options;
     if (clock.monotonic() < this.retryAt) {
       this.spillQueue();
       await this.spilling;
@@ -192,12 +233,12 @@ export class RecordWriter<R extends QueryKeyed> {
         if (replayed === false) break;
         if (replayed.torn > 0) this.lose(replayed.torn, 'torn');
       }
-      if (this.backOffMs > 0) logger.info(`${what} is written again`);
+      if (this.backOffMs > 0) logger.info(`${this.what} is written again`);
       this.backOffMs = 0;
     } catch (error) {
       if (this.backOffMs === 0) {
         const reason = error instanceof Error ? error.message : String(error);
-        logger.warn({ reason }, `${what} cannot be written and waits on disk`);
+        logger.warn({ reason }, `${this.what} cannot be written and waits on disk`);
       }
       this.backOffMs = Math.min(Math.max(this.backOffMs * 2, 500), MAX_BACK_OFF_MS);
       this.retryAt = clock.monotonic() + this.backOffMs;
@@ -210,7 +251,7 @@ export class RecordWriter<R extends QueryKeyed> {
     const batch = this.takeBatch(this.queue, 0);
     // Removed before it is written, so that a spill at the same time does not take it too; put back on failure.
     this.queue.splice(0, batch.length);
-    for (const record of batch) this.characters -= this.options.weight(record);
+    for (const record of batch) this.characters -= weight(record);
     this.inFlight = batch;
     try {
       await this.insert(batch);
@@ -218,7 +259,7 @@ export class RecordWriter<R extends QueryKeyed> {
       // Unless it has been put on disk in the meantime.
       if (this.inFlight === batch) {
         this.queue.unshift(...batch);
-        for (const record of batch) this.characters += this.options.weight(record);
+        for (const record of batch) this.characters += weight(record);
       }
       throw error;
     } finally {
@@ -239,7 +280,7 @@ export class RecordWriter<R extends QueryKeyed> {
   private async insert(batch: readonly R[]): Promise<void> {
     const end = this.metrics.batch.startTimer();
     try {
-      await this.options.insert(batch);
+      await this.insertBatch(batch);
       end();
       this.metrics.written.inc(batch.length);
     } catch (error) {
@@ -252,13 +293,13 @@ export class RecordWriter<R extends QueryKeyed> {
         return;
       }
       try {
-        await this.options.insert([this.options.plain(only)]);
+        await this.insertBatch([plain(only)]);
         this.metrics.written.inc();
       } catch (second) {
         if (!(second instanceof DatabaseFailure) || second.kind !== 'data') throw second;
         this.options.logger.warn(
           { queryId: only.queryId, code: second.code },
-          `the database refuses a query of the ${this.options.what}`,
+          `the database refuses a query of the ${this.what}`,
         );
         this.lose(1, 'refused');
       }
@@ -279,12 +320,12 @@ export class RecordWriter<R extends QueryKeyed> {
       })
       .catch((error: unknown) => {
         // The disk rejects: memory keeps them up to its bound.
-        this.options.logger.error({ err: error }, `${this.options.what} cannot be put on disk`);
+        this.options.logger.error({ err: error }, `${this.what} cannot be put on disk`);
         const room = Math.max(0, this.options.settings.bufferSize - this.queue.length);
         this.lose(Math.max(0, records.length - room), 'disk');
         this.forget(records.slice(room));
         this.queue.unshift(...records.slice(0, room));
-        this.characters = this.queue.reduce((sum, record) => sum + this.options.weight(record), 0);
+        this.characters = this.queue.reduce((sum, record) => sum + weight(record), 0);
       })
       .finally(() => {
         this.spilling = null;
@@ -304,7 +345,7 @@ export class RecordWriter<R extends QueryKeyed> {
       this.metrics.spilled.inc(records.length - losses);
       if (losses > 0) this.lose(losses, 'disk');
     } catch (error) {
-      this.options.logger.error({ err: error }, `${this.options.what} cannot be put on disk`);
+      this.options.logger.error({ err: error }, `${this.what} cannot be put on disk`);
       this.lose(records.length, 'disk');
     }
     this.forget(records);
@@ -323,7 +364,7 @@ export class RecordWriter<R extends QueryKeyed> {
     const now = this.options.clock.monotonic();
     if (now - this.lossLoggedAt < LOSS_LOG_MS) return;
     this.lossLoggedAt = now;
-    this.options.logger.error({ lost: this.unloggedLoss, reason }, `queries are missing in the ${this.options.what}`);
+    this.options.logger.error({ lost: this.unloggedLoss, reason }, `queries are missing in the ${this.what}`);
     this.unloggedLoss = 0;
   }
 
@@ -332,10 +373,32 @@ export class RecordWriter<R extends QueryKeyed> {
     let end = from;
     while (end < records.length && end - from < MAX_BATCH_RECORDS) {
       const record = records[end];
-      if (record !== undefined) characters += this.options.weight(record);
+      if (record !== undefined) characters += weight(record);
       if (characters > MAX_BATCH_CHARACTERS && end > from) break;
       end++;
     }
     return records.slice(from, end);
   }
+}
+
+/** Characters that a record takes in memory, about. */
+function weight(record: WrittenRecord): number {
+  let characters = 300;
+  for (const value of Object.values(record)) {
+    if (typeof value === 'string') characters += value.length;
+    else if (Array.isArray(value)) for (const name of value) characters += name.length;
+  }
+  return characters;
+}
+
+function isRecord<R extends WrittenRecord>(value: unknown): value is R {
+  const { queryId, created } = value as Partial<WrittenRecord>;
+  return typeof queryId === 'string' && typeof created === 'number';
+}
+
+/** The record in ASCII: the last resort for a table whose character set does not have a character. */
+function plain<R extends WrittenRecord>(record: R): R {
+  const ascii = (value: unknown): unknown =>
+    typeof value === 'string' ? asciiOf(value) : Array.isArray(value) ? value.map(ascii) : value;
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, ascii(value)])) as unknown as R;
 }

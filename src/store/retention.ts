@@ -1,27 +1,17 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
+import { startJob } from './job.ts';
 import type { Fence, Store } from './store.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
-/** Coordinators unseen for so long are forgotten (docs/protocol.md#stickiness). */
-const COORDINATOR_AGE = 7 * DAY;
-/** Owners by full id: longer than any query runs. */
-const QUERY_OWNER_AGE = 7 * DAY;
-/** Transactions whose end no replica saw: longer than any lives. */
-const TRANSACTION_AGE = 7 * DAY;
-/** Queries that waited: as long as the ids of their clusters' queries are kept. */
-const QUEUED_QUERY_AGE = 7 * DAY;
-/** Queries that use slots, where limits are gone and no one counts them: longer than any query runs. */
-const SLOT_QUERY_AGE = 7 * DAY;
+/** Coordinators and owners of queries, transactions and slots: longer than any query runs (docs/protocol.md#stickiness). */
+const QUERY_AGE = 7 * DAY;
 /** Refusals of a limit that has rejected none since. */
 const REFUSAL_AGE = 30 * DAY;
 /** Queries that no client asked for on any replica; these renew that each minute. */
 const FORGOTTEN_AGE = 10 * MINUTE;
-/** Marks of deletions by REST: far longer than a replica takes to see one. */
-const DELETION_MARK_AGE = DAY;
 
 export interface RetentionOptions {
   readonly store: Store;
@@ -42,26 +32,32 @@ export interface RetentionOptions {
 export async function runRetention(options: RetentionOptions): Promise<void> {
   const { store, logger, clock } = options;
   const now = clock.now();
+  const ages = [
+    ['query_history', store.history, options.historyHours * HOUR],
+    ['eg_query_outcomes', store.outcomes, options.historyHours * HOUR],
+    ['eg_coordinators', store.coordinators, QUERY_AGE],
+    ['eg_queries', store.queries, QUERY_AGE],
+    ['eg_transactions', store.transactions, QUERY_AGE],
+    ['eg_running_queries', store.runningQueries, HOUR],
+    ['eg_slots', store.slots, HOUR],
+    ['eg_slot_queries', store.slotQueries, QUERY_AGE],
+    ['eg_ended_queries', store.endedQueries, HOUR],
+    ['eg_refusals', store.limitCounts, REFUSAL_AGE],
+    ['eg_audit', store.audit, options.audit.retention],
+    ['eg_ended_sessions', store.endedSessions, 0],
+  ] as const;
   const tasks: readonly [string, (fence: Fence) => Promise<number>][] = [
-    ['query_history', (fence) => store.history.deleteBefore(now - options.historyHours * HOUR, fence)],
-    ['eg_query_outcomes', (fence) => store.outcomes.deleteBefore(now - options.historyHours * HOUR, fence)],
+    ...ages.map(([table, rows, age]): [string, (fence: Fence) => Promise<number>] => [
+      table,
+      (fence) => rows.deleteBefore(now - age, fence),
+    ]),
     ['eg_query_outcomes', (fence) => store.outcomes.endForgotten(now - HOUR, now - FORGOTTEN_AGE, fence)],
-    ['eg_coordinators', (fence) => store.coordinators.deleteBefore(now - COORDINATOR_AGE, fence)],
-    ['eg_queries', (fence) => store.queries.deleteBefore(now - QUERY_OWNER_AGE, fence)],
-    ['eg_transactions', (fence) => store.transactions.deleteBefore(now - TRANSACTION_AGE, fence)],
-    ['eg_running_queries', (fence) => store.runningQueries.deleteBefore(now - HOUR, fence)],
-    ['eg_slots', (fence) => store.slots.deleteBefore(now - HOUR, fence)],
-    ['eg_slot_queries', (fence) => store.slotQueries.deleteBefore(now - SLOT_QUERY_AGE, fence)],
-    ['eg_ended_queries', (fence) => store.endedQueries.deleteBefore(now - HOUR, fence)],
-    ['eg_refusals', (fence) => store.limitCounts.deleteBefore(now - REFUSAL_AGE, fence)],
-    ['eg_audit', (fence) => store.audit.deleteBefore(now - options.audit.retention, fence)],
     ['eg_audit', (fence) => store.audit.deleteBeyond(options.audit.maxEntries, fence)],
     // Those that no replica dropped, as all of them ended: they have credentials, encrypted.
     ['eg_queued_queries', () => store.queuedQueries.deleteAbandoned(HOUR)],
     ['eg_queued_queries', () => store.queuedQueries.forgetAnswers(HOUR)],
-    ['eg_queued_queries', (fence) => store.queuedQueries.deleteUnpolledBefore(now - QUEUED_QUERY_AGE, fence)],
-    ['eg_ended_sessions', (fence) => store.endedSessions.deleteBefore(now, fence)],
-    ['eg_resources', (fence) => store.resources.deleteMarksBefore(now - DELETION_MARK_AGE, fence)],
+    ['eg_queued_queries', (fence) => store.queuedQueries.deleteUnpolledBefore(now - QUERY_AGE, fence)],
+    ['eg_resources', (fence) => store.resources.deleteMarksBefore(now - DAY, fence)],
   ];
   for (const [table, task] of tasks) {
     try {
@@ -77,20 +73,8 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
 
 /** Starts the job; returns the function that stops it and waits for a running round. */
 export function startRetention(options: RetentionOptions): () => Promise<void> {
-  const stop = new AbortController();
-  const loop = async () => {
-    let delay = options.firstDelayMs ?? MINUTE;
-    for (;;) {
-      await sleep(delay, undefined, { signal: stop.signal, ref: false });
-      await runRetention(options);
-      delay = options.intervalMs ?? 2 * HOUR;
-    }
-  };
-  const loopEnd = loop().catch((error: unknown) => {
-    if (!stop.signal.aborted) options.logger.error({ err: error }, 'the retention job ended');
+  return startJob(options.firstDelayMs ?? MINUTE, async () => {
+    await runRetention(options);
+    return options.intervalMs ?? 2 * HOUR;
   });
-  return () => {
-    stop.abort();
-    return loopEnd;
-  };
 }

@@ -3,7 +3,7 @@ import type { SqlDialect } from './dialect.ts';
 /** A table: the columns that must be there, and the statement that creates it. */
 export interface TableDefinition {
   readonly name: string;
-  readonly columns: readonly string[];
+  readonly columns: (dialect: SqlDialect) => readonly string[];
   readonly create: (dialect: SqlDialect) => string;
 }
 
@@ -13,29 +13,39 @@ export interface IndexDefinition {
   readonly columns: string;
 }
 
-/** A table, created where it is missing of that name. @param columns those that must be there */
+/**
+ * A table, created if no table has its name.
+ * @param body its columns and keys in SQL
+ * @param required columns that must be there; all by default
+ */
 export function table(
   name: string,
-  columns: readonly string[],
   body: (dialect: SqlDialect) => string,
+  required?: readonly string[],
 ): TableDefinition {
   return {
     name,
-    columns,
+    columns: (dialect) => required ?? columnNames(body(dialect)),
     create: (dialect) => `create table if not exists ${name} (${body(dialect)})${dialect.types.tableOptions}`,
   };
+}
+
+/** First words of the parts of a table's body, but those of keys and checks. */
+function columnNames(body: string): readonly string[] {
+  const parts = body.split(/,(?![^(]*\))/).map((part) => /\w+/.exec(part)?.[0] ?? '');
+  return parts.filter((name) => !['primary', 'foreign', 'unique', 'check'].includes(name));
 }
 
 /** Resource groups, as engines read them: below different parents they may have one name. */
 export const resourceGroups = table(
   'resource_groups',
-  ['resource_group_id', 'name', 'parent', 'soft_memory_limit', 'max_queued', 'hard_concurrency_limit'],
   (dialect) => `resource_group_id ${dialect.types.identity}, name varchar(250) not null, parent bigint null,
     jmx_export boolean null, scheduling_policy varchar(128) null, scheduling_weight int null,
     soft_memory_limit varchar(128) not null, max_queued int not null, hard_concurrency_limit int not null,
     soft_concurrency_limit int null, soft_cpu_limit varchar(128) null, hard_cpu_limit varchar(128) null,
     environment varchar(128) null, primary key (resource_group_id),
     foreign key (parent) references resource_groups (resource_group_id)`,
+  ['resource_group_id', 'name', 'parent', 'soft_memory_limit', 'max_queued', 'hard_concurrency_limit'],
 );
 
 /**
@@ -45,13 +55,11 @@ export const resourceGroups = table(
 export const sharedTables: readonly TableDefinition[] = [
   table(
     'gateway_backend',
-    ['name', 'routing_group', 'backend_url', 'external_url', 'active'],
     () => `name varchar(256) primary key, routing_group varchar(256), backend_url varchar(256),
       external_url varchar(256), active boolean`,
   ),
   table(
     'query_history',
-    ['query_id', 'query_text', 'created', 'backend_url', 'user_name', 'source', 'routing_group', 'external_url'],
     (dialect) => `query_id varchar(256) primary key, query_text ${dialect.types.longText}, created bigint,
       backend_url varchar(256), user_name varchar(256), source varchar(256), routing_group varchar(255),
       external_url varchar(255)`,
@@ -59,19 +67,17 @@ export const sharedTables: readonly TableDefinition[] = [
   resourceGroups,
   table(
     'selectors',
-    ['resource_group_id', 'priority', 'user_regex', 'source_regex', 'query_type'],
     () => `resource_group_id bigint not null, priority bigint not null, user_regex varchar(512), source_regex varchar(512),
       query_type varchar(512), client_tags varchar(512), selector_resource_estimate varchar(1024),
       foreign key (resource_group_id) references resource_groups (resource_group_id)`,
+    ['resource_group_id', 'priority', 'user_regex', 'source_regex', 'query_type'],
   ),
   table(
     'resource_groups_global_properties',
-    ['name', 'value'],
     () => `name varchar(128) not null primary key, value varchar(512) null, check (name in ('cpu_quota_period'))`,
   ),
   table(
     'exact_match_source_selectors',
-    ['resource_group_id', 'update_time', 'source', 'environment', 'query_type'],
     (dialect) => `resource_group_id varchar(256) not null, update_time ${dialect.types.timestamp} not null,
       source varchar(512) not null, environment varchar(128), query_type ${dialect.types.exactQueryType},
       ${dialect.types.exactKeys}`,
@@ -85,7 +91,6 @@ export const SCHEMA_TABLE = 'eg_schema';
 export const ownTables: readonly TableDefinition[] = [
   table(
     'eg_resources',
-    ['kind', 'namespace', 'name', 'uid', 'resource_version', 'spec', 'backend_name', 'backend_row', 'deleted_at'],
     (dialect) => `kind varchar(32) not null, namespace varchar(253) not null, name varchar(253) not null,
       registry_name varchar(256) not null, uid varchar(128) not null, resource_version varchar(64) not null,
       generation bigint not null, creation_timestamp varchar(40) not null, spec ${dialect.types.longText} not null,
@@ -96,60 +101,51 @@ export const ownTables: readonly TableDefinition[] = [
   ),
   table(
     'eg_coordinators',
-    ['suffix', 'cluster', 'base_url', 'cluster_uid', 'last_seen'],
     () => `suffix varchar(32) primary key, cluster varchar(256) not null, base_url varchar(2048) not null,
       cluster_uid varchar(128), last_seen bigint not null`,
   ),
   table(
     'eg_queries',
-    ['query_id', 'cluster', 'base_url', 'created'],
     () => `query_id varchar(256) primary key, cluster varchar(256) not null, base_url varchar(2048) not null,
       created bigint not null`,
   ),
   table(
     'eg_transactions',
-    ['transaction_id', 'cluster', 'base_url', 'created'],
     () => `transaction_id varchar(64) primary key, cluster varchar(256) not null, base_url varchar(2048) not null,
       created bigint not null`,
   ),
   table(
     'eg_running_queries',
-    ['query_id', 'cluster', 'started', 'last_seen'],
     () => `query_id varchar(256) primary key, cluster varchar(256) not null, started bigint not null,
       last_seen bigint not null`,
   ),
   table(
     'eg_slots',
-    ['limit_key', 'replica', 'granted', 'in_use', 'waiting', 'tokens', 'filled', 'expires'],
     () => `limit_key varchar(256) not null, replica varchar(64) not null, granted int not null, in_use int not null,
       waiting int not null, tokens bigint, filled bigint, expires bigint not null, primary key (limit_key, replica)`,
   ),
-  table('eg_ended_queries', ['query_id', 'ended'], () => 'query_id varchar(256) primary key, ended bigint not null'),
+  table('eg_ended_queries', () => 'query_id varchar(256) primary key, ended bigint not null'),
   table(
     'eg_queued_queries',
-    ['id', 'created', 'routing_group', 'request', 'replica', 'state', 'engine_id', 'answer', 'polled_at'],
     ({ types }) => `id varchar(64) primary key, created bigint not null, routing_group varchar(256) not null,
       user_name varchar(256), source varchar(256), reason varchar(1024) not null, request ${types.longText},
       replica varchar(64) not null, state varchar(16) not null, command varchar(16), moved_at bigint, engine_id varchar(256),
       answer ${types.longText}, polled_at bigint not null, changed bigint not null`,
   ),
-  table('eg_queue_replicas', ['replica', 'expires'], () => 'replica varchar(64) primary key, expires bigint not null'),
+  table('eg_queue_replicas', () => 'replica varchar(64) primary key, expires bigint not null'),
   table(
     'eg_query_decisions',
-    ['query_id', 'cluster', 'created', 'decision'],
     (dialect) => `query_id varchar(256) primary key, cluster varchar(256) not null, created bigint not null,
       decision ${dialect.types.longText}`,
   ),
   table(
     'eg_leader',
-    ['name', 'holder', 'epoch', 'expires'],
     () => `name varchar(32) primary key, holder varchar(256), epoch bigint not null, expires bigint not null`,
   ),
-  table('eg_ended_sessions', ['id', 'until_ms'], () => 'id varchar(128) primary key, until_ms bigint not null'),
-  table('eg_marks', ['name', 'value'], () => 'name varchar(32) primary key, value bigint not null'),
+  table('eg_ended_sessions', () => 'id varchar(128) primary key, until_ms bigint not null'),
+  table('eg_marks', () => 'name varchar(32) primary key, value bigint not null'),
   table(
     SCHEMA_TABLE,
-    ['version', 'name', 'compatible_from', 'program', 'applied'],
     () => `version int primary key, name varchar(256) not null, compatible_from int not null,
       program varchar(64) not null, applied bigint not null`,
   ),

@@ -92,20 +92,6 @@ export const migrations: readonly Migration[] = [
       addTable(
         table(
           'eg_observations',
-          [
-            'kind',
-            'namespace',
-            'name',
-            'type',
-            'replica',
-            'uid',
-            'generation',
-            'ok',
-            'message',
-            'observed',
-            'expires',
-            'written',
-          ],
           () => `kind varchar(32) not null, namespace varchar(253) not null, name varchar(253) not null,
             type varchar(32) not null, replica varchar(64) not null, uid varchar(128) not null, generation bigint not null,
             ok int not null, message varchar(1024) not null, observed bigint not null, expires bigint not null,
@@ -124,7 +110,6 @@ export const migrations: readonly Migration[] = [
       addTable(
         table(
           'eg_slot_queries',
-          ['query_id', 'cluster', 'replica', 'limit_keys', 'noted'],
           ({
             types,
           }) => `query_id varchar(256) primary key, cluster varchar(256) not null, replica varchar(64) not null,
@@ -141,11 +126,7 @@ export const migrations: readonly Migration[] = [
     compatibleFrom: 1,
     parts: [
       addTable(
-        table(
-          'eg_refusals',
-          ['name', 'refused', 'counted'],
-          () => 'name varchar(256) primary key, refused bigint not null, counted bigint not null',
-        ),
+        table('eg_refusals', () => 'name varchar(256) primary key, refused bigint not null, counted bigint not null'),
       ),
       addIndex({ table: 'eg_refusals', name: 'eg_refusals_counted_idx', columns: 'counted' }),
     ],
@@ -156,10 +137,8 @@ export const migrations: readonly Migration[] = [
     compatibleFrom: 1,
     parts: [
       addTable(
-        table(
-          'eg_query_outcomes',
-          firstOutcomeColumns.map(({ name }) => name),
-          ({ types }) => firstOutcomeColumns.map(({ name, type }) => `${name} ${type(types)}`).join(', '),
+        table('eg_query_outcomes', ({ types }) =>
+          firstOutcomeColumns.map(({ name, type }) => `${name} ${type(types)}`).join(', '),
         ),
       ),
       ...['created', 'state', 'user_name', 'error_name', 'refused'].map((column) =>
@@ -179,22 +158,6 @@ export const migrations: readonly Migration[] = [
       addTable(
         table(
           'eg_audit',
-          [
-            ...[
-              'id',
-              'at',
-              'source',
-              'action',
-              'kind',
-              'namespace',
-              'name',
-              'resource',
-              'object',
-              'user_name',
-              'manager',
-            ],
-            ...['recognised_by', 'roles', 'address', 'call_text', 'request_id', 'before_text', 'after_text', 'digest'],
-          ],
           ({ types: { longText } }) => `id varchar(64) primary key, at bigint not null, source varchar(16) not null,
             action varchar(16) not null, kind varchar(64) not null, namespace varchar(253) not null,
             name varchar(256) not null, resource varchar(253) not null, object varchar(512) not null,
@@ -210,7 +173,6 @@ export const migrations: readonly Migration[] = [
       addTable(
         table(
           'eg_audited',
-          ['kind', 'namespace', 'name', 'title', 'uid', 'digest', 'writers', 'noted', 'state'],
           ({ types: { longText } }) => `kind varchar(64) not null, namespace varchar(253) not null,
             name varchar(253) not null, title varchar(256) not null, uid varchar(128) not null, digest varchar(64) not null,
             writers ${longText} not null, noted bigint not null, state ${longText} not null,
@@ -224,20 +186,10 @@ export const migrations: readonly Migration[] = [
     name: 'figures of queries by hour',
     compatibleFrom: 1,
     parts: [
-      addTable(
-        table(
-          'eg_query_hours',
-          ['hour', 'changes', 'sums'],
-          () => 'hour bigint primary key, changes bigint not null, sums int not null',
-        ),
-      ),
+      addTable(table('eg_query_hours', () => 'hour bigint primary key, changes bigint not null, sums int not null')),
       addTable(
         table(
           'eg_query_sums',
-          [
-            ...['dimension', 'hour', 'place', 'value', 'queries', 'endings', 'queued'],
-            ...['cpu_ms', 'processed_bytes', 'result_bytes'],
-          ],
           ({ types: { longText } }) => `dimension varchar(32) not null, hour bigint not null, place int not null,
             value varchar(256), queries bigint not null, endings ${longText} not null, queued ${longText} not null,
             cpu_ms double precision not null, processed_bytes double precision not null,
@@ -254,9 +206,7 @@ export const migrations: readonly Migration[] = [
     parts: [
       addTable(
         table(
-          'eg_query_groups',
-          ['group_name', 'created', 'query_id'],
-          // In the order of lists: of one group, by time.
+          'eg_query_groups', // In the order of lists: of one group, by time.
           () => `group_name varchar(256) not null, created bigint not null, query_id varchar(256) not null,
             primary key (group_name, created, query_id)`,
         ),
@@ -272,7 +222,6 @@ export const migrations: readonly Migration[] = [
       addTable(
         table(
           'eg_group_owners',
-          ['namespace', 'name', 'database_name', 'environment', 'root_group', 'uid', 'generation', 'is_applied'],
           () => `namespace varchar(63) not null, name varchar(253) not null, database_name varchar(64) not null,
             environment varchar(128) not null, root_group varchar(250) not null, uid varchar(128) not null,
             generation bigint not null, is_applied integer not null,
@@ -289,7 +238,6 @@ export const migrations: readonly Migration[] = [
       addTable(
         table(
           'eg_group_sets',
-          ['set_id', 'group_name', 'last_used'],
           () => `set_id varchar(256) not null, group_name varchar(256) not null, last_used bigint not null,
             primary key (set_id, group_name)`,
         ),

@@ -53,7 +53,7 @@ export class PlannedSchema {
 
   willHaveTable({ name, columns }: TableDefinition): void {
     this.#newTables.add(name);
-    this.#tables.set(name, new Map(columns.map((column) => [column, ''])));
+    this.#tables.set(name, new Map(columns(this.dialect).map((column) => [column, ''])));
   }
 
   async willHaveColumn(table: string, column: string): Promise<void> {
@@ -62,7 +62,7 @@ export class PlannedSchema {
 
   /** Notes columns that the program needs in a table. */
   require({ name, columns }: TableDefinition): void {
-    this.#required.push(...columns.map((column) => ({ table: name, column })));
+    this.#required.push(...columns(this.dialect).map((column) => ({ table: name, column })));
   }
 
   /** Columns that the program needs and that are neither there nor planned, as in a table that another user made. */

@@ -30,7 +30,7 @@ interface SlotsRow {
   readonly granted: number;
   readonly in_use: number;
   readonly waiting: number;
-  readonly expires: number | string;
+  readonly expires: number;
 }
 
 /** `eg_slot_queries`: queries that use slots (docs/database.md#tables). */
@@ -74,18 +74,18 @@ export class SlotQueryRepository extends agedTable('eg_slot_queries', 'noted') {
   dead(replica: string, graceMs: number): Promise<readonly string[]> {
     const { clockMs } = this.database.dialect;
     return this.database.run(async (knex) => {
-      const over = (await knex('eg_slots')
+      const over: string[] = await knex('eg_slots')
         .whereNotIn('replica', [LOCK, replica])
         .groupBy('replica')
         .havingRaw(`max(expires) <= ${clockMs} - ?`, [graceMs])
-        .select('replica')) as { replica: string }[];
-      const lost = (await knex('eg_slot_queries as queries')
+        .pluck('replica');
+      const lost: string[] = await knex('eg_slot_queries as queries')
         .whereNot('queries.replica', replica)
         .whereNotExists(knex('eg_slots').whereRaw('eg_slots.replica = queries.replica').select(knex.raw('1')))
         .groupBy('queries.replica')
         .havingRaw(`max(queries.noted) <= ${clockMs} - ?`, [NO_SLOTS_MS])
-        .select('queries.replica as replica')) as { replica: string }[];
-      return [...over, ...lost].map((row) => row.replica);
+        .pluck('queries.replica');
+      return [...over, ...lost];
     });
   }
 
@@ -99,20 +99,16 @@ export class SlotQueryRepository extends agedTable('eg_slot_queries', 'noted') {
     options: TakeoverOptions,
   ): Promise<{ readonly queries: readonly SlotQuery[]; readonly mark: number } | null> {
     const { dead, heir, graceMs, decide } = options;
-    const { clockMs } = this.database.dialect;
     return this.database.transaction(async (trx) => {
-      const keys = ((await trx('eg_slots').where('replica', dead).select('limit_key')) as SlotsRow[])
-        .map((row) => row.limit_key)
-        .sort();
+      const keys: string[] = (await trx('eg_slots').where('replica', dead).pluck('limit_key')).sort();
       for (const some of batches(keys, BATCH)) await lockCounters(trx, some);
-      const [clock] = (await trx.select(trx.raw(`${clockMs} as now`))) as { now: number | string }[];
-      const now = Number(clock?.now);
+      const now = await this.database.time(trx);
       const slots = (await trx('eg_slots').where('replica', dead)) as SlotsRow[];
       const locked = new Set(keys);
       // It lives: it has renewed a row, or taken another counter.
-      if (slots.some((row) => Number(row.expires) > now - graceMs || !locked.has(row.limit_key))) return null;
+      if (slots.some((row) => row.expires > now - graceMs || !locked.has(row.limit_key))) return null;
       const { queries, over } = await this.notedBy(trx, dead);
-      const expired = Math.max(0, ...slots.map((row) => Number(row.expires)));
+      const expired = Math.max(0, ...slots.map((row) => row.expires));
       const followed = expired === 0 ? new Map<string, number>() : await this.followed(trx, expired, now);
       const takeover = decide({
         slots: slots.map((row) => ({ key: row.limit_key, granted: row.granted })),
@@ -148,8 +144,7 @@ export class SlotQueryRepository extends agedTable('eg_slot_queries', 'noted') {
     const ended = new Set<string>();
     for (const some of batches(rows, BATCH)) {
       const ids = some.map((row) => row.query_id);
-      const over = (await trx('eg_ended_queries').whereIn('query_id', ids).select('query_id')) as QueryRow[];
-      for (const row of over) ended.add(row.query_id);
+      for (const id of await trx('eg_ended_queries').whereIn('query_id', ids).pluck('query_id')) ended.add(id);
     }
     for (const some of batches([...ended], BATCH)) await trx('eg_slot_queries').whereIn('query_id', some).delete();
     return {
@@ -174,8 +169,8 @@ export class SlotQueryRepository extends agedTable('eg_slot_queries', 'noted') {
       )
       .groupBy('running.cluster')
       .select('running.cluster as cluster')
-      .count({ count: '*' })) as { cluster: string; count: number | string }[];
-    return new Map(rows.map(({ cluster, count }) => [cluster, Number(count)]));
+      .count({ count: '*' })) as { cluster: string; count: number }[];
+    return new Map(rows.map(({ cluster, count }) => [cluster, count]));
   }
 }
 

@@ -1,18 +1,17 @@
 import type { Knex } from 'knex';
 import { agedTable } from './deletion.ts';
-import type { CounterChange, DecideOnCounters, LockedCounter, SlotRow, TokenBucket } from './store.ts';
+import type { CounterChange, DecideOnCounters, LockedCounter } from './store.ts';
 
-/** A row as drivers give it: big integers may come as text. */
 interface Row {
   readonly limit_key: string;
   readonly replica: string;
   readonly granted: number;
   readonly in_use: number;
   readonly waiting: number;
-  readonly tokens: number | string | null;
-  readonly filled: number | string | null;
-  readonly expires: number | string;
-  readonly now: number | string;
+  readonly tokens: number | null;
+  readonly filled: number | null;
+  readonly expires: number;
+  readonly now: number;
 }
 
 /** The replica of the row that stands for the counter itself: locked before the others are read, and it has the bucket. */
@@ -36,7 +35,7 @@ export class SlotRepository extends agedTable('eg_slots', 'expires') {
       const rows = (await trx('eg_slots')
         .whereIn('limit_key', sorted)
         .select('*', trx.raw(`${this.database.dialect.clockMs} as now`))) as Row[];
-      const now = Number(rows[0]?.now);
+      const now = rows[0]?.now ?? 0;
       await write(trx, replica, now, decide(now, countersOf(rows)));
     });
   }
@@ -44,13 +43,14 @@ export class SlotRepository extends agedTable('eg_slots', 'expires') {
   /** Counters that others than this replica wait for; of very many, some. */
   waitingElsewhere(replica: string): Promise<readonly string[]> {
     return this.database.run(async (knex) => {
-      const rows = (await knex('eg_slots')
+      const keys: string[] = await knex('eg_slots')
         .where('waiting', '>', 0)
         .whereNot('replica', replica)
         .where('expires', '>', knex.raw(this.database.dialect.clockMs))
-        .distinct('limit_key')
-        .limit(MAX_WAITING)) as Pick<Row, 'limit_key'>[];
-      return rows.map((row) => row.limit_key);
+        .distinct()
+        .limit(MAX_WAITING)
+        .pluck('limit_key');
+      return keys;
     });
   }
 }
@@ -62,16 +62,21 @@ export async function lockCounters(trx: Knex.Transaction, keys: readonly string[
 }
 
 function countersOf(rows: readonly Row[]): ReadonlyMap<string, LockedCounter> {
-  const counters = new Map<string, { rows: SlotRow[]; bucket: TokenBucket | null }>();
-  for (const row of rows) {
-    let counter = counters.get(row.limit_key);
-    if (counter === undefined) {
-      counter = { rows: [], bucket: null };
-      counters.set(row.limit_key, counter);
-    }
-    const { replica, granted, in_use: inUse, waiting, tokens, filled } = row;
-    if (replica !== LOCK) counter.rows.push({ replica, granted, inUse, waiting, expires: Number(row.expires) });
-    else if (tokens !== null && filled !== null) counter.bucket = { tokens: Number(tokens), filled: Number(filled) };
+  const counters = new Map<string, LockedCounter>();
+  for (const [key, own] of Map.groupBy(rows, (row) => row.limit_key)) {
+    const { tokens = null, filled = null } = own.find(({ replica }) => replica === LOCK) ?? {};
+    counters.set(key, {
+      rows: own
+        .filter(({ replica }) => replica !== LOCK)
+        .map(({ replica, granted, in_use: inUse, waiting, expires }) => ({
+          replica,
+          granted,
+          inUse,
+          waiting,
+          expires,
+        })),
+      bucket: tokens === null || filled === null ? null : { tokens, filled },
+    });
   }
   return counters;
 }

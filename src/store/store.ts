@@ -1,5 +1,6 @@
 import type { ResourceKey } from '../model/resource.ts';
 import type { KnexStore } from './openStore.ts';
+import type { RecordWriter } from './recordWriter.ts';
 
 /** Database families. MariaDB is `mysql`. */
 export type Dialect = 'sqlite' | 'mysql' | 'postgresql';
@@ -310,20 +311,5 @@ export interface LeaderState {
 /** The gateway's database, open or not yet. */
 export type Store = Pick<KnexStore, Exclude<keyof KnexStore, 'database'>>;
 
-/** Takes records off the request path and writes them in batches. */
-export interface HistoryWriter {
-  /** Never throws, never waits. */
-  add(record: QueryRecord): void;
-  /** A record that may not be in the database yet; null when not buffered. */
-  findBuffered(queryId: string): QueryRecord | null;
-  /**
-   * Resolves once a record that was added is in the database, or on disk as the database is unavailable; at the latest after
-   * the time. Never rejects.
-   */
-  whenWritten(queryId: string, timeoutMs: number): Promise<void>;
-  /** Records in memory and spilled to disk, not yet in the database. */
-  depth(): { readonly memory: number; readonly spilled: number };
-  /** Writes what is there; resolves when all is written, rejects after the time (what is left is spilled). */
-  flush(timeoutMs: number): Promise<void>;
-  close(timeoutMs: number): Promise<void>;
-}
+/** The writer of the query history, off the path of requests (docs/database.md#query-history). */
+export type HistoryWriter = RecordWriter<QueryRecord>;

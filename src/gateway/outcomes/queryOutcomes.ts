@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
+import type { OutcomeWriter } from '../../store/historyWriter.ts';
 import type { QueryOutcomeRepository } from '../../store/outcomeRepository.ts';
-import type { OutcomeWriter } from '../../store/outcomeWriter.ts';
 import { certainty, type QueryOutcomeRecord, type QueryState, RUNNING } from '../../store/queryOutcome.ts';
 import type { RunningQueryRepository } from '../../store/runningQueryRepository.ts';
 import type { FinalPage } from './finalPage.ts';

@@ -8,10 +8,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vites
 import { systemClock } from '../../../src/model/clock.ts';
 import { GatewayError } from '../../../src/model/errors.ts';
 import { DatabaseFailure } from '../../../src/store/failures.ts';
-import { createHistoryWriter, type HistorySettings } from '../../../src/store/historyWriter.ts';
+import { createHistoryWriter, createOutcomeWriter } from '../../../src/store/historyWriter.ts';
 import { openStore } from '../../../src/store/openStore.ts';
-import { createOutcomeWriter } from '../../../src/store/outcomeWriter.ts';
 import { certainty, type QueryOutcomeRecord } from '../../../src/store/queryOutcome.ts';
+import type { HistorySettings } from '../../../src/store/recordWriter.ts';
 import type { QueryRecord } from '../../../src/store/store.ts';
 import { defaultHistorySettings } from '../../support/defaults.ts';
 import { hasMariadb, startMariadb } from '../../support/mariadb.ts';

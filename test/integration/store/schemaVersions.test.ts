@@ -36,9 +36,7 @@ const later = (...changes: readonly (readonly [compatibleFrom: number, ...parts:
   ),
 ];
 
-const laterTable = addTable(
-  table('eg_later', ['name', 'size'], () => 'name varchar(64) primary key, size int not null'),
-);
+const laterTable = addTable(table('eg_later', () => 'name varchar(64) primary key, size int not null'));
 const additions = [
   laterTable,
   addRow('eg_later', 'first', "insert into eg_later (name, size) values ('first', 1)"),

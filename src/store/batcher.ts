@@ -1,15 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-
-const MAX_GROUP = 32;
-
-export interface GroupedWorkOptions<Item, Context, Result> {
-  /** Items of one key are never in one group. */
-  readonly keyOf: (item: Item) => string;
-  /** Does the work of several items with one context, all of it or nothing; their results in order. */
-  readonly work: (items: readonly Item[], context: Context) => Promise<readonly Result[]>;
-  /** True if a failure is no item's own, so that it is that of all of them. */
-  readonly isShared: (error: unknown) => boolean;
-}
+import { isDatabaseAway } from './failures.ts';
 
 interface Waiting<Item, Context, Result> {
   readonly item: Item;
@@ -19,16 +9,32 @@ interface Waiting<Item, Context, Result> {
 }
 
 /**
- * Does work in groups, such as several writes in one transaction: what comes while a group is at work is the next one, in
- * the order in which it came. Where a group fails, each of its items is tried alone, so that none fails for another's sake.
+ * Does work in batches, such as several writes in one transaction: items that come while a batch is at work are the next one, in
+ * the order in which they came. If a batch fails for another reason than an unavailable database, each of its items is tried alone.
  */
-export class GroupedWork<Item, Context, Result> {
-  readonly #options: GroupedWorkOptions<Item, Context, Result>;
+export class Batcher<Item, Context, Result> {
+  readonly #work: (items: readonly Item[], context: Context) => Promise<readonly Result[]>;
+  readonly #keyOf: (item: Item) => string;
+  readonly #sizeOf: (item: Item) => number;
+  readonly #maxSize: number;
   readonly #waiting: Waiting<Item, Context, Result>[] = [];
   #working = false;
 
-  constructor(options: GroupedWorkOptions<Item, Context, Result>) {
-    this.#options = options;
+  /**
+   * @param work does the work of several items with one context, all of it or nothing; returns their results in order
+   * @param keyOf items of one key are never in one batch
+   * @param maxSize bound of the sum of the sizes of a batch
+   */
+  constructor(
+    work: (items: readonly Item[], context: Context) => Promise<readonly Result[]>,
+    keyOf: (item: Item) => string,
+    maxSize = 32,
+    sizeOf: (item: Item) => number = () => 1,
+  ) {
+    this.#work = work;
+    this.#keyOf = keyOf;
+    this.#maxSize = maxSize;
+    this.#sizeOf = sizeOf;
   }
 
   /** Has an item worked on; rejects as `work` does for it alone. */
@@ -50,11 +56,13 @@ export class GroupedWork<Item, Context, Result> {
   #takeGroup(): readonly Waiting<Item, Context, Result>[] {
     const [first] = this.#waiting;
     const keys = new Set<string>();
+    let size = 0;
     const group: Waiting<Item, Context, Result>[] = [];
     for (const waiting of this.#waiting) {
-      const key = this.#options.keyOf(waiting.item);
-      const belongs = group.length < MAX_GROUP && !keys.has(key) && isDeepStrictEqual(waiting.context, first?.context);
-      if (!belongs) break;
+      const key = this.#keyOf(waiting.item);
+      size += this.#sizeOf(waiting.item);
+      const fits = group.length === 0 || size <= this.#maxSize;
+      if (!fits || keys.has(key) || !isDeepStrictEqual(waiting.context, first?.context)) break;
       keys.add(key);
       group.push(waiting);
     }
@@ -67,12 +75,12 @@ export class GroupedWork<Item, Context, Result> {
     if (first === undefined) return;
     try {
       const items = group.map(({ item }) => item);
-      const results = await this.#options.work(items, first.context);
+      const results = await this.#work(items, first.context);
       group.forEach(({ resolve }, index) => {
         resolve(results[index] as Result);
       });
     } catch (error) {
-      if (group.length === 1 || this.#options.isShared(error)) for (const { reject } of group) reject(error);
+      if (group.length === 1 || isDatabaseAway(error)) for (const { reject } of group) reject(error);
       else for (const each of group) await this.#workOn([each]);
     }
   }
