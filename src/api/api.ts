@@ -4,87 +4,66 @@ import Fastify, { type FastifySchema } from 'fastify';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { TSchema } from 'typebox';
-import type { ExplainRequest } from '../gateway/analysis/explainRequest.ts';
 import type { RequestBodies } from '../gateway/bodies/requestBodies.ts';
-import type { ClusterChanges } from '../gateway/health/clusterChanges.ts';
 import type { Clock } from '../model/clock.ts';
 import type { ProductNames } from '../model/names.ts';
 import { compileCheck } from '../model/validation.ts';
+import type { Controller } from '../operator/reconcile/controller.ts';
 import type { AppliedChange } from '../operator/registry/appliedChange.ts';
-import type { InventoryCluster } from '../operator/registry/clusterInventory.ts';
-import type { ClusterRegistry } from '../operator/registry/clusterRegistry.ts';
 import type { GroupInventory } from '../operator/registry/groupInventory.ts';
 import type { GroupTables } from '../operator/registry/groupWrites.ts';
 import type { LimitRegistry } from '../operator/registry/limitRegistry.ts';
 import type { RoutingRules } from '../operator/registry/routingRules.ts';
-import type { RoutingTableHolder } from '../routing/tableHolder.ts';
+import type { AuditRepository } from '../store/auditRepository.ts';
 import type { ExactMatchSelectorRepository } from '../store/exactMatchSelectors.ts';
 import type { QueryHistoryRepository } from '../store/historyRepository.ts';
-import type { TransactionRepository } from '../store/owners.ts';
 import type { QueryCounts } from '../store/queryCounts.ts';
 import type { QueryRates } from '../store/queryRates.ts';
 import type { QueuedQueryRepository } from '../store/queuedQueryRepository.ts';
-import type { HistoryWriter } from '../store/store.ts';
+import type { RuleHits } from '../store/ruleHits.ts';
 import { readBodies } from './apiBody.ts';
-import { type AuditRoutes, auditRoutes } from './auditRoutes.ts';
+import { auditRoutes } from './audit.ts';
 import type { AuditTrail } from './auth/audit.ts';
 import type { Authentication } from './auth/authentication.ts';
 import { guardRoutes } from './auth/guard.ts';
 import { loginRoutes } from './auth/loginRoutes.ts';
-import { pageRoutes } from './auth/pageRoutes.ts';
+import { configurationRoute, pageRoutes } from './auth/pageRoutes.ts';
 import { securitySchemes } from './auth/securitySchemes.ts';
-import { clusterRoutes } from './clusterRoutes.ts';
-import { type ClusterQueriesLookup, drainRoutes } from './drainRoutes.ts';
-import { entityRoutes } from './entityRoutes.ts';
+import { type ClusterParts, clusterRoutes, heldDeletionRoutes } from './clusters.ts';
 import { errorHandler, malformed } from './errors.ts';
 import { eventRoutes } from './events/eventRoutes.ts';
 import { type TopicVersions, versionBeside, versionOfText } from './events/topics.ts';
-import { explainRoutes, type OutcomeLookup } from './explainRoutes.ts';
-import { groupRoutes } from './groupRoutes.ts';
-import { healthRoutes } from './healthRoutes.ts';
-import { type HeldDeletionRoutes, heldDeletionRoutes } from './heldDeletionRoutes.ts';
-import { type ImpactDependencies, impactRoutes } from './impactRoutes.ts';
+import { type ExplainParts, explainRoutes } from './explain.ts';
+import { groupExplainRoute } from './groupExplain.ts';
+import { historyRoutes, searchRoutes, viewRoutes } from './history.ts';
+import { type ImpactParts, impactRoutes } from './impact.ts';
 import { indexPage } from './indexPage.ts';
-import { type JwksRoutes, jwksRoutes } from './jwksRoutes.ts';
-import { limitRoutes } from './limitRoutes.ts';
+import { limitRoutes } from './limits.ts';
 import { answerUnserved } from './methods.ts';
 import { measureCalls, metricsRoutes, registerMetrics } from './metricsRoutes.ts';
 import { collectOpenapi, openapiRoute } from './openapi.ts';
 import { overviewRoutes } from './overview/overviewRoutes.ts';
 import { type ProblemSources, ProblemWatch } from './overview/problemWatch.ts';
-import type { ComponentState, Readiness } from './processReadiness.ts';
-import { publicRoutes } from './publicRoutes.ts';
+import { type ComponentState, healthRoutes, jwksRoutes, type PublishedKeys, type Readiness } from './probes.ts';
+import { type QueryParts, queryRoutes, type RunningParts, runningQueryRoutes } from './queries.ts';
 import { rejectUnknownParameters } from './queryParameters.ts';
-import { type QueryRoutes, queryRoutes } from './queryRoutes.ts';
-import { QueueEntries } from './queueEntries.ts';
-import { queueRoutes } from './queueRoutes.ts';
-import { registryRoutes } from './registryRoutes.ts';
-import { declaredGroupsRoute } from './resourceGroups/declaredRoute.ts';
-import { groupExplainRoute } from './resourceGroups/explainRoute.ts';
-import { resourceGroupRoutes, webappResourceGroupRoutes } from './resourceGroups/resourceGroupRoutes.ts';
-import { type RuleHitRoutes, ruleHitRoutes } from './ruleHitRoutes.ts';
-import { ruleRoutes } from './ruleRoutes.ts';
-import { type RunningQueryRoutes, runningQueryRoutes } from './runningQueryRoutes.ts';
-import { scalingRoutes, type WaitingQueriesCount } from './scalingRoutes.ts';
-import { searchRoutes } from './searchRoutes.ts';
-import { type UserInterfaceRoutes, userInterfaceRoutes } from './userInterface/userInterfaceRoutes.ts';
-import { viewRoutes } from './viewRoutes.ts';
-import { backendRoutes } from './webapp/backendRoutes.ts';
-import { configurationRoutes } from './webapp/configurationRoutes.ts';
-import { exactSelectorRoutes } from './webapp/exactSelectorRoutes.ts';
-import { historyRoutes } from './webapp/historyRoutes.ts';
-import { routingRuleRoutes } from './webapp/routingRuleRoutes.ts';
+import { queueLister, queueRoutes } from './queue.ts';
+import { backendRoutes, publicRoutes, registryRoutes } from './registry.ts';
+import {
+  declaredGroupsRoute,
+  entityRoutes,
+  exactSelectorRoutes,
+  resourceGroupRoutes,
+  webappGroupRoutes,
+} from './resourceGroups.ts';
+import type { RouteContext } from './routes.ts';
+import { ruleRoutes, webappRuleRoutes } from './rules.ts';
+import { type UserInterfaceParts, userInterfaceRoutes } from './userInterface/userInterfaceRoutes.ts';
 
-export interface ApiDependencies {
-  readonly registry: ClusterRegistry;
-  readonly inventory: () => readonly InventoryCluster[];
+/** Parts of the API. Routes of parts that are null are not served. */
+export interface ApiDependencies extends ClusterParts {
   /** Grows whenever `inventory`, or the health of its clusters, changes; counts of queries do not matter. */
   readonly inventoryStateVersion: () => number;
-  readonly table: RoutingTableHolder;
-  readonly clusterChanges: ClusterChanges;
-  readonly replica: string;
-  /** `routing.defaultRoutingGroup`. */
-  readonly defaultGroup: string;
   readonly readiness: Readiness;
   /** All metrics of the process; the API adds its own, the clusters' and the process's. */
   readonly metrics: Registry;
@@ -93,56 +72,39 @@ export interface ApiDependencies {
   readonly authentication: Authentication;
   /** Gives the names by which queries of callers are known; left out or null: those that they log in with. */
   readonly queryUser?: ((name: string) => string | null) | null;
-  /** The audit in the database; left out, changes are in the log alone, and `/api/audit` is not served. */
-  readonly audit?: AuditTrail & AuditRoutes;
+  /** The audit in the database; left out, changes are in the log alone. */
+  readonly audit?: AuditTrail & { readonly repository: Pick<AuditRepository, 'list'> };
   readonly onChange: (change: AppliedChange) => void;
-  /** Null: the resource group family is switched off (`resourceGroups.enabled`). */
+  /** Null: switched off (`resourceGroups.enabled`). */
   readonly resourceGroups: GroupTables | null;
-  /** Which of these rows resources declare; left out or null: it is not served. */
   readonly declaredGroups?: Pick<GroupInventory, 'of'> | null;
-  /** Null: rules are neither listed nor explained. */
   readonly rules: RuleDependencies | null;
-  /** Routing groups and query limits; null: `/api/groups` and `/api/limits` are not served. */
+  /** Routing groups and query limits. */
   readonly limits: LimitRegistry | null;
-  /** Null: `/api/heldDeletions` is not served. */
-  readonly heldDeletions: HeldDeletionRoutes['controller'] | null;
-  /** Left out, `/api/queries/running` is not served. */
-  readonly running?: RunningQueryRoutes;
-  readonly runningQueries: ClusterQueriesLookup;
-  readonly waitingQueries: WaitingQueriesCount;
-  /** Null: `/api/queue` is not served. */
+  readonly heldDeletions: Pick<Controller, 'heldDeletions' | 'confirmDeletions'> | null;
+  readonly running?: RunningParts;
   readonly queuedQueries: QueuedQueryRepository | null;
-  /** Null: neither `/api/queries` nor `/api/statistics` is served. */
-  readonly queries: QueryRoutes | null;
-  /** Null: neither the web application's calls nor the JSON views are served. */
+  readonly queries: QueryParts | null;
+  /** The web application's calls and the JSON views. */
   readonly webapp: WebappDependencies | null;
-  /** Keys of tokens for clusters; null without keys and JWKS. */
-  readonly publishedKeys: JwksRoutes['published'] | null;
+  /** Keys of tokens for clusters. */
+  readonly publishedKeys: PublishedKeys | null;
   readonly stopping: () => boolean;
-  /** Null: no user interface is served, and `/` is a plain page. */
-  readonly userInterface: Omit<UserInterfaceRoutes, 'names'> | null;
+  /** Null: `/` is a plain page. */
+  readonly userInterface: UserInterfaceParts | null;
 }
 
-export interface RuleDependencies {
-  readonly routingRules: Pick<
-    RoutingRules,
-    'inventory' | 'inventoryVersion' | 'groupsNamed' | 'list' | 'byName' | 'update' | 'create' | 'delete'
-  >;
-  readonly explain: ExplainRequest;
+export interface RuleDependencies extends ExplainParts {
+  readonly routingRules: RoutingRules;
   /** Counts of decisions by rule, with their clock. */
-  readonly hits: RuleHitRoutes;
-  readonly history: QueryHistoryRepository;
-  readonly transactions: Pick<TransactionRepository, 'get'>;
-  readonly buffered: HistoryWriter['findBuffered'];
-  readonly impact: ImpactDependencies;
-  /** Outcomes of queries, including those not in the database yet. */
-  readonly outcomes: OutcomeLookup;
+  readonly hits: { readonly hits: RuleHits; readonly clock: Clock };
+  readonly impact: ImpactParts;
 }
 
 export interface WebappDependencies {
   readonly history: QueryHistoryRepository;
   readonly queryCounts: QueryCounts;
-  /** `dataStore.queryHistoryHoursRetention`, as it is now. */
+  /** `dataStore.queryHistoryHoursRetention`. */
   readonly keptHours: number;
   /** Left out, what is wrong now is not served, nor are rates. */
   readonly incidents?: IncidentDependencies;
@@ -175,10 +137,9 @@ export interface Api {
   close(): Promise<void>;
 }
 
-/** Makes the API: one Fastify instance without a server of its own, every family of routes a plugin. */
+/** Makes the API: one Fastify instance without its own server, to which each family of routes is added. */
 export async function createApi(dependencies: ApiDependencies, options: ApiOptions): Promise<Api> {
-  const { registry, inventory, table, readiness, metrics, logger, authentication } = dependencies;
-  const { resourceGroups, webapp, rules, userInterface } = dependencies;
+  const { metrics, table, logger, authentication, webapp, userInterface } = dependencies;
   const { names, version, bodyLimit } = options;
   const onError = errorHandler(logger);
   const app = Fastify({
@@ -205,94 +166,77 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   app.addHook('onRequest', async (request, reply) => {
     reply.headers({ 'X-Request-Id': request.id, 'X-Content-Type-Options': 'nosniff', 'Cache-Control': 'no-store' });
   });
-  const hasPages = () => userInterface?.built != null && userInterface.enabled;
-  answerUnserved(app, { names, version, hasPages });
-  registerMetrics({ metrics, table, version });
+  const page = { names, version, hasPages: userInterface?.built != null && userInterface.enabled };
+  answerUnserved(app, page);
+  registerMetrics(metrics, table, version);
   measureCalls(app, metrics);
-
-  const { onChange, audit = null, queryUser = null } = dependencies;
   rejectUnknownParameters(app, names);
+  const { onChange, audit = null, queryUser = null } = dependencies;
   guardRoutes(app, authentication, logger, onChange, webapp, audit, queryUser);
-  await collectOpenapi(app, { product: names.product, version, schemes: securitySchemes(authentication) });
-  await app.register(loginRoutes, { authentication, logger });
-  await app.register(pageRoutes, authentication);
-  app.decorate('readsStrings', names.isReference);
-  await app.register(registryRoutes, { registry, names });
-  const { clusterChanges: changes, replica, defaultGroup } = dependencies;
-  await app.register(drainRoutes, { table, runningQueries: dependencies.runningQueries, changes });
-  const { runningQueries, waitingQueries } = dependencies;
-  await app.register(scalingRoutes, { table, runningQueries, waitingQueries });
-  if (dependencies.heldDeletions !== null) {
-    await app.register(heldDeletionRoutes, { controller: dependencies.heldDeletions });
-  }
-  await app.register(clusterRoutes, { inventory, registry, table, changes, replica, defaultGroup, names });
-  if (dependencies.limits !== null) {
-    await app.register(groupRoutes, { limits: dependencies.limits, table, defaultGroup, names });
-    await app.register(limitRoutes, { limits: dependencies.limits, names });
-  }
-  await app.register(publicRoutes, { registry, table, names });
-  const allReadiness = withAuthentication(readiness, authentication);
-  await app.register(healthRoutes, { readiness: allReadiness, table, names });
-  await app.register(metricsRoutes, { metrics, table, version });
-  const { publishedKeys } = dependencies;
-  if (publishedKeys !== null) await app.register(jwksRoutes, { published: publishedKeys });
-  if (resourceGroups !== null) {
-    await app.register(resourceGroupRoutes, { stores: resourceGroups, names });
-    await app.register(groupExplainRoute, { stores: resourceGroups });
-    await app.register(entityRoutes, { registry, stores: resourceGroups, names });
-    const { declaredGroups } = dependencies;
-    if (declaredGroups != null) await app.register(declaredGroupsRoute, { inventory: declaredGroups });
-  }
-  if (webapp !== null) {
-    const { history, queryCounts, exactMatchSelectors, clock, startedAt, disablePages } = webapp;
-    await app.register(backendRoutes, { logger, registry, table, names });
-    await app.register(historyRoutes, {
-      ...{ logger, history, queued: dependencies.queuedQueries },
-      ...{ counts: queryCounts, table, clock, startedAt },
-    });
-    const list = dependencies.queries?.list ?? null;
-    await app.register(searchRoutes, { history, queued: dependencies.queuedQueries, list });
-    const problems = problemWatch(dependencies, webapp);
-    if (problems !== null) app.addHook('onClose', async () => problems.stop());
-    await app.register(overviewRoutes, {
-      ...{ metrics, table, readiness: allReadiness, counts: queryCounts, clock, startedAt, version },
-      ...{ problems, rates: webapp.incidents?.rates ?? null },
-      keptHours: webapp.keptHours,
-    });
-    await app.register(configurationRoutes, { logger, disablePages });
-    await app.register(viewRoutes, { registry, history, table, names });
-    if (resourceGroups !== null) {
-      await app.register(webappResourceGroupRoutes, { logger, stores: resourceGroups });
-      await app.register(exactSelectorRoutes, { logger, exactMatchSelectors, clock });
-    }
-  }
-  if (dependencies.running !== undefined) await app.register(runningQueryRoutes, dependencies.running);
-  if (dependencies.audit !== undefined) await app.register(auditRoutes, { repository: dependencies.audit.repository });
-  const { queuedQueries } = dependencies;
-  const entries = queuedQueries === null ? null : new QueueEntries(queuedQueries, table);
-  if (queuedQueries !== null && entries !== null) await app.register(queueRoutes, { queuedQueries, entries });
-  if (dependencies.queries !== null) await app.register(queryRoutes, dependencies.queries);
-  if (rules !== null) {
-    const { routingRules, explain, history, transactions, buffered, outcomes, impact } = rules;
-    await app.register(routingRuleRoutes, { logger, rules: routingRules, names });
-    await app.register(ruleRoutes, { rules: routingRules, names });
-    await app.register(impactRoutes, { rules: routingRules, ...impact });
-    await app.register(ruleHitRoutes, rules.hits);
-    await app.register(explainRoutes, {
-      ...{ explain, history, transactions, buffered, outcomes, names },
-      ...{ queued: queuedQueries, entries },
-    });
-  }
-  await app.register(eventRoutes, {
-    topics: topicsOf(dependencies, allReadiness),
-    stopping: dependencies.stopping,
-    logger,
-  });
-  if (userInterface !== null) await app.register(userInterfaceRoutes, { ...userInterface, names });
-  await app.register(indexPage, { names, version, hasPages });
-  await app.register(openapiRoute);
+  await collectOpenapi(app, names.product, version, securitySchemes(authentication));
+  const api = { ...dependencies, app, names, version };
+  const readiness = withAuthentication(dependencies.readiness, authentication);
+  addRoutes(api, readiness);
+  if (userInterface !== null) userInterfaceRoutes(api, userInterface);
+  indexPage(api, page);
+  openapiRoute(api);
   await app.ready();
   return { handler: (request, response) => app.routing(request, response), close: () => app.close() };
+}
+
+type ApiContext = ApiDependencies & RouteContext & { readonly version: string };
+
+function addRoutes(api: ApiContext, readiness: Readiness): void {
+  const { table, resourceGroups, webapp, rules, queuedQueries, queries, audit } = api;
+  loginRoutes(api, api.authentication);
+  pageRoutes(api, api.authentication);
+  registryRoutes(api);
+  clusterRoutes(api);
+  publicRoutes(api);
+  healthRoutes(api, readiness);
+  metricsRoutes(api);
+  if (api.heldDeletions !== null) heldDeletionRoutes(api, api.heldDeletions);
+  if (api.limits !== null) limitRoutes(api, api.limits);
+  if (api.publishedKeys !== null) jwksRoutes(api, api.publishedKeys);
+  if (resourceGroups !== null) {
+    resourceGroupRoutes(api, resourceGroups);
+    groupExplainRoute(api, resourceGroups);
+    entityRoutes(api, resourceGroups);
+    if (api.declaredGroups != null) declaredGroupsRoute(api, api.declaredGroups);
+  }
+  if (webapp !== null) {
+    webappRoutes(api, webapp, readiness);
+    if (resourceGroups !== null) {
+      webappGroupRoutes(api, resourceGroups);
+      exactSelectorRoutes(api, webapp.exactMatchSelectors, webapp.clock);
+    }
+  }
+  if (api.running !== undefined) runningQueryRoutes(api, api.running);
+  if (audit !== undefined) auditRoutes(api, audit.repository);
+  const listQueue = queuedQueries === null ? null : queueLister(queuedQueries, table);
+  if (queuedQueries !== null && listQueue !== null) queueRoutes(api, queuedQueries, listQueue);
+  if (queries !== null) queryRoutes(api, queries);
+  if (rules !== null) {
+    webappRuleRoutes(api, rules.routingRules);
+    ruleRoutes(api, rules.routingRules, rules.hits);
+    impactRoutes(api, rules.routingRules, rules.impact);
+    explainRoutes(api, rules, queuedQueries, listQueue);
+  }
+  eventRoutes(api, { topics: topicsOf(api, readiness), stopping: api.stopping, logger: api.logger });
+}
+
+function webappRoutes(api: ApiContext, webapp: WebappDependencies, readiness: Readiness): void {
+  const { history, queryCounts, clock, startedAt, keptHours, incidents } = webapp;
+  const search = { history, queued: api.queuedQueries };
+  const problems = problemWatch(api, webapp);
+  if (problems !== null) api.app.addHook('onClose', async () => problems.stop());
+  backendRoutes(api);
+  historyRoutes(api, search, queryCounts, clock, startedAt);
+  searchRoutes(api, search, api.queries?.list ?? null);
+  const rates = incidents?.rates ?? null;
+  overviewRoutes(api, readiness, { counts: queryCounts, clock, startedAt, keptHours, rates, problems });
+  configurationRoute(api, webapp.disablePages);
+  viewRoutes(api, history);
 }
 
 /** Looks for what is wrong, from now on; null if nothing states what it needs. */

@@ -1,7 +1,6 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { type ErrorCode, GatewayError, type Problem } from '../model/errors.ts';
-import { contradictions, type ResourceGroupColumns } from '../model/resourceGroup.ts';
 
 /** Seconds of `Retry-After` where the error itself knows no better. */
 const DEFAULT_RETRY_SECONDS = 5;
@@ -21,17 +20,6 @@ export function malformed(problems: readonly Problem[]): GatewayError {
     problems,
     ...(field === undefined || field === '' ? {} : { field }),
   });
-}
-
-/**
- * Rejects a resource group whose fields contradict each other.
- * @throws GatewayError EG_IMPOSSIBLE
- */
-export function requireLoadable(group: ResourceGroupColumns): void {
-  const [first] = contradictions(group);
-  if (first !== undefined) {
-    throw new GatewayError('EG_IMPOSSIBLE', `${first.field} ${first.message}.`, { field: first.field });
-  }
 }
 
 type ErrorForm = (body: ReturnType<GatewayError['toBody']>, status: number) => unknown;

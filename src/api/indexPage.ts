@@ -1,14 +1,15 @@
 import { createHash } from 'node:crypto';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { otherGatewayPaths, type ProductNames } from '../model/names.ts';
-import { answer } from './schemas.ts';
+import { type RouteContext, routes } from './routes.ts';
+import { content } from './schemas.ts';
 
 export interface IndexPage {
   readonly names: ProductNames;
   readonly version: string;
   /** True if there is a user interface to lead people to instead. */
-  readonly hasPages: () => boolean;
+  readonly hasPages: boolean;
 }
 
 const style = `
@@ -25,7 +26,7 @@ export function sendPlainPage(
   { title, text }: { readonly title: string; readonly text: string },
 ): FastifyReply {
   const links: readonly (readonly [string, string, string])[] = [
-    ...(hasPages() ? [[names.gatewayPath, 'User interface', 'clusters, rules and queries'] as const] : []),
+    ...(hasPages ? [[names.gatewayPath, 'User interface', 'clusters, rules and queries'] as const] : []),
     ['/gateway/backend/all', 'Clusters', 'all registered clusters as JSON'],
     ['/readyz?verbose', 'Health', 'whether the gateway takes requests, and what is unavailable'],
     ['/metrics', 'Metrics', 'for Prometheus'],
@@ -56,33 +57,28 @@ ${list.join('\n')}
  * `/`: leads people to the user interface; without one a plain page of links. Paths of the user interface under the other
  * product name lead there as well.
  */
-export async function indexPage(app: FastifyInstance, options: IndexPage): Promise<void> {
+export function indexPage(api: RouteContext, options: IndexPage): void {
   const { names, hasPages } = options;
+  const title = `${names.product} Gateway`;
   const text =
     'Send queries to <code>POST /v1/statement</code> of this address; they run on a healthy cluster of their routing group.';
-  app.get(
-    '/',
-    {
-      schema: {
-        tags: ['pages'],
-        summary: 'Index page',
-        description: 'Leads to the user interface where there is one.',
-        response: {
-          200: answer('HTML page.', Type.String(), 'text/html'),
-          303: { description: 'To the user interface.', type: 'null' },
-        },
-      },
+  routes(api, 'pages')('GET', '/', {
+    summary: 'Index page',
+    description: 'Leads to the user interface where there is one.',
+    responses: {
+      200: content('HTML page.', Type.String(), 'text/html'),
+      303: { description: 'To the user interface.', type: 'null' },
     },
-    (_request, reply) => {
-      if (hasPages()) return reply.redirect(names.gatewayPath, 303);
-      return sendPlainPage(reply, options, { title: `${names.product} Gateway`, text });
+    handle: ({ reply }) => {
+      if (hasPages) return reply.redirect(names.gatewayPath, 303);
+      return sendPlainPage(reply, options, { title, text });
     },
-  );
+  });
   const hidden = { schema: { hide: true }, config: { role: 'public' } } as const;
   for (const other of otherGatewayPaths(names)) {
     const lead = (request: FastifyRequest, reply: FastifyReply) =>
       reply.redirect(names.gatewayPath + request.url.slice(other.length), 308);
-    app.get(other, hidden, lead);
-    app.get(`${other}/*`, hidden, lead);
+    api.app.get(other, hidden, lead);
+    api.app.get(`${other}/*`, hidden, lead);
   }
 }

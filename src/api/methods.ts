@@ -27,7 +27,7 @@ export function answerUnserved(app: FastifyInstance, options: IndexPage): void {
         const text = 'Nothing is served under this path. These are:';
         return sendPlainPage(reply.code(404), options, { title: 'Not found', text });
       }
-      const pages = options.hasPages() ? `the pages are at ${options.names.gatewayPath}, and ` : '';
+      const pages = options.hasPages ? `the pages are at ${options.names.gatewayPath}, and ` : '';
       throw new GatewayError('EG_NOT_FOUND', `There is no ${path} here; ${pages}/openapi.json lists all calls.`);
     }
     const allow = [...new Set(methods)].sort().join(', ');

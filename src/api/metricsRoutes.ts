@@ -14,14 +14,7 @@ import type { ClusterHealth } from '../model/registryCluster.ts';
 import { Turns } from '../model/turns.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
-import { errorAnswers } from './schemas.ts';
-
-export interface MetricsRoutes {
-  /** All metrics of the process; every module registers its own. */
-  readonly metrics: Registry;
-  readonly table: RoutingTableHolder;
-  readonly version: string;
-}
+import { type RouteContext, routes } from './routes.ts';
 
 const states: readonly ClusterHealth[] = ['PENDING', 'HEALTHY', 'UNHEALTHY'];
 const openMetrics = Registry.OPENMETRICS_CONTENT_TYPE;
@@ -32,35 +25,27 @@ const Filter = Type.Object({
 });
 
 /** `/metrics`: Prometheus text, or OpenMetrics 1.0.0 where `Accept` asks for it (docs/metrics.md). */
-export async function metricsRoutes(app: FastifyInstance, { metrics }: MetricsRoutes): Promise<void> {
+export function metricsRoutes(api: RouteContext & { readonly metrics: Registry }): void {
   const text = { schema: Type.String() };
-  app.get<{ Querystring: { 'name[]'?: string | string[] } }>(
-    '/metrics',
-    {
-      schema: {
-        tags: ['probes'],
-        summary: 'Metrics',
-        querystring: Filter,
-        response: {
-          200: {
-            description: 'Metrics of the process, its API and its clusters.',
-            content: { 'text/plain': text, 'application/openmetrics-text': text },
-          },
-          ...errorAnswers(400),
-        },
+  routes(api, 'probes')('GET', '/metrics', {
+    summary: 'Metrics',
+    query: Filter,
+    responses: {
+      200: {
+        description: 'Metrics of the process, its API and its clusters.',
+        content: { 'text/plain': text, 'application/openmetrics-text': text },
       },
     },
-    async (request, reply) => {
-      const accept = request.headers.accept ?? '';
-      const open = accept
+    handle: async ({ request, reply, query }) => {
+      const open = (request.headers.accept ?? '')
         .split(',')
         .some((range) => /^\s*application\/openmetrics-text\b(?!.*;\s*q=0(\.0*)?\s*$)/i.test(range));
-      const names = [request.query['name[]'] ?? []].flat();
-      const view = exposition(metrics, open ? openMetrics : Registry.PROMETHEUS_CONTENT_TYPE, names);
+      const type = open ? openMetrics : Registry.PROMETHEUS_CONTENT_TYPE;
+      const view = exposition(api.metrics, type, [query['name[]'] ?? []].flat());
       const exposed = await expositionText(view);
       return reply.header('Vary', 'Accept').type(view.contentType).send(exposed);
     },
-  );
+  });
 }
 
 /**
@@ -135,7 +120,7 @@ interface ReadValues {
 }
 
 /** Registers what is known without asking other modules: process, build, and every cluster of the table at scrape time. */
-export function registerMetrics({ metrics, table, version }: MetricsRoutes): void {
+export function registerMetrics(metrics: Registry, table: RoutingTableHolder, version: string): void {
   collectDefaultMetrics({ register: metrics });
   new Gauge({
     name: 'engine_gateway_build_info',

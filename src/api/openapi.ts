@@ -13,8 +13,8 @@ import { QueryOutcome } from './answers/outcome.ts';
 import { Overview } from './answers/overview.ts';
 import { RuleState } from './answers/rules.ts';
 import type { SecurityScheme } from './auth/securitySchemes.ts';
-import { answer, ErrorBody } from './schemas.ts';
-import { WebappError } from './webapp/envelope.ts';
+import { type RouteContext, routes } from './routes.ts';
+import { ErrorBody, WebappError } from './schemas.ts';
 
 const shared = [
   ...[ErrorBody, RegistryCluster, RegistryClusterInput],
@@ -25,17 +25,15 @@ const shared = [
   ...[GroupState, GroupDetails, LimitState, QueryOutcome],
 ];
 
-export interface OpenapiOptions {
-  readonly product: string;
-  readonly version: string;
-  /** Security schemes by name; empty without authentication. */
-  readonly schemes: Readonly<Record<string, SecurityScheme>>;
-}
-
-/** Prepares the OpenAPI document; to be called before any route, as it collects them. */
+/**
+ * Prepares the OpenAPI document; to be called before any route, as it collects them.
+ * @param schemes security schemes by name; empty without authentication
+ */
 export async function collectOpenapi(
   app: FastifyInstance,
-  { product, version, schemes }: OpenapiOptions,
+  product: string,
+  version: string,
+  schemes: Readonly<Record<string, SecurityScheme>>,
 ): Promise<void> {
   for (const schema of shared) app.addSchema(schema);
   await app.register(swagger, {
@@ -56,9 +54,6 @@ export async function collectOpenapi(
   });
 }
 
-/** Operations marked so by their schema can be called without a body; the generator knows only required ones. */
-export const bodyIsOptional = { 'x-body-optional': true } as const;
-
 type TransformObject = NonNullable<FastifyDynamicSwaggerOptions['transformObject']>;
 
 function optionalBodies(document: Parameters<TransformObject>[0]): ReturnType<TransformObject> {
@@ -74,16 +69,10 @@ function optionalBodies(document: Parameters<TransformObject>[0]): ReturnType<Tr
 }
 
 /** `/openapi.json`, generated from the schemas the routes are checked with. */
-export async function openapiRoute(app: FastifyInstance): Promise<void> {
-  app.get(
-    '/openapi.json',
-    {
-      schema: {
-        tags: ['pages'],
-        summary: 'This document',
-        response: { 200: answer('OpenAPI 3.1 document.', Type.Object({}, { additionalProperties: true })) },
-      },
-    },
-    (_request, reply) => reply.send(app.swagger()),
-  );
+export function openapiRoute(api: RouteContext): void {
+  routes(api, 'pages')('GET', '/openapi.json', {
+    summary: 'This document',
+    returns: ['OpenAPI 3.1 document.', Type.Object({}, { additionalProperties: true })],
+    handle: () => api.app.swagger(),
+  });
 }

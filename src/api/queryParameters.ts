@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { isSlip, nearest } from '../config/nearest.ts';
 import type { ProductNames } from '../model/names.ts';
-import { answersOf, responsesOf } from './auth/guard.ts';
+import { errorsOf, responsesOf } from './auth/guard.ts';
 import { malformed } from './errors.ts';
 
 declare module 'fastify' {
@@ -25,7 +25,7 @@ export function rejectUnknownParameters(app: FastifyInstance, names: ProductName
     route.config = { ...route.config, queryParameters: Object.keys(properties) };
     route.schema = {
       ...route.schema,
-      response: { ...answersOf(route.url)(400), ...responsesOf(route.schema) },
+      response: { ...errorsOf(route.url, [400]), ...responsesOf(route.schema) },
     };
   });
   app.addHook('preValidation', async (request) => {

@@ -31,6 +31,16 @@ export const ErrorBody = Type.Object(
   { $id: 'Error', description: 'An error.' },
 );
 
+/** Error of calls of the web application: the HTTP status again as `code`, and the API's own error (docs/errors.md). */
+export const WebappError = Type.Object(
+  {
+    code: Type.Integer({ description: 'The HTTP status.' }),
+    msg: Type.String({ description: 'What is wrong and how to fix it.' }),
+    error: Type.Index(ErrorBody, ['error']),
+  },
+  { $id: 'WebappError', description: 'An error of the web application family.' },
+);
+
 /** Query of a write that may take fields over (docs/gitops.md#who-owns-a-field); needs ADMIN. */
 export const Force = Type.Object({
   force: Type.Optional(
@@ -46,38 +56,20 @@ export function reference<T extends TSchema>(schema: T & { $id?: string }): TUns
   return Type.Unsafe({ $ref: `${schema.$id}#` });
 }
 
-export function answer(description: string, schema: TSchema, mediaType = 'application/json'): TSchema {
+/** Description of a response. */
+export function content(description: string, schema: TSchema, mediaType = 'application/json'): TSchema {
   return { description, content: { [mediaType]: { schema } } } as TSchema;
 }
 
-export function textAnswer(description: string): TSchema {
-  return answer(description, Type.String(), 'text/plain');
-}
-
-export function emptyAnswer(description: string): TSchema {
-  return Type.Null({ description });
-}
-
-const LATER = 'The database is unavailable; the change follows there by itself.';
-
-/** Descriptions of the responses of a write: what was written, in the database as well or there later. */
-export function writeAnswers(description: string, schema: TSchema): Record<'200' | '202', TSchema> {
-  return { 200: answer(description, schema), 202: answer(LATER, schema) };
-}
-
-/** As {@link writeAnswers}, without body. */
-export function emptyWriteAnswers(description: string): Record<'200' | '202', TSchema> {
-  return { 200: emptyAnswer(description), 202: emptyAnswer(LATER) };
-}
-
 /** Descriptions of the error responses of these statuses, each with the codes of the catalogue that have it. */
-export function errorAnswers(...statuses: readonly number[]): Record<string, TSchema> {
+export function errorResponses(isEnveloped: boolean, statuses: readonly number[]): Record<string, TSchema> {
+  const schema = isEnveloped ? reference(WebappError) : reference(ErrorBody);
   return Object.fromEntries(
     statuses.map((status) => {
       const meanings = codes
         .filter((code) => errorCatalog[code].status === status)
-        .map((code) => `${code}: ${errorCatalog[code].meaning}`);
-      return [String(status), answer(meanings.join(' '), reference(ErrorBody))];
+        .map((code) => (isEnveloped ? errorCatalog[code].meaning : `${code}: ${errorCatalog[code].meaning}`));
+      return [String(status), content(meanings.join(' '), schema)];
     }),
   );
 }
@@ -90,4 +82,14 @@ type WithoutNulls<T> = { readonly [Field in keyof T as null extends T[Field] ? n
 /** Null fields are left out of responses (docs/compatibility.md#common-rules). */
 export function withoutNulls<T extends object>(row: T): WithoutNulls<T> {
   return Object.fromEntries(Object.entries(row).filter(([, value]) => value !== null)) as WithoutNulls<T>;
+}
+
+/** A time in the form of responses. @param milliseconds since 1970 */
+export function iso(milliseconds: number): string {
+  return new Date(milliseconds).toISOString();
+}
+
+/** As `iso`, of a time that may be unknown. */
+export function isoOrNull(milliseconds: number | null | undefined): string | null {
+  return milliseconds == null ? null : iso(milliseconds);
 }

@@ -1,4 +1,4 @@
-import type { ComponentState, Readiness } from '../api/processReadiness.ts';
+import type { ComponentState, Readiness } from '../api/probes.ts';
 import type { ExternalRulesClient } from '../gateway/external/externalRules.ts';
 import { routingReadinessOf } from '../gateway/health/routingReadiness.ts';
 import type { Leadership } from '../operator/leadership/leadership.ts';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { AddressInfo, Server } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { originReader } from '../api/auth/clientAddress.ts';
-import { JWKS_PATH } from '../api/jwksRoutes.ts';
+import { JWKS_PATH } from '../api/probes.ts';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { isOpenAccess, listenAddresses } from '../config/openAccess.ts';
 import type { DataPlane } from '../gateway/dataPlane.ts';

@@ -15,7 +15,7 @@ import {
   type AuthenticationSettings,
   openAuthentication,
 } from '../../src/api/auth/openAuthentication.ts';
-import type { Readiness } from '../../src/api/processReadiness.ts';
+import type { Readiness } from '../../src/api/probes.ts';
 import { ClusterChanges } from '../../src/gateway/health/clusterChanges.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { productNames } from '../../src/model/names.ts';
@@ -146,7 +146,7 @@ export async function startApiOver<R extends ClusterRegistry>(
       runningQueries: options.runningQueries ?? (async () => ({ queries: [], complete: true })),
       waitingQueries: options.waitingQueries ?? (async () => ({ count: 0, complete: true })),
     },
-    { names, version: '1.2.3', bodyLimit: defaultApiBodyLimit, ...options },
+    { names, version: '1.2.3', bodyLimit: options.bodyLimit ?? defaultApiBodyLimit },
   );
   const http = createServer((request, response) => api.handler(request, response));
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));

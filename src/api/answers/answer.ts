@@ -16,3 +16,16 @@ type Fixed<T> = T extends readonly (infer Item)[]
 /** The schema or null. */
 export const nullable = <T extends Parameters<typeof Type.Optional>[0]>(type: T, description?: string) =>
   Type.Union([type, Type.Null()], description === undefined ? {} : { description });
+
+/** One of some texts. */
+export const oneOf = <const Text extends string>(texts: readonly Text[], description?: string) =>
+  Type.Unsafe<Text>({ type: 'string', enum: [...texts], ...(description === undefined ? {} : { description }) });
+
+/** A text or null. */
+export const textOrNull = (description?: string) => nullable(Type.String(), description);
+
+/** A whole number that is not negative. */
+export const count = (description: string) => Type.Integer({ minimum: 0, description });
+
+/** A time in RFC 3339. */
+export const time = (description: string) => Type.String({ format: 'date-time', description });

@@ -1,11 +1,12 @@
 import { Type } from 'typebox';
+import { RESOURCE_GROUP_CONFIGURATION } from '../../kinds/resourceGroupConfiguration/spec.ts';
 import { RegistryCluster } from '../../model/registryCluster.ts';
 import { reference } from '../schemas.ts';
-import { type Answer, nullable } from './answer.ts';
+import { type Answer, count, nullable, oneOf, textOrNull, time } from './answer.ts';
 
 const Condition = Type.Object({
   type: Type.String(),
-  status: Type.Union([Type.Literal('True'), Type.Literal('False'), Type.Literal('Unknown')]),
+  status: oneOf(['True', 'False', 'Unknown']),
   reason: Type.String(),
   message: Type.String(),
   observedGeneration: Type.Optional(Type.Integer()),
@@ -30,9 +31,9 @@ export const ClusterState = Type.Object(
   {
     name: Type.String({ description: 'Registry name.' }),
     routed: Type.Boolean({ description: "False: its resource was never valid, or its name is another resource's." }),
-    proxyTo: nullable(Type.String(), 'Null while it is not routed.'),
-    externalUrl: nullable(Type.String()),
-    routingGroup: nullable(Type.String()),
+    proxyTo: textOrNull('Null while it is not routed.'),
+    externalUrl: textOrNull(),
+    routingGroup: textOrNull(),
     active: Type.Boolean({ description: 'False: it is switched off.' }),
     takesNewQueries: Type.Boolean({ description: 'It is active and HEALTHY.' }),
     specActive: nullable(Type.Boolean(), 'What its resource declares; null for a row.'),
@@ -40,20 +41,18 @@ export const ClusterState = Type.Object(
       Type.Object({
         active: Type.Boolean(),
         by: Type.String({ description: 'Who asked for it.' }),
-        at: nullable(Type.String(), 'RFC 3339.'),
+        at: textOrNull('RFC 3339.'),
       }),
       'A run-time override of what its resource declares.',
     ),
     differs: Type.Boolean({ description: 'The override says otherwise than the resource.' }),
-    status: Type.Union([Type.Literal('PENDING'), Type.Literal('HEALTHY'), Type.Literal('UNHEALTHY')], {
-      description: 'Of the last health check.',
-    }),
+    status: oneOf(['PENDING', 'HEALTHY', 'UNHEALTHY'], 'Of the last health check.'),
     reason: Type.String({ description: 'Why the last health check said so.' }),
     ejection: nullable(
-      Type.Union([Type.Literal('ejected'), Type.Literal('trial')]),
+      oneOf(['ejected', 'trial']),
       'After real requests failed: no new queries, or a share of them on trial.',
     ),
-    flappingSince: nullable(Type.String(), 'Begin of the first of several ejections, RFC 3339.'),
+    flappingSince: textOrNull('Begin of the first of several ejections, RFC 3339.'),
     queued: nullable(Type.Integer(), 'Null where the kind of check counts none.'),
     running: nullable(Type.Integer()),
     workers: nullable(Type.Integer()),
@@ -61,15 +60,15 @@ export const ClusterState = Type.Object(
       Type.Integer(),
       'Queries that may run on it at a time; null: the gateway sets no limit.',
     ),
-    origin: Type.Union(
-      [Type.Literal('kubernetes'), Type.Literal('directory'), Type.Literal('database'), Type.Literal('row')],
-      { description: 'Where it is declared; row: by a gateway that ran before, without a resource.' },
+    origin: oneOf(
+      ['kubernetes', 'directory', 'database', 'row'],
+      'Where it is declared; row: by a gateway that ran before, without a resource.',
     ),
     resource: nullable(DeclaredResource, 'Null for a row.'),
     discovery: nullable(
       Type.Object({
         name: Type.String({ description: 'Name of the discovery, in the namespace of the resource.' }),
-        service: nullable(Type.String(), '`namespace/name` of the Service.'),
+        service: textOrNull('`namespace/name` of the Service.'),
       }),
       'What makes the resource of a Service; null: somebody declared it.',
     ),
@@ -82,9 +81,7 @@ export type ClusterState = Answer<typeof ClusterState>;
 export const NewQueries = Type.Union(
   [
     Type.Object({
-      outcome: Type.Union([Type.Literal('fallback'), Type.Literal('default')], {
-        description: 'Clusters of a fallback, or of the default group, take them.',
-      }),
+      outcome: oneOf(['fallback', 'default'], 'Clusters of a fallback, or of the default group, take them.'),
       routingGroup: Type.String(),
       clusters: Type.Array(Type.String(), { description: 'That take new queries now, by name.' }),
     }),
@@ -109,7 +106,7 @@ export const ClusterDetails = Type.Object(
   {
     ...ClusterState.properties,
     version: Type.String({ description: 'Changes whenever somebody switches it on or off.' }),
-    checkedAt: nullable(Type.String(), 'End of the last health check, RFC 3339; null before the first.'),
+    checkedAt: textOrNull('End of the last health check, RFC 3339; null before the first.'),
     sharesUrlWith: Type.Array(Type.String(), {
       description: 'Other clusters with the same proxyTo: their counts and health are those of one engine.',
     }),
@@ -150,11 +147,114 @@ export type ClusterDetails = Answer<typeof ClusterDetails>;
 export const SwitchedCluster = Type.Object(
   {
     ...RegistryCluster.properties,
-    version: nullable(
-      Type.String(),
+    version: textOrNull(
       'As switched by this call, to switch it back unless somebody else has switched it since; null where somebody has already.',
     ),
   },
   { $id: 'SwitchedCluster' },
 );
 export type SwitchedCluster = Answer<typeof SwitchedCluster>;
+
+/** Queries that a response lists; `runningQueries` counts all. */
+export const LISTED_QUERIES = 100;
+
+export const Drain = Type.Object({
+  cluster: Type.String({ description: 'Name of the cluster.' }),
+  active: Type.Boolean({ description: 'Whether it takes new queries.' }),
+  drained: Type.Boolean({
+    description: 'Not active and settled, no query left, and all replicas could be asked: the cluster may be deleted.',
+  }),
+  settled: Type.Boolean({
+    description: 'It has taken no new queries for 5 seconds: no replica can have begun one that others do not know.',
+  }),
+  complete: Type.Boolean({
+    description: "False while the database is unavailable: then only this replica's own queries are counted.",
+  }),
+  runningQueries: Type.Integer({ description: 'Queries that clients are following through any replica.' }),
+  oldestSince: nullable(time('When the oldest of them began.')),
+  queries: Type.Array(
+    Type.Object({
+      queryId: Type.String(),
+      since: time('When it began.'),
+      lastRequest: time('When its client asked for it last, to the minute.'),
+    }),
+    { description: `The oldest ${LISTED_QUERIES} of them.` },
+  ),
+  reported: Type.Union(
+    [
+      Type.Object({
+        running: nullable(Type.Integer()),
+        queued: nullable(Type.Integer()),
+        checkedAt: time('When the cluster was asked.'),
+      }),
+      Type.Null(),
+    ],
+    {
+      description:
+        'What the cluster itself said at its last health check, queries of other clients included; null where its kind of check gives no counts.',
+    },
+  ),
+});
+export type Drain = Answer<typeof Drain>;
+
+/** Metrics for a program that scales the clusters of a routing group. */
+export const Scaling = Type.Object({
+  group: Type.String({ description: 'The routing group.' }),
+  queued: count('Queries that wait for the group, on all replicas; wake a cluster while it is above 0.'),
+  running: count('Queries that run on its clusters.'),
+  demand: count('Both, and queries in the queues of its clusters: what clusters are needed for.'),
+  capacity: nullable(
+    count('Queries that may run at a time on its healthy clusters and in the group.'),
+    'Null: there is no limit.',
+  ),
+  clusters: Type.Object({
+    registered: count('Clusters of the group.'),
+    active: count('Those of them that take new queries.'),
+    healthy: count('Those of the active ones whose last check was good.'),
+  }),
+  complete: Type.Boolean({
+    description: "False while the database is unavailable: then only this replica's own queries are counted.",
+  }),
+});
+export type Scaling = Answer<typeof Scaling>;
+
+/** Losses of resources that are not believed yet. */
+export const HeldDeletionList = Type.Object({
+  losses: Type.Array(
+    Type.Object({
+      kind: Type.String({ description: 'Kind of the resources.' }),
+      namespace: Type.String({ description: 'Namespace of the resources.' }),
+      held: Type.Integer({ description: 'Resources that the source has lost and that stay routed.' }),
+      left: Type.Integer({ description: 'Such resources that the source still has.' }),
+      since: time('When this replica noticed it.'),
+      until: nullable(time('When the loss is believed without a confirmation.')),
+      names: Type.Array(Type.String(), { description: '`namespace/name` of the first 20 of them.' }),
+    }),
+  ),
+});
+export type HeldDeletionList = Answer<typeof HeldDeletionList>;
+
+/** Declaration of a resource in the tables of resource groups, for one environment. */
+export const DeclaredGroups = Type.Object(
+  {
+    namespace: Type.String({ description: `Of the ${RESOURCE_GROUP_CONFIGURATION}.` }),
+    name: Type.String({ description: `Of the ${RESOURCE_GROUP_CONFIGURATION}.` }),
+    environment: Type.String({ description: 'Environment of the groups.' }),
+    resourceGroupIds: Type.Array(Type.Integer(), {
+      description: 'Its groups that have a row. All selectors of these are its as well.',
+    }),
+    properties: Type.Array(Type.String(), { description: 'Global properties that it declares.' }),
+    drift: nullable(
+      Type.Object({
+        at: Type.String({ description: 'When it was noticed, RFC 3339.' }),
+        repaired: Type.Boolean({ description: 'Whether it was put right.' }),
+        count: Type.Integer({ description: 'How many rows differed.' }),
+        differences: Type.Array(Type.String(), { description: 'Some of them in words.' }),
+      }),
+      'What somebody else changed of it since it was written; null: nothing.',
+    ),
+    resource: nullable(DeclaredResource, 'Null: it was deleted, and its rows are about to be.'),
+  },
+  { $id: 'DeclaredGroups', description: 'Rows of resource groups that a resource declares.' },
+);
+export type DeclaredGroups = Answer<typeof DeclaredGroups>;

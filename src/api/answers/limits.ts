@@ -1,14 +1,16 @@
 import { Type } from 'typebox';
 import { reference } from '../schemas.ts';
-import { type Answer, nullable } from './answer.ts';
+import { type Answer, nullable, oneOf } from './answer.ts';
 import { DeclaredResource, NewQueries } from './clusters.ts';
 
-const count = (description: string) => nullable(Type.Integer({ minimum: 0 }), description);
+const countOrNull = (description: string) => nullable(Type.Integer({ minimum: 0 }), description);
 
 const counts = {
-  running: count('Queries that run, on all replicas; null: not counted.'),
-  waiting: count('Submissions that wait.'),
-  refused: count('Submissions refused since counting began; of a limit that observes, those it would have refused.'),
+  running: countOrNull('Queries that run, on all replicas; null: not counted.'),
+  waiting: countOrNull('Submissions that wait.'),
+  refused: countOrNull(
+    'Submissions refused since counting began; of a limit that observes, those it would have refused.',
+  ),
 };
 
 const declared = {
@@ -30,7 +32,7 @@ export const GroupState = Type.Object(
       Type.Object({
         name: Type.String(),
         active: Type.Boolean(),
-        status: Type.Union([Type.Literal('PENDING'), Type.Literal('HEALTHY'), Type.Literal('UNHEALTHY')]),
+        status: oneOf(['PENDING', 'HEALTHY', 'UNHEALTHY']),
         takesNewQueries: Type.Boolean({ description: 'It is active and HEALTHY.' }),
         maxRunningQueries: nullable(Type.Integer(), 'Null: no limit.'),
       }),

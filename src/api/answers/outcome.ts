@@ -1,21 +1,16 @@
 import { Type } from 'typebox';
 import { type QueryOutcomeRecord, type QueryState, queryStates, RUNNING } from '../../store/queryOutcome.ts';
-import { type Answer, nullable } from './answer.ts';
+import { type Answer, nullable, oneOf, textOrNull } from './answer.ts';
 
 const figure = (description: string) => nullable(Type.Number(), description);
-const text = (description: string) => nullable(Type.String(), description);
 
 export const QueryOutcome = Type.Object(
   {
-    state: Type.Unsafe<QueryState>({
-      type: 'string',
-      enum: [...queryStates],
-      description: 'See docs/protocol.md#outcomes.',
-    }),
-    errorName: text('Of the engine, or of the refusal: SYNTAX_ERROR.'),
-    errorType: text('USER_ERROR, INTERNAL_ERROR, INSUFFICIENT_RESOURCES or EXTERNAL.'),
+    state: oneOf<QueryState>(queryStates, 'See docs/protocol.md#outcomes.'),
+    errorName: textOrNull('Of the engine, or of the refusal: SYNTAX_ERROR.'),
+    errorType: textOrNull('USER_ERROR, INTERNAL_ERROR, INSUFFICIENT_RESOURCES or EXTERNAL.'),
     errorCode: figure('Number of the error.'),
-    errorMessage: text('Up to 2,000 characters.'),
+    errorMessage: textOrNull('Up to 2,000 characters.'),
     elapsedMillis: figure(
       'From its creation to its end: by the engine, or by the gateway where the engine did not say.',
     ),
@@ -39,22 +34,7 @@ export type QueryOutcome = Answer<typeof QueryOutcome>;
 /** The outcome of a row; null if the query continues, or no one saw its end. */
 export function outcomeAnswer(record: QueryOutcomeRecord | null): QueryOutcome | null {
   if (record === null || record.state === RUNNING) return null;
-  return {
-    state: record.state,
-    errorName: record.errorName,
-    errorType: record.errorType,
-    errorCode: record.errorCode,
-    errorMessage: record.errorMessage,
-    elapsedMillis: record.elapsedMillis,
-    firstRowMillis: record.firstRowMillis ?? null,
-    queuedMillis: record.queuedMillis,
-    gatewayQueuedMillis: record.gatewayQueuedMillis,
-    cpuMillis: record.cpuMillis,
-    processedRows: record.processedRows,
-    processedBytes: record.processedBytes,
-    peakMemoryBytes: record.peakMemoryBytes,
-    resultBytes: record.resultBytes,
-    pages: record.pages,
-    lastSeen: new Date(record.lastSeen).toISOString(),
-  };
+  const fields = Object.keys(QueryOutcome.properties) as (keyof QueryOutcome)[];
+  const outcome = Object.fromEntries(fields.map((field) => [field, record[field] ?? null]));
+  return { ...(outcome as unknown as QueryOutcome), lastSeen: new Date(record.lastSeen).toISOString() };
 }

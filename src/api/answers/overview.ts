@@ -1,8 +1,7 @@
 import { type TProperties, Type } from 'typebox';
 import { reference } from '../schemas.ts';
-import { type Answer, nullable } from './answer.ts';
+import { type Answer, count, nullable, oneOf, textOrNull, time } from './answer.ts';
 
-const count = (description: string) => Type.Integer({ minimum: 0, description });
 const counted = <Labels extends TProperties>(labels: Labels) =>
   Type.Array(Type.Object({ ...labels, count: count('Since the process started.') }));
 
@@ -10,7 +9,7 @@ export const Overview = Type.Object(
   {
     version: Type.String(),
     startedAt: Type.String({ description: 'Start of the process that answers, RFC 3339. It counts since then.' }),
-    notReadyBecause: Type.Union([Type.String(), Type.Null()], { description: 'Null: it takes requests.' }),
+    notReadyBecause: textOrNull('Null: it takes requests.'),
     components: Type.Array(
       Type.Object({
         name: Type.String({ description: 'e.g. database, resource source, leader, history buffer.' }),
@@ -22,9 +21,10 @@ export const Overview = Type.Object(
     leader: Type.Boolean({ description: 'This process writes statuses and projections.' }),
     source: Type.Object({
       available: Type.Boolean({ description: 'The resource source (API server, directory, database) can be read.' }),
-      lastEventAgeSeconds: Type.Union([Type.Integer(), Type.Null()], {
-        description: 'Whole seconds since its last sign of life, in steps of ten; null before the first.',
-      }),
+      lastEventAgeSeconds: nullable(
+        Type.Integer(),
+        'Whole seconds since its last sign of life, in steps of ten; null before the first.',
+      ),
       problems: count('Documents that cannot be read.'),
     }),
     clusters: Type.Object({
@@ -56,7 +56,6 @@ export const Overview = Type.Object(
 );
 export type Overview = Answer<typeof Overview>;
 
-const time = (description: string) => Type.String({ description: `RFC 3339. ${description}` });
 const milliseconds = (description: string) => Type.Integer({ description: `${description}, milliseconds since 1970.` });
 const asOf = time('When it was computed; an answer may be some seconds old.');
 const keptHours = Type.Integer({
@@ -64,32 +63,17 @@ const keptHours = Type.Integer({
 });
 
 const names = (description: string) => Type.Array(Type.String(), { description: `${description} Up to 20.` });
-const problemKinds = [
-  'ClusterUnhealthy',
-  'GroupUnavailable',
-  'ClusterRejected',
-  'RuleRejected',
-  'RuleUnresolved',
-  'RulesFileRejected',
-  'QueueGrowing',
-  'ErrorRate',
-  'DatabaseUnavailable',
-  'SourceUnavailable',
-  'SourceMistakes',
-  'NoLeader',
-  'DeletionsHeld',
-  'HistoryWaiting',
-  'ExternalRulesUnavailable',
-] as const;
-const objectKinds = ['cluster', 'routingGroup', 'rule', 'rulesFile', 'queue', 'gateway'] as const;
-const ProblemKind = Type.Unsafe<(typeof problemKinds)[number]>({
-  type: 'string',
-  enum: [...problemKinds],
-  description: 'See docs/rest-api.md#problems.',
-});
-const Severity = Type.Union([Type.Literal('critical'), Type.Literal('warning')], {
-  description: 'critical: queries are refused or fail, or the gateway lacks what it needs.',
-});
+/** Kinds of problems in the order in which a user on call looks at them. */
+export const problemKinds = [
+  ...(['DatabaseUnavailable', 'SourceUnavailable', 'GroupUnavailable', 'ErrorRate', 'ClusterUnhealthy'] as const),
+  ...(['QueueGrowing', 'RulesFileRejected', 'RuleRejected', 'RuleUnresolved', 'ClusterRejected', 'NoLeader'] as const),
+  ...(['ExternalRulesUnavailable', 'DeletionsHeld', 'HistoryWaiting', 'SourceMistakes'] as const),
+];
+const ProblemKind = oneOf(problemKinds, 'See docs/rest-api.md#problems.');
+const Severity = oneOf(
+  ['critical', 'warning'],
+  'critical: queries are refused or fail, or the gateway lacks what it needs.',
+);
 
 export const OverviewProblem = Type.Object(
   {
@@ -97,13 +81,13 @@ export const OverviewProblem = Type.Object(
     severity: Severity,
     object: Type.Object(
       {
-        kind: Type.Unsafe<(typeof objectKinds)[number]>({ type: 'string', enum: [...objectKinds] }),
+        kind: oneOf(['cluster', 'routingGroup', 'rule', 'rulesFile', 'queue', 'gateway']),
         name: Type.String({ description: 'Registry name, name of the group or rule, path, or name of the component.' }),
       },
       { description: 'What it is about.' },
     ),
     reason: Type.String({ description: 'Sentence for people.' }),
-    since: nullable(Type.String(), 'RFC 3339; null where it is not known.'),
+    since: textOrNull('RFC 3339; null where it is not known.'),
     groups: names('Routing groups that it affects.'),
     groupCount: count('All of them.'),
     rules: names('Rules that lead to what it affects, for callers who may list rules.'),
@@ -115,9 +99,7 @@ export type OverviewProblem = Answer<typeof OverviewProblem>;
 
 export const ProblemList = Type.Object({
   asOf,
-  verdict: Type.Union([Type.Literal('ok'), Type.Literal('warning'), Type.Literal('critical')], {
-    description: 'The worst severity; ok where there is no problem.',
-  }),
+  verdict: oneOf(['ok', 'warning', 'critical'], 'The worst severity; ok where there is no problem.'),
   total: count('All problems, also those that are not listed.'),
   counts: Type.Array(Type.Object({ kind: ProblemKind, total: Type.Integer() }), {
     description: 'Problems by kind, in order of the list.',
@@ -184,8 +166,8 @@ export const RateSeries = Type.Object({
   errors: Type.Array(
     Type.Object({
       state: Type.String({ description: 'FAILED, LOST, REFUSED or DENIED.' }),
-      errorName: nullable(Type.String()),
-      errorType: nullable(Type.String()),
+      errorName: textOrNull(),
+      errorType: textOrNull(),
       queries: Type.Integer(),
     }),
     { description: 'Errors of the range, most frequent first; at most 10.' },

@@ -4,21 +4,16 @@ import { strategyNames } from '../../model/strategies.ts';
 import { routerNames } from '../../routing/groupDecision.ts';
 import type { QueryDecision } from '../../routing/storedDecision.ts';
 import { reference } from '../schemas.ts';
-import { type Answer, nullable } from './answer.ts';
+import { type Answer, nullable, oneOf, textOrNull } from './answer.ts';
 import { QueryOutcome } from './outcome.ts';
-import { QueuePlace } from './queue.ts';
-
-const oneOf = <T extends string>(...values: readonly T[]) =>
-  Type.Unsafe<T>(Type.Union(values.map((value) => Type.Literal(value))));
+import { QueuePlace } from './queries.ts';
 
 export const RuleEffect = Type.Object({
   rule: Type.String(),
-  origin: oneOf('file', 'resource'),
+  origin: oneOf(['file', 'resource']),
   priority: Type.Integer(),
-  outcome: oneOf('fired', 'not-matched', 'failed', 'denied', 'skipped'),
-  put: Type.Optional(
-    Type.Record(Type.String(), Type.Union([Type.String(), Type.Null()]), { description: 'What it put into result.' }),
-  ),
+  outcome: oneOf(['fired', 'not-matched', 'failed', 'denied', 'skipped']),
+  put: Type.Optional(Type.Record(Type.String(), textOrNull(), { description: 'What it put into result.' })),
   error: Type.Optional(Type.String({ description: 'Why it failed.' })),
 });
 export type RuleEffect = Answer<typeof RuleEffect>;
@@ -33,26 +28,26 @@ const considered = {
 const ReadConditions = Type.Array(
   Type.Object({
     rule: Type.String(),
-    origin: oneOf('file', 'resource'),
+    origin: oneOf(['file', 'resource']),
     condition: Type.String(),
     values: Type.Array(
       Type.Object({
         expression: Type.String({ description: 'e.g. request.getHeader("X-Engine-Source")' }),
         value: Type.String({ description: 'Texts in quotes; cut at 200 characters.' }),
-        source: nullable(Type.String(), 'header:NAME, user, queryType, …; null where that is not known.'),
+        source: textOrNull('header:NAME, user, queryType, …; null where that is not known.'),
       }),
     ),
   }),
 );
 
 export const Explanation = Type.Object({
-  outcome: oneOf('routed', 'denied', 'rejected', 'noCluster'),
+  outcome: oneOf(['routed', 'denied', 'rejected', 'noCluster']),
   message: Type.String({ description: 'The decision in a sentence.' }),
   routingGroup: Type.String(),
-  decidedBy: oneOf(...routerNames, 'transaction'),
-  rule: Type.Union([Type.String(), Type.Null()], { description: 'Rule that decided, denied or failed.' }),
-  pinnedCluster: Type.Union([Type.String(), Type.Null()], { description: 'Cluster that a rule chose.' }),
-  onUnavailable: oneOf('fallback', 'reject'),
+  decidedBy: oneOf([...routerNames, 'transaction']),
+  rule: textOrNull('Rule that decided, denied or failed.'),
+  pinnedCluster: textOrNull('Cluster that a rule chose.'),
+  onUnavailable: oneOf(['fallback', 'reject']),
   fallback: Type.Boolean({
     description: 'Another group serves in place of the one asked for: one of its fallbacks, or the default group.',
   }),
@@ -60,7 +55,7 @@ export const Explanation = Type.Object({
     description: 'How it comes to these clusters, a sentence each; empty where the group asked for has them.',
   }),
   clusters: Type.Array(Type.Object(considered)),
-  waitsFor: nullable(Type.String(), 'What it would wait for now: the limits that are full. Null: nothing.'),
+  waitsFor: textOrNull('What it would wait for now: the limits that are full. Null: nothing.'),
   rules: Type.Array(RuleEffect, { description: 'Every rule in order, and what became of it.' }),
   conditions: Type.Array(ReadConditions.items, {
     description:
@@ -68,7 +63,7 @@ export const Explanation = Type.Object({
   }),
   request: Type.Object({
     isSubmission: Type.Boolean(),
-    user: Type.Union([Type.String(), Type.Null()]),
+    user: textOrNull(),
     userMapping: nullable(
       Type.Object({ from: Type.String({ description: 'The name before.' }) }),
       'What the user mapping did. Null: the name is not mapped.',
@@ -76,7 +71,7 @@ export const Explanation = Type.Object({
     groups: nullable(
       Type.Array(
         Type.Object({
-          source: oneOf(...groupSourceNames, 'described'),
+          source: oneOf([...groupSourceNames, 'described']),
           groups: Type.Array(Type.String()),
           note: Type.Optional(Type.String({ description: 'Why it says nothing, or not what is current.' })),
         }),
@@ -90,7 +85,7 @@ export const Explanation = Type.Object({
         tables: Type.Array(Type.String()),
         catalogs: Type.Array(Type.String()),
         schemas: Type.Array(Type.String()),
-        errorMessage: Type.Union([Type.String(), Type.Null()]),
+        errorMessage: textOrNull(),
       }),
       Type.Null(),
     ]),
@@ -139,28 +134,25 @@ const Decision = Type.Unsafe<QueryDecision>(
 
 export const RoutedQuery = Type.Object({
   queryId: Type.String(),
-  user: nullable(Type.String()),
-  source: nullable(Type.String()),
-  routingGroup: nullable(Type.String()),
+  user: textOrNull(),
+  source: textOrNull(),
+  routingGroup: textOrNull(),
   cluster: Type.String({ description: 'Registry name of the cluster it ran on; empty until one has it.' }),
   backendUrl: Type.String(),
-  externalUrl: nullable(Type.String()),
+  externalUrl: textOrNull(),
   queryText: Type.String({ description: 'Empty until a cluster has it.' }),
-  received: nullable(
-    Type.String(),
+  received: textOrNull(
     'When a query that waited came in, RFC 3339. Null: it did not wait for long, or that is not kept any more.',
   ),
   created: Type.String({ description: 'When its cluster had it, RFC 3339; until then when it came in.' }),
-  queuedAs: nullable(
-    Type.String(),
+  queuedAs: textOrNull(
     'Id of the gateway under which it waits, or waited; the same as `queryId` while no cluster has it. Null: it did not wait for long.',
   ),
   decision: nullable(
     Decision,
     'How it was routed: group, rule, what rules did (docs/rest-api.md#decisions). Of a query that was refused before its group was decided `group` is empty, `refused` says why, `conditions` (for callers who may list rules) what the rule read. Null for queries of a gateway that ran before, and until a cluster has the query.',
   ),
-  rule: nullable(
-    Type.String(),
+  rule: textOrNull(
     'Rule that decided its routing group, or that denied or refused it. Null: none did, or no cluster has it yet.',
   ),
   queue: nullable(
@@ -170,3 +162,56 @@ export const RoutedQuery = Type.Object({
   outcome: nullable(reference(QueryOutcome), 'How it ended; null while it runs, and where nobody saw its end.'),
 });
 export type RoutedQuery = Answer<typeof RoutedQuery>;
+
+/** Which resource group engines choose for a query, and how that came about. */
+export const GroupExplanation = Type.Object({
+  environment: Type.String({ description: 'Environment whose groups were looked at.' }),
+  outcome: oneOf(
+    ['selected', 'rejected', 'failed', 'unknown'],
+    'rejected: no selector matches, so that the engine refuses the query; failed: the name of the group cannot be made of what the query has, so that the query fails; unknown: it depends on an expression that cannot be matched here.',
+  ),
+  message: Type.String({ description: 'Why.' }),
+  selector: nullable(
+    Type.Integer(),
+    'The selector that decides, by its place in the order in which they are tried, from 0.',
+  ),
+  group: nullable(Type.Array(Type.String()), "The group's name, root first."),
+  path: Type.Array(
+    Type.Object({
+      resourceGroupId: Type.Integer(),
+      name: Type.String({ description: 'With its variables.' }),
+      softMemoryLimit: textOrNull('As it is stored.'),
+      hardConcurrencyLimit: Type.Integer(),
+      maxQueued: Type.Integer(),
+    }),
+    { description: 'The groups that it consists of, root first, with the limits that hold there.' },
+  ),
+  selectors: Type.Array(
+    Type.Object({
+      id: nullable(Type.Integer(), 'Key of the row, where the table has one.'),
+      priority: Type.Integer(),
+      resourceGroupId: Type.Integer(),
+      group: Type.String({ description: 'Path of its group.' }),
+      outcome: oneOf(['matched', 'not-matched', 'unknown']),
+      condition: textOrNull('The condition that did not hold, or is not known.'),
+      message: Type.String(),
+    }),
+    { description: 'What selectors did, highest priority first, up to the one that decides; the first 500 of them.' },
+  ),
+  omitted: Type.Integer({ description: 'How many of these were left out.' }),
+  samePriority: Type.Array(
+    Type.Object({
+      id: nullable(Type.Integer(), 'Key of the row.'),
+      resourceGroupId: Type.Integer(),
+      group: Type.String(),
+    }),
+    {
+      description:
+        'Further selectors of the same priority that match and lead elsewhere: which of them an engine takes is not defined.',
+    },
+  ),
+  problems: Type.Array(Type.String(), {
+    description: 'With these, engines load nothing, and keep what they loaded last.',
+  }),
+});
+export type GroupExplanation = Answer<typeof GroupExplanation>;

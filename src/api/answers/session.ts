@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
-import type { Answer } from './answer.ts';
+import { type Answer, oneOf } from './answer.ts';
 
 export const UserInfo = Type.Object({
-  roles: Type.Array(Type.Union([Type.Literal('ADMIN'), Type.Literal('USER'), Type.Literal('API')]), {
+  roles: Type.Array(oneOf(['ADMIN', 'USER', 'API']), {
     description: 'Roles held.',
   }),
   permissions: Type.Array(Type.String(), { description: 'Pages that are shown; empty: all.' }),
@@ -18,9 +18,9 @@ export const UserInfo = Type.Object({
 export type UserInfo = Answer<typeof UserInfo>;
 
 /** Login method (docs/compatibility.md#login); `kubernetes`: a token of the cluster is the password. */
-export const LoginType = Type.Union(
-  [Type.Literal('form'), Type.Literal('oauth'), Type.Literal('kubernetes'), Type.Literal('none')],
-  { description: 'kubernetes: a token of the cluster is the password.' },
+export const LoginType = oneOf(
+  ['form', 'oauth', 'kubernetes', 'none'],
+  'kubernetes: a token of the cluster is the password.',
 );
 export type LoginType = Answer<typeof LoginType>;
 

@@ -4,14 +4,14 @@ import type { ClientCertificates } from '../../gateway/user/clientCertificates.t
 import { GatewayError } from '../../model/errors.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { LoginMethod, LoginType } from '../answers/session.ts';
-import type { ComponentState } from '../processReadiness.ts';
-import { isBrowser, isSafeMethod, requireTokenHeader } from './browserChecks.ts';
+import type { ComponentState } from '../probes.ts';
 import { type Caller, callerWithRoles, openCaller, type Recognition } from './caller.ts';
 import type { Origin } from './clientAddress.ts';
 import { cookieNames, REFERENCE_TOKEN_COOKIE, readCookie } from './cookies.ts';
 import { readCredentials } from './credentials.ts';
 import type { WebappReadRole } from './endpointAccess.ts';
 import type { FormLogin } from './formLogin.ts';
+import { isBrowser, isSafeMethod, requireTokenHeader } from './guard.ts';
 import type { IssuedTokens } from './issuedTokens.ts';
 import type { KubernetesAccess } from './kubernetesAccess.ts';
 import type { LoginSource } from './loginSource.ts';

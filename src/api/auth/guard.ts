@@ -1,15 +1,16 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
+import type { ClientView } from '../../gateway/headers/forwardedHeaders.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { AppliedChange } from '../../operator/registry/appliedChange.ts';
-import { errorAnswers } from '../schemas.ts';
-import { failureAnswers } from '../webapp/envelope.ts';
+import { errorResponses } from '../schemas.ts';
 import { type AuditTrail, auditCalls } from './audit.ts';
 import type { Authentication } from './authentication.ts';
-import { isSafeMethod, refuseForeignPages } from './browserChecks.ts';
 import { type Caller, queryUserOf, withQueryUser } from './caller.ts';
 import { type Access, accessOfRole, accessOfRoute, type EndpointAccess, endpointTable } from './endpointAccess.ts';
-import { type PageSettings, pagesOfRoute, requirePage } from './pageGuard.ts';
+import { sameText } from './passwords.ts';
+import { pagesOf } from './roleMapping.ts';
 import { accessInWords, rightsInWords, securityOf } from './securitySchemes.ts';
 
 declare module 'fastify' {
@@ -54,7 +55,7 @@ export function guardRoutes(
       ...route.schema,
       description: [route.schema?.description, accessInWords(access, authentication)].filter(Boolean).join(' '),
       security: securityOf(authentication, method),
-      response: { ...answersOf(route.url)(...statusesOfRefusal), ...responsesOf(route.schema) },
+      response: { ...errorsOf(route.url, statusesOfRefusal), ...responsesOf(route.schema) },
     };
   });
 
@@ -125,9 +126,9 @@ function isWrite(access: EndpointAccess | undefined, method: string): boolean {
   return !isSafeMethod(method) && !access.resources.every(({ verb }) => verb === 'list');
 }
 
-/** Errors of /webapp come in a form of their own. */
-export function answersOf(url: string): typeof errorAnswers {
-  return url.startsWith('/webapp/') ? failureAnswers : errorAnswers;
+/** Descriptions of error responses; those of /webapp have another form. */
+export function errorsOf(url: string, statuses: readonly number[]): Record<string, unknown> {
+  return errorResponses(url.startsWith('/webapp/'), statuses);
 }
 
 export function responsesOf(schema: unknown): Record<string, unknown> {
@@ -138,4 +139,109 @@ function accessRefusal({ name, by }: Caller, { anyOf, resources }: Access): Gate
   const needed = by === 'kubernetes' ? rightsInWords(resources) : `the role ${anyOf.join(' or ')}`;
   const what = by === 'kubernetes' ? `may not ${needed}` : `lacks ${needed}, which this call needs`;
   return new GatewayError('EG_FORBIDDEN', `${JSON.stringify(name)} ${what}.`);
+}
+
+interface PageSettings {
+  /** `uiConfiguration.disablePages`. */
+  readonly disablePages: readonly string[];
+  /** `uiConfiguration.hiddenPageCalls`: whether calls of hidden pages get a response. */
+  readonly hiddenPageCalls: 'refuse' | 'allow';
+  /** `pagePermissions`. */
+  readonly pagePermissions: Readonly<Record<string, string | null>>;
+}
+
+/** Pages that make a call, by its route; a call that is not here belongs to no page (docs/authentication.md#pages). */
+const pageCalls: readonly (readonly [pattern: RegExp, pages: readonly string[]])[] = [
+  [/^\/webapp\/getDistribution$/, ['dashboard']],
+  [/^\/api\/overview(\/|$)/, ['dashboard']],
+  [/^\/webapp\/getAllBackends$/, ['cluster', 'dashboard', 'history']],
+  [/^\/webapp\/(save|update|delete)Backend$/, ['cluster']],
+  [/^\/webapp\/findQueryHistory$/, ['history']],
+  [/^\/api\/history\/search$/, ['history']],
+  [/^\/api\/queries(\/export)?$/, ['history']],
+  [/^\/api\/statistics$/, ['dashboard', 'history']],
+  [/^\/webapp\/(get|update)RoutingRules$/, ['routing-rules']],
+  [/^\/api\/(rules|ruleHits)(\/|$)/, ['routing-rules']],
+  [/^\/api\/(groups|limits)(\/|$)/, ['limits']],
+  [/^\/api\/queue(\/|$)/, ['queue']],
+  [/^\/api\/audit$/, ['audit']],
+  [/^\/api\/queries\/running(\/|$)/, ['queue']],
+  [/^\/webapp\/[a-z]+ResourceGroup$/, ['resource-group', 'selector']],
+  [/^\/webapp\/[a-z]+(Selector|ExactMatchSourceSelector)$/, ['selector', 'resource-group']],
+  [/^\/webapp\/[a-z]+GlobalProperty$/, ['resource-group', 'selector']],
+  [/^\/api\/resourcegroups\/(explain|declared)$/, ['resource-group', 'selector']],
+];
+
+/** Pages that make the calls of a route; null if it belongs to none. */
+function pagesOfRoute(url: string): readonly string[] | null {
+  return pageCalls.find(([pattern]) => pattern.test(url))?.[1] ?? null;
+}
+
+/**
+ * Rejects a call of pages of which the caller sees none.
+ * @throws GatewayError EG_FORBIDDEN naming the pages and the key
+ */
+async function requirePage(caller: Caller, pages: readonly string[], settings: PageSettings): Promise<void> {
+  const disabled = settings.disablePages;
+  const { pagePermissions } = settings;
+  const hasPermissions = Object.keys(pagePermissions).length > 0;
+  if ((disabled.length === 0 && !hasPermissions) || settings.hiddenPageCalls === 'allow') return;
+  const enabled = pages.filter((page) => !disabled.includes(page));
+  if (enabled.length === 0) throw hidden(pages, 'uiConfiguration.disablePages switches it off');
+  const permitted = hasPermissions ? pagesOf(await caller.roles(), pagePermissions) : [];
+  if (permitted.length > 0 && !enabled.some((page) => permitted.includes(page)))
+    throw hidden(enabled, `pagePermissions does not give it to ${JSON.stringify(caller.name)}`);
+}
+
+function hidden(pages: readonly string[], why: string): GatewayError {
+  return new GatewayError('EG_FORBIDDEN', `This call belongs to the page ${pages.join(' or ')}: ${why}.`);
+}
+
+/** True if a method is one that changes nothing (RFC 9110 §9.2.1). */
+export function isSafeMethod(method: string): boolean {
+  return method === 'GET' || method === 'HEAD' || method === 'OPTIONS' || method === 'TRACE';
+}
+
+/** True if a browser sent the request: those name the way of fetching, and scripts cannot take that away. */
+export function isBrowser(headers: IncomingHttpHeaders): boolean {
+  return headers['sec-fetch-mode'] !== undefined;
+}
+
+/**
+ * Rejects a call that a page of another site makes a browser send. Programs send neither header and pass.
+ * @throws GatewayError EG_FORBIDDEN
+ */
+function refuseForeignPages(headers: IncomingHttpHeaders, view: ClientView): void {
+  const site = headers['sec-fetch-site'];
+  const { origin } = headers;
+  const own =
+    site === undefined ? origin === undefined || isOwnOrigin(origin, view) : site === 'same-origin' || site === 'none';
+  if (own) return;
+  throw new GatewayError('EG_FORBIDDEN', `Calls from pages of ${origin ?? 'another site'} are not accepted.`);
+}
+
+/**
+ * Rejects a write whose only credential is a cookie unless it repeats the session's token in a header.
+ * @throws GatewayError EG_FORBIDDEN naming the header
+ */
+export function requireTokenHeader(
+  headerValue: string | undefined,
+  csrfToken: string,
+  header: string,
+  cookie: string,
+): void {
+  if (headerValue !== undefined && sameText(headerValue, csrfToken)) return;
+  const message = `Calls by cookie must send the value of the cookie ${cookie} in the header ${header}.`;
+  throw new GatewayError('EG_FORBIDDEN', message);
+}
+
+/**
+ * A proxy before the gateway may end TLS without a header that states so, hence the default ports count as the same.
+ */
+function isOwnOrigin(origin: string, view: ClientView): boolean {
+  const url = URL.parse(origin);
+  if (url === null || !/^https?:$/.test(url.protocol)) return false;
+  const port = (number: number) => (number === 443 ? 80 : number);
+  const originPort = url.port === '' ? 80 : Number(url.port);
+  return url.hostname === view.host.toLowerCase() && port(originPort) === port(view.port);
 }

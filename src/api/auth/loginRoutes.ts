@@ -1,15 +1,12 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Logger } from 'pino';
-import { type Static, Type } from 'typebox';
+import type { FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
 import { FIRST_PROVIDER } from '../../config/issuerChecks.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { isRecord } from '../../model/record.ts';
 import { compileCheck } from '../../model/validation.ts';
+import { nullable } from '../answers/answer.ts';
 import { LoginMethods, LoginType, UserInfo } from '../answers/session.ts';
-import { malformed } from '../errors.ts';
-import { jsonBody } from '../jsonBody.ts';
-import { answer } from '../schemas.ts';
-import { envelopeErrors, failureAnswers, succeed, successAnswer } from '../webapp/envelope.ts';
+import { type Call, type RouteContext, routes, sent } from '../routes.ts';
 import { recordChange } from './audit.ts';
 import { type Authentication, methodOf } from './authentication.ts';
 import { CALLBACK_PATH, cookieNames, readCookie, setCookie, statePath } from './cookies.ts';
@@ -19,13 +16,6 @@ import { type OidcLogin, STATE_SECONDS } from './oidcLogin.ts';
 import { pagesOf } from './roleMapping.ts';
 import type { Session, SessionOrigin } from './sessions.ts';
 
-export interface LoginRoutes {
-  readonly authentication: Authentication;
-  readonly logger: Logger;
-}
-
-const tags = ['login'];
-
 /** Longest session token that fits into a cookie with its name and attributes: browsers take 4096 bytes (RFC 6265 §6.1). */
 const MAX_SESSION = 3_900;
 
@@ -33,240 +23,175 @@ const LoginRequest = Type.Object({
   username: Type.String({ description: 'Name; left empty where the password is a token of the Kubernetes cluster.' }),
   password: Type.String({ description: 'Password, or token of the Kubernetes cluster.' }),
 });
-const parseLogin = compileCheck(LoginRequest);
+const checkLogin = compileCheck(LoginRequest);
 const Callback = Type.Object({
   code: Type.Optional(Type.String()),
   state: Type.Optional(Type.String()),
   error: Type.Optional(Type.String({ description: 'Why the provider refused, in its words.' })),
 });
-
-const ProviderParams = Type.Object({
+const ProviderInPath = Type.Object({
   provider: Type.String({
     description: 'Name of the provider; `oauth` is that of `authentication.oauth`.',
     maxLength: 63,
   }),
 });
-type ProviderParams = Static<typeof ProviderParams>;
 
 const logoutText =
   'Where the browser goes to log out at the OpenID provider as well (`logoutRedirectUrl`); null for none.';
 
 /** Logging in and out (docs/compatibility.md#login). Responses are wrapped as those of /webapp. */
-export async function loginRoutes(app: FastifyInstance, { authentication, logger }: LoginRoutes): Promise<void> {
-  envelopeErrors(app, { logger });
+export function loginRoutes(api: RouteContext, authentication: Authentication): void {
   const { names, sessions, form, kubernetes, sealedTokens, originOf, pagePermissions } = authentication.parts;
-
+  const route = routes(api, 'login', 'envelope');
   const secureOf = (request: FastifyRequest) => originOf(request.raw).view.scheme === 'https';
 
   /** Gives the browser the session: scripts cannot read it, and must repeat the other cookie in a header to write. */
-  const setSession = (request: FastifyRequest, reply: FastifyReply, token: string, session: Session) => {
+  const begin = async ({ request, reply }: Call, user: string, origin: SessionOrigin, endsAt: number | null = null) => {
+    const { token, session } = await sessions.start(user, origin, endsAt);
+    if (origin.kind === 'kubernetes' && token.length > MAX_SESSION) throw tooLongForSession(token.length);
     const secure = secureOf(request);
     const cookies = cookieNames(names, secure);
     const maxAge = Math.max(1, Math.ceil((session.expires - sessions.now()) / 1000));
-    setCookie(reply, { name: cookies.session, value: token, maxAge, sameSite: 'Strict', secure });
-    setCookie(reply, {
-      name: cookies.csrf,
-      value: session.csrfToken,
-      maxAge,
-      sameSite: 'Strict',
-      secure,
-      readable: true,
-    });
-  };
-
-  const noProviderLogout = (err: unknown): null => {
-    logger.warn({ err }, 'the OpenID provider does not say where it ends sessions: the user is logged out here alone');
-    return null;
-  };
-
-  const begin = async (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    user: string,
-    origin: SessionOrigin,
-    endsAt: number | null = null,
-  ) => {
-    const { token, session } = await sessions.start(user, origin, endsAt);
-    if (origin.kind === 'kubernetes' && token.length > MAX_SESSION) throw tooLongForSession(token.length);
-    setSession(request, reply, token, session);
+    const line = { maxAge, sameSite: 'Strict', secure } as const;
+    setCookie(reply, { ...line, name: cookies.session, value: token });
+    setCookie(reply, { ...line, name: cookies.csrf, value: session.csrfToken, readable: true });
     recordSession(request, user, null, { by: methodOf(origin) });
     return token;
   };
 
-  app.post(
-    '/loginType',
-    {
-      schema: {
-        tags,
-        summary: 'Shows how to log in',
-        response: {
-          200: successAnswer('The way of logging in.', LoginType),
-          ...failureAnswers(403),
-        },
-      },
-    },
-    (_request, reply) => reply.send({ code: 200, msg: 'Ok', data: authentication.loginType }),
-  );
+  route('POST', '/loginType', {
+    summary: 'Shows how to log in',
+    returns: ['The way of logging in.', LoginType],
+    errors: [403],
+    handle: ({ reply }) => reply.send({ code: 200, msg: 'Ok', data: authentication.loginType }),
+  });
 
-  app.get(
-    '/api/logins',
-    {
-      schema: {
-        tags,
-        summary: 'Lists all ways of logging in',
-        description: '`/loginType` names one of them.',
-        response: { 200: answer('Ways of logging in.', LoginMethods) },
-      },
-    },
-    (_request, reply) => reply.send({ methods: [...authentication.loginMethods] } satisfies LoginMethods),
-  );
+  routes(api, 'login')('GET', '/api/logins', {
+    summary: 'Lists all ways of logging in',
+    description: '`/loginType` names one of them.',
+    returns: ['Ways of logging in.', LoginMethods],
+    handle: (): LoginMethods => ({ methods: [...authentication.loginMethods] }),
+  });
 
-  app.post(
-    '/login',
-    {
-      schema: {
-        tags,
-        summary: 'Logs in with name and password',
-        description: 'Sets the session as a cookie and answers it as a token for the header Authorization: Bearer.',
-        body: LoginRequest,
-        response: {
-          200: successAnswer('Logged in.', Type.Object({ token: Type.String() })),
-          ...failureAnswers(400, 401, 403, 413, 415, 422, 429, 503),
-        },
-      },
-    },
-    async (request, reply) => {
-      const body = jsonBody(request);
-      // Without authentication Trino Gateway accepts a login without a password.
-      const needsNone = authentication.isOpen && names.isReference;
-      const checked = parseLogin(needsNone && isRecord(body) ? { password: '', ...body } : body);
-      if (!checked.ok) throw malformed(checked.problems);
-      const { username, password } = checked.value;
-      if (authentication.isOpen) return succeed(reply, { token: username });
-      const isToken = kubernetes !== null && username === '';
-      if (form !== null && !isToken) {
-        const origin = await form.check(username, password, originOf(request.raw).source);
+  // Without authentication Trino Gateway accepts a login without a password.
+  const needsNone = authentication.isOpen && names.isReference;
+  route('POST', '/login', {
+    summary: 'Logs in with name and password',
+    description: 'Sets the session as a cookie and answers it as a token for the header Authorization: Bearer.',
+    body: sent(LoginRequest, (value) => checkLogin(needsNone && isRecord(value) ? { password: '', ...value } : value)),
+    returns: ['Logged in.', Type.Object({ token: Type.String() })],
+    errors: [401, 403, 422, 429, 503],
+    handle: async (call) => {
+      const { username, password } = call.body;
+      const { source } = originOf(call.request.raw);
+      if (authentication.isOpen) return { token: username };
+      if (form !== null && (kubernetes === null || username !== '')) {
+        const origin = await form.check(username, password, source);
         if (origin === null) throw new GatewayError('EG_UNAUTHENTICATED', 'Authentication failed.');
-        return succeed(reply, { token: await begin(request, reply, username, origin) });
+        return { token: await begin(call, username, origin) };
       }
       if (kubernetes !== null) {
-        const reviewed = await kubernetes.review(password, originOf(request.raw).source);
+        const reviewed = await kubernetes.review(password, source);
         if (typeof reviewed === 'string')
           throw new GatewayError('EG_UNAUTHENTICATED', `Authentication failed. ${reviewed}`);
         const { name } = reviewed.identity;
         const origin: SessionOrigin = { kind: 'kubernetes', token: await sealedTokens.seal(password, name) };
-        return succeed(reply, { token: await begin(request, reply, name, origin, reviewed.expires) });
+        return { token: await begin(call, name, origin, reviewed.expires) };
       }
-      if (authentication.loginType === 'none') {
-        const fix = 'Nobody can log in: "authentication" in the configuration holds neither form nor oauth.';
-        throw new GatewayError('EG_IMPOSSIBLE', fix);
-      }
-      throw new GatewayError('EG_IMPOSSIBLE', 'Users log in at an OpenID provider here: POST /sso.');
+      const message =
+        authentication.loginType === 'none'
+          ? 'Nobody can log in: "authentication" in the configuration holds neither form nor oauth.'
+          : 'Users log in at an OpenID provider here: POST /sso.';
+      throw new GatewayError('EG_IMPOSSIBLE', message);
     },
-  );
+  });
 
-  app.post(
-    '/logout',
-    {
-      schema: {
-        tags,
-        summary: 'Logs out',
-        description: 'Ends the session on every replica. Without a session nothing happens.',
-        response: {
-          200: successAnswer('Logged out.', Type.Union([Type.Null(), Type.String()], { description: logoutText })),
-          ...failureAnswers(403),
-        },
-      },
-    },
-    async (request, reply) => {
+  /** Ends a session. Returns where the browser goes to log out at its provider as well; null for none. */
+  const end = async (request: FastifyRequest, session: Session): Promise<string | null> => {
+    await sessions.end(session);
+    const { user, origin } = session;
+    recordSession(request, user, { by: methodOf(origin) }, null);
+    if (origin.kind !== 'oauth' && origin.kind !== 'provider') return null;
+    const place = authentication.provider(methodOf(origin))?.logoutUrl() ?? null;
+    // The session has ended here, whether or not its provider can be asked where it ends there.
+    return await Promise.resolve(place).catch((err: unknown) => {
+      const message = 'the OpenID provider does not say where it ends sessions: the user is logged out here alone';
+      api.logger.warn({ err }, message);
+      return null;
+    });
+  };
+
+  route('POST', '/logout', {
+    summary: 'Logs out',
+    description: 'Ends the session on every replica. Without a session nothing happens.',
+    returns: ['Logged out.', nullable(Type.String(), logoutText)],
+    errors: [403],
+    handle: async ({ request, reply }) => {
       const { headers } = request;
       const secure = secureOf(request);
       const cookies = cookieNames(names, secure);
-      let providerLogout: string | null = null;
       const credentials = readCredentials(headers.authorization, readCookie(headers.cookie, cookies.session));
-      if (credentials.kind === 'bearer' || credentials.kind === 'cookie') {
-        const read = await sessions.read(credentials.token);
-        if (read !== null && 'session' in read) {
-          await sessions.end(read.session);
-          const { user, origin } = read.session;
-          if (origin.kind === 'oauth' || origin.kind === 'provider') {
-            const place = authentication.provider(methodOf(origin))?.logoutUrl();
-            // The session has ended here, whether or not its provider can be asked where it ends there.
-            providerLogout = (await place?.catch((err: unknown) => noProviderLogout(err))) ?? null;
-          }
-          recordSession(request, user, { by: methodOf(origin) }, null);
-        }
-      }
+      const hasToken = credentials.kind === 'bearer' || credentials.kind === 'cookie';
+      const read = hasToken ? await sessions.read(credentials.token) : null;
+      const providerLogout = read !== null && 'session' in read ? await end(request, read.session) : null;
       for (const name of [cookies.session, cookies.csrf]) {
         const isSent = readCookie(headers.cookie, name) !== undefined;
         if (isSent) setCookie(reply, { name, value: '', maxAge: 0, sameSite: 'Strict', secure });
       }
-      return providerLogout === null ? succeed(reply) : succeed(reply, providerLogout);
+      return providerLogout;
     },
-  );
+  });
 
-  app.post(
-    '/userinfo',
-    {
-      schema: {
-        tags,
-        summary: 'Shows the caller',
-        response: {
-          200: successAnswer('The caller.', UserInfo),
-          ...failureAnswers(401, 403, 429, 503),
-        },
-      },
-    },
-    async (request, reply) => {
+  route('POST', '/userinfo', {
+    summary: 'Shows the caller',
+    returns: ['The caller.', UserInfo],
+    errors: [401, 403, 429, 503],
+    handle: async ({ request }): Promise<UserInfo> => {
       const { name, roles, method } = callerOf(request);
       const callerRoles = await roles();
-      const permissions = pagesOf(callerRoles, pagePermissions);
+      const permissions = [...pagesOf(callerRoles, pagePermissions)];
       // With one way of logging in the response is that of the reference.
       const way = method === null || authentication.loginMethods.length < 2 ? {} : { method };
-      const user: UserInfo = { roles: [...callerRoles], permissions, userId: name, userName: name, ...way };
-      return succeed(reply, user);
+      return { roles: [...callerRoles], permissions, userId: name, userName: name, ...way };
     },
-  );
+  });
 
-  const beginAt = async (request: FastifyRequest, reply: FastifyReply, provider: OidcLogin) => {
-    const { url, state } = await provider.begin();
+  const stateCookie = (request: FastifyRequest) => {
     const secure = secureOf(request);
-    const name = cookieNames(names, secure).oidc;
-    setCookie(reply, { name, value: state, maxAge: STATE_SECONDS, path: statePath(secure), sameSite: 'Lax', secure });
+    return { name: cookieNames(names, secure).oidc, path: statePath(secure), sameSite: 'Lax', secure } as const;
+  };
+  const beginAt = async ({ request, reply }: Call, provider: OidcLogin) => {
+    const { url, state } = await provider.begin();
+    setCookie(reply, { ...stateCookie(request), value: state, maxAge: STATE_SECONDS });
     return reply.send({ code: 200, msg: 'Ok', data: url });
   };
-
-  const finishAt = async (request: FastifyRequest, reply: FastifyReply, provider: OidcLogin) => {
-    const secure = secureOf(request);
-    const cookie = cookieNames(names, secure).oidc;
-    const sealed = readCookie(request.headers.cookie, cookie);
+  const finishAt = async (call: Call, provider: OidcLogin) => {
+    const { request, reply } = call;
+    const cookie = stateCookie(request);
+    const sealed = readCookie(request.headers.cookie, cookie.name);
     // Whatever comes of it, the state is used up.
-    setCookie(reply, { name: cookie, value: '', maxAge: 0, path: statePath(secure), sameSite: 'Lax', secure });
+    setCookie(reply, { ...cookie, value: '', maxAge: 0 });
     const mark = request.url.indexOf('?');
     const { user, privileges } = await provider.finish(mark < 0 ? '' : request.url.slice(mark), sealed);
     const { name, redirectWebUrl } = provider.of;
     const origin: SessionOrigin =
       name === FIRST_PROVIDER ? { kind: 'oauth', privileges } : { kind: 'provider', provider: name, privileges };
-    await begin(request, reply, user, origin);
+    await begin(call, user, origin);
     return reply.redirect(redirectWebUrl, 302);
   };
 
-  const named = (name: string | null): OidcLogin =>
-    authentication.provider(name) ?? refuseProvider(authentication, name);
-  const ssoAnswers = {
-    200: successAnswer('Address at the provider.', Type.String()),
-    ...failureAnswers(403, 422, 503),
+  const named = (params: unknown, absent: string | null): OidcLogin => {
+    const name = (params as { readonly provider?: string }).provider ?? absent;
+    return authentication.provider(name) ?? refuseProvider(authentication, name);
   };
-  const callbackAnswers = { 302: { description: 'Logged in.', type: 'null' }, ...failureAnswers(400, 401, 422, 503) };
   // Each provider has its own callback, so that responses cannot be mixed up (RFC 9700 §4.4.2).
-  const places = [
+  for (const { path, sso, callback } of [
     {
       path: '',
       sso: {
         summary: 'Begins a login at the OpenID provider',
         description:
           'Answers where the browser goes, and sets a cookie with the sealed state of the login. Of several providers that of `authentication.oauth`.',
-        response: ssoAnswers,
       },
       callback: {
         summary: "Takes the OpenID provider's answer",
@@ -278,24 +203,28 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
       sso: {
         summary: 'Begins a login at one of several OpenID providers',
         description: 'As `/sso`; `/api/logins` lists the providers.',
-        params: ProviderParams,
-        response: { ...ssoAnswers, ...failureAnswers(400) },
+        params: ProviderInPath,
       },
       callback: {
         summary: 'Takes the answer of one of several OpenID providers',
         description: 'As `/oidc/callback`; an answer of another provider is refused.',
-        params: ProviderParams,
+        params: ProviderInPath,
       },
     },
-  ];
-  for (const { path, sso, callback } of places) {
-    app.post<{ Params: Partial<ProviderParams> }>(`/sso${path}`, { schema: { tags, ...sso } }, (request, reply) =>
-      beginAt(request, reply, named(request.params.provider ?? null)),
-    );
-    const schema = { tags, ...callback, querystring: Callback, response: callbackAnswers };
-    app.get<{ Params: Partial<ProviderParams> }>(`${CALLBACK_PATH}${path}`, { schema }, (request, reply) =>
-      finishAt(request, reply, named(request.params.provider ?? FIRST_PROVIDER)),
-    );
+  ]) {
+    route('POST', `/sso${path}`, {
+      ...sso,
+      returns: ['Address at the provider.', Type.String()],
+      errors: [403, 422, 503],
+      handle: (call) => beginAt(call, named(call.params, null)),
+    });
+    route('GET', `${CALLBACK_PATH}${path}`, {
+      ...callback,
+      query: Callback,
+      responses: { 302: { description: 'Logged in.', type: 'null' } },
+      errors: [401, 422, 503],
+      handle: (call) => finishAt(call, named(call.params, FIRST_PROVIDER)),
+    });
   }
 }
 

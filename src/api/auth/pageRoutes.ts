@@ -1,6 +1,5 @@
-import type { FastifyInstance } from 'fastify';
-import { UsablePages } from '../answers/session.ts';
-import { answer, errorAnswers } from '../schemas.ts';
+import { UiConfiguration, UsablePages } from '../answers/session.ts';
+import { type RouteContext, routes } from '../routes.ts';
 import type { Authentication } from './authentication.ts';
 import { accessOfRoute, endpointTable } from './endpointAccess.ts';
 import { callerOf } from './guard.ts';
@@ -17,30 +16,33 @@ const mainCalls: Readonly<Record<string, readonly [method: string, url: string]>
   'resource-group': ['POST', '/webapp/findResourceGroup'],
 };
 
+/** The web application's configuration (`uiConfiguration`). */
+export function configurationRoute(api: RouteContext, disablePages: readonly string[]): void {
+  routes(api, 'web application: configuration', 'envelope')('GET', '/webapp/getUIConfiguration', {
+    summary: 'Shows which pages are switched off',
+    returns: ['The configuration.', UiConfiguration],
+    handle: (): UiConfiguration => (disablePages.length === 0 ? {} : { disablePages: [...disablePages] }),
+  });
+}
+
 /** Which pages the caller has the role, or the rights, for (docs/authentication.md#pages). */
-export async function pageRoutes(app: FastifyInstance, authentication: Authentication): Promise<void> {
-  const { names, webappReadRole, publicReads } = authentication.parts;
-  const table = endpointTable(names, webappReadRole, publicReads);
+export function pageRoutes(api: RouteContext, { parts }: Authentication): void {
+  const table = endpointTable(parts.names, parts.webappReadRole, parts.publicReads);
   const accesses = Object.entries(mainCalls).map(
     ([page, [method, url]]) => [page, accessOfRoute(table, method, url, undefined)] as const,
   );
 
-  app.get(
-    '/api/pages',
-    {
-      schema: {
-        tags: ['login'],
-        summary: 'Lists the pages that the caller may use',
-        description: 'By role or rights alone: `/userinfo` and `/webapp/getUIConfiguration` say what is hidden.',
-        response: { 200: answer('Names of the pages.', UsablePages), ...errorAnswers(401, 403, 503) },
-      },
-    },
-    async (request, reply) => {
+  routes(api, 'login')('GET', '/api/pages', {
+    summary: 'Lists the pages that the caller may use',
+    description: 'By role or rights alone: `/userinfo` and `/webapp/getUIConfiguration` say what is hidden.',
+    returns: ['Names of the pages.', UsablePages],
+    errors: [503],
+    handle: async ({ request }): Promise<UsablePages> => {
       const caller = callerOf(request);
       const pages: string[] = [];
       for (const [page, access] of accesses)
         if (access === 'public' || (await caller.permits(access))) pages.push(page);
-      return reply.send({ pages } satisfies UsablePages);
+      return { pages };
     },
-  );
+  });
 }

@@ -1,7 +1,7 @@
 import { type Authentication, csrfHeader } from './authentication.ts';
-import { isSafeMethod } from './browserChecks.ts';
 import { cookieNames } from './cookies.ts';
 import type { Access } from './endpointAccess.ts';
+import { isSafeMethod } from './guard.ts';
 
 /** A scheme of the OpenAPI document, as far as schemes are used here (OpenAPI 3.1, Security Scheme Object). */
 export type SecurityScheme =

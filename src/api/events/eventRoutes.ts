@@ -1,8 +1,8 @@
-import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { GatewayError } from '../../model/errors.ts';
 import { callerOf } from '../auth/guard.ts';
-import { answer, errorAnswers } from '../schemas.ts';
+import { type RouteContext, routes } from '../routes.ts';
+import { content } from '../schemas.ts';
 import { EventStreams, type EventStreamsOptions } from './eventStreams.ts';
 import { type TopicName, topicNames } from './topics.ts';
 
@@ -16,35 +16,27 @@ const Followed = Type.Object({
 });
 
 /** The event stream: which lists changed, so that pages need not ask (docs/rest-api.md#events). */
-export async function eventRoutes(app: FastifyInstance, options: EventStreamsOptions): Promise<void> {
+export function eventRoutes(api: RouteContext, options: EventStreamsOptions): void {
   const streams = new EventStreams(options);
-  app.addHook('preClose', async () => streams.close());
+  api.app.addHook('preClose', async () => streams.close());
 
-  app.get<{ Querystring: { topics?: string } }>(
-    '/api/events',
-    {
-      // A caller who asks for the head alone would hold a stream.
-      exposeHeadRoute: false,
-      schema: {
-        tags: ['events'],
-        summary: 'Names of lists that changed, as Server-Sent Events',
-        description:
-          'An event `versions` with a JSON object of topics and their versions, at first of all, then of those that changed: what a version belongs to is read by the calls themselves. An event `beat` every two seconds says that the gateway is there. A stream ends after a minute; clients connect again.',
-        querystring: Followed,
-        response: {
-          200: answer('The events, until the stream ends.', Type.String(), 'text/event-stream'),
-          ...errorAnswers(400, 429),
-        },
-      },
-    },
-    async (request, reply) => {
-      const stream = await streams.open(callerOf(request).name, wantedTopics(request.query.topics, options));
+  routes(api, 'events')('GET', '/api/events', {
+    summary: 'Names of lists that changed, as Server-Sent Events',
+    description:
+      'An event `versions` with a JSON object of topics and their versions, at first of all, then of those that changed: what a version belongs to is read by the calls themselves. An event `beat` every two seconds says that the gateway is there. A stream ends after a minute; clients connect again.',
+    query: Followed,
+    responses: { 200: content('The events, until the stream ends.', Type.String(), 'text/event-stream') },
+    errors: [429],
+    // A caller who asks for the head alone would hold a stream.
+    options: { exposeHeadRoute: false },
+    handle: async ({ request, reply, query }) => {
+      const stream = await streams.open(callerOf(request).name, wantedTopics(query.topics, options));
       // Proxies must pass on each event at once.
       return reply
         .headers({ 'Content-Type': 'text/event-stream; charset=utf-8', 'X-Accel-Buffering': 'no' })
         .send(stream);
     },
-  );
+  });
 }
 
 /** @throws GatewayError EG_MALFORMED for a name that is no topic */

@@ -1,4 +1,3 @@
-import type { FastifyInstance } from 'fastify';
 import type { Registry } from 'prom-client';
 import { Type } from 'typebox';
 import type { Clock } from '../../model/clock.ts';
@@ -9,27 +8,19 @@ import type { QueryRates } from '../../store/queryRates.ts';
 import { Overview, ProblemList, QuerySeries, RateSeries } from '../answers/overview.ts';
 import { explainAll } from '../auth/endpointAccess.ts';
 import { callerOf } from '../auth/guard.ts';
-import type { Readiness } from '../processReadiness.ts';
-import { notModified, revalidate } from '../revalidation.ts';
-import { answer, errorAnswers, reference } from '../schemas.ts';
-import { namesByUrl } from '../webapp/historyRoutes.ts';
-import { clusterColors } from './clusterColors.ts';
-import { type MetricValue, metricTotal, metricValues } from './metricValues.ts';
+import { namesByUrl } from '../history.ts';
+import type { Readiness } from '../probes.ts';
+import { type RouteContext, routes } from '../routes.ts';
+import { reference } from '../schemas.ts';
 import type { ProblemWatch } from './problemWatch.ts';
-import { MAX_INTERVALS, querySeries } from './querySeries.ts';
-import { MAX_RATE_INTERVALS, rateSeries } from './rateSeries.ts';
+import { MAX_INTERVALS, MAX_RATE_INTERVALS, querySeries, rateSeries } from './series.ts';
 
-export interface OverviewRoutes {
-  /** All metrics of the process: what the overview counts is read from there. */
-  readonly metrics: Registry;
-  readonly table: RoutingTableHolder;
-  readonly readiness: Readiness;
+export interface OverviewParts {
   readonly counts: QueryCounts;
   readonly clock: Clock;
   /** Milliseconds since 1970 at which the process started. */
   readonly startedAt: number;
-  readonly version: string;
-  /** `dataStore.queryHistoryHoursRetention`, as it is now. */
+  /** `dataStore.queryHistoryHoursRetention`. */
   readonly keptHours: number;
   /** Null: `/api/overview/rates` is not served. */
   readonly rates: QueryRates | null;
@@ -37,7 +28,13 @@ export interface OverviewRoutes {
   readonly problems: Pick<ProblemWatch, 'problems'> | null;
 }
 
-const tags = ['overview'];
+interface OverviewContext extends RouteContext {
+  /** All metrics of the process: what the overview counts is read from there. */
+  readonly metrics: Registry;
+  readonly table: RoutingTableHolder;
+  readonly version: string;
+}
+
 /** Longest range of the chart: the history that is kept by default, and some. */
 const MAX_MINUTES = 31 * 24 * 60;
 
@@ -60,88 +57,76 @@ const LinesRange = Type.Object({
     }),
   ),
 });
-const minutesOf = ({ minutes = '60' }: { readonly minutes?: string }) => Math.min(Number(minutes), MAX_MINUTES);
 
 /** The dashboard's figures: the same as `/metrics`, and queries by cluster and time from the history. */
-export async function overviewRoutes(app: FastifyInstance, options: OverviewRoutes): Promise<void> {
-  const { counts, table, clock, keptHours, rates, problems } = options;
-  revalidate(app);
+export function overviewRoutes(
+  api: OverviewContext,
+  readiness: Readiness,
+  { counts, clock, startedAt, keptHours, rates, problems }: OverviewParts,
+): void {
+  const { table } = api;
+  const route = routes(api, 'overview');
+  const rangeOf = ({ minutes = '60' }: { readonly minutes?: string }) => ({
+    ...{ now: clock.now(), minutes: Math.min(Number(minutes), MAX_MINUTES), keptHours },
+  });
 
-  app.get(
-    '/api/overview',
-    {
-      schema: {
-        tags,
-        summary: 'The state of the gateway at a glance',
-        description: 'Of the process that answers. Carries an ETag.',
-        response: { 200: answer('The state.', reference(Overview)), ...notModified },
-      },
-    },
-    async (_request, reply) => reply.send(await overview(options)),
-  );
+  route('GET', '/api/overview', {
+    summary: 'The state of the gateway at a glance',
+    description: 'Of the process that answers. Carries an ETag.',
+    returns: ['The state.', reference(Overview)],
+    hasTag: true,
+    handle: () => overview(api, readiness, startedAt),
+  });
 
-  app.get<{ Querystring: { minutes?: string; lines?: string } }>(
-    '/api/overview/queries',
-    {
-      schema: {
-        tags,
-        summary: 'Queries by cluster and time',
-        description: `Of all replicas. Intervals are a minute long; beyond ${MAX_INTERVALS} minutes as long as keeps a line at ${MAX_INTERVALS} of them. The last one is not over yet. Carries an ETag.`,
-        querystring: LinesRange,
-        response: { 200: answer('The queries.', QuerySeries), ...notModified, ...errorAnswers(400, 503) },
-      },
+  route('GET', '/api/overview/queries', {
+    summary: 'Queries by cluster and time',
+    description: `Of all replicas. Intervals are a minute long; beyond ${MAX_INTERVALS} minutes as long as keeps a line at ${MAX_INTERVALS} of them. The last one is not over yet. Carries an ETag.`,
+    query: LinesRange,
+    returns: ['The queries.', QuerySeries],
+    hasTag: true,
+    errors: [503],
+    handle: ({ query }) => {
+      const lines = query.lines === undefined ? null : Number(query.lines);
+      const { clusters } = table.current;
+      return querySeries(counts, namesByUrl(table.current), clusters.keys(), rangeOf(query), lines);
     },
-    async (request, reply) => {
-      const lines = request.query.lines === undefined ? null : Number(request.query.lines);
-      const range = { now: clock.now(), minutes: minutesOf(request.query), lines, keptHours: keptHours };
-      const colors = clusterColors(table.current.clusters.keys());
-      return reply.send(await querySeries(counts, namesByUrl(table.current), colors, range));
-    },
-  );
+  });
 
   if (rates !== null) {
-    app.get<{ Querystring: { minutes?: string } }>(
-      '/api/overview/rates',
-      {
-        schema: {
-          tags,
-          summary: 'Rates, failures and durations of queries by time',
-          description: `Of all replicas, by the time of submission. Intervals are a minute long; beyond ${MAX_RATE_INTERVALS} minutes as long as keeps ${MAX_RATE_INTERVALS} of them. The last one is not over yet. Carries an ETag.`,
-          querystring: Range,
-          response: { 200: answer('The rates.', RateSeries), ...notModified, ...errorAnswers(400, 503) },
-        },
-      },
-      async (request, reply) => {
-        const range = { now: clock.now(), minutes: minutesOf(request.query), keptHours: keptHours };
-        return reply.send(await rateSeries(rates, range));
-      },
-    );
+    route('GET', '/api/overview/rates', {
+      summary: 'Rates, failures and durations of queries by time',
+      description: `Of all replicas, by the time of submission. Intervals are a minute long; beyond ${MAX_RATE_INTERVALS} minutes as long as keeps ${MAX_RATE_INTERVALS} of them. The last one is not over yet. Carries an ETag.`,
+      query: Range,
+      returns: ['The rates.', RateSeries],
+      hasTag: true,
+      errors: [503],
+      handle: ({ query }) => rateSeries(rates, rangeOf(query)),
+    });
   }
 
   if (problems !== null) {
-    app.get(
-      '/api/overview/problems',
-      {
-        schema: {
-          tags,
-          summary: 'What is wrong now',
-          description:
-            'Clusters and rules as the process that answers knows them, queries and leadership of all replicas, and what the process lacks. Rules are named to callers who may list rules. Carries an ETag.',
-          response: { 200: answer('The problems.', ProblemList), ...notModified },
-        },
-      },
-      async (request, reply) => reply.send(await problems.problems(await callerOf(request).permits(explainAll))),
-    );
+    route('GET', '/api/overview/problems', {
+      summary: 'What is wrong now',
+      description:
+        'Clusters and rules as the process that answers knows them, queries and leadership of all replicas, and what the process lacks. Rules are named to callers who may list rules. Carries an ETag.',
+      returns: ['The problems.', ProblemList],
+      hasTag: true,
+      handle: async ({ request }) => problems.problems(await callerOf(request).permits(explainAll)),
+    });
   }
 }
 
-async function overview(options: OverviewRoutes): Promise<Overview> {
-  const { metrics, table, readiness, startedAt, version } = options;
-  const value = (name: string): Promise<number> => metricTotal(metrics, `engine_gateway_${name}`);
-  const values = async <L extends string>(name: string, ...labels: readonly L[]) =>
-    sums(await metricValues(metrics, `engine_gateway_${name}`), labels);
+async function overview(
+  { metrics, table, version }: OverviewContext,
+  readiness: Readiness,
+  startedAt: number,
+): Promise<Overview> {
+  const values = async (name: string): Promise<readonly MetricValue[]> =>
+    (await metrics.getSingleMetric(`engine_gateway_${name}`)?.get())?.values ?? [];
+  const value = async (name: string) => sum(await values(name), ({ value: each }) => each);
+  const sums = async <L extends string>(name: string, ...labels: readonly L[]) => sumsOf(await values(name), labels);
   const age = await value('resource_source_last_event_age_seconds');
-  const depth = await metricValues(metrics, 'engine_gateway_history_depth');
+  const depth = await values('history_depth');
   const waiting = (place: string): number => depth.find(({ labels }) => labels.place === place)?.value ?? 0;
   return {
     version,
@@ -157,10 +142,10 @@ async function overview(options: OverviewRoutes): Promise<Overview> {
     clusters: { ...clusterFigures(table.current), inFlight: await value('cluster_requests_in_flight') },
     traffic: {
       submissions: await value('statement_submissions_total'),
-      requests: await values('requests_total', 'kind', 'status'),
-      refusals: await values('refusals_total', 'reason'),
-      clusterErrors: await values('cluster_errors_total', 'cluster', 'type'),
-      retries: await values('submission_retries_total', 'cluster'),
+      requests: await sums('requests_total', 'kind', 'status'),
+      refusals: await sums('refusals_total', 'reason'),
+      clusterErrors: await sums('cluster_errors_total', 'cluster', 'type'),
+      retries: await sums('submission_retries_total', 'cluster'),
     },
     history: {
       memory: waiting('memory'),
@@ -173,14 +158,24 @@ async function overview(options: OverviewRoutes): Promise<Overview> {
 
 type CountedLabels<L extends string> = Readonly<Record<L, string>> & { readonly count: number };
 
-function sums<L extends string>(values: readonly MetricValue[], labels: readonly L[]): CountedLabels<L>[] {
+/** A value of a counter or gauge as `/metrics` would show it now. */
+interface MetricValue {
+  readonly labels: Readonly<Partial<Record<string, string | number>>>;
+  readonly value: number;
+}
+
+function sumsOf<L extends string>(values: readonly MetricValue[], labels: readonly L[]): CountedLabels<L>[] {
   const byLabels = new Map<string, CountedLabels<L>>();
   for (const { labels: own, value } of values) {
-    const picked = Object.fromEntries(labels.map((label) => [label, own[label] ?? ''])) as Record<L, string>;
+    const picked = Object.fromEntries(labels.map((label) => [label, String(own[label] ?? '')])) as Record<L, string>;
     const key = JSON.stringify(picked);
     byLabels.set(key, { ...picked, count: (byLabels.get(key)?.count ?? 0) + value });
   }
-  return [...byLabels.values()].filter(({ count: sum }) => sum > 0).sort((a, b) => b.count - a.count);
+  return [...byLabels.values()].filter(({ count }) => count > 0).sort((a, b) => b.count - a.count);
+}
+
+function sum<T>(items: readonly T[], figureOf: (item: T) => number): number {
+  return items.reduce((total, item) => total + figureOf(item), 0);
 }
 
 /** Totals of `engine_gateway_cluster_status`, `…_active` and `…_queries`. */
@@ -189,13 +184,12 @@ function clusterFigures(table: RoutingTable) {
   const active = clusters.filter((cluster) => cluster.active).length;
   const byStatus: Record<string, number> = {};
   for (const { health } of clusters) byStatus[health.status] = (byStatus[health.status] ?? 0) + 1;
-  const sum = (field: 'queued' | 'running') => clusters.reduce((all, { health }) => all + (health[field] ?? 0), 0);
   return {
     total: clusters.length,
     active,
     inactive: clusters.length - active,
     byStatus,
-    queued: sum('queued'),
-    running: sum('running'),
+    queued: sum(clusters, ({ health }) => health.queued ?? 0),
+    running: sum(clusters, ({ health }) => health.running ?? 0),
   };
 }

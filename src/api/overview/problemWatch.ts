@@ -10,27 +10,27 @@ import type { LeaderRepository } from '../../store/leaderRepository.ts';
 import type { FaultCounts, FaultMinute, QueryRates } from '../../store/queryRates.ts';
 import type { QueuedQueryRepository } from '../../store/queuedQueryRepository.ts';
 import type { OverviewProblem, ProblemList } from '../answers/overview.ts';
-import type { Readiness } from '../processReadiness.ts';
-import { type ClusterFact, clusterProblems, type GroupFact } from './problems/clusterProblems.ts';
-import { type ComponentFact, gatewayProblems, type NoLeaderFact } from './problems/gatewayProblems.ts';
+import type { Readiness } from '../probes.ts';
 import {
   BEFORE_MS,
+  type ClusterFact,
+  type ComponentFact,
+  clusterProblems,
   faultProblems,
-  grownQueues,
+  type GroupFact,
+  gatewayProblems,
+  isAsked,
+  type NoLeaderFact,
+  problemList,
   type QueueSample,
   queueProblems,
   RECENT_MS,
-  raisedFaults,
-} from './problems/loadProblems.ts';
-import { problemList } from './problems/problemList.ts';
-import {
-  isAsked,
   type RuleFact,
-  type RuleSince,
   type RulesFileFact,
   RuleTargetsIndex,
+  raisedFaults,
   ruleProblems,
-} from './problems/ruleProblems.ts';
+} from './problems.ts';
 
 export interface ProblemSources {
   readonly table: { readonly current: RoutingTable };
@@ -124,7 +124,7 @@ export class ProblemWatch {
   }
 
   async #find(): Promise<Lists> {
-    const { rules, clock } = this.#sources;
+    const { rules, clock, ruleConditions } = this.#sources;
     const [inventory] = await Promise.all([
       rules?.inventory() ?? null,
       within(this.#countFaults(), PATIENCE_MS, null),
@@ -133,18 +133,22 @@ export class ProblemWatch {
     const { at, components, noLeader } = this.#look ?? { at: clock.now(), components: [], noLeader: null };
     const listed = inventory?.rules ?? [];
     const named = rules?.groupsNamed() ?? new Map<string, readonly string[]>();
-    const facts = listed.map((rule) => ruleFact(rule, named.get(`${rule.origin}/${rule.name}`) ?? []));
-    const resources = new Map(facts.map((fact, index) => [fact, listed[index]?.resource ?? null]));
+    const rulesOf = new Map(
+      listed.map((rule) => [ruleFact(rule, named.get(`${rule.origin}/${rule.name}`) ?? []), rule]),
+    );
+    const facts = [...rulesOf.keys()];
     const [clusters, groups] = [this.#clusterFacts(), this.#groupFacts()];
     const [raised, minutes] = this.#faults;
     const own = (targets: RuleTargetsIndex): OverviewProblem[] => [
       ...clusterProblems(clusters, groups, targets),
-      ...queueProblems(grownQueues(this.#samples), targets),
+      ...queueProblems(this.#samples, targets),
       ...faultProblems(raised, minutes, targets),
       ...gatewayProblems(components, noLeader),
     ];
-    const since: RuleSince = (rule, type) => this.#ruleSince(resources.get(rule) ?? null, type);
-    const ofRules = ruleProblems(facts, fileFact(inventory?.file ?? null), since);
+    const ofRules = ruleProblems(facts, fileFact(inventory?.file ?? null), (fact, type) => {
+      const resource = rulesOf.get(fact)?.resource ?? null;
+      return resource === null ? null : transition(ruleConditions(resource), type, 'False');
+    });
     return {
       all: problemList([...own(new RuleTargetsIndex(facts.filter(isAsked))), ...ofRules], at),
       withoutRules: problemList(own(new RuleTargetsIndex([])), at),
@@ -203,10 +207,6 @@ export class ProblemWatch {
     return done;
   }
 
-  #ruleSince(resource: string | null, type: string): number | null {
-    return resource === null ? null : transition(this.#sources.ruleConditions(resource), type, 'False');
-  }
-
   #clusterFacts(): ClusterFact[] {
     const { clusters } = this.#sources.table.current;
     return this.#sources.inventory().map(({ name, routable, resource }) => {
@@ -235,9 +235,8 @@ export class ProblemWatch {
   }
 
   #groupFacts(): GroupFact[] {
-    const { table, defaultRoutingGroup } = this.#sources;
+    const { table, defaultRoutingGroup: byDefault } = this.#sources;
     const { groups, admission } = table.current;
-    const byDefault = defaultRoutingGroup;
     return [...groups.keys()].map((name) => {
       const policy = admission.groups.get(name);
       const waits = policy?.queue.whenUnavailable === 'wait';

@@ -1,11 +1,10 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { GatewayError } from '../../model/errors.ts';
-import type { ProductNames } from '../../model/names.ts';
 import { pathOf } from '../errors.ts';
+import type { RouteContext } from '../routes.ts';
 import type { BuiltFile, BuiltUserInterface } from './builtFiles.ts';
 
-export interface UserInterfaceRoutes {
-  readonly names: ProductNames;
+export interface UserInterfaceParts {
   /** The built files; null: not built. */
   readonly built: BuiltUserInterface | null;
   /** `uiConfiguration.enabled`. */
@@ -40,8 +39,7 @@ const namedPages = /^(clusters|groups|queries)\/./;
 /**
  * The user interface (docs/user-interface.md): its page under every path of its pages, and the files the page loads.
  */
-export async function userInterfaceRoutes(app: FastifyInstance, options: UserInterfaceRoutes): Promise<void> {
-  const { names, built, enabled } = options;
+export function userInterfaceRoutes({ app, names }: RouteContext, { built, enabled }: UserInterfaceParts): void {
   const base = names.gatewayPath;
 
   const serve = (request: FastifyRequest, reply: FastifyReply) => {

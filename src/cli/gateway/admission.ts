@@ -1,5 +1,5 @@
 import { LeasedSlots } from '../../admission/leasedSlots.ts';
-import type { WaitingQueriesCount } from '../../api/scalingRoutes.ts';
+import type { WaitingQueriesCount } from '../../api/clusters.ts';
 import type { Admission } from '../../gateway/admission/admission.ts';
 import { AdmissionChain } from '../../gateway/admission/admissionChain.ts';
 import { AdmissionMetrics } from '../../gateway/admission/admissionMetrics.ts';

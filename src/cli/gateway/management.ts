@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { type Api, createApi, type RuleDependencies } from '../../api/api.ts';
 import type { Change } from '../../api/auth/audit.ts';
 import { openAuthentication } from '../../api/auth/openAuthentication.ts';
-import type { JwksRoutes } from '../../api/jwksRoutes.ts';
+import type { PublishedKeys } from '../../api/probes.ts';
 import { readBuiltFiles } from '../../api/userInterface/builtFiles.ts';
 import type { Admission } from '../../gateway/admission/admission.ts';
 import { requestExplanation } from '../../gateway/analysis/explainRequest.ts';
@@ -166,7 +166,7 @@ async function digestOf({ audit }: Operator, { subject, regarding }: Change): Pr
 }
 
 /** The current public keys of tokens for clusters, or null. */
-function publishedKeys(certificates: CertificateParts | null): JwksRoutes['published'] | null {
+function publishedKeys(certificates: CertificateParts | null): PublishedKeys | null {
   const keys = certificates?.keys ?? null;
   return keys === null ? null : () => keys.published();
 }

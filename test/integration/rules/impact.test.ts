@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { stringify } from 'yaml';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import type { RuleImpact } from '../../../src/api/answers/impact.ts';
+import type { RuleImpact } from '../../../src/api/answers/rules.ts';
 import { openStore } from '../../../src/store/openStore.ts';
 import type { QueryRecord } from '../../../src/store/store.ts';
 import { databases, type TestDatabase } from '../../support/databases.ts';

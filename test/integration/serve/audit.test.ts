@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import type { AuditedChange, AuditPage } from '../../../src/api/answers/audit.ts';
-import type { RunningQueryList } from '../../../src/api/answers/runningQueries.ts';
+import type { RunningQueryList } from '../../../src/api/answers/queries.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
 import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
 import { follow, submit } from '../../support/statementClient.ts';

@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import type { RateSeries } from '../../../src/api/answers/overview.ts';
-import type { QueryPage } from '../../../src/api/answers/queryList.ts';
-import type { Statistics } from '../../../src/api/answers/statistics.ts';
+import type { QueryPage, Statistics } from '../../../src/api/answers/queries.ts';
 import { closeAll, startServer, until } from '../../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
 

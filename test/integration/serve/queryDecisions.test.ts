@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { stringify } from 'yaml';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import type { QueryPage } from '../../../src/api/answers/queryList.ts';
+import type { QueryPage } from '../../../src/api/answers/queries.ts';
 import type { RoutedQuery } from '../../../src/api/answers/routing.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
 import { sessionKeyPair } from '../../support/sessionKeyPair.ts';

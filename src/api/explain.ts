@@ -1,0 +1,211 @@
+import { Type } from 'typebox';
+import { DescribedRequest } from '../gateway/analysis/describedRequest.ts';
+import type { ExplainRequest } from '../gateway/analysis/explainRequest.ts';
+import { GatewayError } from '../model/errors.ts';
+import type { ProductNames } from '../model/names.ts';
+import { readCandidates } from '../routing/candidates.ts';
+import { isQueuedId } from '../routing/queryId.ts';
+import type { QueryDecision, StoredDecision } from '../routing/storedDecision.ts';
+import { readTrace } from '../rules/storedTrace.ts';
+import type { QueryHistoryRepository } from '../store/historyRepository.ts';
+import type { TransactionRepository } from '../store/owners.ts';
+import type { QueryOutcomeRecord } from '../store/queryOutcome.ts';
+import type { QueuedQueryRepository } from '../store/queuedQueryRepository.ts';
+import type { HistoryWriter, QueryRecord, QueuedQueryRow } from '../store/store.ts';
+import { nullable } from './answers/answer.ts';
+import { outcomeAnswer } from './answers/outcome.ts';
+import { Explanation, RoutedQuery } from './answers/routing.ts';
+import { type Caller, queryUserOf } from './auth/caller.ts';
+import { changeRules, explainAll } from './auth/endpointAccess.ts';
+import { callerOf, requireAccess } from './auth/guard.ts';
+import type { ListQueue, QueueEntry } from './queue.ts';
+import { notFound, type RouteContext, routes, sent } from './routes.ts';
+import { RuleToTry, wholeRule } from './rules.ts';
+
+/** The outcome of a query, also one that is not in the database yet; null if it is missing. */
+export type OutcomeLookup = (queryId: string) => Promise<QueryOutcomeRecord | null>;
+
+export interface ExplainParts {
+  readonly explain: ExplainRequest;
+  readonly history: QueryHistoryRepository;
+  readonly transactions: Pick<TransactionRepository, 'get'>;
+  readonly buffered: HistoryWriter['findBuffered'];
+  readonly outcomes: OutcomeLookup;
+}
+
+/** Queries that wait, or waited, and the list of those that wait; null if none do. */
+type QueuedQueries = Pick<QueuedQueryRepository, 'get'> | null;
+
+const TriedRequest = Type.Object(
+  { ...DescribedRequest.properties, rule: Type.Optional(nullable(RuleToTry)) },
+  { additionalProperties: false, description: 'A request, described, and a rule to try.' },
+);
+const QueryInPath = Type.Object({ queryId: Type.String({ description: 'Id of the query.' }) });
+
+/** Routes that explain requests and past queries (docs/rest-api.md#routing-explained). */
+export function explainRoutes(
+  api: RouteContext,
+  { explain, history, transactions, buffered, outcomes }: ExplainParts,
+  queued: QueuedQueries,
+  listQueue: ListQueue | null,
+): void {
+  const { names } = api;
+  const route = routes(api, 'routing');
+
+  route('POST', '/api/explain', {
+    summary: 'Explains where a request would go',
+    description:
+      'Nothing is sent and no external service is asked. A statement with a transaction id goes to the cluster that began the transaction. With `rule`, as if that rule were in force in place of the one of its name: it is not stored. A call with `rule` needs the right to change rules. Callers without ADMIN explain requests of their own: `user` and the header of the user are theirs, `groups` is left out, and there is no other line that names a user.',
+    body: sent(TriedRequest),
+    returns: ['The decision and how it came about.', Explanation],
+    errors: [422, 503],
+    handle: async ({ request, body }): Promise<Explanation> => {
+      const { rule = null, ...described } = body;
+      const caller = callerOf(request);
+      const isForAll = await caller.permits(explainAll);
+      const own = isForAll ? described : ownRequest(described, caller, names, explain.identityHeaders);
+      if (rule !== null) await requireAccess(request, changeRules);
+      const transactionId = explain.transactionOf(own);
+      const began = transactionId === null ? null : await transactions.get(transactionId);
+      if (rule !== null) return await explain.withRule(own, wholeRule(rule.name, rule, 'rule.'), began);
+      const explanation: Explanation = await explain(own, began);
+      // Only callers with rights to rules see their content; their effects on the caller's own request are not secret.
+      return isForAll ? explanation : { ...explanation, conditions: [] };
+    },
+  });
+
+  route('GET', '/api/queries/:queryId', {
+    summary: 'Shows where a query went and why, and how it ended',
+    description: 'Callers without the role ADMIN see their own queries.',
+    params: QueryInPath,
+    returns: ['The query and its decision.', RoutedQuery],
+    errors: [404, 503],
+    handle: async ({ request, params: { queryId } }) => {
+      // NUL is in no id, and PostgreSQL rejects it.
+      const isPossible = !queryId.includes('\0');
+      const row = queued !== null && isQueuedId(queryId) ? await queued.get(queryId) : null;
+      // One that waited is in the history under the id that its cluster gave it.
+      const recorded = row?.engineId ?? queryId;
+      const outcome = isPossible ? await outcomes(recorded) : null;
+      const record = isPossible
+        ? (buffered(recorded) ??
+          (await history.get(recorded)) ??
+          refusedQuery(outcome) ??
+          (row === null ? null : whileWaiting(row)))
+        : null;
+      if (record === null || !(await maySee(request.caller, record))) {
+        throw notFound(`There is no query ${queryId.slice(0, 100)} in the history.`);
+      }
+      const isQueued = outcome === null && (row?.state === 'waiting' || row?.state === 'submitting');
+      const entry = isQueued ? (await listQueue?.())?.find(({ id }) => id === queryId) : undefined;
+      const query = { ...(await routedQuery(record, row, queued, outcome)), queue: queuePlace(entry) };
+      const { decision } = query;
+      // Only callers with rights to rules see their content.
+      if (decision?.conditions === undefined || (await callerOf(request).permits(explainAll))) return query;
+      const { conditions: _conditions, ...rest } = decision;
+      return { ...query, decision: rest };
+    },
+  });
+}
+
+function whileWaiting({ id, user, source, group, created }: QueuedQueryRow): QueryRecord {
+  const nowhere = { backendUrl: '', externalUrl: null, cluster: '', decision: null };
+  return { queryId: id, queryText: '', user, source, routingGroup: group, created, ...nowhere };
+}
+
+/** A submission that no cluster took: the history has it with its outcome alone. */
+function refusedQuery(outcome: QueryOutcomeRecord | null): QueryRecord | null {
+  if (outcome === null || !outcome.refused) return null;
+  const { queryId, queryText, user, source, routingGroup, created, cluster, decision } = outcome;
+  const nowhere = { backendUrl: '', externalUrl: null, cluster: cluster ?? '' };
+  return { queryId, queryText: queryText ?? '', user, source, routingGroup, created, decision, ...nowhere };
+}
+
+/** Administrators see all queries, users their own, as in `findQueryHistory`. */
+async function maySee(caller: Caller | null, record: QueryRecord): Promise<boolean> {
+  if (caller === null || queryUserOf(caller) === record.user) return true;
+  return (await caller.roles()).has('ADMIN');
+}
+
+/** @param row of a query that waits, or waited, where it was found by the id that it waits under */
+async function routedQuery(
+  record: QueryRecord,
+  row: QueuedQueryRow | null,
+  queued: QueuedQueries,
+  outcome: QueryOutcomeRecord | null,
+): Promise<Omit<RoutedQuery, 'queue'>> {
+  const { queryId, queryText, user, source, routingGroup, cluster, backendUrl, externalUrl, created } = record;
+  const decision = record.decision === null ? null : readDecision(record.decision);
+  const queuedAs = row?.id ?? decision?.queuedAs ?? null;
+  const waited = row ?? (queuedAs === null ? null : ((await queued?.get(queuedAs)) ?? null));
+  return {
+    ...{ queryId, queryText, user, source, routingGroup, cluster, backendUrl, externalUrl },
+    received: waited === null ? null : new Date(waited.created).toISOString(),
+    ...{ created: new Date(created).toISOString(), queuedAs, decision },
+    ...{ rule: decision?.rule ?? outcome?.rule ?? null, outcome: outcomeAnswer(outcome) },
+  };
+}
+
+function queuePlace(entry: QueueEntry | undefined): RoutedQuery['queue'] {
+  if (entry === undefined) return null;
+  const { position, groupWaiting, movedFirst, state, reason } = entry;
+  return { position, groupWaiting, movedFirst, state, reason };
+}
+
+/**
+ * A request that a caller without ADMIN may have explained: their own.
+ * @throws GatewayError EG_FORBIDDEN naming the field that states who another user is
+ */
+function ownRequest(
+  described: DescribedRequest,
+  caller: Caller,
+  names: ProductNames,
+  further: readonly string[],
+): DescribedRequest {
+  const { name } = caller;
+  const user = queryUserOf(caller);
+  const refused = (field: string) =>
+    new GatewayError(
+      'EG_FORBIDDEN',
+      `${JSON.stringify(name)} may have requests of their own explained; leave ${field} out, or have the role ADMIN.`,
+      { field },
+    );
+  if (described.user != null && described.user !== name && described.user !== user) throw refused('user');
+  if (described.groups !== undefined) throw refused('groups');
+  const headers = described.headers ?? {};
+  const userHeader = names.header('User');
+  const keyOf = (header: string) => names.ownHeader(header).toLowerCase();
+  const isUser = (header: string) => keyOf(header) === names.headerKey('User');
+  const identities = new Set([
+    ...identityHeaders,
+    ...further,
+    names.headerKey('Original-User'),
+    names.headerKey('Role'),
+  ]);
+  for (const [header, value] of Object.entries(headers)) {
+    const isOwn = isUser(header) && [value].flat().every((line) => line === name);
+    const isOthers = isUser(header) || identities.has(keyOf(header));
+    if (!isOwn && isOthers) throw refused(`headers.${header}`);
+  }
+  const hasUser = Object.keys(headers).some(isUser);
+  // Theirs is mapped already.
+  return { ...described, user, mapUser: false, headers: hasUser ? headers : { ...headers, [userHeader]: name } };
+}
+
+/** Headers that state who sends a request, in addition to those of the product. */
+const identityHeaders = [
+  'authorization',
+  'cookie',
+  'proxy-authorization',
+  'forwarded',
+  'x-forwarded-for',
+  'x-forwarded-user',
+  'x-forwarded-client-cert',
+];
+
+function readDecision(text: string): QueryDecision {
+  // Pages and programs know further values of `decidedBy` as texts.
+  const { rules, candidates, ...rest } = JSON.parse(text) as StoredDecision & Pick<QueryDecision, 'decidedBy'>;
+  const decision = candidates === undefined ? rest : { ...rest, candidates: readCandidates(candidates, rest) };
+  return rules === undefined ? decision : { ...decision, rules: readTrace(rules) };
+}

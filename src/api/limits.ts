@@ -1,0 +1,240 @@
+import { type Static, type TObject, type TSchema, Type } from 'typebox';
+import { queryLimit } from '../kinds/queryLimit/kind.ts';
+import { QUERY_LIMIT, QueryLimitSpec } from '../kinds/queryLimit/spec.ts';
+import { ROUTING_GROUP, RoutingGroupSpec } from '../kinds/routingGroup/spec.ts';
+import { groupProblems } from '../kinds/routingGroup/validation.ts';
+import { GatewayError, type Problem } from '../model/errors.ts';
+import type {
+  DeclaredLimits,
+  InventoryGroup,
+  InventoryLimit,
+  LimitRegistry,
+} from '../operator/registry/limitRegistry.ts';
+import type { SpecWrite, SpecWriteContext } from '../operator/registry/specWrites.ts';
+import { newQueriesWithout } from '../routing/newQueries.ts';
+import { takesNewQueries } from '../routing/routingTable.ts';
+import type { RoutingTableHolder } from '../routing/tableHolder.ts';
+import { GroupDetails, GroupState, LimitState } from './answers/limits.ts';
+import { type Call, ListPage, listPageOf, notFound, type RouteContext, routes } from './routes.ts';
+import { Force, reference } from './schemas.ts';
+import { DeletedVersion, makeChange, requireNone, sentSpec, Version } from './writes.ts';
+
+/** Calls on the declared resources of a kind: list, one of them, declaration, deletion. */
+interface DeclaredRoutes<Params extends TObject, State extends { readonly spec: unknown }, Spec extends object> {
+  readonly tag: string;
+  /** Path of the list; the path of one resource continues with its parameters. */
+  readonly path: string;
+  readonly params: Params;
+  readonly kind: string;
+  readonly update: TSchema;
+  readonly State: TSchema;
+  readonly Details: TSchema;
+  /** Summaries of the calls, and descriptions of what they return. */
+  readonly texts: Readonly<Record<'list' | 'order' | 'one' | 'put' | 'delete' | 'what', string>>;
+  readonly describe: { readonly list?: string; readonly put?: string; readonly delete?: string };
+  /** Name of a resource in words and messages. */
+  nameOf(path: Static<Params>): string;
+  keyOf(state: State): string;
+  list(): readonly State[];
+  /** Null: not found. */
+  find(path: Static<Params>): State | null;
+  details(state: State): object;
+  unknown(path: Static<Params>): string;
+  problems(spec: Spec, path: Static<Params>): readonly Problem[];
+  put(path: Static<Params>, spec: Spec, context: SpecWriteContext): Promise<SpecWrite>;
+  delete(path: Static<Params>, version: string | undefined): Promise<SpecWrite>;
+}
+
+function declaredRoutes<Params extends TObject, State extends { readonly spec: unknown }, Spec extends object>(
+  api: RouteContext,
+  options: DeclaredRoutes<Params, State, Spec>,
+): void {
+  const { tag, path, params, kind, State, texts, describe, find } = options;
+  const route = routes(api, tag);
+  const one = `${path}/${Object.keys(params.properties)
+    .map((name) => `:${name}`)
+    .join('/')}`;
+  const write = async (call: Call, at: Static<Params>, change: (force: boolean) => Promise<SpecWrite>) => {
+    const specNow = () => find(at)?.spec ?? null;
+    const { name } = at as { readonly name: string };
+    const object = { object: `${texts.what} ${options.nameOf(at)}`, kind, name, before: specNow() };
+    await makeChange(api.names, call, object, ({ force }) => change(force), specNow);
+  };
+
+  route('GET', path, {
+    summary: texts.list,
+    description: [describe.list, 'Carries an ETag.'].filter(Boolean).join(' '),
+    query: ListPage,
+    returns: [texts.order, Type.Array(reference(State))],
+    hasTag: true,
+    handle: ({ query }) => listPageOf(options.list(), query, options.keyOf),
+  });
+
+  route('GET', one, {
+    summary: texts.one,
+    params,
+    returns: ['Its state.', reference(options.Details)],
+    hasTag: true,
+    errors: [404],
+    handle: ({ params: at }) => {
+      const state = find(at);
+      if (state === null) throw notFound(options.unknown(at), 'name');
+      return options.details(state);
+    },
+  });
+
+  route('PUT', one, {
+    summary: texts.put,
+    ...(describe.put === undefined ? {} : { description: describe.put }),
+    params,
+    query: Force,
+    body: sentSpec<Spec>(options.update),
+    returns: ['Its state, in force.', reference(State)],
+    isPending: true,
+    errors: [403, 404, 409, 422, 503],
+    handle: async (call) => {
+      const { spec, version } = call.body;
+      requireNone(options.problems(spec, call.params));
+      await write(call, call.params, (force) => options.put(call.params, spec, { force, version }));
+      const after = find(call.params);
+      if (after !== null) return after;
+      throw new GatewayError('EG_CONFLICT', `the ${texts.what} ${options.nameOf(call.params)} was deleted meanwhile`);
+    },
+  });
+
+  route('DELETE', one, {
+    summary: texts.delete,
+    ...(describe.delete === undefined ? {} : { description: describe.delete }),
+    params,
+    query: DeletedVersion,
+    returns: ['Deleted.', null],
+    isPending: true,
+    errors: [403, 404, 409, 413, 503],
+    handle: (call) => write(call, call.params, () => options.delete(call.params, call.query.version)),
+  });
+}
+
+const { name: _name, gatewayClassName: _class, ...groupFields } = RoutingGroupSpec.properties;
+const GroupUpdate = Type.Object(
+  { ...groupFields, ...Version },
+  {
+    $id: 'GroupUpdate',
+    additionalProperties: false,
+    description: 'What holds for a routing group as a whole: what is absent has its default.',
+  },
+);
+const { gatewayClassName: _limitClass, ...limitFields } = QueryLimitSpec.properties;
+const LimitUpdate = Type.Object(
+  { ...limitFields, ...Version },
+  {
+    $id: 'LimitUpdate',
+    additionalProperties: false,
+    description: 'A limit as a whole: what is absent has its default.',
+  },
+);
+const KubernetesName = { minLength: 1, maxLength: 63, pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$' } as const;
+
+/**
+ * Routing groups with their clusters, limits of users and sources, and what is declared of them
+ * (docs/rest-api.md#groups-and-limits).
+ */
+export function limitRoutes(
+  api: RouteContext & { readonly table: RoutingTableHolder; readonly defaultGroup: string },
+  limits: LimitRegistry,
+): void {
+  const { table, defaultGroup } = api;
+  declaredRoutes<typeof GroupInPath, GroupState, RoutingGroupSpec>(api, {
+    ...{ tag: 'routing groups', path: '/api/groups', params: GroupInPath, kind: ROUTING_GROUP },
+    ...{ update: GroupUpdate, State: GroupState, Details: GroupDetails },
+    texts: {
+      list: 'All routing groups with their clusters, limits and queues',
+      order: 'By name.',
+      one: 'A routing group with its clusters, limits and queue',
+      put: 'Declares limits, queue and fallbacks of a routing group, or replaces what is declared',
+      delete: 'Deletes what is declared of a routing group',
+      what: 'routing group',
+    },
+    describe: {
+      list: 'Those that have clusters or a resource; a resource whose name another one holds is listed as well.',
+      put: 'The group need not have clusters yet.',
+      delete: 'Its clusters stay.',
+    },
+    nameOf: ({ name }) => name,
+    keyOf: ({ name }) => name,
+    list: () => limits.groups().map(groupState),
+    find: ({ name }) => nullOr(limits.group(name), groupState),
+    details: (group): GroupDetails => ({
+      ...{ ...group, isDefault: group.name === defaultGroup },
+      withoutTakers: newQueriesWithout(table.current, group.name, defaultGroup),
+    }),
+    unknown: ({ name }) => `there is no routing group ${name}: no cluster belongs to it`,
+    problems: (spec, { name }) => groupProblems({ ...spec, name }, name),
+    put: ({ name }, spec, context) => limits.putGroup(name, spec, context),
+    delete: ({ name }, version) => limits.deleteGroup(name, version),
+  });
+  declaredRoutes<typeof LimitInPath, LimitState, QueryLimitSpec>(api, {
+    ...{ tag: 'limits', path: '/api/limits', params: LimitInPath, kind: QUERY_LIMIT },
+    ...{ update: LimitUpdate, State: LimitState, Details: LimitState },
+    texts: {
+      list: 'All limits of users and sources, with how much of them is used',
+      order: 'By namespace and name.',
+      one: 'A limit, with how much of it is used',
+      put: 'Declares a limit, or replaces what it declares',
+      delete: 'Deletes a limit',
+      what: 'query limit',
+    },
+    describe: {},
+    nameOf: ({ namespace, name }) => `${namespace}/${name}`,
+    keyOf: ({ namespace, name }) => `${namespace}/${name}`,
+    list: () => limits.limits().map(limitState),
+    find: ({ namespace, name }) => nullOr(limits.limit(namespace, name), limitState),
+    details: (limit) => limit,
+    unknown: ({ namespace, name }) => `there is no limit ${namespace}/${name}`,
+    problems: (spec) => queryLimit.specProblems(spec),
+    put: ({ namespace, name }, spec, context) => limits.putLimit(namespace, name, spec, context),
+    delete: ({ namespace, name }, version) => limits.deleteLimit(namespace, name, version),
+  });
+}
+
+const GroupInPath = Type.Object({
+  name: Type.String({ minLength: 1, maxLength: 255, description: 'Name of the routing group, percent-encoded.' }),
+});
+const LimitInPath = Type.Object({
+  namespace: Type.String({ ...KubernetesName, description: 'Namespace of its resource.' }),
+  name: Type.String({ ...KubernetesName, description: 'Name of its resource.' }),
+});
+
+function nullOr<T, R>(value: T | null, map: (value: T) => R): R | null {
+  return value === null ? null : map(value);
+}
+
+function groupState({ name, clusters, declared, count }: InventoryGroup): GroupState {
+  return {
+    name,
+    clusters: clusters.map((cluster) => ({
+      name: cluster.name,
+      active: cluster.active,
+      status: cluster.health.status,
+      takesNewQueries: takesNewQueries(cluster),
+      maxRunningQueries: cluster.maxRunningQueries ?? null,
+    })),
+    spec: declared?.spec ?? null,
+    ...countsOf(count),
+    ...(declared === null
+      ? { inForce: false, message: 'nothing is declared of it', version: null, resource: null }
+      : declaredState(declared)),
+  };
+}
+
+function limitState({ namespace, name, declared, count }: InventoryLimit): LimitState {
+  return { namespace, name, spec: declared.spec, ...countsOf(count), ...declaredState(declared) };
+}
+
+/** Counts; null if nothing counts. */
+function countsOf(count: InventoryLimit['count']): Pick<LimitState, 'running' | 'waiting' | 'refused'> {
+  return { running: count?.running ?? null, waiting: count?.waiting ?? null, refused: count?.refused ?? null };
+}
+
+function declaredState({ acceptance, isInForce, version, resource }: DeclaredLimits) {
+  return { inForce: isInForce, message: acceptance.message, version, resource };
+}
