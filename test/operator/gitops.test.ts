@@ -77,92 +77,42 @@ const condition = (type: string, status: string, message: string, reason = 'Reas
   reason,
 });
 
+/** A resource whose status is of its generation, or of an earlier one. */
+const seen = (conditions: readonly object[], generation = 1) => ({
+  metadata: { generation },
+  status: { observedGeneration: 1, conditions },
+});
+const ready = condition('Ready', 'True', 'routed');
+
 describe.skipIf(!luaAvailable)('the Argo CD health check', () => {
   test.each([
     ['never seen by the gateway', { metadata: { generation: 1 } }, 'Progressing: Waiting for the gateway'],
-    [
-      'changed since',
-      {
-        metadata: { generation: 2 },
-        status: { observedGeneration: 1, conditions: [condition('Ready', 'True', 'old')] },
-      },
-      'Progressing: Waiting for the gateway',
-    ],
-    [
-      'ready',
-      {
-        metadata: { generation: 1 },
-        status: { observedGeneration: 1, conditions: [condition('Ready', 'True', 'routed')] },
-      },
-      'Healthy: routed',
-    ],
-    [
-      'ready while the engine is down',
-      {
-        metadata: { generation: 1 },
-        status: {
-          observedGeneration: 1,
-          conditions: [condition('Healthy', 'False', 'down'), condition('Ready', 'True', 'routed')],
-        },
-      },
-      'Healthy: routed',
-    ],
+    ['changed since', seen([ready], 2), 'Progressing: Waiting for the gateway'],
+    ['ready', seen([ready]), 'Healthy: routed'],
+    ['ready while the engine is down', seen([condition('Healthy', 'False', 'down'), ready]), 'Healthy: routed'],
     [
       'not yet in the database',
-      {
-        metadata: { generation: 1 },
-        status: { observedGeneration: 1, conditions: [condition('Ready', 'False', 'database away')] },
-      },
-      'Progressing: database away',
+      seen([condition('Ready', 'False', 'database unavailable')]),
+      'Progressing: database unavailable',
     ],
     [
       'never going to work',
-      {
-        metadata: { generation: 1 },
-        status: {
-          observedGeneration: 1,
-          conditions: [condition('Ready', 'False', 'x'), condition('Stalled', 'True', 'line 1:3: unknown')],
-        },
-      },
+      seen([condition('Ready', 'False', 'x'), condition('Stalled', 'True', 'line 1:3: unknown')]),
       'Degraded: line 1:3: unknown',
     ],
     [
       'paused, with a change that is not taken over',
-      {
-        metadata: { generation: 2 },
-        status: {
-          observedGeneration: 1,
-          conditions: [condition('Ready', 'True', 'routed'), condition('Paused', 'True', 'changes are not taken over')],
-        },
-      },
+      seen([ready, condition('Paused', 'True', 'changes are not taken over')], 2),
       'Suspended: changes are not taken over',
     ],
     [
-      'switched off by somebody',
-      {
-        metadata: { generation: 1 },
-        status: {
-          observedGeneration: 1,
-          conditions: [
-            condition('Ready', 'True', 'routed'),
-            condition('Active', 'False', 'deactivated by alice', 'Overridden'),
-          ],
-        },
-      },
+      'switched off by a user',
+      seen([ready, condition('Active', 'False', 'deactivated by alice', 'Overridden')]),
       'Suspended: deactivated by alice',
     ],
     [
       'switched off in Git',
-      {
-        metadata: { generation: 1 },
-        status: {
-          observedGeneration: 1,
-          conditions: [
-            condition('Ready', 'True', 'routed'),
-            condition('Active', 'False', 'spec.active is false', 'AsSpecified'),
-          ],
-        },
-      },
+      seen([ready, condition('Active', 'False', 'spec.active is false', 'AsSpecified')]),
       'Healthy: routed',
     ],
   ])('%s', (_name, obj, expected) => {
@@ -170,8 +120,8 @@ describe.skipIf(!luaAvailable)('the Argo CD health check', () => {
   });
 
   test('that of rules reads the same conditions', () => {
-    const status = { observedGeneration: 1, conditions: [condition('Stalled', 'True', 'line 1:3: unknown')] };
-    expect(health({ metadata: { generation: 1 }, status }, 'RoutingRule')).toBe('Degraded: line 1:3: unknown');
+    const stalled = seen([condition('Stalled', 'True', 'line 1:3: unknown')]);
+    expect(health(stalled, 'RoutingRule')).toBe('Degraded: line 1:3: unknown');
   });
 });
 

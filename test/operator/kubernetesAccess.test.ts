@@ -6,11 +6,11 @@ import { requestExplanation } from '../../src/gateway/analysis/explainRequest.ts
 import type { Clock } from '../../src/model/clock.ts';
 import { productNames } from '../../src/model/names.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
-import { createRuleCompiler } from '../../src/rules/compiler.ts';
 import { requestAnalysis } from '../../src/sql/analyzeRequest.ts';
 import { accessSettings } from '../support/access.ts';
 import { type ApiServer, type ServerOptions, startApi } from '../support/apiServer.ts';
 import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
+import { defaultRuleCompiler } from '../support/resourceRules.ts';
 import { sessionKeyPair } from '../support/sessionKeyPair.ts';
 
 /** A clock whose durations tests move; the ends of tokens are those of the real one. */
@@ -26,15 +26,7 @@ const cluster = { name: 'c1', proxyTo: 'http://c1:8080', active: true, routingGr
 /** The rules engine without rules, so that described requests are explained. */
 function explainingRules(): NonNullable<ServerOptions['rules']> {
   const names = productNames('Engine');
-  const compiler = createRuleCompiler({
-    names,
-    rulesEngineEnabled: true,
-    rulesType: 'FILE',
-    analyzeRequest: false,
-    onRuleError: 'skip',
-    onFileError: 'header',
-    monotonic: () => performance.now(),
-  });
+  const compiler = defaultRuleCompiler({ rulesEngineEnabled: true });
   const reader = {
     names,
     statementPaths: ['/v1/statement'],

@@ -1,35 +1,16 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { RoutingRule } from '../../../src/kinds/routingRule/spec.ts';
-import { productNames } from '../../../src/model/names.ts';
-import { createRuleCompiler } from '../../../src/rules/compiler.ts';
-import type { CompiledRules, RuleCompiler } from '../../../src/rules/ruleCompiler.ts';
+import type { CompiledRules } from '../../../src/rules/ruleCompiler.ts';
+import { defaultRuleCompiler, resourceRule } from '../../support/resourceRules.ts';
 
-const newCompiler = (): RuleCompiler =>
-  createRuleCompiler({
-    names: productNames('Engine'),
-    rulesEngineEnabled: undefined,
-    rulesType: 'FILE',
-    analyzeRequest: true,
-    onRuleError: 'skip',
-    onFileError: 'header',
-    monotonic: () => 0,
-  });
+const newCompiler = () => defaultRuleCompiler({ analyzeRequest: true });
 
-const rule = (name: string, version: number, spec: object): RoutingRule =>
-  ({
-    apiVersion: 'enginegateway.dev/v1',
-    kind: 'RoutingRule',
-    metadata: {
-      name,
-      namespace: 'ns',
-      uid: `uid of ${name}`,
-      resourceVersion: String(version),
-      generation: version,
-      creationTimestamp: '2026-01-01T00:00:00Z',
-    },
-    spec: { condition: `request.getHeader("X-Engine-Source") == "${name}"`, routeTo: { routingGroup: 'a' }, ...spec },
-  }) as RoutingRule;
+const rule = (name: string, version: number, spec: object): RoutingRule => {
+  const condition = `request.getHeader("X-Engine-Source") == "${name}"`;
+  const { metadata, ...rest } = resourceRule(name, { condition, routeTo: { routingGroup: 'a' }, ...spec });
+  return { ...rest, metadata: { ...metadata, resourceVersion: String(version), generation: version } };
+};
 
 /** All that a compilation says. */
 const said = ({ ruleSet, ...rest }: CompiledRules) => ({
@@ -84,6 +65,6 @@ test('a change that does not compile leaves the last version in force, in its pl
     null,
   );
   expect(broken.order).toEqual(order);
-  expect(broken.reports.get('RoutingRule/ns/r2')).toMatchObject({ accepted: false, inForce: 'previous' });
-  expect(broken.reports.get('RoutingRule/ns/r3')).toMatchObject({ accepted: true, inForce: 'current' });
+  expect(broken.reports.get('RoutingRule/default/r2')).toMatchObject({ accepted: false, inForce: 'previous' });
+  expect(broken.reports.get('RoutingRule/default/r3')).toMatchObject({ accepted: true, inForce: 'current' });
 });

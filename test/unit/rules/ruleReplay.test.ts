@@ -1,14 +1,15 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { RoutingRule, RoutingRuleSpec } from '../../../src/kinds/routingRule/spec.ts';
+import type { RoutingRuleSpec } from '../../../src/kinds/routingRule/spec.ts';
 import { productNames } from '../../../src/model/names.ts';
 import { headerName } from '../../../src/rules/compile/requestValues.ts';
-import { createRuleCompiler } from '../../../src/rules/compiler.ts';
 import type { RuleDecision, RuleRequest } from '../../../src/rules/decision.ts';
 import type { EditedRules, RuleEdit } from '../../../src/rules/replay/editedRules.ts';
 import type { RecordedRequest } from '../../../src/rules/replay/recordedRequest.ts';
 import { RuleReplay } from '../../../src/rules/replay/ruleReplay.ts';
 import { UnknownRead } from '../../../src/rules/replay/unknownRead.ts';
+import { defaultRuleCompiler, resourceRule } from '../../support/resourceRules.ts';
+import { sampleRequest } from '../../support/ruleAttempt.ts';
 
 const names = productNames('Engine');
 
@@ -55,32 +56,8 @@ const headers = fc.record({
 const address = fc.constantFrom('10.0.0.1', '10.0.0.2');
 const onRuleError = fc.constantFrom('skip' as const, 'reject' as const);
 
-const resourceOf = ({ name, ...spec }: Spec): RoutingRule => ({
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'RoutingRule',
-  metadata: {
-    name,
-    namespace: 'n',
-    uid: name,
-    resourceVersion: '1',
-    generation: 1,
-    creationTimestamp: '',
-    labels: {},
-    annotations: {},
-  },
-  spec: spec as RoutingRule['spec'],
-});
-
-const compilerOf = (errors: 'skip' | 'reject') =>
-  createRuleCompiler({
-    names,
-    rulesEngineEnabled: undefined,
-    rulesType: 'FILE',
-    analyzeRequest: false,
-    onRuleError: errors,
-    onFileError: 'header',
-    monotonic: () => 0,
-  });
+const resourceOf = ({ name, ...spec }: Spec) => resourceRule(name, spec);
+const compilerOf = (onRuleError: 'skip' | 'reject') => defaultRuleCompiler({ onRuleError });
 
 const editOf = (name: string, spec: Spec | null): RuleEdit => {
   if (spec === null) return { name, rule: null };
@@ -99,19 +76,8 @@ const editOf = (name: string, spec: Spec | null): RuleEdit => {
 
 function request(lines: Readonly<Record<string, string | null>>, remoteAddr: string): RuleRequest {
   return {
-    method: 'POST',
-    path: '/v1/statement',
-    query: null,
+    ...{ ...sampleRequest, serverName: 'localhost', serverPort: 80, remoteAddr, user: null, queryProperties: null },
     headers: Object.entries(lines).flatMap(([name, value]) => (value === null ? [] : [name, value])),
-    scheme: 'http',
-    serverName: 'localhost',
-    serverPort: 80,
-    remoteAddr,
-    remoteUser: null,
-    formBody: null,
-    isSubmission: true,
-    user: null,
-    queryProperties: null,
   };
 }
 

@@ -1,20 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { productNames } from '../../../src/model/names.ts';
-import { createRuleCompiler } from '../../../src/rules/compiler.ts';
 import type { RuleDecision, RuleRequest } from '../../../src/rules/decision.ts';
 import type { CompiledRules, RuleCompilerOptions, RuleFailure } from '../../../src/rules/ruleCompiler.ts';
-import { resourceRule as rule } from '../../support/resourceRules.ts';
+import type { QueryProperties } from '../../../src/sql/queryProperties.ts';
+import { defaultRuleCompiler, resourceRule as rule } from '../../support/resourceRules.ts';
 import { sampleRequest } from '../../support/ruleAttempt.ts';
 
-const options: RuleCompilerOptions = {
-  names: productNames('Engine'),
-  rulesEngineEnabled: undefined,
-  rulesType: 'FILE',
-  analyzeRequest: true,
-  onRuleError: 'skip',
-  onFileError: 'header',
-  monotonic: () => 0,
-};
+const createRuleCompiler = (options: Partial<RuleCompilerOptions> = {}) =>
+  defaultRuleCompiler({ analyzeRequest: true, monotonic: () => 0, ...options });
 
 const routes = (group: string): readonly string[] => [`result.put("routingGroup", "${group}")`];
 
@@ -25,6 +17,12 @@ function file(text: string | null): { path: string; text: string | null } {
 const fileRule = (name: string, group: string, more = '', condition = 'true'): string =>
   `---\nname: ${name}\ndescription: d\n${more}condition: '${condition}'\nactions:\n  - 'result.put("routingGroup", "${group}")'\n`;
 
+/** Facts of a statement that was not analysed. */
+const unanalysed: QueryProperties = {
+  ...{ ...sampleRequest.queryProperties!, queryType: '', resourceGroupQueryType: '', defaultSchema: null, body: '' },
+  ...{ tables: [], catalogs: [], schemas: [], catalogSchemas: [] },
+};
+
 function decide(compiled: CompiledRules, request: Partial<RuleRequest> = {}): RuleDecision {
   if (compiled.ruleSet === null) throw new Error('there is no rule set');
   return compiled.ruleSet.decide({ ...sampleRequest, ...request });
@@ -32,7 +30,7 @@ function decide(compiled: CompiledRules, request: Partial<RuleRequest> = {}): Ru
 
 describe('order', () => {
   test('priority first, then the file before resources, resources by name', () => {
-    const compiled = createRuleCompiler(options).compile(
+    const compiled = createRuleCompiler().compile(
       [
         rule('b', { actions: [...routes('b')] }),
         rule('a', { actions: [...routes('a')] }),
@@ -47,7 +45,7 @@ describe('order', () => {
 
 describe('declarative rules', () => {
   test('routeTo chooses a group or pins a cluster; a later group overrules a pin', () => {
-    const compiler = createRuleCompiler(options);
+    const compiler = createRuleCompiler();
     const pinned = rule('pin', { priority: 1, routeTo: { cluster: 'blue' }, onUnavailable: 'reject' });
     expect(decide(compiler.compile([pinned], null))).toMatchObject({
       cluster: 'blue',
@@ -64,7 +62,7 @@ describe('declarative rules', () => {
   });
 
   test('the group of routeTo is visible to later rules', () => {
-    const compiled = createRuleCompiler(options).compile(
+    const compiled = createRuleCompiler().compile(
       [
         rule('first', { priority: 1, routeTo: { routingGroup: 'one' } }),
         rule('second', {
@@ -79,7 +77,7 @@ describe('declarative rules', () => {
   });
 
   test('deny is final, for submissions only', () => {
-    const compiled = createRuleCompiler(options).compile(
+    const compiled = createRuleCompiler().compile(
       [
         rule('no', { priority: 1, deny: { message: 'not today' } }),
         rule('later', { priority: 2, actions: [...routes('x')] }),
@@ -100,24 +98,10 @@ describe('declarative rules', () => {
     ['deny, body not analysed', 'engineQueryProperties.tablesContains("hive.web.events")', undefined, true],
     ['skip, body not analysed', 'engineQueryProperties.getCatalogs() contains "hive"', 'skip', false],
   ] as const)('a deny whose condition fails follows onError: %s', (_what, condition, onError, isDenied) => {
-    const compiled = createRuleCompiler({ ...options, onRuleError: 'reject' }).compile(
+    const compiled = createRuleCompiler({ onRuleError: 'reject' }).compile(
       [rule('no', { condition, deny: { message: 'no', ...(onError === undefined ? {} : { onError }) } })],
       null,
     );
-    const unanalysed = {
-      errorMessage: null,
-      isNewQuerySubmission: true,
-      queryType: '',
-      resourceGroupQueryType: '',
-      defaultCatalog: 'hive',
-      defaultSchema: null,
-      tables: [],
-      catalogs: [],
-      schemas: [],
-      catalogSchemas: [],
-      body: '',
-      queryId: null,
-    };
     const decision = decide(compiled, { queryProperties: unanalysed });
     expect(decision.denied !== null).toBe(isDenied);
     expect(decision.rejected).toBeNull();
@@ -126,27 +110,14 @@ describe('declarative rules', () => {
 
   test('a deny that reads a statement that the engine may not run denies, whatever its onError is', () => {
     const condition = 'request.getMethod() == "PUT" || engineQueryProperties.tablesContains("a.b.c")';
-    const compiled = createRuleCompiler(options).compile(
+    const compiled = createRuleCompiler().compile(
       [
         rule('reads', { condition, deny: { message: 'no', onError: 'skip' } }),
         rule('others', { priority: 1, condition: 'false', deny: { message: 'never' } }),
       ],
       null,
     );
-    const queryProperties = {
-      errorMessage: null,
-      isNewQuerySubmission: true,
-      queryType: 'Execute',
-      resourceGroupQueryType: '',
-      defaultCatalog: null,
-      defaultSchema: null,
-      tables: [],
-      catalogs: [],
-      schemas: [],
-      catalogSchemas: [],
-      body: 'EXECUTE p',
-      queryId: null,
-    };
+    const queryProperties = { ...unanalysed, queryType: 'Execute', defaultCatalog: null, body: 'EXECUTE p' };
     expect(decide(compiled, { queryProperties }).denied).toBeNull();
     // Neither decision is remembered for the other request.
     for (let round = 0; round < 2; round += 1) {
@@ -160,7 +131,7 @@ describe('declarative rules', () => {
   });
 
   test('stop ends the asking, suspended rules are not asked', () => {
-    const compiled = createRuleCompiler(options).compile(
+    const compiled = createRuleCompiler().compile(
       [
         rule('off', { priority: 1, suspended: true, actions: [...routes('off')] }),
         rule('end', { priority: 2, stop: true, actions: [...routes('end')] }),
@@ -193,7 +164,7 @@ test.each([
   ['result["routingGroup"] = result.routingGroup + "g"', 'ag'],
   ['i = 0; while (i < 300) { result.put("k" + i, i); i = i + 1 } result.put("routingGroup", "h")', 'h'],
 ])('the group is what result holds in the end: %s', (action, group) => {
-  const compiled = createRuleCompiler(options).compile(
+  const compiled = createRuleCompiler().compile(
     [rule('first', { priority: 1, actions: [...routes('a')] }), rule('second', { priority: 2, actions: [action] })],
     null,
   );
@@ -220,7 +191,7 @@ describe('a rule that fails at evaluation', () => {
 
   test('is rolled back and skipped; the others go on', () => {
     const failures: RuleFailure[] = [];
-    const compiled = createRuleCompiler({ ...options, onRuleFailure: (failure) => failures.push(failure) }).compile(
+    const compiled = createRuleCompiler({ onRuleFailure: (failure) => failures.push(failure) }).compile(
       [before, failing, after],
       null,
     );
@@ -237,7 +208,6 @@ describe('a rule that fails at evaluation', () => {
     let now = 0;
     const failures: RuleFailure[] = [];
     const compiled = createRuleCompiler({
-      ...options,
       monotonic: () => now,
       failureIntervalMs: 1000,
       onRuleFailure: (failure) => failures.push(failure),
@@ -249,7 +219,7 @@ describe('a rule that fails at evaluation', () => {
   });
 
   test('rejects the request where onRuleError says so', () => {
-    const compiled = createRuleCompiler({ ...options, onRuleError: 'reject' }).compile([before, failing, after], null);
+    const compiled = createRuleCompiler({ onRuleError: 'reject' }).compile([before, failing, after], null);
     expect(decide(compiled).rejected).toEqual({
       rule: 'fails',
       message: 'actions[1], line 1, column 31: length() on null',
@@ -257,7 +227,7 @@ describe('a rule that fails at evaluation', () => {
   });
 
   test.each(['5', '["a"]', '"a".charAt(0)', 'true'])('a group that is not a String fails the rule: %s', (value) => {
-    const compiled = createRuleCompiler(options).compile(
+    const compiled = createRuleCompiler().compile(
       [rule('r', { actions: [`result.put("routingGroup", ${value})`] })],
       null,
     );
@@ -272,15 +242,12 @@ describe('what turns rules on and off', () => {
   const denies = rule('no', { deny: { message: 'no' } });
 
   test('nothing at all: no rule set, the header decides', () => {
-    expect(createRuleCompiler(options).compile([], null).ruleSet).toBeNull();
-    expect(createRuleCompiler({ ...options, rulesEngineEnabled: true }).compile([], null).ruleSet).not.toBeNull();
+    expect(createRuleCompiler().compile([], null).ruleSet).toBeNull();
+    expect(createRuleCompiler({ rulesEngineEnabled: true }).compile([], null).ruleSet).not.toBeNull();
   });
 
   test('rulesEngineEnabled: false', () => {
-    const compiled = createRuleCompiler({ ...options, rulesEngineEnabled: false }).compile(
-      [etl],
-      file(fileRule('f', 'f')),
-    );
+    const compiled = createRuleCompiler({ rulesEngineEnabled: false }).compile([etl], file(fileRule('f', 'f')));
     expect(compiled.ruleSet).toBeNull();
     expect(compiled.reports.get('RoutingRule/default/etl')).toMatchObject({
       programmed: false,
@@ -289,10 +256,7 @@ describe('what turns rules on and off', () => {
   });
 
   test('EXTERNAL: only deny rules are asked', () => {
-    const compiled = createRuleCompiler({ ...options, rulesType: 'EXTERNAL' }).compile(
-      [etl, denies],
-      file(fileRule('f', 'f')),
-    );
+    const compiled = createRuleCompiler({ rulesType: 'EXTERNAL' }).compile([etl, denies], file(fileRule('f', 'f')));
     expect(compiled.order.map(({ rule: name }) => name)).toEqual(['no']);
     expect(compiled.reports.get('RoutingRule/default/etl')?.programmedReason).toBe('ExternalRules');
     expect(decide(compiled).denied?.rule).toBe('no');
@@ -303,7 +267,7 @@ describe('what turns rules on and off', () => {
       condition: 'engineQueryProperties.getQueryType() == "Query"',
       actions: [...routes('q')],
     });
-    const compiled = createRuleCompiler({ ...options, analyzeRequest: false }).compile(
+    const compiled = createRuleCompiler({ analyzeRequest: false }).compile(
       [needs, etl],
       file(fileRule('f', 'f', '', 'engineRequestUser == null')),
     );
@@ -315,11 +279,11 @@ describe('what turns rules on and off', () => {
     expect(compiled.fileProblems).toMatchObject([{ document: 1, line: 4, rule: 'f' }]);
     expect(compiled.ruleSet?.needsAnalysis).toBe(false);
     expect(decide(compiled, { user: null, queryProperties: null }).routingGroup).toBe('etl');
-    expect(createRuleCompiler(options).compile([needs], null).ruleSet?.needsAnalysis).toBe(true);
+    expect(createRuleCompiler().compile([needs], null).ruleSet?.needsAnalysis).toBe(true);
   });
 
   test('a file that does not load: its rules are absent, resource rules run, otherwise the header decides', () => {
-    const compiler = createRuleCompiler(options);
+    const compiler = createRuleCompiler();
     const broken = file('---\nname: a\ncolour: red\ndescription: d\ncondition: "("\nactions: []\n');
     const alone = compiler.compile([], broken);
     expect(alone.fileState).toBe('failed');
@@ -346,7 +310,7 @@ describe('what turns rules on and off', () => {
       spec: { ...one.spec, actions: ['1'] },
     }));
     const decided = (onRuleError: 'skip' | 'reject') => {
-      const compiler = createRuleCompiler({ ...options, onRuleError });
+      const compiler = createRuleCompiler({ onRuleError });
       const compiled = compiler.compile(failing, null);
       expect(compiler.compile(failing, null).ruleSet).toBe(compiled.ruleSet);
       return decide(compiled).rejected?.rule;
@@ -355,7 +319,7 @@ describe('what turns rules on and off', () => {
   });
 
   test('onFileError: keepLast', () => {
-    const compiler = createRuleCompiler({ ...options, onFileError: 'keepLast' });
+    const compiler = createRuleCompiler({ onFileError: 'keepLast' });
     compiler.compile([], file(fileRule('f', 'kept')));
     const kept = compiler.compile([], file('---\nname: x\n'));
     expect(kept.fileState).toBe('keptLast');
@@ -366,7 +330,7 @@ describe('what turns rules on and off', () => {
 
 describe('resources', () => {
   test('one that does not compile affects only itself and keeps its last good version', () => {
-    const compiler = createRuleCompiler(options);
+    const compiler = createRuleCompiler();
     compiler.compile([rule('a', { actions: [...routes('good')] })], null);
     const broken = rule('a', { actions: ['result.put('] });
     const other = rule('b', { condition: 'false', actions: [...routes('b')] });
@@ -379,7 +343,7 @@ describe('resources', () => {
       message: 'actions[0], line 1, column 12: a value is missing; found the end',
     });
     expect(decide(compiled).routingGroup).toBe('good');
-    const recompiled = createRuleCompiler(options).compile([broken], null);
+    const recompiled = createRuleCompiler().compile([broken], null);
     expect(recompiled.reports.get('RoutingRule/default/a')).toMatchObject({
       inForce: 'none',
       programmedReason: 'NotAccepted',
@@ -389,7 +353,7 @@ describe('resources', () => {
   test('of two that claim one name the older one has it', () => {
     const older = rule('older', { name: 'team', actions: [...routes('older')] }, '2025-01-01T00:00:00Z');
     const newer = rule('newer', { name: 'team', actions: [...routes('newer')] });
-    const compiled = createRuleCompiler(options).compile([newer, older], null);
+    const compiled = createRuleCompiler().compile([newer, older], null);
     expect(decide(compiled).routingGroup).toBe('older');
     expect(compiled.reports.get('RoutingRule/default/newer')).toMatchObject({
       accepted: false,
@@ -398,7 +362,7 @@ describe('resources', () => {
   });
 
   test('the rule set is the same object while nothing changes', () => {
-    const compiler = createRuleCompiler(options);
+    const compiler = createRuleCompiler();
     const compile = (condition: string) =>
       compiler.compile([rule('a', { condition, actions: [...routes('a')] })], file(fileRule('f', 'f'))).ruleSet;
     const first = compile('true');
@@ -424,7 +388,7 @@ describe('a rule of the file that the reference gateway loads, but this one cann
 
   test.each(cases)('%s', (condition, message) => {
     const text = `${fileRule('good', 'g')}---\nname: bad\ndescription: d\ncondition: ${condition}\nactions: ["1"]\n`;
-    const compiled = createRuleCompiler(options).compile([], file(text));
+    const compiled = createRuleCompiler().compile([], file(text));
     expect(compiled.fileState).toBe('loaded');
     expect(compiled.fileProblems).toMatchObject([{ effect: 'ruleLeftOut', document: 2, rule: 'bad' }]);
     expect(compiled.fileProblems[0]?.message).toContain(message);
@@ -433,7 +397,7 @@ describe('a rule of the file that the reference gateway loads, but this one cann
 
   test('with request analysis off, so is one that needs it', () => {
     const text = `${fileRule('good', 'g')}---\nname: bad\ndescription: d\ncondition: 'engineRequestUser.userExistsAndEquals("a")'\nactions: ["1"]\n`;
-    const compiled = createRuleCompiler({ ...options, analyzeRequest: false }).compile([], file(text));
+    const compiled = createRuleCompiler({ analyzeRequest: false }).compile([], file(text));
     expect(compiled.fileState).toBe('loaded');
     expect(compiled.fileProblems).toMatchObject([{ effect: 'ruleLeftOut', rule: 'bad' }]);
     expect(decide(compiled, { user: null, queryProperties: null })).toMatchObject({ routingGroup: 'g' });
@@ -444,7 +408,7 @@ test.each(['', 'description:\n', 'description: ~\n', 'description: null\n'])(
   'a rule of the file with %j runs, with a warning',
   (description) => {
     const text = `name: a\n${description}condition: "true"\nactions: ['result.put("routingGroup", "g")']\n`;
-    const compiled = createRuleCompiler(options).compile([], file(text));
+    const compiled = createRuleCompiler().compile([], file(text));
     expect(compiled).toMatchObject({ fileState: 'loaded', fileProblems: [] });
     expect(compiled.fileWarnings).toMatchObject([{ effect: 'warning', document: 1, rule: 'a' }]);
     expect(compiled.fileWarnings[0]?.message).toContain('description is missing and taken as ""');
@@ -454,7 +418,7 @@ test.each(['', 'description:\n', 'description: ~\n', 'description: null\n'])(
 
 test('a compile error in the file names path, document, line and column', () => {
   const text = `${fileRule('good', 'g')}---\nname: bad\ndescription: d\ncondition: |\n  true &&\n    nosuch(\nactions:\n  - "1 +"\n`;
-  const { fileProblems } = createRuleCompiler(options).compile([], file(text));
+  const { fileProblems } = createRuleCompiler().compile([], file(text));
   expect(fileProblems.map(({ document, line, column, rule: name }) => [document, line, column, name])).toEqual([
     [2, 12, 5, 'bad'],
     [2, 14, 9, 'bad'],
