@@ -60,7 +60,7 @@ describe.skipIf(!controlPlaneAvailable || !hasPostgresql()).concurrent('outages'
   });
   afterAll(() => leaders?.stop());
 
-  test('API server away for 60 s, then the database, under query load: no query fails, all converges', ({ expect }) =>
+  test('API server unavailable for 60 s under query load: no query fails, all converges', ({ expect }) =>
     undoing(async (undo) => {
       const plane = await startPlane();
       undo(() => plane.stop());
@@ -201,40 +201,6 @@ describe.skipIf(!controlPlaneAvailable || !hasPostgresql()).concurrent('outages'
       await rig.kubectl(['wait', '--for=condition=Ready', 'ec', '--all', '--timeout=40s']);
       await rig.kubectl(['wait', '--for=condition=Healthy=False', 'ec/spare', '--timeout=40s']);
       await rig.kubectl(['wait', '--for=condition=Active=False', 'ec/spare', '--timeout=40s']);
-
-      // The database goes.
-      await postgresql.stop(true);
-      for (const [each, name] of [
-        [one, 'e'],
-        [two, 'f'],
-      ] as const) {
-        const { status, headers, text } = await rest(each, '/gateway/backend/modify/add', cluster(name, a.url));
-        expect({ status, pending: headers.get('X-Engine-Gateway-Pending') }).toEqual({
-          status: 202,
-          pending: 'database',
-        });
-        expect(JSON.parse(text)).toEqual(cluster(name, a.url));
-      }
-      await rig.apply('argocd-controller', of('g', b.url, 'etl'));
-      await rig.kubectl(['delete', 'ec', 'd']);
-      const activated = await rest(one, '/gateway/backend/activate/spare', '');
-      expect([activated.status, activated.headers.get('X-Engine-Gateway-Pending')]).toEqual([202, 'database']);
-      const final = ['a adhoc true', 'b etl true', 'e adhoc true', 'f adhoc true', 'g etl true', 'spare spare true'];
-      for (const each of gateways) await until(async () => expect(await listed(each)).toEqual(final));
-      // The resources say themselves that the copy is missing.
-      await rig.kubectl([
-        'wait',
-        '--for=jsonpath={.status.conditions[?(@.type=="Ready")].reason}=NotStored',
-        'ec/g',
-        '--timeout=40s',
-      ]);
-      await postgresql.start();
-      await until(async () =>
-        expect((await store.backends.all()).map((row) => `${row.name} ${row.routingGroup} ${row.active}`)).toEqual(
-          final,
-        ),
-      );
-      await rig.kubectl(['wait', '--for=condition=Ready', 'ec', '--all', '--timeout=60s']);
 
       const { completed, failures } = await load.stop();
       expect(failures).toEqual([]);

@@ -22,6 +22,8 @@ const gatewayApiAvailable = requireComponent(
   'copy config/crd/standard of the Go module sigs.k8s.io/gateway-api to .cache/gateway-api, as .ci/run does',
 );
 
+const kustomize = async (folder: string): Promise<string> =>
+  (await run(kubectlPath, ['kustomize', join('manifests', folder)])).stdout;
 const kindsOf = (rendered: string): string[] =>
   renderedObjects(rendered)
     .map(({ kind }) => kind)
@@ -143,17 +145,14 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     ['health-credentials', ['Role', 'RoleBinding']],
     ['service-discovery', ['Role', 'RoleBinding']],
   ])('kustomize %s is accepted', async (folder, kinds) => {
-    const rendered = (await run(kubectlPath, ['kustomize', join('manifests', folder)])).stdout;
+    const rendered = await kustomize(folder);
     expect(kindsOf(rendered)).toEqual([...kinds].sort());
     expect((await dryRun(rendered)).trim().split('\n')).toHaveLength(kinds.length);
   });
 
   test.each([
-    ['kustomize base', () => run(kubectlPath, ['kustomize', 'manifests/base']).then(({ stdout }) => stdout)],
-    [
-      'kustomize separate-origins',
-      () => run(kubectlPath, ['kustomize', 'manifests/overlays/separate-origins']).then(({ stdout }) => stdout),
-    ],
+    ['kustomize base', () => kustomize('base')],
+    ['kustomize separate-origins', () => kustomize('overlays/separate-origins')],
     ['the chart', () => template('gw', 'manifests/helm/engine-gateway', '-n', 'engine-gateway')],
   ])('%s: Services, budget and policy select the pods of the Deployment and no others', async (_name, render) => {
     const objects = renderedObjects(await render());
@@ -247,28 +246,18 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
   });
 
   test('the egress component adds a policy for what goes out, which leaves metadata services out', async () => {
-    const folder = await mkdtemp(join('manifests', 'overlays', '.egress-'));
-    try {
-      const overlay = { resources: ['../../base'], components: ['../../components/egress'] };
-      await writeFile(join(folder, 'kustomization.yaml'), JSON.stringify(overlay));
-      const rendered = (await run(kubectlPath, ['kustomize', folder])).stdout;
+    await withComponents(['egress'], async (rendered) => {
       expect(kindsOf(rendered)).toEqual([...namespaced, 'NetworkPolicy'].sort());
       expect(await dryRun(rendered)).toContain('networkpolicy.networking.k8s.io/engine-gateway-egress');
       const policies = renderedObjects(rendered).filter(({ kind }) => kind === 'NetworkPolicy');
       expect(policies.map(({ spec }) => spec?.policyTypes)).toEqual([['Ingress'], ['Egress']]);
       expect(JSON.stringify(policies[1])).toContain('"except":["10.0.0.0/8"');
       expect(JSON.stringify(policies[1])).toContain('169.254.0.0/16');
-    } finally {
-      await rm(folder, { recursive: true });
-    }
+    });
   });
 
   test('the monitoring component adds alerts, dashboards and what scrapes the pods', async () => {
-    const folder = await mkdtemp(join('manifests', 'overlays', '.monitoring-'));
-    try {
-      const overlay = { resources: ['../../base'], components: ['../../components/monitoring'] };
-      await writeFile(join(folder, 'kustomization.yaml'), JSON.stringify(overlay));
-      const rendered = (await run(kubectlPath, ['kustomize', folder])).stdout;
+    await withComponents(['monitoring'], async (rendered) => {
       const added = ['ConfigMap', 'PrometheusRule', 'ServiceMonitor'];
       expect(kindsOf(rendered)).toEqual([...namespaced, ...added].sort());
       expect(await dryRun(rendered)).toContain('prometheusrule.monitoring.coreos.com/engine-gateway');
@@ -280,13 +269,11 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
       const service = objects.find(({ kind }) => kind === 'Service');
       const selector = monitor?.spec?.selector as { readonly matchLabels: Labels } | undefined;
       expect(service?.metadata.labels).toMatchObject(selector?.matchLabels ?? { selected: 'nothing' });
-    } finally {
-      await rm(folder, { recursive: true });
-    }
+    });
   });
 
   test('no installation for all namespaces may read Secrets of every namespace', async () => {
-    const kustomized = (await run(kubectlPath, ['kustomize', 'manifests/overlays/all-namespaces'])).stdout;
+    const kustomized = await kustomize('overlays/all-namespaces');
     const settings = ['--set', 'allNamespaces=true', '--set', 'rbac.secretNamespaces={team-a,team-b}'];
     const charted = await template('gw', 'manifests/helm/engine-gateway', '-n', 'engine-gateway', ...settings);
     const readers = (rendered: string) =>
@@ -302,11 +289,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
   });
 
   test.each([
-    [
-      'kustomize base and overlays/class',
-      () => run(kubectlPath, ['kustomize', 'manifests/base']).then(({ stdout }) => stdout),
-      () => run(kubectlPath, ['kustomize', 'manifests/overlays/class']).then(({ stdout }) => stdout),
-    ],
+    ['kustomize base and overlays/class', () => kustomize('base'), () => kustomize('overlays/class')],
     [
       'two releases of the chart',
       () => template('one', 'manifests/helm/engine-gateway', '-n', 'engine-gateway'),
@@ -402,7 +385,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
   });
 
   test.each([
-    ['kustomize base', () => run(kubectlPath, ['kustomize', 'manifests/base']).then(({ stdout }) => stdout)],
+    ['kustomize base', () => kustomize('base')],
     ['the chart', () => template('gw', 'manifests/helm/engine-gateway', '-n', 'engine-gateway')],
   ])('%s: the roles view, edit and admin of users include the resources', async (_name, render) => {
     const roles = renderedObjects(await render()).filter(({ metadata }) => /-(view|edit)$/.test(metadata.name));
@@ -483,12 +466,12 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
   });
 
   test('base, overlays and chart ask callers who they are and give the gateway the same rights', async () => {
-    const kustomize = async (folder: string) =>
-      installed((await run(kubectlPath, ['kustomize', join('manifests', folder)])).stdout);
     const chart = async (...settings: readonly string[]) =>
       installed(await template('engine-gateway', 'manifests/helm/engine-gateway', '-n', 'engine-gateway', ...settings));
     const [base, mysql, postgresql, all] = await Promise.all(
-      ['base', 'overlays/mysql', 'overlays/postgresql', 'overlays/all-namespaces'].map(kustomize),
+      ['base', 'overlays/mysql', 'overlays/postgresql', 'overlays/all-namespaces'].map(async (folder) =>
+        installed(await kustomize(folder)),
+      ),
     );
     const charts = [await chart(), await chart('--set', 'allNamespaces=true')];
     expect(base?.rights.length).toBeGreaterThan(4);
@@ -534,23 +517,18 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
   });
 
   test.each([
-    [
-      'the overlay',
-      () => run(kubectlPath, ['kustomize', 'manifests/overlays/separate-origins']),
-      'gateway-admin.example.com',
-    ],
+    ['the overlay', () => kustomize('overlays/separate-origins'), 'gateway-admin.example.com'],
     [
       'the chart',
-      async () => ({
-        stdout: await template(
+      () =>
+        template(
           ...['engine-gateway', 'manifests/helm/engine-gateway', '-n', 'engine-gateway'],
           ...['--set', 'adminHosts={gateway-admin.example.com},ingress.enabled=true,ingress.host=gateway.example.com'],
         ),
-      }),
       'gateway-admin.example.com',
     ],
   ])('%s gives API and pages host names of their own', async (_name, render, adminHost) => {
-    const { stdout } = await render();
+    const stdout = await render();
     const { server } = installed(stdout);
     const service = 'engine-gateway-admin';
     const names = [service, `${service}.engine-gateway`, `${service}.engine-gateway.svc`];
