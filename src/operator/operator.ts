@@ -10,10 +10,10 @@ import { DatabaseLeadership, type Leadership } from './leadership/leadership.ts'
 import type { OperatorOptions, ResourceSettings, SourceComponents } from './operatorOptions.ts';
 import { Controller } from './reconcile/controller.ts';
 import { ExternalChanges } from './reconcile/externalChanges.ts';
+import { GroupApplier } from './reconcile/groupApplier.ts';
 import { operatorMetrics } from './reconcile/metrics.ts';
 import type { AppliedChange } from './registry/appliedChange.ts';
 import { clusterCredentials } from './registry/clusterCredentials.ts';
-import { GroupApplier } from './registry/groupApplier.ts';
 import { GroupInventory } from './registry/groupInventory.ts';
 import { type GroupTables, GroupWrites } from './registry/groupWrites.ts';
 import { LimitRegistry } from './registry/limitRegistry.ts';

@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { API_GROUP } from '../../model/resource.ts';
 import { within } from '../../model/timeLimit.ts';
-import type { Transition } from '../reconcile/statusWriter.ts';
+import type { Transition } from '../reconcile/reconciler.ts';
 import type { AppliedChange } from '../registry/appliedChange.ts';
 import { type KubeApi, type KubeEvent, microTime } from '../sources/kubernetes/kubeApi.ts';
 import { kubeReason } from '../sources/kubernetes/kubeErrors.ts';

@@ -8,7 +8,6 @@ import {
 import type { ProgramSettings } from '../../kinds/kindProgram.ts';
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
-import { resourceKinds } from '../../kinds/registry.ts';
 import type { Clock, Random } from '../../model/clock.ts';
 import { keyText, keyTextOf, type Resource, type ResourceKey } from '../../model/resource.ts';
 import { type AdmissionCounts, noCounts } from '../../routing/admissionCounts.ts';
@@ -19,19 +18,17 @@ import type { ResourceSource } from '../sources/source.ts';
 import { resourceOfStored } from '../sources/storedResource.ts';
 import type { DeletionGuardSettings, HeldDeletions, OtherLosses } from './deletionGuard.ts';
 import type { ExternalChanges } from './externalChanges.ts';
+import type { GroupApplier } from './groupApplier.ts';
 import type { OperatorMetrics } from './metrics.ts';
-import { Reconciler } from './reconciler.ts';
-import { RefreshSchedule } from './refreshSchedule.ts';
-import type { ResourceEffects } from './resourceEffects.ts';
+import { Reconciler, type Transition } from './reconciler.ts';
 import { ResourceWriter } from './resourceWriter.ts';
 import { RoutingState } from './routingState.ts';
 import { ServedResources } from './servedResources.ts';
-import { StatusWriter, type Transition } from './statusWriter.ts';
 import { type DatabaseView, RowWatch } from './unmanagedRows.ts';
 import { WorkQueue } from './workQueue.ts';
 
-/** Resources that are reconciled concurrently. */
-const WORKERS = 32;
+/** A refresh is followed by a pause of twice its time, at most this long, so that a large one leaves time for everything else. */
+const MAX_PAUSE_MS = 250;
 /** How long a call of the REST API waits for the row of its resource, in milliseconds. */
 const STORED_TIMEOUT_MS = 2_000;
 
@@ -62,8 +59,8 @@ export interface ControllerOptions extends ProgramSettings {
   readonly otherLosses?: OtherLosses;
   /** Usage of limits, for statuses; default: not counted. */
   readonly admissionCounts?: AdmissionCounts;
-  /** External effects of the leader; default: none. The controller starts and stops it. */
-  readonly effects?: ResourceEffects;
+  /** Writer of resource groups; default: none. The controller starts and stops it. */
+  readonly effects?: GroupApplier;
   readonly statusIntervalMs?: number;
   readonly rowPollMs?: number;
   /** A source that turns out empty although the database remembers resources is believed after this time: 5,000. */
@@ -79,15 +76,15 @@ export interface ControllerOptions extends ProgramSettings {
  */
 export class Controller {
   readonly #options: ControllerOptions;
-  readonly #kinds: KindRegistry;
   readonly #state: RoutingState;
   readonly #queue: WorkQueue;
-  readonly #statuses: StatusWriter;
   readonly #rows: RowWatch;
   readonly #resources: ServedResources;
   readonly #writer: ResourceWriter;
-  readonly #findings: DataPlaneFindings;
-  readonly #schedule: RefreshSchedule;
+  readonly #findings = new DataPlaneFindings();
+  #planned: NodeJS.Timeout | NodeJS.Immediate | null = null;
+  /** Monotonic milliseconds before which no planned refresh begins. */
+  #notBefore = 0;
   readonly #stops: (() => unknown)[] = [];
   #wasFromSource = false;
   #restored = false;
@@ -99,45 +96,22 @@ export class Controller {
 
   constructor(options: ControllerOptions) {
     this.#options = options;
-    const { kinds = resourceKinds, source, leadership, clock, logger } = options;
-    this.#kinds = kinds;
-    this.#schedule = new RefreshSchedule(clock, () => this.#refresh());
+    const { source, leadership, clock, metrics } = options;
     this.#resources = new ServedResources(options, () => this.scheduleRefresh());
     this.#state = new RoutingState(options);
-    this.#statuses = new StatusWriter({
-      source,
-      leadership: options.statusLeadership ?? leadership,
-      clock,
-      logger,
-      ...(options.statusIntervalMs === undefined ? {} : { intervalMs: options.statusIntervalMs }),
-      onTransition: (transition) => {
-        options.metrics.statusTransitions.inc();
-        options.onTransition(transition);
-      },
-      onWrite: (isWritten) => options.metrics.statusWrite(isWritten),
-    });
     this.#writer = new ResourceWriter(
       options,
       () => (this.#resources.fromSource ? this.#state.outcomes : null),
-      options.changes,
-      (keys) => this.#enqueueKeys(keys),
+      (key) => this.#queue.add(key),
     );
-    this.#findings = new DataPlaneFindings();
-    const parts = [this.#resources, this.#state, this.#writer, this.#statuses, this.#findings] as const;
-    const reconciler = new Reconciler(options, ...parts);
-    this.#queue = new WorkQueue({
-      work: (key) => reconciler.reconcile(key),
-      workers: WORKERS,
-      logger,
-      random: options.random,
-      observer: options.metrics.queue(clock),
-    });
+    const reconciler = new Reconciler(options, this.#resources, this.#state, this.#writer, this.#findings);
+    this.#queue = new WorkQueue((key) => reconciler.reconcile(key), metrics, clock, options.random, options.logger);
     this.#rows = new RowWatch(
       options,
       (view) => this.#sawDatabase(view),
       () => this.#enqueueAll(),
     );
-    options.metrics.observe({
+    metrics.observe({
       source,
       queue: this.#queue,
       leadership,
@@ -161,7 +135,7 @@ export class Controller {
     this.#stops.push(
       source.watch((key, part) => {
         // A status that another wrote, such as a leader that was paused and comes late, is put right.
-        if (part === 'status') this.#enqueue(keyText(key));
+        if (part === 'status') this.#enqueueKeys([keyText(key)]);
         else this.scheduleRefresh();
       }),
       source.onState(() => this.scheduleRefresh()),
@@ -183,19 +157,16 @@ export class Controller {
     this.#refresh();
     await statusLeadership?.start();
     await leadership.start();
-    this.#options.effects?.start((key) => {
-      if (leadership.isLeader) this.#queue.add(keyText(key));
-    });
+    this.#options.effects?.start((key) => this.#enqueueKeys([keyText(key)]));
   }
 
   async stop(): Promise<void> {
     for (const stop of this.#stops.splice(0)) stop();
-    this.#schedule.stop();
+    this.#clearPlanned();
     this.#resources.stop();
     await this.#options.effects?.stop();
-    await this.#queue.stop();
     await this.#writer.stop();
-    await this.#statuses.stop();
+    await this.#queue.stop();
     await this.#rows.stop();
     await this.#options.source.stop();
     await this.#options.statusLeadership?.stop();
@@ -256,7 +227,9 @@ export class Controller {
 
   /** Has the table follow the source soon; many calls become one refresh. */
   scheduleRefresh(): void {
-    this.#schedule.request();
+    if (this.#planned !== null) return;
+    const waitMs = this.#notBefore - this.#options.clock.monotonic();
+    this.#planned = waitMs > 1 ? setTimeout(() => this.#refresh(), waitMs) : setImmediate(() => this.#refresh());
   }
 
   /** Has the table follow the source now: a REST write is in it when this returns. */
@@ -320,11 +293,22 @@ export class Controller {
     return this.#writer.whenStored(resource, isGone, STORED_TIMEOUT_MS);
   }
 
+  #clearPlanned(): void {
+    clearImmediate(this.#planned as NodeJS.Immediate);
+    clearTimeout(this.#planned as NodeJS.Timeout);
+    this.#planned = null;
+  }
+
   #refresh(): void {
-    const changed = this.#schedule.measure(() => this.#state.refresh(this.#resources.lists()));
+    this.#clearPlanned();
+    const { clock } = this.#options;
+    const begin = clock.monotonic();
+    const changed = this.#state.refresh(this.#resources.lists());
+    const end = clock.monotonic();
+    this.#notBefore = end + Math.min(MAX_PAUSE_MS, 2 * (end - begin));
     this.#options.metrics.refreshes.inc();
     this.#options.onRefresh?.();
-    for (const key of changed) this.#queue.add(key);
+    this.#enqueueKeys(changed);
     if (changed.length > 0) this.#writer.request();
     if (this.#resources.fromSource && !this.#wasFromSource) {
       this.#wasFromSource = true;
@@ -371,23 +355,20 @@ export class Controller {
     this.scheduleRefresh();
   }
 
-  #enqueue(key: string): void {
-    if (this.#options.leadership.isLeader && this.#state.outcomes.has(key)) this.#queue.add(key);
-  }
-
   #enqueueAll(): void {
     if (!this.#options.leadership.isLeader) return;
     this.#writer.request();
-    for (const key of this.#state.outcomes.keys()) this.#queue.add(key);
+    this.#enqueueKeys(this.#state.outcomes.keys());
   }
 
   #enqueueLimits(): void {
     for (const [key, outcome] of this.#state.outcomes) {
-      if (this.#kinds.of(outcome.key.kind).hasCounts) this.#enqueue(key);
+      if (this.#options.kinds.of(outcome.key.kind).hasCounts) this.#enqueueKeys([key]);
     }
   }
 
   #enqueueKeys(keys: Iterable<string>): void {
+    if (!this.#options.leadership.isLeader) return;
     for (const key of keys) this.#queue.add(key);
   }
 }

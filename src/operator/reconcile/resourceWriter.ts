@@ -10,7 +10,6 @@ import { isDatabaseAway } from '../../store/failures.ts';
 import type { BackendRow, Fence } from '../../store/store.ts';
 import { isSameResource, resourceOfStored, storedOfResource } from '../sources/storedResource.ts';
 import type { ControllerOptions } from './controller.ts';
-import type { ExternalChanges } from './externalChanges.ts';
 
 /** Time between two transactions, in milliseconds; a call of the REST API does not wait for it. */
 const INTERVAL_MS = 1_000;
@@ -51,8 +50,7 @@ export type StoredState = 'stored' | 'pending' | 'failed';
 export class ResourceWriter {
   readonly #options: ControllerOptions;
   readonly #outcomes: () => ReadonlyMap<string, ResourceOutcome> | null;
-  readonly #changes: ExternalChanges;
-  readonly #onAttempt: (keys: readonly string[]) => void;
+  readonly #onReport: (key: string) => void;
   /** What the database has, by `keyText`, and the epoch in which it was read; null: not read since this replica leads. */
   #set: Map<string, WrittenResource> | null = null;
   #epoch: number | null = null;
@@ -62,8 +60,8 @@ export class ResourceWriter {
   #missing: ReadonlySet<string> = new Set();
   /** Outcomes that the database does not take although it is available. */
   readonly #rejected = new Map<string, ResourceOutcome>();
-  /** Keys of which the state was pending when it was asked for. */
-  readonly #awaited = new Set<string>();
+  /** Resolves with the next attempt. */
+  #attempt = Promise.withResolvers<void>();
   #limit = MAX_RESOURCES;
   #isFailing = false;
   #timer: NodeJS.Timeout | undefined;
@@ -74,18 +72,16 @@ export class ResourceWriter {
 
   /**
    * @param outcomes the set as it is to be; null while the source has not been read
-   * @param onAttempt called with the keys of resources of which the state is not pending any more
+   * @param onReport called with the key of a resource of which an external change was overwritten
    */
   constructor(
     options: ControllerOptions,
     outcomes: () => ReadonlyMap<string, ResourceOutcome> | null,
-    changes: ExternalChanges,
-    onAttempt: (keys: readonly string[]) => void,
+    onReport: (key: string) => void,
   ) {
     this.#options = options;
     this.#outcomes = outcomes;
-    this.#changes = changes;
-    this.#onAttempt = onAttempt;
+    this.#onReport = onReport;
   }
 
   /** Has the difference written: now, or a second after the last transaction. */
@@ -99,25 +95,39 @@ export class ResourceWriter {
   write(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#turn = this.#turn.then(() => this.#write());
+    this.#turn = this.#turn.then(async () => {
+      const { resolve } = this.#attempt;
+      this.#attempt = Promise.withResolvers<void>();
+      await this.#write();
+      resolve();
+    });
     return this.#turn;
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#timer);
+    this.#attempt.resolve();
     await this.#turn;
   }
 
-  stateOf(key: string, outcome: ResourceOutcome): StoredState {
+  /** Returns the state of a resource after an attempt to write it; `pending` if it changed meanwhile. */
+  async whenTried(key: string, outcome: ResourceOutcome): Promise<StoredState> {
+    if (this.#stateOf(key, outcome) === 'pending') {
+      const { promise } = this.#attempt;
+      this.request();
+      await promise;
+    }
+    return this.#stateOf(key, outcome);
+  }
+
+  #stateOf(key: string, outcome: ResourceOutcome): StoredState {
     const { kinds, source } = this.#options;
     if (source.name === 'database') return 'stored';
     const written = this.#set?.get(key);
     const row = rowOfOutcome(kinds, outcome);
     if (written !== undefined && this.#isWritten(key, written, outcome, row)) return 'stored';
-    if (this.#isFailing || this.#rejected.get(key) === outcome) return 'failed';
-    this.#awaited.add(key);
-    return 'pending';
+    return this.#isFailing || this.#rejected.get(key) === outcome ? 'failed' : 'pending';
   }
 
   /** Compares the rows of `gateway_backend` with the set, as another program may have changed them. */
@@ -160,7 +170,7 @@ export class ResourceWriter {
   async #isWrittenNow(key: string): Promise<boolean> {
     await this.write();
     const outcome = this.#outcomes()?.get(key);
-    return outcome === undefined || this.stateOf(key, outcome) === 'stored';
+    return outcome === undefined || this.#stateOf(key, outcome) === 'stored';
   }
 
   async #isWrittenByLeader(resource: Resource, until: number): Promise<boolean> {
@@ -178,8 +188,10 @@ export class ResourceWriter {
 
   #writeAfter(waitMs: number): void {
     const { source, leadership } = this.#options;
-    if (this.#isStopped || source.name === 'database' || !leadership.isLeader) return;
-    this.#timer = setTimeout(() => void this.write(), waitMs);
+    if (this.#isStopped || source.name === 'database' || !leadership.isLeader) {
+      this.#attempt.resolve();
+      this.#attempt = Promise.withResolvers<void>();
+    } else this.#timer = setTimeout(() => void this.write(), waitMs);
   }
 
   async #write(): Promise<void> {
@@ -192,8 +204,6 @@ export class ResourceWriter {
       if (this.#epoch !== fence.epoch) await this.#read(fence);
       while (await this.#writeDifference(fence));
       this.#limit = MAX_RESOURCES;
-      // Their state was failed.
-      if (this.#isFailing) for (const key of this.#outcomes()?.keys() ?? []) this.#awaited.add(key);
       this.#isFailing = false;
     } catch (error) {
       if (!this.#isFailing) logger.warn({ err: error }, 'the database cannot take changes of resources; trying again');
@@ -201,7 +211,6 @@ export class ResourceWriter {
       this.#writeAfter(RETRY_MS);
     }
     this.#endedAt = clock.monotonic();
-    this.#notify();
   }
 
   async #read({ epoch }: Fence): Promise<void> {
@@ -292,17 +301,6 @@ export class ResourceWriter {
       this.#rejected.delete(key);
       if (last !== null && last.name === row?.name) this.#report(outcome, last, rows.get(last.name) ?? null, row);
     }
-    this.#notify();
-  }
-
-  #notify(): void {
-    const keys = [...this.#awaited];
-    this.#awaited.clear();
-    const isKnown = (key: string): boolean => {
-      const outcome = this.#outcomes()?.get(key);
-      return outcome === undefined || this.stateOf(key, outcome) !== 'pending';
-    };
-    this.#onAttempt(keys.filter(isKnown));
   }
 
   /** Reports what another program wrote into a row since it was written last. @param present null: it was deleted */
@@ -317,8 +315,8 @@ export class ResourceWriter {
       .filter(({ field, row: theirs }) => ours[field] !== theirs)
       .map((change) => ({ ...change, resource: ours[change.field] }));
     if (present !== null && fields.length === 0) return;
-    this.#changes.report({ resource, cluster: registryName, outcome: 'overruled', fields });
-    this.#awaited.add(keyTextOf(resource));
+    this.#options.changes.report({ resource, cluster: registryName, outcome: 'overruled', fields });
+    this.#onReport(keyTextOf(resource));
   }
 }
 

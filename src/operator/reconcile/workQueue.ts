@@ -1,132 +1,142 @@
 import type { Logger } from 'pino';
-import type { Random } from '../../model/clock.ts';
+import type { Clock, Random } from '../../model/clock.ts';
+import { GatewayError } from '../../model/errors.ts';
+import type { OperatorMetrics } from './metrics.ts';
 
-/** Takes note of what happens to the keys of a queue. */
-export interface QueueObserver {
-  /** A key has to be worked on, as soon as a worker is free or after a delay. */
-  added(key: string): void;
-  started(key: string): void;
-  ended(key: string): void;
-  retried(key: string): void;
-  stopped(): void;
-}
-
-/** Options of a work queue. Times in milliseconds. */
-export interface WorkQueueOptions {
-  /** Brings the key's object to where it should be. A rejection is tried again with back-off. */
-  readonly work: (key: string) => Promise<void>;
-  /** Keys worked on at once; one key never by two workers. */
-  readonly workers: number;
-  readonly logger: Logger;
-  readonly random: Random;
-  readonly backOffMs?: number;
-  readonly maxBackOffMs?: number;
-  readonly observer?: QueueObserver;
-}
+/** Resources that are reconciled concurrently: the statuses of a large set must not flood the source. */
+const WORKERS = 16;
+/** Time before a failed key is tried again, doubled up to the greatest, in milliseconds. */
+const BACK_OFF_MS = 1_000;
+const MAX_BACK_OFF_MS = 30_000;
+/** Time in which a cause of failures is logged once, in milliseconds. */
+const QUIET_MS = 300_000;
+const MAX_CAUSES = 50;
 
 /**
- * A queue of keys: adding one that waits changes nothing, adding one that is being worked on has it worked on again.
- * Failures are tried again after 1 s, doubling up to 30 s, less up to a quarter of jitter.
+ * A queue of keys: adding one that waits changes nothing, adding one that is being worked on has it worked on again. Failures are
+ * tried again after 1 s, doubling up to 30 s, less up to a quarter of jitter, and not before the source asks for.
  */
 export class WorkQueue {
-  readonly #options: WorkQueueOptions;
-  readonly #backOffMs: number;
-  readonly #maxBackOffMs: number;
-  /** Keys to be worked on, in order; a Set merges duplicates and keeps the order. */
-  readonly #waiting = new Set<string>();
-  readonly #running = new Set<string>();
+  readonly #work: (key: string) => Promise<number>;
+  readonly #metrics: OperatorMetrics;
+  readonly #clock: Clock;
+  readonly #random: Random;
+  readonly #logger: Logger;
+  /** Keys to be worked on, in order, and keys that are worked on; with the monotonic milliseconds since which they are. */
+  readonly waiting = new Map<string, number>();
+  readonly running = new Map<string, number>();
   /** Keys added while they were being worked on. */
   readonly #again = new Set<string>();
   readonly #failures = new Map<string, number>();
   readonly #timers = new Map<string, NodeJS.Timeout>();
-  readonly #idle: (() => void)[] = [];
-  #stopped = false;
+  /** When a cause of failures was logged, and how often it came since. */
+  readonly #causes = new Map<string, { readonly at: number; since: number }>();
+  readonly #works = new Set<Promise<void>>();
+  #isStopped = false;
 
-  constructor(options: WorkQueueOptions) {
-    this.#options = options;
-    this.#backOffMs = options.backOffMs ?? 1_000;
-    this.#maxBackOffMs = options.maxBackOffMs ?? 30_000;
+  /** @param work brings a key's object to where it should be; returns the milliseconds after which it is due again, 0 for never */
+  constructor(
+    work: (key: string) => Promise<number>,
+    metrics: OperatorMetrics,
+    clock: Clock,
+    random: Random,
+    logger: Logger,
+  ) {
+    this.#work = work;
+    this.#metrics = metrics;
+    this.#clock = clock;
+    this.#random = random;
+    this.#logger = logger;
   }
 
   /** Keys that wait for a worker or for their next try. */
   get depth(): number {
-    return this.#waiting.size + this.#again.size + this.#timers.size;
+    return this.waiting.size + this.#again.size + this.#failures.size;
   }
 
   /** Has a key worked on soon; a waiting back-off is cut short, as the object may be another by now. */
   add(key: string): void {
-    if (this.#stopped) return;
+    if (this.#isStopped) return;
     this.#clearTimer(key);
-    this.#options.observer?.added(key);
-    if (this.#running.has(key)) this.#again.add(key);
-    else this.#waiting.add(key);
+    this.#metrics.added(key);
+    if (this.running.has(key)) this.#again.add(key);
+    else if (!this.waiting.has(key)) this.waiting.set(key, this.#clock.monotonic());
     this.#next();
-  }
-
-  /** Has a key worked on after a time, unless that happens sooner anyway. */
-  addAfter(key: string, delayMs: number): void {
-    if (this.#stopped || this.#waiting.has(key) || this.#again.has(key) || this.#timers.has(key)) return;
-    const timer = setTimeout(() => {
-      this.#timers.delete(key);
-      this.add(key);
-    }, delayMs);
-    this.#timers.set(key, timer);
-  }
-
-  /** Resolves when nothing is running or ready to run (keys in back-off do not count). */
-  async whenIdle(): Promise<void> {
-    if (this.#waiting.size + this.#running.size === 0) return;
-    await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
   /** Takes no more keys and resolves when the running ones are done. */
   async stop(): Promise<void> {
-    this.#stopped = true;
-    this.#waiting.clear();
+    this.#isStopped = true;
+    this.waiting.clear();
     this.#again.clear();
-    for (const timer of this.#timers.values()) clearTimeout(timer);
-    this.#timers.clear();
-    this.#options.observer?.stopped();
-    await this.whenIdle();
+    for (const key of [...this.#timers.keys()]) this.#clearTimer(key);
+    await Promise.all(this.#works);
   }
 
   #next(): void {
-    for (const key of this.#waiting) {
-      if (this.#running.size >= this.#options.workers) return;
-      this.#waiting.delete(key);
-      this.#running.add(key);
-      this.#options.observer?.started(key);
-      void this.#run(key);
+    for (const [key, since] of this.waiting) {
+      if (this.running.size >= WORKERS) return;
+      this.waiting.delete(key);
+      const now = this.#clock.monotonic();
+      this.running.set(key, now);
+      this.#metrics.waited(key, (now - since) / 1_000);
+      const work = this.#run(key).finally(() => this.#works.delete(work));
+      this.#works.add(work);
     }
   }
 
   async #run(key: string): Promise<void> {
+    let dueMs = 0;
+    const ended = this.#metrics.started(key);
     try {
-      await this.#options.work(key);
+      dueMs = await this.#work(key);
       this.#failures.delete(key);
+      ended(true);
     } catch (error) {
-      this.#onFailure(key, error);
+      ended(false);
+      dueMs = this.#failed(key, error);
     }
-    this.#running.delete(key);
-    this.#options.observer?.ended(key);
-    if (this.#again.delete(key) && !this.#stopped) {
-      this.#clearTimer(key);
-      this.#waiting.add(key);
+    this.running.delete(key);
+    if (this.#isStopped) return;
+    if (this.#again.delete(key)) this.waiting.set(key, this.#clock.monotonic());
+    else if (dueMs > 0) {
+      this.#timers.set(
+        key,
+        setTimeout(() => this.add(key), dueMs),
+      );
     }
     this.#next();
-    if (this.#waiting.size + this.#running.size === 0) for (const resolve of this.#idle.splice(0)) resolve();
   }
 
-  #onFailure(key: string, error: unknown): void {
+  /** Notes a failure. @returns milliseconds after which the key is tried again */
+  #failed(key: string, error: unknown): number {
     const failures = (this.#failures.get(key) ?? 0) + 1;
     this.#failures.set(key, failures);
-    const full = Math.min(this.#maxBackOffMs, this.#backOffMs * 2 ** (failures - 1));
-    const delayMs = Math.round(full * (1 - this.#options.random() / 4));
-    this.#options.logger.warn({ key, err: error, failures, retryInMs: delayMs }, 'reconciling failed; trying again');
-    if (this.#stopped) return;
-    this.#clearTimer(key);
-    this.#options.observer?.retried(key);
-    this.addAfter(key, delayMs);
+    const full = Math.min(MAX_BACK_OFF_MS, BACK_OFF_MS * 2 ** (failures - 1));
+    const askedMs = error instanceof GatewayError ? (error.retryAfterSeconds ?? 0) * 1_000 : 0;
+    const retryInMs = Math.max(askedMs, Math.round(full * (1 - this.#random() / 4)));
+    this.#log(key, error, { failures, retryInMs });
+    this.#metrics.retried(key);
+    return retryInMs;
+  }
+
+  /** Logs a failure, one line for each cause and not one for each of thousands of resources. */
+  #log(key: string, error: unknown, facts: { readonly failures: number; readonly retryInMs: number }): void {
+    const now = this.#clock.monotonic();
+    const text = error instanceof Error ? error.message : String(error);
+    const [, namespace, name] = key.split('/');
+    const cause = text.replaceAll(`${namespace}/${name}`, '').replaceAll(`"${name}"`, '');
+    const entry = this.#causes.get(cause);
+    if (entry !== undefined && now - entry.at < QUIET_MS) {
+      entry.since += 1;
+      return;
+    }
+    this.#causes.delete(cause);
+    const oldest = this.#causes.keys().next().value;
+    if (this.#causes.size >= MAX_CAUSES && oldest !== undefined) this.#causes.delete(oldest);
+    this.#causes.set(cause, { at: now, since: 0 });
+    const repeated = entry?.since ?? 0;
+    this.#logger.warn({ key, err: error, repeated, ...facts }, 'reconciling failed; trying again');
   }
 
   #clearTimer(key: string): void {

@@ -14,10 +14,10 @@ import type { GroupOwner, GroupOwnerRepository } from '../../store/groupOwnerRep
 import type { GroupWrite, ResourceGroupStore } from '../../store/resourceGroupStore.ts';
 import type { SchemaStores } from '../../store/schemaStores.ts';
 import type { Controller } from '../reconcile/controller.ts';
+import type { GroupApplier } from '../reconcile/groupApplier.ts';
+import { SerialWork } from '../reconcile/serialWork.ts';
 import type { ResourceReference } from './appliedChange.ts';
-import type { GroupApplier } from './groupApplier.ts';
 import { type DeclaredChange, declaredBy, declaredChange, nameOfOwner, rowOfSelector } from './groupSpecChange.ts';
-import { SerialWork } from './serialWork.ts';
 import { SpecWrites, type SpecWritesOptions } from './specWrites.ts';
 
 /** A change, and the resource that it went to; null: to the tables alone. */

@@ -34,9 +34,10 @@ import { Informer, type InformerOptions } from './informer.ts';
 import { type KubeApi, type KubeObject, kindPath } from './kubeApi.ts';
 import { isUnavailable, kubeCode, unavailable, writeError } from './kubeErrors.ts';
 import { onlyStatusDiffers, resourceOfObject } from './kubeResource.ts';
-import { Slots } from './slots.ts';
 
 const STATUS_FIELD_MANAGER = 'engine-gateway';
+/** Statuses on their way at which events wait. */
+const MANY_STATUSES = 16;
 /** Resources of which the last own write is kept, for the audit of the calls that made them. */
 const MAX_WRITTEN = 1_000;
 
@@ -77,8 +78,8 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   readonly #clock: Clock;
   /** The last refusal of a status by an API server that is unavailable, and the monotonic milliseconds before which none is sent. */
   #statusPause: { readonly until: number; readonly refusal: GatewayError } | null = null;
-  /** Statuses of a large sync must not flood the API server. */
-  readonly #statusSlots = new Slots(16);
+  /** Statuses on their way. */
+  #statuses = 0;
 
   constructor(options: KubernetesSourceOptions) {
     super();
@@ -255,9 +256,9 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     return true;
   }
 
-  /** Whether as many statuses are on their way as may be at once. */
+  /** True while many statuses are on their way. */
   get isBusyWithStatuses(): boolean {
-    return this.#statusSlots.areFull;
+    return this.#statuses >= MANY_STATUSES;
   }
 
   /** @throws the last refusal, while the API server asked not to be called again */
@@ -274,29 +275,28 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   }
 
   async patchStatus(key: ResourceKey, uid: string, status: ResourceStatus): Promise<void> {
-    await this.#statusSlots.run(async () => {
-      const current = this.#informer(key).get(`${key.namespace}/${key.name}`);
-      if (current === null || current.metadata.uid !== uid) return;
-      this.#refuseInPause();
-      // The version makes a write that comes late, e.g. from a leader that was paused, a conflict.
-      const { name, namespace, resourceVersion } = current.metadata;
-      const metadata = { name, namespace, uid, resourceVersion };
-      const body = { apiVersion: API_GROUP_VERSION, kind: key.kind, metadata, status };
-      try {
-        this.#takeOwnStatus(key.kind, await this.#api.applyStatus(key, body, STATUS_FIELD_MANAGER));
-      } catch (error) {
-        // Gone, or changed: what the watch brings is looked at again.
-        if (kubeCode(error) === 404 || kubeCode(error) === 409) throw new VersionConflict(key);
-        if (!isUnavailable(error)) throw writeError(error, key);
-        const refusal = unavailable(error);
-        // The others that wait would be rejected as well.
-        this.#statusPause = {
-          until: this.#clock.monotonic() + (refusal.retryAfterSeconds ?? 0) * 1_000,
-          refusal,
-        };
-        throw refusal;
-      }
-    });
+    const current = this.#informer(key).get(`${key.namespace}/${key.name}`);
+    if (current === null || current.metadata.uid !== uid) return;
+    this.#refuseInPause();
+    // The version makes a write that comes late, e.g. from a leader that was paused, a conflict.
+    const { name, namespace, resourceVersion } = current.metadata;
+    const metadata = { name, namespace, uid, resourceVersion };
+    const body = { apiVersion: API_GROUP_VERSION, kind: key.kind, metadata, status };
+    this.#statuses += 1;
+    try {
+      this.#takeOwnStatus(key.kind, await this.#api.applyStatus(key, body, STATUS_FIELD_MANAGER));
+    } catch (error) {
+      // Gone, or changed: what the watch brings is looked at again.
+      if (kubeCode(error) === 404 || kubeCode(error) === 409) throw new VersionConflict(key);
+      if (!isUnavailable(error)) throw writeError(error, key);
+      const refusal = unavailable(error);
+      // The others that wait would be rejected as well.
+      const until = this.#clock.monotonic() + (refusal.retryAfterSeconds ?? 0) * 1_000;
+      this.#statusPause = { until, refusal };
+      throw refusal;
+    } finally {
+      this.#statuses -= 1;
+    }
   }
 
   /** The object as it is on the API server now, provided that it states what the caller decided on. */

@@ -22,7 +22,6 @@ import {
 import type { ResourceGroupStore } from '../../store/resourceGroupStore.ts';
 import type { SchemaStores } from '../../store/schemaStores.ts';
 import type { Fence } from '../../store/store.ts';
-import type { ResourceEffects } from '../reconcile/resourceEffects.ts';
 import { SerialWork } from './serialWork.ts';
 
 /** Time between two comparisons of the tables with the resources, in milliseconds. */
@@ -53,7 +52,7 @@ class GroupInUse extends GatewayError {
  * Writes the resource groups that resources declare into the tables that engines read (docs/resource-groups.md#as-a-resource).
  * A root group is noted as owned before its rows are written, so that it can be removed whenever the process ends in between.
  */
-export class GroupApplier implements ResourceEffects {
+export class GroupApplier {
   readonly #stores: SchemaStores | null;
   readonly #owners: GroupOwnerRepository;
   readonly #outcomes: () => ReadonlyMap<string, ResourceOutcome>;
