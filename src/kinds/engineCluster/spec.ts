@@ -11,9 +11,10 @@ import {
 import { durationField } from '../../model/durationField.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
-import { type MonitorType, monitorTypes } from '../../model/monitorType.ts';
+import { monitorTypes } from '../../model/monitorType.ts';
 import { clusterNameRules, routingGroupRules } from '../../model/registryCluster.ts';
 import type { Resource } from '../../model/resource.ts';
+import { closedObject, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../../model/specSchema.ts';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
 
 export const ENGINE_CLUSTER = 'EngineCluster';
@@ -29,100 +30,71 @@ function durationText(field: keyof typeof checkDurationBounds, description: stri
   return durationField(field, checkDurationBounds[field], description);
 }
 
-const HttpUrl = Type.String({ pattern: '^https?://[^\\s/?#@]+(/[^\\s?#]*)?$', minLength: 8, maxLength: 256 });
+/** A URL of a cluster. */
+const urlField = (field: string, description: string) =>
+  optionalText(
+    description,
+    { pattern: '^https?://[^\\s/?#@]+(/[^\\s?#]*)?$', minLength: 8, maxLength: 256 },
+    ...[httpUrl(field), usableHost(field), usablePort(field)],
+  );
 
 /** `spec.healthCheck`: what differs from the gateway's configuration for this cluster. */
-export const HealthCheck = Type.Object(
+export const HealthCheck = closedObject(
   {
-    type: Type.Optional(
-      Type.Unsafe<MonitorType>(
-        Type.Union(
-          monitorTypes.map((type) => Type.Literal(type)),
-          {
-            description:
-              'How the health of the cluster is found out; clusterStatsConfiguration.monitorType by default.',
-          },
-        ),
-      ),
+    type: optionalChoice(
+      monitorTypes,
+      'How the health of the cluster is found out; clusterStatsConfiguration.monitorType by default.',
     ),
-    path: Type.Optional(
-      Type.String({ pattern: '^/', maxLength: 256, description: 'Path asked, where the type asks a path of its own.' }),
-    ),
+    path: optionalText('Path asked, where the type asks a path of its own.', { pattern: '^/', maxLength: 256 }),
     interval: Type.Optional(durationText('interval', 'Time between checks, 1s to 1h; monitor.taskDelay by default.')),
     timeout: Type.Optional(
       durationText('timeout', 'Time after which a check counts as failed, 10ms to 10m; monitor.timeout by default.'),
     ),
-    failureThreshold: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 100, description: 'Failed checks in a row that make a cluster UNHEALTHY.' }),
-    ),
-    successThreshold: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 100, description: 'Good checks in a row that make a cluster HEALTHY.' }),
-    ),
+    failureThreshold: optionalInteger(1, 100, 'Failed checks in a row that make a cluster UNHEALTHY.'),
+    successThreshold: optionalInteger(1, 100, 'Good checks in a row that make a cluster HEALTHY.'),
     credentialsSecretRef: Type.Optional(
-      Type.Object(
+      closedObject(
         { name: Type.String({ minLength: 1, maxLength: 253, description: 'Name of the Secret.' }) },
-        {
-          additionalProperties: false,
-          description:
-            'Secret with keys username and password for checks; same namespace, labelled enginegateway.dev/health-credentials=true, with the hosts it may be sent to in the annotation enginegateway.dev/health-credentials-hosts.',
-        },
+        'Secret with keys username and password for checks; same namespace, labelled enginegateway.dev/health-credentials=true, with the hosts it may be sent to in the annotation enginegateway.dev/health-credentials-hosts.',
       ),
     ),
   },
-  {
-    additionalProperties: false,
-    description: 'Health check of this cluster; what is left out comes from the configuration.',
-  },
+  'Health check of this cluster; what is left out comes from the configuration.',
 );
 export type HealthCheck = Static<typeof HealthCheck>;
 
 /** `spec.serviceRef`: a Kubernetes Service instead of a URL. */
-export const ServiceRef = Type.Object(
+export const ServiceRef = closedObject(
   {
     name: Type.String({ minLength: 1, maxLength: 63, description: 'Name of the Service.' }),
-    namespace: Type.Optional(
-      Type.String({
-        minLength: 1,
-        maxLength: 63,
-        description:
-          "The Service's namespace; the resource's own by default, others as resources.allowedServiceNamespaces allows.",
-      }),
+    namespace: optionalText(
+      "The Service's namespace; the resource's own by default, others as resources.allowedServiceNamespaces allows.",
+      { minLength: 1, maxLength: 63 },
     ),
     port: Type.Integer({ minimum: 1, maximum: 65535, description: 'Port of the Service.' }),
-    scheme: Type.Optional(
-      Type.Union([Type.Literal('http'), Type.Literal('https')], { default: 'http', description: 'http or https.' }),
-    ),
+    scheme: optionalChoice(['http', 'https'], 'http or https.', { default: 'http' }),
   },
-  { additionalProperties: false, description: 'Service that requests are forwarded to, instead of proxyTo.' },
+  'Service that requests are forwarded to, instead of proxyTo.',
 );
 export type ServiceRef = Static<typeof ServiceRef>;
 
 /** `spec.tls`: how the certificate of an https cluster is verified, where that differs from the configuration. */
-export const ClusterTlsSpec = Type.Object(
+export const ClusterTlsSpec = closedObject(
   {
-    serverName: Type.Optional(
-      Type.String({
-        pattern: '^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$',
-        maxLength: 253,
-        description: "Name that is sent as SNI and expected in the certificate, instead of the URL's host.",
-      }),
+    serverName: optionalText("Name that is sent as SNI and expected in the certificate, instead of the URL's host.", {
+      pattern: '^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$',
+      maxLength: 253,
+    }),
+    caBundle: optionalText(
+      'PEM of the certificate authorities trusted for this cluster, instead of the configured ones.',
+      { pattern: '-----BEGIN CERTIFICATE-----', maxLength: 131_072 },
     ),
-    caBundle: Type.Optional(
-      Type.String({
-        pattern: '-----BEGIN CERTIFICATE-----',
-        maxLength: 131_072,
-        description: 'PEM of the certificate authorities trusted for this cluster, instead of the configured ones.',
-      }),
-    ),
-    insecureSkipVerify: Type.Optional(
-      Type.Boolean({
-        default: false,
-        description:
-          'Accepts any certificate. A server that answers in place of the cluster can read queries and passwords.',
-      }),
+    insecureSkipVerify: optionalFlag(
+      'Accepts any certificate. A server that answers in place of the cluster can read queries and passwords.',
+      { default: false },
     ),
   },
-  { additionalProperties: false, description: 'Verification of the certificate of an https cluster.' },
+  'Verification of the certificate of an https cluster.',
 );
 export type ClusterTlsSpec = Static<typeof ClusterTlsSpec>;
 
@@ -131,63 +103,43 @@ export const TLS_WITHOUT_HTTPS =
   'tls has no effect over http; begin proxyTo with https:// (serviceRef.scheme: https), or leave out tls';
 
 /** `spec` of an EngineCluster (docs/resources.md): fields of the registry, and what only resources have. */
-export const EngineClusterSpec = Type.Object(
+export const EngineClusterSpec = closedObject(
   {
-    name: Type.Optional(
-      Type.String({
-        ...clusterNameRules,
-        description: 'Name in the registry where it is no Kubernetes name; metadata.name by default. Immutable.',
-      }),
+    name: optionalText(
+      'Name in the registry where it is no Kubernetes name; metadata.name by default. Immutable.',
+      clusterNameRules,
     ),
-    proxyTo: Type.Optional({
-      ...HttpUrl,
-      ...cel(httpUrl('proxyTo'), usableHost('proxyTo'), usablePort('proxyTo')),
-      description: 'URL that requests are forwarded to: scheme, host, port.',
-    }),
+    proxyTo: urlField('proxyTo', 'URL that requests are forwarded to: scheme, host, port.'),
     serviceRef: Type.Optional(ServiceRef),
-    externalUrl: Type.Optional({
-      ...HttpUrl,
-      ...cel(httpUrl('externalUrl'), usableHost('externalUrl'), usablePort('externalUrl')),
-      description: 'URL of the link for people; proxyTo by default.',
-    }),
-    active: Type.Optional(Type.Boolean({ default: true, description: 'Whether the cluster takes new queries.' })),
+    externalUrl: urlField('externalUrl', 'URL of the link for people; proxyTo by default.'),
+    active: optionalFlag('Whether the cluster takes new queries.', { default: true }),
     routingGroup: Type.String({
       ...routingGroupRules,
       ...cel(withoutControlCharacters('routingGroup'), groupWithoutEdgeSpaces('routingGroup')),
       description: 'Routing group the cluster belongs to.',
     }),
-    weight: Type.Optional(
-      Type.Integer({
-        minimum: 0,
-        maximum: 10000,
-        default: DEFAULT_WEIGHT,
-        description: 'Share of new queries in its group relative to the others, where the strategy looks at weights.',
-      }),
+    weight: optionalInteger(
+      0,
+      10000,
+      'Share of new queries in its group relative to the others, where the strategy looks at weights.',
+      { default: DEFAULT_WEIGHT },
     ),
-    maxRunningQueries: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: MAX_RUNNING_QUERIES,
-        description:
-          'Queries that may run on the cluster at a time, over all replicas of the gateway; left out, the gateway sets no limit.',
-      }),
+    maxRunningQueries: optionalInteger(
+      1,
+      MAX_RUNNING_QUERIES,
+      'Queries that may run on the cluster at a time, over all replicas of the gateway; left out, the gateway sets no limit.',
     ),
     gatewayClassName: Type.Optional(GatewayClassName),
     healthCheck: Type.Optional(HealthCheck),
     tls: Type.Optional(ClusterTlsSpec),
   },
-  {
-    additionalProperties: false,
-    description: 'A query engine cluster behind the gateway.',
-    ...cel(
-      ['has(self.proxyTo) != has(self.serviceRef)', 'exactly one of proxyTo and serviceRef must be set'],
-      [
-        "!has(self.tls) || (has(self.proxyTo) ? self.proxyTo.startsWith('https://') : (has(self.serviceRef) && has(self.serviceRef.scheme) && self.serviceRef.scheme == 'https'))",
-        TLS_WITHOUT_HTTPS,
-      ],
-      immutableName(ENGINE_CLUSTER),
-    ),
-  },
+  'A query engine cluster behind the gateway.',
+  ['has(self.proxyTo) != has(self.serviceRef)', 'exactly one of proxyTo and serviceRef must be set'],
+  [
+    "!has(self.tls) || (has(self.proxyTo) ? self.proxyTo.startsWith('https://') : (has(self.serviceRef) && has(self.serviceRef.scheme) && self.serviceRef.scheme == 'https'))",
+    TLS_WITHOUT_HTTPS,
+  ],
+  immutableName(ENGINE_CLUSTER),
 );
 export type EngineClusterSpec = Static<typeof EngineClusterSpec>;
 

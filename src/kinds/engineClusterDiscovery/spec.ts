@@ -1,9 +1,17 @@
 import { type Static, Type } from 'typebox';
-import { type CelRule, cel, groupWithoutEdgeSpaces, withoutControlCharacters } from '../../model/cel.ts';
+import { cel, groupWithoutEdgeSpaces, withoutControlCharacters } from '../../model/cel.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import { routingGroupRules } from '../../model/registryCluster.ts';
 import { API_GROUP } from '../../model/resource.ts';
+import {
+  closedObject,
+  oneOf,
+  optionalChoice,
+  optionalFlag,
+  optionalInteger,
+  optionalText,
+} from '../../model/specSchema.ts';
 import { ClusterTlsSpec, HealthCheck } from '../engineCluster/spec.ts';
 
 export const ENGINE_CLUSTER_DISCOVERY = 'EngineClusterDiscovery';
@@ -31,18 +39,13 @@ const labelKey = {
   maxLength: 317,
 };
 const labelValue = { pattern: '^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$', maxLength: 63 };
-const operators = ['In', 'NotIn', 'Exists', 'DoesNotExist'] as const;
+const nameForm = '^([a-z0-9.-]|[{]service[}]|[{]namespace[}])+$';
 
 /** A requirement of a selector (Kubernetes: LabelSelectorRequirement). */
 const Requirement = Type.Object(
   {
     key: Type.String({ ...labelKey, description: 'Key of the label.' }),
-    operator: Type.Unsafe<(typeof operators)[number]>(
-      Type.Union(
-        operators.map((operator) => Type.Literal(operator)),
-        { description: 'In, NotIn, Exists or DoesNotExist.' },
-      ),
-    ),
+    operator: oneOf(['In', 'NotIn', 'Exists', 'DoesNotExist'], 'In, NotIn, Exists or DoesNotExist.'),
     values: Type.Optional(
       Type.Array(Type.String(labelValue), { maxItems: 64, description: 'Values of In and NotIn.' }),
     ),
@@ -57,7 +60,7 @@ const Requirement = Type.Object(
 );
 
 /** `spec.selector`: which Services are clusters (Kubernetes: LabelSelector). */
-export const ServiceSelector = Type.Object(
+export const ServiceSelector = closedObject(
   {
     matchLabels: Type.Optional(
       Type.Unsafe<Readonly<Record<string, string>>>({
@@ -71,97 +74,70 @@ export const ServiceSelector = Type.Object(
       Type.Array(Requirement, { maxItems: 64, description: 'Requirements to its labels, all of them met.' }),
     ),
   },
-  {
-    additionalProperties: false,
-    description: 'Labels of the Services that are clusters.',
-    ...cel([
-      '(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)',
-      EMPTY_SELECTOR,
-    ]),
-  },
+  'Labels of the Services that are clusters.',
+  [
+    '(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)',
+    EMPTY_SELECTOR,
+  ],
 );
 export type ServiceSelector = Static<typeof ServiceSelector>;
 
 /** `spec.template.routingGroupFrom`: a routing group that the Service names. */
-const GroupSource = Type.Object(
+const GroupSource = closedObject(
   {
-    label: Type.Optional(Type.String({ ...labelKey, description: 'Label of the Service.' })),
-    annotation: Type.Optional(Type.String({ ...labelKey, description: 'Annotation of the Service.' })),
+    label: optionalText('Label of the Service.', labelKey),
+    annotation: optionalText('Annotation of the Service.', labelKey),
   },
-  {
-    additionalProperties: false,
-    description: 'Label or annotation of the Service that names the routing group; routingGroup where it has none.',
-    ...cel(['has(self.label) != has(self.annotation)', LABEL_OR_ANNOTATION]),
-  },
+  'Label or annotation of the Service that names the routing group; routingGroup where it has none.',
+  ['has(self.label) != has(self.annotation)', LABEL_OR_ANNOTATION],
 );
 
-const nameRules: readonly CelRule[] = [["self.contains('{service}')", NO_SERVICE_NAME]];
-
 /** `spec.template`: what the clusters are. */
-export const ClusterTemplate = Type.Object(
+export const ClusterTemplate = closedObject(
   {
-    name: Type.Optional(
-      Type.String({
-        pattern: '^([a-z0-9.-]|[{]service[}]|[{]namespace[}])+$',
-        maxLength: 128,
-        default: '{namespace}-{service}',
-        ...cel(...nameRules, [
-          "self.matches('^([a-z0-9.-]|[{]service[}]|[{]namespace[}])+$')",
-          'template.name may hold lower-case letters, digits, - and ., beside {service} and {namespace}',
-        ]),
-        description:
-          'Name of the clusters, with {service} and {namespace} for those of the Service. One of more than 63 characters is cut and gets a hash.',
-      }),
+    name: optionalText(
+      'Name of the clusters, with {service} and {namespace} for those of the Service. One of more than 63 characters is cut and gets a hash.',
+      { pattern: nameForm, maxLength: 128, default: '{namespace}-{service}' },
+      ["self.contains('{service}')", NO_SERVICE_NAME],
+      [
+        `self.matches('${nameForm}')`,
+        'template.name may hold lower-case letters, digits, - and ., beside {service} and {namespace}',
+      ],
     ),
-    routingGroup: Type.Optional(
-      Type.String({
-        ...routingGroupRules,
-        ...cel(withoutControlCharacters('routingGroup'), groupWithoutEdgeSpaces('routingGroup')),
-        description: 'Routing group the clusters belong to.',
-      }),
+    routingGroup: optionalText(
+      'Routing group the clusters belong to.',
+      routingGroupRules,
+      withoutControlCharacters('routingGroup'),
+      groupWithoutEdgeSpaces('routingGroup'),
     ),
     routingGroupFrom: Type.Optional(GroupSource),
-    weight: Type.Optional(
-      Type.Integer({
-        minimum: 0,
-        maximum: 10000,
-        description: `Share of new queries in its group; a Service may set its own with the annotation ${WEIGHT_ANNOTATION}.`,
-      }),
+    weight: optionalInteger(
+      0,
+      10000,
+      `Share of new queries in its group; a Service may set its own with the annotation ${WEIGHT_ANNOTATION}.`,
     ),
-    maxRunningQueries: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: MAX_RUNNING_QUERIES,
-        description: 'Queries that may run on each cluster at a time, over all replicas of the gateway.',
-      }),
+    maxRunningQueries: optionalInteger(
+      1,
+      MAX_RUNNING_QUERIES,
+      'Queries that may run on each cluster at a time, over all replicas of the gateway.',
     ),
-    active: Type.Optional(
-      Type.Boolean({
-        description: `Whether clusters take new queries, true by default; a Service may set its own with the annotation ${API_GROUP}/active.`,
-      }),
+    active: optionalFlag(
+      `Whether clusters take new queries, true by default; a Service may set its own with the annotation ${API_GROUP}/active.`,
     ),
-    externalUrl: Type.Optional(
-      Type.String({
-        pattern: '^https?://[^\\s?#@]+$',
-        minLength: 8,
-        maxLength: 256,
-        description:
-          'URL of the link for people, with {service} and {namespace} for those of the Service, such as https://{service}.example.com; the address of the Service by default.',
-      }),
+    externalUrl: optionalText(
+      'URL of the link for people, with {service} and {namespace} for those of the Service, such as https://{service}.example.com; the address of the Service by default.',
+      { pattern: '^https?://[^\\s?#@]+$', minLength: 8, maxLength: 256 },
     ),
     healthCheck: Type.Optional(HealthCheck),
     tls: Type.Optional(ClusterTlsSpec),
   },
-  {
-    additionalProperties: false,
-    description: 'What the clusters are.',
-    ...cel(['has(self.routingGroup) || has(self.routingGroupFrom)', GROUP_MISSING]),
-  },
+  'What the clusters are.',
+  ['has(self.routingGroup) || has(self.routingGroupFrom)', GROUP_MISSING],
 );
 export type ClusterTemplate = Static<typeof ClusterTemplate>;
 
 /** `spec` of an EngineClusterDiscovery (docs/discovery.md). */
-export const EngineClusterDiscoverySpec = Type.Object(
+export const EngineClusterDiscoverySpec = closedObject(
   {
     selector: ServiceSelector,
     namespaces: Type.Optional(
@@ -182,14 +158,13 @@ export const EngineClusterDiscoverySpec = Type.Object(
         description: 'Port of the Services, by name or number; by default the one named http or https, or the first.',
       }),
     ),
-    scheme: Type.Optional(
-      Type.Union([Type.Literal('http'), Type.Literal('https')], {
-        description: 'http or https; by default https for a port that is named so, or says so as appProtocol.',
-      }),
+    scheme: optionalChoice(
+      ['http', 'https'],
+      'http or https; by default https for a port that is named so, or says so as appProtocol.',
     ),
     template: ClusterTemplate,
     gatewayClassName: Type.Optional(GatewayClassName),
   },
-  { additionalProperties: false, description: 'Services that become clusters behind the gateway by themselves.' },
+  'Services that become clusters behind the gateway by themselves.',
 );
 export type EngineClusterDiscoverySpec = Static<typeof EngineClusterDiscoverySpec>;

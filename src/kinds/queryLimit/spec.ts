@@ -1,9 +1,9 @@
 import { type Static, Type } from 'typebox';
-import { cel } from '../../model/cel.ts';
 import { type DurationBounds, durationField } from '../../model/durationField.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MAX_QUEUED_QUERIES, MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import type { Resource } from '../../model/resource.ts';
+import { closedObject, oneOf, optionalChoice, optionalInteger, optionalText } from '../../model/specSchema.ts';
 
 export const QUERY_LIMIT = 'QueryLimit';
 export const QUERY_LIMITS = 'querylimits';
@@ -24,21 +24,18 @@ const values = (what: string) =>
   );
 
 /** `spec.match`: whose queries a limit is about. */
-export const Match = Type.Object(
+export const Match = closedObject(
   {
     users: values('Names of users'),
     groups: values('Groups of users, by the sources of userGroups in the configuration'),
     sources: values('Sources'),
     routingGroups: values('Routing groups that queries are for'),
   },
-  {
-    additionalProperties: false,
-    description: 'Whose queries it is about: every field that is set must match, by one of its values.',
-  },
+  'Whose queries it is about: every field that is set must match, by one of its values.',
 );
 
 /** `spec.rate`: how often queries may begin. */
-export const Rate = Type.Object(
+export const Rate = closedObject(
   {
     queries: Type.Integer({
       minimum: 1,
@@ -48,59 +45,46 @@ export const Rate = Type.Object(
     period: Type.Optional(
       durationField('period', periodBounds, `Length of the period, 1s to 24h; ${DEFAULT_PERIOD} by default.`),
     ),
-    burst: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: MAX_RUNNING_QUERIES,
-        description: 'Queries that may begin at once after a pause; as many as queries by default.',
-      }),
+    burst: optionalInteger(
+      1,
+      MAX_RUNNING_QUERIES,
+      'Queries that may begin at once after a pause; as many as queries by default.',
     ),
   },
-  { additionalProperties: false, description: 'How often queries may begin, over all replicas.' },
+  'How often queries may begin, over all replicas.',
 );
 
 /** `spec` of a QueryLimit (docs/resources.md#limits-of-users-and-sources). */
-export const QueryLimitSpec = Type.Object(
+export const QueryLimitSpec = closedObject(
   {
     match: Type.Optional(Match),
-    per: Type.Union([Type.Literal('user'), Type.Literal('source'), Type.Literal('all')], {
-      description: 'One counter for each user, for each source, or for all queries that match together.',
-    }),
-    maxRunning: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: MAX_RUNNING_QUERIES, description: 'Queries that may run by one counter.' }),
+    per: oneOf(
+      ['user', 'source', 'all'],
+      'One counter for each user, for each source, or for all queries that match together.',
     ),
-    maxQueued: Type.Optional(
-      Type.Integer({
-        minimum: 0,
-        maximum: MAX_QUEUED_QUERIES,
-        description: 'Queries that may wait by one counter; 0: a query that cannot run at once is refused.',
-      }),
+    maxRunning: optionalInteger(1, MAX_RUNNING_QUERIES, 'Queries that may run by one counter.'),
+    maxQueued: optionalInteger(
+      0,
+      MAX_QUEUED_QUERIES,
+      'Queries that may wait by one counter; 0: a query that cannot run at once is refused.',
     ),
     rate: Type.Optional(Rate),
-    weight: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: 1_000,
-        default: 1,
-        description: 'Share in a fair queue of those whom it is about, relative to others, who have 1.',
-      }),
+    weight: optionalInteger(
+      1,
+      1_000,
+      'Share in a fair queue of those whom it is about, relative to others, who have 1.',
+      { default: 1 },
     ),
-    mode: Type.Optional(
-      Type.Union([Type.Literal('enforce'), Type.Literal('observe')], {
-        default: 'enforce',
-        description: 'observe: what it would refuse or let wait is counted and shown, and runs.',
-      }),
+    mode: optionalChoice(
+      ['enforce', 'observe'],
+      'observe: what it would refuse or let wait is counted and shown, and runs.',
+      { default: 'enforce' },
     ),
-    message: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 1024, description: 'Text for people at the end of its refusals.' }),
-    ),
+    message: optionalText('Text for people at the end of its refusals.', { minLength: 1, maxLength: 1024 }),
     gatewayClassName: Type.Optional(GatewayClassName),
   },
-  {
-    additionalProperties: false,
-    description: 'How many queries of somebody may run, wait and begin.',
-    ...cel(['has(self.maxRunning) || has(self.maxQueued) || has(self.rate)', NOTHING_LIMITED]),
-  },
+  'How many queries of somebody may run, wait and begin.',
+  ['has(self.maxRunning) || has(self.maxQueued) || has(self.rate)', NOTHING_LIMITED],
 );
 export type QueryLimitSpec = Static<typeof QueryLimitSpec>;
 

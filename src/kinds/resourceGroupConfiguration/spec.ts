@@ -3,6 +3,7 @@ import { cel } from '../../model/cel.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import type { FileGroup, FileSelector } from '../../model/groupsFile/groupFields.ts';
 import type { Resource } from '../../model/resource.ts';
+import { closedObject, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../../model/specSchema.ts';
 
 export const RESOURCE_GROUP_CONFIGURATION = 'ResourceGroupConfiguration';
 export const RESOURCE_GROUP_CONFIGURATIONS = 'resourcegroupconfigurations';
@@ -15,8 +16,8 @@ const MAX_SELECTORS = 10_000;
 /** Largest value of the engine's integers. */
 const MAX_INT = 2_147_483_647;
 
-const count = (description: string) => Type.Optional(Type.Integer({ minimum: 0, maximum: MAX_INT, description }));
-const text = (maxLength: number, description: string) => Type.Optional(Type.String({ maxLength, description }));
+const count = (description: string) => optionalInteger(0, MAX_INT, description);
+const text = (maxLength: number, description: string) => optionalText(description, { maxLength });
 
 const groupFields = {
   name: Type.String({
@@ -30,10 +31,8 @@ const groupFields = {
   hardConcurrencyLimit: count('Queries that may run.'),
   maxRunning: count('Former name of hardConcurrencyLimit.'),
   schedulingPolicy: text(128, 'fair, weighted, weighted_fair or query_priority.'),
-  schedulingWeight: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: MAX_INT, description: 'Weight among the groups of the parent.' }),
-  ),
-  jmxExport: Type.Optional(Type.Boolean({ description: "Whether the engine shows the group's figures by JMX." })),
+  schedulingWeight: optionalInteger(1, MAX_INT, 'Weight among the groups of the parent.'),
+  jmxExport: optionalFlag("Whether the engine shows the group's figures by JMX."),
   softCpuLimit: text(128, 'CPU time of a quota period beyond which the group is slowed.'),
   hardCpuLimit: text(128, 'CPU time of a quota period beyond which no query starts.'),
 };
@@ -73,15 +72,15 @@ function groupSchema(level: number): TSchema {
 
 const range = (what: string) =>
   Type.Optional(
-    Type.Object(
+    closedObject(
       { min: text(128, 'Least value, which belongs to it.'), max: text(128, 'Greatest value, which belongs to it.') },
-      { additionalProperties: false, description: `Range of the ${what} that the client estimates.` },
+      `Range of the ${what} that the client estimates.`,
     ),
   );
 const regex = (what: string, maxLength = 512) =>
   text(maxLength, `Regular expression (Java's syntax) that the ${what} must match whole.`);
 
-const Selector = Type.Object(
+const Selector = closedObject(
   {
     user: regex('user'),
     userGroup: regex('name of a group of the user', 2_048),
@@ -96,9 +95,9 @@ const Selector = Type.Object(
       Type.Array(Type.String({ maxLength: 512 }), { maxItems: 256, description: 'Tags that the query must have.' }),
     ),
     selectorResourceEstimate: Type.Optional(
-      Type.Object(
+      closedObject(
         { executionTime: range('run time'), cpuTime: range('CPU time'), peakMemory: range('memory') },
-        { additionalProperties: false, description: 'Estimates that the client must send.' },
+        'Estimates that the client must send.',
       ),
     ),
     group: Type.String({
@@ -107,7 +106,7 @@ const Selector = Type.Object(
       description: 'Path of the group that takes the query, such as global.adhoc.',
     }),
   },
-  { additionalProperties: false, description: 'Which queries a group takes: all conditions that are set must hold.' },
+  'Which queries a group takes: all conditions that are set must hold.',
 );
 
 const ownFields = {
@@ -126,41 +125,26 @@ const ownFields = {
         "Databases of the gateway's database server whose tables get the groups, as useSchema names them; the gateway's own by default.",
     }),
   ),
-  prune: Type.Optional(
-    Type.Boolean({
-      default: false,
-      description: 'Whether groups of the environment that no resource declares are deleted, with their selectors.',
-    }),
+  prune: optionalFlag(
+    'Whether groups of the environment that no resource declares are deleted, with their selectors.',
+    { default: false },
   ),
-  onDrift: Type.Optional(
-    Type.Union([Type.Literal('repair'), Type.Literal('report')], {
-      default: 'repair',
-      description: 'What happens where somebody else changed declared rows: they are put right, or only reported.',
-    }),
+  onDrift: optionalChoice(
+    ['repair', 'report'],
+    'What happens where somebody else changed declared rows: they are put right, or only reported.',
+    { default: 'repair' },
   ),
-  firstPriority: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: MAX_INT,
-      description:
-        'Priority of the first selector; each further one is one lower. As many as there are selectors by default. It orders selectors of several resources, and of rows without one.',
-    }),
+  firstPriority: optionalInteger(
+    1,
+    MAX_INT,
+    'Priority of the first selector; each further one is one lower. As many as there are selectors by default. It orders selectors of several resources, and of rows without one.',
   ),
   cpuQuotaPeriod: text(255, 'Period of the CPU limits, such as 1h; of all groups of a database.'),
   gatewayClassName: Type.Optional(GatewayClassName),
 };
 
-const schemaOptions = {
-  additionalProperties: false,
-  description: "Resource groups of engines: the fields of the engine's resource-groups.json, and where they go.",
-  ...cel([
-    '!has(self.firstPriority) || self.firstPriority >= self.selectors.size()',
-    'firstPriority must be at least the number of selectors',
-  ]),
-} as const;
-
 /** `spec` of a ResourceGroupConfiguration (docs/resource-groups.md#as-a-resource). */
-export const ResourceGroupConfigurationSpec = Type.Object(
+export const ResourceGroupConfigurationSpec = closedObject(
   {
     ...ownFields,
     rootGroups: Type.Array(groupSchema(MAX_LEVELS), { maxItems: MAX_GROUPS, description: 'Groups without a parent.' }),
@@ -169,7 +153,11 @@ export const ResourceGroupConfigurationSpec = Type.Object(
       description: 'Which group takes a query: the first selector that matches.',
     }),
   },
-  schemaOptions,
+  "Resource groups of engines: the fields of the engine's resource-groups.json, and where they go.",
+  [
+    '!has(self.firstPriority) || self.firstPriority >= self.selectors.size()',
+    'firstPriority must be at least the number of selectors',
+  ],
 );
 
 type OwnFields = { [field in keyof typeof ownFields]: (typeof ownFields)[field] };

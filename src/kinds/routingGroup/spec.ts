@@ -1,4 +1,4 @@
-import { type Static, type TSchemaOptions, Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { type CelRule, cel, groupWithoutEdgeSpaces, immutableName, withoutControlCharacters } from '../../model/cel.ts';
 import { type DurationBounds, durationField } from '../../model/durationField.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
@@ -6,7 +6,8 @@ import { MAX_QUEUED_QUERIES, MAX_RUNNING_QUERIES } from '../../model/limitBounds
 import { routingGroupRules } from '../../model/registryCluster.ts';
 import { REQUEST_KEY_FORM } from '../../model/requestKey.ts';
 import type { Resource } from '../../model/resource.ts';
-import { type StrategyName, strategyNames } from '../../model/strategies.ts';
+import { closedObject, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../../model/specSchema.ts';
+import { strategyNames } from '../../model/strategies.ts';
 
 export const ROUTING_GROUP = 'RoutingGroup';
 export const ROUTING_GROUPS = 'routinggroups';
@@ -29,16 +30,8 @@ const groupName = (field: string) => ({
   ...cel(withoutControlCharacters(field), groupWithoutEdgeSpaces(field)),
 });
 
-const oneOf = <T extends string>(values: readonly T[], options: TSchemaOptions) =>
-  Type.Unsafe<T>(
-    Type.Union(
-      values.map((value) => Type.Literal(value)),
-      options,
-    ),
-  );
-
 /** `spec.affinity`: what the strategy `affinity` keeps on one cluster. */
-export const Affinity = Type.Object(
+export const Affinity = closedObject(
   {
     by: Type.String({
       pattern: REQUEST_KEY_FORM,
@@ -46,25 +39,21 @@ export const Affinity = Type.Object(
       description: 'user, source, session, or header:NAME: queries with the same value go to one cluster.',
     }),
   },
-  { additionalProperties: false, description: 'What the strategy affinity keeps on one cluster; by user by default.' },
+  'What the strategy affinity keeps on one cluster; by user by default.',
 );
 
 /** `spec.queue`: how submissions wait for the group. */
-export const Queue = Type.Object(
+export const Queue = closedObject(
   {
-    maxQueued: Type.Optional(
-      Type.Integer({
-        minimum: 0,
-        maximum: MAX_QUEUED_QUERIES,
-        description: 'Queries that may wait for the group at a time, over all replicas; 1000 by default, 0 for none.',
-      }),
+    maxQueued: optionalInteger(
+      0,
+      MAX_QUEUED_QUERIES,
+      'Queries that may wait for the group at a time, over all replicas; 1000 by default, 0 for none.',
     ),
     maxWait: Type.Optional(
       durationField('maxWait', queueDurationBounds.maxWait, 'Longest wait, 1s to 24h; 10m by default.'),
     ),
-    fairBy: Type.Optional(
-      oneOf(['user', 'source'], { description: 'Whose queries take turns: user (by default) or source.' }),
-    ),
+    fairBy: optionalChoice(['user', 'source'], 'Whose queries take turns: user (by default) or source.'),
     hold: Type.Optional(
       durationField(
         'hold',
@@ -72,39 +61,29 @@ export const Queue = Type.Object(
         'How long a submission is kept waiting before it is answered as queued, 0s to 10s; 500ms by default.',
       ),
     ),
-    whenUnavailable: Type.Optional(
-      oneOf(['refuse', 'wait'], {
-        description:
-          'What becomes of queries while no cluster of the group, nor of its fallbacks, is available: refuse (by default) or wait.',
-      }),
+    whenUnavailable: optionalChoice(
+      ['refuse', 'wait'],
+      'What becomes of queries while no cluster of the group, nor of its fallbacks, is available: refuse (by default) or wait.',
     ),
   },
-  {
-    additionalProperties: false,
-    description: 'How queries wait for the group.',
-    ...cel(
-      [
-        "!(has(self.whenUnavailable) && self.whenUnavailable == 'wait' && has(self.maxQueued) && self.maxQueued == 0)",
-        WAIT_WITHOUT_QUEUE,
-      ],
-      ['!has(self.hold) || !has(self.maxWait) || duration(self.hold) <= duration(self.maxWait)', HOLD_BEYOND_WAIT],
-    ),
-  },
+  'How queries wait for the group.',
+  [
+    "!(has(self.whenUnavailable) && self.whenUnavailable == 'wait' && has(self.maxQueued) && self.maxQueued == 0)",
+    WAIT_WITHOUT_QUEUE,
+  ],
+  ['!has(self.hold) || !has(self.maxWait) || duration(self.hold) <= duration(self.maxWait)', HOLD_BEYOND_WAIT],
 );
 
 /** `spec` of a RoutingGroup (docs/resources.md#routing-groups-and-their-queues). */
-export const RoutingGroupSpec = Type.Object(
+export const RoutingGroupSpec = closedObject(
   {
-    name: Type.Optional(
-      Type.String({
-        ...groupName('name'),
-        description: 'Name of the routing group where it is no Kubernetes name; metadata.name by default. Immutable.',
-      }),
+    name: optionalText(
+      'Name of the routing group where it is no Kubernetes name; metadata.name by default. Immutable.',
+      groupName('name'),
     ),
-    strategy: Type.Optional(
-      oneOf<StrategyName>(strategyNames, {
-        description: "How a cluster of the group is chosen; the configuration's routing.strategy by default.",
-      }),
+    strategy: optionalChoice(
+      strategyNames,
+      "How a cluster of the group is chosen; the configuration's routing.strategy by default.",
     ),
     affinity: Type.Optional(Affinity),
     fallbacks: Type.Optional(
@@ -114,34 +93,24 @@ export const RoutingGroupSpec = Type.Object(
         description: 'Routing groups that serve in place of this one, in this order.',
       }),
     ),
-    fallbackWhen: Type.Optional(
-      oneOf(['unavailable', 'full'], {
-        default: 'unavailable',
-        description:
-          'When fallbacks serve: while no cluster of the group is available, or also while none of them has room.',
-      }),
+    fallbackWhen: optionalChoice(
+      ['unavailable', 'full'],
+      'When fallbacks serve: while no cluster of the group is available, or also while none of them has room.',
+      { default: 'unavailable' },
     ),
-    bestEffort: Type.Optional(
-      Type.Boolean({
-        default: false,
-        description: 'While no cluster is healthy, an unhealthy one is tried in place of a refusal.',
-      }),
-    ),
-    maxRunningQueries: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: MAX_RUNNING_QUERIES,
-        description: 'Queries that may run at a time on all clusters of the group; left out, there is no limit.',
-      }),
+    bestEffort: optionalFlag('While no cluster is healthy, an unhealthy one is tried in place of a refusal.', {
+      default: false,
+    }),
+    maxRunningQueries: optionalInteger(
+      1,
+      MAX_RUNNING_QUERIES,
+      'Queries that may run at a time on all clusters of the group; left out, there is no limit.',
     ),
     queue: Type.Optional(Queue),
     gatewayClassName: Type.Optional(GatewayClassName),
   },
-  {
-    additionalProperties: false,
-    description: 'Limits, queue and fallbacks of a routing group.',
-    ...cel(immutableName(ROUTING_GROUP)),
-  },
+  'Limits, queue and fallbacks of a routing group.',
+  immutableName(ROUTING_GROUP),
 );
 export type RoutingGroupSpec = Static<typeof RoutingGroupSpec>;
 

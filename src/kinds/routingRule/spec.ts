@@ -1,7 +1,8 @@
 import { type Static, Type } from 'typebox';
-import { cel, groupWithoutEdgeSpaces, immutableName } from '../../model/cel.ts';
+import { groupWithoutEdgeSpaces, immutableName } from '../../model/cel.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import type { Resource } from '../../model/resource.ts';
+import { closedObject, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../../model/specSchema.ts';
 
 export const ROUTING_RULE = 'RoutingRule';
 export const ROUTING_RULES = 'routingrules';
@@ -9,65 +10,43 @@ export const ROUTING_RULES = 'routingrules';
 /** Priority of a rule that has none: it fires last (docs/rules.md#fields). */
 export const DEFAULT_PRIORITY = 2_147_483_647;
 
+const name = { minLength: 1, maxLength: 256 };
+
 /** `spec.routeTo`: where matching requests go, declaratively. */
-export const RouteTo = Type.Object(
+export const RouteTo = closedObject(
   {
-    routingGroup: Type.Optional(
-      Type.String({
-        minLength: 1,
-        maxLength: 256,
-        ...cel(groupWithoutEdgeSpaces('routingGroup')),
-        description: 'Routing group to choose.',
-      }),
-    ),
-    cluster: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 256, description: 'Registry name of the one cluster to choose.' }),
-    ),
+    routingGroup: optionalText('Routing group to choose.', name, groupWithoutEdgeSpaces('routingGroup')),
+    cluster: optionalText('Registry name of the one cluster to choose.', name),
   },
-  {
-    additionalProperties: false,
-    description: 'Where matching requests go: exactly one of routingGroup and cluster.',
-    ...cel([
-      'has(self.routingGroup) != has(self.cluster)',
-      'routeTo must name exactly one of routingGroup and cluster',
-    ]),
-  },
+  'Where matching requests go: exactly one of routingGroup and cluster.',
+  ['has(self.routingGroup) != has(self.cluster)', 'routeTo must name exactly one of routingGroup and cluster'],
 );
 export type RouteTo = Static<typeof RouteTo>;
 
 /** `spec.deny`: matching submissions are rejected. */
-export const Deny = Type.Object(
+export const Deny = closedObject(
   {
     message: Type.String({ minLength: 1, maxLength: 1024, description: 'Text that the client shows.' }),
-    onError: Type.Optional(
-      Type.Union([Type.Literal('deny'), Type.Literal('skip')], {
-        default: 'deny',
-        description: 'What happens when the condition fails: the submission is denied, or the rule is skipped.',
-      }),
+    onError: optionalChoice(
+      ['deny', 'skip'],
+      'What happens when the condition fails: the submission is denied, or the rule is skipped.',
+      { default: 'deny' },
     ),
   },
-  { additionalProperties: false, description: 'Refuses matching submissions; final, whatever fires later.' },
+  'Refuses matching submissions; final, whatever fires later.',
 );
 export type Deny = Static<typeof Deny>;
 
 /** `spec` of a RoutingRule (docs/rules.md#fields). */
-export const RoutingRuleSpec = Type.Object(
+export const RoutingRuleSpec = closedObject(
   {
-    name: Type.Optional(
-      Type.String({
-        minLength: 1,
-        maxLength: 256,
-        description: 'Name of the rule where it is no Kubernetes name; metadata.name by default. Immutable.',
-      }),
-    ),
-    description: Type.Optional(Type.String({ maxLength: 1024, description: 'Text for people.' })),
-    priority: Type.Optional(
-      Type.Integer({
-        minimum: -2_147_483_648,
-        maximum: DEFAULT_PRIORITY,
-        default: DEFAULT_PRIORITY,
-        description: 'Rules fire in ascending order; a later one overrules an earlier one.',
-      }),
+    name: optionalText('Name of the rule where it is no Kubernetes name; metadata.name by default. Immutable.', name),
+    description: optionalText('Text for people.', { maxLength: 1024 }),
+    priority: optionalInteger(
+      -2_147_483_648,
+      DEFAULT_PRIORITY,
+      'Rules fire in ascending order; a later one overrules an earlier one.',
+      { default: DEFAULT_PRIORITY },
     ),
     condition: Type.String({
       minLength: 1,
@@ -83,27 +62,21 @@ export const RoutingRuleSpec = Type.Object(
     ),
     routeTo: Type.Optional(RouteTo),
     deny: Type.Optional(Deny),
-    onUnavailable: Type.Optional(
-      Type.Union([Type.Literal('fallback'), Type.Literal('reject')], {
-        default: 'fallback',
-        description: 'When the chosen group has no healthy cluster: fall back to the default group, or refuse.',
-      }),
+    onUnavailable: optionalChoice(
+      ['fallback', 'reject'],
+      'When the chosen group has no healthy cluster: fall back to the default group, or refuse.',
+      { default: 'fallback' },
     ),
-    stop: Type.Optional(Type.Boolean({ default: false, description: 'No later rule is asked once this one fired.' })),
+    stop: optionalFlag('No later rule is asked once this one fired.', { default: false }),
     gatewayClassName: Type.Optional(GatewayClassName),
-    suspended: Type.Optional(Type.Boolean({ default: false, description: 'The rule is kept but never asked.' })),
+    suspended: optionalFlag('The rule is kept but never asked.', { default: false }),
   },
-  {
-    additionalProperties: false,
-    description: 'A rule that chooses the routing group of requests.',
-    ...cel(
-      [
-        '[has(self.actions), has(self.routeTo), has(self.deny)].filter(present, present).size() == 1',
-        'exactly one of actions, routeTo and deny must be set',
-      ],
-      immutableName(ROUTING_RULE),
-    ),
-  },
+  'A rule that chooses the routing group of requests.',
+  [
+    '[has(self.actions), has(self.routeTo), has(self.deny)].filter(present, present).size() == 1',
+    'exactly one of actions, routeTo and deny must be set',
+  ],
+  immutableName(ROUTING_RULE),
 );
 export type RoutingRuleSpec = Static<typeof RoutingRuleSpec>;
 
