@@ -43,7 +43,7 @@ function structural(schema: JsonSchema): JsonSchema {
     return { ...keywords, anyOf, 'x-kubernetes-int-or-string': true };
   }
   const choices = schema.anyOf as readonly { readonly const: string }[] | undefined;
-  if (choices !== undefined) return { ...keywords, type: 'string', enum: choices.map((choice) => choice.const) };
+  if (choices !== undefined) return { ...keywords, type: 'string', enum: choices.map((literals) => literals.const) };
   switch (schema.type) {
     case 'object': {
       const { additionalProperties } = schema;

@@ -4,8 +4,7 @@ import type { RoutableCluster } from '../routing/routingTable.ts';
 import type { CompiledRules, RuleCompiler, RulesFile } from '../rules/ruleCompiler.ts';
 import type { BackendRow } from '../store/store.ts';
 import type { ClusterPolicy } from './engineCluster/clusterPolicy.ts';
-import type { DiscoveryReports } from './engineClusterDiscovery/discoveryReport.ts';
-import type { ResourceOutcome } from './outcome.ts';
+import type { ResourceOutcome, State } from './outcome.ts';
 import type { ServiceLookup } from './serviceLookup.ts';
 
 /** Inputs of outcomes in addition to the resources. */
@@ -49,4 +48,31 @@ export interface KindProgram {
    * @returns by `keyText`
    */
   refresh(resources: readonly Resource[], draft: RoutingDraft): ReadonlyMap<string, ResourceOutcome>;
+}
+
+export interface DiscoveryFinding {
+  /** `namespace/name` of the Service. */
+  readonly service: string;
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** Result of a discovery's last scan at its replica. */
+export interface DiscoveryReport {
+  readonly services: number;
+  readonly clusters: number;
+  /** Namespaces that it may not look at, or whose Services cannot be read. */
+  readonly references: State;
+  readonly conflicts: readonly DiscoveryFinding[];
+  /** Services that become no clusters. */
+  readonly refusals: readonly DiscoveryFinding[];
+  /** Services that are gone with most others, and whose clusters stay until that is confirmed. */
+  readonly held: number;
+  /** Reason that clusters could not be written, or null. */
+  readonly failure: string | null;
+}
+
+export interface DiscoveryReports {
+  /** Null: it has not been looked at yet. @param uid of the discovery */
+  report(uid: string): DiscoveryReport | null;
 }

@@ -85,8 +85,6 @@ export interface ResourceKind<Outcome extends ResourceOutcome = ResourceOutcome>
   exported(input: Exportable): Iterable<ExportedResource>;
   /** Makes what works out outcomes; one an operator. */
   program(settings: ProgramSettings): KindProgram;
-  /** True if two outcomes of one resource say the same: nothing is written for the later one then. */
-  isSame(before: Outcome, after: Outcome): boolean;
   /** Last step of a reconcile: what to say about a resource. Pure. */
   status(outcome: Outcome, view: StatusView): StatusDraft;
   /** Annotations that have no effect any more and are to be removed. */
@@ -103,6 +101,18 @@ export interface ResourceKind<Outcome extends ResourceOutcome = ResourceOutcome>
   /** True if its status shows counts (`StatusView.counts`), which change by themselves. */
   readonly hasCounts: boolean;
 }
+
+/** Properties of a kind without specialities. */
+export const plainKind = {
+  objectRules: [],
+  // Trino Gateway has none.
+  exported: () => [],
+  endedAnnotations: () => [],
+  rows: null,
+  isRequired: false,
+  hasUniqueNames: false,
+  hasCounts: false,
+} as const;
 
 /** A rule as a rules file has it (docs/rules.md#fields). */
 export interface ExportedRule {

@@ -17,7 +17,7 @@ export const optionalFlag = (description: string, options: Options = {}) =>
   Type.Optional(Type.Boolean({ ...options, description }));
 
 /** One of several texts. */
-export const oneOf = <const T extends string>(values: readonly T[], description: string, options: Options = {}) =>
+export const literals = <const T extends string>(values: readonly T[], description: string, options: Options = {}) =>
   Type.Unsafe<T>(
     Type.Union(
       values.map((value) => Type.Literal(value)),
@@ -26,8 +26,8 @@ export const oneOf = <const T extends string>(values: readonly T[], description:
   );
 
 /** An optional one of several texts. */
-export const optionalChoice = <const T extends string>(...parameters: Parameters<typeof oneOf<T>>) =>
-  Type.Optional(oneOf<T>(...parameters));
+export const optionalChoice = <const T extends string>(...parameters: Parameters<typeof literals<T>>) =>
+  Type.Optional(literals<T>(...parameters));
 
 /** An object without other fields. */
 export const closedObject = <P extends TProperties>(fields: P, description: string, ...rules: readonly CelRule[]) =>

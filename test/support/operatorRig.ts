@@ -10,8 +10,8 @@ import { registryNameOf } from '../../src/model/resourceName.ts';
 import { DatabaseLeadership } from '../../src/operator/leadership/leadership.ts';
 import { Controller, type ControllerOptions } from '../../src/operator/reconcile/controller.ts';
 import { ExternalChanges } from '../../src/operator/reconcile/externalChanges.ts';
-import { operatorMetrics } from '../../src/operator/reconcile/metrics.ts';
 import { GroupApplier } from '../../src/operator/reconcile/groupApplier.ts';
+import { operatorMetrics } from '../../src/operator/reconcile/metrics.ts';
 import { type GroupTables, GroupWrites } from '../../src/operator/registry/groupWrites.ts';
 import {
   ResourceClusterRegistry,

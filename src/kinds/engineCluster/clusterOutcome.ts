@@ -1,19 +1,24 @@
 import { type Problem, problemText } from '../../model/errors.ts';
 import { claimNames } from '../../model/nameClaims.ts';
-import { keyOf, keyTextOf, type Resource } from '../../model/resource.ts';
+import { keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { BackendRow } from '../../store/store.ts';
-import { type Acceptance, nameConflict, refused } from '../acceptance.ts';
-import type { ResourceOutcome } from '../outcome.ts';
-import { isPaused } from '../paused.ts';
-import type { ServiceLookup } from '../serviceLookup.ts';
+import {
+  type Acceptance,
+  accepted,
+  liveOf,
+  nameConflict,
+  notAccepted,
+  outcomeOf,
+  type ResourceOutcome,
+} from '../outcome.ts';
+import { type Address, type ServiceLookup, serviceUrl } from '../serviceLookup.ts';
 import { effectiveActive, type OverrideState, overrideOf } from './activeOverride.ts';
 import { type ClusterPolicy, policyRefusal } from './clusterPolicy.ts';
-import { dereference, withoutSlash } from './dereference.ts';
 import { ENGINE_CLUSTER, type EngineClusterSpec } from './spec.ts';
-import { engineClusterSpec } from './validation.ts';
+import { clusterSpecProblems } from './validation.ts';
 
 export interface ClusterOutcome extends ResourceOutcome {
   readonly acceptance: Acceptance;
@@ -42,12 +47,10 @@ export function clusterOutcomes(
 ): ReadonlyMap<string, ClusterOutcome> {
   const holders = claimNames(resources.filter((resource) => nameRefusal(resource, context) === null));
   return new Map(
-    resources
-      .filter((resource) => resource.metadata.deletionTimestamp === undefined)
-      .map((resource) => {
-        const holder = holders.get(registryNameOf(resource)) ?? resource;
-        return [keyTextOf(resource), clusterOutcome(resource, holder, context)];
-      }),
+    liveOf(resources).map((resource) => {
+      const holder = holders.get(registryNameOf(resource)) ?? resource;
+      return [keyTextOf(resource), clusterOutcome(resource, holder, context)];
+    }),
   );
 }
 
@@ -80,8 +83,8 @@ function clusterOutcome(resource: Resource, holder: Resource, context: ClusterCo
 }
 
 function newClusterOutcome(resource: Resource, holder: Resource, context: ClusterContext): ClusterOutcome {
-  const registryName = registryNameOf(resource);
-  const paused = isPaused(resource);
+  const base = outcomeOf(resource);
+  const { registryName, paused } = base;
   const last = context.lastGood.get(resource.metadata.uid);
   // The name is another's by now, or was this one's before it changed: neither may be routed under it.
   const lastGoodOfName = holder === resource && last?.name === registryName ? last : null;
@@ -91,37 +94,35 @@ function newClusterOutcome(resource: Resource, holder: Resource, context: Cluste
     lastGoodOfName !== null && policyRefusal(policy, resource.metadata.namespace, lastGoodOfName) === null;
   const lastGood = isAllowed ? lastGoodOfName : null;
   const outcome = (acceptance: Acceptance, routable: RoutableCluster | null): ClusterOutcome => ({
-    key: keyOf(resource),
-    resource,
-    registryName,
+    ...base,
     acceptance,
     routable: paused ? lastGood : routable,
     override: overrideOf(resource),
-    paused,
   });
   const refusedName = nameRefusal(resource, context);
   if (refusedName !== null) {
     // Nothing may be known by the name that it asks for.
     const { namespace, name } = resource.metadata;
-    const acceptance = refused('NameNotAllowed', `spec.name: ${refusedName}`);
+    const acceptance = notAccepted('NameNotAllowed', `spec.name: ${refusedName}`);
     return { ...outcome(acceptance, null), registryName: `${namespace}/${name}` };
   }
   if (holder !== resource) return outcome(nameConflict(resource, holder), null);
-  const checked = checkedSpec(resource);
-  if (!checked.ok) {
-    const message = `${problemText(checked.problems)}${lastGood === null ? '' : '; the last good version stays in force'}`;
-    return outcome({ status: 'False', reason: 'InvalidSpec', message, final: true }, lastGood);
+  const problems = problemsOf(resource);
+  if (problems.length > 0) {
+    const message = `${problemText(problems)}${lastGood === null ? '' : '; the last good version stays in force'}`;
+    return outcome(notAccepted('InvalidSpec', message), lastGood);
   }
-  const address = dereference(resource, checked.spec, context.services, context.allowedServiceNamespaces);
+  const spec = resource.spec as EngineClusterSpec;
+  const address = dereference(resource, spec, context.services, context.allowedServiceNamespaces);
   if (!address.ok) {
     const { reason, message, final, forbidden } = address;
     const served = lastGood?.proxyTo === forbidden ? null : lastGood;
     return outcome({ status: final ? 'False' : 'Unknown', reason, message, final }, served);
   }
-  const cluster = routableCluster(resource, checked.spec, address.url);
+  const cluster = routableCluster(resource, spec, address.url);
   const refusal = refusalOf(resource, cluster, address.externalName, context.policy);
   if (refusal !== null) return outcome(refusal, lastGood);
-  return outcome({ status: 'True', reason: 'Accepted', message: 'the cluster is valid', final: false }, cluster);
+  return outcome(accepted('the cluster is valid'), cluster);
 }
 
 /** The acceptance of a cluster that the configuration does not allow; null when it does. */
@@ -135,7 +136,7 @@ function refusalOf(
   const refusal = policyRefusal(policy, namespace, cluster);
   if (refusal !== null) {
     const { reason, field, message } = refusal;
-    return { status: 'False', reason, message: `spec.${field}${message}`, final: true };
+    return notAccepted(reason, `spec.${field}${message}`);
   }
   const outside = externalName === undefined ? null : policy.addresses.hostRefusal(externalName);
   if (outside === null) return null;
@@ -186,17 +187,37 @@ export function rowCluster(row: BackendRow): RoutableCluster {
   };
 }
 
-type CheckedSpec =
-  | { readonly ok: true; readonly spec: EngineClusterSpec }
-  | { readonly ok: false; readonly problems: readonly Problem[] };
-
 /** Resources are immutable: each is validated once. */
-const checked = new WeakMap<Resource, CheckedSpec>();
+const checked = new WeakMap<Resource, readonly Problem[]>();
 
-function checkedSpec(resource: Resource): CheckedSpec {
-  const entry = checked.get(resource);
-  if (entry !== undefined) return entry;
-  const result = engineClusterSpec(resource.spec);
-  checked.set(resource, result);
-  return result;
+function problemsOf(resource: Resource): readonly Problem[] {
+  return checked.getOrInsertComputed(resource, () => clusterSpecProblems(resource.spec));
+}
+
+/** First step of a reconcile: from what a resource refers to, to what it states. */
+function dereference(
+  resource: Resource,
+  spec: EngineClusterSpec,
+  services: ServiceLookup,
+  allowedServiceNamespaces: readonly string[],
+): Address {
+  if (spec.serviceRef === undefined) return { ok: true, url: withoutSlash(spec.proxyTo ?? '') };
+  const own = resource.metadata.namespace;
+  const { name, namespace = own, port, scheme = 'http' } = spec.serviceRef;
+  const reference = { name, namespace, port, scheme };
+  if (namespace !== own && !allowedServiceNamespaces.includes(namespace)) {
+    return {
+      ok: false,
+      reason: 'RefNotPermitted',
+      message: `spec.serviceRef.namespace ${namespace} is not this resource's own; add it to resources.allowedServiceNamespaces`,
+      final: true,
+      forbidden: serviceUrl(reference),
+    };
+  }
+  return services.address(reference);
+}
+
+/** One trailing slash is cut (docs/compatibility.md#cluster-registry). */
+export function withoutSlash(url: string): string {
+  return url.endsWith('/') ? url.slice(0, -1) : url;
 }

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
-import { withoutSlash } from './dereference.ts';
+import { withoutSlash } from './clusterOutcome.ts';
 
 /** A field of a cluster: what its resource declares, and what is active. */
 export interface DeclaredField {

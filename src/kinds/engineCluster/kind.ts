@@ -1,34 +1,39 @@
 import { ClusterAddresses } from '../../model/clusterAddresses.ts';
 import { isRecord } from '../../model/record.ts';
 import { ACTIVE_ANNOTATION, type Resource } from '../../model/resource.ts';
+import { registryNameOf } from '../../model/resourceName.ts';
+import type { ClusterEntry, RoutableCluster } from '../../routing/routingTable.ts';
 import type { BackendRow } from '../../store/store.ts';
+import type { ForwardedHeadersFinding } from '../dataPlaneFindings.ts';
 import { groupFindings } from '../groupFindings.ts';
-import { isSameOutcome } from '../outcome.ts';
+import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
+import { conditionState, type State } from '../outcome.ts';
 import {
   type CheckedManifest,
   conditionColumn,
   type Exportable,
   type ExportedResource,
   type ManifestFinding,
+  plainKind,
   type ResourceKind,
 } from '../resourceKind.ts';
 import { noServices } from '../serviceLookup.ts';
-import { type ClusterOutcome, clusterOutcomes, toBackendRow } from './clusterOutcome.ts';
+import { ready, type StatusDraft, type StatusView, statusDraft } from '../status.ts';
+import { specActive } from './activeOverride.ts';
+import { type ClusterOutcome, clusterOutcomes, rowCluster, toBackendRow } from './clusterOutcome.ts';
 import { openPolicy } from './clusterPolicy.ts';
-import { ClusterProgram } from './clusterProgram.ts';
-import { clusterStatusIn } from './clusterStatus.ts';
 import { ENGINE_CLUSTER, ENGINE_CLUSTERS, EngineClusterSpec, TLS_WITHOUT_HTTPS } from './spec.ts';
 import { clusterSpecProblems } from './validation.ts';
 
 /** Clusters behind the gateway (docs/resources.md). */
 export const engineCluster: ResourceKind<ClusterOutcome> = {
+  ...plainKind,
   kind: ENGINE_CLUSTER,
   plural: ENGINE_CLUSTERS,
   singular: 'enginecluster',
   shortName: 'ec',
   description: 'EngineCluster is a query engine cluster behind the gateway.',
   spec: EngineClusterSpec,
-  objectRules: [],
   statusProperties: {
     active: {
       type: 'boolean',
@@ -61,7 +66,6 @@ export const engineCluster: ResourceKind<ClusterOutcome> = {
   findings: clusterFindings,
   exported: exportedClusters,
   program: (settings) => new ClusterProgram(settings),
-  isSame: isSameOutcome,
   status: clusterStatusIn,
   endedAnnotations: ({ override }) => (override.kind === 'ended' ? [ACTIVE_ANNOTATION] : []),
   rows: {
@@ -70,7 +74,6 @@ export const engineCluster: ResourceKind<ClusterOutcome> = {
   },
   isRequired: true,
   hasUniqueNames: true,
-  hasCounts: false,
 };
 
 /** Rows of `gateway_backend` as EngineClusters. */
@@ -113,4 +116,110 @@ function clusterFindings({ spec }: CheckedManifest): readonly ManifestFinding[] 
 function isHttps({ proxyTo, serviceRef }: CheckedManifest['spec']): boolean {
   if (typeof proxyTo === 'string') return proxyTo.startsWith('https://');
   return isRecord(serviceRef) && serviceRef.scheme === 'https';
+}
+
+class ClusterProgram implements KindProgram {
+  readonly #settings: ProgramSettings;
+  readonly #lastGood = new Map<string, RoutableCluster>();
+
+  constructor(settings: ProgramSettings) {
+    this.#settings = settings;
+  }
+
+  restore(resources: readonly Resource[], rows: readonly BackendRow[]): void {
+    const byName = new Map(rows.map((row) => [row.name, row]));
+    for (const resource of resources) {
+      const { uid } = resource.metadata;
+      const row = byName.get(registryNameOf(resource));
+      if (row === undefined || this.#lastGood.has(uid)) continue;
+      this.#lastGood.set(uid, { ...rowCluster(row), origin: 'resource', uid });
+    }
+  }
+
+  refresh(resources: readonly Resource[], draft: RoutingDraft): ReadonlyMap<string, ClusterOutcome> {
+    const { services, allowedServiceNamespaces, policy } = this.#settings;
+    const outcomes = clusterOutcomes(resources, {
+      services,
+      allowedServiceNamespaces,
+      policy,
+      lastGood: this.#lastGood,
+    });
+    this.#remember(outcomes);
+    draft.clusters = withRows(outcomes, draft.rows);
+    return outcomes;
+  }
+
+  #remember(outcomes: ReadonlyMap<string, ClusterOutcome>): void {
+    const live = new Set<string>();
+    for (const { resource, routable } of outcomes.values()) {
+      live.add(resource.metadata.uid);
+      if (routable !== null) this.#lastGood.set(resource.metadata.uid, routable);
+    }
+    for (const uid of this.#lastGood.keys()) if (!live.has(uid)) this.#lastGood.delete(uid);
+  }
+}
+
+function withRows(
+  outcomes: ReadonlyMap<string, ClusterOutcome>,
+  rows: readonly BackendRow[],
+): readonly RoutableCluster[] {
+  const routable = outcomes
+    .values()
+    .map((outcome) => outcome.routable)
+    .filter((cluster) => cluster !== null)
+    .toArray();
+  const claimed = new Set(outcomes.values().map((outcome) => outcome.registryName));
+  return [...routable, ...rows.filter((row) => !claimed.has(row.name)).map(rowCluster)];
+}
+
+/** The status of a cluster by the routing table and what the data plane found. Pure. */
+function clusterStatusIn(outcome: ClusterOutcome, { stored, table, findings }: StatusView): StatusDraft {
+  const { registryName, routable, acceptance } = outcome;
+  const entry = routable === null ? null : (table.clusters.get(registryName) ?? null);
+  const credentials = findings.credentials(registryName);
+  return statusDraft(
+    outcome,
+    acceptance,
+    routable === null ? {} : { active: routable.active, proxyTo: routable.proxyTo },
+    {
+      Healthy: healthy(entry),
+      Active: active(outcome),
+      ForwardedHeaders: forwarded(findings.forwardedHeaders(outcome)),
+      Ready: ready(acceptance, stored),
+      HealthCredentials: credentials === null ? null : conditionState('False', credentials.reason, credentials.message),
+    },
+  );
+}
+
+function healthy(entry: ClusterEntry | null): State {
+  switch (entry?.health.status) {
+    case undefined:
+      return conditionState('Unknown', 'NotRouted', 'the cluster is not in the routing table');
+    case 'HEALTHY':
+      return conditionState('True', 'Healthy', 'the last health check was good');
+    case 'UNHEALTHY':
+      return conditionState('False', 'Unhealthy', entry?.health.reason ?? '');
+    default:
+      return conditionState('Unknown', 'Pending', entry?.health.reason ?? '');
+  }
+}
+
+function active({ resource, override }: ClusterOutcome): State {
+  const specified = specActive(resource);
+  const status = (value: boolean): State['status'] => (value ? 'True' : 'False');
+  if (override.kind === 'inForce') {
+    const { active: value, by, at } = override.override;
+    const when = at === null ? '' : ` at ${at}`;
+    const word = value ? 'activated' : 'deactivated';
+    return conditionState(status(value), 'Overridden', `${word} by ${by}${when}; spec.active is ${specified}`);
+  }
+  const note = override.kind === 'unreadable' ? `; ${override.message}` : '';
+  return conditionState(status(specified), 'AsSpecified', `spec.active is ${specified}${note}`);
+}
+
+function forwarded(finding: ForwardedHeadersFinding | null): State {
+  if (finding === null) return conditionState('Unknown', 'NotObserved', 'no query has been seen yet');
+  return finding.ok
+    ? conditionState('True', 'Honoured', finding.message)
+    : conditionState('False', 'NotHonoured', finding.message);
 }

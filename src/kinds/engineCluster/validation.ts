@@ -8,15 +8,6 @@ import { checkDurationBounds, EngineClusterSpec } from './spec.ts';
 
 const checkSpec = compileCheck(EngineClusterSpec, 'spec');
 
-export function engineClusterSpec(
-  spec: unknown,
-):
-  | { readonly ok: true; readonly spec: EngineClusterSpec }
-  | { readonly ok: false; readonly problems: readonly Problem[] } {
-  const problems = clusterSpecProblems(spec);
-  return problems.length === 0 ? { ok: true, spec: spec as EngineClusterSpec } : { ok: false, problems };
-}
-
 export function clusterSpecProblems(spec: unknown): readonly Problem[] {
   const checked = checkSpec(spec);
   const problems = checked.ok ? [] : [...checked.problems];

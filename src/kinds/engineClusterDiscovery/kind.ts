@@ -1,16 +1,39 @@
+import { problemText } from '../../model/errors.ts';
 import { isRecord } from '../../model/record.ts';
+import { keyTextOf, type Resource } from '../../model/resource.ts';
 import { groupFindings } from '../groupFindings.ts';
-import { isSameOutcome } from '../outcome.ts';
-import { conditionColumn, type ResourceKind } from '../resourceKind.ts';
-import { type DiscoveryOutcome, DiscoveryProgram } from './discoveryProgram.ts';
-import { discoveryStatus } from './discoveryStatus.ts';
+import type { DiscoveryFinding, DiscoveryReport, ProgramSettings } from '../kindProgram.ts';
+import {
+  type Acceptance,
+  accepted,
+  conditionState,
+  groupNotAllowed,
+  liveOf,
+  notAccepted,
+  outcomeOf,
+  type ResourceOutcome,
+  type State,
+} from '../outcome.ts';
+import { conditionColumn, plainKind, type ResourceKind } from '../resourceKind.ts';
+import { countField, ready, type StatusDraft, type StatusView, statusDraft } from '../status.ts';
 import { ENGINE_CLUSTER_DISCOVERIES, ENGINE_CLUSTER_DISCOVERY, EngineClusterDiscoverySpec } from './spec.ts';
 import { discoveryProblems } from './validation.ts';
 
-const count = (description: string) => ({ type: 'integer', format: 'int64', minimum: 0, description });
+export interface DiscoveryOutcome extends ResourceOutcome {
+  readonly acceptance: Acceptance;
+  /** Null: it is not accepted. Its clusters stay as they are then. */
+  readonly spec: EngineClusterDiscoverySpec | null;
+  /** Result of the last scan, or null. */
+  readonly report: DiscoveryReport | null;
+}
+
+export function isDiscoveryOutcome(outcome: ResourceOutcome): outcome is DiscoveryOutcome {
+  return outcome.key.kind === ENGINE_CLUSTER_DISCOVERY;
+}
 
 /** Clusters that join by themselves (docs/discovery.md). */
 export const engineClusterDiscovery: ResourceKind<DiscoveryOutcome> = {
+  ...plainKind,
   kind: ENGINE_CLUSTER_DISCOVERY,
   plural: ENGINE_CLUSTER_DISCOVERIES,
   singular: 'engineclusterdiscovery',
@@ -24,9 +47,9 @@ export const engineClusterDiscovery: ResourceKind<DiscoveryOutcome> = {
     ],
   ],
   statusProperties: {
-    services: count('Services that match.'),
-    clusters: count('Clusters that were made of them.'),
-    conflicts: count('Services whose cluster would have the name of another one.'),
+    services: countField('Services that match.'),
+    clusters: countField('Clusters that were made of them.'),
+    conflicts: countField('Services whose cluster would have the name of another one.'),
   },
   columns: [
     { name: 'Services', type: 'integer', jsonPath: '.status.services', description: 'Services that match.' },
@@ -48,14 +71,89 @@ export const engineClusterDiscovery: ResourceKind<DiscoveryOutcome> = {
   specProblems: discoveryProblems,
   findings: ({ spec: { template } }) =>
     groupFindings(isRecord(template) ? template.routingGroup : undefined, 'spec.template.routingGroup'),
-  // A gateway that ran before has none.
-  exported: () => [],
-  program: (settings) => new DiscoveryProgram(settings),
-  isSame: isSameOutcome,
+  program: (settings) => ({
+    // Its clusters are resources themselves.
+    restore: () => undefined,
+    refresh: (resources) =>
+      new Map(liveOf(resources).map((resource) => [keyTextOf(resource), discoveryOutcome(resource, settings)])),
+  }),
   status: discoveryStatus,
-  endedAnnotations: () => [],
-  rows: null,
-  isRequired: false,
-  hasUniqueNames: false,
-  hasCounts: false,
 };
+
+const accept = accepted('the discovery is valid');
+const unsupported = notAccepted(
+  'DiscoveryUnsupported',
+  'a discovery needs resources.source: kubernetes; without it nothing is discovered: declare each cluster instead',
+);
+
+function discoveryOutcome(
+  resource: Resource,
+  settings: Pick<ProgramSettings, 'policy' | 'discoveries'>,
+): DiscoveryOutcome {
+  const acceptance = acceptanceOf(resource, settings);
+  return {
+    ...outcomeOf(resource),
+    registryName: resource.metadata.name,
+    acceptance,
+    spec: acceptance.status === 'True' ? (resource.spec as EngineClusterDiscoverySpec) : null,
+    report: settings.discoveries?.report(resource.metadata.uid) ?? null,
+  };
+}
+
+function acceptanceOf(
+  { metadata, spec }: Resource,
+  { policy, discoveries }: Pick<ProgramSettings, 'policy' | 'discoveries'>,
+): Acceptance {
+  const problems = discoveryProblems(spec);
+  if (problems.length > 0) return notAccepted('InvalidSpec', problemText(problems));
+  if (discoveries === undefined) return unsupported;
+  const { routingGroup } = (spec as EngineClusterDiscoverySpec).template;
+  const message = routingGroup === undefined ? null : policy.groups.joinRefusal(metadata.namespace, routingGroup);
+  return message === null ? accept : groupNotAllowed({ field: 'template.routingGroup', message });
+}
+
+const pending = conditionState('Unknown', 'Pending', 'the Services have not been read yet');
+
+function discoveryStatus(outcome: DiscoveryOutcome, { stored }: Pick<StatusView, 'stored'>): StatusDraft {
+  const { acceptance, report } = outcome;
+  const isAccepted = acceptance.status === 'True';
+  const { services = 0, clusters = 0, conflicts = [], references = pending } = report ?? {};
+  const fields = report === null ? {} : { services, clusters, conflicts: conflicts.length };
+  return statusDraft(outcome, acceptance, fields, {
+    ResolvedRefs: isAccepted ? references : null,
+    Discovered: !isAccepted ? null : report === null ? pending : discoveredState(report),
+    Ready: ready(acceptance, stored),
+  });
+}
+
+/** Findings that a condition names. */
+const LISTED = 5;
+
+/** `a/x (…), b/y (…)`: the first of them. */
+function findingsText(findings: readonly DiscoveryFinding[]): string {
+  const listed = findings.slice(0, LISTED).map(({ service, message }) => `${service}: ${message}`);
+  const more = findings.length - listed.length;
+  return `${listed.join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
+}
+
+/** Condition `Discovered`, without its generation: whether every Service that matches is a cluster. */
+function discoveredState(report: DiscoveryReport): State {
+  const { services, clusters, conflicts, refusals, held, failure } = report;
+  const count = `${services} Service${services === 1 ? '' : 's'}, ${clusters} cluster${clusters === 1 ? '' : 's'}`;
+  if (failure !== null) return conditionState('False', 'WriteFailed', `${count}; ${failure}`);
+  if (held > 0) {
+    const message = `${count}; ${held} Services are gone at once, and their clusters stay; confirm with POST /api/heldDeletions/confirm, or create the Services again`;
+    return conditionState('False', 'DeletionsHeld', message);
+  }
+  if (conflicts.length > 0) {
+    const message = `${count}; names that are not this discovery's: ${findingsText(conflicts)}`;
+    return conditionState('False', 'NameConflict', message);
+  }
+  if (refusals.length > 0) {
+    const message = `${count}; Services that become no clusters: ${findingsText(refusals)}`;
+    return conditionState('False', refusals[0]?.reason ?? 'Refused', message);
+  }
+  const isComplete = clusters === services;
+  if (!isComplete) return conditionState('Unknown', 'Pending', `${count}; clusters are being written`);
+  return conditionState('True', 'Discovered', count);
+}

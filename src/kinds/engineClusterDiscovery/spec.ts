@@ -3,10 +3,10 @@ import { cel, groupWithoutEdgeSpaces, withoutControlCharacters } from '../../mod
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import { routingGroupRules } from '../../model/registryCluster.ts';
-import { API_GROUP } from '../../model/resource.ts';
+import { API_GROUP, API_GROUP_VERSION, type Resource } from '../../model/resource.ts';
 import {
   closedObject,
-  oneOf,
+  literals,
   optionalChoice,
   optionalFlag,
   optionalInteger,
@@ -45,7 +45,7 @@ const nameForm = '^([a-z0-9.-]|[{]service[}]|[{]namespace[}])+$';
 const Requirement = Type.Object(
   {
     key: Type.String({ ...labelKey, description: 'Key of the label.' }),
-    operator: oneOf(['In', 'NotIn', 'Exists', 'DoesNotExist'], 'In, NotIn, Exists or DoesNotExist.'),
+    operator: literals(['In', 'NotIn', 'Exists', 'DoesNotExist'], 'In, NotIn, Exists or DoesNotExist.'),
     values: Type.Optional(
       Type.Array(Type.String(labelValue), { maxItems: 64, description: 'Values of In and NotIn.' }),
     ),
@@ -168,3 +168,23 @@ export const EngineClusterDiscoverySpec = closedObject(
   'Services that become clusters behind the gateway by themselves.',
 );
 export type EngineClusterDiscoverySpec = Static<typeof EngineClusterDiscoverySpec>;
+
+/** Field manager of what discoveries write (Kubernetes: server-side apply). */
+export const DISCOVERY_FIELD_MANAGER = 'engine-gateway-discovery';
+
+export interface DiscoveryOwner {
+  readonly name: string;
+  readonly uid: string;
+  /** `namespace/name` of the Service; null if a user took the annotation away. */
+  readonly service: string | null;
+}
+
+/** The discovery that has made a cluster, by its owner references; null: a user declared it. */
+export function discoveryOwner({ metadata }: Pick<Resource, 'metadata'>): DiscoveryOwner | null {
+  const owner = metadata.ownerReferences?.find(
+    ({ apiVersion, kind, controller }) =>
+      controller === true && apiVersion === API_GROUP_VERSION && kind === ENGINE_CLUSTER_DISCOVERY,
+  );
+  if (owner === undefined) return null;
+  return { name: owner.name, uid: owner.uid, service: metadata.annotations?.[SERVICE_ANNOTATION] ?? null };
+}

@@ -1,24 +1,52 @@
+import { durationMs, durationProblem } from '../../model/durationField.ts';
+import { type Problem, problemText } from '../../model/errors.ts';
+import type { GroupBindings } from '../../model/groupBindings.ts';
 import { isRecord } from '../../model/record.ts';
-import { PATTERN_MARK } from '../../rules/textMatcher.ts';
-import { countProperties, declarationStatus, usageFields } from '../declarationStatus.ts';
+import type { Resource } from '../../model/resource.ts';
+import { compileCheck } from '../../model/validation.ts';
+import type { LimitMatch, LimitPolicy } from '../../routing/admissionPolicy.ts';
+import { PATTERN_MARK, textMatcher } from '../../rules/textMatcher.ts';
 import { groupFindings } from '../groupFindings.ts';
-import { isSameOutcome } from '../outcome.ts';
-import { type CheckedManifest, conditionColumn, type ManifestFinding, type ResourceKind } from '../resourceKind.ts';
-import type { StatusDraft, StatusView } from '../status.ts';
-import type { LimitOutcome } from './limitOutcome.ts';
-import { LimitProgram } from './limitProgram.ts';
-import { QUERY_LIMIT, QUERY_LIMITS, QueryLimitSpec } from './spec.ts';
-import { limitProblems } from './validation.ts';
+import type { ProgramSettings, RoutingDraft } from '../kindProgram.ts';
+import {
+  accepted,
+  conditionState,
+  type GroupRefusal,
+  groupNotAllowed,
+  groupsText,
+  notAccepted,
+  type ResourceOutcome,
+  type State,
+  servedGroups,
+} from '../outcome.ts';
+import { type Judged, type PolicyOutcome, PolicyProgram } from '../policyProgram.ts';
+import {
+  type CheckedManifest,
+  conditionColumn,
+  type ManifestFinding,
+  plainKind,
+  type ResourceKind,
+} from '../resourceKind.ts';
+import { countProperties, ready, statusDraft, usageFields } from '../status.ts';
+import { DEFAULT_PERIOD, NOTHING_LIMITED, periodBounds, QUERY_LIMIT, QUERY_LIMITS, QueryLimitSpec } from './spec.ts';
+
+export interface LimitOutcome extends PolicyOutcome<LimitPolicy> {
+  readonly references: State;
+}
+
+export function isLimitOutcome(outcome: ResourceOutcome): outcome is LimitOutcome {
+  return outcome.key.kind === QUERY_LIMIT;
+}
 
 /** Limits of users and sources (docs/resources.md#limits-of-users-and-sources). */
 export const queryLimit: ResourceKind<LimitOutcome> = {
+  ...plainKind,
   kind: QUERY_LIMIT,
   plural: QUERY_LIMITS,
   singular: 'querylimit',
   shortName: 'ql',
   description: 'QueryLimit limits how many queries of users and sources run, wait and begin.',
   spec: QueryLimitSpec,
-  objectRules: [],
   statusProperties: countProperties,
   columns: [
     { name: 'Per', type: 'string', jsonPath: '.spec.per', description: 'What has a counter of its own.' },
@@ -39,17 +67,139 @@ export const queryLimit: ResourceKind<LimitOutcome> = {
   gauge: { name: 'query_limits', help: 'QueryLimit resources.' },
   specProblems: limitProblems,
   findings: limitFindings,
-  // A gateway that ran before has no limits.
-  exported: () => [],
-  program: (settings) => new LimitProgram(settings),
-  isSame: isSameOutcome,
-  status: limitStatus,
-  endedAnnotations: () => [],
-  rows: null,
-  isRequired: false,
-  hasUniqueNames: false,
+  program: (settings) => new LimitProgram(settings.policy.groups),
+  status: (outcome, { stored, counts }) => {
+    const { policy, acceptance, references } = outcome;
+    const fields = usageFields(policy === null ? null : counts.limit(policy.key));
+    return statusDraft(outcome, acceptance, fields, { ResolvedRefs: references, Ready: ready(acceptance, stored) });
+  },
   hasCounts: true,
 };
+
+const accept = accepted('the limit is valid');
+
+class LimitProgram extends PolicyProgram<LimitPolicy, LimitOutcome> {
+  protected readonly hasUniqueNames = false;
+  readonly #bindings: GroupBindings;
+
+  constructor(bindings: ProgramSettings['policy']['groups']) {
+    super();
+    this.#bindings = bindings;
+  }
+
+  protected judge({ metadata, spec: value }: Resource): Judged<LimitPolicy> {
+    const problems = limitProblems(value);
+    if (problems.length > 0) return { acceptance: notAccepted('InvalidSpec', problemText(problems)) };
+    const spec = value as QueryLimitSpec;
+    const refusal = limitRefusal(this.#bindings, metadata.namespace, spec);
+    if (refusal !== null) return { acceptance: groupNotAllowed(refusal) };
+    return { policy: limitPolicy(metadata, spec, this.#bindings), acceptance: accept };
+  }
+
+  protected completer({ clusters, admission }: RoutingDraft) {
+    const served = servedGroups(clusters, admission.groups);
+    return (outcome: PolicyOutcome<LimitPolicy>, declared: LimitPolicy | null): LimitOutcome => {
+      const groups = declared === null ? [] : (groupsOf.get(declared) ?? []);
+      return { ...outcome, references: limitReferences(groups, served) };
+    };
+  }
+
+  protected publish(policies: readonly LimitPolicy[], draft: RoutingDraft): void {
+    draft.admission = { ...draft.admission, limits: policies.toSorted((a, b) => (a.key < b.key ? -1 : 1)) };
+  }
+}
+
+/** Routing groups that a policy names. */
+const groupsOf = new WeakMap<LimitPolicy, readonly string[]>();
+
+function limitPolicy(
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+  spec: QueryLimitSpec,
+  bindings: GroupBindings,
+): LimitPolicy {
+  const { per, maxRunning = null, maxQueued = null, weight = 1, mode = 'enforce', message = null } = spec;
+  const { queries = 0, period = DEFAULT_PERIOD, burst = queries } = spec.rate ?? {};
+  const policy: LimitPolicy = {
+    key: `${namespace}/${name}`,
+    match: limitMatch(spec, bindings, namespace),
+    rate: spec.rate === undefined ? null : { queries, periodMs: durationMs(period), burst },
+    ...{ per, maxRunning, maxQueued, weight, mode, message },
+  };
+  groupsOf.set(policy, namedGroups(spec));
+  return policy;
+}
+
+/** Whom a valid spec is about; where its namespace may reject queries to some routing groups only, those alone. */
+function limitMatch({ match = {} }: QueryLimitSpec, bindings: GroupBindings, namespace: string): LimitMatch {
+  const routingGroups = matches(match.routingGroups);
+  const isBound = bindings.deniable(namespace) !== 'all';
+  return {
+    users: matches(match.users),
+    groups: matches(match.groups),
+    sources: matches(match.sources),
+    routingGroups: isBound
+      ? (group) => routingGroups?.(group) !== false && bindings.denyRefusal(namespace, group) === null
+      : routingGroups,
+  };
+}
+
+function matches(values: readonly string[] | undefined): ((text: string) => boolean) | null {
+  if (values === undefined) return null;
+  const matcher = textMatcher(values);
+  // The spec is valid.
+  if (!('matches' in matcher)) throw new TypeError('a limit that is not valid has no matcher');
+  return matcher.matches;
+}
+
+/** Routing groups that a spec names, regular expressions aside. */
+function namedGroups({ match = {} }: QueryLimitSpec): readonly string[] {
+  return (match.routingGroups ?? []).filter((name) => !name.startsWith(PATTERN_MARK));
+}
+
+/** Returns the reason that a namespace may not declare a limit (docs/resources.md#several-teams); null if it may. */
+export function limitRefusal(bindings: GroupBindings, namespace: string, spec: QueryLimitSpec): GroupRefusal | null {
+  for (const group of namedGroups(spec)) {
+    const refusal = bindings.denyRefusal(namespace, group);
+    if (refusal !== null) return { field: 'match.routingGroups', message: refusal };
+  }
+  if (bindings.deniable(namespace) !== 'none') return null;
+  const message = `namespace ${namespace} may limit queries to no routing group; have it added to resources.groups["*"].deny, or to deny of a group, in the gateway's configuration`;
+  return { field: null, message };
+}
+
+/** The condition `ResolvedRefs`. @param served groups that queries can be sent to */
+function limitReferences(groups: readonly string[], served: ReadonlySet<string>): State {
+  const absent = groups.filter((group) => !served.has(group));
+  if (absent.length > 0) {
+    const message = `no cluster belongs to ${groupsText(absent)} of spec.match.routingGroups: nothing is limited there`;
+    return conditionState('False', 'GroupNotFound', message);
+  }
+  return groups.length === 0
+    ? conditionState('True', 'NoReferences', 'the limit names no routing group')
+    : conditionState('True', 'ResolvedRefs', 'the routing groups that it names have clusters');
+}
+
+const checkSpec = compileCheck(QueryLimitSpec, 'spec');
+
+/** Mistakes in the spec of a QueryLimit. Regular expressions are compiled where all else is right. */
+function limitProblems(spec: unknown): readonly Problem[] {
+  const checked = checkSpec(spec);
+  const problems = checked.ok ? [] : [...checked.problems];
+  if (!isRecord(spec)) return problems;
+  if (spec.maxRunning === undefined && spec.maxQueued === undefined && spec.rate === undefined) {
+    problems.push({ field: 'spec.maxRunning', message: `is missing: ${NOTHING_LIMITED}` });
+  }
+  const period = isRecord(spec.rate) ? durationProblem('period', spec.rate.period, periodBounds) : null;
+  if (period !== null) problems.push({ field: 'spec.rate.period', message: period.slice('period '.length) });
+  if (!checked.ok) return problems;
+  for (const [field, values] of Object.entries(checked.value.match ?? {})) {
+    const matcher = textMatcher(values);
+    if ('matches' in matcher) continue;
+    for (const { index, message } of matcher.problems)
+      problems.push({ field: `spec.match.${field}[${index}]`, message });
+  }
+  return problems;
+}
 
 /** Findings about a QueryLimit in addition to the mistakes of its spec. */
 function limitFindings({ spec }: CheckedManifest): readonly ManifestFinding[] {
@@ -59,21 +209,11 @@ function limitFindings({ spec }: CheckedManifest): readonly ManifestFinding[] {
       ? []
       : groupFindings(group, `spec.match.routingGroups[${index}]`),
   );
-  if (
-    spec.maxQueued !== undefined &&
-    spec.maxQueued !== 0 &&
-    spec.maxRunning === undefined &&
-    spec.rate === undefined
-  ) {
+  const { maxQueued = 0, maxRunning, rate } = spec;
+  if (maxQueued !== 0 && maxRunning === undefined && rate === undefined) {
     const message =
       'spec.maxQueued: alone it bounds only how many wait for limits of clusters and groups; set maxRunning or rate to make queries wait here';
     findings.push({ severity: 'warning', message, at: 'spec.maxQueued' });
   }
   return findings;
-}
-
-/** The status of a query limit. Pure. */
-function limitStatus(outcome: LimitOutcome, { stored, counts }: Pick<StatusView, 'stored' | 'counts'>): StatusDraft {
-  const { policy } = outcome;
-  return declarationStatus(outcome, stored, usageFields(policy === null ? null : counts.limit(policy.key)));
 }

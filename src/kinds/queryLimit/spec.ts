@@ -3,7 +3,7 @@ import { type DurationBounds, durationField } from '../../model/durationField.ts
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MAX_QUEUED_QUERIES, MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import type { Resource } from '../../model/resource.ts';
-import { closedObject, oneOf, optionalChoice, optionalInteger, optionalText } from '../../model/specSchema.ts';
+import { closedObject, literals, optionalChoice, optionalInteger, optionalText } from '../../model/specSchema.ts';
 
 export const QUERY_LIMIT = 'QueryLimit';
 export const QUERY_LIMITS = 'querylimits';
@@ -58,7 +58,7 @@ export const Rate = closedObject(
 export const QueryLimitSpec = closedObject(
   {
     match: Type.Optional(Match),
-    per: oneOf(
+    per: literals(
       ['user', 'source', 'all'],
       'One counter for each user, for each source, or for all queries that match together.',
     ),

@@ -1,13 +1,10 @@
 import { problemText } from '../../model/errors.ts';
 import { type DeclaredRows, declaredRows } from '../../model/groupsFile/declaredGroups.ts';
 import { isOlder } from '../../model/nameClaims.ts';
-import { keyOf, keyTextOf, type Resource } from '../../model/resource.ts';
-import { registryNameOf } from '../../model/resourceName.ts';
-import { type Acceptance, refused } from '../acceptance.ts';
+import { keyTextOf, type Resource } from '../../model/resource.ts';
 import type { KindProgram, ProgramSettings } from '../kindProgram.ts';
-import type { ResourceOutcome } from '../outcome.ts';
-import { isPaused } from '../paused.ts';
-import { PolicyVersions } from '../policyVersions.ts';
+import { type Acceptance, accepted, liveOf, notAccepted, outcomeOf, type ResourceOutcome } from '../outcome.ts';
+import { PolicyVersions } from '../policyProgram.ts';
 import { RESOURCE_GROUP_CONFIGURATION, type ResourceGroupConfigurationSpec } from './spec.ts';
 import { groupsProblems, groupsWarnings } from './validation.ts';
 
@@ -54,7 +51,7 @@ export class GroupsProgram implements KindProgram {
   }
 
   refresh(resources: readonly Resource[]): ReadonlyMap<string, GroupsOutcome> {
-    const live = resources.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+    const live = liveOf(resources);
     const owners = new Map<string, GroupsOutcome>();
     const outcomes = new Map<string, GroupsOutcome>(
       live.map((resource) => [keyTextOf(resource), this.#judge(resource)]),
@@ -63,7 +60,7 @@ export class GroupsProgram implements KindProgram {
       const { declared, paused } = outcome;
       const conflict = declared === null ? null : conflictOf(declared, owners);
       const own =
-        conflict === null ? outcome : { ...outcome, acceptance: refused('NameConflict', conflict), declared: null };
+        conflict === null ? outcome : { ...outcome, acceptance: notAccepted('NameConflict', conflict), declared: null };
       for (const { key } of own.declared === null ? [] : placesOf(own.declared)) {
         if (!owners.has(key)) owners.set(key, own);
       }
@@ -78,34 +75,32 @@ export class GroupsProgram implements KindProgram {
     const refusal = policy.trust?.refusal(resource.metadata.namespace);
     const judged =
       refusal != null
-        ? { acceptance: refused('NamespaceNotTrusted', refusal), declared: null }
+        ? { acceptance: notAccepted('NamespaceNotTrusted', refusal), declared: null }
         : this.#versions.of(resource, '', () => judgedSpec(resource.spec, ownDatabase ?? null));
-    const [key, registryName, paused] = [keyOf(resource), registryNameOf(resource), isPaused(resource)];
-    return { key, resource, registryName, paused, ...judged };
+    return { ...outcomeOf(resource), ...judged };
   }
 }
 
 function judgedSpec(value: unknown, ownDatabase: string | null): Judged {
   const problems = groupsProblems(value);
-  if (problems.length > 0) return { acceptance: refused('InvalidSpec', problemText(problems)), declared: null };
+  if (problems.length > 0) return { acceptance: notAccepted('InvalidSpec', problemText(problems)), declared: null };
   const spec = value as ResourceGroupConfigurationSpec;
   const { environment, prune = false, onDrift = 'repair', databases = [null], firstPriority = null } = spec;
   const names = databases.map((name) => (name === ownDatabase ? null : name));
   const roots = new Set(spec.rootGroups.map(({ name }) => name));
   const rows = declaredRows(spec, firstPriority);
   return {
-    acceptance: accepted(spec),
+    acceptance: acceptanceOf(spec),
     declared: { databases: [...new Set(names)], environment, rows, roots, prune, onDrift },
   };
 }
 
-function accepted(spec: ResourceGroupConfigurationSpec): Acceptance {
+function acceptanceOf(spec: ResourceGroupConfigurationSpec): Acceptance {
   const warnings = groupsWarnings(spec, spec.selectors.length <= MAX_COMPARED_SELECTORS);
   const listed = warnings.slice(0, MAX_WARNINGS).map(({ field, message }) => `${field} ${message}`);
   const more = warnings.length - listed.length;
   const texts = [...listed, ...(more > 0 ? [`${more} more, which engine-gateway validate prints`] : [])];
-  const message = ['the groups are valid', ...texts.map((text) => `warning: ${text}`)].join('; ');
-  return { status: 'True', reason: 'Accepted', message, final: false };
+  return accepted(['the groups are valid', ...texts.map((text) => `warning: ${text}`)].join('; '));
 }
 
 const periodKey = (database: string | null): string => JSON.stringify([database]);

@@ -1,7 +1,5 @@
-import { type ConditionDraft, conditionsAt } from '../../model/condition.ts';
-import { ready, stalled } from '../acceptance.ts';
-import { observedGeneration, pausedCondition } from '../paused.ts';
-import type { StatusDraft, StatusView } from '../status.ts';
+import { conditionState, type State } from '../outcome.ts';
+import { ready, type StatusDraft, type StatusView, statusDraft } from '../status.ts';
 import type { GroupsOutcome } from './groupsProgram.ts';
 import { databaseTitle, type GroupTargetState } from './groupTargets.ts';
 
@@ -11,46 +9,31 @@ export function groupsStatus(
   outcome: GroupsOutcome,
   { stored, targets }: Pick<StatusView, 'stored' | 'targets'>,
 ): StatusDraft {
-  const generation = observedGeneration(outcome);
-  const condition = conditionsAt(generation);
-  const { acceptance, paused } = outcome;
+  const { acceptance } = outcome;
   const states = targets.of(outcome.key);
   const applied = appliedState(outcome, states);
   const own = ready(acceptance, stored);
-  const isReady = own[0] === 'True' && applied.status !== 'True' ? applied : null;
-  const drift = driftState(states ?? []);
-  return {
-    observedGeneration: generation,
-    fields: states === null ? {} : { databases: states.map(databaseField) },
-    conditions: [
-      condition('Accepted', acceptance.status, acceptance.reason, acceptance.message),
-      condition('Applied', applied.status, applied.reason, applied.message),
-      ...(drift === null ? [] : [condition('Drift', drift.status, drift.reason, drift.message)]),
-      isReady === null
-        ? condition('Ready', own[0], own[1], own[0] === 'True' ? 'accepted, and in the tables of the engines' : own[2])
-        : condition('Ready', isReady.status, isReady.reason, isReady.message),
-      ...stalled(acceptance, condition),
-      ...(paused ? [pausedCondition(outcome)] : []),
-    ],
-  };
+  const isReady = own.status === 'True';
+  return statusDraft(outcome, acceptance, states === null ? {} : { databases: states.map(databaseField) }, {
+    Applied: applied,
+    Drift: driftState(states ?? []),
+    Ready: !isReady
+      ? own
+      : applied.status === 'True'
+        ? { ...own, message: 'accepted, and in the tables of the engines' }
+        : applied,
+  });
 }
-
-type State = Pick<ConditionDraft, 'status' | 'reason' | 'message'>;
 
 function appliedState(
   { acceptance, paused, resource }: GroupsOutcome,
   states: readonly GroupTargetState[] | null,
 ): State {
   if (acceptance.status !== 'True') {
-    return {
-      status: acceptance.status,
-      reason: acceptance.reason,
-      message: 'what was applied before stays in the tables',
-    };
+    return { ...acceptance, message: 'what was applied before stays in the tables' };
   }
-  if (paused)
-    return { status: 'Unknown', reason: 'Paused', message: 'nothing is written while the resource is paused' };
-  if (states === null) return { status: 'Unknown', reason: 'Pending', message: 'the tables are not written yet' };
+  if (paused) return conditionState('Unknown', 'Paused', 'nothing is written while the resource is paused');
+  if (states === null) return conditionState('Unknown', 'Pending', 'the tables are not written yet');
   const failed = states.filter(({ failure }) => failure !== null);
   const [first] = failed;
   if (first?.failure != null) {
@@ -58,11 +41,11 @@ function appliedState(
       .slice(0, MAX_LISTED)
       .map(({ database, failure }) => `${databaseTitle(database)}: ${failure?.message}`);
     const more = failed.length > MAX_LISTED ? `; ${failed.length - MAX_LISTED} more` : '';
-    return { status: 'False', reason: first.failure.reason, message: `${listed.join('; ')}${more}` };
+    return conditionState('False', first.failure.reason, `${listed.join('; ')}${more}`);
   }
   const count = states.length === 1 ? 'one database' : `${states.length} databases`;
   const message = `generation ${resource.metadata.generation} is in the tables of ${count}`;
-  return { status: 'True', reason: 'Applied', message };
+  return conditionState('True', 'Applied', message);
 }
 
 function driftState(states: readonly GroupTargetState[]): State | null {
@@ -73,15 +56,11 @@ function driftState(states: readonly GroupTargetState[]): State | null {
   const more = count > differences.length ? `, and ${count - differences.length} more` : '';
   const what = `${databaseTitle(last.database)}: ${differences.join('; ')}${more}`;
   return drifted.length > 0
-    ? {
-        status: 'True',
-        reason: 'Changed',
-        message: `somebody else changed ${what}; put it back, or declare it (noticed ${at})`,
-      }
-    : { status: 'False', reason: 'Repaired', message: `somebody else had changed ${what}; put right ${at}` };
+    ? conditionState('True', 'Changed', `somebody else changed ${what}; put it back, or declare it (noticed ${at})`)
+    : conditionState('False', 'Repaired', `somebody else had changed ${what}; put right ${at}`);
 }
 
-const inStep: State = { status: 'False', reason: 'InStep', message: 'nobody else changed what is declared' };
+const inStep = conditionState('False', 'InStep', 'nobody else changed what is declared');
 
 function databaseField({
   database,

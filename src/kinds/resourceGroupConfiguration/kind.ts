@@ -1,10 +1,10 @@
-import { isSameOutcome } from '../outcome.ts';
 import {
   type CheckedManifest,
   conditionColumn,
   type Exportable,
   type ExportedResource,
   type ManifestFinding,
+  plainKind,
   type ResourceKind,
 } from '../resourceKind.ts';
 import { type GroupsOutcome, GroupsProgram } from './groupsProgram.ts';
@@ -14,13 +14,13 @@ import { groupsProblems, groupsWarnings } from './validation.ts';
 
 /** Resource groups of engines (docs/resource-groups.md#as-a-resource). */
 export const resourceGroupConfiguration: ResourceKind<GroupsOutcome> = {
+  ...plainKind,
   kind: RESOURCE_GROUP_CONFIGURATION,
   plural: RESOURCE_GROUP_CONFIGURATIONS,
   singular: 'resourcegroupconfiguration',
   shortName: 'rgc',
   description: 'ResourceGroupConfiguration declares resource groups and selectors of engines.',
   spec: ResourceGroupConfigurationSpec,
-  objectRules: [],
   statusProperties,
   columns: [
     { name: 'Environment', type: 'string', jsonPath: '.spec.environment', description: 'Environment of the engines.' },
@@ -43,13 +43,7 @@ export const resourceGroupConfiguration: ResourceKind<GroupsOutcome> = {
   findings,
   exported,
   program: (settings) => new GroupsProgram(settings),
-  isSame: isSameOutcome,
   status: groupsStatus,
-  endedAnnotations: () => [],
-  rows: null,
-  isRequired: false,
-  hasUniqueNames: false,
-  hasCounts: false,
 };
 
 /** Warnings about a valid ResourceGroupConfiguration. */

@@ -1,8 +1,11 @@
+import type { Problem } from '../../model/errors.ts';
 import { isRecord } from '../../model/record.ts';
+import { compileCheck } from '../../model/validation.ts';
 import { compileRule } from '../../rules/compile/compiledRule.ts';
 import { plainRule, type RuleDefinition } from '../../rules/compile/definition.ts';
+import type { RuleReport } from '../../rules/ruleCompiler.ts';
 import { groupFindings } from '../groupFindings.ts';
-import { isSameOutcome } from '../outcome.ts';
+import { type Acceptance, conditionState } from '../outcome.ts';
 import {
   type CheckedManifest,
   conditionColumn,
@@ -10,23 +13,23 @@ import {
   type ExportedResource,
   type ExportedRule,
   type ManifestFinding,
+  plainKind,
   type ResourceKind,
 } from '../resourceKind.ts';
-import type { RuleOutcome } from './ruleOutcome.ts';
+import { ready, type StatusDraft, type StatusView, statusDraft } from '../status.ts';
+import { type RuleOutcome, routesTo } from './ruleOutcome.ts';
 import { RuleProgram } from './ruleProgram.ts';
-import { ruleStatus } from './ruleStatus.ts';
 import { DEFAULT_PRIORITY, ROUTING_RULE, ROUTING_RULES, RoutingRuleSpec } from './spec.ts';
-import { ruleSpecProblems } from './validation.ts';
 
 /** Rules that choose the routing group of requests (docs/rules.md#fields). */
 export const routingRule: ResourceKind<RuleOutcome> = {
+  ...plainKind,
   kind: ROUTING_RULE,
   plural: ROUTING_RULES,
   singular: 'routingrule',
   shortName: 'rr',
   description: 'RoutingRule chooses the routing group of requests.',
   spec: RoutingRuleSpec,
-  objectRules: [],
   statusProperties: {
     routesTo: { type: 'string', description: 'Where the rule sends requests, in short.' },
   },
@@ -48,13 +51,9 @@ export const routingRule: ResourceKind<RuleOutcome> = {
   findings: ruleFindings,
   exported: exportedRules,
   program: (settings) => new RuleProgram(settings),
-  isSame: isSameOutcome,
-  status: (outcome, { stored, findings }) => ruleStatus(outcome, stored, findings.ruleFailure(outcome)),
-  endedAnnotations: () => [],
-  rows: null,
+  status: ruleStatus,
   isRequired: true,
   hasUniqueNames: true,
-  hasCounts: false,
 };
 
 /**
@@ -133,4 +132,54 @@ function definitionOf(manifest: CheckedManifest, condition: string): RuleDefinit
       place: manifest.textPlace(['spec', 'actions', index]),
     })),
   };
+}
+
+const notCompiled = { ...conditionState('Unknown', 'Pending', 'the rule has not been compiled yet'), final: false };
+
+/** The status of a rule. Pure. */
+function ruleStatus(outcome: RuleOutcome, { stored, findings }: Pick<StatusView, 'stored' | 'findings'>): StatusDraft {
+  const { report, references, resource } = outcome;
+  const acceptance: Acceptance = report === null ? notCompiled : acceptanceOf(report);
+  const failing = findings.ruleFailure(outcome);
+  const programmed =
+    report === null
+      ? notCompiled
+      : conditionState(report.programmed ? 'True' : 'False', report.programmedReason, report.programmedMessage);
+  // A suspended rule is in its desired state.
+  const isOut = report?.accepted === true && !report.programmed && report.programmedReason !== 'Suspended';
+  return statusDraft(
+    outcome,
+    acceptance,
+    { routesTo: routesTo(resource) },
+    {
+      ResolvedRefs: references,
+      Programmed: programmed,
+      Ready: isOut ? programmed : ready(acceptance, stored),
+      Failing: failing === null ? null : conditionState('True', 'EvaluationError', failing),
+    },
+  );
+}
+
+function acceptanceOf({ accepted, acceptedReason, message }: RuleReport): Acceptance {
+  return { ...conditionState(accepted ? 'True' : 'False', acceptedReason, message), final: true };
+}
+
+const checkSpec = compileCheck(RoutingRuleSpec, 'spec');
+
+/** Mistakes in the spec of a RoutingRule. Its expressions are compiled elsewhere. */
+function ruleSpecProblems(spec: unknown): readonly Problem[] {
+  const checked = checkSpec(spec);
+  const problems = checked.ok ? [] : [...checked.problems];
+  if (!isRecord(spec)) return problems;
+  const ways = ['actions', 'routeTo', 'deny'].filter((field) => spec[field] !== undefined);
+  if (ways.length !== 1) {
+    problems.push({
+      field: ways[1] === undefined ? 'spec.actions' : `spec.${ways[1]}`,
+      message: 'exactly one of actions, routeTo and deny must be set',
+    });
+  }
+  if (isRecord(spec.routeTo) && (spec.routeTo.routingGroup === undefined) === (spec.routeTo.cluster === undefined)) {
+    problems.push({ field: 'spec.routeTo', message: 'must name exactly one of routingGroup and cluster' });
+  }
+  return problems;
 }

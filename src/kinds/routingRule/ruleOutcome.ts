@@ -1,11 +1,9 @@
-import { keyOf, keyTextOf, type Resource } from '../../model/resource.ts';
+import { keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import type { AdmissionPolicy } from '../../routing/admissionPolicy.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { CompiledRules, RuleReport } from '../../rules/ruleCompiler.ts';
-import { groupsText, type References, servedGroups } from '../groupReferences.ts';
-import type { ResourceOutcome } from '../outcome.ts';
-import { isPaused } from '../paused.ts';
+import { conditionState, groupsText, outcomeOf, type ResourceOutcome, type State, servedGroups } from '../outcome.ts';
 import type { RoutingRule } from './spec.ts';
 
 export interface RuleOutcome extends ResourceOutcome {
@@ -14,7 +12,7 @@ export interface RuleOutcome extends ResourceOutcome {
   /** Null when the compiler states nothing about it. */
   readonly report: RuleReport | null;
   /** Condition `ResolvedRefs` without its generation. */
-  readonly references: References;
+  readonly references: State;
 }
 
 /** Groups and clusters that rules may refer to. */
@@ -60,11 +58,10 @@ function ruleOutcome(
   // The groups that its actions name are the compiler's as well, which keeps the report of a rule that is as before.
   if (isSameReport && !isRetargeted) return last;
   const { routeTo } = resource.spec as Partial<RoutingRule['spec']>;
-  const registryName = registryNameOf(resource);
-  const named = compiled.namedGroups.get(`resource/${registryName}`) ?? [];
+  const named = compiled.namedGroups.get(`resource/${registryNameOf(resource)}`) ?? [];
   const references = ruleReferences(routeTo ?? null, report?.accepted === true ? named : [], targets);
   if (isSameReport && sameReferences(last.references, references)) return last;
-  return { key: keyOf(resource), keyText, resource, registryName, report, references, paused: isPaused(resource) };
+  return { ...outcomeOf(resource), keyText, report, references };
 }
 
 /** In a few words, where a rule sends requests: a column of `kubectl get`. */
@@ -75,18 +72,10 @@ export function routesTo(resource: Resource): string {
   return deny === undefined ? 'actions' : 'denied';
 }
 
-const noReferences: References = {
-  status: 'True',
-  reason: 'NoReferences',
-  message: 'the rule names no group or cluster declaratively',
-};
-const resolvedReferences: References = {
-  status: 'True',
-  reason: 'ResolvedRefs',
-  message: 'what the rule routes to exists',
-};
+const noReferences = conditionState('True', 'NoReferences', 'the rule names no group or cluster declaratively');
+const resolvedReferences = conditionState('True', 'ResolvedRefs', 'what the rule routes to exists');
 
-function sameReferences(a: References, b: References): boolean {
+function sameReferences(a: State, b: State): boolean {
   return a === b || (a.status === b.status && a.reason === b.reason && a.message === b.message);
 }
 
@@ -98,16 +87,16 @@ export function ruleReferences(
   routeTo: RoutingRule['spec']['routeTo'] | null,
   named: readonly string[],
   targets: RuleTargets,
-): References {
+): State {
   const group = routeTo?.routingGroup;
   const cluster = routeTo?.cluster;
   const groups = group === undefined ? named : [group];
   const absent = groups.filter((name) => !targets.groups.has(name));
   if (absent.length > 0) {
-    return { status: 'False', reason: 'GroupNotFound', message: `no cluster belongs to ${groupsText(absent)}` };
+    return conditionState('False', 'GroupNotFound', `no cluster belongs to ${groupsText(absent)}`);
   }
   if (cluster !== undefined && !targets.clusters.has(cluster)) {
-    return { status: 'False', reason: 'ClusterNotFound', message: `there is no cluster ${cluster}` };
+    return conditionState('False', 'ClusterNotFound', `there is no cluster ${cluster}`);
   }
   return groups.length === 0 && cluster === undefined ? noReferences : resolvedReferences;
 }

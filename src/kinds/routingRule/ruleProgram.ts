@@ -5,9 +5,9 @@ import { routeRights } from '../../rules/boundRights.ts';
 import { notInForce } from '../../rules/compiler.ts';
 import type { RouteRights } from '../../rules/routeRights.ts';
 import type { CompiledRules, RulesFile } from '../../rules/ruleCompiler.ts';
-import { type ClusterPolicy, openPolicy } from '../engineCluster/clusterPolicy.ts';
+import type { ClusterPolicy } from '../engineCluster/clusterPolicy.ts';
 import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
-import { isPaused } from '../paused.ts';
+import { isPaused, liveOf } from '../outcome.ts';
 import { type RuleOutcome, type RuleTargets, ruleOutcomes, ruleTargets } from './ruleOutcome.ts';
 import type { RoutingRule } from './spec.ts';
 
@@ -35,8 +35,8 @@ export class RuleProgram implements KindProgram {
 
   refresh(resources: readonly Resource[], draft: RoutingDraft): ReadonlyMap<string, RuleOutcome> {
     const { defaultRoutingGroup, policy } = this.#settings;
-    const { groups, trust } = policy ?? openPolicy;
-    const rules = resources.filter((rule) => rule.metadata.deletionTimestamp === undefined);
+    const { groups, trust } = policy;
+    const rules = liveOf(resources);
     const compiled = this.#compile(
       rules.map((rule) => this.#inForce(rule)),
       routeRights(groups, draft.clusters, defaultRoutingGroup),

@@ -1,9 +1,13 @@
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { type DiscoveryContext, discoveredCluster } from '../../kinds/engineClusterDiscovery/discoveredCluster.ts';
-import type { DiscoveryFinding } from '../../kinds/engineClusterDiscovery/discoveryReport.ts';
-import { discoveryOwner } from '../../kinds/engineClusterDiscovery/ownership.ts';
-import { DISCOVERY_LABEL, MAX_CLUSTERS, SERVICE_ANNOTATION } from '../../kinds/engineClusterDiscovery/spec.ts';
+import {
+  DISCOVERY_LABEL,
+  discoveryOwner,
+  MAX_CLUSTERS,
+  SERVICE_ANNOTATION,
+} from '../../kinds/engineClusterDiscovery/spec.ts';
+import type { DiscoveryFinding } from '../../kinds/kindProgram.ts';
 import type { KnownService } from '../../kinds/serviceLookup.ts';
 import { isRecord } from '../../model/record.ts';
 import { API_GROUP, type Resource } from '../../model/resource.ts';

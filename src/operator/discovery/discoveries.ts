@@ -1,10 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
-import { type DiscoveryOutcome, isDiscoveryOutcome } from '../../kinds/engineClusterDiscovery/discoveryProgram.ts';
-import type { DiscoveryReport, DiscoveryReports } from '../../kinds/engineClusterDiscovery/discoveryReport.ts';
-import { DISCOVERY_FIELD_MANAGER, discoveryOwner } from '../../kinds/engineClusterDiscovery/ownership.ts';
-import { ENGINE_CLUSTER_DISCOVERY } from '../../kinds/engineClusterDiscovery/spec.ts';
+import { type DiscoveryOutcome, isDiscoveryOutcome } from '../../kinds/engineClusterDiscovery/kind.ts';
+import {
+  DISCOVERY_FIELD_MANAGER,
+  discoveryOwner,
+  ENGINE_CLUSTER_DISCOVERY,
+} from '../../kinds/engineClusterDiscovery/spec.ts';
+import type { DiscoveryReport, DiscoveryReports } from '../../kinds/kindProgram.ts';
 import type { ServiceLists } from '../../kinds/serviceLookup.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { GroupBindings } from '../../model/groupBindings.ts';

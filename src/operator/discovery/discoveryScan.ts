@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { DiscoveryReport } from '../../kinds/engineClusterDiscovery/discoveryReport.ts';
-import { discoveryOwner } from '../../kinds/engineClusterDiscovery/ownership.ts';
+import { discoveryOwner } from '../../kinds/engineClusterDiscovery/spec.ts';
+import type { DiscoveryReport } from '../../kinds/kindProgram.ts';
 import { type KnownService, SERVICE, type ServiceLists } from '../../kinds/serviceLookup.ts';
 import type { Clock } from '../../model/clock.ts';
 import { API_GROUP_VERSION, keyOfText, keyTextOf, type Resource } from '../../model/resource.ts';

@@ -1,5 +1,5 @@
 import type { EngineClusterDiscoverySpec, ServiceSelector } from '../../kinds/engineClusterDiscovery/spec.ts';
-import type { References } from '../../kinds/groupReferences.ts';
+import type { State } from '../../kinds/outcome.ts';
 import { ALL_NAMESPACES, type KnownService, type ServiceList, type ServiceLists } from '../../kinds/serviceLookup.ts';
 import { type LabelSelector, matchesLabels } from '../../model/labelSelector.ts';
 
@@ -7,7 +7,7 @@ export interface MatchingServices {
   readonly services: readonly KnownService[];
   readonly isRead: (namespace: string) => boolean;
   readonly isInScope: (namespace: string) => boolean;
-  readonly references: References;
+  readonly references: State;
 }
 
 export interface DiscoveryScope {
@@ -62,7 +62,7 @@ function labelSelectorOf({ matchLabels = {}, matchExpressions = [] }: ServiceSel
 function referencesOf(
   refused: readonly string[],
   read: readonly { readonly namespace: string; readonly list: ServiceList }[],
-): References {
+): State {
   if (refused.length > 0) {
     const message = `the Services of ${refused.slice(0, 5).join(', ')} may not be looked at; have the namespace added to resources.discovery.namespaces of the gateway's configuration, or take it out of spec.namespaces`;
     return { status: 'False', reason: 'NamespaceNotAllowed', message };

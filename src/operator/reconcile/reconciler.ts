@@ -151,7 +151,7 @@ export class Reconciler {
   #noteCondition(resource: Resource, condition: Condition): void {
     const before = resource.status?.conditions?.find(({ type }) => type === condition.type) ?? null;
     const isOfSameReason = before?.status === condition.status && before.reason === condition.reason;
-    // Each drift counts alone: its message states what was changed, and when it was noticed.
+    // Each drift counts by itself: its message states what was changed, and when it was noticed.
     if (isOfSameReason && (condition.type !== 'Drift' || before.message === condition.message)) return;
     this.#options.metrics.statusTransitions.inc();
     this.#options.onTransition({ resource, condition, before });

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { KindProgram, ProgramSettings, RoutingDraft } from '../../kinds/kindProgram.ts';
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
-import type { ResourceOutcome } from '../../kinds/outcome.ts';
+import { isSameOutcome, type ResourceOutcome } from '../../kinds/outcome.ts';
 import type { ResourceKind } from '../../kinds/resourceKind.ts';
 import type { Kind, Resource } from '../../model/resource.ts';
 import { type AdmissionPolicy, noPolicy } from '../../routing/admissionPolicy.ts';
@@ -105,7 +105,7 @@ export class RoutingState {
     for (const [key, outcome] of this.#outcomes) {
       const last = before.get(key);
       if (last === outcome) continue;
-      const isSame = last !== undefined && this.#options.kinds.of(outcome.key.kind).isSame(last, outcome);
+      const isSame = last !== undefined && isSameOutcome(last, outcome);
       if (!isSame) changed.push(key);
     }
     return changed;

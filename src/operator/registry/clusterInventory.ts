@@ -1,7 +1,7 @@
 import { type ActiveOverride, specActive } from '../../kinds/engineCluster/activeOverride.ts';
 import { type ClusterOutcome, isClusterOutcome } from '../../kinds/engineCluster/clusterOutcome.ts';
 import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
-import { discoveryOwner } from '../../kinds/engineClusterDiscovery/ownership.ts';
+import { discoveryOwner } from '../../kinds/engineClusterDiscovery/spec.ts';
 import { ChangeCount } from '../../model/changeCount.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';

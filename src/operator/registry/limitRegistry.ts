@@ -1,10 +1,8 @@
-import type { Acceptance, GroupRefusal } from '../../kinds/acceptance.ts';
 import type { ClusterPolicy } from '../../kinds/engineCluster/clusterPolicy.ts';
-import { queryLimit } from '../../kinds/queryLimit/kind.ts';
-import { isLimitOutcome, type LimitOutcome, limitRefusal } from '../../kinds/queryLimit/limitOutcome.ts';
+import type { Acceptance, GroupRefusal } from '../../kinds/outcome.ts';
+import { isLimitOutcome, type LimitOutcome, limitRefusal, queryLimit } from '../../kinds/queryLimit/kind.ts';
 import { QUERY_LIMIT, type QueryLimitSpec } from '../../kinds/queryLimit/spec.ts';
-import { type GroupOutcome, groupRefusal, isGroupOutcome } from '../../kinds/routingGroup/groupOutcome.ts';
-import { routingGroup } from '../../kinds/routingGroup/kind.ts';
+import { type GroupOutcome, groupRefusal, isGroupOutcome, routingGroup } from '../../kinds/routingGroup/kind.ts';
 import { ROUTING_GROUP, type RoutingGroupSpec } from '../../kinds/routingGroup/spec.ts';
 import { ChangeCount } from '../../model/changeCount.ts';
 import { GatewayError } from '../../model/errors.ts';

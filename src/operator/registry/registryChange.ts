@@ -1,5 +1,5 @@
 import { effectiveActive, overrideOf, specActive } from '../../kinds/engineCluster/activeOverride.ts';
-import { withoutSlash } from '../../kinds/engineCluster/dereference.ts';
+import { withoutSlash } from '../../kinds/engineCluster/clusterOutcome.ts';
 import type { RegistryCluster } from '../../model/registryCluster.ts';
 import { ACTIVE_ANNOTATION, type Resource } from '../../model/resource.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';

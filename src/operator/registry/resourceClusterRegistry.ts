@@ -8,8 +8,11 @@ import { type ClusterOutcome, isClusterOutcome } from '../../kinds/engineCluster
 import { type ClusterPolicy, type PolicyRefusal, policyRefusal } from '../../kinds/engineCluster/clusterPolicy.ts';
 import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
 import { clusterSpecProblems } from '../../kinds/engineCluster/validation.ts';
-import { discoveryOwner } from '../../kinds/engineClusterDiscovery/ownership.ts';
-import { ENGINE_CLUSTER_DISCOVERY, WEIGHT_ANNOTATION } from '../../kinds/engineClusterDiscovery/spec.ts';
+import {
+  discoveryOwner,
+  ENGINE_CLUSTER_DISCOVERY,
+  WEIGHT_ANNOTATION,
+} from '../../kinds/engineClusterDiscovery/spec.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { RegistryCluster } from '../../model/registryCluster.ts';

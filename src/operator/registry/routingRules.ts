@@ -1,7 +1,7 @@
 import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { isPaused } from '../../kinds/paused.ts';
+import { isPaused } from '../../kinds/outcome.ts';
 import { ruleTargets } from '../../kinds/routingRule/ruleOutcome.ts';
 import { DEFAULT_PRIORITY, ROUTING_RULE, type RoutingRuleSpec } from '../../kinds/routingRule/spec.ts';
 import { ChangeCount } from '../../model/changeCount.ts';

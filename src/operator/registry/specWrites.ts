@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { isPaused } from '../../kinds/paused.ts';
+import { isPaused } from '../../kinds/outcome.ts';
 import type { ResourceKind } from '../../kinds/resourceKind.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { keyOf, type Resource, type ResourceKey } from '../../model/resource.ts';
