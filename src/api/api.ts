@@ -9,7 +9,7 @@ import type { Clock } from '../model/clock.ts';
 import type { ProductNames } from '../model/names.ts';
 import { compileCheck } from '../model/validation.ts';
 import type { Controller } from '../operator/reconcile/controller.ts';
-import type { AppliedChange } from '../operator/registry/appliedChange.ts';
+import type { AppliedChange } from '../operator/registry/resourceWrites.ts';
 import type { GroupInventory } from '../operator/registry/groupInventory.ts';
 import type { GroupTables } from '../operator/registry/groupWrites.ts';
 import type { LimitRegistry } from '../operator/registry/limitRegistry.ts';

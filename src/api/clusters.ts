@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import type { ClusterChanges } from '../gateway/health/clusterChanges.ts';
 import { declaredFields } from '../kinds/engineCluster/declaredFields.ts';
 import type { Controller } from '../operator/reconcile/controller.ts';
-import { activationVersion } from '../operator/registry/activationVersion.ts';
+import { activationVersion } from '../operator/registry/clusterRegistry.ts';
 import type { InventoryCluster } from '../operator/registry/clusterInventory.ts';
 import type { ClusterRegistry } from '../operator/registry/clusterRegistry.ts';
 import { activeClustersOf, newQueriesWithout } from '../routing/newQueries.ts';

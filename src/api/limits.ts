@@ -2,7 +2,7 @@ import { type Static, type TObject, type TSchema, Type } from 'typebox';
 import { queryLimit } from '../kinds/queryLimit/kind.ts';
 import { QUERY_LIMIT, QueryLimitSpec } from '../kinds/queryLimit/spec.ts';
 import { ROUTING_GROUP, RoutingGroupSpec } from '../kinds/routingGroup/spec.ts';
-import { groupProblems } from '../kinds/routingGroup/validation.ts';
+import { groupProblems } from '../kinds/routingGroup/kind.ts';
 import { GatewayError, type Problem } from '../model/errors.ts';
 import type {
   DeclaredLimits,
@@ -10,7 +10,7 @@ import type {
   InventoryLimit,
   LimitRegistry,
 } from '../operator/registry/limitRegistry.ts';
-import type { SpecWrite, SpecWriteContext } from '../operator/registry/specWrites.ts';
+import type { SpecWrite, SpecWriteContext } from '../operator/registry/resourceWrites.ts';
 import { newQueriesWithout } from '../routing/newQueries.ts';
 import { takesNewQueries } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';

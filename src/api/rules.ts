@@ -3,7 +3,7 @@ import { routingRule } from '../kinds/routingRule/kind.ts';
 import { Deny, RouteTo, RoutingRuleSpec } from '../kinds/routingRule/spec.ts';
 import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/errors.ts';
-import type { WriteContext } from '../operator/registry/clusterRegistry.ts';
+import type { WriteContext } from '../operator/registry/resourceWrites.ts';
 import type { RoutingRules, RuleChange, RuleWrite } from '../operator/registry/routingRules.ts';
 import type { RuleHits } from '../store/ruleHits.ts';
 import { nullable } from './answers/answer.ts';

@@ -12,22 +12,20 @@ import { Controller } from './reconcile/controller.ts';
 import { ExternalChanges } from './reconcile/externalChanges.ts';
 import { GroupApplier } from './reconcile/groupApplier.ts';
 import { operatorMetrics } from './reconcile/metrics.ts';
-import type { AppliedChange } from './registry/appliedChange.ts';
-import { clusterCredentials } from './registry/clusterCredentials.ts';
+import { clusterCredentials, ResourceClusterRegistry } from './registry/clusterRegistry.ts';
 import { GroupInventory } from './registry/groupInventory.ts';
 import { type GroupTables, GroupWrites } from './registry/groupWrites.ts';
 import { LimitRegistry } from './registry/limitRegistry.ts';
-import { ResourceClusterRegistry } from './registry/resourceClusterRegistry.ts';
+import { type AppliedChange, ResourceWrites } from './registry/resourceWrites.ts';
 import { DatabaseSource, type DatabaseSourceOptions } from './sources/database/databaseSource.ts';
 import { DirectorySource } from './sources/directory/directorySource.ts';
 import type { HealthCredentials } from './sources/kubernetes/healthCredentials.ts';
-import type { ResourceSelection } from './sources/resourceSelection.ts';
-import { SelectedSource } from './sources/selectedSource.ts';
-import type { ResourceSource } from './sources/source.ts';
+import type { ResourceSelection, ResourceSource } from './sources/source.ts';
 
 /** The operator of one replica, ready to be started. */
 export interface Operator {
   readonly source: ResourceSource;
+  readonly writes: ResourceWrites;
   readonly leadership: Leadership;
   readonly controller: Controller;
   readonly registry: ResourceClusterRegistry;
@@ -57,7 +55,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
   );
   const parts = await sourceParts(options, changes);
   const { leadership, statusLeadership, services, events, credentials } = parts;
-  const source = new SelectedSource(parts.source, selectionOf(options.resources));
+  const source = parts.source.selecting(selectionOf(options.resources));
   const { kinds, store, table, clock, random, logger } = options;
   const { namespace, namespaces, trustedNamespaces } = options.resources;
   const areSeveral = namespaces.length === 0 ? namespace === '*' : new Set(namespaces).size > 1;
@@ -68,8 +66,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
       ? null
       : new Discoveries({
           services,
-          source,
-          writer: parts.writer,
+          source: parts.writer,
           controller: () => controller,
           leadership: statusLeadership ?? leadership,
           ownLeadership: leadership,
@@ -132,31 +129,17 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
           clock,
           logger,
         });
-  const registry = new ResourceClusterRegistry({
-    source,
-    controller,
-    table,
-    apiWrites: options.apiWrites,
-    clock,
-    policy,
-  });
-  const limits = new LimitRegistry({
-    source,
-    controller,
-    table,
-    counts: options.admissionCounts ?? noCounts,
-    apiWrites: options.apiWrites,
-    policy,
-  });
-  const { apiWrites, ownDatabase = null } = options;
+  const writes = new ResourceWrites(source, controller, options.apiWrites);
+  const registry = new ResourceClusterRegistry(writes, controller, table, policy, clock);
+  const limits = new LimitRegistry(writes, controller, table, options.admissionCounts ?? noCounts, policy);
+  const { ownDatabase = null } = options;
   const groups =
-    groupStores === null
-      ? null
-      : new GroupWrites(groupStores, groupOwners, effects, { source, controller, apiWrites }, ownDatabase);
+    groupStores === null ? null : new GroupWrites(groupStores, groupOwners, effects, writes, controller, ownDatabase);
   const groupInventory =
     groupStores === null ? null : new GroupInventory(groupStores, groupOwners, source, controller, ownDatabase);
   return {
     source,
+    writes,
     leadership,
     controller,
     registry,

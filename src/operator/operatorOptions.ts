@@ -11,7 +11,7 @@ import type { SourceName, Store } from '../store/store.ts';
 import type { EventRecorder } from './events/eventRecorder.ts';
 import type { Leadership } from './leadership/leadership.ts';
 import type { DeletionGuardSettings } from './reconcile/deletionGuard.ts';
-import type { ApiWrites } from './registry/resourceClusterRegistry.ts';
+import type { ApiWrites } from './registry/resourceWrites.ts';
 import type { SecretCredentials } from './sources/kubernetes/healthCredentials.ts';
 import type { KubernetesServices } from './sources/kubernetes/kubernetesServices.ts';
 import type { KubernetesSource } from './sources/kubernetes/kubernetesSource.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
-import { openPolicy } from '../../src/kinds/engineCluster/clusterPolicy.ts';
+import { type ClusterPolicy, openPolicy } from '../../src/kinds/engineCluster/clusterPolicy.ts';
 import { resourceKinds } from '../../src/kinds/registry.ts';
 import { noServices } from '../../src/kinds/serviceLookup.ts';
 import { systemClock } from '../../src/model/clock.ts';
@@ -12,11 +12,9 @@ import { Controller, type ControllerOptions } from '../../src/operator/reconcile
 import { ExternalChanges } from '../../src/operator/reconcile/externalChanges.ts';
 import { GroupApplier } from '../../src/operator/reconcile/groupApplier.ts';
 import { operatorMetrics } from '../../src/operator/reconcile/metrics.ts';
+import { ResourceClusterRegistry } from '../../src/operator/registry/clusterRegistry.ts';
 import { type GroupTables, GroupWrites } from '../../src/operator/registry/groupWrites.ts';
-import {
-  ResourceClusterRegistry,
-  type ResourceClusterRegistryOptions,
-} from '../../src/operator/registry/resourceClusterRegistry.ts';
+import { type ApiWrites, ResourceWrites } from '../../src/operator/registry/resourceWrites.ts';
 import { DatabaseSource } from '../../src/operator/sources/database/databaseSource.ts';
 import { DirectorySource } from '../../src/operator/sources/directory/directorySource.ts';
 import type { ResourceSource } from '../../src/operator/sources/source.ts';
@@ -43,7 +41,7 @@ export interface OperatorRig {
 /** What a test chooses. */
 export interface RigOptions {
   readonly controller?: Partial<ControllerOptions>;
-  readonly registry?: Partial<ResourceClusterRegistryOptions>;
+  readonly registry?: { readonly apiWrites?: ApiWrites; readonly policy?: ClusterPolicy };
   readonly leaderTtlMs?: number;
   /** Where resource groups go; left out, nowhere. */
   readonly groups?: SchemaStores;
@@ -127,20 +125,13 @@ export async function startOperator(
     ...(effects === null ? {} : { effects }),
     ...options.controller,
   });
-  const registry: ResourceClusterRegistry = new ResourceClusterRegistry({
-    source,
-    controller,
-    table,
-    apiWrites: 'enabled',
-    policy: openPolicy,
-    clock: systemClock,
-    ...options.registry,
-  });
-  const apiWrites = options.registry?.apiWrites ?? 'enabled';
+  const { apiWrites = 'enabled', policy = openPolicy } = options.registry ?? {};
+  const resourceWrites = new ResourceWrites(source, controller, apiWrites);
+  const registry = new ResourceClusterRegistry(resourceWrites, controller, table, policy, systemClock);
   const writes =
     groups === undefined || effects === null
       ? null
-      : new GroupWrites(groups, store.groupOwners, effects, { source, controller, apiWrites }, null);
+      : new GroupWrites(groups, store.groupOwners, effects, resourceWrites, controller, null);
   await controller.start();
   return { source, table, controller, registry, leadership, groups: writes, stop: () => controller.stop() };
 }

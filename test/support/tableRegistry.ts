@@ -1,7 +1,7 @@
 import { GatewayError } from '../../src/model/errors.ts';
 import type { RegistryCluster } from '../../src/model/registryCluster.ts';
-import type { ResourceReference } from '../../src/operator/registry/appliedChange.ts';
-import type { ClusterRegistry, WriteContext } from '../../src/operator/registry/clusterRegistry.ts';
+import type { ClusterRegistry } from '../../src/operator/registry/clusterRegistry.ts';
+import type { ResourceReference, WriteContext } from '../../src/operator/registry/resourceWrites.ts';
 import type { RoutableCluster } from '../../src/routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 

@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { auditText } from '../../operator/audit/auditText.ts';
-import type { AppliedChange, ChangedThing } from '../../operator/registry/appliedChange.ts';
+import type { AppliedChange, ChangedThing } from '../../operator/registry/resourceWrites.ts';
 import type { AuditAction, AuditEntry } from '../../store/audit.ts';
 import { pathOf } from '../errors.ts';
 

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { ClientView } from '../../gateway/headers/forwardedHeaders.ts';
 import { GatewayError } from '../../model/errors.ts';
-import type { AppliedChange } from '../../operator/registry/appliedChange.ts';
+import type { AppliedChange } from '../../operator/registry/resourceWrites.ts';
 import { errorResponses } from '../schemas.ts';
 import { type AuditTrail, auditCalls } from './audit.ts';
 import type { Authentication } from './authentication.ts';

@@ -79,7 +79,7 @@ export async function openControl(
   });
   onClose(() => operator.stop());
   const routingRules = new RoutingRules({
-    source: operator.source,
+    writes: operator.writes,
     controller: operator.controller,
     table,
     defaultRoutingGroup: config.routing.defaultRoutingGroup,
@@ -87,7 +87,6 @@ export async function openControl(
     rulesType,
     rulesEngineEnabled: rulesEngineEnabled ?? undefined,
     context: ruleContext,
-    apiWrites: config.resources.apiWrites,
   });
   return {
     counts,

@@ -13,7 +13,7 @@ import type { Fence } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { Controller } from '../reconcile/controller.ts';
 import type { ExternalChange } from '../reconcile/externalChanges.ts';
-import { fileRuleKey, fileRules } from '../registry/rulesFile/fileRules.ts';
+import { fileRuleKey, fileRules } from '../registry/rulesFile/ruleDocument.ts';
 import type { FieldWriter, ResourceSource } from '../sources/source.ts';
 import { auditText, digestOf, digestOfAbsence, digestOfState, digestOfWrite, stateOf } from './auditText.ts';
 

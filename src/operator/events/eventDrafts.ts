@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Condition } from '../../model/condition.ts';
 import { API_GROUP_VERSION } from '../../model/resource.ts';
 import type { Transition } from '../reconcile/reconciler.ts';
-import { type AppliedChange, type ResourceReference, referenceTo } from '../registry/appliedChange.ts';
+import { type AppliedChange, type ResourceReference, referenceTo } from '../registry/resourceWrites.ts';
 import type { KubeEvent } from '../sources/kubernetes/kubeApi.ts';
 
 /** Longest note of an event in bytes (events.k8s.io/v1). */

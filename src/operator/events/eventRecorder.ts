@@ -5,7 +5,7 @@ import type { Clock } from '../../model/clock.ts';
 import { API_GROUP } from '../../model/resource.ts';
 import { within } from '../../model/timeLimit.ts';
 import type { Transition } from '../reconcile/reconciler.ts';
-import type { AppliedChange } from '../registry/appliedChange.ts';
+import type { AppliedChange } from '../registry/resourceWrites.ts';
 import { type KubeApi, type KubeEvent, microTime } from '../sources/kubernetes/kubeApi.ts';
 import { kubeReason } from '../sources/kubernetes/kubeErrors.ts';
 import { changeEvent, type EventDraft, transitionEvent } from './eventDrafts.ts';

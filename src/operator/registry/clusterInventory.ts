@@ -8,7 +8,7 @@ import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { SourceName } from '../../store/store.ts';
 import type { Controller } from '../reconcile/controller.ts';
 import type { ResourceSource } from '../sources/source.ts';
-import { type DeclaredResource, declaredResource } from './declaredResource.ts';
+import { type DeclaredResource, declaredResource } from './resourceWrites.ts';
 
 export interface InventoryCluster {
   readonly name: string;

@@ -1,5 +1,36 @@
+import {
+  activeAnnotation,
+  effectiveActive,
+  type OverrideState,
+  overrideOf,
+  specActive,
+} from '../../kinds/engineCluster/activeOverride.ts';
+import { type ClusterOutcome, isClusterOutcome, withoutSlash } from '../../kinds/engineCluster/clusterOutcome.ts';
+import { type ClusterPolicy, policyRefusal } from '../../kinds/engineCluster/clusterPolicy.ts';
+import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
+import { clusterSpecProblems } from '../../kinds/engineCluster/validation.ts';
+import {
+  discoveryOwner,
+  ENGINE_CLUSTER_DISCOVERY,
+  WEIGHT_ANNOTATION,
+} from '../../kinds/engineClusterDiscovery/spec.ts';
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/errors.ts';
 import type { RegistryCluster } from '../../model/registryCluster.ts';
-import type { ResourceReference } from './appliedChange.ts';
+import { ACTIVE_ANNOTATION, keyTextOf, type Resource } from '../../model/resource.ts';
+import { registryNameOf } from '../../model/resourceName.ts';
+import type { RoutableCluster } from '../../routing/routingTable.ts';
+import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import type { Controller } from '../reconcile/controller.ts';
+import type { HealthCredentials, SecretCredentials } from '../sources/kubernetes/healthCredentials.ts';
+import type { ResourceChange } from '../sources/source.ts';
+import {
+  digestOfJson,
+  type ResourceReference,
+  type ResourceWrites,
+  referenceTo,
+  type WriteContext,
+} from './resourceWrites.ts';
 
 export interface RegistryDeletion {
   /** True when the database is unavailable and catches up later. */
@@ -13,12 +44,8 @@ export interface RegistryWrite extends RegistryDeletion {
   readonly cluster: RegistryCluster;
 }
 
-/** Author and force flag of a change. */
-export interface WriteContext {
-  /** Name for the audit and for override annotations, e.g. `api` or a user. */
-  readonly by: string;
-  readonly force: boolean;
-}
+/** What REST calls use of the registry. */
+export type ClusterRegistry = Pick<ResourceClusterRegistry, 'all' | 'get' | 'add' | 'update' | 'delete' | 'setActive'>;
 
 /**
  * The registry behind the REST API (docs/resources.md#rest-writes, docs/compatibility.md#cluster-registry).
@@ -26,16 +53,251 @@ export interface WriteContext {
  * GatewayError: EG_CONFLICT (add of an existing name), EG_FIELD_OWNED, EG_NOT_FOUND ((de)activate), EG_READ_ONLY,
  * EG_API_WRITES_DISABLED, EG_SOURCE_UNAVAILABLE.
  */
-export interface ClusterRegistry {
+export class ResourceClusterRegistry {
+  readonly #writes: ResourceWrites;
+  readonly #controller: Pick<Controller, 'outcomes' | 'refreshNow' | 'clusterDeleted' | 'switchRow' | 'deleteRow'>;
+  readonly #table: RoutingTableHolder;
+  readonly #policy: ClusterPolicy;
+  readonly #clock: Clock;
+
+  /** @param policy rights of the authors of clusters */
+  constructor(
+    writes: ResourceWrites,
+    controller: Pick<Controller, 'outcomes' | 'refreshNow' | 'clusterDeleted' | 'switchRow' | 'deleteRow'>,
+    table: RoutingTableHolder,
+    policy: ClusterPolicy,
+    clock: Clock,
+  ) {
+    this.#writes = writes;
+    this.#controller = controller;
+    this.#table = table;
+    this.#policy = policy;
+    this.#clock = clock;
+  }
+
   /** Every registered cluster in order of names, unmanaged rows included. */
-  all(): readonly RegistryCluster[];
-  get(name: string): RegistryCluster | null;
-  add(cluster: RegistryCluster, context: WriteContext): Promise<RegistryWrite>;
-  update(cluster: RegistryCluster, context: WriteContext): Promise<RegistryWrite>;
-  delete(name: string, context: WriteContext): Promise<RegistryDeletion>;
+  all(): readonly RegistryCluster[] {
+    return [...this.#table.current.clusters.values()].map(summary);
+  }
+
+  get(name: string): RegistryCluster | null {
+    const entry = this.#table.current.clusters.get(name);
+    return entry === undefined ? null : summary(entry);
+  }
+
+  async add(cluster: RegistryCluster, _context: WriteContext): Promise<RegistryWrite> {
+    this.#writes.mayWrite('cannot add a cluster');
+    if (this.#holder(cluster.name) !== null || this.get(cluster.name) !== null) {
+      const message = `a cluster named ${cluster.name} already exists; use update to change it`;
+      throw new GatewayError('EG_CONFLICT', message, { field: 'name' });
+    }
+    return await this.#create(cluster);
+  }
+
+  async update(cluster: RegistryCluster, { force }: WriteContext): Promise<RegistryWrite> {
+    this.#writes.mayWrite('cannot update a cluster');
+    return await this.#writes.decide(async () => {
+      const holder = this.#holder(cluster.name);
+      if (holder === null) return await this.#create(cluster);
+      const { resource } = holder;
+      this.#writes.mustNotBePaused(resource);
+      const change = clusterChange(resource, holder.routable, cluster);
+      this.#mustBeAllowed(cluster, resource.metadata.namespace);
+      if (change === null) return await this.#settle(resource, cluster.name);
+      const fix = `change the template of the discovery, or set the annotations ${WEIGHT_ANNOTATION} and ${ACTIVE_ANNOTATION} of the Service; activate and deactivate work here`;
+      mustNotBeDiscovered(holder, 'changed', fix);
+      return await this.#settle(await this.#writes.apply(resource, change, force), cluster.name);
+    });
+  }
+
+  async delete(name: string, _context: WriteContext): Promise<RegistryDeletion> {
+    this.#writes.mayWrite('cannot delete a cluster');
+    return await this.#writes.decide(async () => {
+      const holder = this.#holder(name);
+      if (holder === null) {
+        if (this.get(name) !== null) await this.#controller.deleteRow(name);
+        return { pending: false, resource: null };
+      }
+      const { resource } = holder;
+      this.#writes.mustNotBePaused(resource);
+      mustNotBeDiscovered(holder, 'deleted', "take its labels from the Service, or narrow the discovery's selector");
+      await this.#writes.remove(resource, false);
+      this.#controller.clusterDeleted(registryNameOf(resource));
+      return await this.#writes.settle(resource);
+    });
+  }
+
   /**
    * @param version what `activationVersion` states of the cluster; EG_CONFLICT where it was switched since. Left out,
    * whatever it is
    */
-  setActive(name: string, active: boolean, context: WriteContext, version?: string): Promise<RegistryWrite>;
+  async setActive(name: string, active: boolean, context: WriteContext, version?: string): Promise<RegistryWrite> {
+    this.#writes.mayWrite(active ? 'cannot activate a cluster' : 'cannot deactivate a cluster', true);
+    return await this.#writes.decide(async () => {
+      const holder = this.#holder(name);
+      if (holder === null) return await this.#switchRow(name, active, version);
+      const { resource } = holder;
+      this.#writes.mustNotBePaused(resource);
+      mustBeAsSwitched(name, effectiveActive(resource), overrideOf(resource), version);
+      const at = new Date(this.#clock.now()).toISOString();
+      const annotation = activeAnnotation(resource, active, context.by, at);
+      const annotations = annotation === undefined ? {} : { [ACTIVE_ANNOTATION]: annotation };
+      const change = { set: {}, remove: [], annotations };
+      return await this.#settle(await this.#writes.apply(resource, change, false), name);
+    });
+  }
+
+  async #switchRow(name: string, active: boolean, version: string | undefined): Promise<RegistryWrite> {
+    const row = this.get(name);
+    if (row === null) throw new GatewayError('EG_NOT_FOUND', `there is no cluster named ${name}`, { field: 'name' });
+    mustBeAsSwitched(name, row.active, { kind: 'none' }, version);
+    // Nothing that is stored and then not accepted may keep a row from being switched: other gateways check neither names nor URLs.
+    const isAllowed = policyRefusal(this.#policy, this.#writes.source.writeNamespace, row) === null;
+    const canBeResource = isAllowed && clusterSpecProblems({ ...newClusterSpec(row, ''), name: row.name }).length === 0;
+    if (canBeResource) return await this.#create({ ...row, active });
+    if (!(await this.#controller.switchRow(name, active)))
+      throw new GatewayError('EG_CONFLICT', `the row of the cluster ${name} changed meanwhile; try again`);
+    return { cluster: { ...row, active }, pending: false, resource: null };
+  }
+
+  async #create(cluster: RegistryCluster): Promise<RegistryWrite> {
+    const { source } = this.#writes;
+    this.#mustBeAllowed(cluster, source.writeNamespace);
+    const key = this.#writes.newKey(ENGINE_CLUSTER, cluster.name);
+    const resource = await source.create({ ...key, spec: newClusterSpec(cluster, key.name) });
+    return await this.#settle(resource, cluster.name);
+  }
+
+  /** Has own table and database follow a written resource. @returns the cluster as it is listed now */
+  async #settle(resource: Resource, name: string): Promise<RegistryWrite> {
+    this.#controller.refreshNow();
+    const outcome = this.#controller.outcomes.get(keyTextOf(resource));
+    const acceptance = outcome !== undefined && isClusterOutcome(outcome) ? outcome.acceptance : null;
+    if (acceptance?.reason === 'NameConflict') {
+      throw new GatewayError('EG_CONFLICT', acceptance.message, { field: 'name' });
+    }
+    const { pending } = await this.#writes.settle(resource);
+    const listed = this.get(name);
+    if (listed !== null) return { cluster: listed, pending, resource: referenceTo(resource) };
+    const why = acceptance?.message ?? 'it was deleted meanwhile';
+    throw new GatewayError('EG_CONFLICT', `the cluster ${name} is stored but not routed: ${why}`);
+  }
+
+  #holder(name: string): ClusterOutcome | null {
+    this.#controller.refreshNow();
+    for (const outcome of this.#controller.outcomes.values()) {
+      if (!isClusterOutcome(outcome) || outcome.registryName !== name) continue;
+      if (outcome.acceptance.reason !== 'NameConflict') return outcome;
+    }
+    return null;
+  }
+
+  /** Rejects what would be stored and then not accepted. */
+  #mustBeAllowed(cluster: RegistryCluster, namespace: string): void {
+    const refused = policyRefusal(this.#policy, namespace, cluster);
+    if (refused === null) return;
+    const { field, message } = refused;
+    throw new GatewayError('EG_IMPOSSIBLE', `${field}${message}`, { field });
+  }
+}
+
+/**
+ * Rejects a write that the discovery of a cluster would undo (docs/discovery.md#what-others-may-change).
+ * @throws GatewayError EG_READ_ONLY saying what to do instead
+ */
+function mustNotBeDiscovered({ registryName, resource }: ClusterOutcome, what: string, fix: string): void {
+  const owner = discoveryOwner(resource);
+  if (owner === null) return;
+  const service = owner.service === null ? '' : ` of the Service ${owner.service}`;
+  const message = `${registryName} is made by the ${ENGINE_CLUSTER_DISCOVERY} ${resource.metadata.namespace}/${owner.name}${service} and cannot be ${what} by REST: ${fix}`;
+  throw new GatewayError('EG_READ_ONLY', message);
+}
+
+/**
+ * A short text that changes whenever a user switches a cluster on or off, as far as that can be known: of a cluster
+ * without an override, with `active` itself.
+ */
+export function activationVersion(
+  active: boolean,
+  override: Pick<Extract<OverrideState, { kind: 'inForce' }>['override'], 'active' | 'by' | 'at'> | null,
+): string {
+  return digestOfJson([active, override === null ? null : [override.active, override.by, override.at]]);
+}
+
+/** Rejects a switch that is meant for the cluster as it was switched before. */
+function mustBeAsSwitched(name: string, active: boolean, state: OverrideState, version: string | undefined): void {
+  const override = state.kind === 'inForce' ? state.override : null;
+  if (version === undefined || version === activationVersion(active, override)) return;
+  const by = override === null ? '' : ` by ${override.by}${override.at === null ? '' : ` since ${override.at}`}`;
+  const message = `${name} was switched meanwhile: it is ${active ? 'on' : 'off'}${by}; nothing was changed`;
+  throw new GatewayError('EG_CONFLICT', message, { field: 'version' });
+}
+
+function summary({ name, proxyTo, active, routingGroup, externalUrl }: RoutableCluster): RegistryCluster {
+  return { name, proxyTo, active, routingGroup, externalUrl };
+}
+
+/** Spec of the resource of a cluster that has none. What states the default is left out. */
+function newClusterSpec(cluster: RegistryCluster, resourceName: string): Resource['spec'] {
+  const { name, proxyTo, externalUrl, active, routingGroup } = cluster;
+  return {
+    ...(name === resourceName ? {} : { name }),
+    proxyTo,
+    ...(externalUrl === proxyTo ? {} : { externalUrl }),
+    ...{ active, routingGroup },
+  };
+}
+
+/**
+ * Changes of a REST update to a resource: only fields that differ from the listed ones, so that equal values are not
+ * taken over from their owner. A changed `active` goes into the spec and ends an override. Pure.
+ * @param routed the currently routed cluster, or null
+ * @returns null if nothing changes
+ */
+export function clusterChange(
+  resource: Resource,
+  routed: RoutableCluster | null,
+  target: RegistryCluster,
+): ResourceChange | null {
+  const { spec } = resource;
+  const set: Record<string, unknown> = {};
+  const remove: string[] = [];
+  // A Service is listed with the URL it resolved to: sending that back changes nothing.
+  const present = typeof spec.proxyTo === 'string' ? withoutSlash(spec.proxyTo) : (routed?.proxyTo ?? null);
+  if (target.proxyTo !== present) {
+    set.proxyTo = target.proxyTo;
+    if (spec.serviceRef !== undefined) remove.push('serviceRef');
+  }
+  const external = typeof spec.externalUrl === 'string' ? withoutSlash(spec.externalUrl) : target.proxyTo;
+  if (target.externalUrl !== external) set.externalUrl = target.externalUrl;
+  if (target.routingGroup !== spec.routingGroup) set.routingGroup = target.routingGroup;
+  // An override that states what is wanted stays: the spec may be another's, and would not be what it is listed as.
+  const { kind } = overrideOf(resource);
+  const asListed = target.active === effectiveActive(resource);
+  if (!asListed && target.active !== specActive(resource)) set.active = target.active;
+  const keepsAnnotation = kind === 'none' || (kind === 'inForce' && asListed);
+  if (keepsAnnotation && Object.keys(set).length === 0) return null;
+  return { set, remove, annotations: keepsAnnotation ? {} : { [ACTIVE_ANNOTATION]: null } };
+}
+
+/**
+ * Credentials of a cluster's own Secret for health checks; null when it names none.
+ * @param credentials reads Secrets; undefined without Kubernetes
+ * @param proxyTo the URL that they would be sent to
+ */
+export async function clusterCredentials(
+  { outcomes }: Pick<Controller, 'outcomes'>,
+  credentials: SecretCredentials | undefined,
+  cluster: string,
+  proxyTo: string,
+): Promise<HealthCredentials | null> {
+  const outcome = outcomes.values().find((each) => {
+    return isClusterOutcome(each) && each.registryName === cluster && each.routable !== null;
+  });
+  if (outcome === undefined) return null;
+  if (credentials !== undefined) return await credentials.of(outcome.resource, proxyTo);
+  const check = outcome.resource.spec.healthCheck as { readonly credentialsSecretRef?: unknown } | undefined;
+  if (check?.credentialsSecretRef === undefined) return null;
+  const message = 'spec.healthCheck.credentialsSecretRef needs resources.source: kubernetes; use backendState instead';
+  return { ok: false, reason: 'SecretUnsupported', message };
 }

@@ -8,7 +8,7 @@ import { type GroupOwner, type GroupOwnerRepository, PERIOD_ROOT } from '../../s
 import type { SchemaStores } from '../../store/schemaStores.ts';
 import type { Controller } from '../reconcile/controller.ts';
 import type { ResourceSource } from '../sources/source.ts';
-import { type DeclaredResource, declaredResource } from './declaredResource.ts';
+import { type DeclaredResource, declaredResource } from './resourceWrites.ts';
 
 /** Rows of a database that a resource owns, for one environment. */
 export interface DeclaredGroupRows {

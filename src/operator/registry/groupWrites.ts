@@ -16,9 +16,8 @@ import type { SchemaStores } from '../../store/schemaStores.ts';
 import type { Controller } from '../reconcile/controller.ts';
 import type { GroupApplier } from '../reconcile/groupApplier.ts';
 import { SerialWork } from '../reconcile/serialWork.ts';
-import type { ResourceReference } from './appliedChange.ts';
 import { type DeclaredChange, declaredBy, declaredChange, nameOfOwner, rowOfSelector } from './groupSpecChange.ts';
-import { SpecWrites, type SpecWritesOptions } from './specWrites.ts';
+import type { ResourceReference, ResourceWrites } from './resourceWrites.ts';
 
 /** A change, and the resource that it went to; null: to the tables alone. */
 export type AppliedGroupWrite = GroupWrite & { readonly resource: ResourceReference | null };
@@ -26,7 +25,7 @@ export type AppliedGroupWrite = GroupWrite & { readonly resource: ResourceRefere
 /** The tables of resource groups as calls use them (docs/resource-groups.md#by-rest). */
 export interface GroupTables extends Pick<SchemaStores, 'use'> {
   /**
-   * Changes the tables, or the resource that declares the row and then the tables. Rejects as `use` and `SpecWrites.change` do,
+   * Changes the tables, or the resource that declares the row and then the tables. Rejects as `use` and `ResourceWrites.change` do,
    * with EG_MALFORMED if the resource would not be valid, with EG_CONFLICT if the change is possible in the resource only.
    * @param force takes fields over from other managers
    */
@@ -42,7 +41,7 @@ export class GroupWrites implements GroupTables {
   readonly #stores: SchemaStores;
   readonly #owners: Pick<GroupOwnerRepository, 'all'>;
   readonly #applier: Pick<GroupApplier, 'apply' | 'targets'>;
-  readonly #writes: SpecWrites;
+  readonly #writes: ResourceWrites;
   readonly #controller: Pick<Controller, 'outcomes' | 'refreshNow'>;
   readonly #ownDatabase: string | null;
   /** Changes of a database are made one after the other. */
@@ -53,14 +52,15 @@ export class GroupWrites implements GroupTables {
     stores: SchemaStores,
     owners: Pick<GroupOwnerRepository, 'all'>,
     applier: Pick<GroupApplier, 'apply' | 'targets'>,
-    options: SpecWritesOptions & { readonly controller: Pick<Controller, 'outcomes'> },
+    writes: ResourceWrites,
+    controller: Pick<Controller, 'outcomes' | 'refreshNow'>,
     ownDatabase: string | null,
   ) {
     this.#stores = stores;
     this.#owners = owners;
     this.#applier = applier;
-    this.#writes = new SpecWrites(resourceGroupConfiguration, options);
-    this.#controller = options.controller;
+    this.#writes = writes;
+    this.#controller = controller;
     this.#ownDatabase = ownDatabase;
   }
 
@@ -103,6 +103,7 @@ export class GroupWrites implements GroupTables {
     this.#requireActive(key, change);
     let selector: DeclaredSelector | undefined;
     const { resource } = await this.#writes.change(
+      resourceGroupConfiguration,
       key,
       ({ spec }) => {
         const edited = change.edit(spec as unknown as ResourceGroupConfigurationSpec);
@@ -117,7 +118,7 @@ export class GroupWrites implements GroupTables {
         selector = edited.selector;
         return { ...edited.spec };
       },
-      { force },
+      force,
     );
     const { warnings, isPending } = await this.#apply(key, owner);
     if (write.kind === 'Selector' && write.row !== null && selector !== undefined) {

@@ -11,9 +11,14 @@ import type { AdmissionCount, AdmissionCounts } from '../../routing/admissionCou
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Controller } from '../reconcile/controller.ts';
-import { type DeclaredResource, declaredResource, specVersion } from './declaredResource.ts';
-import { newResourceKey } from './newResourceKey.ts';
-import { type SpecWrite, type SpecWriteContext, SpecWrites, type SpecWritesOptions } from './specWrites.ts';
+import {
+  type DeclaredResource,
+  declaredResource,
+  type ResourceWrites,
+  type SpecWrite,
+  type SpecWriteContext,
+  specVersion,
+} from './resourceWrites.ts';
 
 export interface DeclaredLimits {
   readonly spec: Readonly<Record<string, unknown>>;
@@ -41,33 +46,35 @@ export interface InventoryLimit {
   readonly count: AdmissionCount | null;
 }
 
-export interface LimitRegistryOptions extends SpecWritesOptions {
-  readonly controller: SpecWritesOptions['controller'] & Pick<Controller, 'outcomes'>;
-  readonly table: Pick<RoutingTableHolder, 'current'>;
-  readonly counts: AdmissionCounts;
-  /** Rights of the authors of resources. */
-  readonly policy: ClusterPolicy;
-}
-
 /** Routing groups and query limits as REST lists and changes them (docs/rest-api.md#groups-and-limits). */
 export class LimitRegistry {
-  readonly #options: LimitRegistryOptions;
+  readonly #writes: ResourceWrites;
+  readonly #controller: Pick<Controller, 'outcomes' | 'refreshNow'>;
+  readonly #table: Pick<RoutingTableHolder, 'current'>;
+  readonly #counts: AdmissionCounts;
+  readonly #policy: ClusterPolicy;
   readonly #versions = new ChangeCount();
-  readonly #groups: SpecWrites;
-  readonly #limits: SpecWrites;
 
-  constructor(options: LimitRegistryOptions) {
-    this.#options = options;
-    this.#groups = new SpecWrites(routingGroup, options);
-    this.#limits = new SpecWrites(queryLimit, options);
+  /** @param policy rights of the authors of resources */
+  constructor(
+    writes: ResourceWrites,
+    controller: Pick<Controller, 'outcomes' | 'refreshNow'>,
+    table: Pick<RoutingTableHolder, 'current'>,
+    counts: AdmissionCounts,
+    policy: ClusterPolicy,
+  ) {
+    this.#writes = writes;
+    this.#controller = controller;
+    this.#table = table;
+    this.#counts = counts;
+    this.#policy = policy;
   }
 
   /** Every routing group that has clusters or a resource, by name; one whose name another resource holds comes after it. */
   groups(): readonly InventoryGroup[] {
-    const { table, controller } = this.#options;
-    const declared = [...controller.outcomes.values()].filter(isGroupOutcome);
+    const declared = [...this.#controller.outcomes.values()].filter(isGroupOutcome);
     const names = new Set(declared.map(({ registryName }) => registryName));
-    const bare = [...table.current.groups.keys()].filter((name) => !names.has(name));
+    const bare = [...this.#table.current.groups.keys()].filter((name) => !names.has(name));
     return [...declared.map((outcome) => this.#group(outcome)), ...bare.map((name) => this.#bareGroup(name))].sort(
       (a, b) => (a.name === b.name ? rank(a) - rank(b) : a.name < b.name ? -1 : 1),
     );
@@ -79,15 +86,16 @@ export class LimitRegistry {
   }
 
   *#versionParts(): Iterable<unknown> {
-    const { controller, source, table, counts } = this.#options;
+    const { source } = this.#writes;
+    const counts = this.#counts;
     const countsOf = (count: AdmissionCount | null) => [count?.running, count?.waiting, count?.refused];
-    for (const outcome of controller.outcomes.values()) {
+    for (const outcome of this.#controller.outcomes.values()) {
       if (!isGroupOutcome(outcome) && !isLimitOutcome(outcome)) continue;
       const key = keyOf(outcome.resource);
       yield* [outcome, source.get(key), source.provenance(key)?.place];
       if (isLimitOutcome(outcome)) yield* countsOf(counts.limit(`${key.namespace}/${key.name}`));
     }
-    for (const [name, clusters] of table.current.groups) {
+    for (const [name, clusters] of this.#table.current.groups) {
       yield name;
       yield* countsOf(counts.group(name));
       for (const cluster of clusters) {
@@ -100,11 +108,11 @@ export class LimitRegistry {
   group(name: string): InventoryGroup | null {
     const holder = this.#holder(name);
     if (holder !== null) return this.#group(holder);
-    return this.#options.table.current.groups.has(name) ? this.#bareGroup(name) : null;
+    return this.#table.current.groups.has(name) ? this.#bareGroup(name) : null;
   }
 
   limits(): readonly InventoryLimit[] {
-    return [...this.#options.controller.outcomes.values()]
+    return [...this.#controller.outcomes.values()]
       .filter(isLimitOutcome)
       .map((outcome) => this.#limit(outcome))
       .sort((a, b) => (`${a.namespace}/${a.name}` < `${b.namespace}/${b.name}` ? -1 : 1));
@@ -112,44 +120,44 @@ export class LimitRegistry {
 
   /** A query limit, or null. */
   limit(namespace: string, name: string): InventoryLimit | null {
-    const outcome = this.#options.controller.outcomes.get(keyText({ kind: QUERY_LIMIT, namespace, name }));
+    const outcome = this.#controller.outcomes.get(keyText({ kind: QUERY_LIMIT, namespace, name }));
     return outcome === undefined || !isLimitOutcome(outcome) ? null : this.#limit(outcome);
   }
 
   /** Declares what holds for a routing group, where its resource is, or in a new one. @param spec valid */
   async putGroup(name: string, spec: RoutingGroupSpec, context: SpecWriteContext): Promise<SpecWrite> {
-    this.#options.controller.refreshNow();
+    this.#controller.refreshNow();
     const holder = this.#holder(name);
-    const key = holder === null ? newResourceKey(this.#options.source, ROUTING_GROUP, name) : holder.key;
-    const groups = this.#options.policy.groups;
+    const key = holder === null ? this.#writes.newKey(ROUTING_GROUP, name) : holder.key;
+    const groups = this.#policy.groups;
     mustBeAllowed(groupRefusal(groups, key.namespace, { name, fallbacks: spec.fallbacks ?? [] }));
-    return await this.#groups.put(key, key.name === name ? spec : { name, ...spec }, context);
+    return await this.#writes.put(routingGroup, key, key.name === name ? spec : { name, ...spec }, context);
   }
 
   async deleteGroup(name: string, version: string | undefined): Promise<SpecWrite> {
-    this.#options.controller.refreshNow();
+    this.#controller.refreshNow();
     const holder = this.#holder(name);
     if (holder === null) {
       throw new GatewayError('EG_NOT_FOUND', `there is no ${ROUTING_GROUP} of the routing group ${name}`, {
         field: 'name',
       });
     }
-    return await this.#groups.delete(holder.key, version);
+    return await this.#writes.delete(routingGroup, holder.key, version);
   }
 
   /** Declares a query limit. @param spec valid */
   async putLimit(namespace: string, name: string, spec: QueryLimitSpec, context: SpecWriteContext): Promise<SpecWrite> {
-    this.#options.controller.refreshNow();
-    mustBeAllowed(limitRefusal(this.#options.policy.groups, namespace, spec));
-    return await this.#limits.put({ kind: QUERY_LIMIT, namespace, name }, spec, context);
+    this.#controller.refreshNow();
+    mustBeAllowed(limitRefusal(this.#policy.groups, namespace, spec));
+    return await this.#writes.put(queryLimit, { kind: QUERY_LIMIT, namespace, name }, spec, context);
   }
 
   async deleteLimit(namespace: string, name: string, version: string | undefined): Promise<SpecWrite> {
-    return await this.#limits.delete({ kind: QUERY_LIMIT, namespace, name }, version);
+    return await this.#writes.delete(queryLimit, { kind: QUERY_LIMIT, namespace, name }, version);
   }
 
   #holder(name: string): GroupOutcome | null {
-    for (const outcome of this.#options.controller.outcomes.values()) {
+    for (const outcome of this.#controller.outcomes.values()) {
       if (!isGroupOutcome(outcome) || outcome.registryName !== name) continue;
       if (outcome.acceptance.reason !== 'NameConflict') return outcome;
     }
@@ -162,13 +170,13 @@ export class LimitRegistry {
   }
 
   #bareGroup(name: string): InventoryGroup {
-    const { table, counts } = this.#options;
-    return { name, clusters: table.current.groups.get(name) ?? [], declared: null, count: counts.group(name) };
+    const clusters = this.#table.current.groups.get(name) ?? [];
+    return { name, clusters, declared: null, count: this.#counts.group(name) };
   }
 
   #limit(outcome: LimitOutcome): InventoryLimit {
     const { namespace, name } = outcome.key;
-    const count = this.#options.counts.limit(`${namespace}/${name}`);
+    const count = this.#counts.limit(`${namespace}/${name}`);
     return { namespace, name, declared: this.#declared(outcome, outcome.policy !== null), count };
   }
 
@@ -179,8 +187,8 @@ export class LimitRegistry {
       spec,
       acceptance,
       isInForce,
-      version: specVersion(this.#options.source.get(keyOf(resource)) ?? resource),
-      resource: declaredResource(outcome, this.#options.source),
+      version: specVersion(this.#writes.source.get(keyOf(resource)) ?? resource),
+      resource: declaredResource(outcome, this.#writes.source),
     };
   }
 }

@@ -1,7 +1,6 @@
 import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { isPaused } from '../../kinds/outcome.ts';
 import { ruleTargets } from '../../kinds/routingRule/ruleOutcome.ts';
 import { DEFAULT_PRIORITY, ROUTING_RULE, type RoutingRuleSpec } from '../../kinds/routingRule/spec.ts';
 import { ChangeCount } from '../../model/changeCount.ts';
@@ -15,13 +14,9 @@ import { parseRulesFile } from '../../rules/compile/rulesFile.ts';
 import type { CompileContext } from '../../rules/language/scope.ts';
 import type { Controller } from '../reconcile/controller.ts';
 import { changeManifestFile } from '../sources/directory/manifestWriter.ts';
-import { isEmptyChange } from '../sources/resourceChange.ts';
-import { type ResourceSource, VersionConflict } from '../sources/source.ts';
-import { type ResourceReference, referenceTo } from './appliedChange.ts';
-import type { WriteContext } from './clusterRegistry.ts';
-import { newResourceKey } from './newResourceKey.ts';
-import { decideRepeatedly } from './repeatedDecision.ts';
-import type { ApiWrites } from './resourceClusterRegistry.ts';
+import { VersionConflict } from '../sources/source.ts';
+import type { RegistryDeletion } from './clusterRegistry.ts';
+import type { ResourceWrites, WriteContext } from './resourceWrites.ts';
 import {
   type InventoryRule,
   type RuleInventory,
@@ -48,8 +43,8 @@ export interface ListedRule extends Omit<RuleFields, 'priority'> {
 }
 
 export interface RoutingRulesOptions {
-  readonly source: ResourceSource;
-  readonly controller: Pick<Controller, 'compiledRules' | 'refreshNow' | 'whenStored' | 'expectDeletion'>;
+  readonly writes: ResourceWrites;
+  readonly controller: Pick<Controller, 'compiledRules' | 'refreshNow'>;
   readonly table: Pick<RoutingTableHolder, 'current'>;
   readonly defaultRoutingGroup: string;
   /** Null: no rules file is configured. */
@@ -57,7 +52,6 @@ export interface RoutingRulesOptions {
   readonly rulesType: 'FILE' | 'EXTERNAL';
   readonly rulesEngineEnabled: boolean | undefined;
   readonly context: CompileContext;
-  readonly apiWrites: ApiWrites;
 }
 
 /** A rule as a caller wants it. What only resources have stays as it is where it is absent; null takes it out. */
@@ -68,12 +62,8 @@ export interface RuleChange
   readonly version?: string;
 }
 
-export interface RuleWrite {
-  /** True when the database is unavailable and catches up later. */
-  readonly pending: boolean;
-  /** The resource that was written; null when it was a file. */
-  readonly resource: ResourceReference | null;
-}
+/** A write of a rule; without a resource when it was in a file. */
+export type RuleWrite = RegistryDeletion;
 
 /** Rules as REST lists and replaces them, wherever they live (docs/rules.md#changing-rules-by-rest). */
 export class RoutingRules {
@@ -86,10 +76,12 @@ export class RoutingRules {
 
   /** Rules of the file in its order, then those of resources by name; null while an external service decides. */
   list(): readonly ListedRule[] | null {
-    const { rulesType, rulesEngineEnabled, file, source } = this.#options;
+    const { rulesType, rulesEngineEnabled, file, writes } = this.#options;
     if (rulesType === 'EXTERNAL' && rulesEngineEnabled !== false) return null;
     const ofFile = file === null ? [] : parseRulesFile(file.current).documents.map(({ rule }) => rule);
-    const ofResources = [...source.list(ROUTING_RULE)].sort((a, b) => (registryNameOf(a) < registryNameOf(b) ? -1 : 1));
+    const ofResources = [...writes.source.list(ROUTING_RULE)].sort((a, b) =>
+      registryNameOf(a) < registryNameOf(b) ? -1 : 1,
+    );
     return [
       ...ofFile.map((rule): ListedRule => ({ ...fieldsOf(rule), priority: rule.priority, origin: 'file' })),
       ...ofResources.map((resource) => this.#listedRule(resource)),
@@ -126,9 +118,9 @@ export class RoutingRules {
 
   /** Grows whenever `inventory` may respond something else, apart from what each rule hit. */
   inventoryVersion(): number {
-    const { source, file, controller, table, defaultRoutingGroup } = this.#options;
+    const { writes, file, controller, table, defaultRoutingGroup } = this.#options;
     const { clusters, admission } = table.current;
-    const parts: unknown[] = [source.changeCount(ROUTING_RULE), controller.compiledRules, file?.current ?? null];
+    const parts: unknown[] = [writes.source.changeCount(ROUTING_RULE), controller.compiledRules, file?.current ?? null];
     parts.push(this.#engine, admission, defaultRoutingGroup);
     for (const { name, routingGroup } of clusters.values()) parts.push(name, routingGroup);
     return this.#versions.of(parts);
@@ -150,11 +142,11 @@ export class RoutingRules {
   }
 
   #inventoryParts(): RuleInventoryOptions {
-    const { file, source, controller, context } = this.#options;
+    const { file, writes, controller, context } = this.#options;
     const { clusters, admission } = this.#options.table.current;
     const targets = ruleTargets([...clusters.values()], admission, this.#options.defaultRoutingGroup);
     return {
-      source,
+      source: writes.source,
       compiled: controller.compiledRules,
       file: file?.current ?? null,
       engine: this.#engine,
@@ -188,13 +180,13 @@ export class RoutingRules {
   async create(rule: RuleChange): Promise<RuleWrite> {
     this.#mayWrite('created');
     this.#mustCompile(rule);
-    const { source, controller } = this.#options;
+    const { writes, controller } = this.#options;
     controller.refreshNow();
     if (this.byName(rule.name) !== null) {
       throw new GatewayError('EG_CONFLICT', `a rule named ${rule.name} already exists`, { field: 'name' });
     }
-    const key = newResourceKey(source, ROUTING_RULE, rule.name);
-    return await this.#settle(await source.create({ ...key, spec: newRuleSpec(rule, key.name) }));
+    const key = writes.newKey(ROUTING_RULE, rule.name);
+    return await this.#settle(await writes.source.create({ ...key, spec: newRuleSpec(rule, key.name) }));
   }
 
   /**
@@ -214,19 +206,9 @@ export class RoutingRules {
   }
 
   #mayWrite(what: string): void {
-    const { rulesType, apiWrites } = this.#options;
-    if (apiWrites !== 'enabled') {
-      throw new GatewayError(
-        'EG_API_WRITES_DISABLED',
-        `resources.apiWrites is ${apiWrites}: rules cannot be ${what} by REST`,
-      );
-    }
-    if (rulesType === 'EXTERNAL') {
-      throw new GatewayError(
-        'EG_CONFLICT',
-        'routingRules.rulesType is EXTERNAL: an external service computes the rules',
-      );
-    }
+    this.#options.writes.mayWrite(`rules cannot be ${what}`);
+    if (this.#options.rulesType !== 'EXTERNAL') return;
+    throw new GatewayError('EG_CONFLICT', 'routingRules.rulesType is EXTERNAL: an external service computes the rules');
   }
 
   /** Source of a rule by name. @throws GatewayError EG_NOT_FOUND, or EG_CONFLICT if it has two */
@@ -258,14 +240,13 @@ export class RoutingRules {
   #mustBeUnchanged({ name, version }: { readonly name: string; readonly version?: string | undefined }): void {
     if (version === undefined) return;
     const present = this.byName(name);
-    if (present === null || present.version === version) return;
-    throw new GatewayError('EG_CONFLICT', `the rule ${name} was changed meanwhile; look at it again`, {
-      field: 'version',
-    });
+    if (present !== null && present.version !== version) throw changedMeanwhile(name);
   }
 
   #resourceOf(name: string): Resource | null {
-    const sameName = this.#options.source.list(ROUTING_RULE).filter((resource) => registryNameOf(resource) === name);
+    const sameName = this.#options.writes.source
+      .list(ROUTING_RULE)
+      .filter((resource) => registryNameOf(resource) === name);
     if (sameName.length > 1) {
       throw new GatewayError(
         'EG_CONFLICT',
@@ -293,61 +274,53 @@ export class RoutingRules {
     this.#options.controller.refreshNow();
   }
 
-  async #updateResource(rule: RuleChange, context: WriteContext): Promise<RuleWrite> {
-    const { source, controller } = this.#options;
+  async #updateResource(rule: RuleChange, { force }: WriteContext): Promise<RuleWrite> {
+    const { writes } = this.#options;
     let isRepeated = false;
-    const decide = async (): Promise<Resource> => {
+    const changed = await writes.decide(async () => {
       // Another change came in between.
       if (isRepeated) this.#mustBeUnchanged(rule);
       isRepeated = true;
-      const resource = this.#resourceOf(rule.name);
-      if (resource === null)
-        throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${rule.name}`, { field: 'name' });
-      const change = { ...specChange(resource, rule), annotations: {} };
-      if (isEmptyChange(change)) return resource;
-      const expectedVersion = resource.metadata.resourceVersion;
-      return await source.apply(keyOf(resource), change, { force: context.force, expectedVersion });
-    };
-    return await this.#settle(await decideRepeatedly(decide, () => controller.refreshNow()));
+      const resource = this.#mustHave(rule.name);
+      return await writes.apply(resource, { ...specChange(resource, rule), annotations: {} }, force);
+    });
+    return await this.#settle(changed);
   }
 
   async #deleteResource(name: string, version: string | undefined): Promise<RuleWrite> {
-    const { source, controller } = this.#options;
-    const resource = this.#resourceOf(name);
-    if (resource === null) throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${name}`, { field: 'name' });
-    const key = keyOf(resource);
-    if (isPaused(resource)) {
-      throw new GatewayError(
-        'EG_CONFLICT',
-        `${ROUTING_RULE} ${key.namespace}/${key.name} is paused; remove its annotation enginegateway.dev/paused first`,
-      );
-    }
-    const unexpect = controller.expectDeletion(key);
+    const { writes } = this.#options;
+    const resource = this.#mustHave(name);
+    writes.mustNotBePaused(resource);
     try {
-      await source.delete(key, version === undefined ? null : resource.metadata.resourceVersion);
+      await writes.remove(resource, version !== undefined);
     } catch (error) {
-      unexpect();
-      if (!(error instanceof VersionConflict)) throw error;
-      throw new GatewayError('EG_CONFLICT', `the rule ${name} was changed meanwhile; look at it again`, {
-        field: 'version',
-        cause: error,
-      });
+      throw error instanceof VersionConflict ? changedMeanwhile(name, error) : error;
     }
     return await this.#settle(resource);
   }
 
+  #mustHave(name: string): Resource {
+    const resource = this.#resourceOf(name);
+    if (resource === null) throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${name}`, { field: 'name' });
+    return resource;
+  }
+
   /** Has own table and database follow a written or deleted resource. */
   async #settle(resource: Resource): Promise<RuleWrite> {
-    const { controller } = this.#options;
     // With thousands of rules each of these steps takes a while, and SQLite gets a response within a turn.
     await nextTurn();
-    controller.refreshNow();
+    this.#options.controller.refreshNow();
     await nextTurn();
-    const pending = (await controller.whenStored(resource)) === 'pending';
+    const written = await this.#options.writes.settle(resource);
     // What follows looks through all rules again.
     await nextTurn();
-    return { pending, resource: referenceTo(resource) };
+    return written;
   }
+}
+
+function changedMeanwhile(name: string, cause?: Error): GatewayError {
+  const message = `the rule ${name} was changed meanwhile; look at it again`;
+  return new GatewayError('EG_CONFLICT', message, { field: 'version', cause });
 }
 
 function ruleFields({ name, description, priority, condition, actions }: RuleChange): RuleFields {

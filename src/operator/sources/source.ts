@@ -1,5 +1,14 @@
 import { GatewayError } from '../../model/errors.ts';
-import type { Kind, OwnerReference, Resource, ResourceKey, ResourceStatus } from '../../model/resource.ts';
+import { gatewayClassOf } from '../../model/gatewayClass.ts';
+import { type LabelSelector, labelsFor, matchesLabels } from '../../model/labelSelector.ts';
+import {
+  type Kind,
+  keyText,
+  type OwnerReference,
+  type Resource,
+  type ResourceKey,
+  type ResourceStatus,
+} from '../../model/resource.ts';
 import type { Fence, SourceName, StoredResource } from '../../store/store.ts';
 
 /** Availability of a source, with the start of an outage. */
@@ -26,7 +35,7 @@ export interface SourceProblem {
 
 /** Location and author of a resource. */
 export interface Provenance {
-  /** For people: a file's path and document, or the resource's key. */
+  /** A file's path and document, or the resource's key. */
   readonly place: string;
   /** Field managers of its spec (Kubernetes: managedFields), each with the fields it owns; empty elsewhere. */
   readonly managers: readonly { readonly manager: string; readonly fields: readonly string[] }[];
@@ -103,58 +112,225 @@ export function resourceExists({ kind, namespace, name }: ResourceKey): GatewayE
   return new GatewayError('EG_CONFLICT', `${kind} ${namespace}/${name} already exists`);
 }
 
+/** Which resources of a source are a gateway's own (docs/resources.md#several-gateways). */
+export interface ResourceSelection {
+  /** `resources.class`; null: resources that name no class. */
+  readonly gatewayClass: string | null;
+  /** `resources.labelSelector`; null: whatever their labels are. */
+  readonly labels: LabelSelector | null;
+  /** `resources.namespaces`; null: of every namespace that the source reads. */
+  readonly namespaces: ReadonlySet<string> | null;
+}
+
 /**
  * Source of resources (docs/architecture.md#the-way-of-the-data). Three back ends: Kubernetes, a directory of
  * manifests, the database. Reads are from memory and never wait; writes are stored in that memory before it resolves,
  * so that the writer reads its own write.
  *
+ * It shows the gateway's own resources: those of its class, labels and namespaces. All others are as if they were not there, and
+ * nothing of theirs is written. What is created gets the class and the labels.
+ *
  * Writes reject with a GatewayError: EG_CONFLICT (create of what exists), EG_FIELD_OWNED, EG_NOT_FOUND, EG_READ_ONLY,
  * EG_SOURCE_UNAVAILABLE, EG_DATABASE_UNAVAILABLE (source `database`), EG_IMPOSSIBLE (the API server rejects the spec);
  * or with `VersionConflict`. In each case nothing was changed.
  */
-export interface ResourceSource {
-  readonly name: SourceName;
-  readonly writeNamespace: string;
+export abstract class ResourceSource {
+  abstract readonly name: SourceName;
+  abstract readonly writeNamespace: string;
+  #selection: ResourceSelection | null = null;
+  /** Keys of resources that were selected at their last change. */
+  readonly #selected = new Set<string>();
+  readonly #changeListeners = new Set<ChangeListener>();
+  readonly #stateListeners = new Set<() => void>();
+  readonly #changes = new Map<Kind, number>();
+  #changesOfAll = 0;
+
+  /** Restricts the source to the gateway's own resources; before its start. */
+  selecting(selection: ResourceSelection): this {
+    this.#selection = selection;
+    return this;
+  }
+
   /**
    * Gives the source what the database remembers of its resources, before `start`: what a directory cannot hold
    * itself (creation time, generation, status) is taken from there.
    */
-  restore(stored: readonly StoredResource[]): void;
+  restore(_stored: readonly StoredResource[]): void {
+    // Most hold everything themselves.
+  }
+
   /**
    * Begins reading and watching. Resolves when it has synced or when the time is over; watching continues after that.
    */
-  start(syncTimeoutMs: number): Promise<void>;
-  stop(): Promise<void>;
-  state(): SourceState;
-  problems(): readonly SourceProblem[];
-  /** All resources, in no particular order. */
-  list(kind: Kind): readonly Resource[];
-  /** Another number after each change of what `list`, `get` and `provenance` answer for resources of a kind. */
-  changeCount(kind: Kind): number;
-  get(key: ResourceKey): Resource | null;
-  /**
-   * True if a resource, also one that the database remembers, is this gateway's own
-   * (docs/resources.md#several-gateways).
-   */
-  selects(resource: Resource): boolean;
+  abstract start(syncTimeoutMs: number): Promise<void>;
+  abstract stop(): Promise<void>;
+  abstract state(): SourceState;
+
+  problems(): readonly SourceProblem[] {
+    return [];
+  }
+
+  /** All own resources, in no particular order. */
+  list(kind: Kind): readonly Resource[] {
+    return this.readAll(kind).filter((resource) => this.selects(resource));
+  }
+
+  get(key: ResourceKey): Resource | null {
+    const resource = this.read(key);
+    return resource !== null && this.selects(resource) ? resource : null;
+  }
+
+  /** Another number after each change of what `list`, `get` and `provenance` return for resources of a kind. */
+  changeCount(kind: Kind): number {
+    return this.#changesOfAll + (this.#changes.get(kind) ?? 0);
+  }
+
+  /** True if a resource, also one that the database remembers, is this gateway's own. */
+  selects({ spec, metadata }: Pick<Resource, 'spec' | 'metadata'>): boolean {
+    if (this.#selection === null) return true;
+    const { gatewayClass, labels, namespaces } = this.#selection;
+    if (gatewayClassOf(spec) !== gatewayClass) return false;
+    if (namespaces !== null && !namespaces.has(metadata.namespace)) return false;
+    return labels === null || matchesLabels(labels, metadata.labels ?? {});
+  }
+
   /** True if there is a resource of that key that is another gateway's: `get` returns null for it. */
-  isOfAnother(key: ResourceKey): boolean;
-  /** Where a resource is written; null when it is not there. */
-  provenance(key: ResourceKey): Provenance | null;
+  isOfAnother(key: ResourceKey): boolean {
+    const resource = this.read(key);
+    return resource !== null && !this.selects(resource);
+  }
+
+  /** Location and author of a resource; null when it is not there. */
+  provenance(key: ResourceKey): Provenance | null {
+    return this.get(key) === null ? null : { place: this.placeOf(key), managers: [] };
+  }
+
   /** Authors of a resource's changes; empty if the source does not know them. */
-  writers(key: ResourceKey): readonly FieldWriter[];
+  writers(_key: ResourceKey): readonly FieldWriter[] {
+    return [];
+  }
+
   /** Returns what the last create or apply of this process left; null if it deleted the resource since, or the source does not know writers. */
-  lastWrite(key: ResourceKey): WrittenResource | null;
+  lastWrite(_key: ResourceKey): WrittenResource | null {
+    return null;
+  }
+
   /** Registers a listener for changed keys; the response removes it. */
-  watch(listener: ChangeListener): () => void;
+  watch(listener: ChangeListener): () => void {
+    this.#changeListeners.add(listener);
+    return () => this.#changeListeners.delete(listener);
+  }
+
   /** Registers a listener for changes of state or problems; the response removes it. Must not throw. */
-  onState(listener: () => void): () => void;
-  create(resource: NewResource): Promise<Resource>;
-  apply(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource>;
+  onState(listener: () => void): () => void {
+    this.#stateListeners.add(listener);
+    return () => this.#stateListeners.delete(listener);
+  }
+
+  async create(resource: NewResource): Promise<Resource> {
+    return await this.createResource(this.complete(resource));
+  }
+
+  async apply(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource> {
+    if (this.get(key) === null) throw noSuchResource(key);
+    return await this.applyChange(key, change, options);
+  }
+
   /** Deletes a resource; false when it is not there. With `expectedVersion` only that version. */
-  delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean>;
+  async delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
+    return !this.isOfAnother(key) && (await this.deleteResource(key, expectedVersion));
+  }
+
   /** Writes the status of the resource with this uid; does nothing when that is gone. Only the leader calls it. */
-  patchStatus(key: ResourceKey, uid: string, status: ResourceStatus, fence: Fence | null): Promise<void>;
+  async patchStatus(key: ResourceKey, uid: string, status: ResourceStatus, fence: Fence | null): Promise<void> {
+    if (this.get(key) !== null) await this.writeStatus(key, uid, status, fence);
+  }
+
+  /** A resource with the class and the labels that make it this gateway's own. @throws GatewayError EG_IMPOSSIBLE */
+  protected complete<Fresh extends NewResource>(fresh: Fresh): Fresh {
+    const { gatewayClass = null, labels: selector = null } = this.#selection ?? {};
+    const labels = selector === null ? {} : labelsFor(selector);
+    if (labels === null) {
+      throw new GatewayError(
+        'EG_IMPOSSIBLE',
+        'no labels meet resources.labelSelector, so that nothing can be created; change it in the configuration',
+      );
+    }
+    return {
+      ...fresh,
+      labels: { ...labels, ...fresh.labels },
+      spec: gatewayClass === null ? fresh.spec : { gatewayClassName: gatewayClass, ...fresh.spec },
+    };
+  }
+
+  /** All resources of a kind, whichever gateway's they are. */
+  protected abstract readAll(kind: Kind): readonly Resource[];
+  protected abstract read(key: ResourceKey): Resource | null;
+  /** A file's path and document, or the resource's key. */
+  protected abstract placeOf(key: ResourceKey): string;
+  protected abstract createResource(resource: NewResource): Promise<Resource>;
+  protected abstract applyChange(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource>;
+  protected abstract deleteResource(key: ResourceKey, expectedVersion: string | null): Promise<boolean>;
+  protected abstract writeStatus(
+    key: ResourceKey,
+    uid: string,
+    status: ResourceStatus,
+    fence: Fence | null,
+  ): Promise<void>;
+
+  /** Counts a change that listeners need not know of, e.g. of where a resource is written. @param kind left out, of any kind */
+  protected countChange(kind?: Kind): void {
+    if (kind === undefined) this.#changesOfAll += 1;
+    else this.#changes.set(kind, (this.#changes.get(kind) ?? 0) + 1);
+  }
+
+  /** Reports that an own resource, or one that has ceased to be, was added, changed or deleted; `status`: only its status changed. */
+  protected tellChange(key: ResourceKey, part: 'resource' | 'status' = 'resource'): void {
+    this.countChange(key.kind);
+    const text = keyText(key);
+    const wasSelected = this.#selected.delete(text);
+    const isSelected = this.get(key) !== null;
+    if (isSelected) this.#selected.add(text);
+    if (isSelected || wasSelected) for (const listener of this.#changeListeners) listener(key, part);
+  }
+
+  /** Reports that state or problems changed. */
+  protected tellState(): void {
+    for (const listener of this.#stateListeners) listener();
+  }
+}
+
+/** A source that looks again and again, and keeps what its last look said. */
+export abstract class PolledSource extends ResourceSource {
+  #state: SourceState = { synced: false, available: false, reason: 'not read yet', lastEventAt: null };
+  readonly #onSynced: (() => void)[] = [];
+
+  state(): SourceState {
+    return this.#state;
+  }
+
+  /** Takes over what a look found; true when it is unavailable from now on. */
+  protected setState(change: Partial<SourceState>): boolean {
+    const before = this.#state;
+    this.#state = { ...before, ...change };
+    if (this.#state.synced) for (const resolve of this.#onSynced.splice(0)) resolve();
+    const { available, synced, reason } = this.#state;
+    if (before.available === available && before.synced === synced && before.reason === reason) return false;
+    this.tellState();
+    return !this.#state.available;
+  }
+
+  /** Resolves when everything has been read once, or when the time is over. */
+  protected async whenSynced(timeoutMs: number): Promise<void> {
+    if (this.#state.synced) return;
+    await new Promise<void>((resolve) => {
+      const timeout = setTimeout(resolve, timeoutMs);
+      this.#onSynced.push(() => {
+        clearTimeout(timeout);
+        resolve();
+      });
+    });
+  }
 }
 
 /** Sets or (null) removes annotations, without regard to the owners of other fields. */
@@ -165,4 +341,22 @@ export function annotate(
   expectedVersion: string,
 ): Promise<Resource> {
   return source.apply(key, { set: {}, remove: [], annotations }, { force: false, expectedVersion });
+}
+
+/** A resource after a change, metadata that the source assigns left as it was. */
+export function changedResource(resource: Resource, change: ResourceChange): Resource {
+  const spec: Record<string, unknown> = { ...resource.spec, ...change.set };
+  for (const field of change.remove) delete spec[field];
+  const annotations: Record<string, string> = { ...resource.metadata.annotations };
+  for (const [name, value] of Object.entries(change.annotations)) {
+    if (value === null) delete annotations[name];
+    else annotations[name] = value;
+  }
+  return { ...resource, metadata: { ...resource.metadata, annotations }, spec };
+}
+
+export function isEmptyChange(change: ResourceChange): boolean {
+  return (
+    Object.keys(change.set).length === 0 && change.remove.length === 0 && Object.keys(change.annotations).length === 0
+  );
 }

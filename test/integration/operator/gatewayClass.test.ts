@@ -3,9 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import type { ResourceSelection } from '../../../src/operator/sources/resourceSelection.ts';
-import { SelectedSource } from '../../../src/operator/sources/selectedSource.ts';
-import type { ResourceSource } from '../../../src/operator/sources/source.ts';
+import type { ResourceSelection, ResourceSource } from '../../../src/operator/sources/source.ts';
 import { openStore } from '../../../src/store/openStore.ts';
 import type { Store } from '../../../src/store/store.ts';
 import {
@@ -42,7 +40,7 @@ const gateway = async (
   { jdbcUrl, from }: { jdbcUrl: string; from?: (store: Store) => ResourceSource },
 ): Promise<OperatorRig & { readonly store: Store }> => {
   const store = await openStore({ jdbcUrl, runMigrations: true, logger });
-  const source = new SelectedSource(from?.(store) ?? quickDirectory(directory), { ...everything, ...selection });
+  const source = (from?.(store) ?? quickDirectory(directory)).selecting({ ...everything, ...selection });
   const rig = await startOperator(store, source);
   rigs.push({ rig, store });
   return { ...rig, store };

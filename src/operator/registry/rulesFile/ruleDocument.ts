@@ -1,10 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import { isMap, parseDocument } from 'yaml';
-import { DEFAULT_PRIORITY } from '../../../kinds/routingRule/spec.ts';
+import { DEFAULT_PRIORITY, ROUTING_RULE } from '../../../kinds/routingRule/spec.ts';
 import { GatewayError } from '../../../model/errors.ts';
+import type { ResourceKey } from '../../../model/resource.ts';
 import { Turns } from '../../../model/turns.ts';
 import type { RuleDefinition } from '../../../rules/compile/definition.ts';
 import { parseRulesFileInTurns, type RuleDocument } from '../../../rules/compile/rulesFile.ts';
+import type { RulesFile } from '../../../rules/ruleCompiler.ts';
 
 /** A rule as the web application sends and lists it (docs/rules.md#fields). */
 export interface RuleFields {
@@ -159,4 +161,21 @@ function matchEnd(before: string, after: string): string {
   const lines = before.includes('\r\n') ? after.replace(/\r?\n/g, '\r\n') : after;
   const end = /\s*$/.exec(before)?.[0] ?? '';
   return lines.trimEnd() + end;
+}
+
+/** A rule of the rules file, with a key as resources have one: its namespace is empty. */
+export interface FileRule {
+  readonly key: ResourceKey;
+  readonly fields: ReturnType<typeof fieldsOf>;
+}
+
+export function fileRuleKey(name: string): ResourceKey {
+  return { kind: ROUTING_RULE, namespace: '', name };
+}
+
+/** The rules of a rules file in its order; null if it cannot be read, so that nothing is known of its rules. */
+export async function fileRules(file: RulesFile): Promise<readonly FileRule[] | null> {
+  const { documents, problems } = await parseRulesFileInTurns(file);
+  if (problems.some(({ effect }) => effect === 'fileNotLoaded')) return null;
+  return documents.map(({ rule }) => ({ key: fileRuleKey(rule.name), fields: fieldsOf(rule) }));
 }

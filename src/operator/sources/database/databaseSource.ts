@@ -14,21 +14,18 @@ import {
 } from '../../../model/resource.ts';
 import { type FieldChange, rowChanges } from '../../../store/externalRow.ts';
 import type { BackendRow, Fence, Store, StoredResource } from '../../../store/store.ts';
-import { changedResource } from '../resourceChange.ts';
 import {
   type ApplyOptions,
+  changedResource,
   FencedWrite,
   type NewResource,
   noSuchResource,
-  type Provenance,
+  PolledSource,
   type ResourceChange,
-  type ResourceSource,
   resourceExists,
-  type SourceProblem,
   VersionConflict,
 } from '../source.ts';
 import { resourceOfStored, storedOfResource } from '../storedResource.ts';
-import { PolledSource } from '../watchedSource.ts';
 import { resourceWithRow } from './resourceWithRow.ts';
 
 export interface DatabaseSourceOptions {
@@ -52,7 +49,7 @@ const MISSING_MS = 1_000;
  * row of `gateway_backend` is the truth for name, URLs, group and `active`: what another program writes there is taken over, and
  * a cluster without its row is not listed.
  */
-export class DatabaseSource extends PolledSource implements ResourceSource {
+export class DatabaseSource extends PolledSource {
   readonly name = 'database';
   readonly writeNamespace: string;
   readonly #options: DatabaseSourceOptions;
@@ -77,10 +74,6 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
     this.#pollMs = options.pollMs ?? 500;
   }
 
-  restore(): void {
-    // The rows are read by `start` themselves.
-  }
-
   async start(syncTimeoutMs: number): Promise<void> {
     this.#running = true;
     void this.#poll();
@@ -93,26 +86,22 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
     await this.#turn;
   }
 
-  problems(): readonly SourceProblem[] {
-    return [];
-  }
-
-  list(kind: Kind): readonly Resource[] {
+  protected readAll(kind: Kind): readonly Resource[] {
     return this.#resources
       .values()
       .filter((resource) => resource.kind === kind)
       .toArray();
   }
 
-  get(key: ResourceKey): Resource | null {
+  protected read(key: ResourceKey): Resource | null {
     return this.#resources.get(keyText(key)) ?? null;
   }
 
-  provenance(key: ResourceKey): Provenance | null {
-    return this.get(key) === null ? null : { place: `eg_resources: ${keyText(key)}`, managers: [] };
+  protected placeOf(key: ResourceKey): string {
+    return `eg_resources: ${keyText(key)}`;
   }
 
-  async create(fresh: NewResource): Promise<Resource> {
+  protected async createResource(fresh: NewResource): Promise<Resource> {
     const resource: Resource = {
       apiVersion: API_GROUP_VERSION,
       kind: fresh.kind,
@@ -130,39 +119,44 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
     };
     for (const isLast of [false, true]) {
       // One of which another program deleted the row may still be stored, or be removed by the leader by now.
-      const before = this.get(fresh) === null ? this.#stored.get(keyText(fresh)) : undefined;
+      const before = this.read(fresh) === null ? this.#stored.get(keyText(fresh)) : undefined;
       const version = before?.resourceVersion ?? null;
       const written = await this.#edit(fresh, version, () => this.#toStored(resource, null));
       if (written !== null) return written;
-      await this.#read();
-      if (isLast || this.get(fresh) !== null) break;
+      await this.#readRows();
+      if (isLast || this.read(fresh) !== null) break;
     }
     throw resourceExists(fresh);
   }
 
-  async apply(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource> {
-    const current = this.get(key);
+  protected async applyChange(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource> {
+    const current = this.read(key);
     if (current === null) throw noSuchResource(key);
     const isExpected = current.metadata.resourceVersion === options.expectedVersion;
     const changed = (resource: Resource): Resource => changedResource(resource, change);
     const written = isExpected ? await this.#change(key, options.expectedVersion, changed) : null;
     if (written !== null) return written;
-    await this.#read();
+    await this.#readRows();
     throw new VersionConflict(key);
   }
 
-  async delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
+  protected async deleteResource(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
     const only = expectedVersion === null ? {} : { resourceVersion: expectedVersion };
     if (await this.#options.store.resources.delete(key, only)) {
       this.#take(keyText(key), null);
       return true;
     }
-    await this.#read();
-    if (expectedVersion !== null && this.get(key) !== null) throw new VersionConflict(key);
+    await this.#readRows();
+    if (expectedVersion !== null && this.read(key) !== null) throw new VersionConflict(key);
     return false;
   }
 
-  async patchStatus(key: ResourceKey, uid: string, status: ResourceStatus, fence: Fence | null): Promise<void> {
+  protected async writeStatus(
+    key: ResourceKey,
+    uid: string,
+    status: ResourceStatus,
+    fence: Fence | null,
+  ): Promise<void> {
     const result = await this.#options.store.resources.putStatus(key, uid, { ...status }, fence);
     if (result === 'fenced') throw new FencedWrite();
     // Deleted or changed meanwhile: the response to a later transaction may come before that to an earlier one.
@@ -268,7 +262,7 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
     try {
       const mark = await this.#options.store.resources.changeMark();
       if (mark !== this.#mark) {
-        await this.#read();
+        await this.#readRows();
         this.#mark = mark;
       }
       await this.#followRows(await this.#options.store.backends.rows());
@@ -282,7 +276,7 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
     if (this.#running) this.#timer = setTimeout(() => void this.#poll(), this.#pollMs);
   }
 
-  async #read(): Promise<void> {
+  async #readRows(): Promise<void> {
     const result = this.#turn.then(async () => {
       let writes: number;
       let stored: readonly StoredResource[];

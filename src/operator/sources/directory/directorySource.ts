@@ -9,14 +9,12 @@ import {
   type ApplyOptions,
   type NewResource,
   noSuchResource,
-  type Provenance,
+  PolledSource,
   type ResourceChange,
-  type ResourceSource,
   resourceExists,
   type SourceProblem,
   VersionConflict,
 } from '../source.ts';
-import { PolledSource } from '../watchedSource.ts';
 import { DirectoryWatchers } from './directoryWatchers.ts';
 import { changeDocument } from './documentChange.ts';
 import { readManifestsInTurns } from './manifestDocuments.ts';
@@ -48,7 +46,7 @@ export interface DirectorySourceOptions {
  * Resources as YAML or JSON manifests in a directory: any number of documents in any number of files, watched. See
  * docs/resources.md for what is written where.
  */
-export class DirectorySource extends PolledSource implements ResourceSource {
+export class DirectorySource extends PolledSource {
   readonly name = 'directory';
   readonly writeNamespace: string;
   readonly #options: DirectorySourceOptions;
@@ -77,7 +75,7 @@ export class DirectorySource extends PolledSource implements ResourceSource {
     });
   }
 
-  restore(stored: readonly StoredResource[]): void {
+  override restore(stored: readonly StoredResource[]): void {
     this.#index.restore(stored);
   }
 
@@ -94,26 +92,25 @@ export class DirectorySource extends PolledSource implements ResourceSource {
     await this.#turn;
   }
 
-  problems(): readonly SourceProblem[] {
+  override problems(): readonly SourceProblem[] {
     return this.#index.problems;
   }
 
-  list(kind: Kind): readonly Resource[] {
+  protected readAll(kind: Kind): readonly Resource[] {
     return this.#index.list().filter((resource) => resource.kind === kind);
   }
 
-  get(key: ResourceKey): Resource | null {
+  protected read(key: ResourceKey): Resource | null {
     return this.#index.get(key);
   }
 
-  provenance(key: ResourceKey): Provenance | null {
-    const path = this.#index.pathOf(key);
-    if (path === null) return null;
+  protected placeOf(key: ResourceKey): string {
+    const path = this.#index.pathOf(key) ?? '';
     const number = this.#index.locate(key)?.number;
-    return { place: number === undefined ? path : `${path}, document ${number}`, managers: [] };
+    return number === undefined ? path : `${path}, document ${number}`;
   }
 
-  async create(resource: NewResource): Promise<Resource> {
+  protected async createResource(resource: NewResource): Promise<Resource> {
     return await this.#inTurn(async () => {
       this.#mustBeAvailable();
       if (this.#index.get(resource) !== null) throw resourceExists(resource);
@@ -131,7 +128,7 @@ export class DirectorySource extends PolledSource implements ResourceSource {
     });
   }
 
-  async apply(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource> {
+  protected async applyChange(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource> {
     return await this.#inTurn(async () => {
       this.#mustBeAvailable();
       const current = this.#mustHave(key, options.expectedVersion);
@@ -141,7 +138,7 @@ export class DirectorySource extends PolledSource implements ResourceSource {
     });
   }
 
-  async delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
+  protected async deleteResource(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
     return await this.#inTurn(async () => {
       this.#mustBeAvailable();
       const current = this.#index.get(key);
@@ -154,7 +151,7 @@ export class DirectorySource extends PolledSource implements ResourceSource {
     });
   }
 
-  async patchStatus(key: ResourceKey, uid: string, status: ResourceStatus): Promise<void> {
+  protected async writeStatus(key: ResourceKey, uid: string, status: ResourceStatus): Promise<void> {
     // A file has no place for status: it is kept here and in the database's copy.
     if (this.#index.setStatus(key, uid, status)) this.#notify([key]);
   }

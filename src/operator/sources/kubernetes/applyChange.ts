@@ -1,6 +1,5 @@
 import { API_FIELD_MANAGER, API_GROUP_VERSION, type ResourceKey } from '../../../model/resource.ts';
-import { isEmptyChange } from '../resourceChange.ts';
-import type { ResourceChange } from '../source.ts';
+import { isEmptyChange, type ResourceChange } from '../source.ts';
 import { specOwnership } from './fieldOwnership.ts';
 import type { KubeApi, KubeObject } from './kubeApi.ts';
 import { fieldConflicts, fieldOwned } from './kubeErrors.ts';

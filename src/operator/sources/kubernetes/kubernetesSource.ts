@@ -20,14 +20,12 @@ import {
   type OwnedResource,
   type Provenance,
   type ResourceChange,
-  type ResourceSource,
+  ResourceSource,
   resourceExists,
-  type SourceProblem,
   type SourceState,
   VersionConflict,
   type WrittenResource,
 } from '../source.ts';
-import { WatchedSource } from '../watchedSource.ts';
 import { applyChange } from './applyChange.ts';
 import { fieldWriters } from './fieldOwnership.ts';
 import { Informer, type InformerOptions } from './informer.ts';
@@ -61,7 +59,7 @@ export interface KubernetesSourceOptions {
  * Resources as custom resources on a Kubernetes API server. Writes by REST are server-side apply with the field manager
  * `engine-gateway-api`; statuses have the manager `engine-gateway`.
  */
-export class KubernetesSource extends WatchedSource implements ResourceSource {
+export class KubernetesSource extends ResourceSource {
   readonly name = 'kubernetes';
   readonly writeNamespace: string;
   readonly #api: KubeApi;
@@ -112,10 +110,6 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     );
   }
 
-  restore(): void {
-    // The API server holds everything of a resource itself.
-  }
-
   async start(syncTimeoutMs: number): Promise<void> {
     const informers = [...this.#informers.values()];
     for (const informer of informers) informer.start();
@@ -140,16 +134,12 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     };
   }
 
-  problems(): readonly SourceProblem[] {
-    return [];
-  }
-
-  list(kind: Kind): readonly Resource[] {
+  protected readAll(kind: Kind): readonly Resource[] {
     return [...(this.#significant.get(kind)?.values() ?? [])];
   }
 
-  get(key: ResourceKey): Resource | null {
-    const object = this.#informer(key).get(`${key.namespace}/${key.name}`);
+  protected read(key: ResourceKey): Resource | null {
+    const object = this.#object(key);
     return object === null ? null : this.#resource(key.kind, object);
   }
 
@@ -164,21 +154,24 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     }
   }
 
-  provenance(key: ResourceKey): Provenance | null {
-    const object = this.#informer(key).get(`${key.namespace}/${key.name}`);
-    if (object === null) return null;
-    return { place: keyText(key), managers: object.specManagers ?? [] };
+  override provenance(key: ResourceKey): Provenance | null {
+    const place = super.provenance(key);
+    return place === null ? null : { ...place, managers: this.#object(key)?.specManagers ?? [] };
+  }
+
+  protected placeOf(key: ResourceKey): string {
+    return keyText(key);
   }
 
   override writers(key: ResourceKey): readonly FieldWriter[] {
-    return this.#informer(key).get(`${key.namespace}/${key.name}`)?.writers ?? [];
+    return this.#object(key)?.writers ?? [];
   }
 
   override lastWrite(key: ResourceKey): WrittenResource | null {
     return this.#written.get(keyText(key)) ?? null;
   }
 
-  async create(fresh: NewResource): Promise<Resource> {
+  protected async createResource(fresh: NewResource): Promise<Resource> {
     const { kind, namespace, name, spec, labels = {}, annotations } = fresh;
     const body = {
       apiVersion: API_GROUP_VERSION,
@@ -200,7 +193,8 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
    * @param uid of the resource that is there; null creates it
    * @throws as `create` and `apply`; VersionConflict where another resource has the name by now
    */
-  async applyOwned(resource: OwnedResource, uid: string | null, fieldManager: string): Promise<Resource> {
+  async applyOwned(owned: OwnedResource, uid: string | null, fieldManager: string): Promise<Resource> {
+    const resource = this.complete(owned);
     const { kind, namespace, name, spec, labels = {}, annotations = {}, owner } = resource;
     const metadata = {
       name,
@@ -231,7 +225,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     }
   }
 
-  async apply(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource> {
+  protected async applyChange(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource> {
     try {
       const live = await this.#live(key, options.expectedVersion);
       return this.#rememberWrite(key, await applyChange(this.#api, live, key, change, options.force));
@@ -240,8 +234,8 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     }
   }
 
-  async delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
-    const current = this.#informer(key).get(`${key.namespace}/${key.name}`);
+  protected async deleteResource(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
+    const current = this.#object(key);
     if (current === null) return false;
     const { uid } = current.metadata;
     try {
@@ -274,8 +268,8 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     throw new GatewayError(code, message, { retryAfterSeconds: Math.ceil(waitMs / 1_000), cause: pause.refusal });
   }
 
-  async patchStatus(key: ResourceKey, uid: string, status: ResourceStatus): Promise<void> {
-    const current = this.#informer(key).get(`${key.namespace}/${key.name}`);
+  protected async writeStatus(key: ResourceKey, uid: string, status: ResourceStatus): Promise<void> {
+    const current = this.#object(key);
     if (current === null || current.metadata.uid !== uid) return;
     this.#refuseInPause();
     // The version makes a write that comes late, e.g. from a leader that was paused, a conflict.
@@ -301,7 +295,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
 
   /** The object as it is on the API server now, provided that it states what the caller decided on. */
   async #live(key: ResourceKey, expectedVersion: string): Promise<KubeObject> {
-    const cacheEntry = this.#informer(key).get(`${key.namespace}/${key.name}`);
+    const cacheEntry = this.#object(key);
     const live = await this.#api.get(key);
     const decidedOn = cacheEntry === null ? null : this.#resource(key.kind, cacheEntry);
     const current = this.#resource(key.kind, live);
@@ -329,6 +323,10 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     const informer = this.#informers.get(informerKey(kind, namespace)) ?? this.#informers.get(informerKey(kind, first));
     if (informer === undefined) throw new GatewayError('EG_INTERNAL', `kind ${kind} is not followed`);
     return informer;
+  }
+
+  #object(key: ResourceKey): KubeObject | null {
+    return this.#informer(key).get(`${key.namespace}/${key.name}`);
   }
 
   #rememberWrite(key: ResourceKey, object: KubeObject): Resource {

@@ -1,0 +1,271 @@
+import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
+import { isPaused, type ResourceOutcome } from '../../kinds/outcome.ts';
+import type { ResourceKind } from '../../kinds/resourceKind.ts';
+import type { Condition } from '../../model/condition.ts';
+import { GatewayError } from '../../model/errors.ts';
+import { type Kind, keyOf, type Resource, type ResourceKey } from '../../model/resource.ts';
+import { registryNameOf, resourceNames } from '../../model/resourceName.ts';
+import type { Controller } from '../reconcile/controller.ts';
+import {
+  isEmptyChange,
+  noSuchResource,
+  type Provenance,
+  type ResourceChange,
+  type ResourceSource,
+  VersionConflict,
+} from '../sources/source.ts';
+
+/** Number of times that a write is decided again as the resource changed under it. */
+const ATTEMPTS = 5;
+
+/** `resources.apiWrites`. */
+export type ApiWrites = 'enabled' | 'activation-only' | 'off';
+
+/** Author and force flag of a change. */
+export interface WriteContext {
+  /** Name for the audit and for override annotations, e.g. `api` or a user. */
+  readonly by: string;
+  readonly force: boolean;
+}
+
+export interface SpecWriteContext {
+  readonly force: boolean;
+  /** `specVersion` of what the caller has seen; undefined: whatever there is is replaced. */
+  readonly version: string | undefined;
+}
+
+export interface ResourceReference extends ResourceKey {
+  readonly uid: string;
+  readonly resourceVersion: string;
+}
+
+/** A write of a resource. */
+export interface SpecWrite {
+  /** True when the database is unavailable and catches up later. */
+  readonly pending: boolean;
+  readonly resource: ResourceReference;
+}
+
+/** Object of a change: a resource, or an object without one (resource groups, a rules file). */
+export type ChangedThing = ResourceReference | 'gateway';
+
+/** A change that a user made by REST and that is active. */
+export interface AppliedChange {
+  /** In words, e.g. `cluster etl-1`. */
+  readonly object: string;
+  readonly regarding: ChangedThing;
+  /** Its fields as they were; null: it was not there. */
+  readonly before: unknown;
+  /** Its fields as they are; null: it is gone. */
+  readonly after: unknown;
+  readonly user: string;
+  readonly roles: readonly string[];
+  /** Authentication method, e.g. `session`; `open` without authentication. */
+  readonly recognisedBy: string;
+}
+
+export function referenceTo({ kind, metadata }: Resource): ResourceReference {
+  const { namespace, name, uid, resourceVersion } = metadata;
+  return { kind, namespace, name, uid, resourceVersion };
+}
+
+/** A resource for users: where it is written, and what its status states. */
+export interface DeclaredResource extends Provenance {
+  readonly namespace: string;
+  readonly name: string;
+  readonly generation: number;
+  readonly paused: boolean;
+  /** As its status has them, which the leader writes. */
+  readonly conditions: readonly Condition[];
+}
+
+/** The resource of an outcome, with its present status. */
+export function declaredResource(
+  { resource, paused }: ResourceOutcome,
+  source: Pick<ResourceSource, 'get' | 'provenance'>,
+): DeclaredResource {
+  const key = keyOf(resource);
+  // The outcome holds the resource as it was when anything but its status changed last.
+  const conditions = (source.get(key) ?? resource).status?.conditions ?? [];
+  const { namespace, name, generation } = resource.metadata;
+  const provenance = source.provenance(key) ?? { place: '', managers: [] };
+  return { namespace, name, generation, paused, conditions, ...provenance };
+}
+
+/** A short text that changes whenever a value does. */
+export function digestOfJson(value: unknown): string {
+  return createHash('sha256').update(JSON.stringify(value)).digest('base64url').slice(0, 16);
+}
+
+/** A short text that changes whenever what a resource declares does. */
+export function specVersion({ metadata, spec }: Resource): string {
+  return digestOfJson([metadata.uid, spec]);
+}
+
+/** Fields of a spec that no call of the REST API writes: they say whose the resource is. */
+const ownFields = new Set(['name', 'gatewayClassName']);
+
+/**
+ * Writes of resources by REST (docs/resources.md#rest-writes). A write is active and stored when it resolves. Writes reject with a
+ * GatewayError: EG_CONFLICT (another version, paused, another gateway's), EG_NOT_FOUND, EG_FIELD_OWNED, EG_READ_ONLY,
+ * EG_API_WRITES_DISABLED, EG_IMPOSSIBLE, EG_SOURCE_UNAVAILABLE.
+ */
+export class ResourceWrites {
+  readonly source: ResourceSource;
+  readonly #controller: Pick<Controller, 'refreshNow' | 'whenStored' | 'expectDeletion'>;
+  readonly #apiWrites: ApiWrites;
+
+  constructor(
+    source: ResourceSource,
+    controller: Pick<Controller, 'refreshNow' | 'whenStored' | 'expectDeletion'>,
+    apiWrites: ApiWrites,
+  ) {
+    this.source = source;
+    this.#controller = controller;
+    this.#apiWrites = apiWrites;
+  }
+
+  /** Rejects what `resources.apiWrites` does not allow. @param what begin of the sentence, such as `cannot add a cluster` */
+  mayWrite(what: string, isActivation = false): void {
+    const mode = this.#apiWrites;
+    if (mode === 'enabled' || (mode === 'activation-only' && isActivation)) return;
+    throw new GatewayError('EG_API_WRITES_DISABLED', `${what} by REST: resources.apiWrites is ${mode}`);
+  }
+
+  /** Decides on a write, and again where the resource changed meanwhile. Rejects as the decision does. */
+  async decide<T>(decision: () => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await decision();
+      } catch (error) {
+        if (!(error instanceof VersionConflict)) throw error;
+        if (attempt === ATTEMPTS)
+          throw new GatewayError('EG_CONFLICT', `${error.message}; try again`, { cause: error });
+        // The source has the other's change at hand or is reading it.
+        await sleep(50 * attempt);
+        this.#controller.refreshNow();
+      }
+    }
+  }
+
+  /** The key of a resource to be created for a registry name: the first name for it that nothing else has. */
+  newKey(kind: Kind, registryName: string): ResourceKey {
+    const { source } = this;
+    for (const name of resourceNames(registryName)) {
+      const key = { kind, namespace: source.writeNamespace, name };
+      const there = source.get(key);
+      // The next candidate is for a name that a resource of another registry name, or of another gateway, has.
+      const isTaken = there !== null && registryNameOf(there) !== registryName;
+      if (!isTaken && !source.isOfAnother(key)) return key;
+    }
+    throw new Error('names never end');
+  }
+
+  /** Rejects to change a paused resource. */
+  mustNotBePaused(resource: Resource): void {
+    if (!isPaused(resource)) return;
+    const message = `${titleOf(keyOf(resource))} is paused; remove its annotation enginegateway.dev/paused first`;
+    throw new GatewayError('EG_CONFLICT', message);
+  }
+
+  /** Changes a resource as it was decided on; an empty change leaves it as it is. */
+  async apply(resource: Resource, change: ResourceChange, force: boolean): Promise<Resource> {
+    if (isEmptyChange(change)) return resource;
+    const expectedVersion = resource.metadata.resourceVersion;
+    return await this.source.apply(keyOf(resource), change, { force, expectedVersion });
+  }
+
+  /** Deletes a resource, which is no loss. @param isVersioned true: only as it was decided on */
+  async remove(resource: Resource, isVersioned: boolean): Promise<void> {
+    const key = keyOf(resource);
+    const unexpect = this.#controller.expectDeletion(key);
+    try {
+      await this.source.delete(key, isVersioned ? resource.metadata.resourceVersion : null);
+    } catch (error) {
+      unexpect();
+      throw error;
+    }
+  }
+
+  /** Has own table and database follow a written or deleted resource. */
+  async settle(resource: Resource): Promise<SpecWrite> {
+    this.#controller.refreshNow();
+    const pending = (await this.#controller.whenStored(resource)) === 'pending';
+    return { pending, resource: referenceTo(resource) };
+  }
+
+  /** Creates a resource with a spec that is sent whole, or changes the present one. */
+  async put(
+    { spec: schema, plural }: ResourceKind,
+    key: ResourceKey,
+    wanted: Resource['spec'],
+    { force, version }: SpecWriteContext,
+  ): Promise<SpecWrite> {
+    this.mayWrite(`${plural} cannot be changed`);
+    return await this.decide(async () => {
+      const present = this.#present(key, version);
+      // A name that is no Kubernetes name goes with the creation.
+      if (present === null) return await this.settle(await this.source.create({ ...key, spec: wanted }));
+      return await this.settle(await this.apply(present, wholeChange(schema, present, wanted), force));
+    });
+  }
+
+  /** Changes the spec of a present resource. Rejects as `edit` does, which is called again where the resource changed meanwhile. */
+  async change(
+    { spec: schema, plural }: ResourceKind,
+    key: ResourceKey,
+    edit: (present: Resource) => Resource['spec'],
+    force: boolean,
+  ): Promise<SpecWrite> {
+    this.mayWrite(`${plural} cannot be changed`);
+    return await this.decide(async () => {
+      const present = this.#present(key, undefined);
+      if (present === null) throw noSuchResource(key);
+      return await this.settle(await this.apply(present, wholeChange(schema, present, edit(present)), force));
+    });
+  }
+
+  async delete({ plural }: ResourceKind, key: ResourceKey, version: string | undefined): Promise<SpecWrite> {
+    this.mayWrite(`${plural} cannot be deleted`);
+    return await this.decide(async () => {
+      const present = this.#present(key, version);
+      if (present === null) throw new GatewayError('EG_NOT_FOUND', `there is no ${titleOf(key)}`, { field: 'name' });
+      await this.remove(present, version !== undefined);
+      return await this.settle(present);
+    });
+  }
+
+  #present(key: ResourceKey, version: string | undefined): Resource | null {
+    const title = titleOf(key);
+    if (this.source.isOfAnother(key)) {
+      const message = `${title} is another gateway's, by its class, labels or namespace`;
+      throw new GatewayError('EG_CONFLICT', message, { field: 'name' });
+    }
+    const present = this.source.get(key);
+    if (version !== undefined && (present === null || specVersion(present) !== version)) {
+      const what = present === null ? 'deleted' : 'changed';
+      throw new GatewayError('EG_CONFLICT', `${title} was ${what} meanwhile; look at it again`, { field: 'version' });
+    }
+    if (present !== null) this.mustNotBePaused(present);
+    return present;
+  }
+}
+
+function titleOf({ kind, namespace, name }: ResourceKey): string {
+  return `${kind} ${namespace}/${name}`;
+}
+
+/** The change to a spec that is sent whole: only what differs, so that equal values are not taken over from their owners. */
+function wholeChange(schema: object, { spec }: Resource, wanted: Resource['spec']): ResourceChange {
+  const { properties } = schema as { readonly properties: Record<string, { readonly default?: unknown } | undefined> };
+  const isDefault = (field: string, value: unknown) => isDeepStrictEqual(value, properties[field]?.default);
+  const fields = [...new Set([...Object.keys(wanted), ...Object.keys(spec)])].filter((field) => !ownFields.has(field));
+  const set = fields.filter((field) => {
+    const present = spec[field] ?? properties[field]?.default;
+    return wanted[field] !== undefined && !isDeepStrictEqual(present, wanted[field]);
+  });
+  const remove = fields.filter((field) => wanted[field] === undefined && !isDefault(field, spec[field]));
+  return { set: Object.fromEntries(set.map((field) => [field, wanted[field]])), remove, annotations: {} };
+}
