@@ -1,8 +1,8 @@
 import { type Static, type TObject, type TSchema, Type } from 'typebox';
 import { queryLimit } from '../kinds/queryLimit/kind.ts';
 import { QUERY_LIMIT, QueryLimitSpec } from '../kinds/queryLimit/spec.ts';
-import { ROUTING_GROUP, RoutingGroupSpec } from '../kinds/routingGroup/spec.ts';
 import { groupProblems } from '../kinds/routingGroup/kind.ts';
+import { ROUTING_GROUP, RoutingGroupSpec } from '../kinds/routingGroup/spec.ts';
 import { GatewayError, type Problem } from '../model/errors.ts';
 import type {
   DeclaredLimits,

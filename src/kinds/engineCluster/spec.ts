@@ -14,8 +14,8 @@ import { MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import { monitorTypes } from '../../model/monitorType.ts';
 import { clusterNameRules, routingGroupRules } from '../../model/registryCluster.ts';
 import type { Resource } from '../../model/resource.ts';
-import { closedObject, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../../model/specSchema.ts';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
+import { closedObject, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../fields/spec.ts';
 
 export const ENGINE_CLUSTER = 'EngineCluster';
 export const ENGINE_CLUSTERS = 'engineclusters';

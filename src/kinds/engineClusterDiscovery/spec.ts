@@ -4,15 +4,8 @@ import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import { routingGroupRules } from '../../model/registryCluster.ts';
 import { API_GROUP, API_GROUP_VERSION, type Resource } from '../../model/resource.ts';
-import {
-  closedObject,
-  literals,
-  optionalChoice,
-  optionalFlag,
-  optionalInteger,
-  optionalText,
-} from '../../model/specSchema.ts';
 import { ClusterTlsSpec, HealthCheck } from '../engineCluster/spec.ts';
+import { closedObject, literals, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../fields/spec.ts';
 
 export const ENGINE_CLUSTER_DISCOVERY = 'EngineClusterDiscovery';
 export const ENGINE_CLUSTER_DISCOVERIES = 'engineclusterdiscoveries';

@@ -3,7 +3,7 @@ import { type DurationBounds, durationField } from '../../model/durationField.ts
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MAX_QUEUED_QUERIES, MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import type { Resource } from '../../model/resource.ts';
-import { closedObject, literals, optionalChoice, optionalInteger, optionalText } from '../../model/specSchema.ts';
+import { closedObject, literals, optionalChoice, optionalInteger, optionalText } from '../fields/spec.ts';
 
 export const QUERY_LIMIT = 'QueryLimit';
 export const QUERY_LIMITS = 'querylimits';

@@ -3,7 +3,7 @@ import { cel } from '../../model/cel.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import type { FileGroup, FileSelector } from '../../model/groupsFile/groupFields.ts';
 import type { Resource } from '../../model/resource.ts';
-import { closedObject, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../../model/specSchema.ts';
+import { closedObject, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../fields/spec.ts';
 
 export const RESOURCE_GROUP_CONFIGURATION = 'ResourceGroupConfiguration';
 export const RESOURCE_GROUP_CONFIGURATIONS = 'resourcegroupconfigurations';

@@ -6,8 +6,8 @@ import { MAX_QUEUED_QUERIES, MAX_RUNNING_QUERIES } from '../../model/limitBounds
 import { routingGroupRules } from '../../model/registryCluster.ts';
 import { REQUEST_KEY_FORM } from '../../model/requestKey.ts';
 import type { Resource } from '../../model/resource.ts';
-import { closedObject, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../../model/specSchema.ts';
 import { strategyNames } from '../../model/strategies.ts';
+import { closedObject, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../fields/spec.ts';
 
 export const ROUTING_GROUP = 'RoutingGroup';
 export const ROUTING_GROUPS = 'routinggroups';

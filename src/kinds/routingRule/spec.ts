@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import { groupWithoutEdgeSpaces, immutableName } from '../../model/cel.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import type { Resource } from '../../model/resource.ts';
-import { closedObject, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../../model/specSchema.ts';
+import { closedObject, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../fields/spec.ts';
 
 export const ROUTING_RULE = 'RoutingRule';
 export const ROUTING_RULES = 'routingrules';

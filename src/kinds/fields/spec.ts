@@ -1,5 +1,5 @@
 import { type TProperties, type TSchemaOptions, Type } from 'typebox';
-import { type CelRule, cel } from './cel.ts';
+import { type CelRule, cel } from '../../model/cel.ts';
 
 /** Builders of the schemas of specs. CEL rules are checked by the API server. */
 type Options = TSchemaOptions & Readonly<Record<string, unknown>>;
