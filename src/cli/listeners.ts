@@ -30,6 +30,8 @@ const CONNECTIONS_CHECKING_INTERVAL_MS = 5_000;
 /** Time for the end of connections to reach clients at a clean stop. */
 const GOODBYE_MS = 500;
 
+const probes = ['/livez', '/readyz'];
+
 export interface Listeners {
   /** Address of proxied paths (and of the API, unless it has a separate one): clear text if available. */
   readonly url: string;
@@ -145,14 +147,7 @@ function separateOrigins({ protocol, server, serverConfig }: GatewayConfig): Ori
   return {
     sideOf: hosts.length === 0 ? () => 'queries' : sideByHost(hosts, (request) => view(request).view),
     adminAddress: places.join(' and '),
-    sharedPaths: new Set([
-      JWKS_PATH,
-      '/livez',
-      '/readyz',
-      '/metrics',
-      `${names.gatewayPath}/livez`,
-      `${names.gatewayPath}/readyz`,
-    ]),
+    sharedPaths: new Set([JWKS_PATH, '/metrics', ...probes, ...probes.map((path) => `${names.gatewayPath}${path}`)]),
   };
 }
 

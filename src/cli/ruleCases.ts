@@ -92,13 +92,9 @@ function evaluateExpression(line: RuleCase): CaseResult {
       ...(vars.result === undefined ? {} : { result: valueJson(objects.result, printing) }),
     };
   } catch (error) {
-    if (error instanceof CompileError) {
-      return { id, error: `${placeText(expr, error.offset)}: ${error.message}`, phase: 'compile' };
-    }
-    if (error instanceof EvaluationError) {
-      return { id, error: `${placeText(expr, error.offset ?? e.at)}: ${error.message}`, phase: 'run' };
-    }
-    throw error;
+    if (!(error instanceof CompileError || error instanceof EvaluationError)) throw error;
+    const phase = error instanceof CompileError ? 'compile' : 'run';
+    return { id, error: `${placeText(expr, error.offset ?? e.at)}: ${error.message}`, phase };
   }
 }
 
@@ -135,10 +131,8 @@ function evaluateRules(line: RuleCase): CaseResult {
 
 /** The last entry of the rules even if it is not a group: "" in place of null. */
 function lastPut(decision: RuleDecision): string | null {
-  return (
-    decision.trace.rules.findLast((entry) => entry.put !== undefined && 'routingGroup' in entry.put)?.put
-      ?.routingGroup ?? null
-  );
+  const puts = decision.trace.rules.flatMap(({ put = {} }) => ('routingGroup' in put ? [put.routingGroup] : []));
+  return puts.at(-1) ?? null;
 }
 
 function toRequest(request: CaseRequest, analyzed: boolean): RuleRequest {
@@ -147,9 +141,8 @@ function toRequest(request: CaseRequest, analyzed: boolean): RuleRequest {
   );
   const host = headerValues(headers, 'host')[0] ?? 'gateway.example:8080';
   const length = request.body === undefined ? [] : ['Content-Length', String(Buffer.byteLength(request.body))];
-  const isForm = headerValues(headers, 'content-type').some((value) =>
-    value.startsWith('application/x-www-form-urlencoded'),
-  );
+  const types = headerValues(headers, 'content-type');
+  const isForm = types.some((value) => value.startsWith('application/x-www-form-urlencoded'));
   const [serverName = '', port = '80'] = host.split(':');
   return {
     method: request.method,
@@ -169,9 +162,8 @@ function toRequest(request: CaseRequest, analyzed: boolean): RuleRequest {
 }
 
 function toProperties(properties: CaseProperties = {}): QueryProperties {
-  const text = (name: string): string => (typeof properties[name] === 'string' ? (properties[name] as string) : '');
-  const optional = (name: string): string | null =>
-    typeof properties[name] === 'string' ? (properties[name] as string) : null;
+  const optional = (name: string) => (typeof properties[name] === 'string' ? properties[name] : null);
+  const text = (name: string): string => optional(name) ?? '';
   const list = (name: string): readonly string[] =>
     Array.isArray(properties[name]) ? (properties[name] as string[]) : [];
   return {

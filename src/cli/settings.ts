@@ -11,9 +11,7 @@ import type { ClusterPolicy } from '../kinds/engineCluster/clusterPolicy.ts';
 import { ClusterAddresses } from '../model/clusterAddresses.ts';
 import { GroupBindings } from '../model/groupBindings.ts';
 import type { ProductNames } from '../model/names.ts';
-import type { StrategyName } from '../model/strategies.ts';
 import type { DeletionGuardSettings } from '../operator/reconcile/deletionGuard.ts';
-import type { RequestKey } from '../routing/admissionPolicy.ts';
 import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
 import { requestKeyOf } from '../routing/requestKey.ts';
 import type { RuleCompilerOptions } from '../rules/ruleCompiler.ts';
@@ -32,9 +30,11 @@ export function dataPlaneSettings(config: GatewayConfig): DataPlaneSettings {
   return {
     defaultRoutingGroup: routing.defaultRoutingGroup,
     strategy: routing.strategy,
-    groupStrategies: groupStrategies(routing.groups),
+    groupStrategies: byGroup(routing.groups, ({ strategy }) => strategy),
     affinity: requestKeyOf(routing.affinity.by),
-    groupAffinities: groupAffinities(routing.groups),
+    groupAffinities: byGroup(routing.groups, ({ affinity }) =>
+      affinity.by === null ? null : requestKeyOf(affinity.by),
+    ),
     asyncTimeout: routing.asyncTimeout,
     forwardedHeadersEnabled: routing.forwardedHeadersEnabled,
     retrySubmissions: routing.retrySubmissions,
@@ -66,18 +66,11 @@ export function handshakeCookieOptions(
   return { secret: cookieSigningSecret, prefix: stickyCookiePrefix, routingPaths, deletePaths, lifetime };
 }
 
-function groupStrategies(groups: GatewayConfig['routing']['groups']): ReadonlyMap<string, StrategyName> {
-  return new Map(
-    Object.entries(groups).flatMap(([name, { strategy }]) => (strategy === null ? [] : [[name, strategy]])),
-  );
-}
+type Groups = GatewayConfig['routing']['groups'];
 
-function groupAffinities(groups: GatewayConfig['routing']['groups']): ReadonlyMap<string, RequestKey> {
-  return new Map(
-    Object.entries(groups).flatMap(([name, { affinity }]) =>
-      affinity.by === null ? [] : [[name, requestKeyOf(affinity.by)]],
-    ),
-  );
+function byGroup<T>(groups: Groups, read: (group: Groups[string]) => T | null): ReadonlyMap<string, T> {
+  const values = Object.entries(groups).map(([name, group]) => [name, read(group)] as const);
+  return new Map(values.filter((each): each is [string, T] => each[1] !== null));
 }
 
 /** Limits of the connections to clusters. */

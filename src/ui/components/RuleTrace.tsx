@@ -17,7 +17,7 @@ const looks = {
 } as const;
 
 /** Outcomes of a later version are shown unchanged. */
-const lookOf = (outcome: RuleEffect['outcome']) =>
+export const lookOf = (outcome: RuleEffect['outcome']) =>
   Object.hasOwn(looks, outcome) ? looks[outcome] : { color: 'gray', label: outcome };
 
 interface RuleTraceProps {

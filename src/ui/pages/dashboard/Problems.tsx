@@ -9,7 +9,7 @@ import { groupAddress, ruleAddress } from '../../components/links.ts';
 import { Names } from '../../components/namedObject.tsx';
 import { Ago, Time } from '../../components/time.tsx';
 import classes from './dashboard.module.css';
-import { kindAddress, kindNames, problemAddress, problemTitle, verdictText } from './problemTexts.ts';
+import { kindAddress, problemAddress, problemsName, problemTitle, verdictText } from './problemTexts.ts';
 
 const looks = {
   ok: { Icon: IconCircleCheck, className: classes.good, word: 'fine' },
@@ -60,7 +60,7 @@ export function Problems({ list: { problems, counts } }: { readonly list: Proble
         {counts
           .filter(({ total }) => total > MAX_SHOWN)
           .map(({ kind, total }) => {
-            const text = `${(total - MAX_SHOWN).toLocaleString('en')} more ${kindNames[kind]}`;
+            const text = `${(total - MAX_SHOWN).toLocaleString('en')} more ${problemsName(kind)}`;
             const address = kindAddress(kind);
             return (
               <li key={kind}>

@@ -3,32 +3,40 @@ import { clusterAddress, groupAddress, ruleAddress } from '../../components/link
 
 type Kind = OverviewProblem['kind'];
 
-const titles: Readonly<Record<Kind, (name: string, object: OverviewProblem['object']['kind']) => string>> = {
-  ClusterUnhealthy: (name) => `Backend ${name} is down`,
-  GroupUnavailable: (name) => `No backend of the routing group ${name} takes queries`,
-  ClusterRejected: (name) => `Backend ${name} is rejected`,
-  RuleRejected: (name) => `Rule ${name} is rejected`,
-  RuleUnresolved: (name) => `Rule ${name} leads nowhere`,
-  RulesFileRejected: () => 'The rules file is rejected',
-  QueueGrowing: (name) => `The queue of ${name} grows`,
-  ErrorRate: (name, object) =>
-    object === 'cluster'
-      ? `Queries fail at ${name}`
-      : name === ''
-        ? 'Queries are refused before they have a routing group'
-        : `Queries for ${name} are refused`,
-  DatabaseUnavailable: () => 'The database is unavailable',
-  SourceUnavailable: () => 'The place where resources are declared is unavailable',
-  SourceMistakes: () => 'Declared resources cannot be read',
-  NoLeader: () => 'No replica leads',
-  DeletionsHeld: () => 'Resources that were lost at once are still routed',
-  HistoryWaiting: () => 'The history waits on disk',
-  ExternalRulesUnavailable: () => 'The external rules service is left alone',
+type About = OverviewProblem['object'];
+
+const texts: Readonly<Record<Kind, readonly [title: string | ((object: About) => string), all: string]>> = {
+  ClusterUnhealthy: [({ name }) => `Backend ${name} is down`, 'backends that are down'],
+  GroupUnavailable: [
+    ({ name }) => `No backend of the routing group ${name} takes queries`,
+    'routing groups without a backend that takes queries',
+  ],
+  ClusterRejected: [({ name }) => `Backend ${name} is rejected`, 'rejected backends'],
+  RuleRejected: [({ name }) => `Rule ${name} is rejected`, 'rejected rules'],
+  RuleUnresolved: [({ name }) => `Rule ${name} leads nowhere`, 'rules that lead nowhere'],
+  RulesFileRejected: ['The rules file is rejected', 'rejected rules files'],
+  QueueGrowing: [({ name }) => `The queue of ${name} grows`, 'queues that grow'],
+  ErrorRate: [errorRateTitle, 'raised error rates'],
+  DatabaseUnavailable: ['The database is unavailable', 'unavailable databases'],
+  SourceUnavailable: ['The place where resources are declared is unavailable', 'unavailable sources'],
+  SourceMistakes: ['Declared resources cannot be read', 'sources with mistakes'],
+  NoLeader: ['No replica leads', 'missing leaders'],
+  DeletionsHeld: ['Resources that were lost at once are still routed', 'held deletions'],
+  HistoryWaiting: ['The history waits on disk', 'histories that wait'],
+  ExternalRulesUnavailable: ['The external rules service is left alone', 'services that are left alone'],
 };
 
-export function problemTitle({ kind, object }: OverviewProblem): string {
-  return titles[kind](object.name, object.kind);
+function errorRateTitle({ kind, name }: About): string {
+  if (kind === 'cluster') return `Queries fail at ${name}`;
+  return name === '' ? 'Queries are refused before they have a routing group' : `Queries for ${name} are refused`;
 }
+
+export function problemTitle({ kind, object }: OverviewProblem): string {
+  const [title] = texts[kind];
+  return typeof title === 'string' ? title : title(object);
+}
+
+export const problemsName = (kind: Kind): string => texts[kind][1];
 
 /** Id of the panel with the replica's problems. */
 export const GATEWAY_ANCHOR = 'this-gateway';
@@ -62,24 +70,6 @@ export function kindAddress(kind: Kind): string | null {
   if (kind === 'GroupUnavailable') return '/limits';
   return kind === 'QueueGrowing' ? '/queue' : null;
 }
-
-export const kindNames: Readonly<Record<Kind, string>> = {
-  ClusterUnhealthy: 'backends that are down',
-  GroupUnavailable: 'routing groups without a backend that takes queries',
-  ClusterRejected: 'rejected backends',
-  RuleRejected: 'rejected rules',
-  RuleUnresolved: 'rules that lead nowhere',
-  RulesFileRejected: 'rejected rules files',
-  QueueGrowing: 'queues that grow',
-  ErrorRate: 'raised error rates',
-  DatabaseUnavailable: 'unavailable databases',
-  SourceUnavailable: 'unavailable sources',
-  SourceMistakes: 'sources with mistakes',
-  NoLeader: 'missing leaders',
-  DeletionsHeld: 'held deletions',
-  HistoryWaiting: 'histories that wait',
-  ExternalRulesUnavailable: 'services that are left alone',
-};
 
 /** The overall state in one line. @param clusters by state; null if not loaded yet */
 export function verdictText(

@@ -1,6 +1,7 @@
 import { Text } from '@mantine/core';
 import type { Explanation, QueryDecision, RuleEffect, WholeQuery } from '../../client/types.ts';
 import { PlainTable } from '../../components/elements.tsx';
+import { lookOf } from '../../components/RuleTrace.tsx';
 import classes from './query.module.css';
 import { reachOf } from './reach.ts';
 
@@ -97,15 +98,7 @@ function ruleDifferences({ rules: before }: QueryDecision, now: readonly RuleEff
 
 function effectText(effect: RuleEffect | undefined, other: RuleEffect | undefined): string {
   if (effect === undefined)
-    return other?.outcome === 'not-matched' ? words['not-matched'] : 'was not there, or did not match';
+    return other?.outcome === 'not-matched' ? lookOf('not-matched').label : 'was not there, or did not match';
   const put = Object.entries(effect.put ?? {}).map(([key, value]) => `${key} = ${value ?? 'null'}`);
-  return [words[effect.outcome] ?? effect.outcome, ...put].join(', ');
+  return [lookOf(effect.outcome).label, ...put].join(', ');
 }
-
-const words: Readonly<Record<RuleEffect['outcome'], string>> = {
-  fired: 'fired',
-  'not-matched': 'did not match',
-  failed: 'failed',
-  denied: 'denied',
-  skipped: 'skipped',
-};
