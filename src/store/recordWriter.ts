@@ -69,7 +69,6 @@ export class RecordWriter<R extends WrittenRecord> {
   private readonly byId = new Map<string, R>();
   private timer: NodeJS.Timeout | null = null;
   private running: Promise<void> | null = null;
-  private spilling: Promise<void> | null = null;
   private inFlight: readonly R[] = [];
   private ended = false;
   private closed = false;
@@ -150,7 +149,7 @@ export class RecordWriter<R extends WrittenRecord> {
     const deadline = this.options.clock.monotonic() + timeoutMs;
     if (this.running !== null) await settlesWithin(this.running, timeoutMs);
     this.retryAt = 0;
-    while (this.queue.length > 0 || this.spill.records > 0 || this.running !== null || this.spilling !== null) {
+    while (this.queue.length > 0 || this.spill.records > 0 || this.running !== null) {
       const left = deadline - this.options.clock.monotonic();
       const failed = left <= 0 || !(await settlesWithin(this.turn(), left)) || this.backOffMs > 0;
       if (!failed) continue;
@@ -172,7 +171,7 @@ export class RecordWriter<R extends WrittenRecord> {
         `${this.what} is left on disk for the next start`,
       );
     }
-    await settlesWithin(Promise.allSettled([this.spilling, this.running]), 1000);
+    await settlesWithin(this.running ?? Promise.resolve(), 1000);
     this.spillAtOnce();
     this.ended = true;
     this.spill.close();
@@ -222,12 +221,10 @@ export class RecordWriter<R extends WrittenRecord> {
     const { clock, logger } = this.options;
     if (clock.monotonic() < this.retryAt) {
       this.spillQueue();
-      await this.spilling;
       return;
     }
     try {
       while (this.queue.length > 0) await this.writeQueueHead();
-      await this.spilling;
       while (this.queue.length === 0) {
         const replayed = await this.spill.replayOne((records) => this.writeAll(records));
         if (replayed === false) break;
@@ -243,7 +240,6 @@ export class RecordWriter<R extends WrittenRecord> {
       this.backOffMs = Math.min(Math.max(this.backOffMs * 2, 500), MAX_BACK_OFF_MS);
       this.retryAt = clock.monotonic() + this.backOffMs;
       this.spillQueue();
-      await this.spilling;
     }
   }
 
@@ -307,48 +303,35 @@ export class RecordWriter<R extends WrittenRecord> {
   }
 
   private spillQueue(): void {
-    if (this.ended || this.spilling !== null || this.queue.length === 0) return;
+    if (this.ended || this.queue.length === 0) return;
     const records = this.queue;
     this.queue = [];
     this.characters = 0;
-    this.spilling = this.spill
-      .append(records)
-      .then((losses) => {
-        this.metrics.spilled.inc(records.length - losses);
-        if (losses > 0) this.lose(losses, 'disk');
-        this.forget(records);
-      })
-      .catch((error: unknown) => {
-        // The disk rejects: memory keeps them up to its bound.
-        this.options.logger.error({ err: error }, `${this.what} cannot be put on disk`);
-        const room = Math.max(0, this.options.settings.bufferSize - this.queue.length);
-        this.lose(Math.max(0, records.length - room), 'disk');
-        this.forget(records.slice(room));
-        this.queue.unshift(...records.slice(0, room));
-        this.characters = this.queue.reduce((sum, record) => sum + weight(record), 0);
-      })
-      .finally(() => {
-        this.spilling = null;
-        this.schedule(this.options.settings.flushIntervalMs);
-      });
+    try {
+      const losses = this.spill.append(records);
+      this.metrics.spilled.inc(records.length - losses);
+      this.lose(losses, 'disk');
+      this.forget(records);
+    } catch (error) {
+      // The disk rejects: memory keeps them up to its bound.
+      this.options.logger.error({ err: error }, `${this.what} cannot be put on disk`);
+      const { bufferSize } = this.options.settings;
+      this.lose(Math.max(0, records.length - bufferSize), 'disk');
+      this.forget(records.slice(bufferSize));
+      this.queue = records.slice(0, bufferSize);
+      this.characters = this.queue.reduce((sum, record) => sum + weight(record), 0);
+    }
+    this.schedule(this.options.settings.flushIntervalMs);
   }
 
   private spillAtOnce(): void {
     // Records in flight may or may not be stored; duplicates are stored once.
-    const records = [...this.inFlight, ...this.queue];
-    this.queue = [];
-    this.characters = 0;
+    this.queue.unshift(...this.inFlight);
     this.inFlight = [];
-    if (records.length === 0) return;
-    try {
-      const losses = this.spill.appendNow(records);
-      this.metrics.spilled.inc(records.length - losses);
-      if (losses > 0) this.lose(losses, 'disk');
-    } catch (error) {
-      this.options.logger.error({ err: error }, `${this.what} cannot be put on disk`);
-      this.lose(records.length, 'disk');
-    }
-    this.forget(records);
+    this.spillQueue();
+    this.lose(this.queue.length, 'disk');
+    this.forget(this.queue);
+    this.queue = [];
   }
 
   private forget(records: readonly R[]): void {

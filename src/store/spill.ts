@@ -9,7 +9,7 @@ import {
   statSync,
   truncateSync,
 } from 'node:fs';
-import { appendFile, readFile, rm, truncate } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
@@ -88,32 +88,15 @@ export class Spill<R> {
   }
 
   /** Appends records; returns how many did not fit. @throws when the disk rejects */
-  async append(records: readonly R[]): Promise<number> {
-    const { text, count } = this.fitting(records);
-    if (count > 0) {
-      const file = this.current();
-      try {
-        await appendFile(file.path, text);
-      } catch (error) {
-        // A full disk takes a part of the text: those records would be stored although they count as rejected, and half a
-        // line would spoil the next one.
-        await truncate(file.path, file.bytes).catch(missing);
-        throw error;
-      }
-      file.records += count;
-      file.bytes += Buffer.byteLength(text);
-    }
-    return records.length - count;
-  }
-
-  /** As `append`, for the last moment of a process. */
-  appendNow(records: readonly R[]): number {
+  append(records: readonly R[]): number {
     const { text, count } = this.fitting(records);
     if (count > 0) {
       const file = this.current();
       try {
         appendFileSync(file.path, text);
       } catch (error) {
+        // A full disk takes a part of the text: those records would be stored although they count as rejected, and half a
+        // line would spoil the next one.
         if (existsSync(file.path)) truncateSync(file.path, file.bytes);
         throw error;
       }
