@@ -9,10 +9,10 @@ import type {
   SourceChange,
   SourceChangeResult,
 } from './audit.ts';
+import { whereBegins } from './columns.ts';
 import { agedTable } from './deletion.ts';
 import { cutToWidth, storable } from './historyText.ts';
 import { fenceHolds } from './leaderRepository.ts';
-import { whereBegins } from './prefix.ts';
 import type { Fence } from './store.ts';
 
 const ENTRIES = 'eg_audit';

@@ -1,5 +1,5 @@
 import type { Knex } from 'knex';
-import type { Dialect, QueryRecord, RunningQueryRow } from './store.ts';
+import type { Dialect, QueryRecord } from './store.ts';
 
 /** Everything in which the three databases differ, beyond what knex's builder covers. */
 export interface SqlDialect {
@@ -37,8 +37,6 @@ export interface SqlDialect {
   readonly uniqueGroupNames: { readonly index: string; readonly remove: (create: string) => readonly string[] };
   /** Inserts fitted records into query_history and eg_query_decisions; existing ids are left as they are. */
   insertHistory(knex: Knex, records: readonly QueryRecord[]): Promise<void>;
-  /** Inserts fitted rows, each id once, into eg_running_queries; of existing ids the time of the last request is renewed. */
-  putRunningQueries(knex: Knex, rows: readonly RunningQueryRow[]): Promise<void>;
   /** Deletes rows of eg_running_queries by their ids; unknown ones are none. */
   removeRunningQueries(knex: Knex, queryIds: readonly string[]): Promise<void>;
   /** Deletes up to `limit` rows whose `column` is below the bound; returns their number. */

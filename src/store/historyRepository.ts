@@ -1,29 +1,13 @@
 import type { Knex } from 'knex';
 import { LRUCache } from 'lru-cache';
 import { GatewayError } from '../model/errors.ts';
+import { literalPattern, whereBegins } from './columns.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { fitRecord } from './historyText.ts';
 import { IN_TIME } from './knexClients.ts';
-import { literalPattern, whereBegins } from './prefix.ts';
 import { insertQueryGroups } from './queryGroups.ts';
 import type { Dialect, Fence, HistoryFilter, HistoryPage, QueryListRow, QueryRecord } from './store.ts';
-
-interface Row extends ListedRow {
-  readonly decision: string | null;
-}
-
-interface ListedRow {
-  readonly query_id: string;
-  readonly query_text: string | null;
-  readonly created: number | null;
-  readonly backend_url: string | null;
-  readonly user_name: string | null;
-  readonly source: string | null;
-  readonly routing_group: string | null;
-  readonly external_url: string | null;
-  readonly cluster: string | null;
-}
 
 /**
  * Up to here `total` is exact, and pages can be requested by number; beyond, it stays at this number. Counting and
@@ -36,25 +20,19 @@ const BEYOND_MS = 60_000;
 /** Characters of all texts of a page. Where they are more, each is cut to its share: a text may be a megabyte. */
 const PAGE_CHARACTERS = 4_000_000;
 const listedText = `case when sum(length(h.query_text)) over () <= ? then h.query_text
-  else substr(h.query_text, 1, ?) end as query_text`;
-const listedColumns = [
-  ...['h.query_id', 'h.created', 'h.backend_url', 'h.user_name', 'h.source', 'h.routing_group', 'h.external_url'],
-  'd.cluster',
-];
+  else substr(h.query_text, 1, ?) end`;
+const listedColumns = {
+  ...{ queryId: 'h.query_id', created: 'h.created', user: 'h.user_name', source: 'h.source', cluster: 'd.cluster' },
+  ...{ backendUrl: 'h.backend_url', routingGroup: 'h.routing_group', externalUrl: 'h.external_url' },
+} as const;
 
-const listedOfRow = (row: ListedRow): QueryListRow => ({
-  queryId: row.query_id,
-  queryText: row.query_text ?? '',
-  user: row.user_name,
-  source: row.source,
-  backendUrl: row.backend_url ?? '',
-  created: row.created ?? 0,
-  routingGroup: row.routing_group,
-  externalUrl: row.external_url,
-  cluster: row.cluster ?? '',
-});
+type Stored<R> = { readonly [K in keyof R]: R[K] | null };
 
-const fromRow = (row: Row): QueryRecord => ({ ...listedOfRow(row), decision: row.decision });
+function recordOf<R extends QueryListRow>(row: Stored<R>): R {
+  const { queryText, backendUrl, created, cluster } = row;
+  const present = { queryText: queryText ?? '', backendUrl: backendUrl ?? '', created: created ?? 0 };
+  return { ...row, ...present, cluster: cluster ?? '' } as unknown as R;
+}
 
 const equalities: readonly [keyof HistoryFilter, string][] = [
   ['user', 'h.user_name'],
@@ -128,11 +106,11 @@ export class QueryHistoryRepository {
 
   get(queryId: string): Promise<QueryRecord | null> {
     return this.database.run(async (knex) => {
-      const row: Row | undefined = await knex('query_history as h')
+      const row: Stored<QueryRecord> | undefined = await knex('query_history as h')
         .leftJoin('eg_query_decisions as d', 'd.query_id', 'h.query_id')
         .where('h.query_id', queryId)
-        .first('h.*', 'd.cluster', 'd.decision');
-      return row === undefined ? null : fromRow(row);
+        .first({ ...listedColumns, queryText: 'h.query_text', decision: 'd.decision' });
+      return row === undefined ? null : recordOf<QueryRecord>(row);
     });
   }
 
@@ -163,14 +141,20 @@ export class QueryHistoryRepository {
         ids.where('h.created', '<=', after.created);
         ids.where((older) => older.where('h.created', '<', after.created).orWhere('h.query_id', '<', after.queryId));
       }
-      const rows: ListedRow[] = await knex
+      const rows: Stored<QueryListRow>[] = await knex
         .from(ids)
         .join('query_history as h', 'h.query_id', 'p.query_id')
         .leftJoin('eg_query_decisions as d', 'd.query_id', 'h.query_id')
-        .select(...listedColumns, knex.raw(listedText, [PAGE_CHARACTERS, Math.ceil(PAGE_CHARACTERS / limit)]))
+        .select({
+          ...listedColumns,
+          queryText: knex.raw(listedText, [PAGE_CHARACTERS, Math.ceil(PAGE_CHARACTERS / limit)]),
+        })
         .orderBy(newestFirst);
       const isLast = after === undefined && rows.length < limit && (rows.length > 0 || offset === 0);
-      return { total: isLast ? offset + rows.length : await this.total(knex, filter), records: rows.map(listedOfRow) };
+      return {
+        total: isLast ? offset + rows.length : await this.total(knex, filter),
+        records: rows.map(recordOf<QueryListRow>),
+      };
     });
   }
 

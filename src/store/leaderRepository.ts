@@ -42,7 +42,7 @@ export class LeaderRepository {
     return this.database.transaction(async (trx) => {
       const row = await lockedRow(trx, this.database);
       if (row === undefined) return null;
-      const now = Number(row.now);
+      const { now } = row;
       if (row.holder !== holder && row.holder !== null && row.expires > now) return null;
       const epoch = row.holder === holder ? row.epoch : row.epoch + 1;
       await trx('eg_leader')
@@ -68,7 +68,7 @@ export class LeaderRepository {
         .where('name', 'leader')
         .first('holder', 'expires', knex.raw(`${clockMs} as now`))) as Row | undefined;
       if (row === undefined || row.holder === null) return { isHeld: false, expiredForMs: null };
-      const remaining = Number(row.expires) - Number(row.now);
+      const remaining = row.expires - row.now;
       return remaining > 0 ? { isHeld: true, expiredForMs: null } : { isHeld: false, expiredForMs: -remaining };
     });
   }

@@ -23,6 +23,7 @@ export interface OutcomeColumn {
   readonly type: (types: SqlDialect['types']) => string;
   readonly keep: 'key' | 'outcome' | 'fact' | 'latest' | 'earliest';
   readonly of: (record: QueryOutcomeRecord) => OutcomeValue;
+  readonly field: keyof QueryOutcomeRecord | undefined;
 }
 
 const text = (value: string | null, width: number) => (value === null ? null : cutToWidth(value, width));
@@ -69,7 +70,7 @@ function queuedMillis({ queuedMillis, gatewayQueuedMillis }: QueryOutcomeRecord)
 }
 
 /** In order; `certainty` is the last, as MySQL assigns columns one after the other. */
-const columns = [
+export const outcomeColumns: readonly OutcomeColumn[] = [
   textColumn('query_id', 'queryId', 'key', WIDTH, () => 'varchar(256) primary key'),
   column(
     'created',
@@ -148,12 +149,10 @@ const columns = [
   ),
 ];
 
-export const outcomeColumns: readonly OutcomeColumn[] = columns;
-
 export type OutcomeRow = Readonly<Record<string, string | number | null>>;
 
 export function outcomeOfRow(row: OutcomeRow): QueryOutcomeRecord {
-  const fields = columns.flatMap(({ name, field }) => (field === undefined ? [] : [[field, row[name] ?? null]]));
+  const fields = outcomeColumns.flatMap(({ name, field }) => (field === undefined ? [] : [[field, row[name] ?? null]]));
   return {
     ...(Object.fromEntries(fields) as QueryOutcomeRecord),
     ...{ created: Number(row.created ?? 0), lastSeen: Number(row.last_seen ?? 0) },

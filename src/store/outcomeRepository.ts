@@ -1,20 +1,14 @@
-import type { Knex } from 'knex';
+import { BulkInsert } from './bulkInsert.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import type { SqlDialect } from './dialect.ts';
 import { cutToWidth } from './historyText.ts';
 import { deleteSumsBefore, noteChanges, noteDeletion } from './hourlySums.ts';
 import { fenceHolds } from './leaderRepository.ts';
-import {
-  type OutcomeColumn,
-  type OutcomeRow,
-  type OutcomeValue,
-  outcomeColumns,
-  outcomeOfRow,
-} from './outcomeColumns.ts';
+import { type OutcomeColumn, type OutcomeRow, outcomeColumns, outcomeOfRow } from './outcomeColumns.ts';
 import { insertGroupSets, insertQueryGroups } from './queryGroups.ts';
 import { certainty, type QueryOutcomeRecord, type QueryState, RUNNING, type UnendedQuery } from './queryOutcome.ts';
-import type { Dialect, Fence } from './store.ts';
+import type { Fence } from './store.ts';
 
 const TABLE = 'eg_query_outcomes';
 /** Characters of one statement's texts: on MySQL they are quoted, and a packet has a bound. */
@@ -24,8 +18,6 @@ const ENDED_AT_ONCE = 1000;
 
 const READ_BATCH = 1000;
 const ID_WIDTH = 256;
-
-const names = outcomeColumns.map(({ name }) => name).join(', ');
 
 /** New value of a column with an existing row. @param fresh the new value, as SQL */
 function assigned({ name, keep }: OutcomeColumn, fresh: (column: string) => string): string {
@@ -47,60 +39,30 @@ const assignments = (fresh: (column: string) => string): string =>
     .map((column) => assigned(column, fresh))
     .join(', ');
 
-const excluded = (column: string) => `excluded.${column}`;
-const onConflict = `on conflict (query_id) do update set ${assignments(excluded)}`;
-const postgresqlTypes = (types: SqlDialect['types']) =>
-  outcomeColumns.map(({ name, type }) => `${name} ${type(types).replace(/ primary key| not null/g, '')}`).join(', ');
-const plainTypes = { longText: 'text' } as SqlDialect['types'];
-
-const upsert: Readonly<Record<Dialect, string>> = {
-  postgresql: `insert into ${TABLE} (${names}) select ${names} from json_to_recordset(cast(? as json))
-    as t(${postgresqlTypes(plainTypes)}) ${onConflict}`,
-  // Rows as arrays: each `->>` reads its row's JSON again, and names make that longer.
-  sqlite: `insert into ${TABLE} (${names}) select ${outcomeColumns.map((_, index) => `value->>${index}`).join(', ')}
-    from json_each(?) where true ${onConflict}`,
-  // The driver writes out an array of rows by itself.
-  mysql: `insert into ${TABLE} (${names}) values ? on duplicate key update ${assignments((column) => `values(${column})`)}`,
-};
-
-function bound(dialect: Dialect, records: readonly QueryOutcomeRecord[]): Knex.RawBinding {
-  if (dialect === 'postgresql') {
-    const rows = records.map((record) => Object.fromEntries(outcomeColumns.map(({ name, of }) => [name, of(record)])));
-    return JSON.stringify(rows);
-  }
-  const rows: OutcomeValue[][] = records.map((record) => outcomeColumns.map(({ of }) => of(record)));
-  return dialect === 'mysql' ? (rows as unknown as Knex.RawBinding) : JSON.stringify(rows);
-}
+const columnTypes = outcomeColumns.map(({ name, type }): [string, string] => [
+  name,
+  type({ longText: 'text' } as SqlDialect['types']).replace(/ primary key| not null/g, ''),
+]);
+const upsert = new BulkInsert(TABLE, Object.fromEntries(columnTypes), 'query_id', assignments);
 
 /** Of two records of a query what is stored: as the database does it, which takes each id once in a statement. */
 function merged(present: QueryOutcomeRecord, fresh: QueryOutcomeRecord): QueryOutcomeRecord {
-  const outcome = fresh.certainty > present.certainty ? fresh : present;
+  const surer = fresh.certainty > present.certainty ? fresh : present;
+  const facts: Record<string, unknown> = {};
+  for (const { field, keep } of outcomeColumns) {
+    if (field === undefined || keep === 'outcome') continue;
+    const [one, other] = [present[field], fresh[field]] as [number | null, number | null];
+    if (keep === 'latest') facts[field] = Math.max(Number(one), Number(other));
+    else if (keep === 'earliest' && one != null && other != null) facts[field] = Math.min(one, other);
+    else facts[field] = keep === 'key' ? one : (one ?? other);
+  }
   const groups = present.groups ?? fresh.groups;
-  return {
-    ...outcome,
-    created: present.created,
-    refused: present.refused,
-    lastSeen: Math.max(present.lastSeen, fresh.lastSeen),
-    cluster: present.cluster ?? fresh.cluster,
-    routingGroup: present.routingGroup ?? fresh.routingGroup,
-    user: present.user ?? fresh.user,
-    source: present.source ?? fresh.source,
-    rule: present.rule ?? fresh.rule,
-    gatewayQueuedMillis: present.gatewayQueuedMillis ?? fresh.gatewayQueuedMillis,
-    firstRowMillis: earlier(present.firstRowMillis, fresh.firstRowMillis),
-    queryText: present.queryText ?? fresh.queryText,
-    decision: present.decision ?? fresh.decision,
-    ...(groups === undefined ? {} : { groups }),
-  };
+  return { ...surer, ...facts, ...(groups === undefined ? {} : { groups }) };
 }
 
 function unendedOf(record: QueryOutcomeRecord): UnendedQuery {
   const { created, cluster, routingGroup, user, source, rule, gatewayQueuedMillis } = record;
   return { created, cluster, routingGroup, user, source, rule, gatewayQueuedMillis };
-}
-
-function earlier(one: number | null = null, other: number | null = null): number | null {
-  return one === null || other === null ? (one ?? other) : Math.min(one, other);
 }
 
 /** `eg_query_outcomes`. */
@@ -126,7 +88,11 @@ export class QueryOutcomeRepository {
     const dialect = this.database.dialect.name;
     const write = async (some: readonly QueryOutcomeRecord[]) =>
       await this.database.transaction(async (trx) => {
-        await trx.raw(upsert[dialect], [bound(dialect, some)]);
+        await upsert.run(
+          trx,
+          dialect,
+          some.map((record) => outcomeColumns.map(({ of }) => of(record))),
+        );
         await insertGroupSets(trx, dialect, some);
         // Those of queries that clusters took come with the history.
         const refused = some.filter((record) => record.refused);

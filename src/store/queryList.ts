@@ -1,8 +1,8 @@
 import type { Knex } from 'knex';
+import { whereBegins } from './columns.ts';
 import type { Database } from './database.ts';
 import { filteredHistory, textMatches } from './historyRepository.ts';
 import { type OutcomeRow, outcomeColumns, outcomeOfRow } from './outcomeColumns.ts';
-import { whereBegins } from './prefix.ts';
 import { groupColumn } from './queryGroups.ts';
 import { type QueryOutcomeRecord, type QueryState, RUNNING } from './queryOutcome.ts';
 import type { HistoryFilter } from './store.ts';

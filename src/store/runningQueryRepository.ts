@@ -1,4 +1,5 @@
 import type { Knex } from 'knex';
+import { BulkInsert } from './bulkInsert.ts';
 import { batches } from './columns.ts';
 import { agedTable } from './deletion.ts';
 import { cutToWidth } from './historyText.ts';
@@ -10,6 +11,13 @@ const BATCH = 1000;
 const WIDTH = 256;
 
 const columns = { queryId: 'r.query_id', cluster: 'r.cluster', started: 'r.started', lastSeen: 'r.last_seen' } as const;
+
+const upsert = new BulkInsert(
+  'eg_running_queries',
+  { query_id: 'text', cluster: 'text', started: 'bigint', last_seen: 'bigint' },
+  'query_id',
+  (fresh) => `last_seen = ${fresh('last_seen')}`,
+);
 
 /** `eg_running_queries`: queries that clients are following. */
 export class RunningQueryRepository extends agedTable('eg_running_queries', 'last_seen') {
@@ -23,7 +31,8 @@ export class RunningQueryRepository extends agedTable('eg_running_queries', 'las
       fitted.set(queryId, { ...row, queryId, cluster: cutToWidth(row.cluster, WIDTH) });
     }
     return this.database.run(async (knex) => {
-      for (const some of batches([...fitted.values()], BATCH)) await dialect.putRunningQueries(knex, some);
+      const values = [...fitted.values()].map((row) => [row.queryId, row.cluster, row.started, row.lastSeen]);
+      for (const some of batches(values, BATCH)) await upsert.run(knex, dialect.name, some);
     });
   }
 

@@ -15,9 +15,6 @@ const decisionsHead = 'insert into eg_query_decisions (query_id, cluster, create
 /** Unlike `insert ignore` this ignores existing ids only and still rejects values that do not fit. */
 const keep = ' on duplicate key update query_id = values(query_id)';
 
-// MySQL 5.7 cannot unpack JSON into rows. The driver writes out an array of rows by itself: one binding for all of them.
-const putRunningSql =
-  'insert into eg_running_queries (query_id, cluster, started, last_seen) values ? on duplicate key update last_seen = values(last_seen)';
 const removeRunningSql = 'delete from eg_running_queries where query_id in (?)';
 
 /** Bytes of a packet that a batch may fill, by pool: values grow when they are quoted. */
@@ -112,10 +109,6 @@ export const mysqlDialect: SqlDialect = {
   uniqueGroupNames: { index: 'name', remove: () => ['alter table resource_groups drop index name'] },
   async insertHistory(knex, records) {
     for (const part of splitByBytes(records, await packetRoom(knex))) await insertPart(knex, part);
-  },
-  async putRunningQueries(knex, rows) {
-    const values = rows.map(({ queryId, cluster, started, lastSeen }) => [queryId, cluster, started, lastSeen]);
-    await knex.raw(putRunningSql, [values] as unknown as Knex.RawBinding[]);
   },
   async removeRunningQueries(knex, queryIds) {
     await knex.raw(removeRunningSql, [queryIds] as unknown as Knex.RawBinding[]);

@@ -34,10 +34,6 @@ function historyParameters(records: readonly QueryRecord[]): readonly [records: 
   return [JSON.stringify(rows), JSON.stringify([...numbers.keys()])];
 }
 
-const putRunningSql = `insert into eg_running_queries (query_id, cluster, started, last_seen)
-select "queryId", "cluster", "started", "lastSeen" from json_to_recordset(cast(? as json)) as t("queryId" text,
-  "cluster" text, "started" bigint, "lastSeen" bigint)
-on conflict (query_id) do update set last_seen = excluded.last_seen`;
 // An array, so that the ids are looked up in the index; of joined rows the planner does not know how few they are.
 const removeRunningSql =
   'delete from eg_running_queries where query_id = any(array(select json_array_elements_text(cast(? as json))))';
@@ -95,9 +91,6 @@ export const postgresqlDialect: SqlDialect = {
   },
   async insertHistory(knex, records) {
     await knex.raw(insertSql, [...historyParameters(records)]);
-  },
-  async putRunningQueries(knex, rows) {
-    await knex.raw(putRunningSql, [JSON.stringify(rows)]);
   },
   async removeRunningQueries(knex, queryIds) {
     await knex.raw(removeRunningSql, [JSON.stringify(queryIds)]);

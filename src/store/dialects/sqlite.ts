@@ -8,10 +8,6 @@ const decisionsSql = `insert into eg_query_decisions (query_id, cluster, created
   select value->>'queryId', value->>'cluster', value->>'created', value->>'decision' from json_each(?) where true
   on conflict do nothing`;
 
-// Rows as arrays: each `->>` reads its row's JSON again, and names make that longer.
-const putRunningSql = `insert into eg_running_queries (query_id, cluster, started, last_seen)
-  select value->>0, value->>1, value->>2, value->>3 from json_each(?) where true
-  on conflict (query_id) do update set last_seen = excluded.last_seen`;
 const removeRunningSql = 'delete from eg_running_queries where query_id in (select value from json_each(?))';
 
 /** SQLite as built into Node.js. */
@@ -65,10 +61,6 @@ export const sqliteDialect: SqlDialect = {
       await trx.raw(historySql, [json]);
       await trx.raw(decisionsSql, [json]);
     }),
-  async putRunningQueries(knex, rows) {
-    const values = rows.map(({ queryId, cluster, started, lastSeen }) => [queryId, cluster, started, lastSeen]);
-    await knex.raw(putRunningSql, [JSON.stringify(values)]);
-  },
   async removeRunningQueries(knex, queryIds) {
     await knex.raw(removeRunningSql, [JSON.stringify(queryIds)]);
   },
