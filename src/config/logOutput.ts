@@ -1,5 +1,5 @@
+import { writeSync } from 'node:fs';
 import type { DestinationStream } from 'pino';
-import { OutputQueue } from './outputQueue.ts';
 
 /** Bytes that wait for a reader that has stalled. */
 const MAX_WAITING = 64 * 1024 ** 2;
@@ -7,11 +7,14 @@ const MAX_WAITING = 64 * 1024 ** 2;
 const PORTION = 64 * 1024;
 /** Time that a line waits for others at most, milliseconds. */
 const PORTION_WAIT_MS = 15;
+/** Time until what a reader did not take is tried again; doubled up to the longest while it takes nothing. Milliseconds. */
+const MIN_PAUSE_MS = 1;
+const MAX_PAUSE_MS = 20;
+/** Time that the end of the process waits for a reader that takes nothing. */
+const PATIENCE_MS = 10_000;
 
-export interface LogOutput extends DestinationStream {
-  /** Writes immediately what has not been written; for a few seconds at most where the reader takes nothing. */
-  flushSync(): void;
-}
+/** Nothing wakes who waits for it before the time. */
+const pause = new Int32Array(new SharedArrayBuffer(4));
 
 /**
  * Standard output for the log. Lines of up to 15 ms are written together: under load a call of the system for each
@@ -20,47 +23,129 @@ export interface LogOutput extends DestinationStream {
  * @param maxWaiting bytes
  */
 export function logOutput(maxWaiting = MAX_WAITING): LogOutput {
-  const queue = new OutputQueue({
-    // Read from the stream, whose making has a pipe not block.
-    descriptor: process.stdout.fd ?? 1,
-    maxWaiting,
-    lossLine: (lost) => {
-      const msg = 'nobody read the log: lines are missing';
-      return `${JSON.stringify({ level: 'warn', time: new Date().toISOString(), lost, msg })}\n`;
-    },
-  });
-  let portion = '';
-  let isDue = false;
-  let ending = false;
-  const pass = (): void => {
-    if (portion === '') return;
-    const lines = portion;
-    portion = '';
-    queue.add(lines);
-  };
-  const passDue = (): void => {
-    isDue = false;
-    pass();
-  };
-  const flushSync = (): void => {
-    pass();
-    queue.flush();
-  };
-  process.once('exit', () => {
-    ending = true;
-    flushSync();
-  });
-  return {
-    flushSync,
-    write(line) {
-      if (portion.length + line.length > PORTION) pass();
-      portion += line;
-      if (ending) flushSync();
-      else if (!isDue) {
-        isDue = true;
-        // Buffered lines do not keep the process alive: they are written at its end.
-        setTimeout(passDue, PORTION_WAIT_MS).unref();
+  return new LogOutput(maxWaiting);
+}
+
+/**
+ * Lines on their way to standard output, in order. They are written by this thread, never by another one: what is on its
+ * way there when the process ends is lost. A pipe that is full takes nothing, and does not keep the thread waiting.
+ */
+class LogOutput implements DestinationStream {
+  // Read from the stream, whose making has a pipe not block.
+  readonly #descriptor = process.stdout.fd ?? 1;
+  readonly #maxWaiting: number;
+  /** Lines of the last milliseconds. */
+  #portion = '';
+  #isDue = false;
+  #isEnding = false;
+  /** Unread output; of the first buffer `#written` bytes are written. */
+  #waiting: Buffer[] = [];
+  #written = 0;
+  #bytes = 0;
+  #lost = 0;
+  #timer: NodeJS.Timeout | null = null;
+  #pauseMs = MIN_PAUSE_MS;
+
+  constructor(maxWaiting: number) {
+    this.#maxWaiting = maxWaiting;
+    process.once('exit', () => {
+      this.#isEnding = true;
+      this.flushSync();
+    });
+  }
+
+  write(line: string): void {
+    if (this.#portion.length + line.length > PORTION) this.#pass();
+    this.#portion += line;
+    if (this.#isEnding) this.flushSync();
+    else if (!this.#isDue) {
+      this.#isDue = true;
+      // Buffered lines do not keep the process alive: they are written at its end.
+      setTimeout(() => {
+        this.#isDue = false;
+        this.#pass();
+      }, PORTION_WAIT_MS).unref();
+    }
+  }
+
+  /** Writes immediately what has not been written; for a few seconds at most where the reader takes nothing. */
+  flushSync(): void {
+    this.#pass();
+    let patience = PATIENCE_MS;
+    while (!this.#tryWrite() && patience > 0) {
+      patience = this.#pauseMs === MIN_PAUSE_MS ? PATIENCE_MS : patience - this.#pauseMs;
+      Atomics.wait(pause, 0, 0, this.#pauseMs);
+    }
+  }
+
+  /** Writes the portion, or has it wait; lines beyond the bound are lost. */
+  #pass(): void {
+    if (this.#portion === '') return;
+    const bytes = Buffer.from(this.#portion);
+    this.#portion = '';
+    if (this.#bytes + bytes.length > this.#maxWaiting) this.#lost += countOf(bytes);
+    else this.#push(bytes);
+    this.#write();
+  }
+
+  #push(bytes: Buffer): void {
+    this.#waiting.push(bytes);
+    this.#bytes += bytes.length;
+  }
+
+  #write(): void {
+    if (this.#tryWrite() || this.#timer !== null) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = null;
+      this.#write();
+    }, this.#pauseMs).unref();
+  }
+
+  /** Writes what the reader takes now, and sets the pause until the next try; false when something is left. */
+  #tryWrite(): boolean {
+    const before = this.#bytes;
+    const isDone = this.#writeTaken();
+    const isTaken = isDone || this.#bytes < before;
+    this.#pauseMs = isTaken ? MIN_PAUSE_MS : Math.min(MAX_PAUSE_MS, this.#pauseMs * 2);
+    return isDone;
+  }
+
+  #writeTaken(): boolean {
+    for (;;) {
+      const [first] = this.#waiting;
+      if (first === undefined) {
+        if (this.#lost === 0) return true;
+        this.#push(lossLine(this.#lost));
+        this.#lost = 0;
+        continue;
       }
-    },
-  };
+      try {
+        const count = writeSync(this.#descriptor, first, this.#written);
+        this.#written += count;
+        this.#bytes -= count;
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return false;
+        // There is no reader any more, or no space: the lines are lost, and the program continues.
+        for (const bytes of this.#waiting) this.#lost += countOf(bytes);
+        this.#waiting = [];
+        this.#written = 0;
+        this.#bytes = 0;
+        return true;
+      }
+      if (this.#written < first.length) continue;
+      this.#waiting.shift();
+      this.#written = 0;
+    }
+  }
+}
+
+function lossLine(lost: number): Buffer {
+  const msg = 'nobody read the log: lines are missing';
+  return Buffer.from(`${JSON.stringify({ level: 'warn', time: new Date().toISOString(), lost, msg })}\n`);
+}
+
+function countOf(bytes: Buffer): number {
+  let count = 0;
+  for (let at = bytes.indexOf(10); at >= 0; at = bytes.indexOf(10, at + 1)) count += 1;
+  return count;
 }
