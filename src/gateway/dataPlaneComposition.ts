@@ -60,8 +60,8 @@ import { SubmissionBodies } from './requests/submissionBodies.ts';
 import { Submissions } from './requests/submissions.ts';
 import type { Tracing } from './tracing/requestTrace.ts';
 import { type UpstreamOptions, Upstreams } from './upstreams/upstreams.ts';
-import type { CertificateIdentities } from './user/certificateIdentities.ts';
 import type { ClientCertificates } from './user/clientCertificates.ts';
+import type { CertificateIdentities } from './user/clusterTokens.ts';
 
 export interface QueueOptions {
   readonly repository: QueuedQueryRepository;

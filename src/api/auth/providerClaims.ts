@@ -1,5 +1,4 @@
-import { claimOf } from '../../gateway/user/jwtClaims.ts';
-import { missingClaim } from '../../gateway/user/requiredClaims.ts';
+import { claimOf, missingClaim } from '../../gateway/user/jwtClaims.ts';
 import type { UserNamespace } from '../../gateway/user/userNamespace.ts';
 
 /** Which claims of an issuer's tokens mean what, and whom they must be for (docs/authentication.md#openid-provider). */

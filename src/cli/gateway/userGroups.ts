@@ -1,14 +1,17 @@
 import { ldapServers } from '../../api/auth/openAuthentication.ts';
 import { trustPeers } from '../../gateway/headers/trustedProxies.ts';
-import { CertificateGroups } from '../../gateway/user/groups/certificateGroups.ts';
-import { TokenClaimGroups } from '../../gateway/user/groups/groupClaim.ts';
-import { GroupFile, READ_TIMEOUT_MS } from '../../gateway/user/groups/groupFile.ts';
-import { GroupHeader } from '../../gateway/user/groups/groupHeader.ts';
-import type { GroupSource } from '../../gateway/user/groups/groupSource.ts';
-import { LdapGroups } from '../../gateway/user/groups/ldapGroups.ts';
-import { TokenReviewGroups } from '../../gateway/user/groups/tokenReviewGroups.ts';
+import { openGroupFile, READ_TIMEOUT_MS } from '../../gateway/user/groups/groupFile.ts';
+import {
+  certificateGroups,
+  type GroupSource,
+  headerGroups,
+  ldapGroups,
+  tokenClaimGroups,
+  tokenReviewGroups,
+  userInfoGroups,
+} from '../../gateway/user/groups/groupSources.ts';
+import { RememberedGroups } from '../../gateway/user/groups/rememberedGroups.ts';
 import { UserGroups } from '../../gateway/user/groups/userGroups.ts';
-import { UserInfoGroups } from '../../gateway/user/groups/userInfoGroups.ts';
 import { MappedUsers } from '../../gateway/user/mappedUsers.ts';
 import { namesWithoutPrefix } from '../../gateway/user/requestIssuers.ts';
 import { type GroupSourceName, groupSourceNames } from '../../model/membership.ts';
@@ -38,33 +41,31 @@ export async function openUserGroups(context: GatewayContext, mapping: MappedUse
   const settings = config.userGroups;
   if (settings === null) return null;
   const openings: Readonly<Record<GroupSourceName, Opening>> = {
-    token: async () => (settings.token === null ? null : new TokenClaimGroups(settings.token)),
+    token: async () => (settings.token === null ? null : tokenClaimGroups(settings.token)),
     async userInfo() {
       if (settings.userInfo === null) return null;
       const { groups } = namesWithoutPrefix(config.requestAnalyzerConfig.tokenIssuers);
-      return new UserInfoGroups(settings.userInfo, groups);
+      return userInfoGroups(settings.userInfo, groups);
     },
-    tokenReview: async () => (settings.tokenReview === null ? null : new TokenReviewGroups()),
-    certificate: async () => (settings.certificate === null ? null : new CertificateGroups(settings.certificate.field)),
+    tokenReview: async () => (settings.tokenReview === null ? null : tokenReviewGroups),
+    certificate: async () => (settings.certificate === null ? null : certificateGroups(settings.certificate.field)),
     // Trusting all forwarded headers (http-server.process-forwarded) must not allow arbitrary groups.
     header: async () =>
       settings.header === null
         ? null
-        : new GroupHeader(settings.header, trustPeers(false, config.server.trustedProxies), names),
+        : headerGroups(settings.header, trustPeers(false, config.server.trustedProxies), names),
     async ldap() {
       if (settings.ldap === null) return null;
       const { configPath, ...search } = settings.ldap;
       const server = await ldapServers(environment)(configPath, 'userGroups.ldap.configPath');
       if (server === null) return null;
-      return new LdapGroups({ groupsOf: (user) => server.groupsOf(user, search) }, { settings, clock, logger });
+      return ldapGroups((user) => server.groupsOf(user, search), new RememberedGroups(settings, clock, logger));
     },
     async file() {
       if (settings.file === null) return null;
       const { keepLastKnown } = settings;
-      const file = await GroupFile.open(
-        { ...settings.file, keepLastKnown, readTimeout: READ_TIMEOUT_MS },
-        { clock, logger },
-      );
+      const fileSettings = { ...settings.file, keepLastKnown, readTimeout: READ_TIMEOUT_MS };
+      const file = await openGroupFile(fileSettings, clock, logger);
       onClose(() => file.stop());
       return file;
     },

@@ -4,7 +4,7 @@ import { firstHeader } from '../../model/rawHeaders.ts';
 import type { RequestHeaders } from '../headers/requestHeaders.ts';
 import type { ClusterKeys } from '../ownership/clusterKeys.ts';
 import type { RequestTrace } from '../tracing/requestTrace.ts';
-import type { CertificateIdentities } from '../user/certificateIdentities.ts';
+import type { CertificateIdentities } from '../user/clusterTokens.ts';
 
 export interface ClusterHeadersDependencies {
   readonly headers: Pick<RequestHeaders, 'forCluster'>;

@@ -8,7 +8,7 @@ import { BodyRelay } from '../bodies/bodyRelay.ts';
 import type { RequestBodies } from '../bodies/requestBodies.ts';
 import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
-import { headerText } from '../user/certificateIdentities.ts';
+import { headerText } from '../user/clusterTokens.ts';
 import { holdsServiceAccountToken } from '../user/kubernetesTokens.ts';
 import type { ClusterHeaders } from './clusterHeaders.ts';
 

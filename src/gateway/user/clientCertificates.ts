@@ -1,14 +1,14 @@
-import type { X509Certificate } from 'node:crypto';
+import { X509Certificate } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { LRUCache } from 'lru-cache';
+import type { Followed } from '../../config/followedFiles.ts';
 import { type CertificateNames, certificateNames } from '../../model/certificateNames.ts';
 import type { Clock } from '../../model/clock.ts';
 import { growingTo } from '../../model/growingCache.ts';
 import { headerValues } from '../../model/rawHeaders.ts';
 import { plainAddress, type TrustPeer } from '../headers/trustedProxies.ts';
-import { certificateInHeader } from './certificateHeader.ts';
 import type { MappedUser } from './mappingRules.ts';
 import { byCertificate, type UserEvidence } from './userEvidence.ts';
 import type { UserMapping } from './userMapping.ts';
@@ -18,14 +18,6 @@ export type CertificateUser =
   | { readonly kind: 'user'; readonly user: string; readonly evidence: UserEvidence }
   /** The certificate is not trusted, or maps to no user; with a sentence for the client. */
   | { readonly kind: 'refused'; readonly why: string };
-
-export interface ClientCertificatesOptions {
-  /** The active mapping; a new one invalidates cached results. */
-  readonly mapping: () => UserMapping;
-  /** `server.clientCertificateHeader` with its trusted proxies; null: only certificates of connections count. */
-  readonly header: { readonly name: string; readonly isProxy: TrustPeer } | null;
-  readonly clock: Clock;
-}
 
 /** Result for a certificate with its expiry, in milliseconds since 1970. */
 interface Reading {
@@ -56,21 +48,33 @@ const verdicts: Readonly<Record<string, string>> = {
  * (docs/client-certificates.md).
  */
 export class ClientCertificates {
-  readonly #options: ClientCertificatesOptions;
+  readonly #followed: Pick<Followed<UserMapping>, 'current'>;
+  readonly #header: { readonly name: string; readonly isProxy: TrustPeer } | null;
+  readonly #clock: Clock;
   #mapping: UserMapping;
   #connections = new WeakMap<Socket, Reading>();
   readonly #headers = new LRUCache<string, Reading>(growingTo(MAX_HEADERS));
 
-  constructor(options: ClientCertificatesOptions) {
-    this.#options = options;
-    this.#mapping = options.mapping();
+  /**
+   * @param mapping a new one invalidates cached results
+   * @param header `server.clientCertificateHeader` with its trusted proxies; null: only certificates of connections count
+   */
+  constructor(
+    mapping: Pick<Followed<UserMapping>, 'current'>,
+    header: { readonly name: string; readonly isProxy: TrustPeer } | null,
+    clock: Clock,
+  ) {
+    this.#followed = mapping;
+    this.#header = header;
+    this.#clock = clock;
+    this.#mapping = mapping.current;
   }
 
   /** The user of a request's certificate. Never throws. */
   of(request: IncomingMessage): CertificateUser {
-    const { header, clock, mapping } = this.#options;
-    if (this.#mapping !== mapping()) {
-      this.#mapping = mapping();
+    const header = this.#header;
+    if (this.#mapping !== this.#followed.current) {
+      this.#mapping = this.#followed.current;
       this.#connections = new WeakMap();
       this.#headers.clear();
     }
@@ -79,7 +83,7 @@ export class ClientCertificates {
     const reading = isProxied ? this.#ofHeader(request, header.name) : this.#ofConnection(request.socket);
     if (reading === null) return NONE;
     if (reading.result.kind !== 'user') return reading.result;
-    const now = clock.now();
+    const now = this.#clock.now();
     return now >= reading.from && now < reading.until ? reading.result : EXPIRED;
   }
 
@@ -134,4 +138,60 @@ function refusedBy(verdict: Error | string | null | undefined): Reading {
   const code =
     verdict instanceof Error ? ((verdict as NodeJS.ErrnoException).code ?? verdict.message) : (verdict ?? '');
   return refused(`The client certificate is not accepted: ${verdicts[code] ?? code}.`);
+}
+
+/** Maximum length of a parsed header value, in characters: a chain of a few certificates. */
+const MAX_HEADER_LENGTH = 65_536;
+
+/**
+ * Parses the client's certificate in a header of a proxy: PEM, also with `%` escapes (nginx, HAProxy) or with spaces
+ * for line ends; base64 of DER (Traefik; of several, with commas between, the first); `:base64:` (RFC 9440,
+ * `Client-Cert`); or the `Cert` of the last element of Envoy's `X-Forwarded-Client-Cert`.
+ * @returns the certificate; null for an invalid value
+ */
+export function certificateInHeader(value: string): X509Certificate | null {
+  if (value.length > MAX_HEADER_LENGTH) return null;
+  const plain = decoded(envoyCertificate(value) ?? value);
+  if (plain === null) return null;
+  const pem = /-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]*)-----END CERTIFICATE-----/.exec(plain)?.[1];
+  const base64 = pem ?? /^\s*:?([A-Za-z0-9+/]+={0,2})(?::\s*$|\s*$|\s*,)/.exec(plain)?.[1];
+  if (base64 === undefined) return null;
+  try {
+    return new X509Certificate(Buffer.from(base64.replace(/\s+/g, ''), 'base64'));
+  } catch {
+    return null;
+  }
+}
+
+/** The last element is that of the proxy at the other end of the connection; earlier ones were sent to it. */
+function envoyCertificate(value: string): string | null {
+  if (!/(?:^|[;,])\s*(?:By|Hash|Cert|Chain|Subject|URI|DNS)=/i.test(value)) return null;
+  const last = elementsOf(value).at(-1) ?? '';
+  return /(?:^|;)\s*Cert="?([^";,]*)"?/i.exec(last)?.[1] ?? '';
+}
+
+function elementsOf(value: string): readonly string[] {
+  const elements: string[] = [];
+  let isQuoted = false;
+  let start = 0;
+  for (let at = 0; at < value.length; at += 1) {
+    const char = value[at];
+    if (isQuoted && char === '\\') at += 1;
+    else if (char === '"') isQuoted = !isQuoted;
+    else if (char === ',' && !isQuoted) {
+      elements.push(value.slice(start, at));
+      start = at + 1;
+    }
+  }
+  elements.push(value.slice(start));
+  return elements;
+}
+
+function decoded(text: string): string | null {
+  if (!text.includes('%')) return text;
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
+  }
 }

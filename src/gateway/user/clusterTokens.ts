@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { growingTo } from '../../model/growingCache.ts';
 import { hostMatches, hostOf } from '../../model/hostPattern.ts';
+import type { ProductNames } from '../../model/names.ts';
 import type { SigningKeys } from './signingKeys.ts';
 
 /** Content and recipients of tokens (`clientCertificateJwtAuthentication`, docs/client-certificates.md). */
@@ -20,13 +21,6 @@ export interface ClusterTokenSettings {
   readonly hosts: readonly string[] | null;
 }
 
-export interface ClusterTokensDependencies {
-  readonly settings: ClusterTokenSettings;
-  readonly keys: SigningKeys;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 const MAX_TOKENS = 10_000;
 /** Maximum number of logged addresses of clusters without tokens. */
 const MAX_WARNINGS = 1_000;
@@ -38,12 +32,18 @@ const NOT_BEFORE_S = 60;
  * last fifth of its lifetime, at most a minute, so that its request has time to arrive.
  */
 export class ClusterTokens {
-  readonly #dependencies: ClusterTokensDependencies;
+  readonly #settings: ClusterTokenSettings;
+  readonly #keys: SigningKeys;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
   readonly #tokens = new LRUCache<string, { readonly token: string; readonly until: number }>(growingTo(MAX_TOKENS));
   readonly #warned = new LRUCache<string, true>(growingTo(MAX_WARNINGS));
 
-  constructor(dependencies: ClusterTokensDependencies) {
-    this.#dependencies = dependencies;
+  constructor(settings: ClusterTokenSettings, keys: SigningKeys, clock: Clock, logger: Logger) {
+    this.#settings = settings;
+    this.#keys = keys;
+    this.#clock = clock;
+    this.#logger = logger;
   }
 
   /**
@@ -52,18 +52,16 @@ export class ClusterTokens {
    * @returns null for a cluster without tokens
    */
   tokenFor(user: string, { name, proxyTo }: { readonly name: string; readonly proxyTo: string }): string | null {
-    const { settings, keys, clock } = this.#dependencies;
     // An address without a cluster is not configured to receive tokens.
-    if (name === '') return null;
-    if (!this.#mayHave(name, proxyTo)) return null;
+    if (name === '' || !this.#mayHave(name, proxyTo)) return null;
     const audiences = this.#audiencesOf(name);
-    const key = keys.current;
+    const key = this.#keys.current;
     const id = JSON.stringify([key.published.kid, audiences, user]);
-    const now = clock.now();
+    const now = this.#clock.now();
     const entry = this.#tokens.get(id);
     if (entry !== undefined && now < entry.until) return entry.token;
     const seconds = Math.trunc(now / 1000);
-    const { principalClaim, issuer, lifetime } = settings;
+    const { principalClaim, issuer, lifetime } = this.#settings;
     const token = key.sign({
       sub: user,
       ...(principalClaim === 'sub' ? {} : { [principalClaim]: user }),
@@ -78,22 +76,67 @@ export class ClusterTokens {
   }
 
   #audiencesOf(cluster: string): readonly string[] | null {
-    const { audiences, clusterAudiences } = this.#dependencies.settings;
+    const { audiences, clusterAudiences } = this.#settings;
     if (Object.hasOwn(clusterAudiences, cluster)) return clusterAudiences[cluster] ?? null;
     return audiences?.map((audience) => audience.replaceAll('{cluster}', cluster)) ?? null;
   }
 
   /** The holder of a token can act as its user for its lifetime. */
   #mayHave(cluster: string, proxyTo: string): boolean {
-    const { settings, logger } = this.#dependencies;
-    const { hosts } = settings;
+    const { hosts } = this.#settings;
     if (hosts === null ? /^https:/i.test(proxyTo) : hostMatches(hosts, proxyTo)) return true;
     if (!this.#warned.has(proxyTo)) {
       this.#warned.set(proxyTo, true);
       const why = hosts === null ? 'it is in clear text' : 'tokenHosts does not name its host';
       const fix = `add ${hostOf(proxyTo)} to clientCertificateJwtAuthentication.tokenHosts, or give the cluster an https address that it names`;
-      logger.warn({ cluster, proxyTo }, `the cluster gets no tokens of client certificates, as ${why}; ${fix}`);
+      this.#logger.warn({ cluster, proxyTo }, `the cluster gets no tokens of client certificates, as ${why}; ${fix}`);
     }
     return false;
   }
+}
+
+/** Adds the user of a client certificate to the headers for clusters (docs/client-certificates.md). */
+export class CertificateIdentities {
+  readonly #tokens: ClusterTokens;
+  readonly #userHeaders: readonly string[];
+
+  /** @param replacesUser true if the user headers of the client are replaced too (`overrideTrinoUser`) */
+  constructor(tokens: ClusterTokens, replacesUser: boolean, names: ProductNames) {
+    this.#tokens = tokens;
+    this.#userHeaders = replacesUser
+      ? ['User', 'Original-User'].flatMap((suffix) => names.clusterNames(names.header(suffix)))
+      : [];
+  }
+
+  /**
+   * Returns the headers for a cluster with a user's identity: a token replaces the client's authorization, unless the
+   * cluster gets none, and if configured the user's name replaces the client's.
+   * @param lines names and values in turn
+   */
+  named(
+    lines: readonly string[],
+    user: string,
+    cluster: { readonly name: string; readonly proxyTo: string },
+  ): readonly string[] {
+    const token = this.#tokens.tokenFor(user, cluster);
+    const own = [
+      ...(token === null ? [] : ['Authorization', `Bearer ${token}`]),
+      ...this.#userHeaders.flatMap((name) => [name, headerText(user)]),
+    ];
+    if (own.length === 0) return lines;
+    const replaced = new Set(own.flatMap((name, index) => (index % 2 === 0 ? [name.toLowerCase()] : [])));
+    const others: string[] = [];
+    for (let index = 0; index < lines.length; index += 2) {
+      const name = lines[index] as string;
+      if (!replaced.has(name.toLowerCase())) others.push(name, lines[index + 1] as string);
+    }
+    return [...others, ...own];
+  }
+}
+
+/**
+ * A name as header value. Headers are bytes: ISO-8859-1, as Trino Gateway sends them, and UTF-8 for names beyond it.
+ */
+export function headerText(user: string): string {
+  return Buffer.from(user, 'latin1').toString('latin1') === user ? user : Buffer.from(user).toString('latin1');
 }

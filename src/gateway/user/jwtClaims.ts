@@ -37,3 +37,15 @@ export function claimOf(claims: Claims, name: string): unknown {
   }
   return value;
 }
+
+/**
+ * The first missing required claim.
+ * @param required values by the name of the claim; a list must contain the value
+ * @returns null if none is missing
+ */
+export function missingClaim(claims: Claims, required: Readonly<Record<string, string>>): string | null {
+  const isScalar = (value: unknown) => ['string', 'number', 'boolean'].includes(typeof value);
+  const isMissing = ([name, value]: [string, string]) =>
+    ![claimOf(claims, name)].flat().some((each) => isScalar(each) && String(each) === value);
+  return Object.entries(required).find(isMissing)?.[0] ?? null;
+}

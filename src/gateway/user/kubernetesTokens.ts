@@ -3,9 +3,9 @@ import type { Clock } from '../../model/clock.ts';
 import { noUser, type RequestUser } from '../../model/requestUser.ts';
 import { credentialsOf } from './credentials.ts';
 import { type Claims, unverifiedClaims } from './jwtClaims.ts';
-import { type Remembered, TokenMemory } from './tokenMemory.ts';
+import { FAILURE_MEMORY_MS, type TokenCounter } from './tokenIssuer.ts';
+import { type TimedAnswer, TokenMemory } from './tokenMemory.ts';
 import { byTokenReview, EvidentUser } from './userEvidence.ts';
-import type { UserMetrics } from './userMetrics.ts';
 import { userName } from './userName.ts';
 
 /** Settings `requestAnalyzerConfig.kubernetesTokens` (docs/request-user.md#kubernetes). */
@@ -24,16 +24,8 @@ export type ReviewToken = (
   token: string,
 ) => Promise<{ readonly name: string; readonly groups: readonly string[] } | null>;
 
-export interface KubernetesTokensDependencies {
-  readonly review: ReviewToken;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Pick<UserMetrics, 'token'>;
-}
-
-const LIMITS = { entries: 10_000, inFlight: 16 } as const;
-/** Cache time of a rejection and of a failure, milliseconds. */
-const [REFUSED_MS, FAILED_MS] = [30_000, 2_000];
+const MAX_IN_FLIGHT = 16;
+const UNAVAILABLE_MEMORY_MS = 2_000;
 
 /**
  * Users of service account tokens by TokenReview of the API server. Tokens are stored as hashes, and results cached no
@@ -41,13 +33,25 @@ const [REFUSED_MS, FAILED_MS] = [30_000, 2_000];
  */
 export class KubernetesTokens {
   readonly #settings: KubernetesTokenSettings;
-  readonly #dependencies: KubernetesTokensDependencies;
+  readonly #review: ReviewToken;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #count: TokenCounter;
   readonly #memory: TokenMemory<RequestUser>;
 
-  constructor(settings: KubernetesTokenSettings, dependencies: KubernetesTokensDependencies) {
+  constructor(
+    settings: KubernetesTokenSettings,
+    review: ReviewToken,
+    clock: Clock,
+    logger: Logger,
+    count: TokenCounter,
+  ) {
     this.#settings = settings;
-    this.#dependencies = dependencies;
-    this.#memory = new TokenMemory<RequestUser>(LIMITS, dependencies.clock);
+    this.#review = review;
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#count = count;
+    this.#memory = new TokenMemory(MAX_IN_FLIGHT, clock);
   }
 
   /**
@@ -56,28 +60,23 @@ export class KubernetesTokens {
   user(token: string, claims: Claims): RequestUser | Promise<RequestUser> | null {
     if (!isServiceAccountToken(claims, this.#settings.audiences)) return null;
     const { exp } = claims;
-    const now = this.#dependencies.clock.now();
-    if (typeof exp !== 'number' || exp * 1000 <= now) return noUser;
+    if (typeof exp !== 'number' || exp * 1000 <= this.#clock.now()) return noUser;
     return this.#memory.get(token, () => this.#ask(token, exp * 1000), noUser);
   }
 
-  async #ask(token: string, end: number): Promise<Remembered<RequestUser>> {
-    const { review, clock, logger, metrics } = this.#dependencies;
+  async #ask(token: string, end: number): Promise<TimedAnswer<RequestUser>> {
     try {
-      const identity = await review(token);
+      const identity = await this.#review(token);
       const name = userName(identity?.name);
-      if (identity === null || name === null) {
-        metrics.token('review', 'refused');
-        return { answer: noUser, forMs: REFUSED_MS };
-      }
-      metrics.token('review', 'accepted');
-      const forMs = Math.min(this.#settings.cacheDuration, end - clock.now());
+      this.#count('review', name === null ? 'refused' : 'accepted');
+      if (identity === null || name === null) return { answer: noUser, forMs: FAILURE_MEMORY_MS };
+      const forMs = Math.min(this.#settings.cacheDuration, end - this.#clock.now());
       return { answer: new EvidentUser(name, byTokenReview(identity.groups)), forMs };
     } catch (error) {
-      metrics.token('review', 'failed');
+      this.#count('review', 'failed');
       const reason = error instanceof Error ? error.message : String(error);
-      logger.warn({ reason }, 'a token of a service account cannot be reviewed; its request has no user');
-      return { answer: noUser, forMs: FAILED_MS };
+      this.#logger.warn({ reason }, 'a token of a service account cannot be reviewed; its request has no user');
+      return { answer: noUser, forMs: UNAVAILABLE_MEMORY_MS };
     }
   }
 }

@@ -3,14 +3,7 @@ import type { Logger } from 'pino';
 import type { Followed } from '../../config/followedFiles.ts';
 import { growingTo } from '../../model/growingCache.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
-import { followRules } from './followedUserMapping.ts';
-import {
-  type MappedUser,
-  type MappingRule,
-  type MappingRuleSource,
-  mappedUser,
-  openMappingRules,
-} from './mappingRules.ts';
+import { followMapping, type MappedUser, type MappingRule, mappedUser, openMappingRules } from './mappingRules.ts';
 import { EvidentUser, type UserEvidence } from './userEvidence.ts';
 
 /** Settings `userMapping` (docs/identity.md#user-mapping). */
@@ -56,13 +49,8 @@ export class MappedUsers {
    * @throws GatewayError EG_IMPOSSIBLE naming the key and the fix
    */
   static async open(settings: NameMappingSettings, logger: Logger): Promise<MappedUsers> {
-    const open = () => openNameRules(settings);
-    const { file: path, refreshPeriod: refreshTime } = settings;
-    const rules =
-      path === null
-        ? { current: await open(), stop: () => undefined }
-        : await followRules(path, open, refreshTime, logger);
-    return new MappedUsers(rules, settings);
+    const { file, refreshPeriod } = settings;
+    return new MappedUsers(await followMapping(file, () => openNameRules(settings), refreshPeriod, logger), settings);
   }
 
   stop(): void {
@@ -129,11 +117,10 @@ export async function openNameRules({
   pattern,
   file,
 }: Pick<NameMappingSettings, 'pattern' | 'file'>): Promise<readonly MappingRule[]> {
-  const source: MappingRuleSource = {
-    pattern: { key: 'userMapping.pattern', value: pattern },
-    file: { key: 'userMapping.file', path: file },
-  };
-  return await openMappingRules(source);
+  return await openMappingRules(
+    { key: 'userMapping.pattern', value: pattern },
+    { key: 'userMapping.file', value: file },
+  );
 }
 
 /** Responses about bearer tokens count as bearer tokens. */

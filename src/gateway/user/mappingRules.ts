@@ -1,4 +1,6 @@
 import { readFile } from 'node:fs/promises';
+import type { Logger } from 'pino';
+import { type Followed, FollowedFiles } from '../../config/followedFiles.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { Evaluation, EvaluationError } from '../../rules/evaluation.ts';
 import { CompileError } from '../../rules/language/source.ts';
@@ -17,10 +19,10 @@ export interface MappingRule {
   readonly case: 'keep' | 'lower' | 'upper';
 }
 
-/** Source of the rules of a mapping: a file, else a pattern; the configuration keys are for messages. */
-export interface MappingRuleSource {
-  readonly pattern: { readonly key: string; readonly value: string | null };
-  readonly file: { readonly key: string; readonly path: string | null };
+/** A value of the configuration; its key is for messages. */
+interface KeyedValue {
+  readonly key: string;
+  readonly value: string | null;
 }
 
 const [MAX_RULES, MAX_FILE_LENGTH] = [1000, 1_048_576];
@@ -28,15 +30,35 @@ const [MAX_RULES, MAX_FILE_LENGTH] = [1000, 1_048_576];
 const LIMITS = { ...defaultRuleLimits, memory: 1_048_576, stringLength: 65_536, time: 10 };
 
 /**
- * The rules of a mapping; reads their file.
+ * The rules of a mapping: of a file, else a pattern.
  * @throws GatewayError EG_IMPOSSIBLE naming the key and the fix
  */
-export async function openMappingRules({ pattern, file }: MappingRuleSource): Promise<readonly MappingRule[]> {
-  const { path } = file;
+export async function openMappingRules(pattern: KeyedValue, file: KeyedValue): Promise<readonly MappingRule[]> {
+  const { value: path } = file;
   if (path !== null) return readRules(path, (why) => impossible(file.key, `${path}: ${why}`));
   const { key, value } = pattern;
   // Empty text is none, as in Trino Gateway.
   return [ruleOf({ pattern: value === null || value === '' ? '(.*)' : value }, (why) => impossible(key, why))];
+}
+
+/**
+ * Opens a mapping and follows its file, if any.
+ * @param file null for none
+ * @throws as `open` if the mapping cannot be used at the start
+ */
+export async function followMapping<T>(
+  file: string | null,
+  open: () => Promise<T>,
+  refreshTime: number,
+  logger: Logger,
+): Promise<Followed<T>> {
+  if (file === null) return { current: await open(), stop: () => undefined };
+  const text = () => readFile(file, 'utf8').catch(() => null);
+  const report = (reason: string | null) => {
+    if (reason === null) logger.info({ file }, 'changed file of user mappings taken');
+    else logger.error({ file, reason }, 'changed file of user mappings refused; the last good rules stay in force');
+  };
+  return await FollowedFiles.open(text, open, report, refreshTime);
 }
 
 /** The user of a name: the first rule that matches all of it decides. */

@@ -2,9 +2,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { signatureAlgorithms } from '../../model/signatureAlgorithms.ts';
 import type { Claims } from './jwtClaims.ts';
-import { JwtVerifier } from './jwtVerifier.ts';
-import { TokenIssuer, type TokenIssuerSettings } from './tokenIssuer.ts';
-import type { UserMetrics } from './userMetrics.ts';
+import { JwtVerifier, type TokenCounter, type TokenIssuerSettings } from './tokenIssuer.ts';
 import { UserNamespace, userPrefixOf } from './userNamespace.ts';
 
 /** Settings `requestAnalyzerConfig.tokenIssuers.{name}`. */
@@ -43,30 +41,25 @@ export interface RequestIssuer extends IssuerNames {
   readonly verifier: JwtVerifier | null;
 }
 
-export interface RequestIssuersDependencies {
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: UserMetrics;
-}
-
 /** Minimum interval of warnings about tokens of unknown issuers, in milliseconds. */
 const WARNING_PAUSE_MS = 60_000;
 /** Maximum length of a logged issuer, in characters. */
 const MAX_NAME_LENGTH = 200;
 
-function issuerNames(
-  issuers: Readonly<Record<string, RequestTokenIssuer>>,
-  key: 'userPrefix' | 'groupPrefix',
-): (prefix: string) => UserNamespace {
-  const prefixes = Object.entries(issuers).map(([name, issuer]) => userPrefixOf(name, issuer[key]));
-  return (prefix) => new UserNamespace(prefix, prefixes);
+type Issuers = Readonly<Record<string, RequestTokenIssuer>>;
+
+function namespace(issuers: Issuers, key: 'userPrefix' | 'groupPrefix', prefix: string): UserNamespace {
+  return new UserNamespace(
+    prefix,
+    Object.entries(issuers).map(([name, issuer]) => userPrefixOf(name, issuer[key])),
+  );
 }
 
 /** Names that a source of users without an issuer can give. */
-export function namesWithoutPrefix(issuers: Readonly<Record<string, RequestTokenIssuer>>): IssuerNames {
+export function namesWithoutPrefix(issuers: Issuers): IssuerNames {
   return {
-    users: issuerNames(issuers, 'userPrefix')(''),
-    groups: Object.keys(issuers).length === 0 ? null : issuerNames(issuers, 'groupPrefix')(''),
+    users: namespace(issuers, 'userPrefix', ''),
+    groups: Object.keys(issuers).length === 0 ? null : namespace(issuers, 'groupPrefix', ''),
   };
 }
 
@@ -78,57 +71,55 @@ export class RequestIssuers {
   readonly #byIssuer: ReadonlyMap<string, RequestIssuer>;
   readonly #only: RequestIssuer | null;
   readonly #onlyIssuer: string | null;
-  readonly #dependencies: RequestIssuersDependencies;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #count: TokenCounter;
   #warned = Number.NEGATIVE_INFINITY;
 
-  constructor(settings: RequestIssuerSettings, dependencies: RequestIssuersDependencies) {
+  constructor(settings: RequestIssuerSettings, clock: Clock, logger: Logger, count: TokenCounter) {
     const { jwksUrl, issuer, audience, tokenUserField, tokenIssuers = {}, believesClaims = false } = settings;
-    const { clock } = dependencies;
-    const users = issuerNames(tokenIssuers, 'userPrefix');
-    const groups = issuerNames(tokenIssuers, 'groupPrefix');
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#count = count;
     const verifier = (name: string, tokens: TokenIssuerSettings) =>
-      believesClaims ? null : new JwtVerifier({ name, issuer: new TokenIssuer(tokens, clock), ...dependencies });
-    this.#dependencies = dependencies;
-    this.#byIssuer = new Map(
-      Object.entries(tokenIssuers).map(([name, each]): [string, RequestIssuer] => [
-        each.issuer,
-        {
-          userField: each.tokenUserField ?? tokenUserField,
-          users: users(userPrefixOf(name, each.userPrefix)),
-          groups: groups(userPrefixOf(name, each.groupPrefix)),
-          verifier: verifier(name, { ...each, mustExpire: true }),
-        },
-      ]),
-    );
+      believesClaims ? null : new JwtVerifier(name, tokens, clock, logger, count);
+    const entries = Object.entries(tokenIssuers).map(([name, each]): [string, RequestIssuer] => [
+      each.issuer,
+      {
+        userField: each.tokenUserField ?? tokenUserField,
+        users: namespace(tokenIssuers, 'userPrefix', userPrefixOf(name, each.userPrefix)),
+        groups: namespace(tokenIssuers, 'groupPrefix', userPrefixOf(name, each.groupPrefix)),
+        verifier: verifier(name, { ...each, mustExpire: true }),
+      },
+    ]);
+    this.#byIssuer = new Map(entries);
     this.#onlyIssuer = issuer;
-    const tokens: TokenIssuerSettings = {
+    const tokens = {
       ...{ issuer, jwksUrl, requiredClaims: {}, mustExpire: false, algorithms: signatureAlgorithms },
       audiences: audience === null ? null : [audience],
     };
     const only = { userField: tokenUserField, ...namesWithoutPrefix(tokenIssuers) };
     if (jwksUrl !== null) this.#only = { ...only, verifier: verifier('', tokens) };
-    else this.#only = this.#byIssuer.size === 0 ? { ...only, verifier: null } : null;
+    else this.#only = entries.length === 0 ? { ...only, verifier: null } : null;
   }
 
   /** The issuer of a token with these unverified claims; null: its tokens are rejected. */
-  of(claims: Claims): RequestIssuer | null {
-    const { iss } = claims;
+  of({ iss }: Claims): RequestIssuer | null {
     if (this.#byIssuer.size === 0) return this.#only;
     const named = typeof iss === 'string' ? this.#byIssuer.get(iss) : undefined;
     if (named !== undefined) return named;
     if (this.#only !== null && iss === this.#onlyIssuer) return this.#only;
-    this.#refuse(iss);
+    this.#noteUnknown(iss);
     return null;
   }
 
-  #refuse(iss: unknown): void {
-    const { clock, logger, metrics } = this.#dependencies;
-    metrics.token('verification', 'refused');
-    const now = clock.monotonic();
+  #noteUnknown(iss: unknown): void {
+    this.#count('verification', 'refused');
+    const now = this.#clock.monotonic();
     if (now - this.#warned < WARNING_PAUSE_MS) return;
     this.#warned = now;
     const issuer = typeof iss === 'string' ? iss.slice(0, MAX_NAME_LENGTH) : null;
-    logger.warn(
+    this.#logger.warn(
       { issuer },
       'a JWT names an issuer that is not one of requestAnalyzerConfig.tokenIssuers: its user is not recognised; add it there, or have clients send tokens of those',
     );

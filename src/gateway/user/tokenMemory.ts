@@ -2,28 +2,25 @@ import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../model/clock.ts';
 
-export interface Remembered<Answer> {
+/** A response about a token, and the time for which it is cached. */
+export interface TimedAnswer<Answer> {
   readonly answer: Answer;
   readonly forMs: number;
 }
 
-export interface TokenMemoryLimits {
-  /** Maximum number of cached responses; least recently used ones are evicted first. */
-  readonly entries: number;
-  readonly inFlight: number;
-}
+/** Maximum number of cached responses; least recently used ones are evicted first. */
+const MAX_ENTRIES = 10_000;
 
 /** Single-flight cache of responses about tokens. Tokens are only stored as hashes. */
 export class TokenMemory<Answer extends object> {
-  readonly #entries: LRUCache<string, { readonly answer: Answer; readonly until: number }>;
+  readonly #entries = new LRUCache<string, { readonly answer: Answer; readonly until: number }>({ max: MAX_ENTRIES });
   readonly #pending = new Map<string, Promise<Answer>>();
-  readonly #limits: TokenMemoryLimits;
+  readonly #maxPending: number;
   readonly #clock: Clock;
 
-  constructor(limits: TokenMemoryLimits, clock: Clock) {
-    this.#limits = limits;
+  constructor(maxPending: number, clock: Clock) {
+    this.#maxPending = maxPending;
     this.#clock = clock;
-    this.#entries = new LRUCache({ max: limits.entries });
   }
 
   /**
@@ -31,7 +28,7 @@ export class TokenMemory<Answer extends object> {
    * @param ask requests it; must not reject
    * @param overloaded result, not cached, if there are too many concurrent requests
    */
-  get(token: string, ask: () => Promise<Remembered<Answer>>, overloaded: Answer): Answer | Promise<Answer> {
+  get(token: string, ask: () => Promise<TimedAnswer<Answer>>, overloaded: Answer): Answer | Promise<Answer> {
     const key = createHash('sha256').update(token).digest('base64');
     const entry = this.#entries.get(key);
     if (entry !== undefined) {
@@ -40,7 +37,7 @@ export class TokenMemory<Answer extends object> {
     }
     const pending = this.#pending.get(key);
     if (pending !== undefined) return pending;
-    if (this.#pending.size >= this.#limits.inFlight) return overloaded;
+    if (this.#pending.size >= this.#maxPending) return overloaded;
     const answer = ask()
       .then(({ answer, forMs }) => {
         if (forMs > 0) this.#entries.set(key, { answer, until: this.#clock.monotonic() + forMs });

@@ -2,9 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
 import { noUser, type RequestUser } from '../../model/requestUser.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
-import type { QueryProperties } from '../../sql/queryProperties.ts';
-import type { Analysis, RequestAnalyzer } from '../analysis/requestAnalyzer.ts';
-import type { BodyStart } from '../bodies/body.ts';
+import type { RequestAnalyzer } from '../analysis/requestAnalyzer.ts';
 import type { ClientCertificates } from './clientCertificates.ts';
 import type { UserGroups } from './groups/userGroups.ts';
 import type { MappedUsers } from './mappedUsers.ts';
@@ -29,76 +27,53 @@ export interface UserAnalyzer extends RequestAnalyzer {
 }
 
 /** Extracts user and query properties of requests. A defect is logged and means "unknown": it never fails a query. */
-export function userAndQueryAnalyzer({
-  users,
-  certificates,
-  mapping = null,
-  groups = null,
-  analyze,
-  logger,
-}: UserAndQueryAnalyzerDependencies): UserAnalyzer {
-  const userOf = (request: IncomingMessage, sources: UserGroups | null): RequestUser | Promise<RequestUser> => {
-    try {
-      const certificate = certificates?.of(request);
-      const claimed =
-        certificate?.kind === 'user'
-          ? new EvidentUser(certificate.user, certificate.evidence)
-          : users.user(request.rawHeaders);
-      const result = mapping === null ? claimed : mapped(claimed, mapping);
-      if (sources !== null) return grouped(request, sources, result);
-      return result instanceof Promise ? result.catch((error: unknown) => failedUser(error)) : result;
-    } catch (error) {
-      return failedUser(error);
-    }
-  };
-  const user = (request: IncomingMessage) => userOf(request, groups);
-  const mapped = (user: RequestUser | Promise<RequestUser>, by: MappedUsers) =>
-    user instanceof Promise ? user.then((one) => by.of(one)) : by.of(user);
-  const grouped = (
-    { rawHeaders: headers, socket }: IncomingMessage,
-    sources: UserGroups,
-    result: RequestUser | Promise<RequestUser>,
-  ): RequestUser | Promise<RequestUser> => {
-    const ask = (one: RequestUser) =>
-      one.refusal === undefined ? sources.of(one, { headers, address: socket.remoteAddress }) : one;
-    return result instanceof Promise ? result.then(ask).catch((error: unknown) => failedUser(error)) : ask(result);
-  };
-  const failedUser = (error: unknown): RequestUser => {
+export function userAndQueryAnalyzer(dependencies: UserAndQueryAnalyzerDependencies): UserAnalyzer {
+  const { users, certificates, mapping = null, groups = null, analyze, logger } = dependencies;
+  const withoutUser = (error: unknown): RequestUser => {
     logger.error({ err: error }, 'the user of a request cannot be found');
     return noUser;
   };
-  const properties = (
-    request: IncomingMessage,
-    body: BodyStart | null,
-    isSubmission: boolean,
-  ): QueryProperties | null | Promise<QueryProperties | null> => {
-    const { method = '', rawHeaders: headers } = request;
-    try {
-      const result =
-        body === null
-          ? analyze({ method, isSubmission, headers, body })
-          : analyze({ method, isSubmission, headers, body: body.bytes, utf8Body: body.text });
-      return result instanceof Promise ? result.catch((error: unknown) => failedAnalysis(error)) : result;
-    } catch (error) {
-      return failedAnalysis(error);
-    }
-  };
-  const failedAnalysis = (error: unknown): null => {
+  const withoutAnalysis = (error: unknown): null => {
     logger.error({ err: error }, 'a request cannot be analysed');
     return null;
   };
+  const userOf = (request: IncomingMessage, sources: UserGroups | null) =>
+    guarded(() => {
+      const { rawHeaders: headers, socket } = request;
+      const certificate = certificates?.of(request);
+      const claimed: RequestUser | Promise<RequestUser> =
+        certificate?.kind === 'user' ? new EvidentUser(certificate.user, certificate.evidence) : users.user(headers);
+      const mapped = mapping === null ? claimed : after(claimed, (one) => mapping.of(one));
+      if (sources === null) return mapped;
+      return after(mapped, (one) =>
+        one.refusal === undefined ? sources.of(one, { headers, address: socket.remoteAddress }) : one,
+      );
+    }, withoutUser);
   return {
-    user,
+    user: (request) => userOf(request, groups),
     identity: (request) => userOf(request, null),
-    analyze: (request, body, isSubmission): Analysis | Promise<Analysis> => {
-      const queryProperties = properties(request, body, isSubmission);
-      const requestUser = user(request);
-      if (!(requestUser instanceof Promise) && !(queryProperties instanceof Promise))
-        return { user: requestUser, queryProperties };
-      return Promise.all([requestUser, queryProperties]).then(([one, other]) => ({
-        user: one,
-        queryProperties: other,
-      }));
+    analyze(request, body, isSubmission) {
+      const { method = '', rawHeaders: headers } = request;
+      const text = body === null ? { body } : { body: body.bytes, utf8Body: body.text };
+      const properties = guarded(() => analyze({ method, isSubmission, headers, ...text }), withoutAnalysis);
+      const user = userOf(request, groups);
+      if (!(user instanceof Promise) && !(properties instanceof Promise)) return { user, queryProperties: properties };
+      return Promise.all([user, properties]).then(([one, queryProperties]) => ({ user: one, queryProperties }));
     },
   };
+}
+
+/** Continues with a value: synchronously unless it is a promise. */
+function after<T, Next>(value: T | Promise<T>, next: (value: T) => Next | Promise<Next>): Next | Promise<Next> {
+  return value instanceof Promise ? value.then(next) : next(value);
+}
+
+/** Runs a step; its errors are handled, also those of a promise. */
+function guarded<T>(step: () => T | Promise<T>, onError: (error: unknown) => T): T | Promise<T> {
+  try {
+    const result = step();
+    return result instanceof Promise ? result.catch(onError) : result;
+  } catch (error) {
+    return onError(error);
+  }
 }

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import type { Registry } from 'prom-client';
+import { Counter, Registry } from 'prom-client';
 import type { Clock } from '../../model/clock.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { firstHeader, headerValues, type RawHeaders } from '../../model/rawHeaders.ts';
@@ -14,9 +14,9 @@ import {
   type RequestIssuerSettings,
   RequestIssuers,
 } from './requestIssuers.ts';
-import { TokenExchange } from './tokenExchange.ts';
+import { EXCHANGE_TIMEOUT_MS, TokenExchange } from './tokenExchange.ts';
+import type { TokenCounter } from './tokenIssuer.ts';
 import { EvidentUser, type UserEvidence } from './userEvidence.ts';
-import { UserMetrics } from './userMetrics.ts';
 import { userName } from './userName.ts';
 
 /** Sources of a user's name, in the order of docs/request-user.md#sources-in-this-order. */
@@ -68,31 +68,20 @@ export class UserExtractor {
   readonly #kubernetes: KubernetesTokens | null;
 
   constructor(settings: UserSettings, dependencies: UserExtractorDependencies) {
-    const { names, clock, logger, registry, exchangeTimeoutMs: timeoutMs } = dependencies;
+    const { names, clock, logger, registry, exchangeTimeoutMs, reviewToken: review = null } = dependencies;
     this.#trusted = new Set(settings.trustedUserSources);
     this.#names = names;
     this.#userKey = names.headerKey('User');
     this.#originalUserKey = names.headerKey('Original-User');
-    const metrics = new UserMetrics(registry);
-    const { oauthTokenInfoUrl } = settings;
-    this.#exchange =
-      oauthTokenInfoUrl === null
-        ? null
-        : new TokenExchange({
-            url: oauthTokenInfoUrl,
-            clock,
-            logger,
-            metrics,
-            users: namesWithoutPrefix(settings.tokenIssuers ?? {}).users,
-            timeoutMs,
-          });
-    const { kubernetesTokens = null } = settings;
-    const { reviewToken: review = null } = dependencies;
+    const count = tokenCounter(registry);
+    const { oauthTokenInfoUrl: url, kubernetesTokens = null, tokenIssuers = {} } = settings;
+    const { users } = namesWithoutPrefix(tokenIssuers);
+    this.#exchange = url === null ? null : new TokenExchange(url, users, exchangeTimeoutMs, clock, logger, count);
     this.#kubernetes =
       kubernetesTokens === null || review === null
         ? null
-        : new KubernetesTokens(kubernetesTokens, { review, clock, logger, metrics });
-    this.#issuers = new RequestIssuers(settings, { clock, logger, metrics });
+        : new KubernetesTokens(kubernetesTokens, review, clock, logger, count);
+    this.#issuers = new RequestIssuers(settings, clock, logger, count);
   }
 
   /** The user of a request, or `noUser`. */
@@ -167,23 +156,16 @@ export class UserExtractor {
     return verified.then(({ claims }) => this.#userOf(claims, source, issuer, true));
   }
 
-  /** Value of an engine's cookie, under the first of its names. */
-  #token(lines: readonly string[], names: readonly string[]): string | null {
-    for (const name of names) {
-      const value = cookieValue(lines, name);
-      if (value !== null) return value;
-    }
-    return null;
-  }
-
   #cookie(headers: RawHeaders): RequestUser | Promise<RequestUser> {
     if (!this.#trusted.has('cookie')) return noUser;
     const lines = headerValues(headers, 'cookie');
     if (lines.length === 0) return noUser;
-    const token = this.#token(lines, this.#names.uiTokenCookies) ?? this.#token(lines, this.#names.idTokenCookies);
-    if (token === null) return noUser;
-    const claimed = unverifiedClaims(token);
-    if (claimed === null) return noUser;
+    const { uiTokenCookies, idTokenCookies } = this.#names;
+    const token = [...uiTokenCookies, ...idTokenCookies]
+      .map((name) => cookieValue(lines, name))
+      .find((value) => value !== null);
+    const claimed = token == null ? null : unverifiedClaims(token);
+    if (token == null || claimed === null) return noUser;
     const issuer = this.#issuers.of(claimed);
     if (issuer?.verifier === null) return this.#userOf(claimed, 'cookie', issuer, false) ?? noUser;
     const verified = this.#verified(token, 'cookie', issuer);
@@ -202,6 +184,34 @@ export class UserExtractor {
     const evidence: UserEvidence = { source, claims, isVerified };
     return new EvidentUser(user, groups === null ? evidence : { ...evidence, groupNamespace: groups });
   }
+}
+
+/**
+ * Users of described requests: the same steps as for real ones, without token exchange and key fetching, so that
+ * explanations need no network access. Claims of tokens are trusted.
+ */
+export function localUsers(
+  settings: UserSettings,
+  dependencies: Pick<UserExtractorDependencies, 'names' | 'clock' | 'logger'>,
+): (headers: RawHeaders) => RequestUser {
+  // Separate metrics: explanations are not requests.
+  const separate = { registry: new Registry(), exchangeTimeoutMs: EXCHANGE_TIMEOUT_MS };
+  const local = { ...settings, oauthTokenInfoUrl: null, believesClaims: true };
+  const users = new UserExtractor(local, { ...dependencies, ...separate });
+  return (headers) => {
+    const user = users.user(headers);
+    return user instanceof Promise ? noUser : user;
+  };
+}
+
+function tokenCounter(registry: Registry): TokenCounter {
+  const tokens = new Counter({
+    name: 'engine_gateway_user_tokens_total',
+    help: 'Tokens asked about, by kind (exchange, verification, review), result (accepted, refused, failed) and issuer, its name in requestAnalyzerConfig.tokenIssuers; answers from memory are not counted.',
+    labelNames: ['kind', 'result', 'issuer'],
+    registers: [registry],
+  });
+  return (kind, result, issuer = '') => tokens.inc({ kind, result, issuer });
 }
 
 /** Null without a user: the next source is tried. */

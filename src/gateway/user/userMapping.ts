@@ -1,8 +1,10 @@
+import type { Logger } from 'pino';
+import type { Followed } from '../../config/followedFiles.ts';
 import { type CertificateNames, nameText } from '../../model/certificateNames.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { compileTextExpression, type TextValues } from '../../rules/textExpression.ts';
-import { checkedUser, type MappedUser, type MappingRuleSource, mappedUser, openMappingRules } from './mappingRules.ts';
+import { checkedUser, followMapping, type MappedUser, mappedUser, openMappingRules } from './mappingRules.ts';
 
 /**
  * Settings of the mapping from certificates to users (`requestAnalyzerConfig.clientCertificate…`,
@@ -27,7 +29,11 @@ export async function openUserMapping(settings: UserMappingSettings, names: Prod
   const { clientCertificateIdentityField: field, clientCertificateUserExpression: expression } = settings;
   if (expression !== null) return byExpression(expression, names);
   if (field === null) return null;
-  const rules = await openMappingRules(sourceOf(settings));
+  const { clientCertificateUserMappingPattern, clientCertificateUserMappingFile } = settings;
+  const rules = await openMappingRules(
+    { key: `${SECTION}.clientCertificateUserMappingPattern`, value: clientCertificateUserMappingPattern },
+    { key: `${SECTION}.clientCertificateUserMappingFile`, value: clientCertificateUserMappingFile },
+  );
   if (field.toUpperCase() !== SUBJECT_DN && rules.some(({ allow }) => !allow)) {
     throw impossible(
       'clientCertificateIdentityField',
@@ -35,23 +41,27 @@ export async function openUserMapping(settings: UserMappingSettings, names: Prod
     );
   }
   return (certificate) => {
-    const identity = identityOf(certificate, field);
-    if (identity === null) return { refusal: `it has no ${field}, which users are taken from` };
+    const [identity] = certificateValues(certificate, field);
+    if (identity === undefined) return { refusal: `it has no ${field}, which users are taken from` };
     return mappedUser(rules, identity);
   };
 }
 
-function sourceOf(settings: UserMappingSettings): MappingRuleSource {
-  const { clientCertificateUserMappingPattern: value, clientCertificateUserMappingFile: path } = settings;
-  return {
-    pattern: { key: `${SECTION}.clientCertificateUserMappingPattern`, value },
-    file: { key: `${SECTION}.clientCertificateUserMappingFile`, path },
-  };
-}
-
-/** The value of a certificate's field; of several the first, in a subject the nearest to the leaf. Null if missing. */
-function identityOf(names: CertificateNames, field: string): string | null {
-  return certificateValues(names, field)[0] ?? null;
+/**
+ * Creates the configured mapping and follows its file, if any. Null if certificates do not identify users.
+ * @param refreshTime milliseconds between two reads of the file
+ * @throws GatewayError EG_IMPOSSIBLE naming the key and the fix, at the start
+ */
+export async function followUserMapping(
+  settings: UserMappingSettings,
+  names: ProductNames,
+  refreshTime: number,
+  logger: Logger,
+): Promise<Followed<UserMapping> | null> {
+  const { clientCertificateIdentityField: field, clientCertificateUserExpression: expression } = settings;
+  if (field === null && expression === null) return null;
+  const open = async () => (await openUserMapping(settings, names)) as UserMapping;
+  return await followMapping(settings.clientCertificateUserMappingFile, open, refreshTime, logger);
 }
 
 /**
@@ -60,20 +70,24 @@ function identityOf(names: CertificateNames, field: string): string | null {
  */
 export function certificateValues(names: CertificateNames, field: string): readonly string[] {
   const type = field.toUpperCase().replace(/^OID\./, '');
-  const candidates =
-    type === SUBJECT_DN
-      ? [nameText(names.subject)]
-      : type === 'SAN_DNS'
-        ? names.dns
-        : type === 'SAN_EMAIL'
-          ? names.emails
-          : type === 'SAN_URI'
-            ? names.uris
-            : names.subject
-                .toReversed()
-                .flat()
-                .flatMap((attribute) => (attribute.type === type && attribute.value !== null ? [attribute.value] : []));
-  return candidates.filter((text) => text.trim() !== '');
+  return candidateValues(names, type).filter((text) => text.trim() !== '');
+}
+
+function candidateValues({ subject, dns, emails, uris }: CertificateNames, type: string): readonly string[] {
+  switch (type) {
+    case SUBJECT_DN:
+      return [nameText(subject)];
+    case 'SAN_DNS':
+      return dns;
+    case 'SAN_EMAIL':
+      return emails;
+    case 'SAN_URI':
+      return uris;
+    default: {
+      const attributes = subject.toReversed().flat();
+      return attributes.flatMap(({ type: own, value }) => (own === type && value !== null ? [value] : []));
+    }
+  }
 }
 
 function byExpression(source: string, names: ProductNames): UserMapping {

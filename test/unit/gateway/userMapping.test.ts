@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { certificateInHeader } from '../../../src/gateway/user/certificateHeader.ts';
+import { certificateInHeader } from '../../../src/gateway/user/clientCertificates.ts';
 import { openUserMapping, type UserMappingSettings } from '../../../src/gateway/user/userMapping.ts';
 import { certificateNames, nameText } from '../../../src/model/certificateNames.ts';
 import { productNames } from '../../../src/model/names.ts';

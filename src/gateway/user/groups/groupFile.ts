@@ -4,7 +4,7 @@ import { FollowedFiles } from '../../../config/followedFiles.ts';
 import type { Clock } from '../../../model/clock.ts';
 import { GatewayError } from '../../../model/errors.ts';
 import { within } from '../../../model/timeLimit.ts';
-import { type Asker, type GroupSource, groupName, MAX_GROUPS, type SourceAnswer, unbelieved } from './groupSource.ts';
+import { type GroupSource, groupName, MAX_GROUPS, type SourceAnswer, unbelieved } from './groupSources.ts';
 
 /** Maximum size of the file, bytes. */
 const MAX_FILE_SIZE = 16 * 1_048_576;
@@ -12,8 +12,6 @@ const MAX_FILE_SIZE = 16 * 1_048_576;
 export const READ_TIMEOUT_MS = 10_000;
 
 type GroupsByUser = ReadonlyMap<string, readonly string[]>;
-
-const NONE: SourceAnswer = { groups: [] };
 
 /** Settings `userGroups.file`. */
 export interface GroupFileSettings {
@@ -24,11 +22,6 @@ export interface GroupFileSettings {
   readonly keepLastKnown: number;
   /** Timeout of one read in milliseconds. */
   readonly readTimeout: number;
-}
-
-export interface GroupFileDependencies {
-  readonly clock: Pick<Clock, 'monotonic'>;
-  readonly logger: Logger;
 }
 
 /**
@@ -64,68 +57,46 @@ export async function readGroupFile(path: string): Promise<GroupsByUser> {
 }
 
 /**
- * The group file: a change is applied; an unusable file is reported once, and the last good groups count for their
- * time, then none.
+ * Opens the group file: a change is applied; an unusable file is reported once, and the last good groups count for
+ * their time, then none.
+ * @throws GatewayError EG_IMPOSSIBLE naming the key and the fix, if the file cannot be used at the start
  */
-export class GroupFile implements GroupSource {
-  readonly name = 'file';
-  readonly #file: FollowedFiles<GroupsByUser, string>;
-  readonly #isKnown: () => boolean;
-  readonly #problem: () => string | null;
-
-  private constructor(file: FollowedFiles<GroupsByUser, string>, problem: () => string | null, isKnown: () => boolean) {
-    this.#file = file;
-    this.#problem = problem;
-    this.#isKnown = isKnown;
-  }
-
-  /** @throws GatewayError EG_IMPOSSIBLE naming the key and the fix, if the file cannot be used at the start */
-  static async open(settings: GroupFileSettings, { clock, logger }: GroupFileDependencies): Promise<GroupFile> {
-    const { path, refreshPeriod, keepLastKnown, readTimeout } = settings;
-    let problem: string | null = null;
-    let problemSince = 0;
-    const report = (reason: string | null, groups: GroupsByUser): void => {
-      if (problem === null) problemSince = clock.monotonic();
-      problem = reason;
-      if (reason === null) logger.info({ file: path, users: groups.size }, 'changed group file taken');
-      else {
-        const message = 'group file refused; the last good groups count for userGroups.keepLastKnown';
-        logger.error({ file: path, reason }, message);
-      }
-    };
-    // A reading that takes too long continues, in a thread of which there are few: the next look waits for the same one.
-    let reading: Promise<string> | null = null;
-    const read = (): Promise<string> => {
-      reading ??= textOf(path).finally(() => {
-        reading = null;
-      });
-      return inTime(path, reading, readTimeout);
-    };
-    const file = await FollowedFiles.open(read, (text) => parsed(path, text), report, refreshPeriod);
-    return new GroupFile(
-      file,
-      () => problem,
-      () => clock.monotonic() < problemSince + keepLastKnown,
-    );
-  }
-
-  stop(): void {
-    this.#file.stop();
-  }
-
-  groupsOf(asker: Asker): SourceAnswer {
-    const answer = unbelieved(asker);
-    if (answer !== null) return answer;
-    const problem = this.#problem();
-    if (problem !== null && !this.#isKnown()) return { groups: [], note: problem };
-    const groups = this.#file.current.get(asker.user ?? '');
-    if (problem !== null) return { groups: groups ?? [], note: `last known: ${problem}` };
-    return groups === undefined ? NONE : { groups };
-  }
-
-  describedGroupsOf(asker: Asker): SourceAnswer {
-    return this.groupsOf(asker);
-  }
+export async function openGroupFile(
+  { path, refreshPeriod, keepLastKnown, readTimeout }: GroupFileSettings,
+  clock: Pick<Clock, 'monotonic'>,
+  logger: Logger,
+): Promise<GroupSource & { groupsOf(asker: Parameters<GroupSource['groupsOf']>[0]): SourceAnswer; stop(): void }> {
+  let problem: string | null = null;
+  let problemSince = 0;
+  const report = (reason: string | null, groups: GroupsByUser): void => {
+    if (problem === null) problemSince = clock.monotonic();
+    problem = reason;
+    if (reason === null) logger.info({ file: path, users: groups.size }, 'changed group file taken');
+    else {
+      const message = 'group file refused; the last good groups count for userGroups.keepLastKnown';
+      logger.error({ file: path, reason }, message);
+    }
+  };
+  // A reading that takes too long continues, in a thread of which there are few: the next look waits for the same one.
+  let reading: Promise<string> | null = null;
+  const read = (): Promise<string> => {
+    reading ??= textOf(path).finally(() => {
+      reading = null;
+    });
+    return inTime(path, reading, readTimeout);
+  };
+  const file = await FollowedFiles.open(read, (text) => parsed(path, text), report, refreshPeriod);
+  return {
+    name: 'file',
+    groupsOf(asker) {
+      const answer = unbelieved(asker);
+      if (answer !== null) return answer;
+      if (problem !== null && clock.monotonic() >= problemSince + keepLastKnown) return { groups: [], note: problem };
+      const groups = file.current.get(asker.user ?? '') ?? [];
+      return problem === null ? { groups } : { groups, note: `last known: ${problem}` };
+    },
+    stop: () => file.stop(),
+  };
 }
 
 /** @throws GatewayError if the reading takes too long */

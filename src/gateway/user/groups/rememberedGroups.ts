@@ -1,9 +1,8 @@
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { Clock } from '../../../model/clock.ts';
-import type { GroupSourceName } from '../../../model/membership.ts';
 import { within } from '../../../model/timeLimit.ts';
-import { groupNames, type SourceAnswer } from './groupSource.ts';
+import { groupNames, type SourceAnswer } from './groupSources.ts';
 
 /** Limits of lookups (`userGroups`); times in milliseconds. */
 export interface LookupSettings {
@@ -13,13 +12,6 @@ export interface LookupSettings {
   /** Maximum age of the last known groups while the source is unavailable. */
   readonly keepLastKnown: number;
   readonly maxCachedUsers: number;
-}
-
-export interface RememberedGroupsDependencies {
-  readonly settings: LookupSettings;
-  readonly source: GroupSourceName;
-  readonly clock: Pick<Clock, 'monotonic'>;
-  readonly logger: Logger;
 }
 
 const MAX_LOOKUPS = 64;
@@ -48,15 +40,19 @@ interface Entry {
  * unavailable. A query never waits longer than the time limit; the lookup continues for the next one.
  */
 export class RememberedGroups {
-  readonly #dependencies: RememberedGroupsDependencies;
+  readonly #settings: LookupSettings;
+  readonly #clock: Pick<Clock, 'monotonic'>;
+  readonly #logger: Logger;
   readonly #entries: LRUCache<string, Entry>;
   readonly #failures: LRUCache<string, Failure>;
   readonly #pending = new Map<string, Promise<SourceAnswer>>();
   #quietUntil = Number.NEGATIVE_INFINITY;
 
-  constructor(dependencies: RememberedGroupsDependencies) {
-    this.#dependencies = dependencies;
-    const { maxCachedUsers } = dependencies.settings;
+  constructor(settings: LookupSettings, clock: Pick<Clock, 'monotonic'>, logger: Logger) {
+    this.#settings = settings;
+    this.#clock = clock;
+    this.#logger = logger;
+    const { maxCachedUsers } = settings;
     this.#entries = new LRUCache({ max: maxCachedUsers });
     this.#failures = new LRUCache({ max: Math.min(MAX_FAILURES, maxCachedUsers) });
   }
@@ -66,10 +62,9 @@ export class RememberedGroups {
    * @param ask requests the groups, with its own timeout. A rejection means that the source is unavailable
    */
   of(key: string, ask: () => Promise<SourceAnswer>): SourceAnswer | Promise<SourceAnswer> {
-    const { clock, settings } = this.#dependencies;
-    const now = clock.monotonic();
+    const now = this.#clock.monotonic();
     const entry = this.#entries.get(key);
-    if (entry !== undefined && now < entry.at + settings.cacheDuration) return entry.answer;
+    if (entry !== undefined && now < entry.at + this.#settings.cacheDuration) return entry.answer;
     const failed = entry === undefined ? this.#failures.get(key) : entry.failed;
     if (failed != null && now < failed.until) return this.#lastKnown(key, failed.why);
     const pending = this.#pending.get(key);
@@ -80,26 +75,24 @@ export class RememberedGroups {
   }
 
   remembered(key: string): SourceAnswer {
-    const { clock, settings } = this.#dependencies;
     const entry = this.#entries.peek(key);
-    const isCurrent = entry !== undefined && clock.monotonic() < entry.at + settings.cacheDuration;
+    const isCurrent = entry !== undefined && this.#clock.monotonic() < entry.at + this.#settings.cacheDuration;
     return isCurrent ? entry.answer : this.#lastKnown(key, 'the source is not asked for explanations');
   }
 
   #lookUp(key: string, ask: () => Promise<SourceAnswer>): Promise<SourceAnswer> {
-    const { clock } = this.#dependencies;
     const lookup = ask()
       .then(
         (said): SourceAnswer => {
           const answer = { ...said, groups: groupNames(said.groups) };
-          this.#entries.set(key, { answer, at: clock.monotonic(), failed: null });
+          this.#entries.set(key, { answer, at: this.#clock.monotonic(), failed: null });
           this.#failures.delete(key);
           return answer;
         },
         (error: unknown): SourceAnswer => {
           const why = error instanceof Error ? error.message : String(error);
           this.#logFailure(why, causeOf(error));
-          this.#remember(key, { until: clock.monotonic() + RETRY_MS, why });
+          this.#remember(key, { until: this.#clock.monotonic() + RETRY_MS, why });
           return this.#lastKnown(key, why);
         },
       )
@@ -115,24 +108,22 @@ export class RememberedGroups {
   }
 
   async #inTime(key: string, lookup: Promise<SourceAnswer>): Promise<SourceAnswer> {
-    const { timeout } = this.#dependencies.settings;
+    const { timeout } = this.#settings;
     return (await within(lookup, timeout, null)) ?? this.#lastKnown(key, `no answer within ${timeout} ms`);
   }
 
   #lastKnown(key: string, why: string): SourceAnswer {
-    const { clock, settings } = this.#dependencies;
     const entry = this.#entries.peek(key);
-    const isUsable = entry !== undefined && clock.monotonic() < entry.at + settings.keepLastKnown;
+    const isUsable = entry !== undefined && this.#clock.monotonic() < entry.at + this.#settings.keepLastKnown;
     return isUsable ? { groups: entry.answer.groups, note: `last known: ${why}` } : { groups: [], note: why };
   }
 
   #logFailure(reason: string, cause: string | null): void {
-    const { clock, logger, source } = this.#dependencies;
-    const now = clock.monotonic();
+    const now = this.#clock.monotonic();
     if (now < this.#quietUntil) return;
     this.#quietUntil = now + QUIET_MS;
     const why = cause === null ? { reason } : { reason, cause };
-    logger.warn({ source, ...why }, 'groups of users cannot be looked up; the last known ones count');
+    this.#logger.warn({ source: 'ldap', ...why }, 'groups of users cannot be looked up; the last known ones count');
   }
 }
 

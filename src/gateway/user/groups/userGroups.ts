@@ -5,7 +5,7 @@ import { membershipOf } from '../../analysis/membership.ts';
 import type { MappedUsers } from '../mappedUsers.ts';
 import { EvidentUser, type UserEvidence } from '../userEvidence.ts';
 import type { UserSource } from '../userExtractor.ts';
-import type { Asker, GroupSource, SourceAnswer } from './groupSource.ts';
+import type { Asker, GroupSource, SourceAnswer } from './groupSources.ts';
 
 /** Settings of `userGroups`. */
 export interface UserGroupsSettings {
@@ -69,7 +69,8 @@ export class UserGroups {
   described(user: RequestUser, headers: RawHeaders): RequestUser {
     const evidence = EvidentUser.evidenceOf(user);
     const asker: Asker = { user: user.user, doubt: null, evidence, headers, address: undefined };
-    return withGroups(user, this.#joined(this.#sources.map((source) => source.describedGroupsOf(asker))));
+    const answers = this.#sources.map((source) => (source.describedGroupsOf ?? source.groupsOf)(asker) as SourceAnswer);
+    return withGroups(user, this.#joined(answers));
   }
 
   #doubtOf({ user }: RequestUser, evidence: UserEvidence): string | null {
