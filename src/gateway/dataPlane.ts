@@ -1,28 +1,29 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Clock } from '../model/clock.ts';
 import { splitClusterKey } from '../routing/clusterKey.ts';
-import { hasDotSegments, splitTarget, targetText } from '../routing/proxiedPaths.ts';
+import { hasDotSegments, ProxiedPaths, splitTarget, targetText } from '../routing/proxiedPaths.ts';
 import { isQueuedId, recognizeQueryId } from '../routing/queryId.ts';
 import { ALLOWED_METHODS, type Refusal } from '../routing/refusal.ts';
-import type { RoutingTable } from '../routing/routingTable.ts';
 import { announcedLength } from './bodies/body.ts';
 import { bodyRefusal } from './bodies/bodyRefusal.ts';
-import type { RequestBodies } from './bodies/requestBodies.ts';
 import {
-  composeDataPlane,
+  composeParts,
+  composeQueue,
   type DataPlaneDependencies,
   type DataPlaneOptions,
-  type DataPlaneSteps,
+  type DataPlaneParts,
+  type QueueParts,
 } from './dataPlaneComposition.ts';
+import { answer } from './exchanges/ownAnswers.ts';
+import { SubmissionExchange } from './exchanges/submissionExchange.ts';
+import { ProtocolHeaders } from './headers/protocolHeaders.ts';
 import type { RequestKind } from './metrics/dataPlaneMetrics.ts';
-import type { KillResult } from './ownership/engineKills.ts';
+import { type KillResult, killAtCluster } from './ownership/engineKills.ts';
 import type { ProxiedRequest } from './proxiedRequest.ts';
-import { KEYED_METHODS } from './requests/keyedRequests.ts';
-import { answer } from './requests/ownAnswers.ts';
-import type { Tracing } from './tracing/requestTrace.ts';
+import { ClusterRequests, KEYED_METHODS } from './requests/clusterRequests.ts';
+import { rejectPage } from './requests/enginePages.ts';
+import { Submissions } from './requests/submissions.ts';
 import { isAuthenticated } from './user/authenticatedPaths.ts';
 import type { CertificateUser } from './user/clientCertificates.ts';
-import type { MappedUsers } from './user/mappedUsers.ts';
 
 /** The proxying half of the gateway (docs/routing.md). */
 export interface DataPlane {
@@ -49,64 +50,69 @@ export function createDataPlane(dependencies: DataPlaneDependencies, options: Da
 }
 
 class QueryDataPlane implements DataPlane {
-  readonly #table: { readonly current: RoutingTable };
-  readonly #clock: Clock;
-  readonly #bodies: RequestBodies;
-  readonly #tracing: Tracing | null;
-  readonly #isLoaded: () => boolean;
-  readonly #mapping: MappedUsers | null;
+  readonly #parts: DataPlaneParts;
   readonly #certificates: DataPlaneOptions['certificates'];
-  readonly #to: DataPlaneSteps;
-  readonly #maxBodySize: number;
-  #sweeper: NodeJS.Timeout | null = null;
-  readonly #tenders: NodeJS.Timeout[] = [];
+  readonly #paths: ProxiedPaths;
+  readonly #protocolHeaders: ProtocolHeaders;
+  readonly #submissions: Submissions;
+  readonly #requests: ClusterRequests;
+  /** Null if submissions that wait are not kept. */
+  readonly #queue: QueueParts | null;
+  #timers: NodeJS.Timeout[] = [];
   #queueStop: Promise<void> | null = null;
 
   constructor(dependencies: DataPlaneDependencies, options: DataPlaneOptions) {
-    this.#table = dependencies.table;
-    this.#clock = dependencies.clock;
-    this.#bodies = dependencies.bodies;
-    this.#tracing = dependencies.tracing;
-    this.#maxBodySize = options.settings.maxBodySize;
+    const parts = composeParts(dependencies, options);
+    this.#parts = parts;
     this.#certificates = options.certificates;
-    this.#mapping = dependencies.mapping?.users ?? null;
-    this.#isLoaded = dependencies.isLoaded;
-    this.#to = composeDataPlane(dependencies, options);
+    this.#paths = new ProxiedPaths(options);
+    this.#protocolHeaders = new ProtocolHeaders(parts.names);
+    this.#requests = new ClusterRequests(parts);
+    this.#queue = composeQueue(
+      parts,
+      this.#paths,
+      (proxied, submission, answers) => new SubmissionExchange({ ...parts, answers }, proxied, submission).start(),
+      (proxied, id) => void parts.answers.guard(proxied, () => this.#requests.followUp(proxied, id)),
+    );
+    this.#submissions = new Submissions(parts, this.#queue);
+    parts.admission.watchCoordinators?.((queryId) => parts.stickiness.isSuperseded(queryId));
   }
 
   async start(): Promise<void> {
-    this.#sweeper = setInterval(() => {
-      const registered = new Set([...this.#table.current.clusters.values()].map((cluster) => cluster.proxyTo));
-      this.#to.upstreams.sweep(registered);
-      this.#to.chooser.sweep(this.#table.current);
-    }, SWEEP_INTERVAL_MS).unref();
-    const { queue } = this.#to;
-    if (queue !== null) {
-      this.#tenders.push(
-        setInterval(() => void queue.room.maintain(), QUEUE_INTERVAL_MS).unref(),
-        setInterval(() => void queue.room.obey(), COMMANDS_INTERVAL_MS).unref(),
+    const { table, upstreams, chooser, stickiness } = this.#parts;
+    const sweep = () => {
+      upstreams.sweep(new Set([...table.current.clusters.values()].map((cluster) => cluster.proxyTo)));
+      chooser.sweep(table.current);
+    };
+    this.#timers = [setInterval(sweep, SWEEP_INTERVAL_MS).unref()];
+    if (this.#queue !== null) {
+      const { room } = this.#queue;
+      this.#timers.push(
+        setInterval(() => void room.maintain(), QUEUE_INTERVAL_MS).unref(),
+        setInterval(() => void room.obey(), COMMANDS_INTERVAL_MS).unref(),
       );
     }
-    await this.#to.stickiness.start();
+    await stickiness.start();
   }
 
   handles(rawUrl: string): boolean {
     const target = splitTarget(rawUrl);
-    return target !== null && this.#to.paths.kindOf((splitClusterKey(target)?.target ?? target).path) !== null;
+    return target !== null && this.#paths.kindOf((splitClusterKey(target)?.target ?? target).path) !== null;
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
     const whole = splitTarget(request.url ?? '');
     const prefixed = whole === null ? null : splitClusterKey(whole);
     const target = prefixed?.target ?? whole;
-    const pathKind = target === null ? null : this.#to.paths.kindOf(target.path);
+    const pathKind = target === null ? null : this.#paths.kindOf(target.path);
     if (target === null || pathKind === null) {
       answer(response, 404, ['content-type', 'text/plain; charset=utf-8'], 'Not a proxied path.\n');
       return;
     }
-    const { prefixes: clientPrefixes, conflict } = this.#to.protocolHeaders.normalize(request.rawHeaders);
+    const { clock, tracing, answers } = this.#parts;
+    const { prefixes: clientPrefixes, conflict } = this.#protocolHeaders.normalize(request.rawHeaders);
     const method = request.method ?? '';
-    const isSubmission = prefixed === null && method === 'POST' && this.#to.paths.isSubmissionPath(target.path);
+    const isSubmission = prefixed === null && method === 'POST' && this.#paths.isSubmissionPath(target.path);
     const kind = kindOf(pathKind, isSubmission);
     const certificate = this.#certificates?.users.of(request) ?? withoutCertificate;
     const proxied: ProxiedRequest = {
@@ -117,116 +123,98 @@ class QueryDataPlane implements DataPlane {
       rawTarget: targetText(target),
       clusterKey: prefixed?.key ?? null,
       pathKind,
-      statementPath: pathKind === 'statement' && this.#to.paths.statementPathOf(target.path) !== null,
+      statementPath: pathKind === 'statement' && this.#paths.statementPathOf(target.path) !== null,
       kind,
       clientPrefixes,
       certificateUser: certificate.kind === 'user' && isAuthenticated(target.path) ? this.#nameOf(certificate) : null,
-      startedAt: this.#clock.monotonic(),
-      trace: this.#tracing?.begin(request, method, kind) ?? null,
+      startedAt: clock.monotonic(),
+      trace: tracing?.begin(request, method, kind) ?? null,
       ended: false,
     };
-    try {
-      if (conflict !== null) {
-        this.#to.answers.refuse(proxied, { reason: 'header_conflict', message: conflict, queryId: null });
-      } else if (certificate.kind === 'refused') refuseCertificate(this.#to, proxied, certificate.why);
-      else this.#route(proxied, isSubmission);
-    } catch (error) {
-      this.#to.steps.defect(proxied, error);
-    }
+    const rejection: Refusal | null =
+      conflict !== null
+        ? { reason: 'header_conflict', message: conflict, queryId: null }
+        : certificate.kind === 'refused'
+          ? { reason: 'client_certificate', message: certificate.why, queryId: null }
+          : null;
+    void answers.guard(proxied, () =>
+      rejection === null ? this.#route(proxied, isSubmission) : answers.refuse(proxied, rejection),
+    );
   }
 
   kill(queryId: string, user: string): Promise<KillResult> {
-    return this.#to.kills.kill(queryId, user);
+    return killAtCluster(this.#parts, queryId, user);
   }
 
   refuseSubmissions(): void {
-    this.#to.submissions.refuseAll();
-    this.#queueStop = this.#to.queue?.room.stop() ?? null;
+    this.#submissions.refuseAll();
+    this.#queueStop = this.#queue?.room.stop() ?? null;
   }
 
   async close(timeoutMs: number): Promise<void> {
-    const { upstreams, stickiness, transactions, queue } = this.#to;
-    const deadline = this.#clock.monotonic() + timeoutMs;
-    while (upstreams.inFlight > 0 && this.#clock.monotonic() < deadline) await delay(20);
-    if (this.#sweeper !== null) clearInterval(this.#sweeper);
-    for (const tender of this.#tenders.splice(0)) clearInterval(tender);
-    await (this.#queueStop ?? queue?.room.stop());
-    queue?.foreign.stop();
+    const { clock, upstreams, stickiness, transactions } = this.#parts;
+    const deadline = clock.monotonic() + timeoutMs;
+    while (upstreams.inFlight > 0 && clock.monotonic() < deadline) await delay(20);
+    for (const timer of this.#timers.splice(0)) clearInterval(timer);
+    await (this.#queueStop ?? this.#queue?.room.stop());
+    this.#queue?.foreign.stop();
     stickiness.stop();
     transactions.stop();
     await upstreams.destroy();
   }
 
   #nameOf({ user }: Extract<CertificateUser, { readonly kind: 'user' }>): string {
-    return this.#mapping?.ofCertificate(user) ?? user;
+    return this.#parts.mapping?.users.ofCertificate(user) ?? user;
   }
 
-  #route(proxied: ProxiedRequest, isSubmission: boolean): void {
+  async #route(proxied: ProxiedRequest, isSubmission: boolean): Promise<void> {
     const { method, request, response, target, clusterKey } = proxied;
-    const { paths, answers, enginePages, submissions, followUps, others, queue, keyed, mapped } = this.#to;
-    if (this.#to.clients.isLooped(request)) {
-      answers.refuse(proxied, looped);
+    const refusal = this.#refusalOf(proxied);
+    if (refusal !== null) {
+      this.#parts.answers.refuse(proxied, refusal);
       return;
     }
+    if (method === 'OPTIONS') {
+      answer(response, 200, ['allow', clusterKey === null ? ALLOWED_METHODS : KEYED_METHODS], '');
+      return;
+    }
+    const { bodies, settings, answers } = this.#parts;
+    const announced = method === 'GET' || method === 'HEAD' ? null : announcedLength(request);
+    if (announced !== null && announced > settings.maxBodySize) {
+      answers.refuse(proxied, bodyRefusal('body_too_large', bodies.memory, settings.maxBodySize));
+      return;
+    }
+    const id = method === 'POST' ? null : recognizeQueryId(this.#paths, proxied.pathKind, target.path, target.query);
+    // Their pages are the gateway's, also where those of engines are not served.
+    if (this.#queue !== null && id !== null && isQueuedId(id)) this.#queue.requests.serve(proxied, id);
+    else if (rejectPage(this.#parts, proxied)) return;
+    else if (isSubmission) await this.#submissions.submit(proxied);
+    else await this.#requests.serve(proxied, id);
+  }
+
+  /** Reason that a request is rejected whatever it asks for, or null. */
+  #refusalOf({ method, request, target, certificateUser }: ProxiedRequest): Refusal | null {
+    if (this.#parts.headers.isLooped(request)) return looped;
     if (hasDotSegments(target.path)) {
       const message = 'The path holds "." or ".." segments, raw or encoded; send it without them.';
-      answers.refuse(proxied, { reason: 'dot_segments', message, queryId: null });
-      return;
+      return { reason: 'dot_segments', message, queryId: null };
     }
-    switch (method) {
-      case 'GET':
-      case 'HEAD':
-      case 'PUT':
-      case 'DELETE':
-      case 'POST':
-        break;
-      case 'OPTIONS':
-        answer(response, 200, ['allow', clusterKey === null ? ALLOWED_METHODS : KEYED_METHODS], '');
-        return;
-      default: {
-        const message = `Method ${method} is not proxied; allowed are ${ALLOWED_METHODS}.`;
-        answers.refuse(proxied, { reason: 'method', message, queryId: null });
-        return;
-      }
+    if (method === 'OPTIONS') return null;
+    if (!METHODS.has(method)) {
+      const message = `Method ${method} is not proxied; allowed are ${ALLOWED_METHODS}.`;
+      return { reason: 'method', message, queryId: null };
     }
-    if (this.#certificates?.isRequired === true && proxied.certificateUser === null && isAuthenticated(target.path)) {
-      refuseCertificate(this.#to, proxied, 'This gateway takes queries over TLS with a client certificate only.');
-      return;
+    if (this.#certificates?.isRequired === true && certificateUser === null && isAuthenticated(target.path)) {
+      const message = 'This gateway takes queries over TLS with a client certificate only.';
+      return { reason: 'client_certificate', message, queryId: null };
     }
-    if (!this.#isLoaded()) {
-      answers.refuse(proxied, starting);
-      return;
-    }
-    const announced = method === 'GET' || method === 'HEAD' ? null : announcedLength(request);
-    if (announced !== null && announced > this.#maxBodySize) {
-      answers.refuse(proxied, bodyRefusal('body_too_large', this.#bodies.memory, this.#maxBodySize));
-      return;
-    }
-    const id = method === 'POST' ? null : recognizeQueryId(paths, proxied.pathKind, target.path, target.query);
-    // Their pages are the gateway's, also where those of engines are not served.
-    if (queue !== null && id !== null && isQueuedId(id)) {
-      queue.requests.serve(proxied, id);
-      return;
-    }
-    if (enginePages.refuse(proxied)) return;
-    if (isSubmission) {
-      submissions.submit(proxied);
-      return;
-    }
-    const isOfQuery = id !== null || (clusterKey !== null && method !== 'POST');
-    mapped.pass(proxied, isOfQuery, () => {
-      if (clusterKey !== null && keyed.answer(proxied, clusterKey, id !== null)) return;
-      if (id === null) others.route(proxied);
-      else followUps.followUp(proxied, id);
-    });
+    return this.#parts.isLoaded() ? null : starting;
   }
 }
 
-const withoutCertificate: CertificateUser = { kind: 'none' };
+const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'PUT', 'DELETE', 'POST']);
 
-function refuseCertificate({ answers }: DataPlaneSteps, proxied: ProxiedRequest, message: string): void {
-  answers.refuse(proxied, { reason: 'client_certificate', message, queryId: null });
-}
+const withoutCertificate: CertificateUser = { kind: 'none' };
 
 const looped: Refusal = {
   reason: 'loop',

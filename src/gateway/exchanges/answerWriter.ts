@@ -4,13 +4,6 @@ import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import { LentReads } from '../upstreams/clusterReads.ts';
 import type { ResponseHeaders } from './responseHeaders.ts';
 
-export interface AnswerWriterOptions {
-  /** Milliseconds without the client taking what waits for it, after which it is cut off. */
-  readonly stallTimeout: number;
-  /** Which lines of the cluster's response the client gets. */
-  readonly answerHeaders: ResponseHeaders;
-}
-
 /**
  * Writes the body of a cluster's response to the client, its head being written already: bytes untouched, without a
  * stream in between. The cluster is paused while the client does not take what was written.
@@ -18,7 +11,8 @@ export interface AnswerWriterOptions {
 export class AnswerWriter {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
-  readonly #options: AnswerWriterOptions;
+  readonly #stallTimeout: number;
+  readonly #headers: ResponseHeaders;
   readonly #cluster: Dispatcher.DispatchController | null;
   /** `flushing`: lent bytes wait for the client; `ended`: the last byte is written. */
   #state: 'open' | 'flushing' | 'ended' = 'open';
@@ -34,19 +28,22 @@ export class AnswerWriter {
   /**
    * @param cluster pauses and resumes the cluster's response; null if it is whole already
    * @param contentLength of the response; undefined if its head does not say
+   * @param stallTimeout milliseconds without the client taking what waits for it, after which it is cut off
    */
   constructor(
     request: IncomingMessage,
     response: ServerResponse,
     cluster: Dispatcher.DispatchController | null,
     contentLength: string | string[] | undefined,
-    options: AnswerWriterOptions,
+    stallTimeout: number,
+    headers: ResponseHeaders,
   ) {
     this.#request = request;
     this.#response = response;
     this.#cluster = cluster;
     this.#remaining = typeof contentLength === 'string' ? Number(contentLength) : -1;
-    this.#options = options;
+    this.#stallTimeout = stallTimeout;
+    this.#headers = headers;
   }
 
   pass(chunk: Buffer): void {
@@ -99,7 +96,7 @@ export class AnswerWriter {
 
   #endWith(trailers: IncomingHttpHeaders | null): boolean {
     this.#state = 'ended';
-    const forwarded = trailers === null ? null : this.#options.answerHeaders.trailersForClient(trailers);
+    const forwarded = trailers === null ? null : this.#headers.trailersForClient(trailers);
     if (forwarded !== null && !this.#addTrailers(forwarded)) return false;
     this.#response.end();
     if (this.#response.writableLength > 0) this.#watchStall();
@@ -176,7 +173,7 @@ export class AnswerWriter {
 
   /** A client that takes nothing would hold its connection, the one to the cluster, and what waits for it, for ever. */
   #watchStall(): void {
-    this.#stallTimer ??= setTimeout(() => this.#response.destroy(), this.#options.stallTimeout).unref();
+    this.#stallTimer ??= setTimeout(() => this.#response.destroy(), this.#stallTimeout).unref();
   }
 
   #endStall(): void {

@@ -2,82 +2,109 @@ import type { ServerResponse } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import type { Refusal } from '../../routing/refusal.ts';
-import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
+import { bodyRefusal } from '../bodies/bodyRefusal.ts';
+import type { ExchangeParts } from '../dataPlaneComposition.ts';
 import { writeClusterHead } from '../headers/clusterHead.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
-import { classify, isOwnFault } from '../upstreams/clusterError.ts';
+import { classify, isHeadTooLarge, isOwnFault } from '../upstreams/clusterError.ts';
 import type { Upstream } from '../upstreams/upstreams.ts';
-import type { AddedLines, AnsweringCluster } from './addedLines.ts';
-import { AnswerWriter, type AnswerWriterOptions } from './answerWriter.ts';
-import type { AttemptFailures } from './attemptFailures.ts';
-import {
-  type AttemptStage,
-  type ExchangeState,
-  type HeldAnswer,
-  heldAnswerOf,
-  isFinal,
-  stageOf,
-  states,
-} from './exchangeState.ts';
-import type { GatewayAnswers } from './gatewayAnswers.ts';
-import type { OutgoingRequest, OutgoingRequests } from './outgoingRequests.ts';
-import type { ResponseHeaders } from './responseHeaders.ts';
+import { type AnsweringCluster, addedLines, addsLines } from './addedLines.ts';
+import { AnswerWriter } from './answerWriter.ts';
+import { answerHeadTooLarge } from './exchangeRefusals.ts';
+import type { Destination, OutgoingRequest } from './outgoingRequests.ts';
 
 /** End of an exchange, for metrics and log; `cut`: the cluster's response broke off, and with it the client's. */
 export type ExchangeEnd = 'answered' | 'failed' | 'cut' | 'client_gone';
 
-export interface ExchangeDependencies {
-  readonly settings: DataPlaneSettings;
-  readonly requests: OutgoingRequests;
-  /** Which lines of the cluster's response the client gets. */
-  readonly answerHeaders: ResponseHeaders;
-  readonly addedLines: AddedLines;
-  readonly failures: AttemptFailures;
-  readonly answers: GatewayAnswers;
+/**
+ * Progress of a request at a cluster:
+ * - `connecting`: given to the pool, and not written to a connection;
+ * - `sent`: written to a connection, without a byte of a response;
+ * - `answering`: at least the first byte of a response arrived.
+ */
+export type AttemptStage = 'connecting' | 'sent' | 'answering';
+
+/** An attempt that failed before the client had anything of a response. */
+export interface AttemptFailure {
+  readonly error: Error;
+  readonly stage: AttemptStage;
+  readonly reason: string;
+}
+
+/** A buffered response that has not been forwarded yet. */
+export interface HeldAnswer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly statusText: string | undefined;
+  readonly chunks: Buffer[];
+  /** Bytes of the chunks. */
+  size: number;
+  /** True if the end of the response came. */
+  isWhole: boolean;
+  /** True if the decision is on its way: parts are only kept. */
+  isDeciding: boolean;
 }
 
 /**
- * One client request on its way to a cluster and back (`ExchangeState` has the steps). It is the handler that undici
- * calls for each part of the response and writes that part to the client directly: no stream in between, bytes
- * untouched, back-pressure by pausing. Subclasses say what a failure means and which responses are held until something
- * about them is known.
+ * State of an exchange:
+ *
+ * ```
+ *          ┌──────────── send ────────────┐
+ *          ▼                              │
+ *  idle ─▶ connecting ─▶ sent ─▶ answering┼────▶ holding ─▶ passing
+ *              │          │         │     │         │          │
+ *              └──────────┴─ error ─┴─────┼─────────┤          ▼
+ *                                       failed   dropped      cut
+ * ```
+ *
+ * `holding`: the response is buffered. `failed`: the attempt failed before the client had anything; it is sent again,
+ * or the gateway responds. `dropped`: a buffered response is replaced by another one. `passing`: the client gets the
+ * response. `cut`: the rest of it could not be sent. From each of them the exchange becomes `gone` when the client
+ * disconnects, except from `cut`. `cut` and `gone` are final.
  */
-export abstract class Exchange<Dependencies extends ExchangeDependencies> implements Dispatcher.DispatchHandler {
-  protected readonly dependencies: Dependencies;
+type State = 'idle' | AttemptStage | 'holding' | 'passing' | 'failed' | 'dropped' | 'cut' | 'gone';
+
+/**
+ * One client request on its way to a cluster and back. It is the handler that undici calls for each part of the response
+ * and writes that part to the client directly: no stream in between, bytes untouched, back-pressure by pausing. Subclasses
+ * say what a failure means and which responses are held until something about them is known.
+ */
+export abstract class Exchange implements Dispatcher.DispatchHandler {
+  protected readonly parts: ExchangeParts;
   protected readonly proxied: ProxiedRequest;
   protected readonly response: ServerResponse;
   /** Destination of the request; set by `send`. */
-  upstream: Upstream | null = null;
+  protected upstream: Upstream | null = null;
   /** Status of the cluster's response; 0 before. */
-  status = 0;
-  readonly #writing: AnswerWriterOptions;
-  #state: ExchangeState = states.idle;
+  protected status = 0;
+  /** True if the client's body is larger than `server.maxBodySize`. */
+  protected isBodyTooLarge = false;
+  #state: State = 'idle';
+  /** In state `holding`; null in all others. */
+  #buffered: HeldAnswer | null = null;
   /** Of the attempt whose events count; null between attempts. */
   #controller: Dispatcher.DispatchController | null = null;
   #loaded: Upstream | null = null;
   /** Null until the head of a response is written. */
   #writer: AnswerWriter | null = null;
 
-  constructor(dependencies: Dependencies, proxied: ProxiedRequest) {
-    const { settings, answerHeaders } = dependencies;
-    const { response } = proxied;
-    this.dependencies = dependencies;
+  constructor(parts: ExchangeParts, proxied: ProxiedRequest) {
+    this.parts = parts;
     this.proxied = proxied;
-    this.response = response;
-    this.#writing = { stallTimeout: settings.clientStallTimeout, answerHeaders };
-    response.on('close', () => this.#onClose());
+    this.response = proxied.response;
+    this.response.on('close', () => this.#onClose());
   }
 
   /** True if the client still waits for a response, the cluster's or the gateway's. */
-  get isAwaited(): boolean {
-    return !isFinal(this.#state) && !this.response.headersSent;
+  protected get isAwaited(): boolean {
+    return !this.#isFinal && !this.response.headersSent;
   }
 
   /** Gives the request to a cluster. May be called again after a failure. */
-  send(upstream: Upstream, outgoing: OutgoingRequest): void {
-    if (isFinal(this.#state)) return;
+  protected send(upstream: Upstream, outgoing: OutgoingRequest): void {
+    if (this.#isFinal) return;
     this.upstream = upstream;
-    this.#state = states.connecting;
+    this.#become('connecting');
     this.#controller = null;
     this.#loaded = upstream;
     upstream.requestStarted();
@@ -93,18 +120,18 @@ export abstract class Exchange<Dependencies extends ExchangeDependencies> implem
     );
   }
 
-  /**
-   * The cluster failed before anything of a response went to the client: repeat, or answer the client.
-   * @param stage how far the attempt got
-   */
-  protected abstract onFailure(error: Error, stage: AttemptStage): void;
+  /** The cluster that is asked. */
+  protected abstract destination(): Destination;
+
+  /** The query that the request is about; null for none. */
+  protected abstract queryId(): string | null;
+
+  /** The cluster failed before anything of a response went to the client: repeat, or answer the client. */
+  protected abstract onFailure(failure: AttemptFailure): void;
 
   protected abstract answering(): AnsweringCluster;
 
   protected abstract onEnd(end: ExchangeEnd): void;
-
-  /** A request on a statement path got a response 5xx, or its connection broke before a response. */
-  protected onServerError(_reason: string, _inARow: number): void {}
 
   /** True if the response is held until `release` or `discard`; asked once its head is there. */
   protected holds(_status: number, _headers: IncomingHttpHeaders): boolean {
@@ -115,23 +142,42 @@ export abstract class Exchange<Dependencies extends ExchangeDependencies> implem
   protected inspect(_answer: Readonly<HeldAnswer>): void {}
 
   refuse(refusal: Refusal): void {
-    this.dependencies.answers.refuse(this.proxied, refusal);
+    this.parts.answers.refuse(this.proxied, refusal);
+  }
+
+  /** Notes a failed attempt, and rejects the request or continues. @param stage how far the attempt got */
+  protected fail(error: Error, stage: AttemptStage): void {
+    const { bodies, settings, metrics, logger, reports } = this.parts;
+    const { name: cluster, proxyTo } = this.destination();
+    if (this.isBodyTooLarge) {
+      this.refuse(bodyRefusal('body_too_large', bodies.memory, settings.maxBodySize));
+      return;
+    }
+    const { type, reason } = classify(error, stage !== 'connecting');
+    metrics.clusterError(cluster, type);
+    this.proxied.trace?.noteFailure(reason);
+    logger.debug({ cluster, proxyTo, err: error }, 'cluster did not answer');
+    if (isHeadTooLarge(error)) {
+      this.refuse(answerHeadTooLarge(cluster, this.queryId()));
+      return;
+    }
+    if (stage === 'connecting' && !isOwnFault(error)) reports.connectionFailed(cluster, proxyTo, reason);
+    this.onFailure({ error, stage, reason });
   }
 
   /** A decision about the held response begins: what still comes of it is only kept. */
   protected decide(): void {
-    const answer = heldAnswerOf(this.#state);
-    if (answer !== null) answer.at = 'deciding';
+    if (this.#buffered !== null) this.#buffered.isDeciding = true;
   }
 
   /** Lets the cluster wait while a held response is decided about. */
-  pauseAnswer(): void {
+  protected pauseAnswer(): void {
     this.#controller?.pause();
   }
 
   /** Gives a held response to the client and lets the rest follow. */
-  release(): void {
-    const answer = heldAnswerOf(this.#state);
+  protected release(): void {
+    const answer = this.#buffered;
     if (answer === null) return;
     const writer = this.#writeHead(answer.status, answer.headers, answer.statusText);
     if (writer === null) return;
@@ -142,18 +188,18 @@ export abstract class Exchange<Dependencies extends ExchangeDependencies> implem
 
   /** Drops a held response: another one takes its place. */
   protected discard(): void {
-    if (!isFinal(this.#state)) this.#state = states.dropped;
+    if (!this.#isFinal) this.#become('dropped');
     this.#drop();
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    if (isFinal(this.#state)) controller.abort(clientWentAway);
-    else this.#state = states.sent;
+    if (this.#isFinal) controller.abort(clientWentAway);
+    else this.#become('sent');
   }
 
   onResponseStarted(): void {
-    if (this.#state.at === 'sent') this.#state = states.answering;
+    if (this.#state === 'sent') this.#become('answering');
   }
 
   onResponseStart(
@@ -163,37 +209,38 @@ export abstract class Exchange<Dependencies extends ExchangeDependencies> implem
     statusText?: string,
   ): void {
     // Informational responses (103) are the connection's own.
-    if (status < 200 || controller !== this.#controller || isFinal(this.#state)) return;
+    if (status < 200 || controller !== this.#controller || this.#isFinal) return;
     this.status = status;
     this.upstream?.noteReachable(true);
     if (this.proxied.statementPath) this.#judge(status >= 500 ? `status ${status}` : null);
     if (this.holds(status, headers)) {
-      this.#state = { at: 'gathering', status, headers, statusText, chunks: [], size: 0, isWhole: false };
+      this.#become('holding');
+      this.#buffered = { status, headers, statusText, chunks: [], size: 0, isWhole: false, isDeciding: false };
     } else this.#writeHead(status, headers, statusText);
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (controller !== this.#controller) return;
-    const answer = heldAnswerOf(this.#state);
+    const answer = this.#buffered;
     if (answer === null) {
       this.#writer?.pass(chunk);
       return;
     }
     answer.chunks.push(chunk);
     answer.size += chunk.length;
-    if (answer.at === 'gathering') this.inspect(answer);
+    if (!answer.isDeciding) this.inspect(answer);
   }
 
   onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
     if (controller !== this.#controller) return;
     this.#unload();
-    const answer = heldAnswerOf(this.#state);
+    const answer = this.#buffered;
     if (answer === null) {
       if (this.#writer !== null) this.#end(this.#writer, trailers);
       return;
     }
     answer.isWhole = true;
-    if (answer.at === 'gathering') this.inspect(answer);
+    if (!answer.isDeciding) this.inspect(answer);
   }
 
   onResponseError(controller: Dispatcher.DispatchController | null | undefined, error: Error): void {
@@ -201,52 +248,65 @@ export abstract class Exchange<Dependencies extends ExchangeDependencies> implem
     if (controller != null && controller !== this.#controller) return;
     this.#unload();
     this.#writer?.onBreak();
-    if (isFinal(this.#state)) return;
-    const stage = stageOf(this.#state);
+    if (this.#isFinal) return;
+    const state = this.#state;
+    const stage = state === 'connecting' || state === 'sent' ? state : 'answering';
     if (!isOwnFault(error)) {
       if (stage === 'connecting') this.upstream?.noteReachable(false);
       else if (stage === 'sent' && this.proxied.statementPath) this.#judge(classify(error, true).reason);
     }
     if (this.response.headersSent) this.#cut();
     else {
-      this.#state = states.failed;
-      this.onFailure(error, stage);
+      this.#become('failed');
+      this.fail(error, stage);
     }
   }
 
-  /** @param failure what went wrong; null for a response below 500 */
+  get #isFinal(): boolean {
+    return this.#state === 'gone' || this.#state === 'cut';
+  }
+
+  #become(state: State): void {
+    this.#state = state;
+    this.#buffered = null;
+  }
+
+  /** @param failure of a request on a statement path; null for a response below 500 */
   #judge(failure: string | null): void {
     const { upstream } = this;
     if (upstream === null) return;
     if (failure === null) upstream.failuresInARow = 0;
-    else this.onServerError(failure, ++upstream.failuresInARow);
+    else {
+      const { name, proxyTo } = this.destination();
+      this.parts.reports.serverFailed(name, proxyTo, failure, ++upstream.failuresInARow);
+    }
   }
 
   /** Writes the head of the response; null if it cannot be written: the client gets a response as after a failure. */
   #writeHead(status: number, headers: IncomingHttpHeaders, statusText: string | undefined): AnswerWriter | null {
-    const { proxied, response } = this;
-    const { addedLines } = this.dependencies;
+    const { proxied, response, parts } = this;
     try {
-      const lines = this.#writing.answerHeaders.forClient(headers, proxied.clientPrefixes);
-      if (addedLines.areWanted()) {
-        const answer = { status, headers, host: this.upstream?.hostname ?? '' };
-        lines.push(...addedLines.of(proxied, answer, this.answering()));
+      const lines = parts.responseHeaders.forClient(headers, proxied.clientPrefixes);
+      if (addsLines(parts)) {
+        lines.push(...addedLines(parts, proxied, headers, this.upstream?.hostname ?? '', this.answering()));
       }
       writeClusterHead(response, status, statusText, lines);
     } catch (error) {
-      this.#state = states.failed;
+      this.#become('failed');
       this.#drop();
       if (response.headersSent) response.destroy();
-      else this.onFailure(error as Error, 'answering');
+      else this.fail(error as Error, 'answering');
       return null;
     }
-    this.#state = states.passing;
+    this.#become('passing');
+    const { settings, responseHeaders } = parts;
     this.#writer = new AnswerWriter(
       proxied.request,
       response,
       this.#controller,
       headers['content-length'],
-      this.#writing,
+      settings.clientStallTimeout,
+      responseHeaders,
     );
     return this.#writer;
   }
@@ -257,7 +317,7 @@ export abstract class Exchange<Dependencies extends ExchangeDependencies> implem
 
   /** The status is gone already: a cut connection is the only way left to say that the response is not whole. */
   #cut(): void {
-    this.#state = states.cut;
+    this.#become('cut');
     this.response.destroy();
   }
 
@@ -281,8 +341,8 @@ export abstract class Exchange<Dependencies extends ExchangeDependencies> implem
       this.onEnd(this.status === 0 ? 'failed' : 'answered');
       return;
     }
-    const end = this.#state.at === 'cut' ? 'cut' : 'client_gone';
-    if (end === 'client_gone') this.#state = states.gone;
+    const end = this.#state === 'cut' ? 'cut' : 'client_gone';
+    if (end === 'client_gone') this.#become('gone');
     this.#controller?.abort(clientWentAway);
     this.onEnd(this.response.headersSent && this.status === 0 ? 'failed' : end);
   }

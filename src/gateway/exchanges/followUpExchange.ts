@@ -1,25 +1,19 @@
 import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
-import type { QueryOwner } from '../ownership/queryOwner.ts';
+import type { ExchangeParts } from '../dataPlaneComposition.ts';
+import { ownerCluster } from '../ownership/ownerCluster.ts';
+import { movedOwner, type QueryOwner } from '../ownership/queryOwner.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
+import type { Upstream } from '../upstreams/upstreams.ts';
 import type { AnsweringCluster } from './addedLines.ts';
-import type { AnswerWatch } from './answerWatch.ts';
-import type { ExchangeDependencies, ExchangeEnd } from './exchange.ts';
+import { AnswerWatch } from './answerWatch.ts';
+import type { AttemptFailure, ExchangeEnd } from './exchange.ts';
 import { ownerGone } from './exchangeRefusals.ts';
-import { type FailedForward, ForwardExchange } from './forwardExchange.ts';
-import type { OwnedQueries } from './ownedQueries.ts';
-
-export interface FollowUpDependencies extends ExchangeDependencies {
-  readonly queries: OwnedQueries;
-}
-
-export interface OwnedQuery {
-  readonly queryId: string;
-  readonly owner: QueryOwner;
-}
+import { ForwardExchange } from './forwardExchange.ts';
+import type { Destination } from './outgoingRequests.ts';
 
 /** A request about a query: it goes to the owner, and to another one where there is one that the first does not know of. */
-export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
+export class FollowUpExchange extends ForwardExchange {
   readonly #queryId: string;
   #owner: QueryOwner;
   /** Source of the owner: the step that sent the request here, or `#rerouted`. */
@@ -29,18 +23,18 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
   /** The transaction that the response begins is being stored. */
   #beginning: Promise<void> | null = null;
 
-  constructor(dependencies: FollowUpDependencies, proxied: ProxiedRequest, { queryId, owner }: OwnedQuery) {
-    super(dependencies, proxied, null);
+  constructor(parts: ExchangeParts, proxied: ProxiedRequest, queryId: string, owner: QueryOwner) {
+    super(parts, proxied, null);
     this.#queryId = queryId;
     this.#owner = owner;
   }
 
-  protected override clusterName(): string {
-    return this.#owner.cluster;
+  protected override destination(): Destination {
+    return { name: this.#owner.cluster, proxyTo: this.#owner.proxyTo };
   }
 
   protected override answering(): AnsweringCluster {
-    const cluster = this.dependencies.queries.clusterOf(this.#owner);
+    const cluster = ownerCluster(this.parts.table.current, this.#owner);
     return { cluster, decision: null, fallback: false, steps: null, handshake: null };
   }
 
@@ -54,11 +48,12 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
     headers: IncomingHttpHeaders,
     statusText?: string,
   ): void {
-    if (status >= 200) {
-      this.#watch = this.dependencies.queries.watch(this.proxied, this.#queryId, this.#owner);
-      this.#watch?.begin(status, headers);
-      const isMoved = this.#source === 'moved' && status === 200 && this.proxied.statementPath;
-      if (isMoved) this.dependencies.queries.noteMoved(this.#queryId, this.#owner);
+    const { statementPath, method } = this.proxied;
+    if (status >= 200 && statementPath) {
+      this.#watch = new AnswerWatch(this.parts, this.#queryId, this.#owner.cluster, method);
+      this.#watch.begin(status, headers);
+      // The owner answers at a new address: the next request goes there immediately.
+      if (this.#source === 'moved' && status === 200) void this.parts.stickiness.learn(this.#queryId, this.#owner);
     }
     super.onResponseStart(controller, status, headers, statusText);
   }
@@ -76,7 +71,7 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
   protected override holds(status: number, headers: IncomingHttpHeaders): boolean {
     const { statementPath, pathKind } = this.proxied;
     if (status === 200 && statementPath) {
-      this.#beginning = this.dependencies.queries.noteAnswer(this.#queryId, headers, this.#owner);
+      this.#beginning = this.parts.transactions.noteAnswer(this.#queryId, headers, this.#owner);
       return this.#beginning !== null;
     }
     // A coordinator that does not know the query: perhaps another one does, and if not, the client learns why.
@@ -93,8 +88,8 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
   /** The owner does not know the query, and no one else has it. */
   #answerUnknown(): void {
     if (!this.isAwaited) return;
-    if (this.proxied.statementPath) this.dependencies.queries.noteLost(this.#queryId, this.#owner);
-    const why = this.dependencies.queries.lossReason(this.proxied, this.#queryId, this.status);
+    if (this.proxied.statementPath) this.parts.outcomes.lose(this.#queryId, this.#owner.cluster);
+    const why = this.#lossReason();
     if (why === null) this.release();
     else {
       this.discard();
@@ -102,10 +97,20 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
     }
   }
 
-  protected override onClusterFailure(failure: FailedForward): void {
-    const { upstream, stage } = failure;
-    const isGone = stage === 'connecting' && this.dependencies.queries.isGone(upstream);
-    if (stage !== 'connecting' || this.outgoing.body !== null) this.#answerFailed(failure, isGone);
+  /** Reason that the query is lost if its owner does not know it; null if the owner's response is sufficient. */
+  #lossReason(): string | null {
+    const { stickiness, settings } = this.parts;
+    const { statementPath, method } = this.proxied;
+    if (!statementPath || settings.statementErrors === 'http') return null;
+    if (stickiness.isSuperseded(this.#queryId)) return 'it was restarted since';
+    // A GET that gets a response 404 ends the query for its client, who learns more from the reason than from the bare status.
+    return this.status === 404 && method === 'GET' ? 'it does not know the query any more' : null;
+  }
+
+  protected override onClusterFailure(failure: AttemptFailure): void {
+    const unreachableFor = this.upstream?.unreachableFor() ?? 0;
+    const isGone = failure.stage === 'connecting' && unreachableFor >= this.parts.settings.ownerGoneAfter;
+    if (failure.stage !== 'connecting' || this.outgoing.body !== null) this.#answerFailed(failure, isGone);
     else {
       // A cluster that has just begun to reject is given time to come back before it is looked for elsewhere.
       void this.#rerouted(isGone).then((isSent) => {
@@ -115,27 +120,34 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
   }
 
   /** The owner failed, and no one else has the query. */
-  #answerFailed(failure: FailedForward, isGone: boolean): void {
+  #answerFailed(failure: AttemptFailure, isGone: boolean): void {
     if (isGone && this.proxied.statementPath) {
-      this.dependencies.queries.noteLost(this.#queryId, this.#owner);
+      this.parts.outcomes.lose(this.#queryId, this.#owner.cluster);
       this.refuse(ownerGone(this.#queryId, this.#owner.cluster, failure.reason));
     } else this.giveUp(failure);
   }
 
   /**
-   * Sends the request to another owner.
-   * @param mayHaveMoved see `OwnedQueries.findOther`
+   * Sends the request to another owner: that of the database, which another replica may have changed.
+   * @param mayHaveMoved true if the address that the cluster has now counts too: its coordinator may have moved there, and
+   * the replica that noticed could not record it
    * @returns false where it was not sent: the caller responds
    */
   async #rerouted(mayHaveMoved: boolean): Promise<boolean> {
     if (this.#hasSearched) return false;
     this.#hasSearched = true;
-    const other = await this.dependencies.queries.findOther(this.#queryId, this.#owner, mayHaveMoved);
-    if (other === null || !this.isAwaited) return false;
+    const { stickiness, table, upstreams } = this.parts;
+    const failed = this.#owner;
+    const isElsewhere = (owner: QueryOwner | null) => owner !== null && owner.proxyTo !== failed.proxyTo;
+    const stored = await stickiness.findStored(this.#queryId);
+    const isStored = isElsewhere(stored);
+    const owner = isStored ? stored : mayHaveMoved ? movedOwner(table.current, failed) : null;
+    const upstream = owner === null || !isElsewhere(owner) ? null : upstreams.get(owner.proxyTo);
+    if (owner === null || upstream === null || !this.isAwaited) return false;
     this.discard();
-    this.#source = other.source;
-    this.#owner = other.owner;
-    this.sendTo(other.upstream);
+    this.#source = isStored ? 'database' : 'moved';
+    this.#owner = owner;
+    this.sendTo(upstream);
     return true;
   }
 
@@ -144,8 +156,40 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
     super.onEnd(end);
     const { upstream } = this;
     const isPoll = this.proxied.statementPath && this.proxied.method === 'GET';
-    if (end === 'client_gone' && isPoll && upstream !== null) {
-      this.dependencies.queries.abandon(this.#queryId, this.#owner.cluster, upstream, () => this.outgoingTo(upstream));
+    if (end === 'client_gone' && isPoll && upstream !== null && this.parts.settings.cancelQueryOnDisconnect) {
+      void this.#cancel(upstream);
+    }
+  }
+
+  /**
+   * Ends the query, as its client went away while it waited for a response (`routing.cancelQueryOnDisconnect`): a DELETE of
+   * the URL of its request, with its credentials, as clients cancel queries themselves.
+   */
+  async #cancel(upstream: Upstream): Promise<void> {
+    const { runningQueries, outcomes, logger } = this.parts;
+    const queryId = this.#queryId;
+    const { cluster } = this.#owner;
+    const { basePath, pool, proxyTo } = upstream;
+    upstream.requestStarted();
+    try {
+      const { target, headers, headersTimeout } = this.outgoingNow();
+      const { statusCode: status, body } = await pool.request({
+        path: basePath + target,
+        method: 'DELETE',
+        headers: headers as string[],
+        headersTimeout,
+        bodyTimeout: headersTimeout,
+      });
+      await body.dump();
+      if (status < 300 || status === 404 || status === 410) {
+        runningQueries.noteEnd(queryId, cluster);
+        outcomes.cancel(queryId, cluster);
+      }
+      logger.info({ queryId, proxyTo, status }, 'query cancelled, as its client went away');
+    } catch (error) {
+      logger.warn({ queryId, proxyTo, err: error }, 'a query could not be cancelled');
+    } finally {
+      upstream.requestEnded();
     }
   }
 }

@@ -1,6 +1,3 @@
-import type { Logger } from 'pino';
-import type { Clock } from '../../model/clock.ts';
-import type { ProductNames } from '../../model/names.ts';
 import { firstHeader } from '../../model/rawHeaders.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
 import type { StoredChoice } from '../../routing/candidates.ts';
@@ -8,17 +5,15 @@ import { type ChoiceStep, stepsText } from '../../routing/choiceSteps.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { UndecidedRouting } from '../../routing/groupRouter.ts';
 import { type Refusal, refusalError } from '../../routing/refusal.ts';
-import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
-import type { DecisionTimes, FailedAttempt, StoredRequest } from '../../routing/storedDecision.ts';
+import type { ClusterEntry } from '../../routing/routingTable.ts';
+import type { DecisionTimes, FailedAttempt } from '../../routing/storedDecision.ts';
 import { noTrace, type ReadCondition } from '../../rules/decision.ts';
-import type { HistoryWriter } from '../../store/store.ts';
 import { queryGroups } from '../analysis/membership.ts';
 import type { BodyStart } from '../bodies/body.ts';
-import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
-import type { QueryFacts, QueryOutcomes, RefusedQuery } from '../outcomes/queryOutcomes.ts';
-import type { RefusalIds } from '../outcomes/refusalIds.ts';
+import type { SharedParts } from '../dataPlaneComposition.ts';
+import type { QueryFacts, RefusedQuery } from '../outcomes/queryOutcomes.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
-import { decisionText, type KeptDecision } from './decisionText.ts';
+import { decisionText, type KeptDecision, type WayToCluster } from './decisionText.ts';
 import { RequestFacts } from './requestFacts.ts';
 import { type Submission, waitNote } from './submission.ts';
 
@@ -53,21 +48,10 @@ export interface UndecidedSubmission {
   readonly body: BodyStart;
   /** Rule that rejected it; null for none. */
   readonly rule: string | null;
-  /** Findings of its routers; null if none was called, as the user mapping rejected it. */
+  /** Findings of rules and rules service; null if none was called, as the user mapping rejected it. */
   readonly undecided: UndecidedRouting | null;
   /** The condition of that rule with what it read; empty for none. Asked only where it is kept. */
   readonly conditions: () => readonly ReadCondition[];
-}
-
-export interface QueryRecorderDependencies {
-  readonly names: ProductNames;
-  readonly history: Pick<HistoryWriter, 'add' | 'whenWritten'>;
-  readonly outcomes: Pick<QueryOutcomes, 'refuse'>;
-  readonly refusalIds: RefusalIds;
-  readonly logger: Logger;
-  readonly clock: Clock;
-  readonly settings: DataPlaneSettings;
-  readonly table: { readonly current: Pick<RoutingTable, 'rules'> };
 }
 
 /** Longest wait of a response for the history (`queryHistory.writeBeforeAnswer`). */
@@ -75,13 +59,14 @@ const HISTORY_WAIT_MS = 2000;
 
 /** Writes queries into the history, and a log line for each. */
 export class QueryRecorder {
-  readonly #dependencies: QueryRecorderDependencies;
-
+  readonly #parts: SharedParts;
   readonly #facts: RequestFacts;
+  readonly #sourceKey: string;
 
-  constructor(dependencies: QueryRecorderDependencies) {
-    this.#dependencies = dependencies;
-    this.#facts = new RequestFacts(dependencies.names);
+  constructor(parts: SharedParts) {
+    this.#parts = parts;
+    this.#facts = new RequestFacts(parts.names);
+    this.#sourceKey = parts.names.headerKey('Source');
   }
 
   /** Adds a query to the history, where that is wanted. */
@@ -90,10 +75,10 @@ export class QueryRecorder {
     cluster: ClusterEntry,
     proxied: ProxiedRequest,
     submission: Submission,
-    { decision, fallback, steps, attempts, choice }: SubmissionRoute,
+    route: SubmissionRoute,
   ): void {
     const { body, user, queuedAs } = submission;
-    const { history, clock, settings } = this.#dependencies;
+    const { history, clock, settings } = this.#parts;
     if (!settings.historyEnabled) return;
     history.add({
       queryId,
@@ -102,29 +87,20 @@ export class QueryRecorder {
       source: this.#sourceOf(proxied) ?? null,
       backendUrl: cluster.proxyTo,
       created: clock.now(),
-      routingGroup: decision.group,
+      routingGroup: route.decision.group,
       externalUrl: cluster.externalUrl,
       cluster: cluster.name,
       ...queryGroups(user),
-      decision: decisionText(decision, {
-        cluster: cluster.name,
-        fallback,
-        steps,
-        attempts,
-        choice,
-        admission: waitNote(submission),
+      decision: decisionText(route.decision, {
+        ...this.#way(proxied, submission, true, route, waitNote(submission)),
         ...(queuedAs === undefined ? {} : { queuedAs }),
-        times: this.#timesOf(proxied, true),
-        request: this.#factsOf(proxied, submission),
-        membership: user.membership,
-        mapping: user.mapping,
       }),
     });
   }
 
   /** Resolves once a recorded query is in the history, or waits on disk for its database; after 2 s in any case. Never rejects. */
   whenWritten(queryId: string): Promise<void> {
-    return this.#dependencies.history.whenWritten(queryId, HISTORY_WAIT_MS);
+    return this.#parts.history.whenWritten(queryId, HISTORY_WAIT_MS);
   }
 
   factsOf(proxied: ProxiedRequest, submission: Submission, { decision, cluster }: SubmissionRoute): QueryFacts {
@@ -146,10 +122,11 @@ export class QueryRecorder {
    * @returns the refusal, with the id under which it is kept
    */
   recordRefused(refusal: Refusal, proxied: ProxiedRequest, submission: Submission, route: SubmissionRoute): Refusal {
-    const error = refusalError(refusal.reason);
+    const { reason, message } = refusal;
+    const error = refusalError(reason);
     if (error === null || submission.queuedAs !== undefined) return refusal;
-    const end = { state: 'REFUSED', refused: refusal.reason, error: { ...error, message: refusal.message } } as const;
-    return { ...refusal, queryId: this.#recordUnaccepted(proxied, submission, route, end) };
+    const end = { state: 'REFUSED', error: { ...error, message } } as const;
+    return { ...refusal, queryId: this.#recordUnaccepted(proxied, submission, route, end, { refused: reason }) };
   }
 
   /**
@@ -163,39 +140,24 @@ export class QueryRecorder {
     if (status === 401 && firstHeader(proxied.request.rawHeaders, 'authorization') === undefined) return null;
     const message = `Cluster "${cluster.name}" answered with HTTP status ${status}.`;
     const error = { name: `HTTP_${status}`, type: 'EXTERNAL', code: status, message };
-    return this.#recordUnaccepted(proxied, submission, route, { state: 'FAILED', error });
+    return this.#recordUnaccepted(proxied, submission, route, { state: 'FAILED', error }, {});
   }
 
   #recordUnaccepted(
     proxied: ProxiedRequest,
     submission: Submission,
     route: SubmissionRoute,
-    { state, error, refused }: Pick<RefusedQuery, 'state' | 'error'> & { readonly refused?: Refusal['reason'] },
+    end: Pick<RefusedQuery, 'state' | 'error'>,
+    refused: { readonly refused?: Refusal['reason'] },
   ): string {
-    const { refusalIds, outcomes } = this.#dependencies;
-    const queryId = submission.queuedAs ?? refusalIds.next();
-    const { decision, cluster, fallback, steps, attempts, choice } = route;
-    const way = {
-      ...{ cluster: cluster?.name ?? '', fallback, steps, attempts, choice, admission: waitNote(submission) },
-      ...(refused === undefined ? {} : { refused }),
-      times: this.#timesOf(proxied, false),
-      request: this.#factsOf(proxied, submission),
-      membership: submission.user.membership,
-      mapping: submission.user.mapping,
-    };
-    outcomes.refuse({
-      queryId,
-      state,
-      facts: this.factsOf(proxied, submission, route),
-      queryText: submission.body.text,
-      decision: decisionText(decision, way),
-      error,
-    });
-    return queryId;
+    const way = { ...this.#way(proxied, submission, false, route, waitNote(submission)), ...refused };
+    const facts = this.factsOf(proxied, submission, route);
+    return this.#refuse(submission.queuedAs, submission.body, facts, route.decision, way, end);
   }
 
   /**
-   * Keeps and logs a submission that the routers rejected: by a rule that denies it, or as they could not decide.
+   * Keeps and logs a submission that was rejected before its group was decided: by a rule that denies it, or as there was
+   * no decision.
    * @returns the refusal, with the id under which it is kept
    */
   recordUndecided(
@@ -203,38 +165,56 @@ export class QueryRecorder {
     proxied: ProxiedRequest,
     { user, body, rule, undecided, conditions }: UndecidedSubmission,
   ): Refusal {
-    const isDenied = refusal.reason === 'denied';
-    if (isDenied) this.#logDenied(proxied, user, rule);
-    const error = refusalError(refusal.reason);
+    const { reason, message } = refusal;
+    const isDenied = reason === 'denied';
+    const source = this.#sourceOf(proxied);
+    if (isDenied) {
+      this.#parts.logger.info(
+        {
+          rule: rule ?? undefined,
+          reason,
+          user: user.user,
+          source,
+          status: 'refused',
+          durationMs: this.#durationOf(proxied),
+        },
+        'query',
+      );
+    }
+    const error = refusalError(reason);
     if (error === null) return refusal;
-    const { refusalIds, outcomes, settings } = this.#dependencies;
-    const queryId = refusalIds.next();
-    const source = this.#sourceOf(proxied) ?? null;
+    const nowhere = { cluster: null, fallback: false, steps: null, attempts: null };
     const decision: KeptDecision = {
       ...{ group: '', cluster: null, rule, decidedBy: 'userMapping', trace: noTrace },
       ...undecided,
     };
     const way = {
-      ...{ cluster: '', fallback: false, steps: null, attempts: null },
-      refused: refusal.reason,
-      times: this.#timesOf(proxied, false),
-      conditions: settings.historyEnabled ? conditions() : [],
-      request: this.#factsOf(proxied, { body }),
-      membership: user.membership,
-      mapping: user.mapping,
+      ...this.#way(proxied, { body, user }, false, nowhere, null),
+      refused: reason,
+      conditions: this.#parts.settings.historyEnabled ? conditions() : [],
     };
-    outcomes.refuse({
-      queryId,
-      state: isDenied ? 'DENIED' : 'REFUSED',
-      facts: {
-        ...{ cluster: null, routingGroup: null, user: user.user, source, rule, gatewayQueuedMillis: null },
-        ...queryGroups(user),
-      },
-      queryText: body.text,
-      decision: decisionText(decision, way),
-      error: { ...error, message: refusal.message },
-    });
-    return { ...refusal, queryId };
+    const facts = {
+      ...{ cluster: null, routingGroup: null, user: user.user, source: source ?? null, rule },
+      gatewayQueuedMillis: null,
+      ...queryGroups(user),
+    };
+    const end = { state: isDenied ? 'DENIED' : 'REFUSED', error: { ...error, message } } as const;
+    return { ...refusal, queryId: this.#refuse(undefined, body, facts, decision, way, end) };
+  }
+
+  /** @returns the id under which it is kept */
+  #refuse(
+    queuedAs: string | undefined,
+    { text: queryText }: BodyStart,
+    facts: QueryFacts,
+    decision: KeptDecision,
+    way: WayToCluster,
+    end: Pick<RefusedQuery, 'state' | 'error'>,
+  ): string {
+    const { refusalIds, outcomes } = this.#parts;
+    const queryId = queuedAs ?? refusalIds.next();
+    outcomes.refuse({ queryId, facts, queryText, decision: decisionText(decision, way), ...end });
+    return queryId;
   }
 
   logEnd(
@@ -243,7 +223,7 @@ export class QueryRecorder {
     { decision, cluster, fallback, steps, attempts }: SubmissionRoute,
     { queryId, refused, queued, status }: SubmissionEnd,
   ): void {
-    const { logger, settings } = this.#dependencies;
+    const { logger, settings } = this.#parts;
     const { body, user, queuedAs } = submission;
     logger.info(
       {
@@ -270,36 +250,41 @@ export class QueryRecorder {
     );
   }
 
-  #logDenied(proxied: ProxiedRequest, user: RequestUser, rule: string | null): void {
-    this.#dependencies.logger.info(
-      {
-        rule: rule ?? undefined,
-        reason: 'denied',
-        user: user.user,
-        source: this.#sourceOf(proxied),
-        status: 'refused',
-        durationMs: this.#durationOf(proxied),
-      },
-      'query',
-    );
-  }
-
-  #factsOf({ request, target }: ProxiedRequest, { body }: Pick<Submission, 'body'>): StoredRequest {
+  /** @param isSubmitted whether its cluster has responded now */
+  #way(
+    proxied: ProxiedRequest,
+    { body, user }: Pick<Submission, 'body' | 'user'>,
+    isSubmitted: boolean,
+    {
+      cluster,
+      fallback,
+      steps,
+      attempts,
+      choice,
+    }: Omit<SubmissionRoute, 'decision' | 'choice'> & Partial<SubmissionRoute>,
+    admission: string | null,
+  ): WayToCluster {
+    const { request, target } = proxied;
     const { path, query } = target;
-    return this.#facts.of({ headers: request.rawHeaders, path, query, body }, this.#dependencies.table.current.rules);
+    return {
+      ...{ cluster: cluster?.name ?? '', fallback, steps, attempts, admission },
+      ...(choice === undefined ? {} : { choice }),
+      times: this.#timesOf(proxied, isSubmitted),
+      request: this.#facts.of({ headers: request.rawHeaders, path, query, body }, this.#parts.table.current.rules),
+      membership: user.membership,
+      mapping: user.mapping,
+    };
   }
 
   #sourceOf({ request }: ProxiedRequest): string | undefined {
-    return firstHeader(request.rawHeaders, this.#dependencies.names.headerKey('Source'));
+    return firstHeader(request.rawHeaders, this.#sourceKey);
   }
 
-  /** @param isSubmitted whether its cluster has responded now */
   #timesOf(proxied: ProxiedRequest, isSubmitted: boolean): DecisionTimes {
     const { startedAt, analysedAt, decidedAt } = proxied;
-    const { clock } = this.#dependencies;
     const now = this.#durationOf(proxied);
     return {
-      receivedAt: clock.now() - now,
+      receivedAt: this.#parts.clock.now() - now,
       ...(analysedAt === undefined ? {} : { analysed: Math.round(analysedAt - startedAt) }),
       ...(decidedAt === undefined ? {} : { decided: Math.round(decidedAt - startedAt) }),
       ...(isSubmitted ? { submitted: now } : {}),
@@ -307,6 +292,6 @@ export class QueryRecorder {
   }
 
   #durationOf({ startedAt }: ProxiedRequest): number {
-    return Math.round(this.#dependencies.clock.monotonic() - startedAt);
+    return Math.round(this.#parts.clock.monotonic() - startedAt);
   }
 }

@@ -2,24 +2,21 @@ import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import type { ProductNames } from '../../model/names.ts';
 import { type OwnCookieNames, setsOwnCookie } from '../headers/ownCookies.ts';
 
-/** Restrictions of clusters' responses at the gateway's address. */
-export interface ResponseHeaderOptions {
-  readonly names: ProductNames;
-  /** Cookies of the gateway itself: no cluster sets them. */
-  readonly ownCookies: OwnCookieNames;
-  /**
-   * True if responses that a browser could show as a page are shown without scripts and outside of the gateway's origin
-   * (`server.enginePages` other than `proxy`).
-   */
-  readonly sandboxed: boolean;
-}
-
 /** Makes the header lines of a cluster's response for the client. */
 export class ResponseHeaders {
-  readonly #options: ResponseHeaderOptions;
+  readonly #names: ProductNames;
+  readonly #ownCookies: OwnCookieNames;
+  readonly #isSandboxed: boolean;
 
-  constructor(options: ResponseHeaderOptions) {
-    this.#options = options;
+  /**
+   * @param ownCookies cookies of the gateway itself: no cluster sets them
+   * @param isSandboxed true if responses that a browser could show as a page are shown without scripts and outside of the
+   * gateway's origin (`server.enginePages` other than `proxy`)
+   */
+  constructor(names: ProductNames, ownCookies: OwnCookieNames, isSandboxed: boolean) {
+    this.#names = names;
+    this.#ownCookies = ownCookies;
+    this.#isSandboxed = isSandboxed;
   }
 
   /**
@@ -33,7 +30,7 @@ export class ResponseHeaders {
     const named =
       connection === undefined || connection === 'keep-alive' || connection === 'close'
         ? null
-        : namesIn(connection, this.#options.names);
+        : namesIn(connection, this.#names);
     for (const name in headers) {
       switch (name) {
         case 'connection':
@@ -63,7 +60,7 @@ export class ResponseHeaders {
       }
     }
     // Browsers show exactly this type as text; every other type may be a page.
-    if (this.#options.sandboxed && headers['content-type'] !== 'application/json') lines.push(...sandboxLines);
+    if (this.#isSandboxed && headers['content-type'] !== 'application/json') lines.push(...sandboxLines);
     return lines;
   }
 
@@ -83,21 +80,20 @@ export class ResponseHeaders {
   /** Name of a header of the engine protocol without its prefix; null for other headers. */
   #protocolSuffix(name: string): string | null {
     if (!name.startsWith('x-')) return null;
-    const prefix = this.#options.names.headerPrefixes.find((each) => name.startsWith(each));
+    const prefix = this.#names.headerPrefixes.find((each) => name.startsWith(each));
     return prefix === undefined ? null : name.slice(prefix.length);
   }
 
   /** True if the gateway reads this name of a header, and not another one that the cluster sends too. */
   #isFirst(headers: IncomingHttpHeaders, name: string, suffix: string): boolean {
-    const { headerPrefixes } = this.#options.names;
+    const { headerPrefixes } = this.#names;
     return name.startsWith(headerPrefixes.find((prefix) => headers[prefix + suffix] !== undefined) ?? '');
   }
 
   #pushCookies(lines: string[], value: string | string[] | undefined): void {
     if (value === undefined) return;
-    const { ownCookies } = this.#options;
     for (const line of typeof value === 'string' ? [value] : value) {
-      if (!setsOwnCookie(line, ownCookies)) lines.push('set-cookie', line);
+      if (!setsOwnCookie(line, this.#ownCookies)) lines.push('set-cookie', line);
     }
   }
 }

@@ -6,30 +6,22 @@ import type { CountedSubmission } from '../../routing/localLoad.ts';
 import { isPlausible } from '../../routing/queryId.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
+import type { FailedAttempt } from '../../routing/storedDecision.ts';
 import type { PickRequest } from '../../routing/strategies/strategy.ts';
 import type { QuerySlots } from '../admission/admission.ts';
-import type { ForwardedCheck } from '../headers/forwardedCheck.ts';
+import type { ExchangeParts } from '../dataPlaneComposition.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
+import { isOwnFault, isReset } from '../upstreams/clusterError.ts';
 import type { AnsweringCluster } from './addedLines.ts';
 import { decodeStart, findId, MAX_HELD_BYTES } from './answerId.ts';
-import { type AnswerWatch, namesNext } from './answerWatch.ts';
-import type { ClusterTargets, NoTarget, Target } from './clusterTargets.ts';
-import { Exchange, type ExchangeDependencies, type ExchangeEnd } from './exchange.ts';
-import { overloaded, unknownTransaction } from './exchangeRefusals.ts';
-import type { AttemptStage, HeldAnswer } from './exchangeState.ts';
+import { AnswerWatch, namesNext } from './answerWatch.ts';
+import { chooseTarget, onlyTarget, type Target } from './clusterTargets.ts';
+import { type AttemptFailure, Exchange, type ExchangeEnd, type HeldAnswer } from './exchange.ts';
+import { foreignQueryId, overloaded, unknownTransaction, unreachableOwner } from './exchangeRefusals.ts';
 import { FirstAnswer } from './firstAnswer.ts';
-import type { OutgoingRequest } from './outgoingRequests.ts';
-import type { QueryRecorder, SubmissionRoute } from './queryRecorder.ts';
+import { type Destination, type OutgoingRequest, outgoingRequest, relayedBody, requestTo } from './outgoingRequests.ts';
+import type { SubmissionRoute } from './queryRecorder.ts';
 import { type Submission, waitNote } from './submission.ts';
-import { SubmissionRetry } from './submissionRetry.ts';
-import type { SubmittedQueries, UnreleasedAnswer } from './submittedQueries.ts';
-
-export interface SubmissionDependencies extends ExchangeDependencies {
-  readonly targets: ClusterTargets;
-  readonly submitted: SubmittedQueries;
-  readonly forwardedCheck: Pick<ForwardedCheck, 'noteRefusal'>;
-  readonly recorder: Pick<QueryRecorder, 'logEnd' | 'recordFailed' | 'recordRefused'>;
-}
 
 /**
  * Lets a submission wait that found its cluster full, and starts or rejects it then. It has given its slots back.
@@ -40,8 +32,11 @@ export type WaitAgain = (exchange: SubmissionExchange, excluded: ReadonlyMap<str
 /** Maximum number of waits of one submission: after a wait a cluster normally has capacity. */
 const MAX_WAITS = 3;
 
-/** A submission: repeated on another cluster while that is safe, its query id learned before the client sees it. */
-export class SubmissionExchange extends Exchange<SubmissionDependencies> implements UnreleasedAnswer {
+/**
+ * A submission: repeated on another cluster while that is safe (docs/protocol.md#safe-retry). The query is noted before its
+ * client knows of it, so that every replica can serve its follow-ups (docs/protocol.md#learning).
+ */
+export class SubmissionExchange extends Exchange {
   #submission: Submission;
   readonly #outgoing: OutgoingRequest;
   readonly #waitAgain: WaitAgain | null;
@@ -52,9 +47,10 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   /** The clusters that were there at the last choice; null if there was none. */
   #choice: StoredChoice | null = null;
   /** Null until an attempt fails. */
-  #retry: SubmissionRetry | null = null;
+  #attempts: FailedAttempt[] | null = null;
   /** Clusters that failed it; null for none. */
   #excluded: ReadonlyMap<string, string> | null = null;
+  #hasRepeated = false;
   #waits = 0;
   #queryId: string | null = null;
   #counted: CountedSubmission | null = null;
@@ -65,34 +61,47 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   #watch: AnswerWatch | null = null;
   /** The buffered response, or null. */
   #gathered: Readonly<HeldAnswer> | null = null;
-  #isBodyTooLarge = false;
   /** Why the gateway refused it in the end; null when a cluster answered, or failed to. */
   #refused: Refusal['reason'] | null = null;
   #isQueued = false;
 
   /** @param waitAgain where it may wait when all clusters that could take it are full; null: it is rejected then */
   constructor(
-    dependencies: SubmissionDependencies,
+    parts: ExchangeParts,
     proxied: ProxiedRequest,
     submission: Submission,
     waitAgain: WaitAgain | null = null,
   ) {
-    super(dependencies, proxied);
+    super(parts, proxied);
     this.#submission = submission;
     this.#waitAgain = waitAgain;
     const { body, decision, about, transaction } = submission;
     const began = transaction?.cluster ?? null;
     this.#decision = began === null ? decision : ofTransaction(decision, began);
     this.#bound = began ?? about?.cluster ?? null;
-    this.#outgoing = dependencies.requests.submission(proxied, decision, body, () => {
-      this.#isBodyTooLarge = true;
-    });
+    const onTooLarge = () => {
+      this.isBodyTooLarge = true;
+    };
+    const content = body.complete ? body.bytes : relayedBody(parts, proxied, body.bytes, onTooLarge);
+    this.#outgoing = outgoingRequest(parts, proxied, decision, content);
   }
 
   /** Chooses a cluster and sends the submission there, or rejects it. */
   start(): void {
-    if (this.#bound === null) this.#next();
-    else this.#sendTo(this.dependencies.targets.only(this.#bound));
+    if (this.#bound !== null) {
+      this.#sendTo(onlyTarget(this.parts, this.#bound));
+      return;
+    }
+    this.proxied.trace?.step('choice');
+    this.#submission.slots?.beginChoice();
+    const target = chooseTarget(this.parts, this.#decision, this.#sender(), this.#excluded);
+    this.#choice = target.choice;
+    if (target.cluster !== null) {
+      this.#sendTo(target);
+      return;
+    }
+    const { transaction } = this.#submission;
+    this.refuse(transaction !== null && !target.pending ? unknownTransaction(transaction.id) : target.refusal);
   }
 
   /** Takes other slots in place of those that it gave back. */
@@ -106,13 +115,12 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
     this.#isQueued = true;
   }
 
-  #next(): void {
-    this.proxied.trace?.step('choice');
-    this.#submission.slots?.beginChoice();
-    const target = this.dependencies.targets.choose(this.#decision, this.#sender(), this.#excluded);
-    this.#choice = target.choice;
-    if (target.cluster === null) this.#refuseWithoutTarget(target);
-    else this.#sendTo(target);
+  protected override destination(): Destination {
+    return this.#target?.cluster ?? { name: '', proxyTo: '' };
+  }
+
+  protected override queryId(): null {
+    return null;
   }
 
   #sender(): PickRequest {
@@ -120,17 +128,17 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   }
 
   #sendTo(target: Target): void {
+    const { table, chooser } = this.parts;
     const { cluster, upstream } = target;
     this.#target = target;
     this.#choice = target.choice;
     const full = this.#submission.slots?.takeCluster(cluster) ?? null;
     if (full !== null) this.#endFull(full);
-    else if (upstream === null)
-      this.onFailure(new Error(`proxyTo ${cluster.proxyTo} is not an HTTP URL`), 'connecting');
+    else if (upstream === null) this.fail(new Error(`proxyTo ${cluster.proxyTo} is not an HTTP URL`), 'connecting');
     else if (upstream.overloaded) this.refuse(overloaded(cluster.name));
     else {
-      this.#counted = this.dependencies.targets.countSubmission(cluster, this.#sender());
-      this.send(upstream, this.#outgoingTo(cluster));
+      this.#counted = chooser.countSubmission(table.current, cluster, this.#sender());
+      this.send(upstream, requestTo(this.parts, cluster, this.#outgoing, this.proxied, true));
     }
   }
 
@@ -146,66 +154,50 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
     this.#waitAgain(this, this.#excluded);
   }
 
-  #outgoingTo(cluster: ClusterEntry): OutgoingRequest {
-    const { requests } = this.dependencies;
-    const { name, proxyTo } = cluster;
-    return requests.to({ name, proxyTo }, this.#outgoing, this.proxied, true);
-  }
-
   override refuse(refusal: Refusal): void {
     this.#refused = refusal.reason;
-    const { recorder } = this.dependencies;
-    super.refuse(recorder.recordRefused(refusal, this.proxied, this.#submission, this.#route()));
+    super.refuse(this.parts.recorder.recordRefused(refusal, this.proxied, this.#submission, this.#route()));
   }
 
-  #refuseWithoutTarget({ pending, refusal }: NoTarget): void {
-    const { transaction } = this.#submission;
-    this.refuse(transaction !== null && !pending ? unknownTransaction(transaction.id) : refusal);
-  }
-
-  protected override onFailure(error: Error, stage: AttemptStage): void {
+  protected override onFailure(failure: AttemptFailure): void {
     this.#counted?.withdraw();
-    const cluster = this.#target?.cluster ?? null;
-    if (cluster === null) return;
-    const { name, proxyTo } = cluster;
-    const failure = { cluster: name, proxyTo, queryId: null, error, stage, isBodyTooLarge: this.#isBodyTooLarge };
-    const result = this.dependencies.failures.note(this.proxied, failure);
-    if (typeof result === 'string') this.#retryAfter(cluster, error, stage, result);
-    else this.refuse(result);
-  }
-
-  #retryAfter(cluster: ClusterEntry, error: Error, stage: AttemptStage, reason: string): void {
-    const { settings, answers, failures } = this.dependencies;
-    this.#retry ??= new SubmissionRetry(this.#submission, this.#bound !== null);
-    const step = this.#retry.after({ cluster, error, stage, reason }, settings.retrySubmissions);
-    if (step.next === 'refuse') {
-      this.refuse(step.refusal);
-      return;
-    }
-    if (this.#bound !== null && !this.#retry.isBound) {
+    const { error, stage, reason } = failure;
+    const cluster = this.destination().name;
+    this.#attempts ??= [];
+    this.#attempts.push({ cluster, error: reason });
+    if (this.#bound !== null && stage === 'connecting' && !isOwnFault(error)) {
+      const { about, transaction } = this.#submission;
+      if (about !== null && transaction === null) {
+        this.refuse(unreachableOwner(about.queryId, cluster, reason));
+        return;
+      }
+      // The transaction is lost with its cluster: another one states so in the engine's words, and takes the ROLLBACK.
       this.#bound = null;
       this.#decision = this.#submission.decision;
     }
-    if (step.next === 'giveUp') {
-      answers.failure(this.proxied, error, stage === 'answering');
+    if (!this.#mayRepeat(failure)) {
+      this.parts.answers.failure(this.proxied, error, stage === 'answering');
       return;
     }
-    failures.noteRetry(cluster.name);
-    if (step.next === 'other') this.#excluded = step.excluded;
+    this.parts.metrics.retry(cluster);
+    if (this.#bound !== null) this.#hasRepeated = true;
+    else this.#excluded = new Map(this.#attempts.map((attempt) => [attempt.cluster, attempt.error]));
     this.start();
   }
 
-  protected override onServerError(reason: string, inARow: number): void {
-    const cluster = this.#target?.cluster;
-    if (cluster !== undefined) {
-      this.dependencies.failures.noteServerError(cluster.name, cluster.proxyTo, reason, inARow);
-    }
+  /** True if nothing can run twice (docs/protocol.md#safe-retry). */
+  #mayRepeat({ error, stage }: AttemptFailure): boolean {
+    const isBound = this.#bound !== null;
+    if (!this.#submission.body.complete || isOwnFault(error)) return false;
+    if (stage === 'connecting') return !isBound;
+    if (isBound && this.#hasRepeated) return false;
+    return this.parts.settings.retrySubmissions === 'untilAnswered' && stage === 'sent' && isReset(error);
   }
 
   protected override holds(status: number, headers: IncomingHttpHeaders): boolean {
-    if (status === 406 && this.#target !== null) {
-      const { name, proxyTo } = this.#target.cluster;
-      this.dependencies.forwardedCheck.noteRefusal(name, proxyTo);
+    if (status === 406) {
+      const { name, proxyTo } = this.destination();
+      this.parts.forwardedCheck.noteRefusal(name, proxyTo);
     }
     if (status !== 200) return false;
     const encoding = headers['content-encoding'];
@@ -220,37 +212,75 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
     this.decide();
     // A follow-up could not name an id that is not plausible.
     if (typeof match === 'string' || text === null || this.#target === null || !isPlausible(match.id)) this.release();
-    else this.#take(match.id, this.#target.cluster, text, answer);
+    else this.#take(match.id, this.#target.cluster, text, answer).catch((error: Error) => this.#abandon(error));
+  }
+
+  /** The query cannot be noted, by a defect: its client gets nothing of the response. */
+  #abandon(error: Error): void {
+    this.discard();
+    if (this.isAwaited) this.parts.answers.failure(this.proxied, error, true);
   }
 
   /**
-   * The cluster accepted the query: what has to be noted before the client knows of it is noted.
+   * The cluster accepted the query: notes owner, transaction and history before the client knows of it. Nothing is waited
+   * for unless it has to be stored first.
    * @param text start of the response
    */
-  #take(queryId: string, cluster: ClusterEntry, text: string, held: Readonly<HeldAnswer>): void {
+  async #take(queryId: string, cluster: ClusterEntry, text: string, held: Readonly<HeldAnswer>): Promise<void> {
+    const { stickiness, ownership, outcomes, transactions, recorder, runningQueries, settings } = this.parts;
+    const { proxied } = this;
+    const submission = this.#submission;
+    const { name, proxyTo, uid } = cluster;
     this.#queryId = queryId;
     this.#counted?.confirm();
-    const { proxied } = this;
     const answer = new FirstAnswer(this.#encoding, text, held);
     this.#answer = answer;
     this.#gathered = held;
-    this.#watch = this.dependencies.submitted.watch(queryId, cluster);
+    this.#watch = new AnswerWatch(this.parts, queryId, name, 'POST');
     this.#watch.begin(200, held.headers);
     if (namesNext(text)) this.#watch.noteNext();
-    const query = {
-      queryId,
-      cluster,
-      proxied,
-      submission: this.#submission,
-      route: this.#route(),
-      headers: held.headers,
-      text,
-      answer,
-    };
-    this.dependencies.submitted.take(query, this);
+    const claim = stickiness.learn(queryId, { cluster: name, proxyTo, uid });
+    if (claim !== null) {
+      this.pauseAnswer();
+      const conflict = await claim;
+      if (conflict !== null) {
+        // Nothing of the response reaches the client, who would ask the owner next.
+        ownership.conflict(name, queryId, conflict);
+        this.#replaceBy(foreignQueryId(queryId, name, conflict.kind));
+        return;
+      }
+    }
+    this.#checkForwarded(cluster, text);
+    const route = this.#route();
+    outcomes.begin(queryId, recorder.factsOf(proxied, submission, route));
+    answer.whenKnown((goesOn) => {
+      if (!goesOn) return;
+      runningQueries.noteActivity(queryId, name, true);
+      submission.slots?.bind(queryId, name);
+    });
+    if (submission.transaction !== null) transactions.noteStatement(queryId, submission.transaction.id);
+    const storing = transactions.noteAnswer(queryId, held.headers, { cluster: name, proxyTo });
+    if (storing !== null) {
+      this.pauseAnswer();
+      await storing;
+    }
+    // Most clients do not wait for the history.
+    if (!settings.historyBeforeAnswer) this.release();
+    recorder.record(queryId, cluster, proxied, submission, route);
+    if (!settings.historyBeforeAnswer) return;
+    this.pauseAnswer();
+    await recorder.whenWritten(queryId);
+    this.release();
   }
 
-  override release(): void {
+  /** Checks that the cluster's URLs point to the gateway. */
+  #checkForwarded({ name, proxyTo }: ClusterEntry, text: string): void {
+    const { settings, forwardedCheck, headers } = this.parts;
+    if (!settings.forwardedHeadersEnabled || !forwardedCheck.due(proxyTo)) return;
+    forwardedCheck.noteAnswer(name, proxyTo, text, headers.clientOf(this.proxied.request));
+  }
+
+  protected override release(): void {
     const answer = this.#gathered;
     this.#gathered = null;
     if (answer !== null) {
@@ -272,7 +302,7 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
     super.onResponseEnd(controller, trailers);
   }
 
-  replaceBy(refusal: Refusal): void {
+  #replaceBy(refusal: Refusal): void {
     this.#queryId = null;
     this.#answer = null;
     this.#gathered = null;
@@ -294,28 +324,25 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
     // One that waits keeps its place; the exchange that sends it gives the slots back.
     if (!this.#isQueued) this.#submission.slots?.release();
     const { proxied } = this;
+    const { answers, recorder } = this.parts;
     const status = how === 'client_gone' || how === 'cut' ? 0 : this.response.statusCode;
-    const decision = this.#decision;
+    const { group, decidedBy, rule } = this.#decision;
     proxied.trace?.note({
-      'engine_gateway.routing_group': decision.group,
-      'engine_gateway.decided_by': decision.decidedBy,
-      ...(decision.rule === null ? {} : { 'engine_gateway.rule': decision.rule }),
+      'engine_gateway.routing_group': group,
+      'engine_gateway.decided_by': decidedBy,
+      ...(rule === null ? {} : { 'engine_gateway.rule': rule }),
       ...(this.#queryId === null ? {} : { 'engine_gateway.query_id': this.#queryId }),
     });
-    const cluster = this.status === 0 ? null : (this.#target?.cluster.name ?? null);
-    this.dependencies.answers.noteEnd(proxied, status, this.status, cluster);
-    const { recorder } = this.dependencies;
-    if (this.status >= 400) {
-      this.#queryId = recorder.recordFailed(this.status, proxied, this.#submission, this.#route());
-    }
+    answers.noteEnd(proxied, status, this.status, this.status === 0 ? null : (this.#target?.cluster.name ?? null));
+    const route = this.#route();
+    if (this.status >= 400) this.#queryId = recorder.recordFailed(this.status, proxied, this.#submission, route);
     const end = { queryId: this.#queryId, refused: this.#refused, queued: this.#isQueued, status };
-    recorder.logEnd(proxied, this.#submission, this.#route(), end);
+    recorder.logEnd(proxied, this.#submission, route, end);
   }
 
   #route(): SubmissionRoute {
     const { cluster, fallback, steps } = this.#target ?? { cluster: null, fallback: false, steps: null };
-    const attempts = this.#retry?.attempts ?? null;
-    return { decision: this.#decision, cluster, fallback, steps, attempts, choice: this.#choice };
+    return { decision: this.#decision, cluster, fallback, steps, attempts: this.#attempts, choice: this.#choice };
   }
 
   #textOf({ chunks, headers }: Readonly<HeldAnswer>): string | null {

@@ -1,7 +1,7 @@
 import type { Refusal } from '../../routing/refusal.ts';
 import type { QuerySlots } from '../admission/admission.ts';
 import { findId } from '../exchanges/answerId.ts';
-import type { GatewayAnswers } from '../exchanges/gatewayAnswers.ts';
+import type { GatewayAnswers } from '../exchanges/ownAnswers.ts';
 import type { Submission } from '../exchanges/submission.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { type CapturedAnswer, CapturedResponse } from './capturedResponse.ts';

@@ -1,47 +1,27 @@
-import type { Clock } from '../../model/clock.ts';
+import { firstHeader } from '../../model/rawHeaders.ts';
 import { DEFAULT_QUEUE } from '../../routing/admissionPolicy.ts';
 import { isQueuedId } from '../../routing/queryId.ts';
 import type { Refusal } from '../../routing/refusal.ts';
-import type { Admission, AdmissionWait } from '../admission/admission.ts';
+import { transactionIdOf } from '../../routing/transactionId.ts';
+import { userRefusal } from '../../routing/userRefusal.ts';
+import type { AdmissionWait } from '../admission/admission.ts';
 import { type HandOver, WaitingRequests } from '../admission/waitingRequests.ts';
+import { mayKillQuery } from '../analysis/killQuery.ts';
 import type { Analysis } from '../analysis/requestAnalyzer.ts';
 import type { BodyStart } from '../bodies/body.ts';
-import type { GatewayAnswers } from '../exchanges/gatewayAnswers.ts';
-import type { QueryRecorder } from '../exchanges/queryRecorder.ts';
+import { bodyRefusal } from '../bodies/bodyRefusal.ts';
+import type { DataPlaneParts, QueueParts } from '../dataPlaneComposition.ts';
+import type { UndecidedSubmission } from '../exchanges/queryRecorder.ts';
+import { conditionsOf } from '../exchanges/refusingRule.ts';
 import type { Submission } from '../exchanges/submission.ts';
-import { type SubmissionDependencies, SubmissionExchange, type WaitAgain } from '../exchanges/submissionExchange.ts';
-import type { DataPlaneMetrics } from '../metrics/dataPlaneMetrics.ts';
+import { SubmissionExchange } from '../exchanges/submissionExchange.ts';
+import { ownerCluster } from '../ownership/ownerCluster.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
-import type { DurableQueue } from '../queue/durableQueue.ts';
-import type { QueuedKills } from '../queue/queuedKills.ts';
-import type { PollAnswers } from '../queue/queuedPolls.ts';
-import type { RequestRouting, RoutedSubmission } from './requestRouting.ts';
-import type { RequestSteps } from './requestSteps.ts';
-import type { SubmissionBinding } from './submissionBinding.ts';
-import type { SubmissionBodies } from './submissionBodies.ts';
+import { noteUser } from './clusterRequests.ts';
+import { ProxiedRuleRequest } from './proxiedRuleRequest.ts';
 
-/** Queue of submissions with responses to their clients in between. */
-export interface SubmissionQueue {
-  readonly room: Pick<DurableQueue, 'canKeep' | 'enter' | 'drop'>;
-  readonly answers: Pick<PollAnswers, 'waiting' | 'killed'>;
-  readonly kills: Pick<QueuedKills, 'kill'>;
-}
-
-/** The steps of a submission, in this order, and what notes them. */
-export interface SubmissionsDependencies {
-  readonly bodies: SubmissionBodies;
-  readonly routing: Pick<RequestRouting, 'submission'>;
-  readonly binding: SubmissionBinding;
-  readonly admission: Admission;
-  /** Keeps submissions that wait for long; null if none can be kept. */
-  readonly queue: SubmissionQueue | null;
-  readonly exchange: SubmissionDependencies;
-  readonly steps: RequestSteps;
-  readonly answers: Pick<GatewayAnswers, 'refuse'>;
-  readonly metrics: Pick<DataPlaneMetrics, 'submission'>;
-  readonly recorder: Pick<QueryRecorder, 'recordRefused' | 'recordUndecided'>;
-  readonly clock: Pick<Clock, 'monotonic'>;
-}
+/** Least size up to which submissions are buffered (docs/protocol.md#safe-retry). */
+const MIN_BUFFERED_BODY = 1_048_576;
 
 const stopping: Refusal = {
   reason: 'stopping',
@@ -49,16 +29,21 @@ const stopping: Refusal = {
   queryId: null,
 };
 
-/** New queries: body, analysis, group, admission, and off to a cluster. */
+/** New queries: body, analysis, group, binding, admission, and off to a cluster. */
 export class Submissions {
-  readonly #dependencies: SubmissionsDependencies;
-  readonly #steps: RequestSteps;
+  readonly #parts: DataPlaneParts;
+  readonly #queue: QueueParts | null;
   readonly #waiting = new WaitingRequests();
+  readonly #preparedHeader: string;
+  readonly #transactionHeader: string;
   #stopping = false;
 
-  constructor(dependencies: SubmissionsDependencies) {
-    this.#dependencies = dependencies;
-    this.#steps = dependencies.steps;
+  /** @param queue of submissions that wait for long, with responses to their clients; null if none can be kept */
+  constructor(parts: DataPlaneParts, queue: QueueParts | null) {
+    this.#parts = parts;
+    this.#queue = queue;
+    this.#preparedHeader = parts.names.headerKey('Prepared-Statement');
+    this.#transactionHeader = parts.names.headerKey('Transaction-Id');
   }
 
   /**
@@ -70,88 +55,133 @@ export class Submissions {
     this.#waiting.endAll(stopping);
   }
 
-  /** Takes a new query: reads its body first. */
-  submit(proxied: ProxiedRequest): void {
-    const { answers, metrics, bodies } = this.#dependencies;
+  /** Takes a new query. */
+  async submit(proxied: ProxiedRequest): Promise<void> {
+    const { answers, metrics, analyzer, router, table, headers, clock, names } = this.#parts;
+    const { request, response, trace } = proxied;
     if (this.#stopping) {
       answers.refuse(proxied, stopping);
       return;
     }
     metrics.submission();
-    bodies.read(
-      proxied,
-      (body) => this.#steps.guarded(proxied, () => this.#route(proxied, body)),
-      (refusal) => answers.refuse(proxied, refusal),
-    );
-  }
-
-  #route(proxied: ProxiedRequest, body: BodyStart): void {
-    this.#dependencies.routing.submission(proxied, body, (routed, analysis) =>
-      this.#take(proxied, body, routed, analysis),
-    );
-  }
-
-  /** The routers have decided: rejects the query, or binds it to a cluster where only one can take it. */
-  #take(proxied: ProxiedRequest, body: BodyStart, routed: RoutedSubmission, { user, queryProperties }: Analysis): void {
+    const body = await this.#read(proxied);
+    if (body === null) return;
+    trace?.step('analysis');
+    const { current } = table;
+    const whole = body.complete ? body : null;
+    // Calls of kill_query are recognized by the analysis.
+    const isAnalyzed =
+      router.needsAnalysis(current) || (whole !== null && mayKillQuery(whole.text, request, this.#preparedHeader));
+    const analysis: Analysis = isAnalyzed
+      ? await analyzer.analyze(request, whole, true)
+      : { user: await analyzer.user(request), queryProperties: null };
+    if (response.destroyed) return;
+    proxied.analysedAt = clock.monotonic();
+    const { user, queryProperties } = analysis;
+    const rejection = userRefusal(user);
+    if (rejection !== null) {
+      this.#refuseUndecided(proxied, rejection, { user, body, rule: null, undecided: null, conditions: () => [] });
+      return;
+    }
+    noteUser(proxied, user);
+    const ruleRequest = new ProxiedRuleRequest(proxied, isAnalyzed ? analysis : null, body, headers);
+    const routed = await router.decide(ruleRequest, current, trace);
+    if (response.destroyed) return;
+    proxied.decidedAt = clock.monotonic();
     if (routed.refusal !== null) {
-      const { refusal, rule, undecided, conditions } = routed;
-      const { answers, recorder } = this.#dependencies;
-      answers.refuse(proxied, recorder.recordUndecided(refusal, proxied, { user, body, rule, undecided, conditions }));
+      const { refusal, rule, undecided } = routed;
+      const conditions = () => conditionsOf(rule, current.rules, ruleRequest, names);
+      this.#refuseUndecided(proxied, refusal, { user, body, rule, undecided, conditions });
       return;
     }
     const submission = { body, user, decision: routed.decision, about: null, transaction: null, slots: null };
-    const killed = queryProperties?.queryId ?? null;
-    if (killed !== null && isQueuedId(killed)) this.#kill(proxied, submission, killed);
-    else this.#bind(proxied, submission, killed);
+    await this.#bind(proxied, submission, queryProperties?.queryId ?? null);
   }
 
-  /** A call of kill_query that names an id of the gateway's own: of a query that waits, or waited. */
-  #kill(proxied: ProxiedRequest, submission: Submission, id: string): void {
-    const { queue, answers } = this.#dependencies;
-    if (queue === null) {
-      this.#bind(proxied, submission, id);
-      return;
-    }
-    const { body, user } = submission;
-    this.#steps.settle(proxied, queue.kills.kill(proxied, body, user.user, id), (answer) => {
-      if (answer.kind === 'refused') answers.refuse(proxied, answer.refusal);
-      else if (answer.kind === 'killed') queue.answers.killed(proxied, id);
-      else this.#bind(proxied, { ...submission, body: answer.body }, answer.engineId);
+  /** The body of a submission, or its start if it is longer than what is buffered; null if it is rejected. */
+  #read(proxied: ProxiedRequest): Promise<BodyStart | null> {
+    const { bodies, settings, answers } = this.#parts;
+    const { maxAnalyzedBody, maxBodySize } = settings;
+    return new Promise((resolve) => {
+      const limit = Math.max(maxAnalyzedBody, MIN_BUFFERED_BODY);
+      bodies.read(proxied.request, proxied.response, limit, resolve, () => {
+        answers.refuse(proxied, bodyRefusal('request_memory', bodies.memory, maxBodySize));
+        resolve(null);
+      });
     });
   }
 
-  /** Finds the one cluster that can take a submission; where it is missing, it is admitted first. */
-  #bind(proxied: ProxiedRequest, submission: Submission, killed: string | null): void {
-    const binding = this.#dependencies.binding.find(proxied, killed);
-    if (binding === null) {
-      this.#admit(proxied, submission);
+  #refuseUndecided(proxied: ProxiedRequest, refusal: Refusal, submission: UndecidedSubmission): void {
+    const { answers, recorder } = this.#parts;
+    answers.refuse(proxied, recorder.recordUndecided(refusal, proxied, submission));
+  }
+
+  /**
+   * Sends a submission to the one cluster that can take it: that of its transaction, or of the query that it kills. Without
+   * one, it is admitted first.
+   * @param killed the query that a call of kill_query names; null for all other statements
+   */
+  async #bind(proxied: ProxiedRequest, submission: Submission, killed: string | null): Promise<void> {
+    const { request, response } = proxied;
+    let statement = submission;
+    let queryId = killed;
+    if (killed !== null && isQueuedId(killed) && this.#queue !== null) {
+      const { answers, kills } = this.#queue;
+      const answer = await kills.kill(proxied, submission.body, submission.user.user, killed);
+      if (response.destroyed) return;
+      if (answer.kind === 'refused') this.#parts.answers.refuse(proxied, answer.refusal);
+      else if (answer.kind === 'killed') answers.killed(proxied, killed);
+      if (answer.kind !== 'cluster') return;
+      statement = { ...submission, body: answer.body };
+      queryId = answer.engineId;
+    }
+    const transaction = transactionIdOf(firstHeader(request.rawHeaders, this.#transactionHeader));
+    if (transaction !== null) await this.#sendInTransaction(proxied, statement, transaction);
+    else if (queryId !== null) await this.#sendAbout(proxied, statement, queryId);
+    else this.#admit(proxied, statement);
+  }
+
+  /**
+   * A statement of a transaction goes to the cluster that began it. One that no one knows goes the usual way: the
+   * engine that gets it states so in its own words.
+   */
+  async #sendInTransaction(proxied: ProxiedRequest, submission: Submission, id: string): Promise<void> {
+    const { transactions, table, answers, recorder } = this.#parts;
+    const owner = transactions.ownerNow(id) ?? (await transactions.find(id));
+    if (proxied.response.destroyed) return;
+    if (owner === 'undecided') {
+      const message = `Which cluster began transaction ${id} is not known at the moment; ask again in a second.`;
+      const refusal: Refusal = { reason: 'undecided_transaction', message, queryId: null };
+      const { decision } = submission;
+      const route = { decision, cluster: null, fallback: false, steps: null, attempts: null, choice: null };
+      answers.refuse(proxied, recorder.recordRefused(refusal, proxied, submission, route));
       return;
     }
-    this.#steps.settle(proxied, binding, (bound) => {
-      if (bound.refusal !== null) {
-        const { answers, recorder } = this.#dependencies;
-        const route = {
-          decision: submission.decision,
-          cluster: null,
-          fallback: false,
-          steps: null,
-          attempts: null,
-          choice: null,
-        };
-        answers.refuse(proxied, recorder.recordRefused(bound.refusal, proxied, submission, route));
-      } else {
-        const { about, transaction } = bound;
-        const { decision, user } = submission;
-        const request = { decision, user, headers: proxied.request.rawHeaders };
-        const slots = this.#dependencies.admission.countBound?.(request) ?? null;
-        this.#exchange(proxied, { ...submission, about, transaction, slots }).start();
-      }
-    });
+    const cluster = owner === 'unknown' ? null : ownerCluster(table.current, owner);
+    this.#sendBound(proxied, { ...submission, transaction: { id, cluster } });
+  }
+
+  /** A call of kill_query goes to the cluster of the query; if no replica knows it, to any, which may be the right one. */
+  async #sendAbout(proxied: ProxiedRequest, submission: Submission, queryId: string): Promise<void> {
+    const { stickiness, table } = this.#parts;
+    const remembered = stickiness.ownerNow(queryId);
+    const lookup = remembered === null ? await stickiness.find(queryId) : { owner: remembered };
+    if (proxied.response.destroyed) return;
+    const about = typeof lookup === 'string' ? null : { queryId, cluster: ownerCluster(table.current, lookup.owner) };
+    this.#sendBound(proxied, { ...submission, about });
+  }
+
+  #sendBound(proxied: ProxiedRequest, submission: Submission): void {
+    const { decision, user } = submission;
+    const { rawHeaders: headers } = proxied.request;
+    const slots = this.#parts.admission.countBound?.({ decision, user, headers }) ?? null;
+    this.#exchange(proxied, { ...submission, slots }).start();
   }
 
   #admit(proxied: ProxiedRequest, submission: Submission): void {
     const { user, decision } = submission;
-    const admitted = this.#dependencies.admission.admit({ decision, user, headers: proxied.request.rawHeaders });
+    const { rawHeaders: headers } = proxied.request;
+    const admitted = this.#parts.admission.admit({ decision, user, headers });
     const slots = admitted.answer === 'refuse' ? null : (admitted.slots ?? null);
     // From here on its end gives the slots back, also while it waits.
     const exchange = this.#exchange(proxied, slots === null ? submission : { ...submission, slots });
@@ -160,17 +190,18 @@ export class Submissions {
     else this.#wait(proxied, submission, exchange, admitted);
   }
 
-  /** All clusters that could take a submission are full after another failed it: it waits for them, with the place that it had. */
+  /** Re-queues a submission after every eligible cluster turned out to be full. It keeps its position. */
   #admitAgain(
     proxied: ProxiedRequest,
     submission: Submission,
     exchange: SubmissionExchange,
     excluded: ReadonlyMap<string, string> | null,
   ): void {
-    const { admission, clock } = this.#dependencies;
+    const { admission, clock } = this.#parts;
     const { user, decision } = submission;
+    const { rawHeaders: headers } = proxied.request;
     const waitedMs = Math.max(1, clock.monotonic() - proxied.startedAt);
-    const admitted = admission.admit({ decision, user, headers: proxied.request.rawHeaders, waitedMs, excluded });
+    const admitted = admission.admit({ decision, user, headers, waitedMs, excluded });
     if (admitted.answer === 'refuse') {
       exchange.refuse(admitted.refusal);
       return;
@@ -183,43 +214,44 @@ export class Submissions {
   /** Holds a submission until its turn, and lets it wait in the queue when that takes long. */
   #wait(proxied: ProxiedRequest, submission: Submission, exchange: SubmissionExchange, wait: AdmissionWait): void {
     proxied.trace?.step('admission');
-    const { queue } = this.#dependencies;
-    const isKept = queue?.room.canKeep(submission) === true;
-    const handOver: HandOver | null = isKept
-      ? {
-          after: wait.hold ?? DEFAULT_QUEUE.holdMs,
-          take: (turn, giveUp) => {
-            const begun = { wait, turn, giveUp, since: proxied.startedAt, slots: wait.slots ?? null };
-            const entering = queue.room.enter(proxied, submission, begun).then((entered) => {
-              // Its client will never ask for it.
-              if (entered.id !== null && proxied.response.destroyed) queue.room.drop(entered.id);
-              return entered;
-            });
-            this.#steps.settle(proxied, entering, (entered) => {
-              if (entered.id === null) this.#goOnUnkept(exchange, entered.refusal, wait);
-              else {
-                exchange.noteQueued(entered.id);
-                queue.answers.waiting(proxied, entered.id, 0, entered.waitedMs, entered.state);
-              }
-            });
-          },
-        }
-      : null;
-    this.#steps.settle(proxied, this.#waiting.hold(proxied.response, wait, handOver), (refusal) => {
+    const { answers } = this.#parts;
+    const queue = this.#queue;
+    const handOver: HandOver | null =
+      queue?.room.canKeep(submission) === true
+        ? {
+            after: wait.hold ?? DEFAULT_QUEUE.holdMs,
+            take: (turn, giveUp) =>
+              void answers.guard(proxied, async () => {
+                const begun = { wait, turn, giveUp, since: proxied.startedAt, slots: wait.slots ?? null };
+                const entered = await queue.room.enter(proxied, submission, begun);
+                // A client that is gone will never ask for it.
+                if (proxied.response.destroyed) {
+                  if (entered.id !== null) queue.room.drop(entered.id);
+                } else if (entered.id !== null) {
+                  exchange.noteQueued(entered.id);
+                  queue.answers.waiting(proxied, entered.id, 0, entered.waitedMs, entered.state);
+                  // It cannot be kept there.
+                } else if (entered.refusal.reason === 'queue_unavailable' && wait.whenUnkept?.() === null)
+                  exchange.start();
+                else exchange.refuse(entered.refusal);
+              }),
+          }
+        : null;
+    void answers.guard(proxied, async () => {
+      const refusal = await this.#waiting.hold(proxied.response, wait, handOver);
+      if (proxied.response.destroyed) return;
       if (refusal === null) exchange.start();
       else exchange.refuse(refusal);
     });
   }
 
-  /** A submission that should wait in the queue, and cannot be kept there. */
-  #goOnUnkept(exchange: SubmissionExchange, refusal: Refusal, { whenUnkept }: AdmissionWait): void {
-    if (refusal.reason === 'queue_unavailable' && whenUnkept?.() === null) exchange.start();
-    else exchange.refuse(refusal);
-  }
-
   #exchange(proxied: ProxiedRequest, submission: Submission): SubmissionExchange {
-    const waitAgain: WaitAgain = (exchange, excluded) =>
-      this.#steps.guarded(proxied, () => this.#admitAgain(proxied, submission, exchange, excluded));
-    return new SubmissionExchange(this.#dependencies.exchange, proxied, submission, waitAgain);
+    return new SubmissionExchange(
+      this.#parts,
+      proxied,
+      submission,
+      (exchange, excluded) =>
+        void this.#parts.answers.guard(proxied, () => this.#admitAgain(proxied, submission, exchange, excluded)),
+    );
   }
 }

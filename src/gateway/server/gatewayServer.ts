@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { dropAfterLast, hasEnded } from '../bodies/lastRequest.ts';
 import { Http1Request } from '../bodies/unreadChunks.ts';
 import type { DataPlane } from '../dataPlane.ts';
-import { answer } from '../requests/ownAnswers.ts';
+import { answer } from '../exchanges/ownAnswers.ts';
 import { framingFault, refuseFraming } from './framing.ts';
 import { answerParserErrors, headFault, noteLastResponse } from './headLimits.ts';
 import { type HostCheck, refuseHost } from './hostCheck.ts';

@@ -2,8 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { firstHeader } from '../../model/rawHeaders.ts';
 import { namesOneOf, parseHost, type RequestHost } from '../../model/requestHost.ts';
 import { splitTarget } from '../../routing/proxiedPaths.ts';
+import { answer } from '../exchanges/ownAnswers.ts';
 import type { ClientView } from '../headers/forwardedHeaders.ts';
-import { answer } from '../requests/ownAnswers.ts';
 
 /** Content of an address of the gateway: its API and pages, or proxied paths; `unclear` if a request names two. */
 export type Side = 'admin' | 'queries' | 'unclear';

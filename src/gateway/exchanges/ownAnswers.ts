@@ -1,40 +1,28 @@
 import type { ServerResponse } from 'node:http';
-import type { Logger } from 'pino';
-import type { Clock } from '../../model/clock.ts';
 import { durationText } from '../../model/durationText.ts';
-import type { ProductNames } from '../../model/names.ts';
 import { type Refusal, renderRefusal } from '../../routing/refusal.ts';
 import { endWith, isUnfinished } from '../bodies/lastRequest.ts';
-import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
-import type { GatewayAnswers } from '../exchanges/gatewayAnswers.ts';
-import type { RequestHeaders } from '../headers/requestHeaders.ts';
-import type { DataPlaneMetrics } from '../metrics/dataPlaneMetrics.ts';
-import type { RefusalIds } from '../outcomes/refusalIds.ts';
+import type { SharedParts } from '../dataPlaneComposition.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { codeOf } from '../upstreams/clusterError.ts';
 
-export interface OwnAnswersDependencies {
-  readonly names: ProductNames;
-  readonly headers: RequestHeaders;
-  readonly metrics: DataPlaneMetrics;
-  readonly logger: Logger;
-  readonly clock: Clock;
-  readonly refusalIds: RefusalIds;
-  readonly settings: DataPlaneSettings;
-}
+/** Responses that the gateway gives itself, and the note of each request's end. */
+export type GatewayAnswers = Pick<OwnAnswers, 'refuse' | 'failure' | 'noteEnd'>;
 
-/** Answers to proxied requests that the gateway gives itself, and the note of each request's end. */
-export class OwnAnswers implements GatewayAnswers {
-  readonly #dependencies: OwnAnswersDependencies;
+const PLAIN_TEXT = ['content-type', 'text/plain; charset=utf-8'] as const;
 
-  constructor(dependencies: OwnAnswersDependencies) {
-    this.#dependencies = dependencies;
+export class OwnAnswers {
+  readonly #parts: SharedParts;
+
+  constructor(parts: SharedParts) {
+    this.#parts = parts;
   }
 
   refuse(proxied: ProxiedRequest, refusal: Refusal): void {
-    const { metrics, headers, settings, logger, refusalIds } = this.#dependencies;
-    metrics.refusal(refusal.reason);
-    proxied.trace?.noteFailure(refusal.reason);
+    const { metrics, headers, settings, logger, refusalIds } = this.#parts;
+    const { reason, message } = refusal;
+    metrics.refusal(reason);
+    proxied.trace?.noteFailure(reason);
     const client = headers.clientOf(proxied.request);
     const rendered = renderRefusal(refusal, {
       statementPath: proxied.statementPath,
@@ -42,18 +30,19 @@ export class OwnAnswers implements GatewayAnswers {
       baseUrl: `${client.scheme}://${client.host}:${client.port}`,
       fallbackId: refusalIds.next(),
     });
-    logger.debug(
-      { reason: refusal.reason, path: proxied.target.path, method: proxied.method, status: rendered.status },
-      refusal.message,
-    );
+    logger.debug({ reason, path: proxied.target.path, method: proxied.method, status: rendered.status }, message);
     this.answer(proxied, rendered.status, rendered.headers, rendered.body);
     // Of a long body only the start has been read. The rest is read and dropped, or the next request of the connection
     // would wait behind it for ever.
     proxied.request.resume();
   }
 
+  /**
+   * Answers 502 as text (docs/compatibility.md#proxying).
+   * @param answered true if the cluster began a response
+   */
   failure(proxied: ProxiedRequest, error: Error, answered: boolean): void {
-    const { names, logger, settings } = this.#dependencies;
+    const { names, logger, settings } = this.#parts;
     const remote = `remote ${names.product} server`;
     const message =
       codeOf(error) === 'UND_ERR_HEADERS_TIMEOUT'
@@ -62,7 +51,7 @@ export class OwnAnswers implements GatewayAnswers {
           ? `Failed reading response from ${remote}`
           : `Request to ${remote} failed`;
     logger.warn({ path: proxied.target.path, method: proxied.method, err: error }, message);
-    this.answer(proxied, 502, ['content-type', 'text/plain; charset=utf-8'], message);
+    this.answer(proxied, 502, PLAIN_TEXT, message);
   }
 
   /** Answers, and counts a request that ends without an exchange; those with one are counted by it. */
@@ -72,13 +61,31 @@ export class OwnAnswers implements GatewayAnswers {
     answer(response, status, headers, body);
   }
 
+  /**
+   * Notes the end of a request for metrics and trace; only the first time counts.
+   * @param status of the client's response; 0 when the client went away
+   * @param clusterStatus of the cluster's response; 0 for none
+   * @param cluster registry name of the cluster that responded; null for none
+   */
   noteEnd(proxied: ProxiedRequest, status: number, clusterStatus: number, cluster: string | null): void {
     if (proxied.ended) return;
     proxied.ended = true;
     proxied.trace?.end(status, clusterStatus);
-    const { clock, metrics } = this.#dependencies;
+    const { clock, metrics } = this.#parts;
     const seconds = (clock.monotonic() - proxied.startedAt) / 1000;
     metrics.request(proxied.kind, proxied.method, status, seconds, cluster);
+  }
+
+  /** Serves a request; an error is a defect: logged, and responded 500. Never rejects. */
+  async guard(proxied: ProxiedRequest, serve: () => void | Promise<void>): Promise<void> {
+    try {
+      await serve();
+    } catch (error) {
+      const { response, target, method } = proxied;
+      this.#parts.logger.error({ err: error, path: target.path, method }, 'request failed');
+      if (response.headersSent) response.destroy();
+      else answer(response, 500, PLAIN_TEXT, 'The gateway failed; its log says why.\n');
+    }
   }
 }
 

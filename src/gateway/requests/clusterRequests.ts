@@ -1,0 +1,225 @@
+import type { RequestUser } from '../../model/requestUser.ts';
+import { backTo } from '../../routing/groupDecision.ts';
+import { coordinatorSuffix, isPlausible } from '../../routing/queryId.ts';
+import type { Refusal } from '../../routing/refusal.ts';
+import type { ClusterEntry } from '../../routing/routingTable.ts';
+import { userRefusal } from '../../routing/userRefusal.ts';
+import type { DataPlaneParts } from '../dataPlaneComposition.ts';
+import { chooseTarget, onlyTarget } from '../exchanges/clusterTargets.ts';
+import { FollowUpExchange } from '../exchanges/followUpExchange.ts';
+import { anybody, OtherExchange, type OtherRoute } from '../exchanges/forwardExchange.ts';
+import { ownerCluster } from '../ownership/ownerCluster.ts';
+import type { QueryOwner } from '../ownership/queryOwner.ts';
+import { disownedQuery, undecidedQuery, unknownQuery } from '../ownership/unknownQueries.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
+import { isAuthenticated } from '../user/authenticatedPaths.ts';
+import { isReplacedPage, redirectPage } from './enginePages.ts';
+import { ProxiedRuleRequest } from './proxiedRuleRequest.ts';
+
+/** Methods of the URLs that carry a key: clients poll, cancel, download and acknowledge with these. */
+export const KEYED_METHODS = 'GET, HEAD, DELETE, OPTIONS';
+
+/** Has clusters get the name of the user of a request, where the user mapping states so. */
+export function noteUser(proxied: ProxiedRequest, { user, mapping }: RequestUser): void {
+  if (user !== null && mapping?.isForwarded === true) proxied.forwardedUser = user;
+}
+
+/** Requests that are no submissions: about queries, for spooled segments, for pages, logins and probes. */
+export class ClusterRequests {
+  readonly #parts: DataPlaneParts;
+
+  constructor(parts: DataPlaneParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Serves a request.
+   * @param id of the query that it is about; null for none
+   */
+  async serve(proxied: ProxiedRequest, id: string | null): Promise<void> {
+    const { clusterKey, method, response } = proxied;
+    const isOfQuery = id !== null || (clusterKey !== null && method !== 'POST');
+    const { mapping = null, answers } = this.#parts;
+    // A query that a cluster has taken continues whatever has become of its user. Pages, logins and probes have no user.
+    const isMapped = mapping !== null && isAuthenticated(proxied.target.path);
+    if (isMapped && (!isOfQuery || mapping.users.rewritesHeader)) {
+      const user = await mapping.identity(proxied.request);
+      if (response.destroyed) return;
+      const refusal = isOfQuery ? null : userRefusal(user);
+      if (refusal !== null) {
+        answers.refuse(proxied, refusal);
+        return;
+      }
+      noteUser(proxied, user);
+    }
+    if (clusterKey !== null && !(id !== null && isKeyedQuery(proxied))) await this.#keyed(proxied, clusterKey);
+    else if (id === null) await this.#other(proxied);
+    else await this.followUp(proxied, id);
+  }
+
+  /** Finds the owner of the query that a request names, and sends the request there. */
+  async followUp(proxied: ProxiedRequest, id: string): Promise<void> {
+    const { stickiness, metrics, answers, search, ownership, settings } = this.#parts;
+    const remembered = stickiness.ownerNow(id);
+    if (remembered !== null) {
+      metrics.lookup('memory');
+      this.#toOwner(proxied, id, remembered);
+      return;
+    }
+    const isMissed = !isPlausible(id) || stickiness.isMiss(id);
+    if (isMissed || stickiness.isDisowned(id)) {
+      metrics.lookup('missed');
+      answers.refuse(proxied, isMissed ? unknownQuery(id) : disownedQuery(id));
+      return;
+    }
+    proxied.trace?.step('lookup');
+    const stored = await stickiness.find(id);
+    if (proxied.response.destroyed) return;
+    if (typeof stored !== 'string') {
+      metrics.lookup(stored.source);
+      this.#toOwner(proxied, id, stored.owner);
+      return;
+    }
+    let why: 'unknown' | 'undecided' = stored;
+    const suffix = coordinatorSuffix(id);
+    if (suffix !== null && settings.askClusters !== 'off' && !isReplacedPage(this.#parts, proxied)) {
+      // The gateway has never heard of the query: asks all clusters which coordinator they are. Nothing of the client's
+      // request leaves the gateway before one of them is confirmed as the owner.
+      proxied.trace?.step('ask clusters');
+      const owner = await search.find(suffix);
+      if (proxied.response.destroyed) return;
+      if (typeof owner !== 'string') {
+        // It becomes the owner of the id's suffix, unless the database knows another one.
+        const conflict = await stickiness.learn(id, owner);
+        if (proxied.response.destroyed) return;
+        if (conflict === null) {
+          metrics.lookup('asked');
+          this.#toOwner(proxied, id, owner);
+          return;
+        }
+        ownership.conflict(owner.cluster, id, conflict);
+      } else if (stored === 'unknown') why = owner;
+    }
+    metrics.lookup(why);
+    if (why === 'unknown') stickiness.noteMiss(id);
+    answers.refuse(proxied, why === 'unknown' ? unknownQuery(id) : undecidedQuery(id));
+  }
+
+  /** Sends a request to the owner of its query, or its client there. */
+  #toOwner(proxied: ProxiedRequest, queryId: string, owner: QueryOwner): void {
+    const { table, upstreams, answers } = this.#parts;
+    if (isReplacedPage(this.#parts, proxied)) {
+      redirectPage(this.#parts, proxied, ownerCluster(table.current, owner).name);
+      return;
+    }
+    const upstream = upstreams.get(owner.proxyTo);
+    if (upstream === null) answers.refuse(proxied, unknownQuery(queryId));
+    else new FollowUpExchange(this.#parts, proxied, queryId, owner).start(upstream);
+  }
+
+  /** Decides where a request without a query goes, and sends it there. */
+  async #other(proxied: ProxiedRequest): Promise<void> {
+    const { handshakes, router, analyzer, headers, table, answers } = this.#parts;
+    const { request, response, target, trace } = proxied;
+    const handshake = handshakes?.read(target.path, () => request.headers.cookie) ?? null;
+    const cluster = handshake?.cluster ?? null;
+    if (cluster !== null) {
+      const decision = backTo(cluster, 'cookie');
+      this.#forwardTo(proxied, { decision, cluster, fallback: false, steps: null, handshake });
+      return;
+    }
+    const { current } = table;
+    const analysis = router.needsAnalysis(current) ? await analyzer.analyze(request, null, false) : null;
+    const routed = await router.decide(new ProxiedRuleRequest(proxied, analysis, null, headers), current, trace);
+    if (response.destroyed) return;
+    if (routed.refusal !== null) {
+      answers.refuse(proxied, routed.refusal);
+      return;
+    }
+    const { decision } = routed;
+    trace?.step('choice');
+    const chosen = chooseTarget(this.#parts, decision, anybody(proxied), null, handshake?.login ?? null);
+    if (chosen.cluster === null) answers.refuse(proxied, chosen.refusal);
+    else {
+      const { fallback, steps } = chosen;
+      this.#forwardTo(proxied, { decision, cluster: chosen.cluster, fallback, steps, handshake });
+    }
+  }
+
+  /**
+   * Serves a request whose path begins with the key of a cluster (docs/routing.md#spooled-segments). Only a spooled segment
+   * goes to the key's cluster, as its id names no query. With anything else, a client that invents a key could choose its
+   * cluster.
+   */
+  async #keyed(proxied: ProxiedRequest, key: string): Promise<void> {
+    const { answers, metrics } = this.#parts;
+    const { method, pathKind, target, rawTarget, response } = proxied;
+    if (method === 'POST' || method === 'PUT') {
+      const message = `A URL of a query takes ${KEYED_METHODS}; submit queries without its first path segment.`;
+      answers.refuse(proxied, { reason: 'method', message, queryId: null, allow: KEYED_METHODS });
+    } else if (pathKind === 'other' && isBelow(target.path, '/v1/spooled')) {
+      const cluster = await this.#clusterOf(key);
+      if (response.destroyed) return;
+      if ('reason' in cluster) answers.refuse(proxied, cluster);
+      else {
+        metrics.lookup('prefix');
+        const decision = backTo(cluster, 'prefix');
+        this.#forwardTo(proxied, { decision, cluster, fallback: false, steps: null, handshake: null });
+      }
+    } else if (method !== 'DELETE' && (pathKind === 'ui' || isBelow(target.path, '/oauth2'))) {
+      // The same path without the key; relative, as a proxy in front may have removed a prefix.
+      const depth = target.path.split('/').length - 1;
+      answers.answer(proxied, 307, ['location', '../'.repeat(depth) + rawTarget.slice(1)], '');
+    } else answers.refuse(proxied, notOfAQuery);
+  }
+
+  /** The cluster that has the key: registered, or the newest owner that this replica or another one knows. */
+  async #clusterOf(key: string): Promise<ClusterEntry | Refusal> {
+    const { keys, stickiness, table } = this.#parts;
+    const cluster = keys.clusterOf(key);
+    if (cluster !== null) return cluster;
+    const hasKey = ({ cluster: name }: QueryOwner) => name !== '' && keys.keyOf(name) === key;
+    const owner = stickiness.newestOwner(hasKey) ?? (await stickiness.findNewestOwner(hasKey));
+    if (owner === 'undecided') return undecidedSegment;
+    return owner === 'unknown' ? unknownKey : ownerCluster(table.current, owner);
+  }
+
+  /** Sends a request to the cluster that was decided on, or its client there. */
+  #forwardTo(proxied: ProxiedRequest, route: OtherRoute): void {
+    if (isReplacedPage(this.#parts, proxied)) {
+      redirectPage(this.#parts, proxied, route.cluster.name);
+      return;
+    }
+    const { upstream } = onlyTarget(this.#parts, route.cluster);
+    if (upstream === null) this.#parts.answers.failure(proxied, new Error('proxyTo is not an HTTP URL'), false);
+    else new OtherExchange(this.#parts, proxied, route).start(upstream);
+  }
+}
+
+/** True if a URL with a cluster's key is one of a query, so that the key does not matter. */
+function isKeyedQuery({ method, pathKind }: ProxiedRequest): boolean {
+  return pathKind === 'statement' && method !== 'POST' && method !== 'PUT';
+}
+
+function isBelow(path: string, base: string): boolean {
+  return path.startsWith(base) && path.charCodeAt(base.length) === 47;
+}
+
+const unknownKey: Refusal = {
+  reason: 'unknown_prefix',
+  message: 'The first segment of the URL names no cluster behind this gateway. Run the query again.',
+  queryId: null,
+};
+
+/** The refusal of a segment whose cluster only another replica may have heard of. */
+const undecidedSegment: Refusal = {
+  reason: 'undecided_query',
+  message: 'Which cluster holds this segment of a result is not known at the moment; ask again in a second.',
+  queryId: null,
+};
+
+const notOfAQuery: Refusal = {
+  reason: 'unknown_prefix',
+  message: 'Only the URLs of a query begin with the key of a cluster; ask without the first path segment.',
+  queryId: null,
+};
