@@ -162,14 +162,10 @@ export type ExchangeParts = Omit<DataPlaneParts, 'answers'> & { readonly answers
 export function composeParts(dependencies: DataPlaneDependencies, options: DataPlaneOptions): DataPlaneParts {
   const { settings, handshakeCookies, certificates, ownCookies } = options;
   const { names, table, clock, logger, registry, store, random, tracing, admission, externalRules } = dependencies;
-  const { defaultRoutingGroup, propagateErrors, ownerTakeover: takeover } = settings;
+  const { defaultRoutingGroup, propagateErrors, ownerTakeover } = settings;
   const upstreams = new Upstreams(options.upstream, clock);
   const refusalIds = new RefusalIds(clock, random);
   const keys = new ClusterKeys(table);
-  const owners = {
-    ...{ store, table, takeover, logger, clock, history: dependencies.history },
-    upstream: (proxyTo: string) => upstreams.peek(proxyTo),
-  };
   const shared: SharedParts = {
     ...dependencies,
     settings,
@@ -202,8 +198,8 @@ export function composeParts(dependencies: DataPlaneDependencies, options: DataP
     handshakes: handshakeCookies === null ? null : new HandshakeCookies(handshakeCookies, keys, clock),
     identities: certificates?.identities ?? null,
     heldAudiences: options.heldAudiences ?? null,
-    stickiness: new Stickiness(owners, options.stickiness),
-    transactions: new Transactions({ names, store: store.transactions, logger, clock }, options.stickiness),
+    stickiness: new Stickiness({ ...dependencies, upstreams }, ownerTakeover, options.stickiness),
+    transactions: new Transactions(names, store.transactions, logger, clock, options.stickiness),
     ownership: new OwnershipReport(registry, logger, clock),
     search: new CoordinatorSearch(table, upstreams, clock),
     forwardedCheck: new ForwardedCheck(clock, dependencies.onObservation),

@@ -37,6 +37,15 @@ export function coordinatorSuffix(id: string): string | null {
   return id.slice(length - 5);
 }
 
+/** Start of a query from its id (`20261121_015745_00000_kvhrm`, UTC), milliseconds since 1970; null for other ids. */
+export function queryStart(id: string): number | null {
+  const parts = /^(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)_/.exec(id);
+  if (parts === null) return null;
+  const [year, month, ...rest] = parts.slice(1).map(Number) as [number, number, number, number, number, number];
+  const time = Date.UTC(year, month - 1, ...rest);
+  return Number.isNaN(time) ? null : time;
+}
+
 /**
  * The query id in a request other than a POST (docs/protocol.md#recognising; the first hit wins): in the query string,
  * after a statement path or `/v1/query`, or in a path below `/ui`.

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
+import { queryStart } from '../../routing/queryId.ts';
 import type { OutcomeWriter } from '../../store/historyWriter.ts';
 import type { QueryOutcomeRepository } from '../../store/outcomeRepository.ts';
 import { certainty, type QueryOutcomeRecord, type QueryState, RUNNING } from '../../store/queryOutcome.ts';
@@ -286,7 +287,7 @@ export class QueryOutcomes {
     const now = this.#dependencies.clock.now();
     return {
       facts: factsOf(cluster),
-      created: created ?? startOf(queryId) ?? now,
+      created: created ?? queryStart(queryId) ?? now,
       lastSeen: now,
       pages: 0,
       bytes: 0,
@@ -382,13 +383,4 @@ function isOwn({ lastSeen }: OpenQuery, stored = 0): boolean {
 function factsOf(cluster: string): QueryFacts {
   const unknown = { routingGroup: null, user: null, source: null, rule: null, gatewayQueuedMillis: null };
   return { cluster, ...unknown };
-}
-
-/** Start of a query from its id (`20261121_015745_00000_kvhrm`, UTC); null for other ids. */
-function startOf(queryId: string): number | null {
-  const parts = /^(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)_/.exec(queryId);
-  if (parts === null) return null;
-  const [year, month, ...rest] = parts.slice(1).map(Number) as [number, number, number, number, number, number];
-  const time = Date.UTC(year, month - 1, ...rest);
-  return Number.isNaN(time) ? null : time;
 }

@@ -32,9 +32,8 @@ export interface OwnerRecords {
   replace(key: string, from: QueryOwner, to: QueryOwner, silentFor: number | null): Promise<QueryOwner>;
 }
 
-export interface ClaimDependencies {
-  readonly memory: OwnerMemory;
-  readonly records: OwnerRecords;
+/** Conditions of claims, the same for suffixes and full ids. */
+export interface ClaimRules {
   readonly table: { readonly current: RoutingTable };
   /** Milliseconds since the last sign of life at a `proxyTo`. */
   readonly silentFor: (proxyTo: string) => number;
@@ -43,8 +42,6 @@ export interface ClaimDependencies {
   /** Longest wait for the database, milliseconds. */
   readonly learnTimeout: number;
   readonly unavailable: () => void;
-  /** The database settled a claim that memory had accepted for another cluster. */
-  readonly onLoss: (key: string, claimant: QueryOwner, owner: QueryOwner) => void;
   readonly logger: Logger;
 }
 
@@ -67,12 +64,24 @@ const REPEATED_AT_ONCE = 100;
  * claim later: the first one that is stored wins.
  */
 export class OwnerClaims {
-  readonly #dependencies: ClaimDependencies;
+  readonly #memory: OwnerMemory;
+  readonly #records: OwnerRecords;
+  readonly #rules: ClaimRules;
+  readonly #onLoss: (key: string, claimant: QueryOwner, owner: QueryOwner) => void;
   readonly #pending = new Map<string, Pending>();
   readonly #unwritten = new FairMap<string, QueryOwner>({ max: MAX_UNWRITTEN });
 
-  constructor(dependencies: ClaimDependencies) {
-    this.#dependencies = dependencies;
+  /** @param onLoss called if the database settled a claim that memory had accepted for another cluster */
+  constructor(
+    memory: OwnerMemory,
+    records: OwnerRecords,
+    rules: ClaimRules,
+    onLoss: (key: string, claimant: QueryOwner, owner: QueryOwner) => void,
+  ) {
+    this.#memory = memory;
+    this.#records = records;
+    this.#rules = rules;
+    this.#onLoss = onLoss;
   }
 
   /**
@@ -83,7 +92,7 @@ export class OwnerClaims {
    *   learn timeout and never rejects
    */
   learn(key: string, claimant: QueryOwner, mayClaim: () => boolean): null | Promise<Claimed> {
-    const entry = this.#dependencies.memory.get(key);
+    const entry = this.#memory.get(key);
     if (entry === undefined) return this.#claim(key, claimant, mayClaim);
     if (entry.owner.proxyTo === claimant.proxyTo) {
       if (entry.owner.cluster !== claimant.cluster) this.#rename(entry, claimant);
@@ -98,7 +107,7 @@ export class OwnerClaims {
     for (const [key, owner] of this.#unwritten.entries()) {
       if (left-- === 0) return;
       this.#unwritten.delete(key);
-      this.#dependencies.records.claim(key, owner).then(
+      this.#records.claim(key, owner).then(
         (stored) => this.#settle(key, owner, stored),
         () => this.#unwritten.set(key, owner.cluster, owner),
       );
@@ -107,7 +116,7 @@ export class OwnerClaims {
 
   /** Two clusters are registered with one URL, or one has a new name: the owner's name is one that is registered. */
   #rename(entry: KnownOwner, claimant: QueryOwner): void {
-    const { clusters } = this.#dependencies.table.current;
+    const { clusters } = this.#rules.table.current;
     if (clusters.get(entry.owner.cluster)?.proxyTo === entry.owner.proxyTo) return;
     if (clusters.get(claimant.cluster)?.proxyTo === claimant.proxyTo) entry.owner = claimant;
   }
@@ -125,7 +134,8 @@ export class OwnerClaims {
   }
 
   async #decide(key: string, claimant: QueryOwner): Promise<Claimed> {
-    const { memory, records, learnTimeout, logger, unavailable } = this.#dependencies;
+    const [memory, records] = [this.#memory, this.#records];
+    const { learnTimeout, logger, unavailable } = this.#rules;
     let isLate = false;
     const writing = records.claim(key, claimant).then(
       (stored) => {
@@ -156,7 +166,8 @@ export class OwnerClaims {
   }
 
   async #dispute(key: string, claimant: QueryOwner, entry: KnownOwner): Promise<Claimed> {
-    const { memory, records, table, learnTimeout, takeover, silentFor, logger } = this.#dependencies;
+    const [memory, records] = [this.#memory, this.#records];
+    const { table, learnTimeout, takeover, silentFor, logger } = this.#rules;
     const { owner } = entry;
     const replacing = async (from: QueryOwner, silence: number | null): Promise<Claimed> => {
       const stored = await within(records.replace(key, from, claimant, silence), learnTimeout, null);
@@ -184,7 +195,7 @@ export class OwnerClaims {
       if (silentFor(stored.proxyTo) < takeover) return { kind: 'owned', owner: stored };
       return await replacing(stored, takeover);
     } catch (error) {
-      this.#dependencies.unavailable();
+      this.#rules.unavailable();
       logger.debug({ err: error, [records.kind]: key }, 'a claim of query ids cannot be decided by the database');
       return mayHaveMoved(table.current, owner, claimant) ? null : { kind: 'owned', owner };
     }
@@ -192,18 +203,18 @@ export class OwnerClaims {
 
   /** The database settled what memory had decided. */
   #settle(key: string, claimant: QueryOwner, stored: QueryOwner): void {
-    const { memory, records, table, unavailable, onLoss } = this.#dependencies;
-    const entry = memory.get(key);
+    const { table, unavailable } = this.#rules;
+    const entry = this.#memory.get(key);
     if (stored.proxyTo === claimant.proxyTo) {
       if (entry?.owner.proxyTo === stored.proxyTo) entry.settled = true;
       return;
     }
     if (entry !== undefined && entry.owner.proxyTo !== claimant.proxyTo) return;
     if (mayHaveMoved(table.current, stored, claimant)) {
-      records.replace(key, stored, claimant, null).catch(unavailable);
+      this.#records.replace(key, stored, claimant, null).catch(unavailable);
       return;
     }
-    memory.remember(key, stored, true);
-    onLoss(key, claimant, stored);
+    this.#memory.remember(key, stored, true);
+    this.#onLoss(key, claimant, stored);
   }
 }

@@ -1,12 +1,6 @@
 import type { Clock } from '../../model/clock.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
-import type { Upstream } from '../upstreams/upstreams.ts';
-
-export interface PresenceSources {
-  readonly table: { readonly current: RoutingTable };
-  readonly upstream: (proxyTo: string) => Pick<Upstream, 'lastAnswered' | 'unreachableSince'> | undefined;
-  readonly clock: Clock;
-}
+import type { Upstreams } from '../upstreams/upstreams.ts';
 
 /**
  * When each owner of queries showed its last sign of life: a response to any request, or, while it is registered, a
@@ -14,11 +8,15 @@ export interface PresenceSources {
  * followed.
  */
 export class OwnerPresence {
-  readonly #sources: PresenceSources;
+  readonly #table: { readonly current: RoutingTable };
+  readonly #upstreams: Pick<Upstreams, 'peek'>;
+  readonly #clock: Clock;
   readonly #lastAlive = new Map<string, number>();
 
-  constructor(sources: PresenceSources) {
-    this.#sources = sources;
+  constructor(table: { readonly current: RoutingTable }, upstreams: Pick<Upstreams, 'peek'>, clock: Clock) {
+    this.#table = table;
+    this.#upstreams = upstreams;
+    this.#clock = clock;
   }
 
   /**
@@ -26,14 +24,13 @@ export class OwnerPresence {
    * @param owners `proxyTo` of all known owners
    */
   sample(owners: Iterable<string>): void {
-    const { table, upstream, clock } = this.#sources;
-    const now = clock.monotonic();
+    const now = this.#clock.monotonic();
     const present = new Set(owners);
     // One that is seen for the first time, after a start, is given the whole time.
     for (const proxyTo of present) if (!this.#lastAlive.has(proxyTo)) this.#lastAlive.set(proxyTo, now);
-    for (const { proxyTo, health } of table.current.clusters.values()) {
+    for (const { proxyTo, health } of this.#table.current.clusters.values()) {
       present.add(proxyTo);
-      const isAlive = health.status !== 'UNHEALTHY' && (upstream(proxyTo)?.unreachableSince ?? null) === null;
+      const isAlive = health.status !== 'UNHEALTHY' && (this.#upstreams.peek(proxyTo)?.unreachableSince ?? null) === null;
       if (isAlive || !this.#lastAlive.has(proxyTo)) this.#lastAlive.set(proxyTo, now);
     }
     for (const proxyTo of this.#lastAlive.keys()) if (!present.has(proxyTo)) this.#lastAlive.delete(proxyTo);
@@ -41,8 +38,7 @@ export class OwnerPresence {
 
   /** Milliseconds since the last sign of life at a `proxyTo`; 0 for one that was never sampled. */
   silentFor(proxyTo: string): number {
-    const { upstream, clock } = this.#sources;
-    const now = clock.monotonic();
-    return now - Math.max(this.#lastAlive.get(proxyTo) ?? now, upstream(proxyTo)?.lastAnswered ?? 0);
+    const now = this.#clock.monotonic();
+    return now - Math.max(this.#lastAlive.get(proxyTo) ?? now, this.#upstreams.peek(proxyTo)?.lastAnswered ?? 0);
   }
 }

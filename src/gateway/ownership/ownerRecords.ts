@@ -9,34 +9,32 @@ export function ownerOf(row: QueryOwner): QueryOwner {
 }
 
 /** Owners by suffix (`eg_coordinators`). */
-export function coordinatorRecords(coordinators: () => Store['coordinators'], clock: Clock): OwnerRecords {
+export function coordinatorRecords(coordinators: Store['coordinators'], clock: Clock): OwnerRecords {
   const row = (suffix: string, owner: QueryOwner) => ({ suffix, ...ownerOf(owner), lastSeen: clock.now() });
   return {
     kind: 'suffix',
-    get: async (suffix) => {
-      const stored = await coordinators().get(suffix);
-      return stored === null ? null : ownerOf(stored);
-    },
-    claim: async (suffix, owner) => ownerOf(await coordinators().learn(row(suffix, owner))),
-    replace: async (suffix, from, to, silentFor) => {
+    get: (suffix) => coordinators.get(suffix).then(storedOwner),
+    claim: (suffix, owner) => coordinators.learn(row(suffix, owner)).then(ownerOf),
+    replace(suffix, from, to, silentFor) {
       const unseenSince = silentFor === null ? null : clock.now() - silentFor;
-      return ownerOf(await coordinators().replace(row(suffix, to), from.proxyTo, unseenSince));
+      return coordinators.replace(row(suffix, to), from.proxyTo, unseenSince).then(ownerOf);
     },
   };
 }
 
 /** Owners by full id (`eg_queries`), of ids that end in no suffix. */
-export function queryRecords(queries: () => Store['queries'], clock: Clock): OwnerRecords {
+export function queryRecords(queries: Store['queries'], clock: Clock): OwnerRecords {
   const row = (queryId: string, { cluster, proxyTo }: QueryOwner) => {
     return { queryId, cluster, proxyTo, created: clock.now() };
   };
   return {
     kind: 'queryId',
-    get: async (queryId) => {
-      const stored = await queries().get(queryId);
-      return stored === null ? null : ownerOf(stored);
-    },
-    claim: async (queryId, owner) => ownerOf(await queries().learn(row(queryId, owner))),
-    replace: async (queryId, from, to) => ownerOf(await queries().replace(row(queryId, to), from.proxyTo)),
+    get: (queryId) => queries.get(queryId).then(storedOwner),
+    claim: (queryId, owner) => queries.learn(row(queryId, owner)).then(ownerOf),
+    replace: (queryId, from, to) => queries.replace(row(queryId, to), from.proxyTo).then(ownerOf),
   };
+}
+
+function storedOwner(row: QueryOwner | null): QueryOwner | null {
+  return row === null ? null : ownerOf(row);
 }

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import type { QueryOutcomeRepository } from '../../store/outcomeRepository.ts';
+import { queryStart } from '../../routing/queryId.ts';
 import { guessedStates } from '../../store/queryOutcome.ts';
 import type { RunningQueryRepository } from '../../store/runningQueryRepository.ts';
 import type { RunningQueryRow } from '../../store/store.ts';
@@ -103,7 +104,7 @@ export class RunningQueries {
     this.#ended.delete(queryId);
     this.#running.set(queryId, {
       cluster,
-      started: isNew ? now : (startOf(queryId) ?? now),
+      started: isNew ? now : (queryStart(queryId) ?? now),
       lastSeen: now,
       stored: null,
       checkAt: now + CHECK_AFTER_MS,
@@ -218,13 +219,4 @@ export class RunningQueries {
       this.#away = true;
     }
   }
-}
-
-/** When a query began, by its id (`20261121_015745_00000_kvhrm`, UTC); null for ids of another form. */
-function startOf(queryId: string): number | null {
-  const parts = /^(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)_/.exec(queryId);
-  if (parts === null) return null;
-  const [year, month, ...rest] = parts.slice(1).map(Number) as [number, number, number, number, number, number];
-  const time = Date.UTC(year, month - 1, ...rest);
-  return Number.isNaN(time) ? null : time;
 }

@@ -8,11 +8,11 @@ import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { HistoryWriter, Store } from '../../store/store.ts';
 import { ClaimBudget } from './claimBudget.ts';
 import { KnownCoordinators } from './knownCoordinators.ts';
-import { type ClaimDependencies, type Claimed, type KnownOwner, OwnerClaims } from './ownerClaims.ts';
-import { OwnerPresence, type PresenceSources } from './ownerPresence.ts';
+import type { Upstreams } from '../upstreams/upstreams.ts';
+import { type Claimed, type ClaimRules, type KnownOwner, OwnerClaims } from './ownerClaims.ts';
+import { OwnerPresence } from './ownerPresence.ts';
 import { coordinatorRecords, ownerOf, queryRecords } from './ownerRecords.ts';
 import { identified, type QueryOwner } from './queryOwner.ts';
-import { StoredOwners } from './storedOwners.ts';
 
 /** Source of an owner, or the reason that it is missing; label of the lookup metric. */
 export type LookupSource =
@@ -63,22 +63,25 @@ const MAX_MISSES = 10_000;
 /** Suffixes whose claim the database gave to another cluster than this replica's memory did. */
 const MAX_CONTESTED = 10_000;
 
-export interface StickinessDependencies extends Pick<PresenceSources, 'upstream'> {
+/** Parts of the data plane that stickiness works with. */
+interface StickinessParts {
   readonly store: Pick<Store, 'coordinators' | 'queries' | 'history'>;
   readonly history: Pick<HistoryWriter, 'findBuffered'>;
   readonly table: { readonly current: RoutingTable };
-  /** `routing.ownerTakeover`, milliseconds. */
-  readonly takeover: number;
+  readonly upstreams: Pick<Upstreams, 'peek'>;
   readonly logger: Logger;
   readonly clock: Clock;
 }
 
+/** Milliseconds between two reads of all owners: a client that invents keys of clusters must not keep the database busy. */
+const READ_ALL_INTERVAL = 1_000;
+
 /** Knows which cluster a query runs on: in memory, in the database, on every replica (docs/routing.md). */
 export class Stickiness {
-  readonly #dependencies: StickinessDependencies;
+  readonly #dependencies: StickinessParts;
+  readonly #takeover: number;
   readonly #options: StickinessOptions;
   readonly #coordinators = new KnownCoordinators();
-  readonly #storedOwners: StoredOwners;
   /** Owners of ids that end in no suffix. */
   readonly #fullIds = new FairMap<string, KnownOwner>({ max: MAX_FULL_IDS });
   /** Clusters that responded with an id whose suffix the database has not confirmed yet. */
@@ -92,22 +95,26 @@ export class Stickiness {
   readonly #lookups = new Map<string, Promise<Lookup>>();
   #timer: NodeJS.Timeout | null = null;
   #nextRefresh = 0;
+  /** The owners that the database knows of, those that only other replicas have seen among them. */
+  #reading: Promise<readonly QueryOwner[]> | null = null;
+  #readAgainAt = 0;
   /** Until then the database may lack what other replicas know. */
   #undecidedUntil = 0;
 
-  constructor(dependencies: StickinessDependencies, options: StickinessOptions) {
-    const { store, table, clock, logger, takeover } = dependencies;
-    this.#dependencies = dependencies;
+  /** @param takeover `routing.ownerTakeover`, milliseconds */
+  constructor(parts: StickinessParts, takeover: number, options: StickinessOptions) {
+    const { store, table, upstreams, clock, logger } = parts;
+    this.#dependencies = parts;
+    this.#takeover = takeover;
     this.#options = options;
-    this.#storedOwners = new StoredOwners(store.coordinators, clock);
     this.#budget = new ClaimBudget(clock);
-    this.#presence = new OwnerPresence(dependencies);
+    this.#presence = new OwnerPresence(table, upstreams, clock);
     this.#misses = new LRUCache({
       max: MAX_MISSES,
       ttl: options.missTtl,
       perf: { now: () => clock.monotonic() },
     });
-    const shared: Omit<ClaimDependencies, 'memory' | 'records' | 'onLoss'> = {
+    const rules: ClaimRules = {
       table,
       silentFor: (proxyTo) => this.#presence.silentFor(proxyTo),
       takeover,
@@ -115,28 +122,17 @@ export class Stickiness {
       unavailable: () => this.#noteAway(),
       logger,
     };
-    this.#suffixClaims = new OwnerClaims({
-      ...shared,
-      memory: this.#coordinators,
-      records: coordinatorRecords(() => store.coordinators, clock),
-      onLoss: (suffix, claimant, owner) => {
-        this.#contested.set(suffix, true);
-        const clusters = [owner.cluster, claimant.cluster];
-        logger.warn(
-          { suffix, clusters },
-          'two clusters claimed one suffix during an outage; the first stored keeps it',
-        );
-      },
+    const bySuffix = coordinatorRecords(store.coordinators, clock);
+    this.#suffixClaims = new OwnerClaims(this.#coordinators, bySuffix, rules, (suffix, claimant, owner) => {
+      this.#contested.set(suffix, true);
+      const clusters = [owner.cluster, claimant.cluster];
+      logger.warn({ suffix, clusters }, 'two clusters claimed one suffix during an outage; the first stored keeps it');
     });
-    this.#idClaims = new OwnerClaims({
-      ...shared,
-      memory: {
-        get: (id) => this.#fullIds.get(id),
-        remember: (id, owner, settled) => this.#rememberId(id, owner, settled),
-      },
-      records: queryRecords(() => store.queries, clock),
-      onLoss: () => undefined,
-    });
+    const fullIds = {
+      get: (id: string) => this.#fullIds.get(id),
+      remember: (id: string, owner: QueryOwner, settled: boolean) => this.#rememberId(id, owner, settled),
+    };
+    this.#idClaims = new OwnerClaims(fullIds, queryRecords(store.queries, clock), rules, () => undefined);
   }
 
   /** Loads the coordinators known to the database and starts looking after their rows. Never rejects. */
@@ -189,17 +185,28 @@ export class Stickiness {
   async findNewestOwner(condition: (owner: QueryOwner) => boolean): Promise<QueryOwner | 'unknown' | 'undecided'> {
     const { logger } = this.#dependencies;
     try {
-      const stored = await within(this.#storedOwners.newest(), this.#options.lookupTimeout, null);
-      if (stored !== null) {
-        const owner = [...stored.values()].find(condition);
-        return owner ?? this.#whileUnknown();
-      }
+      const stored = await within(this.#allStored(), this.#options.lookupTimeout, null);
+      if (stored !== null) return stored.find(condition) ?? this.#whileUnknown();
       logger.warn('the owners of queries could not be looked up in time');
     } catch (error) {
       logger.warn({ err: error }, 'the owners of queries could not be looked up');
     }
     this.#noteAway();
     return 'undecided';
+  }
+
+  /** The owner that was seen last of each cluster; up to a second old. */
+  #allStored(): Promise<readonly QueryOwner[]> {
+    const { store, clock } = this.#dependencies;
+    const now = clock.monotonic();
+    if (this.#reading === null || now >= this.#readAgainAt) {
+      this.#readAgainAt = now + READ_ALL_INTERVAL;
+      this.#reading = store.coordinators.all().then((rows) => {
+        const named = rows.filter(({ cluster }) => cluster !== '').sort((a, b) => a.lastSeen - b.lastSeen);
+        return [...new Map(named.map(({ cluster, proxyTo }) => [cluster, { cluster, proxyTo }])).values()];
+      });
+    }
+    return this.#reading;
   }
 
   /** True if the id was unknown everywhere a moment ago. */
@@ -310,7 +317,7 @@ export class Stickiness {
 
   /** Milliseconds between two updates of the stored coordinators. */
   #interval(): number {
-    return Math.min(this.#options.touchInterval, Math.max(this.#options.tick, this.#dependencies.takeover / 4));
+    return Math.min(this.#options.touchInterval, Math.max(this.#options.tick, this.#takeover / 4));
   }
 
   async #load(): Promise<void> {

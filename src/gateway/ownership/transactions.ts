@@ -40,25 +40,19 @@ export class Transactions {
   #undecidedUntil = 0;
 
   constructor(
-    dependencies: {
-      readonly names: ProductNames;
-      readonly store: Store['transactions'];
-      readonly logger: Logger;
-      readonly clock: Clock;
-    },
+    names: ProductNames,
+    store: Store['transactions'],
+    logger: Logger,
+    clock: Clock,
     options: StickinessOptions,
   ) {
-    this.#store = dependencies.store;
-    this.#logger = dependencies.logger;
-    this.#clock = dependencies.clock;
+    this.#store = store;
+    this.#logger = logger;
+    this.#clock = clock;
     this.#options = options;
-    this.#startedKeys = dependencies.names.responseKeys('Started-Transaction-Id');
-    this.#clearKeys = dependencies.names.responseKeys('Clear-Transaction-Id');
-    this.#misses = new LRUCache({
-      max: MAX_REMEMBERED,
-      ttl: MISS_TTL,
-      perf: { now: () => this.#clock.monotonic() },
-    });
+    this.#startedKeys = names.responseKeys('Started-Transaction-Id');
+    this.#clearKeys = names.responseKeys('Clear-Transaction-Id');
+    this.#misses = new LRUCache({ max: MAX_REMEMBERED, ttl: MISS_TTL, perf: { now: () => clock.monotonic() } });
   }
 
   /** The cluster of a transaction as far as memory knows. */
