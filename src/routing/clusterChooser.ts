@@ -1,4 +1,5 @@
 import type { Random } from '../model/clock.ts';
+import type { ProductNames } from '../model/names.ts';
 import type { StrategyName } from '../model/strategies.ts';
 import type { RequestKey } from './admissionPolicy.ts';
 import { type ClusterChoice, chooseCluster } from './clusterChoice.ts';
@@ -7,8 +8,7 @@ import type { GroupDecision } from './groupDecision.ts';
 import type { CountedSubmission } from './localLoad.ts';
 import { pickByHash } from './rendezvous.ts';
 import type { ClusterEntry, RoutingTable } from './routingTable.ts';
-import { makeStrategies } from './strategies/strategies.ts';
-import type { PickRequest, Strategy, StrategyDependencies } from './strategies/strategy.ts';
+import { makeStrategies, type PickRequest, type Strategy } from './strategies.ts';
 
 export interface ChoiceSettings {
   /** `routing.defaultRoutingGroup` */
@@ -23,7 +23,11 @@ export interface ChoiceSettings {
   readonly groupAffinities: ReadonlyMap<string, RequestKey>;
 }
 
-export interface ChooserDependencies extends StrategyDependencies {
+export interface ChooserDependencies {
+  readonly random: Random;
+  /** Milliseconds that never go back. */
+  readonly monotonic: () => number;
+  readonly names: ProductNames;
   /** Returns true if a cluster with a limit has capacity for one more query; default: always. */
   readonly hasRoom?: HasCapacity;
 }
@@ -37,11 +41,14 @@ export class ClusterChooser {
   readonly #hasRoom: HasCapacity;
   readonly #random: Random;
 
-  constructor(settings: ChoiceSettings, dependencies: ChooserDependencies) {
+  constructor(
+    settings: ChoiceSettings,
+    { random, monotonic, names, hasRoom = unlimitedCapacity }: ChooserDependencies,
+  ) {
     this.#settings = settings;
-    this.#strategies = makeStrategies(dependencies);
-    this.#hasRoom = dependencies.hasRoom ?? unlimitedCapacity;
-    this.#random = dependencies.random;
+    this.#strategies = makeStrategies(random, monotonic, names);
+    this.#hasRoom = hasRoom;
+    this.#random = random;
   }
 
   /**

@@ -9,7 +9,7 @@ const NEXT = '"nextUri":"';
 /** The same as engines write it for requests with `?pretty`. */
 const PRETTY_NEXT = /"nextUri"\s{0,8}:\s{0,8}"/;
 /** Bytes of a response within which its next URI would stand. */
-export const HEAD_BYTES = 4096;
+const HEAD_BYTES = 4096;
 /** Bytes of a compressed response that is looked into: the last one has no rows, and a stack trace compresses well. */
 const MAX_COMPRESSED_BYTES = 16_384;
 /** Of a compressed response longer than its head, so much is decoded to see whether it is the last one. */
@@ -41,6 +41,7 @@ export class AnswerWatch {
   readonly #queryId: string;
   readonly #cluster: string;
   readonly #method: string;
+  readonly #onNext: (() => void) | null;
   #encoding = '';
   /** Kept until it is decided: copies, as buffers are lent for reads. */
   #head: Buffer[] = [];
@@ -53,8 +54,16 @@ export class AnswerWatch {
   /** Reads the last page; null for all others. */
   #reader: FinalPageReader | null = null;
 
-  constructor(notes: AnswerNotes, queryId: string, cluster: string, method: string) {
+  /** @param onNext called once if the client will ask again, before it gets the bytes that state so; null for nothing */
+  constructor(
+    notes: AnswerNotes,
+    queryId: string,
+    cluster: string,
+    method: string,
+    onNext: (() => void) | null = null,
+  ) {
     this.#notes = notes;
+    this.#onNext = onNext;
     this.#queryId = queryId;
     this.#cluster = cluster;
     this.#method = method;
@@ -63,6 +72,13 @@ export class AnswerWatch {
   /** The start of the response has been read: its client will ask again. */
   noteNext(): void {
     this.#state = 'goesOn';
+    this.#notes.runningQueries.noteActivity(this.#queryId, this.#cluster, this.#method === 'POST');
+    this.#onNext?.();
+  }
+
+  /** Nothing more of it comes: a query whose head is not whole may continue. */
+  breakOff(): void {
+    if (this.#state === 'undecided') this.noteNext();
   }
 
   begin(status: number, headers: IncomingHttpHeaders): void {
@@ -96,7 +112,7 @@ export class AnswerWatch {
   #look(chunk: Buffer): void {
     // Nearly always it stands in the first piece: nothing has to be kept then.
     if (this.#size === chunk.length && this.#encoding === '' && standsIn(chunk)) {
-      this.#goOn();
+      this.noteNext();
       return;
     }
     this.#head.push(Buffer.from(chunk));
@@ -106,7 +122,7 @@ export class AnswerWatch {
       // A compressed response of this size has rows, and the last one has none.
       this.#head = [];
       this.#hasRows = true;
-      this.#goOn();
+      this.noteNext();
     }
   }
 
@@ -132,18 +148,13 @@ export class AnswerWatch {
     const page = this.#encoding === '' ? bytes : decodedPage(bytes, this.#encoding);
     if (this.#seeksRows && this.#encoding !== '' && page !== null) this.#hasRows = rowsBeginIn(page);
     if (page === null || standsIn(page)) {
-      this.#goOn();
+      this.noteNext();
       return;
     }
     this.#state = 'last';
     this.#notes.runningQueries.noteEnd(this.#queryId, this.#cluster);
     this.#reader = new FinalPageReader();
     this.#reader.push(page);
-  }
-
-  #goOn(): void {
-    this.#state = 'goesOn';
-    this.#notes.runningQueries.noteActivity(this.#queryId, this.#cluster);
   }
 }
 

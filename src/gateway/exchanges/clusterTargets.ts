@@ -4,7 +4,7 @@ import { explainNoCluster } from '../../routing/clusterChoice.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
-import type { PickRequest } from '../../routing/strategies/strategy.ts';
+import type { PickRequest } from '../../routing/strategies.ts';
 import type { ExchangeParts } from '../dataPlaneComposition.ts';
 import type { Upstream } from '../upstreams/upstreams.ts';
 

@@ -1,7 +1,7 @@
 import type { ChoiceStep } from '../../routing/choiceSteps.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
-import type { PickRequest } from '../../routing/strategies/strategy.ts';
+import type { PickRequest } from '../../routing/strategies.ts';
 import { hasBody } from '../bodies/body.ts';
 import { bodyRefusal } from '../bodies/bodyRefusal.ts';
 import type { ExchangeParts } from '../dataPlaneComposition.ts';

@@ -7,7 +7,7 @@ import { isPlausible } from '../../routing/queryId.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import type { FailedAttempt } from '../../routing/storedDecision.ts';
-import type { PickRequest } from '../../routing/strategies/strategy.ts';
+import type { PickRequest } from '../../routing/strategies.ts';
 import type { QuerySlots } from '../admission/admission.ts';
 import type { ExchangeParts } from '../dataPlaneComposition.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
@@ -18,7 +18,6 @@ import { AnswerWatch, namesNext } from './answerWatch.ts';
 import { chooseTarget, onlyTarget, type Target } from './clusterTargets.ts';
 import { type AttemptFailure, Exchange, type ExchangeEnd, type HeldAnswer } from './exchange.ts';
 import { foreignQueryId, overloaded, unknownTransaction, unreachableOwner } from './exchangeRefusals.ts';
-import { FirstAnswer } from './firstAnswer.ts';
 import { type Destination, type OutgoingRequest, outgoingRequest, relayedBody, requestTo } from './outgoingRequests.ts';
 import type { SubmissionRoute } from './queryRecorder.ts';
 import { type Submission, waitNote } from './submission.ts';
@@ -55,9 +54,7 @@ export class SubmissionExchange extends Exchange {
   #queryId: string | null = null;
   #counted: CountedSubmission | null = null;
   #encoding = '';
-  /** The answer that names the query; null before, and where it does not reach the client. */
-  #answer: FirstAnswer | null = null;
-  /** Watches that response to learn how the query ends. */
+  /** Watches the response that names the query; null before, and if it does not reach the client. */
   #watch: AnswerWatch | null = null;
   /** The buffered response, or null. */
   #gathered: Readonly<HeldAnswer> | null = null;
@@ -227,18 +224,16 @@ export class SubmissionExchange extends Exchange {
    * @param text start of the response
    */
   async #take(queryId: string, cluster: ClusterEntry, text: string, held: Readonly<HeldAnswer>): Promise<void> {
-    const { stickiness, ownership, outcomes, transactions, recorder, runningQueries, settings } = this.parts;
+    const { stickiness, ownership, outcomes, transactions, recorder, settings } = this.parts;
     const { proxied } = this;
     const submission = this.#submission;
     const { name, proxyTo, uid } = cluster;
     this.#queryId = queryId;
     this.#counted?.confirm();
-    const answer = new FirstAnswer(this.#encoding, text, held);
-    this.#answer = answer;
     this.#gathered = held;
-    this.#watch = new AnswerWatch(this.parts, queryId, name, 'POST');
-    this.#watch.begin(200, held.headers);
-    if (namesNext(text)) this.#watch.noteNext();
+    const watch = new AnswerWatch(this.parts, queryId, name, 'POST', () => submission.slots?.bind(queryId, name));
+    watch.begin(200, held.headers);
+    this.#watch = watch;
     const claim = stickiness.learn(queryId, { cluster: name, proxyTo, uid });
     if (claim !== null) {
       this.pauseAnswer();
@@ -253,11 +248,8 @@ export class SubmissionExchange extends Exchange {
     this.#checkForwarded(cluster, text);
     const route = this.#route();
     outcomes.begin(queryId, recorder.factsOf(proxied, submission, route));
-    answer.whenKnown((goesOn) => {
-      if (!goesOn) return;
-      runningQueries.noteActivity(queryId, name, true);
-      submission.slots?.bind(queryId, name);
-    });
+    // Nearly always the next URI stands in the start of the response.
+    if (namesNext(text)) watch.noteNext();
     if (submission.transaction !== null) transactions.noteStatement(queryId, submission.transaction.id);
     const storing = transactions.noteAnswer(queryId, held.headers, { cluster: name, proxyTo });
     if (storing !== null) {
@@ -291,20 +283,17 @@ export class SubmissionExchange extends Exchange {
   }
 
   override onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#answer?.data(chunk);
     if (this.#gathered === null) this.#watch?.data(chunk);
     super.onResponseData(controller, chunk);
   }
 
   override onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
-    this.#answer?.end();
     if (this.#gathered === null) this.#watch?.end();
     super.onResponseEnd(controller, trailers);
   }
 
   #replaceBy(refusal: Refusal): void {
     this.#queryId = null;
-    this.#answer = null;
     this.#gathered = null;
     this.#watch = null;
     this.discard();
@@ -320,7 +309,7 @@ export class SubmissionExchange extends Exchange {
   protected override onEnd(how: ExchangeEnd): void {
     // One that never got an id is no query of the cluster; without effect for all others.
     this.#counted?.withdraw();
-    this.#answer?.breakOff();
+    if (this.#gathered === null) this.#watch?.breakOff();
     // One that waits keeps its place; the exchange that sends it gives the slots back.
     if (!this.#isQueued) this.#submission.slots?.release();
     const { proxied } = this;
