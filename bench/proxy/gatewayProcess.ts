@@ -7,7 +7,7 @@ import { Registry } from 'prom-client';
 import { createLogging } from '../../src/config/logger.ts';
 import { logOutput } from '../../src/config/logOutput.ts';
 import { admitAll } from '../../src/gateway/admission/admission.ts';
-import { createDataPlane } from '../../src/gateway/dataPlane.ts';
+import { DataPlane } from '../../src/gateway/dataPlane.ts';
 import { HealthMonitors } from '../../src/gateway/health/healthMonitors.ts';
 import { OutcomeMetrics } from '../../src/gateway/outcomes/outcomeMetrics.ts';
 import { QueryOutcomes } from '../../src/gateway/outcomes/queryOutcomes.ts';
@@ -93,7 +93,7 @@ const monitors = new HealthMonitors(
   },
   { ...defaultMonitorSettings, interval: 1_000, failureThreshold: 3 },
 );
-const dataPlane = createDataPlane(
+const dataPlane = new DataPlane(
   {
     names,
     table,

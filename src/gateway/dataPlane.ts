@@ -25,31 +25,12 @@ import { Submissions } from './requests/submissions.ts';
 import { isAuthenticated } from './user/authenticatedPaths.ts';
 import type { CertificateUser } from './user/clientCertificates.ts';
 
-/** The proxying half of the gateway (docs/routing.md). */
-export interface DataPlane {
-  /** Loads what the database knows of running queries. Never rejects. */
-  start(): Promise<void>;
-  /** True if a request target is proxied; all others are the API's. */
-  handles(rawUrl: string): boolean;
-  handle(request: IncomingMessage, response: ServerResponse): void;
-  /** Ends a running query by its cluster's own call, in the name of a user. Never rejects for what the cluster does. */
-  kill(queryId: string, user: string): Promise<KillResult>;
-  /** From now on submissions get a response 503 with Retry-After, which clients repeat elsewhere (a clean stop). */
-  refuseSubmissions(): void;
-  /** Waits until running responses are finished, at most for the time, then ends all connections to clusters. */
-  close(timeoutMs: number): Promise<void>;
-}
-
 const SWEEP_INTERVAL_MS = 60_000;
 const QUEUE_INTERVAL_MS = 1_000;
 const COMMANDS_INTERVAL_MS = 250;
 
-/** Makes the data plane; `start` it before its first request. */
-export function createDataPlane(dependencies: DataPlaneDependencies, options: DataPlaneOptions): DataPlane {
-  return new QueryDataPlane(dependencies, options);
-}
-
-class QueryDataPlane implements DataPlane {
+/** The proxying half of the gateway (docs/routing.md). `start` it before its first request. */
+export class DataPlane {
   readonly #parts: DataPlaneParts;
   readonly #certificates: DataPlaneOptions['certificates'];
   readonly #paths: ProxiedPaths;
@@ -78,6 +59,7 @@ class QueryDataPlane implements DataPlane {
     parts.admission.watchCoordinators?.((queryId) => parts.stickiness.isSuperseded(queryId));
   }
 
+  /** Loads what the database knows of running queries. Never rejects. */
   async start(): Promise<void> {
     const { table, upstreams, chooser, stickiness } = this.#parts;
     const sweep = () => {
@@ -95,6 +77,7 @@ class QueryDataPlane implements DataPlane {
     await stickiness.start();
   }
 
+  /** True if a request target is proxied; all others are the API's. */
   handles(rawUrl: string): boolean {
     const target = splitTarget(rawUrl);
     return target !== null && this.#paths.kindOf((splitClusterKey(target)?.target ?? target).path) !== null;
@@ -142,15 +125,18 @@ class QueryDataPlane implements DataPlane {
     );
   }
 
+  /** Ends a running query by its cluster's own call, in the name of a user. Never rejects for what the cluster does. */
   kill(queryId: string, user: string): Promise<KillResult> {
     return killAtCluster(this.#parts, queryId, user);
   }
 
+  /** From now on submissions get a response 503 with Retry-After, which clients repeat elsewhere (a clean stop). */
   refuseSubmissions(): void {
     this.#submissions.refuseAll();
     this.#queueStop = this.#queue?.room.stop() ?? null;
   }
 
+  /** Waits until running responses are finished, at most for the time, then ends all connections to clusters. */
   async close(timeoutMs: number): Promise<void> {
     const { clock, upstreams, stickiness, transactions } = this.#parts;
     const deadline = clock.monotonic() + timeoutMs;

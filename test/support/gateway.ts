@@ -6,7 +6,7 @@ import { Registry } from 'prom-client';
 import { type Admission, admitAll } from '../../src/gateway/admission/admission.ts';
 import type { RequestAnalyzer } from '../../src/gateway/analysis/requestAnalyzer.ts';
 import type { RequestBodies } from '../../src/gateway/bodies/requestBodies.ts';
-import { createDataPlane, type DataPlane } from '../../src/gateway/dataPlane.ts';
+import { DataPlane } from '../../src/gateway/dataPlane.ts';
 import type { DataPlaneDependencies, DataPlaneOptions, QueueOptions } from '../../src/gateway/dataPlaneComposition.ts';
 import type { DataPlaneSettings } from '../../src/gateway/dataPlaneSettings.ts';
 import { ExternalRulesClient, type ExternalRulesOptions } from '../../src/gateway/external/externalRules.ts';
@@ -152,7 +152,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
   const { admission: wanted = admitAll } = options;
   const admission = typeof wanted === 'function' ? wanted(table, registry) : wanted;
   const bodies = options.bodies ?? unlimitedBodies();
-  const dataPlane = createDataPlane(
+  const dataPlane = new DataPlane(
     {
       names,
       table,

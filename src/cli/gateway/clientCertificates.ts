@@ -34,7 +34,7 @@ export async function openClientCertificates(context: GatewayContext): Promise<C
   const settings = config.clientCertificateJwtAuthentication;
   const keySettings = signingKeySettings(config);
   if (settings === null || keySettings === null) return { users, isRequired: false, identities: null, keys: null };
-  const keys = await openSigningKeys(keySettings, { refreshTime, clock, logger });
+  const keys = await openSigningKeys(keySettings, refreshTime, clock, logger);
   onClose(() => keys.stop());
   const tokenSettings = {
     principalClaim: settings.jwtPrincipalClaim,

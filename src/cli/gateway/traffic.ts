@@ -3,7 +3,7 @@ import { keySource } from '../../api/auth/openAuthentication.ts';
 import { sessionKeys } from '../../api/auth/sessionKeys.ts';
 import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
-import { createDataPlane, type DataPlane } from '../../gateway/dataPlane.ts';
+import { DataPlane } from '../../gateway/dataPlane.ts';
 import type { QueueOptions } from '../../gateway/dataPlaneComposition.ts';
 import { ExternalRulesClient } from '../../gateway/external/externalRules.ts';
 import type { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
@@ -91,7 +91,7 @@ export async function openDataPlane(
   const analyzer = userAndQueryAnalyzer({
     ...{ users, certificates: certificates?.users ?? null, mapping, groups, analyze, logger },
   });
-  return createDataPlane(
+  return new DataPlane(
     {
       names,
       table,

@@ -1,18 +1,9 @@
 import type { ProductNames } from '../../model/names.ts';
+import type { RequestUser } from '../../model/requestUser.ts';
 import type { RuleRequest } from '../../rules/decision.ts';
 import { parametersOf } from '../../rules/requestParameters.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import { withoutCookies } from '../headers/ownCookies.ts';
-
-export interface ExternalRequestOptions {
-  readonly names: ProductNames;
-  /** `excludeHeaders`, lower-case, under the names of the configured product. */
-  readonly excluded: ReadonlySet<string>;
-  /** True if the client's headers are also sent as HTTP headers, for services that read them there. */
-  readonly sendHttpHeaders: boolean;
-  /** The gateway's cookies, which are never forwarded. */
-  readonly ownCookies: ReadonlySet<string>;
-}
 
 /** A POST to the external rules service. */
 export interface ExternalRequest {
@@ -43,32 +34,34 @@ const ours = new Set([
 /**
  * Builds a request to the external rules service (docs/rules.md#an-external-rules-service). Values that a servlet
  * returns as null are null.
+ * @param excluded `excludeHeaders`, lower-case, under the names of the configured product
+ * @param ownCookies the gateway's cookies, which are never forwarded
+ * @param sendHttpHeaders true if the client's headers are also sent as HTTP headers, for services that read them there
  */
-export function externalRequest(request: RuleRequest, options: ExternalRequestOptions): ExternalRequest {
-  const { names } = options;
+export function externalRequest(
+  request: RuleRequest,
+  names: ProductNames,
+  excluded: ReadonlySet<string>,
+  ownCookies: ReadonlySet<string>,
+  sendHttpHeaders: boolean,
+): ExternalRequest {
   const headers = new Map<string, { readonly name: string; value: string }>();
   const lines: string[] = ['Content-Type', 'application/json', 'Accept', 'application/json'];
   for (let index = 0; index < request.headers.length; index += 2) {
     const name = request.headers[index] as string;
     const line = request.headers[index + 1] as string;
     const key = name.toLowerCase();
-    if (options.excluded.has(key)) continue;
-    const value = key === 'cookie' ? withoutCookies(line, options.ownCookies) : line;
+    if (excluded.has(key)) continue;
+    const value = key === 'cookie' ? withoutCookies(line, ownCookies) : line;
     if (key === 'cookie' && value === '') continue;
     for (const clusterName of names.isProtocolHeader(key) ? names.clusterNames(name) : [name]) {
       const header = headers.get(clusterName.toLowerCase());
       if (header === undefined) headers.set(clusterName.toLowerCase(), { name: clusterName, value });
       else header.value = `${header.value}, ${value}`;
-      if (options.sendHttpHeaders && !ours.has(key)) lines.push(clusterName, value);
+      if (sendHttpHeaders && !ours.has(key)) lines.push(clusterName, value);
     }
   }
-  const user =
-    request.user === null
-      ? null
-      : {
-          user: request.user.user,
-          userInfo: request.user.userInfo === null ? null : JSON.stringify(request.user.userInfo),
-        };
+  const user = request.user === null ? null : userOf(request.user);
   const { isReference } = names;
   const query = request.queryProperties === null ? null : properties(request.queryProperties, isReference);
   // Trino Gateway has read the body before it reads parameters: form parameters are not included.
@@ -86,26 +79,16 @@ export function externalRequest(request: RuleRequest, options: ExternalRequestOp
     parameterMap: parameters,
     ...(user === null ? {} : { [capital(names.requestUserObject)]: user }),
     ...(query === null ? {} : { [capital(names.queryPropertiesObject)]: query }),
-    ...(isReference ? referenceFields(names, { user, query, parameters }) : {}),
+    // The fields under the names of Trino Gateway (docs/compatibility.md#external-rules-service).
+    ...(isReference ? { contentType: 'application/json', parameters } : {}),
+    ...(isReference && user !== null ? { [names.requestUserObject]: user } : {}),
+    ...(isReference && query !== null ? { [names.queryPropertiesObject]: query } : {}),
   };
   return { body: JSON.stringify(body), headers: lines };
 }
 
-/** The fields under the names of Trino Gateway (docs/compatibility.md#external-rules-service). */
-function referenceFields(
-  names: ProductNames,
-  {
-    user,
-    query,
-    parameters,
-  }: { readonly user: object | null; readonly query: object | null; readonly parameters: object },
-): object {
-  return {
-    contentType: 'application/json',
-    parameters,
-    ...(user === null ? {} : { [names.requestUserObject]: user }),
-    ...(query === null ? {} : { [names.queryPropertiesObject]: query }),
-  };
+function userOf({ user, userInfo }: RequestUser): object {
+  return { user, userInfo: userInfo === null ? null : JSON.stringify(userInfo) };
 }
 
 /**
@@ -113,19 +96,13 @@ function referenceFields(
  * @param isReference true omits missing values, as Trino Gateway does, instead of null
  */
 function properties(query: QueryProperties, isReference: boolean): object {
+  const { body, queryType, resourceGroupQueryType, defaultCatalog, defaultSchema, errorMessage } = query;
+  const { catalogs, schemas, catalogSchemas, isNewQuerySubmission } = query;
   const all = {
-    body: query.body,
-    queryType: query.queryType,
-    resourceGroupQueryType: query.resourceGroupQueryType,
-    tables: query.tables.map((parts) => parts.join('.')),
-    defaultCatalog: query.defaultCatalog,
-    defaultSchema: query.defaultSchema,
-    catalogs: query.catalogs,
-    schemas: query.schemas,
-    catalogSchemas: query.catalogSchemas,
-    isNewQuerySubmission: query.isNewQuerySubmission,
-    isQueryParsingSuccessful: query.errorMessage === null,
-    errorMessage: query.errorMessage,
+    ...{ body, queryType, resourceGroupQueryType, tables: query.tables.map((parts) => parts.join('.')) },
+    ...{ defaultCatalog, defaultSchema, catalogs, schemas, catalogSchemas, isNewQuerySubmission },
+    isQueryParsingSuccessful: errorMessage === null,
+    errorMessage,
   };
   return isReference ? Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null)) : all;
 }

@@ -159,14 +159,14 @@ export class ExternalRulesClient implements ExternalRules {
   async #call(request: RuleRequest): Promise<ExternalAnswer> {
     const { connections, maxQueued, requestTimeout, settings } = this.#options;
     if (this.#running >= connections + maxQueued) throw new CallFailed('too many calls wait for a connection');
-    const { sendHttpHeaders } = settings;
     const emptyErrors = settings.emptyErrors ?? (this.#names.isReference ? 'ignore' : 'defaultGroup');
-    const { body, headers } = externalRequest(request, {
-      names: this.#names,
-      excluded: this.#excluded,
-      sendHttpHeaders,
-      ownCookies: this.#ownCookies,
-    });
+    const { body, headers } = externalRequest(
+      request,
+      this.#names,
+      this.#excluded,
+      this.#ownCookies,
+      settings.sendHttpHeaders,
+    );
     this.#running += 1;
     let text: string;
     const late = () => new CallFailed(`it did not answer within ${durationText(requestTimeout)}`);

@@ -27,15 +27,9 @@ export interface DirectView {
 
 export function directView(direct: DirectView): ClientView {
   const named = direct.hostHeader === undefined ? null : splitHost(direct.hostHeader);
-  if (named === null) {
-    return { address: direct.peer, scheme: direct.scheme, host: direct.localAddress, port: direct.localPort };
-  }
-  return {
-    address: direct.peer,
-    scheme: direct.scheme,
-    host: named.host,
-    port: named.port ?? defaultPort(direct.scheme),
-  };
+  const { peer: address, scheme, localAddress, localPort } = direct;
+  if (named === null) return { address, scheme, host: localAddress, port: localPort };
+  return { address, scheme, host: named.host, port: named.port ?? defaultPort(scheme) };
 }
 
 /**
@@ -59,38 +53,22 @@ export function forwardedView(direct: DirectView, incoming: IncomingForwarded): 
 }
 
 /**
- * Headers that describe the client to a cluster: names and values in turn. `Forwarded` is only written if one came from
- * a trusted proxy, so that both are consistent.
- * @param chain incoming X-Forwarded-For of a trusted proxy, if any
+ * Adds headers that describe the client to a cluster. `Forwarded` is only written if one came from a trusted proxy, so that
+ * both are consistent.
+ * @param addresses of the client and of the proxies up to the peer
  */
-export function forwardedLines(
-  view: ClientView,
-  peer: string,
-  chain: string | undefined,
+export function pushForwarded(
+  lines: string[],
+  { scheme, host, port }: ClientView,
+  addresses: string,
   withForwarded: boolean,
-): string[] {
-  const addresses =
-    chain === undefined || chain === ''
-      ? view.address === peer
-        ? peer
-        : `${view.address}, ${peer}`
-      : `${chain}, ${peer}`;
-  const lines = [
-    'X-Forwarded-For',
-    addresses,
-    'X-Forwarded-Proto',
-    view.scheme,
-    'X-Forwarded-Host',
-    view.host,
-    'X-Forwarded-Port',
-    String(view.port),
-  ];
-  if (withForwarded) {
-    const elements = addresses.split(',').map((address) => `for=${node(address.trim())}`);
-    elements[0] += `;host="${view.host}:${view.port}";proto=${view.scheme}`;
-    lines.push('Forwarded', elements.join(', '));
-  }
-  return lines;
+): void {
+  lines.push('X-Forwarded-For', addresses, 'X-Forwarded-Proto', scheme);
+  lines.push('X-Forwarded-Host', host, 'X-Forwarded-Port', String(port));
+  if (!withForwarded) return;
+  const elements = addresses.split(',').map((address) => `for=${node(address.trim())}`);
+  elements[0] += `;host="${host}:${port}";proto=${scheme}`;
+  lines.push('Forwarded', elements.join(', '));
 }
 
 function defaultPort(scheme: 'http' | 'https'): number {

@@ -6,9 +6,9 @@ import { traceHeaders } from '../tracing/requestTrace.ts';
 import {
   type ClientView,
   directView,
-  forwardedLines,
   forwardedView,
   type IncomingForwarded,
+  pushForwarded,
 } from './forwardedHeaders.ts';
 import { withoutCookies } from './ownCookies.ts';
 import { cookiesForCluster } from './protocolHeaders.ts';
@@ -204,23 +204,14 @@ export class RequestHeaders {
   ): void {
     const incoming = sawForwarded && connection.trusted ? forwardedOf(request) : null;
     if (incoming === null) {
-      const view = this.#directView(request, connection, host);
-      lines.push(
-        'X-Forwarded-For',
-        connection.peer,
-        'X-Forwarded-Proto',
-        view.scheme,
-        'X-Forwarded-Host',
-        view.host,
-        'X-Forwarded-Port',
-        String(view.port),
-      );
+      pushForwarded(lines, this.#directView(request, connection, host), connection.peer, false);
       return;
     }
     const view = forwardedView(this.#direct(request, connection, host), incoming);
-    for (const part of forwardedLines(view, connection.peer, incoming.for, incoming.forwarded !== undefined)) {
-      lines.push(part);
-    }
+    const { peer } = connection;
+    const { for: list = '' } = incoming;
+    const chain = list === '' && view.address !== peer ? view.address : list;
+    pushForwarded(lines, view, chain === '' ? peer : `${chain}, ${peer}`, incoming.forwarded !== undefined);
   }
 
   #connection(socket: Socket): Connection {

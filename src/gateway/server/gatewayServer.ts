@@ -37,7 +37,7 @@ export interface ServerLimits {
 
 export interface GatewayServerOptions extends ServerLimits {
   /** Null: nothing is proxied. */
-  readonly dataPlane: DataPlane | null;
+  readonly dataPlane: Pick<DataPlane, 'handles' | 'handle'> | null;
   /** Null: there is no API; what is not proxied is 404. */
   readonly api: ApiHandler | null;
   /** Rejects hosts that are not the gateway's; null if callers are authenticated. */

@@ -28,13 +28,6 @@ export interface SigningKeySettings {
   readonly lifetime: number;
 }
 
-export interface SigningKeysDependencies {
-  /** Milliseconds between two reads of the files. */
-  readonly refreshTime: number;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 const SECTION = 'clientCertificateJwtAuthentication';
 /** Maximum number of published keys: bounds memory if files change continuously. */
 const MAX_KEYS = 16;
@@ -74,13 +67,15 @@ export async function readKeyFiles(settings: SigningKeySettings): Promise<KeyFil
 /**
  * Reads the keys and follows their files: a new key is published immediately and signs after `publishAhead`, so that
  * clusters have read it by then; the previous one stays published for twice the lifetime of its last token.
+ * @param refreshTime milliseconds between two reads of the files
  * @throws GatewayError EG_IMPOSSIBLE for unusable files at the start
  */
 export async function openSigningKeys(
   settings: SigningKeySettings,
-  dependencies: SigningKeysDependencies,
+  refreshTime: number,
+  clock: Clock,
+  logger: Logger,
 ): Promise<SigningKeys> {
-  const { refreshTime, logger } = dependencies;
   let keys: SigningKeys | null = null;
   const report = (reason: string | null, files: KeyFiles) => {
     if (reason === null) keys?.take(files);
@@ -93,15 +88,16 @@ export async function openSigningKeys(
     return latest.contents;
   };
   const files = await FollowedFiles.open(read, () => latest as KeyFiles, report, refreshTime);
-  keys = new SigningKeys(settings, dependencies, files);
+  keys = new SigningKeys(settings, files, clock, logger);
   return keys;
 }
 
 /** Rotating keys for signing and verifying tokens. */
 export class SigningKeys {
   readonly #settings: SigningKeySettings;
-  readonly #dependencies: SigningKeysDependencies;
   readonly #files: FollowedFiles<KeyFiles, string>;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
   #signing: SigningKey;
   /** The next signing key, with its start in monotonic milliseconds. */
   #next: { readonly key: SigningKey; readonly from: number } | null = null;
@@ -110,24 +106,26 @@ export class SigningKeys {
 
   constructor(
     settings: SigningKeySettings,
-    dependencies: SigningKeysDependencies,
     files: FollowedFiles<KeyFiles, string>,
+    clock: Clock,
+    logger: Logger,
   ) {
     this.#settings = settings;
-    this.#dependencies = dependencies;
     this.#files = files;
+    this.#clock = clock;
+    this.#logger = logger;
     this.#signing = files.current.signing;
   }
 
   get current(): SigningKey {
-    if (this.#next !== null && this.#dependencies.clock.monotonic() >= this.#next.from) this.#use(this.#next.key);
+    if (this.#next !== null && this.#clock.monotonic() >= this.#next.from) this.#use(this.#next.key);
     return this.#signing;
   }
 
   /** The public keys, as the body of a JWKS (RFC 7517 §5), the signing key first. */
   published(): { readonly keys: readonly PublishedKey[] } {
     const { current } = this;
-    const now = this.#dependencies.clock.monotonic();
+    const now = this.#clock.monotonic();
     this.#retired = this.#retired.filter(({ until }) => now < until);
     const all = [
       current.published,
@@ -144,20 +142,18 @@ export class SigningKeys {
   }
 
   #use(key: SigningKey): void {
-    const { logger, clock } = this.#dependencies;
     const { lifetime, publishAhead } = this.#settings;
     const before = this.#signing.published;
     // Other replicas may start using the new one later.
-    this.#retired.unshift({ key: before, until: clock.monotonic() + lifetime + publishAhead });
+    this.#retired.unshift({ key: before, until: this.#clock.monotonic() + lifetime + publishAhead });
     this.#retired.length = Math.min(this.#retired.length, MAX_KEYS);
     this.#signing = key;
     this.#next = null;
-    logger.info({ kid: key.published.kid, before: before.kid }, 'tokens for clusters are signed with another key');
+    this.#logger.info({ kid: key.published.kid, before: before.kid }, 'tokens for clusters are signed with another key');
   }
 
   /** Publishes the signing key of changed files. */
   take(files: KeyFiles): void {
-    const { clock, logger } = this.#dependencies;
     const { current } = this;
     const isSame = samePublicKey(files.signing.published, current.published);
     if (isSame) {
@@ -168,8 +164,8 @@ export class SigningKeys {
     const { keyId, publishAhead } = this.#settings;
     // Two keys with one id are indistinguishable: the new one cannot be published next to the old one.
     const wait = keyId === null ? publishAhead : 0;
-    this.#next = { key: files.signing, from: clock.monotonic() + wait };
-    logger.info({ kid: files.signing.published.kid, signsIn: wait }, 'another key of tokens for clusters is published');
+    this.#next = { key: files.signing, from: this.#clock.monotonic() + wait };
+    this.#logger.info({ kid: files.signing.published.kid, signsIn: wait }, 'another key of tokens for clusters is published');
   }
 }
 
