@@ -47,13 +47,10 @@ export interface CredentialsTarget extends Pick<ClusterEntry, 'name' | 'origin' 
 }
 
 export type CredentialsLookup =
-  | { readonly ok: true; readonly credentials: CheckCredentials }
+  | { readonly credentials: CheckCredentials }
   | {
-      readonly ok: false;
-      /**
-       * True if no check is possible until a user changes something; else it may be temporary, as an unavailable API
-       * server.
-       */
+      readonly credentials: null;
+      /** True if no check is possible until a user changes something; else it may be temporary. */
       readonly lasting: boolean;
       readonly reason: string;
       /** For the condition; null while unknown. */
@@ -77,7 +74,7 @@ export async function findCredentials(
     if (credentials === 'aborted') return unknown(`${from} could not be read in time`);
     if (credentials === null) return unknown(`${from} is not known yet`);
     if (!credentials.ok) return refused(credentials, false);
-    return { ok: true, credentials: { username: credentials.username, password: credentials.password, from } };
+    return { credentials: { username: credentials.username, password: credentials.password, from } };
   }
   const { configured } = sources;
   if (configured === null) {
@@ -88,7 +85,7 @@ export async function findCredentials(
   const refusal = configuredRefusal(configured, target, isTrusted);
   if (refusal !== null) return refused(refusal);
   const { username, password } = configured;
-  return { ok: true, credentials: { username, password, from: 'backendState' } };
+  return { credentials: { username, password, from: 'backendState' } };
 }
 
 /**
@@ -127,21 +124,17 @@ function configuredRefusal(
 }
 
 function refused({ reason, message }: CredentialsRefusal, lasting = true): CredentialsLookup {
-  return { ok: false, lasting, reason: message, refusal: { reason, message } };
+  return { credentials: null, lasting, reason: message, refusal: { reason, message } };
 }
 
 function unknown(reason: string): CredentialsLookup {
-  return { ok: false, lasting: false, reason, refusal: null };
+  return { credentials: null, lasting: false, reason, refusal: null };
 }
 
-async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | 'aborted'> {
-  if (signal.aborted) return 'aborted';
+/** The value of a promise; 'aborted' if the signal comes first. The signal is of one check, which ends soon. */
+function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | 'aborted'> {
   const { promise: aborted, resolve } = Promise.withResolvers<'aborted'>();
-  const onAbort = () => resolve('aborted');
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
+  if (signal.aborted) resolve('aborted');
+  else signal.addEventListener('abort', () => resolve('aborted'), { once: true });
+  return Promise.race([aborted, promise]);
 }

@@ -240,8 +240,11 @@ export class ClusterMonitor {
     const { origin = 'resource', tls = null } = entry?.proxyTo === this.proxyTo ? entry : {};
     const of = { name, origin, tls, proxyTo: this.proxyTo, healthCheck: this.#healthCheck };
     const stored = await findCredentials(credentials, { ...of, type, configuredType: this.#configuredType }, signal);
-    if (stored.ok || stored.refusal !== null) credentials.report(name, stored.ok ? null : stored.refusal);
-    if (stored.ok) return await kind.check(target, stored.credentials, signal);
+    if (stored.credentials !== null) {
+      credentials.report(name, null);
+      return await kind.check(target, stored.credentials, signal);
+    }
+    if (stored.refusal !== null) credentials.report(name, stored.refusal);
     return { health: stored.lasting ? 'UNHEALTHY' : 'inconclusive', reason: stored.reason };
   }
 

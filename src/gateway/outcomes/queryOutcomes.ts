@@ -5,7 +5,7 @@ import type { OutcomeWriter } from '../../store/historyWriter.ts';
 import type { QueryOutcomeRepository } from '../../store/outcomeRepository.ts';
 import { certainty, type QueryOutcomeRecord, type QueryState, RUNNING } from '../../store/queryOutcome.ts';
 import type { RunningQueryRepository } from '../../store/runningQueryRepository.ts';
-import type { FinalPage } from './finalPage.ts';
+import type { FinalPage, PageError } from './finalPage.ts';
 
 export interface QueryFacts {
   /** Registry name; null if no cluster received it. */
@@ -198,22 +198,11 @@ export class QueryOutcomes {
     const now = clock.now();
     counts.ended(facts.routingGroup, state, null, error.type);
     writer.add({
-      queryId,
-      created: now,
-      lastSeen: now,
-      state,
-      certainty: certainty.said,
-      refused: true,
+      ...{ queryId, created: now, lastSeen: now, state, certainty: certainty.said, refused: true },
       ...facts,
-      errorName: error.name,
-      errorType: error.type,
-      errorCode: error.code,
-      errorMessage: error.message,
+      ...errorColumns(error),
       ...noPage,
-      resultBytes: null,
-      pages: null,
-      queryText,
-      decision,
+      ...{ resultBytes: null, pages: null, queryText, decision },
     });
   }
 
@@ -349,26 +338,22 @@ export class QueryOutcomes {
   ): void {
     const { error, ...figures } = page ?? { error: null, ...noPage };
     this.#dependencies.writer.add({
-      queryId,
-      created,
-      lastSeen,
-      state,
-      certainty: sureness,
-      refused: false,
+      ...{ queryId, created, lastSeen, state, certainty: sureness, refused: false },
       ...facts,
       ...figures,
-      elapsedMillis,
-      firstRowMillis: firstRow,
-      errorName: error?.name ?? null,
-      errorType: error?.type ?? null,
-      errorCode: error?.code ?? null,
-      errorMessage: error?.message ?? null,
-      resultBytes: bytes,
-      pages,
-      queryText: null,
-      decision: null,
+      ...errorColumns(error),
+      ...{ elapsedMillis, firstRowMillis: firstRow, resultBytes: bytes, pages, queryText: null, decision: null },
     });
   }
+}
+
+function errorColumns(error: PageError | null) {
+  return {
+    errorName: error?.name ?? null,
+    errorType: error?.type ?? null,
+    errorCode: error?.code ?? null,
+    errorMessage: error?.message ?? null,
+  };
 }
 
 function noteRows(query: OpenQuery): void {

@@ -33,7 +33,7 @@ export interface OwnerRecords {
 }
 
 /** Conditions of claims, the same for suffixes and full ids. */
-export interface ClaimRules {
+export interface ClaimConditions {
   readonly table: { readonly current: RoutingTable };
   /** Milliseconds since the last sign of life at a `proxyTo`. */
   readonly silentFor: (proxyTo: string) => number;
@@ -66,7 +66,7 @@ const REPEATED_AT_ONCE = 100;
 export class OwnerClaims {
   readonly #memory: OwnerMemory;
   readonly #records: OwnerRecords;
-  readonly #rules: ClaimRules;
+  readonly #conditions: ClaimConditions;
   readonly #onLoss: (key: string, claimant: QueryOwner, owner: QueryOwner) => void;
   readonly #pending = new Map<string, Pending>();
   readonly #unwritten = new FairMap<string, QueryOwner>({ max: MAX_UNWRITTEN });
@@ -75,12 +75,12 @@ export class OwnerClaims {
   constructor(
     memory: OwnerMemory,
     records: OwnerRecords,
-    rules: ClaimRules,
+    conditions: ClaimConditions,
     onLoss: (key: string, claimant: QueryOwner, owner: QueryOwner) => void,
   ) {
     this.#memory = memory;
     this.#records = records;
-    this.#rules = rules;
+    this.#conditions = conditions;
     this.#onLoss = onLoss;
   }
 
@@ -116,7 +116,7 @@ export class OwnerClaims {
 
   /** Two clusters are registered with one URL, or one has a new name: the owner's name is one that is registered. */
   #rename(entry: KnownOwner, claimant: QueryOwner): void {
-    const { clusters } = this.#rules.table.current;
+    const { clusters } = this.#conditions.table.current;
     if (clusters.get(entry.owner.cluster)?.proxyTo === entry.owner.proxyTo) return;
     if (clusters.get(claimant.cluster)?.proxyTo === claimant.proxyTo) entry.owner = claimant;
   }
@@ -135,7 +135,7 @@ export class OwnerClaims {
 
   async #decide(key: string, claimant: QueryOwner): Promise<Claimed> {
     const [memory, records] = [this.#memory, this.#records];
-    const { learnTimeout, logger, unavailable } = this.#rules;
+    const { learnTimeout, logger, unavailable } = this.#conditions;
     let isLate = false;
     const writing = records.claim(key, claimant).then(
       (stored) => {
@@ -167,7 +167,7 @@ export class OwnerClaims {
 
   async #dispute(key: string, claimant: QueryOwner, entry: KnownOwner): Promise<Claimed> {
     const [memory, records] = [this.#memory, this.#records];
-    const { table, learnTimeout, takeover, silentFor, logger } = this.#rules;
+    const { table, learnTimeout, takeover, silentFor, logger } = this.#conditions;
     const { owner } = entry;
     const replacing = async (from: QueryOwner, silence: number | null): Promise<Claimed> => {
       const stored = await within(records.replace(key, from, claimant, silence), learnTimeout, null);
@@ -195,7 +195,7 @@ export class OwnerClaims {
       if (silentFor(stored.proxyTo) < takeover) return { kind: 'owned', owner: stored };
       return await replacing(stored, takeover);
     } catch (error) {
-      this.#rules.unavailable();
+      this.#conditions.unavailable();
       logger.debug({ err: error, [records.kind]: key }, 'a claim of query ids cannot be decided by the database');
       return mayHaveMoved(table.current, owner, claimant) ? null : { kind: 'owned', owner };
     }
@@ -203,7 +203,7 @@ export class OwnerClaims {
 
   /** The database settled what memory had decided. */
   #settle(key: string, claimant: QueryOwner, stored: QueryOwner): void {
-    const { table, unavailable } = this.#rules;
+    const { table, unavailable } = this.#conditions;
     const entry = this.#memory.get(key);
     if (stored.proxyTo === claimant.proxyTo) {
       if (entry?.owner.proxyTo === stored.proxyTo) entry.settled = true;

@@ -30,7 +30,8 @@ export class OwnerPresence {
     for (const proxyTo of present) if (!this.#lastAlive.has(proxyTo)) this.#lastAlive.set(proxyTo, now);
     for (const { proxyTo, health } of this.#table.current.clusters.values()) {
       present.add(proxyTo);
-      const isAlive = health.status !== 'UNHEALTHY' && (this.#upstreams.peek(proxyTo)?.unreachableSince ?? null) === null;
+      const isAlive =
+        health.status !== 'UNHEALTHY' && (this.#upstreams.peek(proxyTo)?.unreachableSince ?? null) === null;
       if (isAlive || !this.#lastAlive.has(proxyTo)) this.#lastAlive.set(proxyTo, now);
     }
     for (const proxyTo of this.#lastAlive.keys()) if (!present.has(proxyTo)) this.#lastAlive.delete(proxyTo);

@@ -9,29 +9,29 @@ export function ownerOf(row: QueryOwner): QueryOwner {
 }
 
 /** Owners by suffix (`eg_coordinators`). */
-export function coordinatorRecords(coordinators: Store['coordinators'], clock: Clock): OwnerRecords {
+export function coordinatorRecords(store: Pick<Store, 'coordinators'>, clock: Clock): OwnerRecords {
   const row = (suffix: string, owner: QueryOwner) => ({ suffix, ...ownerOf(owner), lastSeen: clock.now() });
   return {
     kind: 'suffix',
-    get: (suffix) => coordinators.get(suffix).then(storedOwner),
-    claim: (suffix, owner) => coordinators.learn(row(suffix, owner)).then(ownerOf),
+    get: (suffix) => store.coordinators.get(suffix).then(storedOwner),
+    claim: (suffix, owner) => store.coordinators.learn(row(suffix, owner)).then(ownerOf),
     replace(suffix, from, to, silentFor) {
       const unseenSince = silentFor === null ? null : clock.now() - silentFor;
-      return coordinators.replace(row(suffix, to), from.proxyTo, unseenSince).then(ownerOf);
+      return store.coordinators.replace(row(suffix, to), from.proxyTo, unseenSince).then(ownerOf);
     },
   };
 }
 
 /** Owners by full id (`eg_queries`), of ids that end in no suffix. */
-export function queryRecords(queries: Store['queries'], clock: Clock): OwnerRecords {
+export function queryRecords(store: Pick<Store, 'queries'>, clock: Clock): OwnerRecords {
   const row = (queryId: string, { cluster, proxyTo }: QueryOwner) => {
     return { queryId, cluster, proxyTo, created: clock.now() };
   };
   return {
     kind: 'queryId',
-    get: (queryId) => queries.get(queryId).then(storedOwner),
-    claim: (queryId, owner) => queries.learn(row(queryId, owner)).then(ownerOf),
-    replace: (queryId, from, to) => queries.replace(row(queryId, to), from.proxyTo).then(ownerOf),
+    get: (queryId) => store.queries.get(queryId).then(storedOwner),
+    claim: (queryId, owner) => store.queries.learn(row(queryId, owner)).then(ownerOf),
+    replace: (queryId, from, to) => store.queries.replace(row(queryId, to), from.proxyTo).then(ownerOf),
   };
 }
 

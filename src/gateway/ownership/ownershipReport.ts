@@ -13,9 +13,9 @@ const MAX_PAIRS = 1_000;
 export class OwnershipReport {
   readonly #conflicts: Counter<'cluster' | 'owner'>;
   readonly #logger: Logger;
-  readonly #clock: Clock;
   readonly #pairs = new Set<string>();
-  readonly #warned: LRUCache<string, number>;
+  /** Pairs that were warned of a moment ago. */
+  readonly #warned: LRUCache<string, true>;
 
   constructor(registry: Registry, logger: Logger, clock: Clock) {
     this.#conflicts = new Counter({
@@ -25,8 +25,7 @@ export class OwnershipReport {
       registers: [registry],
     });
     this.#logger = logger;
-    this.#clock = clock;
-    this.#warned = new LRUCache({ max: MAX_PAIRS });
+    this.#warned = new LRUCache({ max: MAX_PAIRS, ttl: WARN_AGAIN_AFTER, perf: { now: () => clock.monotonic() } });
   }
 
   /**
@@ -40,9 +39,8 @@ export class OwnershipReport {
     const isKnown = this.#pairs.has(pair) || this.#pairs.size < MAX_PAIRS;
     if (isKnown) this.#pairs.add(pair);
     this.#conflicts.inc(isKnown ? { cluster, owner } : { cluster: 'other', owner: 'other' });
-    const now = this.#clock.monotonic();
-    if (now < (this.#warned.get(pair) ?? 0)) return;
-    this.#warned.set(pair, now + WARN_AGAIN_AFTER);
+    if (this.#warned.has(pair)) return;
+    this.#warned.set(pair, true);
     if (conflict.kind === 'owned') {
       this.#logger.warn(
         { cluster, owner, queryId },

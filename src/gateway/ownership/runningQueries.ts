@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
-import type { QueryOutcomeRepository } from '../../store/outcomeRepository.ts';
 import { queryStart } from '../../routing/queryId.ts';
+import type { QueryOutcomeRepository } from '../../store/outcomeRepository.ts';
 import { guessedStates } from '../../store/queryOutcome.ts';
 import type { RunningQueryRepository } from '../../store/runningQueryRepository.ts';
 import type { RunningQueryRow } from '../../store/store.ts';

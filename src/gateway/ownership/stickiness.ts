@@ -6,10 +6,10 @@ import { within } from '../../model/timeLimit.ts';
 import { coordinatorSuffix, isPlausible, QUEUE_SUFFIX } from '../../routing/queryId.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { HistoryWriter, Store } from '../../store/store.ts';
+import type { Upstreams } from '../upstreams/upstreams.ts';
 import { ClaimBudget } from './claimBudget.ts';
 import { KnownCoordinators } from './knownCoordinators.ts';
-import type { Upstreams } from '../upstreams/upstreams.ts';
-import { type Claimed, type ClaimRules, type KnownOwner, OwnerClaims } from './ownerClaims.ts';
+import { type ClaimConditions, type Claimed, type KnownOwner, OwnerClaims } from './ownerClaims.ts';
 import { OwnerPresence } from './ownerPresence.ts';
 import { coordinatorRecords, ownerOf, queryRecords } from './ownerRecords.ts';
 import { identified, type QueryOwner } from './queryOwner.ts';
@@ -114,7 +114,7 @@ export class Stickiness {
       ttl: options.missTtl,
       perf: { now: () => clock.monotonic() },
     });
-    const rules: ClaimRules = {
+    const conditions: ClaimConditions = {
       table,
       silentFor: (proxyTo) => this.#presence.silentFor(proxyTo),
       takeover,
@@ -122,8 +122,8 @@ export class Stickiness {
       unavailable: () => this.#noteAway(),
       logger,
     };
-    const bySuffix = coordinatorRecords(store.coordinators, clock);
-    this.#suffixClaims = new OwnerClaims(this.#coordinators, bySuffix, rules, (suffix, claimant, owner) => {
+    const bySuffix = coordinatorRecords(store, clock);
+    this.#suffixClaims = new OwnerClaims(this.#coordinators, bySuffix, conditions, (suffix, claimant, owner) => {
       this.#contested.set(suffix, true);
       const clusters = [owner.cluster, claimant.cluster];
       logger.warn({ suffix, clusters }, 'two clusters claimed one suffix during an outage; the first stored keeps it');
@@ -132,7 +132,7 @@ export class Stickiness {
       get: (id: string) => this.#fullIds.get(id),
       remember: (id: string, owner: QueryOwner, settled: boolean) => this.#rememberId(id, owner, settled),
     };
-    this.#idClaims = new OwnerClaims(fullIds, queryRecords(store.queries, clock), rules, () => undefined);
+    this.#idClaims = new OwnerClaims(fullIds, queryRecords(store, clock), conditions, () => undefined);
   }
 
   /** Loads the coordinators known to the database and starts looking after their rows. Never rejects. */

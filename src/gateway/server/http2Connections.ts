@@ -1,10 +1,11 @@
 import type { TLSSocket } from 'node:tls';
+import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Clock } from '../../model/clock.ts';
+import { growingTo } from '../../model/growingCache.ts';
 import { plainAddress } from '../headers/trustedProxies.ts';
 import type { ClientSession } from './clientSession.ts';
-import { Http1Addresses } from './http1Addresses.ts';
 
 /** Settings that decide which connections may use HTTP/2. */
 export interface Http2ConnectionsOptions {
@@ -14,6 +15,10 @@ export interface Http2ConnectionsOptions {
   readonly logger: Logger;
   readonly registry: Registry;
 }
+
+/** Time for which an address is remembered after it was last needed. */
+const HTTP1_MS = 3_600_000;
+const MAX_HTTP1_ADDRESSES = 10_000;
 
 /** Sessions with fewer requests are never ended for memory. */
 const MANY_REQUESTS = 10;
@@ -33,7 +38,8 @@ export class Http2Connections {
   readonly #limit: number;
   readonly #open = new Set<TLSSocket>();
   readonly #sessions = new Set<ClientSession>();
-  readonly #http1: Http1Addresses;
+  /** Addresses of clients that need HTTP/1.1. */
+  readonly #http1: LRUCache<string, true>;
   /** Addresses of clients over HTTP/2 that speak HTTP/1.1 as well; a socket that is closed has none any more. */
   readonly #addresses = new WeakMap<TLSSocket, string>();
   readonly #logger: Logger;
@@ -42,7 +48,14 @@ export class Http2Connections {
 
   constructor({ connections, clock, logger, registry }: Http2ConnectionsOptions) {
     this.#limit = connections;
-    this.#http1 = new Http1Addresses(clock);
+    this.#http1 = new LRUCache({
+      ...growingTo(MAX_HTTP1_ADDRESSES),
+      // Entries are stale after more than this time.
+      ttl: HTTP1_MS - 1,
+      ttlResolution: 0,
+      updateAgeOnGet: true,
+      perf: { now: () => clock.monotonic() },
+    });
     this.#logger = logger;
     this.#declined = new Counter({
       name: 'engine_gateway_http2_declined_total',
@@ -70,7 +83,7 @@ export class Http2Connections {
     // A client that speaks nothing else is better off with the limits of HTTP/2.
     if (http1 !== undefined) {
       const client = plainAddress(socket.remoteAddress);
-      if (this.#http1.has(client)) return this.#decline('client', http1);
+      if (this.#http1.get(client) === true) return this.#decline('client', http1);
       this.#addresses.set(socket, client);
     }
     this.#open.add(socket);
@@ -85,7 +98,8 @@ export class Http2Connections {
   needsHttp1(socket: TLSSocket, reason: Http1Need): boolean {
     const client = this.#addresses.get(socket);
     if (client === undefined) return false;
-    if (this.#http1.add(client)) this.#logger.info({ client, reason }, 'client is offered HTTP/1.1 alone');
+    if (!this.#http1.has(client)) this.#logger.info({ client, reason }, 'client is offered HTTP/1.1 alone');
+    this.#http1.set(client, true);
     return true;
   }
 

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { type Counter, type Gauge, Counter as PromCounter, Gauge as PromGauge, type Registry } from 'prom-client';
+import { Counter, Gauge, type Registry } from 'prom-client';
 import { FollowedFiles } from '../../config/followedFiles.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { noTlsMaterial, readTlsFiles, TlsFileError, type TlsFiles, type TlsMaterial, tlsMaterial } from './tlsFiles.ts';
@@ -12,13 +12,13 @@ export class TlsMetrics {
   readonly #reloads: Counter<'use' | 'result'>;
 
   constructor(registry: Registry) {
-    this.#expiry = new PromGauge({
+    this.#expiry = new Gauge({
       name: 'engine_gateway_tls_certificate_expiry_timestamp_seconds',
       help: 'End of validity of the certificate in use, seconds since 1970 (PEM files only).',
       labelNames: ['use'],
       registers: [registry],
     });
-    this.#reloads = new PromCounter({
+    this.#reloads = new Counter({
       name: 'engine_gateway_tls_reloads_total',
       help: 'Changed certificate files, by result: taken or refused.',
       labelNames: ['use', 'result'],

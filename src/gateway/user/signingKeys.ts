@@ -104,12 +104,7 @@ export class SigningKeys {
   /** Keys that no longer sign, with the end of their publication. */
   #retired: { readonly key: PublishedKey; readonly until: number }[] = [];
 
-  constructor(
-    settings: SigningKeySettings,
-    files: FollowedFiles<KeyFiles, string>,
-    clock: Clock,
-    logger: Logger,
-  ) {
+  constructor(settings: SigningKeySettings, files: FollowedFiles<KeyFiles, string>, clock: Clock, logger: Logger) {
     this.#settings = settings;
     this.#files = files;
     this.#clock = clock;
@@ -149,7 +144,10 @@ export class SigningKeys {
     this.#retired.length = Math.min(this.#retired.length, MAX_KEYS);
     this.#signing = key;
     this.#next = null;
-    this.#logger.info({ kid: key.published.kid, before: before.kid }, 'tokens for clusters are signed with another key');
+    this.#logger.info(
+      { kid: key.published.kid, before: before.kid },
+      'tokens for clusters are signed with another key',
+    );
   }
 
   /** Publishes the signing key of changed files. */
@@ -165,7 +163,10 @@ export class SigningKeys {
     // Two keys with one id are indistinguishable: the new one cannot be published next to the old one.
     const wait = keyId === null ? publishAhead : 0;
     this.#next = { key: files.signing, from: this.#clock.monotonic() + wait };
-    this.#logger.info({ kid: files.signing.published.kid, signsIn: wait }, 'another key of tokens for clusters is published');
+    this.#logger.info(
+      { kid: files.signing.published.kid, signsIn: wait },
+      'another key of tokens for clusters is published',
+    );
   }
 }
 
