@@ -5,8 +5,8 @@ import {
   describedRuleRequest,
   parseDescribedRequest,
 } from '../gateway/analysis/describedRequest.ts';
-import { localUsers } from '../gateway/user/userExtractor.ts';
 import { MappedUsers, mappedSources, type NameMappingSettings, openNameRules } from '../gateway/user/mappedUsers.ts';
+import { localUsers } from '../gateway/user/userExtractor.ts';
 import { routingRule } from '../kinds/routingRule/kind.ts';
 import { ROUTING_RULE, type RoutingRule, type RoutingRuleSpec } from '../kinds/routingRule/spec.ts';
 import { systemClock } from '../model/clock.ts';

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { splitClusterKey } from '../routing/clusterKey.ts';
 import { hasDotSegments, ProxiedPaths, splitTarget, targetText } from '../routing/proxiedPaths.ts';
 import { isQueuedId, recognizeQueryId } from '../routing/queryId.ts';
-import { ALLOWED_METHODS, type Refusal } from '../routing/refusal.ts';
+import { ALLOWED_METHODS, type Refusal, toRefusal } from '../routing/refusal.ts';
 import { announcedLength } from './bodies/body.ts';
 import { bodyRefusal } from './bodies/bodyRefusal.ts';
 import {
@@ -116,9 +116,9 @@ export class DataPlane {
     };
     const rejection: Refusal | null =
       conflict !== null
-        ? { reason: 'header_conflict', message: conflict, queryId: null }
+        ? toRefusal('header_conflict', conflict)
         : certificate.kind === 'refused'
-          ? { reason: 'client_certificate', message: certificate.why, queryId: null }
+          ? toRefusal('client_certificate', certificate.why)
           : null;
     void answers.guard(proxied, () =>
       rejection === null ? this.#route(proxied, isSubmission) : answers.refuse(proxied, rejection),
@@ -183,16 +183,16 @@ export class DataPlane {
     if (this.#parts.headers.isLooped(request)) return looped;
     if (hasDotSegments(target.path)) {
       const message = 'The path holds "." or ".." segments, raw or encoded; send it without them.';
-      return { reason: 'dot_segments', message, queryId: null };
+      return toRefusal('dot_segments', message);
     }
     if (method === 'OPTIONS') return null;
     if (!METHODS.has(method)) {
       const message = `Method ${method} is not proxied; allowed are ${ALLOWED_METHODS}.`;
-      return { reason: 'method', message, queryId: null };
+      return toRefusal('method', message);
     }
     if (this.#certificates?.isRequired === true && certificateUser === null && isAuthenticated(target.path)) {
       const message = 'This gateway takes queries over TLS with a client certificate only.';
-      return { reason: 'client_certificate', message, queryId: null };
+      return toRefusal('client_certificate', message);
     }
     return this.#parts.isLoaded() ? null : starting;
   }
@@ -202,18 +202,15 @@ const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'PUT', 'DELETE', 'P
 
 const withoutCertificate: CertificateUser = { kind: 'none' };
 
-const looped: Refusal = {
-  reason: 'loop',
-  message:
-    'This gateway forwarded the request before: the proxyTo of a cluster leads back to the gateway. Set it to the address of the cluster.',
-  queryId: null,
-};
+const looped = toRefusal(
+  'loop',
+  'This gateway forwarded the request before: the proxyTo of a cluster leads back to the gateway. Set it to the address of the cluster.',
+);
 
-const starting: Refusal = {
-  reason: 'starting',
-  message: 'This gateway is starting and does not know its clusters yet; ask again in a second.',
-  queryId: null,
-};
+const starting = toRefusal(
+  'starting',
+  'This gateway is starting and does not know its clusters yet; ask again in a second.',
+);
 
 function kindOf(pathKind: ProxiedRequest['pathKind'], isSubmission: boolean): RequestKind {
   if (isSubmission) return 'submission';

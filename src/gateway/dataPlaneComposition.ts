@@ -39,7 +39,7 @@ import { QueueAnswers, QueuedRequests } from './queue/queuedRequests.ts';
 import type { QueueKey } from './queue/queueKey.ts';
 import { RemotePolls } from './queue/remotePolls.ts';
 import type { EnginePagesMode } from './requests/enginePages.ts';
-import type { Tracing } from './tracing/requestTrace.ts';
+import type { Tracing } from './tracing/openTelemetry.ts';
 import { type UpstreamOptions, Upstreams } from './upstreams/upstreams.ts';
 import type { ClientCertificates } from './user/clientCertificates.ts';
 import type { CertificateIdentities } from './user/clusterTokens.ts';

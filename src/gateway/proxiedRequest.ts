@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { PathKind, RequestTarget } from '../routing/proxiedPaths.ts';
 import type { RequestKind } from './metrics/dataPlaneMetrics.ts';
-import type { RequestTrace } from './tracing/requestTrace.ts';
+import type { RequestTrace } from './tracing/openTelemetry.ts';
 
 export interface ProxiedRequest {
   readonly request: IncomingMessage;

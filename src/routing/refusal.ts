@@ -43,6 +43,10 @@ export interface Refusal {
   readonly list?: readonly string[];
 }
 
+export function toRefusal(reason: RefusalReason, message: string, queryId: string | null = null): Refusal {
+  return { reason, message, queryId };
+}
+
 export interface PlainAnswer {
   readonly status: number;
   readonly headers: readonly string[];

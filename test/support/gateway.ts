@@ -13,7 +13,7 @@ import { ExternalRulesClient, type ExternalRulesOptions } from '../../src/gatewa
 import type { ForwardedHeadersObservation } from '../../src/gateway/headers/forwardedCheck.ts';
 import type { RunningQueries } from '../../src/gateway/ownership/runningQueries.ts';
 import { createGatewayServer, type GatewayServerOptions } from '../../src/gateway/server/gatewayServer.ts';
-import type { Tracing } from '../../src/gateway/tracing/requestTrace.ts';
+import type { Tracing } from '../../src/gateway/tracing/openTelemetry.ts';
 import { type Clock, systemClock } from '../../src/model/clock.ts';
 import { GatewayError } from '../../src/model/errors.ts';
 import { type ProductNames, productNames } from '../../src/model/names.ts';

@@ -1,5 +1,5 @@
 import { hostname } from 'node:os';
-import type { Tracing } from '../../gateway/tracing/requestTrace.ts';
+import type { Tracing } from '../../gateway/tracing/openTelemetry.ts';
 import type { GatewayContext } from './context.ts';
 
 /** Starts tracing; null if disabled: its modules are not loaded then. */

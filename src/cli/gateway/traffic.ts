@@ -10,7 +10,7 @@ import type { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
 import { defaultStickinessOptions } from '../../gateway/ownership/stickiness.ts';
 import { QueueKey } from '../../gateway/queue/queueKey.ts';
 import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
-import type { Tracing } from '../../gateway/tracing/requestTrace.ts';
+import type { Tracing } from '../../gateway/tracing/openTelemetry.ts';
 import type { ReviewToken } from '../../gateway/user/kubernetesTokens.ts';
 import { EXCHANGE_TIMEOUT_MS } from '../../gateway/user/tokenExchange.ts';
 import { userAndQueryAnalyzer } from '../../gateway/user/userAndQueryAnalyzer.ts';

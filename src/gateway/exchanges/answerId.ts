@@ -186,14 +186,7 @@ function skipValue(text: string, start: number): number {
       depth--;
       position++;
     } else if (character === ',' && depth === 0) return position;
-    else if (
-      character === ',' ||
-      character === ':' ||
-      character === ' ' ||
-      character === '\n' ||
-      character === '\r' ||
-      character === '\t'
-    ) {
+    else if (character !== undefined && ',: \n\r\t'.includes(character)) {
       position++;
       continue;
     } else {

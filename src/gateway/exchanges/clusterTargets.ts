@@ -2,7 +2,7 @@ import { type StoredChoice, toStoredChoice } from '../../routing/candidates.ts';
 import type { ChoiceStep } from '../../routing/choiceSteps.ts';
 import { explainNoCluster } from '../../routing/clusterChoice.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
-import type { Refusal } from '../../routing/refusal.ts';
+import { type Refusal, toRefusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import type { PickRequest } from '../../routing/strategies.ts';
 import type { ExchangeParts } from '../dataPlaneComposition.ts';
@@ -45,8 +45,7 @@ export function chooseTarget(
     return { cluster, upstream: upstreams.get(cluster.proxyTo), fallback, steps, choice: candidates };
   }
   const { pending } = choice;
-  const reason = pending ? 'pending' : 'no_cluster';
-  const refusal: Refusal = { reason, message: explainNoCluster(decision, choice), queryId: null };
+  const refusal = toRefusal(pending ? 'pending' : 'no_cluster', explainNoCluster(decision, choice));
   return { cluster: null, pending, refusal, choice: candidates };
 }
 

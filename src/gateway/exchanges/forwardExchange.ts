@@ -1,5 +1,6 @@
 import type { ChoiceStep } from '../../routing/choiceSteps.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
+import { toRefusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import type { PickRequest } from '../../routing/strategies.ts';
 import { hasBody } from '../bodies/body.ts';
@@ -135,7 +136,7 @@ export class OtherExchange extends ForwardExchange {
     if (target.cluster === null) this.refuse({ ...target.refusal, reason: 'no_cluster' });
     else if (target.upstream === null) {
       const message = `proxyTo of cluster ${target.cluster.name} is not an HTTP URL`;
-      this.refuse({ reason: 'no_cluster', message, queryId: null });
+      this.refuse(toRefusal('no_cluster', message));
     } else {
       const { cluster, fallback, steps } = target;
       this.#route = { decision, cluster, fallback, steps, handshake };

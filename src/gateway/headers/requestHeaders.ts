@@ -2,7 +2,6 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ProductNames } from '../../model/names.ts';
 import { firstHeader, headerValues } from '../../model/rawHeaders.ts';
-import { traceHeaders } from '../tracing/requestTrace.ts';
 import {
   type ClientView,
   directView,
@@ -263,7 +262,7 @@ export class RequestHeaders {
 }
 
 function isTraceHeader(lower: string): boolean {
-  return (traceHeaders as readonly string[]).includes(lower);
+  return lower === 'traceparent' || lower === 'tracestate';
 }
 
 /** Headers that describe the client, which the gateway replaces. */

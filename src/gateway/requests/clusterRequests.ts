@@ -1,16 +1,16 @@
 import type { RequestUser } from '../../model/requestUser.ts';
 import { backTo } from '../../routing/groupDecision.ts';
 import { coordinatorSuffix, isPlausible } from '../../routing/queryId.ts';
-import type { Refusal } from '../../routing/refusal.ts';
+import { type Refusal, toRefusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import { userRefusal } from '../../routing/userRefusal.ts';
 import type { DataPlaneParts } from '../dataPlaneComposition.ts';
 import { chooseTarget, onlyTarget } from '../exchanges/clusterTargets.ts';
+import { disownedQuery, undecidedQuery, unknownQuery } from '../exchanges/exchangeRefusals.ts';
 import { FollowUpExchange } from '../exchanges/followUpExchange.ts';
 import { anybody, OtherExchange, type OtherRoute } from '../exchanges/forwardExchange.ts';
 import { ownerCluster } from '../ownership/ownerCluster.ts';
 import type { QueryOwner } from '../ownership/queryOwner.ts';
-import { disownedQuery, undecidedQuery, unknownQuery } from '../ownership/unknownQueries.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { isAuthenticated } from '../user/authenticatedPaths.ts';
 import { isReplacedPage, redirectPage } from './enginePages.ts';
@@ -205,21 +205,18 @@ function isBelow(path: string, base: string): boolean {
   return path.startsWith(base) && path.charCodeAt(base.length) === 47;
 }
 
-const unknownKey: Refusal = {
-  reason: 'unknown_prefix',
-  message: 'The first segment of the URL names no cluster behind this gateway. Run the query again.',
-  queryId: null,
-};
+const unknownKey = toRefusal(
+  'unknown_prefix',
+  'The first segment of the URL names no cluster behind this gateway. Run the query again.',
+);
 
 /** The refusal of a segment whose cluster only another replica may have heard of. */
-const undecidedSegment: Refusal = {
-  reason: 'undecided_query',
-  message: 'Which cluster holds this segment of a result is not known at the moment; ask again in a second.',
-  queryId: null,
-};
+const undecidedSegment = toRefusal(
+  'undecided_query',
+  'Which cluster holds this segment of a result is not known at the moment; ask again in a second.',
+);
 
-const notOfAQuery: Refusal = {
-  reason: 'unknown_prefix',
-  message: 'Only the URLs of a query begin with the key of a cluster; ask without the first path segment.',
-  queryId: null,
-};
+const notOfAQuery = toRefusal(
+  'unknown_prefix',
+  'Only the URLs of a query begin with the key of a cluster; ask without the first path segment.',
+);

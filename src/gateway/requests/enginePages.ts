@@ -1,5 +1,6 @@
 import { firstHeader } from '../../model/rawHeaders.ts';
 import { parseHost } from '../../model/requestHost.ts';
+import { toRefusal } from '../../routing/refusal.ts';
 import type { DataPlaneParts } from '../dataPlaneComposition.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 
@@ -68,6 +69,6 @@ export function redirectPage(parts: DataPlaneParts, proxied: ProxiedRequest, nam
 }
 
 function refuse({ answers }: DataPlaneParts, proxied: ProxiedRequest, message: string): true {
-  answers.refuse(proxied, { reason: 'engine_pages', message, queryId: null });
+  answers.refuse(proxied, toRefusal('engine_pages', message));
   return true;
 }

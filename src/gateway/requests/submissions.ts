@@ -1,7 +1,7 @@
 import { firstHeader } from '../../model/rawHeaders.ts';
 import { DEFAULT_QUEUE } from '../../routing/admissionPolicy.ts';
 import { isQueuedId } from '../../routing/queryId.ts';
-import type { Refusal } from '../../routing/refusal.ts';
+import { type Refusal, toRefusal } from '../../routing/refusal.ts';
 import { transactionIdOf } from '../../routing/transactionId.ts';
 import { userRefusal } from '../../routing/userRefusal.ts';
 import type { AdmissionWait } from '../admission/admission.ts';
@@ -23,11 +23,10 @@ import { ProxiedRuleRequest } from './proxiedRuleRequest.ts';
 /** Least size up to which submissions are buffered (docs/protocol.md#safe-retry). */
 const MIN_BUFFERED_BODY = 1_048_576;
 
-const stopping: Refusal = {
-  reason: 'stopping',
-  message: 'This gateway is stopping and takes no new queries; send it again, another one answers.',
-  queryId: null,
-};
+const stopping = toRefusal(
+  'stopping',
+  'This gateway is stopping and takes no new queries; send it again, another one answers.',
+);
 
 /** New queries: body, analysis, group, binding, admission, and off to a cluster. */
 export class Submissions {
@@ -151,7 +150,7 @@ export class Submissions {
     if (proxied.response.destroyed) return;
     if (owner === 'undecided') {
       const message = `Which cluster began transaction ${id} is not known at the moment; ask again in a second.`;
-      const refusal: Refusal = { reason: 'undecided_transaction', message, queryId: null };
+      const refusal = toRefusal('undecided_transaction', message);
       const { decision } = submission;
       const route = { decision, cluster: null, fallback: false, steps: null, attempts: null, choice: null };
       answers.refuse(proxied, recorder.recordRefused(refusal, proxied, submission, route));

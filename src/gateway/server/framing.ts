@@ -44,8 +44,18 @@ export function framingFault(request: IncomingMessage): FramingFault | null {
  * either.
  */
 export function refuseFraming(request: IncomingMessage, response: ServerResponse, fault: FramingFault): void {
-  const body = `${fault.message}\n`;
+  rejectUnread(request, response, fault.status, 'text/plain; charset=utf-8', `${fault.message}\n`);
+}
+
+/** Rejects a request, and ends its connection: what else it holds is not read. */
+export function rejectUnread(
+  request: IncomingMessage,
+  response: ServerResponse,
+  status: number,
+  type: string,
+  body: string,
+): void {
   endWith(request, response);
-  response.writeHead(fault.status, { 'content-type': 'text/plain; charset=utf-8', 'content-length': body.length });
+  response.writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(body) });
   response.end(body);
 }

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
 import { GatewayError } from '../../model/errors.ts';
 import { parseHost } from '../../model/requestHost.ts';
-import { endWith } from '../bodies/lastRequest.ts';
+import { rejectUnread } from './framing.ts';
 
 /** Returns the reason that a request may not be answered under the host that it names; null if it may. */
 export type HostCheck = (request: IncomingMessage) => GatewayError | null;
@@ -38,10 +38,5 @@ export function hostCheck(allowed: readonly string[]): HostCheck {
 /** Responds to a request under a host that is not the gateway's; what else the connection holds is not read. */
 export function refuseHost(request: IncomingMessage, response: ServerResponse, refusal: GatewayError): void {
   const body = JSON.stringify(refusal.toBody());
-  endWith(request, response);
-  response.writeHead(refusal.status, {
-    'content-type': 'application/json; charset=utf-8',
-    'content-length': Buffer.byteLength(body),
-  });
-  response.end(body);
+  rejectUnread(request, response, refusal.status, 'application/json; charset=utf-8', body);
 }

@@ -21,7 +21,7 @@ import {
 } from '@opentelemetry/sdk-trace-base';
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
-import type { RequestTrace, TraceAttributes, TraceStep, Tracing } from './requestTrace.ts';
+import type { RouterStep } from '../../routing/groupRouter.ts';
 
 export interface TracingOptions {
   /** OTLP over HTTP; without a path, `/v1/traces` is added. */
@@ -45,7 +45,7 @@ const LOG_INTERVAL_MS = 60_000;
 const propagator = new W3CTraceContextPropagator();
 
 /** Traces by OpenTelemetry, sent as OTLP over HTTP in JSON. Nothing is registered globally. */
-export function openTelemetryTracing(options: TracingOptions): Tracing {
+export function openTelemetryTracing(options: TracingOptions) {
   const { serviceName, version, instance, samplingRatio } = options;
   const provider = new BasicTracerProvider({
     resource: resourceFromAttributes({
@@ -64,7 +64,12 @@ export function openTelemetryTracing(options: TracingOptions): Tracing {
   });
   const tracer = provider.getTracer(serviceName, version);
   return {
-    begin: (request, method, kind) => new SpanTrace(tracer, request, method, kind),
+    /**
+     * Begins a request's trace, within the client's `traceparent` if present (W3C Trace Context).
+     * @param kind of the request, for the span's name: `submission`, `follow_up`, …
+     */
+    begin: (request: IncomingMessage, method: string, kind: string) => new RequestTrace(tracer, request, method, kind),
+    /** Flushes for at most some seconds, and stops. Never rejects. */
     close: () => provider.shutdown().catch(() => undefined),
   };
 }
@@ -103,7 +108,13 @@ const requestHeaders = {
 };
 const lineSetter = { set: (lines: string[], name: string, value: string) => void lines.push(name, value) };
 
-class SpanTrace implements RequestTrace {
+/** Steps of a decision in order. */
+type TraceStep = 'analysis' | RouterStep | 'admission' | 'choice' | 'lookup' | 'ask clusters';
+
+export type Tracing = ReturnType<typeof openTelemetryTracing>;
+
+/** The trace of one proxied request: one span, with a child span for each step, each ended by the next. */
+export class RequestTrace {
   readonly #tracer: Tracer;
   readonly #span: Span;
   readonly #context: Context;
@@ -125,6 +136,10 @@ class SpanTrace implements RequestTrace {
     this.#toCluster = false;
   }
 
+  /**
+   * Begins a request to a cluster.
+   * @returns trace headers for it, names and values in turn
+   */
   toCluster(cluster: string, proxyTo: string): readonly string[] {
     const { hostname, port, protocol } = new URL(proxyTo);
     this.#begin('cluster', SpanKind.CLIENT, {
@@ -136,6 +151,7 @@ class SpanTrace implements RequestTrace {
     return this.headers();
   }
 
+  /** Headers that propagate the current step's trace, names and values in turn. */
   headers(): readonly string[] {
     const lines: string[] = [];
     const current = this.#step === null ? this.#context : trace.setSpan(this.#context, this.#step);
@@ -143,14 +159,21 @@ class SpanTrace implements RequestTrace {
     return lines;
   }
 
+  /** Marks the current step as failed. */
   noteFailure(reason: string): void {
     (this.#step ?? this.#span).setStatus({ code: SpanStatusCode.ERROR, message: reason });
   }
 
-  note(attributes: TraceAttributes): void {
+  /** Adds attributes to the request's span; names of OpenTelemetry's semantic conventions if available. */
+  note(attributes: Attributes): void {
     this.#span.setAttributes(attributes);
   }
 
+  /**
+   * Ends the trace; idempotent.
+   * @param status of the client's response; 0 if the client disconnected before
+   * @param clusterStatus of the cluster's response; 0 for none
+   */
   end(status: number, clusterStatus: number): void {
     if (this.#ended) return;
     this.#ended = true;
