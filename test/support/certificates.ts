@@ -47,6 +47,18 @@ export function certificateFolder(): { path: string; authority(name: string): Te
   };
 }
 
+/** Returns a certificate of `localhost` and 127.0.0.1 with its authority, which issues no others; nothing without openssl. */
+export function localCertificate(): { readonly authority: TestAuthority; readonly certificate: TestCertificate } {
+  if (!hasOpenssl) return {} as never;
+  const folder = certificateFolder();
+  try {
+    const authority = folder.authority('local');
+    return { authority, certificate: authority.issue(['DNS:localhost', 'IP:127.0.0.1']) };
+  } finally {
+    folder.dispose();
+  }
+}
+
 const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
 
 function openssl(...args: string[]): void {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { stringify } from 'yaml';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import type { ProblemList, RateSeries } from '../../../src/api/answers/overview.ts';
+import type { ProblemList } from '../../../src/api/answers/overview.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
 import { cancel, runQuery, submit } from '../../support/statementClient.ts';
 
@@ -208,29 +208,6 @@ test('clusters without a line of their own are added up, and each has a colour',
   expect(few.map(({ counts }) => counts === null)).toEqual([false, true]);
   expect(one.others).toEqual(lines[1]?.counts);
   expect(Date.now() - Date.parse(one.asOf as unknown as string)).toBeLessThan(60_000);
-});
-
-test('rates and durations are counted by time, with the errors of the range', async () => {
-  const rates = (await read('/api/overview/rates?minutes=30')) as unknown as RateSeries;
-  expect([rates.intervalMs, rates.keptHours, rates.intervals.length]).toEqual([60_000, 720, 30]);
-  expect(rates.intervals.map(({ start }) => start)).toEqual(
-    Array.from({ length: 30 }, (_, index) => rates.from + index * 60_000),
-  );
-  const sum = (of: (interval: RateSeries['intervals'][number]) => number) =>
-    rates.intervals.reduce((total, interval) => total + of(interval), 0);
-  expect(sum(({ queries }) => queries)).toBeGreaterThanOrEqual(3);
-  expect(sum(({ failures }) => failures)).toBe(0);
-  expect(sum(({ userErrors }) => userErrors)).toBe(1);
-  expect(rates.intervals.some(({ elapsedMillis }) => elapsedMillis.p95 !== null)).toBe(true);
-  expect(rates.errors).toEqual([expect.objectContaining({ state: 'FAILED', errorType: 'USER_ERROR', queries: 1 })]);
-});
-
-test('nothing is sent again to a caller who has the present version', async () => {
-  const first = await fetch(`${gateway.url}/api/clusters`);
-  const etag = first.headers.get('etag') ?? '';
-  expect([first.headers.get('cache-control'), etag === '']).toEqual(['private, no-cache', false]);
-  const again = await fetch(first.url, { headers: { 'If-None-Match': etag } });
-  expect([again.status, await again.text()]).toEqual([304, '']);
 });
 
 test('the ETag of a list is the same until something in the list changes', async () => {

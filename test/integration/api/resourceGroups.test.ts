@@ -10,13 +10,6 @@ import { hasPostgresql, startPostgresql } from '../../support/postgresql.ts';
 const logger = pino({ level: 'silent' });
 const group = { name: 'etl', softMemoryLimit: '80%', maxQueued: 10, hardConcurrencyLimit: 5, environment: 'test' };
 
-test('the family can be switched off', async () => {
-  const api = await startApi();
-  expect((await api.call('GET', '/engine/resourcegroup/read')).status).toBe(404);
-  expect((await api.call('POST', '/engine/selector/create', { body: '{}' })).status).toBe(404);
-  await api.close();
-});
-
 test.skipIf(!hasPostgresql())('while the database is unavailable every call is 503, and none afterwards', async () => {
   const server = await startPostgresql();
   const limits = { connectTimeoutMs: 3_000, acquireTimeoutMs: 3_000 };

@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import { afterAll, afterEach, beforeAll, describe, expect, it, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { WebappDependencies } from '../../../src/api/api.ts';
 import { neverChecked } from '../../../src/routing/routingTable.ts';
 import { type Database, defaultLimits, openDatabase } from '../../../src/store/database.ts';
@@ -27,16 +27,6 @@ const record = (queryId: string, created: number, more: Partial<QueryRecord> = {
   cluster: 'a',
   decision: null,
   ...more,
-});
-
-test('the family can be absent', async () => {
-  const api = await startApi();
-  for (const path of ['/webapp/getAllBackends', '/webapp/findQueryHistory']) {
-    expect((await api.call('POST', path)).status).toBe(404);
-  }
-  expect((await api.call('GET', '/entity')).status).toBe(404);
-  expect((await api.call('GET', '/engine-gateway/api/queryHistory')).status).toBe(404);
-  await api.close();
 });
 
 for (const family of [oneDatabase]) {
@@ -276,14 +266,6 @@ for (const family of [oneDatabase]) {
         'EG_MALFORMED',
         'updateTime',
       ]);
-    });
-
-    it('shows which pages are switched off', async () => {
-      expect((await api.call('GET', '/webapp/getUIConfiguration')).json().data).toEqual({});
-      const without = await startApi({ webapp: { ...webapp, disablePages: ['history'] } });
-      const { data } = (await without.call('GET', '/webapp/getUIConfiguration')).json();
-      await without.close();
-      expect(data).toEqual({ disablePages: ['history'] });
     });
 
     it('shows the newest queries and their clusters', async () => {

@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import { Registry } from 'prom-client';
 import { afterEach, expect, test } from 'vitest';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
@@ -102,17 +101,6 @@ test('ejections of a cluster that passes its checks double up to the longest one
   expect(health('a').reason).toMatch(/ejected for 10\.00s$/);
 });
 
-test('a cluster that fails all queries for half an hour is ejected ten times', async () => {
-  const { fail, pass, metric } = await monitored(await engines('a', 'b'));
-  for (let second = 0; second < 1_800; second++) {
-    fail('a');
-    await pass(1_000);
-  }
-  // After 0, 10, 30, 70, 150 and 310 s, then every 5 minutes.
-  const [ejections] = await metric('engine_gateway_cluster_taken_out_total');
-  expect(ejections).toBe(10);
-});
-
 test('a cluster that says that it starts is another process: its ejections are forgotten', async () => {
   const [a, b] = await engines('a', 'b');
   const { fail, check, health } = await monitored([a!, b!]);
@@ -165,31 +153,5 @@ test('the last cluster of a group is kept, whatever fails; with 100 percent it i
   for (const name of ['a', 'b', 'c']) all.fail(name);
   expect(all.table.current.groups.get('adhoc')?.map((cluster) => cluster.health.ejection)).toEqual(
     Array.from({ length: 3 }, () => 'ejected'),
-  );
-});
-
-test('whatever fails and whenever, no more than the share of a group is ejected, and one cluster takes queries', async () => {
-  const check = async () => ({ health: 'HEALTHY', reason: 'fine' }) as const;
-  const kinds = { ...closing(openChecks()).kinds, INFO_API: { needsUser: false, check } } as HealthCheckKinds;
-  const step = fc.oneof(
-    fc.record({ fails: fc.nat(7), inARow: fc.constantFrom(1, 5, 6) }),
-    fc.record({ passes: fc.constantFrom(1, 5_000, 20_000, 400_000) }),
-  );
-  await fc.assert(
-    fc.asyncProperty(fc.integer({ min: 1, max: 8 }), fc.nat(99), fc.array(step), async (size, percent, steps) => {
-      const members = Array.from({ length: size }, (_, index) => ({ name: `c${index}`, proxyTo: `http://c${index}` }));
-      const { fail, pass, table, monitors } = await monitored(members, { maxEjectionPercent: percent }, kinds);
-      for (const one of steps) {
-        if ('passes' in one) await pass(one.passes);
-        else if (one.fails < size) fail(`c${one.fails}`, one.inARow);
-        const states = [...table.current.clusters.values()].map(({ health }) => health);
-        const ejected = states.filter(({ ejection }) => ejection === 'ejected');
-        expect(ejected.length * 100).toBeLessThanOrEqual(percent * size);
-        expect(states.filter(({ status }) => status === 'HEALTHY').length).toBe(size - ejected.length);
-        expect(ejected.length).toBeLessThan(size);
-      }
-      monitors.stop();
-    }),
-    { numRuns: 100 },
   );
 });

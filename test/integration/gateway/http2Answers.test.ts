@@ -4,25 +4,16 @@
  */
 import { constants } from 'node:http2';
 import { createServer } from 'node:net';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import type { GatewayServerOptions } from '../../../src/gateway/server/gatewayServer.ts';
-import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
+import { hasOpenssl, localCertificate } from '../../support/certificates.ts';
 import { closeAll, closing, clusterAt, startServer, type TestGatewayOptions, until } from '../../support/gateway.ts';
 import { http2Client } from '../../support/http2Client.ts';
 import { type Http2Frame, rawHttp2 } from '../../support/rawHttp2.ts';
 import { startSecureGateway } from '../../support/secureGateway.ts';
 
 describe.skipIf(!hasOpenssl)('answers over HTTP/2', () => {
-  let folder: ReturnType<typeof certificateFolder>;
-  let authority: TestAuthority;
-  let certificate: TestCertificate;
-
-  beforeAll(() => {
-    folder = certificateFolder();
-    authority = folder.authority('answers');
-    certificate = authority.issue(['DNS:localhost']);
-  });
-  afterAll(() => folder.dispose());
+  const { authority, certificate } = localCertificate();
   afterEach(closeAll);
 
   /** A cluster that answers every request with the same pieces of text, one write each. */

@@ -5,9 +5,9 @@ import type { AddressInfo } from 'node:net';
 import { connect } from 'node:tls';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { Http2Connections } from '../../../src/gateway/server/http2Connections.ts';
-import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
+import { hasOpenssl, localCertificate } from '../../support/certificates.ts';
 import { closeAll, closing, clusterAt } from '../../support/gateway.ts';
 import { http2Client } from '../../support/http2Client.ts';
 import { startSecureGateway } from '../../support/secureGateway.ts';
@@ -16,15 +16,7 @@ const HOUR = 3_600_000;
 const BOTH = ['h2', 'http/1.1'];
 
 describe.skipIf(!hasOpenssl)('connections over TLS', () => {
-  let folder: ReturnType<typeof certificateFolder>;
-  let authority: TestAuthority;
-  let certificate: TestCertificate;
-  beforeAll(() => {
-    folder = certificateFolder();
-    authority = folder.authority('connections');
-    certificate = authority.issue(['DNS:localhost']);
-  });
-  afterAll(() => folder.dispose());
+  const { authority, certificate } = localCertificate();
   afterEach(closeAll);
 
   /** A gateway, before a cluster whose answers have a header of so many bytes, and which never answers `/ui/stuck`. */

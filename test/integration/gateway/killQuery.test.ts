@@ -1,7 +1,7 @@
 import { zstdCompressSync } from 'node:zlib';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { userAndQueryAnalyzer } from '../../../src/gateway/user/userAndQueryAnalyzer.ts';
 import { UserExtractor } from '../../../src/gateway/user/userExtractor.ts';
@@ -13,7 +13,7 @@ import { closeAll, closing, clusterAt, startGateway } from '../../support/gatewa
 import { type RawRequest, send } from '../../support/rawHttp.ts';
 import { follow, type QueryResults, submit } from '../../support/statementClient.ts';
 
-afterEach(closeAll);
+afterAll(closeAll);
 
 const names = productNames('Engine');
 const logger = pino({ level: 'silent' });
@@ -56,9 +56,14 @@ async function running(clientsUseV2Format = false) {
   return { gateway, a, b, victims };
 }
 
+/** What `running` starts, once for all calls that only look where they go. */
+const shared = new Map<boolean, ReturnType<typeof running>>();
+
 /** Which cluster got a submission that names the query of cluster b. */
 async function takenBy(request: (id: string) => RawRequest, clientsUseV2Format = false): Promise<string> {
-  const { gateway, a, b, victims } = await running(clientsUseV2Format);
+  const world = shared.get(clientsUseV2Format) ?? running(clientsUseV2Format);
+  shared.set(clientsUseV2Format, world);
+  const { gateway, a, b, victims } = await world;
   const before = [a.requests.length, b.requests.length];
   const { headers = [], ...rest } = request(victims.b.id);
   const options = { method: 'POST', ...rest, headers: ['X-Engine-User', 'test', ...headers] };

@@ -5,8 +5,8 @@
 import { Agent, get, type IncomingMessage } from 'node:http';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
+import { afterEach, describe, expect, test } from 'vitest';
+import { hasOpenssl, localCertificate } from '../../support/certificates.ts';
 import { closeAll, closing, clusterAt, startGateway, type TestGatewayOptions, until } from '../../support/gateway.ts';
 import { http2Client } from '../../support/http2Client.ts';
 import { startSecureGateway } from '../../support/secureGateway.ts';
@@ -205,16 +205,7 @@ describe('large answers arrive byte for byte', () => {
 });
 
 describe.skipIf(!hasOpenssl)('over TLS', () => {
-  let folder: ReturnType<typeof certificateFolder>;
-  let authority: TestAuthority;
-  let certificate: TestCertificate;
-
-  beforeAll(() => {
-    folder = certificateFolder();
-    authority = folder.authority('large');
-    certificate = authority.issue(['DNS:localhost']);
-  });
-  afterAll(() => folder.dispose());
+  const { authority, certificate } = localCertificate();
 
   const start = async (options: Partial<TestGatewayOptions> = {}) => {
     const cluster = await startCluster();

@@ -2,8 +2,8 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Agent, request } from 'undici';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
+import { afterEach, describe, expect, test } from 'vitest';
+import { hasOpenssl, localCertificate } from '../../support/certificates.ts';
 import { closeAll, closing, clusterAt } from '../../support/gateway.ts';
 import { http2Client } from '../../support/http2Client.ts';
 import { startSecureGateway } from '../../support/secureGateway.ts';
@@ -13,15 +13,7 @@ const queryId = '20261121_000000_00001_abcde';
 const followUp = `/v1/statement/executing/${queryId}/x/0`;
 
 describe.skipIf(!hasOpenssl).each(['HTTP/1.1', 'HTTP/2'])('over %s', (protocol) => {
-  let folder: ReturnType<typeof certificateFolder>;
-  let authority: TestAuthority;
-  let certificate: TestCertificate;
-  beforeAll(() => {
-    folder = certificateFolder();
-    authority = folder.authority('heads');
-    certificate = authority.issue(['DNS:localhost']);
-  });
-  afterAll(() => folder.dispose());
+  const { authority, certificate } = localCertificate();
   afterEach(closeAll);
 
   /** A cluster whose answers have so many bytes of headers, by method; a gateway before it, and a client. */

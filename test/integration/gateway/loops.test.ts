@@ -1,7 +1,7 @@
 import { request as httpRequest } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { afterEach, expect, test } from 'vitest';
-import { certificateFolder, hasOpenssl } from '../../support/certificates.ts';
+import { hasOpenssl, localCertificate } from '../../support/certificates.ts';
 import { closeAll, closing, clusterAt, startGateway, startServer, type TestGateway } from '../../support/gateway.ts';
 import { http2Client } from '../../support/http2Client.ts';
 import { send } from '../../support/rawHttp.ts';
@@ -72,10 +72,7 @@ test('a proxy on the way that joins Via with lines of its own does not hide the 
 });
 
 test.skipIf(!hasOpenssl)('the same over HTTP/2', async () => {
-  const folder = certificateFolder();
-  const authority = folder.authority('clients');
-  const certificate = authority.issue(['DNS:localhost', 'IP:127.0.0.1']);
-  folder.dispose();
+  const { authority, certificate } = localCertificate();
   const gateway = await startSecureGateway(certificate, authority.cert, { clusters: [] });
   const client = closing(await http2Client(gateway.url, { ca: authority.cert }));
   const proxy = await startServer(async (incoming, response) => {

@@ -345,29 +345,6 @@ describe('kill_query', () => {
     expect(engine.requests).toEqual([]);
     expect((await kill()).error).toMatchObject({ errorName: 'NOT_FOUND' });
   });
-
-  test('reaches the cluster under the id that the cluster gave', async () => {
-    const { kill, first, admission, engine } = await killing();
-    admission.next();
-    await expect.poll(async () => (await store.queuedQueries.get(first.id))?.state).toBe('submitted');
-    const { engineId } = (await store.queuedQueries.get(first.id)) ?? {};
-    await kill();
-    expect(engine.queries.at(-1)?.text).toContain(`kill_query('${engineId}' `);
-  });
-});
-
-test("a page of the engine that is opened with the gateway's id leads to the cluster's query", async () => {
-  const { gateway, admission } = await gatewayWith();
-  const first = await submit(gateway.url, 'SELECT 1');
-  const page = `/ui/query.html?${first.id}`;
-  expect(await send(gateway.url, page)).toMatchObject({ status: 200, text: expect.stringContaining('waits') });
-  admission.next();
-  await expect.poll(async () => (await store.queuedQueries.get(first.id))?.state).toBe('submitted');
-  const { engineId } = (await store.queuedQueries.get(first.id)) ?? {};
-  expect(await send(gateway.url, page)).toMatchObject({
-    status: 307,
-    headers: { location: `/ui/query.html?${engineId}` },
-  });
 });
 
 test('where pages of engines are not served, the page of a query shows the id that its cluster gave it', async () => {
@@ -421,14 +398,6 @@ describe('two replicas', () => {
     expect(engine.queries).toHaveLength(1);
   });
 
-  test('a cancellation at another replica reaches the one that holds it', async () => {
-    const { gateway, admission, at } = await pair();
-    const first = await submit(gateway.url, 'SELECT 1');
-    expect(await cancel(at(first.nextUri))).toBe(204);
-    await until(() => admission.waiting.length === 0, 'the place is given up');
-    await expect.poll(() => store.queuedQueries.get(first.id)).toBeNull();
-  });
-
   test('a query that was moved first stays so where its replica dies', async () => {
     const there = new CountingAdmission();
     const { gateway, admission, other, engine, at } = await pair(there);
@@ -448,14 +417,6 @@ describe('two replicas', () => {
     there.next();
     expect((await followToEnd(await follow(`${other.url}${pathOf(second.nextUri ?? '')}`))).error).toBeUndefined();
     expect(engine.queries.map(({ text }) => text)).toEqual(['SELECT 2']);
-  });
-
-  test('an administrator takes a query out: its client learns it', async () => {
-    const { gateway, admission } = await pair();
-    const first = await submit(gateway.url, 'SELECT 1');
-    await store.queuedQueries.setCommand(first.id, 'kill');
-    expect((await followToEnd(first)).error).toMatchObject({ errorName: 'ADMINISTRATIVELY_KILLED' });
-    expect(admission.waiting).toEqual([]);
   });
 
   test('a query of a dead replica goes on at the next one that its client asks, once', async () => {

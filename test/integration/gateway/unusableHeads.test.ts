@@ -1,7 +1,7 @@
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { createSecureGatewayServer } from '../../../src/gateway/server/secureServer.ts';
-import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
+import { hasOpenssl, localCertificate } from '../../support/certificates.ts';
 import { defaultServerOptions } from '../../support/defaults.ts';
 import { closeAll, closing, clusterAt, startGateway, type TestGateway } from '../../support/gateway.ts';
 import { http2Client } from '../../support/http2Client.ts';
@@ -94,15 +94,7 @@ describe('a head that cannot be sent to a client', () => {
 });
 
 describe.skipIf(!hasOpenssl)('a head that cannot be sent to a client over HTTP/2', () => {
-  let folder: ReturnType<typeof certificateFolder>;
-  let authority: TestAuthority;
-  let certificate: TestCertificate;
-  beforeAll(() => {
-    folder = certificateFolder();
-    authority = folder.authority('clients');
-    certificate = authority.issue(['DNS:localhost', 'IP:127.0.0.1']);
-  });
-  afterAll(() => folder.dispose());
+  const { authority, certificate } = localCertificate();
 
   test.for([...unusable])('%s: 502, and the connection goes on', async ([_name, answer]) => {
     const gateway = await startGateway({ clusters: [clusterAt('a', await clusterOf(answer))] });

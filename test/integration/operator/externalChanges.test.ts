@@ -129,53 +129,6 @@ describe.each(databases)('on $name', ({ name: dialect, available, start }) => {
         expect(condition(rig, 'a', 'Drift')).toBeUndefined();
       });
 
-      once('while no gateway runs here is followed at the start, deletions too', async () => {
-        await add(await started('database'), 'a', 'b', 'c');
-        await stop();
-        await other([setActive('a', false), update('b', 'etl', 'http://b:8080'), drop('c')]);
-        const rig = await started('database');
-        await until(() =>
-          expect(rig.registry.all()).toEqual([cluster('a', { active: false }), cluster('b', { routingGroup: 'etl' })]),
-        );
-        await until(async () => expect((await store.resources.all()).map(({ name }) => name)).toEqual(['a', 'b']));
-        expect(await rows()).toEqual(['a adhoc http://a:8080 false', 'b etl http://b:8080 true']);
-        await until(async () => expect(await count('adopted')).toBe(3));
-      });
-
-      once('and a write by REST of another field before the next look are both kept', async () => {
-        const rig = await started('database');
-        await add(rig, 'a');
-        for (const active of [false, true, false]) {
-          await other([setActive('a', active)]);
-          const { resourceVersion } = rig.source.get(clusterKey('a'))!.metadata;
-          const change = { set: { routingGroup: `group-${active}` }, remove: [], annotations: {} };
-          await until(async () => {
-            const expectedVersion = rig.source.get(clusterKey('a'))!.metadata.resourceVersion;
-            await rig.source.apply(clusterKey('a'), change, { force: false, expectedVersion });
-          });
-          expect(rig.source.get(clusterKey('a'))?.metadata.resourceVersion).not.toBe(resourceVersion);
-          await until(() =>
-            expect(rig.registry.get('a')).toEqual(cluster('a', { routingGroup: `group-${active}`, active })),
-          );
-          expect(await rows()).toEqual([`a group-${active} http://a:8080 ${active}`]);
-        }
-      });
-
-      test('a deleted row deletes its resource, an added one is served as it is, and a name can be added again', async () => {
-        const rig = await started('database');
-        await add(rig, 'a', 'b');
-        await other([drop('a'), insert('x')]);
-        await until(async () => {
-          expect(rig.registry.all().map(({ name }) => name)).toEqual(['b', 'x']);
-          expect(await rows()).toEqual(['b adhoc http://b:8080 true', 'x etl http://x:1 true unmanaged']);
-        });
-        await add(rig, 'a');
-        expect(rig.registry.get('a')).toEqual(cluster('a'));
-        await rig.registry.delete('b', by);
-        await rig.registry.delete('x', by);
-        expect(await rows()).toEqual(['a adhoc http://a:8080 true']);
-      });
-
       once.each([
         ['while it runs', false],
         ['while it does not run', true],

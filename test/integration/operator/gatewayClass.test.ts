@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
@@ -45,12 +45,6 @@ const gateway = async (
   rigs.push({ rig, store });
   return { ...rig, store };
 };
-const manifest = (kind: string, name: string, spec: object, metadata: object = {}): string =>
-  `---\n${JSON.stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name, ...metadata }, spec })}\n`;
-const cluster = (name: string, spec: object = {}, metadata: object = {}): string =>
-  manifest('EngineCluster', name, { proxyTo: `http://${name}:8080`, routingGroup: 'adhoc', ...spec }, metadata);
-const write = (name: string, ...texts: readonly string[]): Promise<void> =>
-  writeFile(join(directory, name), texts.join(''));
 const blue = { gatewayClassName: 'blue' };
 const routed = ({ table }: OperatorRig): readonly string[] => [...table.current.clusters.keys()].sort();
 const stored = async ({ store }: { readonly store: Store }) => ({
@@ -59,33 +53,6 @@ const stored = async ({ store }: { readonly store: Store }) => ({
 });
 const acceptance = (rig: OperatorRig, name: string) =>
   rig.source.get(clusterKey(name))?.status?.conditions?.find(({ type }) => type === 'Accepted')?.reason;
-
-test('each of two gateways over one directory has the resources of its class alone', async () => {
-  await write(
-    'all.yaml',
-    cluster('a'),
-    cluster('b', blue),
-    // One name in both: each knows of one.
-    cluster('same'),
-    cluster('same-blue', { ...blue, name: 'same' }),
-    manifest('RoutingRule', 'r', { ...blue, condition: 'true', routeTo: { routingGroup: 'adhoc' } }),
-  );
-  const plain = await gateway({}, { jdbcUrl: database('plain') });
-  const other = await gateway({ gatewayClass: 'blue' }, { jdbcUrl: database('blue') });
-  expect(routed(plain)).toEqual(['a', 'same']);
-  expect(routed(other)).toEqual(['b', 'same']);
-  expect(other.table.current.clusters.get('same')?.proxyTo).toBe('http://same-blue:8080');
-  expect(plain.controller.compiledRules?.reports.size).toBe(0);
-  expect(other.controller.compiledRules?.reports.size).toBe(1);
-  await until(async () => {
-    expect(await stored(plain)).toEqual({ resources: ['a', 'same'], rows: ['a', 'same'] });
-    expect(await stored(other)).toEqual({ resources: ['b', 'r', 'same-blue'], rows: ['b', 'same'] });
-    expect(acceptance(plain, 'same')).toBe('Accepted');
-    expect(acceptance(other, 'same-blue')).toBe('Accepted');
-  });
-  expect(plain.source.get(clusterKey('b'))).toBeNull();
-  expect(plain.source.provenance(clusterKey('b'))).toBeNull();
-});
 
 test('a gateway of another class over the same database leaves resources there alone', async () => {
   const options = { jdbcUrl: database('shared'), from: quickDatabase };

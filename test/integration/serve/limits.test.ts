@@ -6,11 +6,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import type { RoutedQuery } from '../../../src/api/answers/routing.ts';
 import { postgresql, type TestDatabase } from '../../support/databases.ts';
+import { freePort } from '../../support/freePort.ts';
 import { until } from '../../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
 import { declare, manifest } from '../../support/queueing.ts';
 import { follow, type QueryResults, runQuery, submit } from '../../support/statementClient.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcpProxy.ts';
+import { TransactionClient } from '../../support/transactionClient.ts';
 
 let folder: string;
 let engine: SimulatedEngine;
@@ -153,5 +155,96 @@ describe.skipIf(!postgresql.available())('limits where waiting queries are not k
     expect((await runQuery(admitting ?? '', 'SELECT 1', { user: 'ann' })).error).toBeUndefined();
     // Queries without limits are as ever.
     expect((await runQuery(refusing ?? '', 'SELECT 1', { user: 'dan' })).error).toBeUndefined();
+  });
+});
+
+describe('queries of a group whose cluster sleeps', () => {
+  let own: string;
+  let night: SimulatedEngine;
+  let url: string;
+  const waiting = (group: string, count: number) =>
+    until(async () => {
+      const text = await (await fetch(`${url}/metrics`)).text();
+      return text.includes(`engine_gateway_queue_length{group="${group}"} ${count}\n`);
+    }, `${count} of ${group} to wait`);
+  const toGroup = (group: string, user: string) => ({ user, headers: { 'X-Engine-Routing-Group': group } });
+
+  beforeAll(async () => {
+    own = await mkdtemp(join(tmpdir(), 'sleeping-'));
+    night = await startSimulatedEngine({ name: 'night', queuedPolls: 0, state: { starting: true } });
+    const away = `http://127.0.0.1:${await freePort()}`;
+    const queue = { whenUnavailable: 'wait', hold: '1s', maxWait: '5m', maxQueued: 2 };
+    await declare(
+      own,
+      manifest('EngineCluster', 'night-1', { proxyTo: night.url, routingGroup: 'night' }),
+      manifest('EngineCluster', 'away-1', { proxyTo: away, routingGroup: 'away' }),
+      manifest('EngineCluster', 'adhoc-1', { proxyTo: engine.url, routingGroup: 'adhoc' }),
+      manifest('RoutingGroup', 'night', { queue }),
+      manifest('RoutingGroup', 'away', { queue: { ...queue, hold: '100ms', maxWait: '500ms' } }),
+      manifest('RoutingGroup', 'spilling', { queue, fallbacks: ['adhoc'] }),
+    );
+    const gateway = await startGateway({
+      authentication: 'none',
+      dataStore: { jdbcUrl: `jdbc:sqlite:${join(own, 'gateway.db')}` },
+      resources: { source: 'directory', directory: own },
+      routing: { defaultRoutingGroup: 'night' },
+      monitor: { taskDelay: '500ms' },
+    });
+    gateways.push(gateway);
+    url = gateway.url;
+    await until(async () => (await fetch(`${url}/readyz`)).status === 200, 'readiness');
+  });
+  afterAll(async () => {
+    await night?.close();
+    await rm(own, { recursive: true, force: true });
+  });
+
+  test('wait for it and run when it wakes; beyond maxQueued and after maxWait they are refused, a fallback serves', async () => {
+    const leaving = new AbortController();
+    const { signal } = leaving;
+    const headers = { 'X-Engine-User': 'ann' };
+    const gone = fetch(`${url}/v1/statement`, { method: 'POST', body: 'SELECT 0', signal, headers }).catch(() => null);
+    await waiting('night', 1);
+    leaving.abort();
+    await gone;
+    await waiting('night', 0);
+    const queries = ['ben', 'dan'].map((user) => runQuery(url, 'SELECT 1', { user }));
+    await waiting('night', 2);
+    expect((await submit(url, 'SELECT 1', { user: 'eve' })).error).toMatchObject({
+      ...{ errorName: 'QUERY_QUEUE_FULL', errorType: 'INSUFFICIENT_RESOURCES', errorCode: 131_074 },
+    });
+    expect(await finish(await submit(url, 'SELECT 1', toGroup('away', 'eve')), 'eve')).toMatchObject({
+      error: {
+        ...{ errorName: 'EXCEEDED_TIME_LIMIT', errorCode: 131_075 },
+        message:
+          'No cluster of routing group "away" became available within 500.00ms (queue.maxWait); send the query again later.',
+      },
+    });
+    expect((await runQuery(url, 'SELECT 1', toGroup('spilling', 'eve'))).rows).toEqual([[1]]);
+    expect(night.queries).toEqual([]);
+    night.setState({ starting: false });
+    expect((await Promise.all(queries)).map(({ rows }) => rows)).toEqual([[[1]], [[1]]]);
+    expect(night.queries).toHaveLength(2);
+    await waiting('night', 0);
+  });
+
+  test('of a transaction, and calls of kill_query, never wait', async () => {
+    const client = new TransactionClient([url]);
+    expect((await client.run('START TRANSACTION')).error).toBeUndefined();
+    night.setState({ starting: true });
+    await until(async () => {
+      const state = await (await fetch(`${url}/api/public/backends/night-1/state`)).text();
+      return !state.includes('"HEALTHY"');
+    }, 'the cluster to take no queries');
+    const other = runQuery(url, 'SELECT 2', { user: 'ben' });
+    await waiting('night', 1);
+    const statement = await client.run('SELECT 1');
+    expect(statement).toMatchObject({ error: undefined, rows: [[1]] });
+    const killed = await submit(url, `CALL system.runtime.kill_query('${statement.queryId}')`, { user: 'test' });
+    expect(killed.error).toBeUndefined();
+    expect((await client.run('COMMIT')).error).toBeUndefined();
+    await waiting('night', 1);
+    night.setState({ starting: false });
+    expect((await other).error).toBeUndefined();
   });
 });

@@ -46,16 +46,4 @@ presetUsers: {root: {password: root, privileges: API}}
     ahead += 5_001;
     expect((await two.call('GET', '/gateway', { headers })).status).toBe(401);
   });
-
-  it('detects a one-time value that was used, also at the same time', async () => {
-    const [one, two] = stores as [KnexStore, KnexStore];
-    const until = Date.now() + 60_000;
-    const answers = await Promise.all([one, two, one, two].map((store) => store.endedSessions.add('once', until)));
-    expect(answers.filter(Boolean)).toHaveLength(1);
-    expect(await two.endedSessions.has('once')).toBe(true);
-    expect(await one.endedSessions.deleteBefore(until - 1)).toBe(0);
-    expect(await one.endedSessions.has('once')).toBe(true);
-    expect(await one.endedSessions.deleteBefore(until + 1)).toBe(1);
-    expect(await two.endedSessions.has('once')).toBe(false);
-  });
 });
