@@ -6,6 +6,7 @@ import { stringify } from 'yaml';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import type { ProblemList } from '../../../src/api/answers/overview.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { manifest } from '../../support/manifest.ts';
 import { cancel, runQuery, submit } from '../../support/statementClient.ts';
 
 let folder: string;
@@ -13,12 +14,7 @@ let engine: SimulatedEngine;
 let gateway: GatewayProcess;
 
 const cluster = (name: string, routingGroup: string, more: object = {}): string =>
-  stringify({
-    apiVersion: 'enginegateway.dev/v1',
-    kind: 'EngineCluster',
-    metadata: { name },
-    spec: { proxyTo: engine.url, routingGroup, ...more },
-  });
+  stringify(manifest('EngineCluster', name, { proxyTo: engine.url, routingGroup, ...more }));
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'overview-'));
@@ -239,12 +235,9 @@ test('a page of a list follows an element of it', async () => {
 });
 
 const rule = (name: string, spec: object): string =>
-  stringify({
-    apiVersion: 'enginegateway.dev/v1',
-    kind: 'RoutingRule',
-    metadata: { name },
-    spec: { condition: 'true', routeTo: { routingGroup: 'adhoc' }, priority: -1, ...spec },
-  });
+  stringify(
+    manifest('RoutingRule', name, { condition: 'true', routeTo: { routingGroup: 'adhoc' }, priority: -1, ...spec }),
+  );
 const writeRules = (...rules: readonly string[]) => writeFile(join(folder, 'rules.yaml'), rules.join('---\n'));
 const sendJson = (method: string, path: string, body: unknown) =>
   fetch(`${gateway.url}${path}`, {
@@ -539,8 +532,7 @@ test('problems are named with reason, since when, and what they affect', async (
   const none = { verdict: 'ok', total: 0, problems: [] };
   await expect.poll(async () => (await problems()).list, { timeout: 20_000 }).toMatchObject(none);
   const path = join(folder, 'problems.yaml');
-  const ruleOf = (name: string, spec: object) =>
-    stringify({ apiVersion: 'enginegateway.dev/v1', kind: 'RoutingRule', metadata: { name }, spec });
+  const ruleOf = (name: string, spec: object) => stringify(manifest('RoutingRule', name, spec));
   await writeFile(
     path,
     [

@@ -8,6 +8,7 @@ import manifest from '../../../package.json' with { type: 'json' };
 import { openStore } from '../../../src/store/openStore.ts';
 import { runCommand, runProgram } from '../../support/commandLine.ts';
 import { freePort } from '../../support/freePort.ts';
+import { manifest as declared } from '../../support/manifest.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cli-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -168,12 +169,7 @@ test('migrate and export name the cause of a database that cannot be used', asyn
 });
 
 const cluster = (name: string, spec: object): string =>
-  `---\n${stringify({
-    apiVersion: 'enginegateway.dev/v1',
-    kind: 'EngineCluster',
-    metadata: { name },
-    spec: { proxyTo: `http://${name}:8080`, routingGroup: 'adhoc', ...spec },
-  })}`;
+  `---\n${stringify(declared('EngineCluster', name, { proxyTo: `http://${name}:8080`, routingGroup: 'adhoc', ...spec }))}`;
 
 test('validate warns of what a gateway of the class leaves out, and refuses a name that is no class', async () => {
   const path = file(

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { runCommand } from '../../support/commandLine.ts';
 import { startGateway } from '../../support/gatewayProcess.ts';
+import { manifest as declared } from '../../support/manifest.ts';
 import { describeReferenceDatabases } from '../../support/referenceDatabases.ts';
 
 let folder: string;
@@ -72,12 +73,11 @@ describe('the product name of rules that are looked at alone', () => {
     const rules = file('rules.yaml', rule(trino));
     expect(await runCommand(['validate', rules])).toMatchObject({ code: 0, stderr: noted });
     const directory = mkdtempSync(join(folder, 'manifests-'));
-    const manifest = {
-      apiVersion: 'enginegateway.dev/v1',
-      kind: 'RoutingRule',
-      metadata: { name: 'r' },
-      spec: { description: '', condition: trino, actions: ['result.put("routingGroup", "etl")'] },
-    };
+    const manifest = declared('RoutingRule', 'r', {
+      description: '',
+      condition: trino,
+      actions: ['result.put("routingGroup", "etl")'],
+    });
     writeFileSync(join(directory, 'rule.yaml'), stringify(manifest));
     expect(await runCommand(['validate', directory])).toMatchObject({ code: 0, stderr: noted });
     const asEngine = await runCommand(['validate', '--product', 'Engine', rules]);

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { runCommand } from '../../support/commandLine.ts';
+import { manifest } from '../../support/manifest.ts';
 
 let folder: string;
 beforeAll(() => {
@@ -447,12 +448,8 @@ describe('evaluate', () => {
     expect((await run(['evaluate', '--request', request])).code).toBe(2);
 
     // What is kept in Git: a resource, among others, as YAML or JSON.
-    const resource = (name: string, spec: object = groups) => ({
-      apiVersion: 'enginegateway.dev/v1',
-      kind: 'ResourceGroupConfiguration',
-      metadata: { name },
-      spec: { environment: 'production', ...spec },
-    });
+    const resource = (name: string, spec: object = groups) =>
+      manifest('ResourceGroupConfiguration', name, { environment: 'production', ...spec });
     const cluster = { apiVersion: 'v1', kind: 'Service', metadata: { name: 'a' } };
     const yaml = file('groups.manifest.yaml', [cluster, resource('a')].map((each) => stringify(each)).join('---\n'));
     const json = file('groups.manifest.json', JSON.stringify(resource('a')));

@@ -7,6 +7,7 @@ import { stringify } from 'yaml';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { openStore } from '../../../src/store/openStore.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { manifest as declared } from '../../support/manifest.ts';
 import { TransactionClient } from '../../support/transactionClient.ts';
 
 let folder: string;
@@ -20,12 +21,9 @@ beforeEach(async () => {
   manifests = await mkdtemp(join(tmpdir(), 'rule-manifests-'));
   rulesPath = join(folder, 'rules.yaml');
   engines = await Promise.all(['a', 'b'].map((name) => startSimulatedEngine({ name, port: 0 })));
-  const clusters = engines.map(({ name, url }) => ({
-    apiVersion: 'enginegateway.dev/v1',
-    kind: 'EngineCluster',
-    metadata: { name },
-    spec: { proxyTo: url, routingGroup: name },
-  }));
+  const clusters = engines.map(({ name, url }) =>
+    declared('EngineCluster', name, { proxyTo: url, routingGroup: name }),
+  );
   await writeFile(join(manifests, 'clusters.yaml'), clusters.map((one) => stringify(one)).join('---\n'));
 });
 afterEach(async () => {

@@ -6,6 +6,7 @@ import { stringify } from 'yaml';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { closeAll, closing } from '../../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { manifest as declared } from '../../support/manifest.ts';
 
 let folder: string;
 let gateway: GatewayProcess;
@@ -72,13 +73,7 @@ describe('addresses that clusters may not have', () => {
 
   test('a manifest with one is not accepted; the last good version stays', async () => {
     const file = join(folder, 'a.yaml');
-    const manifest = (proxyTo: string) =>
-      stringify({
-        apiVersion: 'enginegateway.dev/v1',
-        kind: 'EngineCluster',
-        metadata: { name: 'a' },
-        spec: { proxyTo, routingGroup: 'adhoc' },
-      });
+    const manifest = (proxyTo: string) => stringify(declared('EngineCluster', 'a', { proxyTo, routingGroup: 'adhoc' }));
     await writeFile(file, manifest('http://engine-a.example:8080'));
     gateway = await startGateway({ ...database(), resources: { source: 'directory', directory: folder } });
     await expect.poll(listed).toEqual(['http://engine-a.example:8080']);

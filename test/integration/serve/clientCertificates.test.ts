@@ -10,6 +10,7 @@ import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate
 import { until } from '../../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
 import { http2Client } from '../../support/http2Client.ts';
+import { manifest } from '../../support/manifest.ts';
 import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
 
 function sessionKeyPaths() {
@@ -43,23 +44,17 @@ describe.skipIf(!hasOpenssl)('client certificates', () => {
       await startSimulatedEngine({ name: 'b', record: true }),
     ];
     const manifests = engines.map((engine, index) =>
-      stringify({
-        apiVersion: 'enginegateway.dev/v1',
-        kind: 'EngineCluster',
-        metadata: { name: 'ab'[index] },
-        spec: { proxyTo: engine.url, routingGroup: ['adhoc', 'etl'][index] },
-      }),
+      stringify(
+        manifest('EngineCluster', 'ab'.charAt(index), { proxyTo: engine.url, routingGroup: ['adhoc', 'etl'][index] }),
+      ),
     );
-    const rule = stringify({
-      apiVersion: 'enginegateway.dev/v1',
-      kind: 'RoutingRule',
-      metadata: { name: 'ann' },
-      spec: {
+    const rule = stringify(
+      manifest('RoutingRule', 'ann', {
         priority: 1,
         condition: 'engineRequestUser.userExistsAndEquals("ann")',
         routeTo: { routingGroup: 'etl' },
-      },
-    });
+      }),
+    );
     await writeFile(join(folder, 'resources.yaml'), [...manifests, rule].join('---\n'));
   });
   afterEach(async () => {

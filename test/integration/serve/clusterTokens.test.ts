@@ -11,6 +11,7 @@ import { overHttp1, overHttp2 } from '../../support/certificateClient.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
 import { until } from '../../support/gateway.ts';
 import { GatewayExit, type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { manifest } from '../../support/manifest.ts';
 
 type Keys = Readonly<Record<string, unknown>>;
 type Pair = { readonly privateKey: KeyObject; readonly publicKey: KeyObject };
@@ -37,12 +38,7 @@ describe.skipIf(!hasOpenssl)('tokens for clusters', () => {
       ['a', 'b'].map((name) => startSimulatedEngine({ name, record: true, productName: 'Trino' })),
     );
     const manifests = engines.map((engine, index) =>
-      stringify({
-        apiVersion: 'enginegateway.dev/v1',
-        kind: 'EngineCluster',
-        metadata: { name: 'ab'[index] },
-        spec: { proxyTo: engine.url, routingGroup: 'ab'[index] },
-      }),
+      stringify(manifest('EngineCluster', 'ab'.charAt(index), { proxyTo: engine.url, routingGroup: 'ab'[index] })),
     );
     await writeFile(join(folder, 'resources.yaml'), manifests.join('---\n'));
   });

@@ -7,6 +7,7 @@ import type { RateSeries } from '../../../src/api/answers/overview.ts';
 import type { QueryPage, Statistics } from '../../../src/api/answers/queries.ts';
 import { closeAll, startServer, until } from '../../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { manifest } from '../../support/manifest.ts';
 
 let folder: string;
 let gateway: GatewayProcess;
@@ -35,12 +36,7 @@ beforeAll(async () => {
   });
   await writeFile(
     join(folder, 'cluster.yaml'),
-    stringify({
-      apiVersion: 'enginegateway.dev/v1',
-      kind: 'EngineCluster',
-      metadata: { name: 'broken' },
-      spec: { proxyTo: cluster.url, routingGroup: 'adhoc' },
-    }),
+    stringify(manifest('EngineCluster', 'broken', { proxyTo: cluster.url, routingGroup: 'adhoc' })),
   );
   gateway = await startGateway({
     resources: { source: 'directory', directory: folder },

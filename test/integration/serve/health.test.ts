@@ -10,6 +10,7 @@ import {
 } from '../../../demo/simulatedEngine.ts';
 import { closeAll, startServer } from '../../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { manifest } from '../../support/manifest.ts';
 import { follow, submit } from '../../support/statementClient.ts';
 
 const minute = 'SELECT * FROM TABLE(slow(seconds => 60))';
@@ -51,12 +52,13 @@ describe('health and load of clusters, through a gateway as users run it', () =>
     clusters: readonly { readonly name: string; readonly url: string; readonly healthCheck?: object }[] = engines,
   ): Promise<GatewayProcess> {
     const manifests = clusters.map(({ name, url, healthCheck }) =>
-      stringify({
-        apiVersion: 'enginegateway.dev/v1',
-        kind: 'EngineCluster',
-        metadata: { name },
-        spec: { proxyTo: url, routingGroup: 'adhoc', ...(healthCheck === undefined ? {} : { healthCheck }) },
-      }),
+      stringify(
+        manifest('EngineCluster', name, {
+          proxyTo: url,
+          routingGroup: 'adhoc',
+          ...(healthCheck === undefined ? {} : { healthCheck }),
+        }),
+      ),
     );
     await writeFile(join(folder, 'clusters.yaml'), manifests.join('---\n'));
     const resources = { source: 'directory', directory: folder };

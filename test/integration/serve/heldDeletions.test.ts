@@ -6,6 +6,7 @@ import { stringify } from 'yaml';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { closeAll, closing } from '../../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { manifest } from '../../support/manifest.ts';
 import { runQuery } from '../../support/statementClient.ts';
 
 let folder: string;
@@ -30,12 +31,7 @@ test('queries go on through clusters that most of the source was lost with, unti
   const engine = await startSimulatedEngine({ name: 'engine' });
   closing(engine);
   const cluster = (name: string, routingGroup: string) =>
-    stringify({
-      apiVersion: 'enginegateway.dev/v1',
-      kind: 'EngineCluster',
-      metadata: { name },
-      spec: { proxyTo: engine.url, routingGroup },
-    });
+    stringify(manifest('EngineCluster', name, { proxyTo: engine.url, routingGroup }));
   const names = ['a', 'b', 'c', 'd', 'e'];
   const declare = (kept: readonly string[]) =>
     writeFile(

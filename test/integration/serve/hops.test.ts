@@ -10,6 +10,7 @@ import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { manifest } from '../../support/manifest.ts';
 
 /** How much of `src` one request passes. */
 interface Hops {
@@ -32,12 +33,12 @@ let gateway: GatewayProcess;
 let database: DatabaseSync;
 
 const cluster = (name: string, routingGroup: string): string =>
-  stringify({
-    apiVersion: 'enginegateway.dev/v1',
-    kind: 'EngineCluster',
-    metadata: { name },
-    spec: { proxyTo: `http://127.0.0.1:${(engine.address() as AddressInfo).port}`, routingGroup },
-  });
+  stringify(
+    manifest('EngineCluster', name, {
+      proxyTo: `http://127.0.0.1:${(engine.address() as AddressInfo).port}`,
+      routingGroup,
+    }),
+  );
 
 /** An engine whose queries run for ever. */
 function startEngine(): Promise<Server> {

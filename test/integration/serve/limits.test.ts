@@ -180,7 +180,7 @@ describe('queries of a group whose cluster sleeps', () => {
       manifest('EngineCluster', 'away-1', { proxyTo: away, routingGroup: 'away' }),
       manifest('EngineCluster', 'adhoc-1', { proxyTo: engine.url, routingGroup: 'adhoc' }),
       manifest('RoutingGroup', 'night', { queue }),
-      manifest('RoutingGroup', 'away', { queue: { ...queue, hold: '100ms', maxWait: '500ms' } }),
+      manifest('RoutingGroup', 'away', { queue: { ...queue, hold: '100ms', maxWait: '1s' } }),
       manifest('RoutingGroup', 'spilling', { queue, fallbacks: ['adhoc'] }),
     );
     const gateway = await startGateway({
@@ -217,7 +217,7 @@ describe('queries of a group whose cluster sleeps', () => {
       error: {
         ...{ errorName: 'EXCEEDED_TIME_LIMIT', errorCode: 131_075 },
         message:
-          'No cluster of routing group "away" became available within 500.00ms (queue.maxWait); send the query again later.',
+          'No cluster of routing group "away" became available within 1.00s (queue.maxWait); send the query again later.',
       },
     });
     expect((await runQuery(url, 'SELECT 1', toGroup('spilling', 'eve'))).rows).toEqual([[1]]);

@@ -10,6 +10,7 @@ import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import { postgresql, type TestDatabase } from '../../support/databases.ts';
 import { until } from '../../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { manifest } from '../../support/manifest.ts';
 import { cancel, follow, pathOf, type QueryResults, submit } from '../../support/statementClient.ts';
 
 /** Queries of each kind: those that end within a moment, and those that go on until they have rows of their own. */
@@ -26,12 +27,13 @@ describe.skipIf(!postgresql.available())('four replicas, each request of a query
   const next = (): string => replicas[requests++ % replicas.length]?.url ?? '';
   const declare = async (active: boolean) => {
     const resources = ['a', 'b'].map((name) =>
-      stringify({
-        apiVersion: 'enginegateway.dev/v1',
-        kind: 'EngineCluster',
-        metadata: { name },
-        spec: { proxyTo: engine.url, routingGroup: name, ...(name === 'a' ? { active } : {}) },
-      }),
+      stringify(
+        manifest('EngineCluster', name, {
+          proxyTo: engine.url,
+          routingGroup: name,
+          ...(name === 'a' ? { active } : {}),
+        }),
+      ),
     );
     await writeFile(join(folder, 'next'), resources.join('---\n'));
     await rename(join(folder, 'next'), join(folder, 'clusters.yaml'));

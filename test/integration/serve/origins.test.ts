@@ -9,6 +9,7 @@ import { certificateFolder, hasOpenssl } from '../../support/certificates.ts';
 import { freePort } from '../../support/freePort.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
 import { http2Client } from '../../support/http2Client.ts';
+import { manifest as declared } from '../../support/manifest.ts';
 import { send, sendBytes } from '../../support/rawHttp.ts';
 
 type Keys = Readonly<Record<string, unknown>>;
@@ -20,12 +21,7 @@ let gateway: GatewayProcess;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'origins-'));
   engine = await startSimulatedEngine({ name: 'a' });
-  const manifest = {
-    apiVersion: 'enginegateway.dev/v1',
-    kind: 'EngineCluster',
-    metadata: { name: 'a' },
-    spec: { proxyTo: engine.url, routingGroup: 'adhoc' },
-  };
+  const manifest = declared('EngineCluster', 'a', { proxyTo: engine.url, routingGroup: 'adhoc' });
   await writeFile(join(folder, 'clusters.yaml'), stringify(manifest));
 });
 afterAll(async () => {
@@ -227,12 +223,7 @@ describe('other ways', () => {
   ])('redirect takes the externalUrl of a resource: %s', async (_, stated) => {
     const externalUrl = stated ?? engine.url;
     const directory = await mkdtemp(join(folder, 'stated-'));
-    const manifest = {
-      apiVersion: 'enginegateway.dev/v1',
-      kind: 'EngineCluster',
-      metadata: { name: 'b' },
-      spec: { proxyTo: engine.url, routingGroup: 'adhoc', externalUrl },
-    };
+    const manifest = declared('EngineCluster', 'b', { proxyTo: engine.url, routingGroup: 'adhoc', externalUrl });
     await writeFile(join(directory, 'clusters.yaml'), stringify(manifest));
     const jdbcUrl = `jdbc:sqlite:${join(directory, 'gateway.db')}`;
     const resources = { source: 'directory', directory };

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { closeAll, startServer, until } from '../../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { manifest } from '../../support/manifest.ts';
 import { type OidcServer, startOidcProvider } from '../../support/oidcProvider.ts';
 
 interface Asked {
@@ -47,8 +48,7 @@ describe('groups of a real OpenID provider', () => {
       const id = `20260101_000000_${String(queries).padStart(5, '0')}_pgrps`;
       response.end(JSON.stringify({ id, stats: { state: 'FINISHED' } }));
     });
-    const meta = (kind: string, name: string, spec: object) =>
-      stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec });
+    const meta = (kind: string, name: string, spec: object) => stringify(manifest(kind, name, spec));
     const rule = (group: string) => ({
       priority: 1,
       condition: `engineRequestUser.isInGroup("${group}")`,

@@ -7,6 +7,7 @@ import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simula
 import type { QueryPage } from '../../../src/api/answers/queries.ts';
 import type { RoutedQuery } from '../../../src/api/answers/routing.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { manifest } from '../../support/manifest.ts';
 import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
 import { runQuery, submit } from '../../support/statementClient.ts';
 
@@ -50,8 +51,7 @@ const stored = async (id: string, user = 'boss'): Promise<RoutedQuery> => {
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'decisions-'));
   engine = await startSimulatedEngine({ name: 'engine' });
-  const document = (kind: string, name: string, spec: object) =>
-    stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec });
+  const document = (kind: string, name: string, spec: object) => stringify(manifest(kind, name, spec));
   const cluster = (name: string, routingGroup: string, more: object = {}) =>
     document('EngineCluster', name, { proxyTo: engine.url, routingGroup, ...more });
   const documents = [

@@ -9,6 +9,7 @@ import type { Explanation, RoutedQuery } from '../../../src/api/answers/routing.
 import { postgresql, type TestDatabase } from '../../support/databases.ts';
 import { closeAll, startServer, until } from '../../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { manifest } from '../../support/manifest.ts';
 import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
 import { cancel, follow, pathOf, type QueryResults, submit } from '../../support/statementClient.ts';
 
@@ -80,8 +81,7 @@ describe.skipIf(!postgresql.available())('what is seen of queries that wait at o
   beforeEach(async () => {
     cluster = await startCluster();
     folder = await mkdtemp(join(tmpdir(), 'queue-'));
-    const resource = (kind: string, name: string, spec: object) =>
-      stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec });
+    const resource = (kind: string, name: string, spec: object) => stringify(manifest(kind, name, spec));
     await writeFile(
       join(folder, 'resources.yaml'),
       [

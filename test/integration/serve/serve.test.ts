@@ -7,17 +7,13 @@ import { stringify } from 'yaml';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { openStore } from '../../../src/store/openStore.ts';
 import { GatewayExit, type GatewayProcess, startGateway, startGatewayWithFile } from '../../support/gatewayProcess.ts';
+import { manifest as declared } from '../../support/manifest.ts';
 import { hasPostgresql, startPostgresql } from '../../support/postgresql.ts';
 import { sendBytes } from '../../support/rawHttp.ts';
 import { follow, type QueryResults, submit } from '../../support/statementClient.ts';
 
 const manifest = (name: string, url: string, routingGroup = 'adhoc') =>
-  stringify({
-    apiVersion: 'enginegateway.dev/v1',
-    kind: 'EngineCluster',
-    metadata: { name },
-    spec: { proxyTo: url, routingGroup },
-  });
+  stringify(declared('EngineCluster', name, { proxyTo: url, routingGroup }));
 
 /** Follows a query through several gateways in turns. */
 async function followAlternating(first: QueryResults, gateways: readonly GatewayProcess[]): Promise<unknown[]> {
@@ -165,12 +161,12 @@ describe('the gateway as a process', () => {
   test('rules of resources choose the group', async () => {
     await writeFile(
       join(folder, 'rules.yaml'),
-      stringify({
-        apiVersion: 'enginegateway.dev/v1',
-        kind: 'RoutingRule',
-        metadata: { name: 'airflow' },
-        spec: { condition: 'request.getHeader("X-Engine-Source") == "airflow"', routeTo: { routingGroup: 'etl' } },
-      }),
+      stringify(
+        declared('RoutingRule', 'airflow', {
+          condition: 'request.getHeader("X-Engine-Source") == "airflow"',
+          routeTo: { routingGroup: 'etl' },
+        }),
+      ),
     );
     await writeFile(join(folder, 'etl.yaml'), manifest('etl', engines[1]?.url ?? '', 'etl'));
     await writeFile(join(folder, 'clusters.yaml'), manifest('a', engines[0]?.url ?? ''));

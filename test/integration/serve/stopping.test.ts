@@ -10,6 +10,7 @@ import { stringify } from 'yaml';
 import { openStore } from '../../../src/store/openStore.ts';
 import { closeAll, startServer } from '../../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { manifest } from '../../support/manifest.ts';
 
 /** An engine whose answers to `/v1/info/…` go on until they are released. */
 async function startEngine() {
@@ -36,12 +37,7 @@ beforeEach(async () => {
   engine = await startEngine();
   await writeFile(
     join(folder, 'clusters.yaml'),
-    stringify({
-      apiVersion: 'enginegateway.dev/v1',
-      kind: 'EngineCluster',
-      metadata: { name: 'a' },
-      spec: { proxyTo: engine.url, routingGroup: 'adhoc' },
-    }),
+    stringify(manifest('EngineCluster', 'a', { proxyTo: engine.url, routingGroup: 'adhoc' })),
   );
 });
 afterEach(async () => {

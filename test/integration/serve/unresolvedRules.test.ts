@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { manifest as declared } from '../../support/manifest.ts';
 
 let folder: string;
 let gateway: GatewayProcess | undefined;
@@ -36,12 +37,7 @@ test('a rule that names a group without clusters shows it, until the group has c
   await writeFile(
     join(folder, 'manifests', 'rule.yaml'),
     [{ routingGroup: 'etl' }, { cluster: 'gone' }]
-      .map((routeTo, index) => ({
-        apiVersion: 'enginegateway.dev/v1',
-        kind: 'RoutingRule',
-        metadata: { name: `r${index}` },
-        spec: { condition: 'true', routeTo },
-      }))
+      .map((routeTo, index) => declared('RoutingRule', `r${index}`, { condition: 'true', routeTo }))
       .map((manifest) => `---\n${JSON.stringify(manifest)}\n`)
       .join(''),
   );

@@ -11,6 +11,7 @@ import { certificateFolder, hasOpenssl } from '../../support/certificates.ts';
 import { closeAll, startServer, until } from '../../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
 import { type LdapTestServer, ldapAvailable, startLdapServer } from '../../support/ldapServer.ts';
+import { manifest } from '../../support/manifest.ts';
 import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcpProxy.ts';
 
@@ -77,8 +78,7 @@ describe.skipIf(!hasOpenssl)('groups of users', () => {
         .sign(privateKey);
       return { authorization: `Bearer ${token}` };
     };
-    const meta = (kind: string, name: string, spec: object) =>
-      stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec });
+    const meta = (kind: string, name: string, spec: object) => stringify(manifest(kind, name, spec));
     await writeFile(
       join(folder, 'resources.yaml'),
       [
@@ -434,12 +434,7 @@ describe.skipIf(!hasOpenssl || !ldapAvailable)('groups of a real LDAP server, ov
     const rules = [{ pattern: '(.*)@example\\.com', case: 'lower' }, { pattern: '(dag|eve.*)' }];
     await writeFile(userFile, JSON.stringify({ rules: rules.map((rule) => ({ user: '$1', ...rule })) }));
     engine = await startEngine();
-    const cluster = {
-      apiVersion: 'enginegateway.dev/v1',
-      kind: 'EngineCluster',
-      metadata: { name: 'a' },
-      spec: { proxyTo: engine, routingGroup: 'adhoc' },
-    };
+    const cluster = manifest('EngineCluster', 'a', { proxyTo: engine, routingGroup: 'adhoc' });
     await writeFile(join(folder, 'resources.yaml'), stringify(cluster));
   });
   afterAll(async () => {
