@@ -229,13 +229,13 @@ describe('queries of a group whose cluster sleeps', () => {
   });
 
   test('of a transaction, and calls of kill_query, never wait', async () => {
+    const setActive = async (active: boolean) => {
+      const [headers, body] = [{ 'content-type': 'application/json' }, JSON.stringify({ active })];
+      expect((await fetch(`${url}/api/clusters/night-1/active`, { method: 'PUT', headers, body })).status).toBe(200);
+    };
     const client = new TransactionClient([url]);
     expect((await client.run('START TRANSACTION')).error).toBeUndefined();
-    night.setState({ starting: true });
-    await until(async () => {
-      const state = await (await fetch(`${url}/api/public/backends/night-1/state`)).text();
-      return !state.includes('"HEALTHY"');
-    }, 'the cluster to take no queries');
+    await setActive(false);
     const other = runQuery(url, 'SELECT 2', { user: 'ben' });
     await waiting('night', 1);
     const statement = await client.run('SELECT 1');
@@ -244,7 +244,7 @@ describe('queries of a group whose cluster sleeps', () => {
     expect(killed.error).toBeUndefined();
     expect((await client.run('COMMIT')).error).toBeUndefined();
     await waiting('night', 1);
-    night.setState({ starting: false });
+    await setActive(true);
     expect((await other).error).toBeUndefined();
   });
 });
