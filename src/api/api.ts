@@ -9,8 +9,7 @@ import type { Clock } from '../model/clock.ts';
 import type { ProductNames } from '../model/names.ts';
 import { compileCheck } from '../model/validation.ts';
 import type { Controller } from '../operator/reconcile/controller.ts';
-import type { GroupInventory } from '../operator/registry/groupInventory.ts';
-import type { GroupTables } from '../operator/registry/groupWrites.ts';
+import type { GroupTables, GroupWrites } from '../operator/registry/groupWrites.ts';
 import type { LimitRegistry } from '../operator/registry/limitRegistry.ts';
 import type { AppliedChange } from '../operator/registry/resourceWrites.ts';
 import type { RoutingRules } from '../operator/registry/routingRules.ts';
@@ -77,7 +76,7 @@ export interface ApiDependencies extends ClusterParts {
   readonly onChange: (change: AppliedChange) => void;
   /** Null: switched off (`resourceGroups.enabled`). */
   readonly resourceGroups: GroupTables | null;
-  readonly declaredGroups?: Pick<GroupInventory, 'of'> | null;
+  readonly declaredGroups?: Pick<GroupWrites, 'of'> | null;
   readonly rules: RuleDependencies | null;
   /** Routing groups and query limits. */
   readonly limits: LimitRegistry | null;

@@ -25,8 +25,7 @@ import {
 } from '../model/selector.ts';
 import { type Checked, compileCheck } from '../model/validation.ts';
 import type { ClusterRegistry } from '../operator/registry/clusterRegistry.ts';
-import type { GroupInventory } from '../operator/registry/groupInventory.ts';
-import type { GroupTables } from '../operator/registry/groupWrites.ts';
+import type { GroupTables, GroupWrites } from '../operator/registry/groupWrites.ts';
 import type { ExactMatchSelectorRepository } from '../store/exactMatchSelectors.ts';
 import type { GroupWrite, ResourceGroupStore } from '../store/resourceGroupStore.ts';
 import { nullable, oneOf } from './answers/answer.ts';
@@ -316,7 +315,7 @@ export function resourceGroupRoutes(api: RouteContext, stores: GroupTables): voi
 }
 
 /** Rows that resources declare (docs/rest-api.md#resource-groups-selectors-global-properties). */
-export function declaredGroupsRoute(api: RouteContext, inventory: Pick<GroupInventory, 'of'>): void {
+export function declaredGroupsRoute(api: RouteContext, inventory: Pick<GroupWrites, 'of'>): void {
   routes(api, 'resource groups')('GET', '/api/resourcegroups/declared', {
     summary: 'Lists what resources declare of resource groups, selectors and global properties',
     description: `By ${RESOURCE_GROUP_CONFIGURATION} and environment. Rows that are not listed were written by calls alone.`,

@@ -31,7 +31,7 @@ export function holdsManifests(text: string): boolean {
 
 /** Files of a path: the file itself, or the manifests of a directory. */
 export async function filesAt(path: string): Promise<readonly string[]> {
-  return (await stat(path)).isDirectory() ? [...(await listManifestFiles(path)).files.keys()] : [path];
+  return (await stat(path)).isDirectory() ? [...(await listManifestFiles(path)).keys()] : [path];
 }
 
 /** Collects mistakes, and ends the command if there are any. */

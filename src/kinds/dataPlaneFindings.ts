@@ -22,13 +22,11 @@ type Outcomes = ReadonlyMap<string, ResourceOutcome>;
 export class DataPlaneFindings {
   /** By `keyText`: the last failure of a rule at evaluation, and the generation that failed. */
   readonly #ruleFailures = new Map<string, { readonly generation: number; readonly message: string }>();
+  /** By cluster. */
   readonly #forwardedHeaders = new Map<string, ForwardedHeadersFinding>();
   readonly #credentials = new Map<string, CredentialsFinding>();
 
-  /**
-   * Notes how a cluster handles forwarded headers, as a request showed.
-   * @returns keys of the resources whose status that changes
-   */
+  /** Notes how a cluster handles forwarded headers. @returns keys of the resources whose status that changes */
   noteForwardedHeaders(cluster: string, finding: ForwardedHeadersFinding, outcomes: Outcomes): readonly string[] {
     return note(this.#forwardedHeaders, cluster, finding, outcomes);
   }
@@ -38,10 +36,7 @@ export class DataPlaneFindings {
     return this.#forwardedHeaders.get(registryName) ?? null;
   }
 
-  /**
-   * Notes why credentials are not sent to a cluster; null forgets it.
-   * @returns keys of the resources whose status that changes
-   */
+  /** Notes why credentials are not sent to a cluster; null forgets it. @returns keys of the resources whose status that changes */
   noteCredentials(cluster: string, finding: CredentialsFinding | null, outcomes: Outcomes): readonly string[] {
     return note(this.#credentials, cluster, finding, outcomes);
   }
@@ -51,16 +46,13 @@ export class DataPlaneFindings {
     return this.#credentials.get(cluster) ?? null;
   }
 
-  /**
-   * Notes that a rule as it is now failed for a request.
-   * @returns keys of the resources whose status that changes
-   */
+  /** Notes that a rule as it is now failed for a request. @returns keys of the resources whose status that changes */
   noteRuleFailure(rule: string, message: string, outcomes: Outcomes): readonly string[] {
     return keysOf(outcomes, ROUTING_RULE, rule).filter((key) => {
-      const generation = outcomes.get(key)?.resource.metadata.generation ?? 0;
-      const before = this.#ruleFailures.get(key);
-      this.#ruleFailures.set(key, { generation, message });
-      return before?.generation !== generation || before.message !== message;
+      const failure = { generation: outcomes.get(key)?.resource.metadata.generation ?? 0, message };
+      const isKnown = isDeepStrictEqual(this.#ruleFailures.get(key), failure);
+      this.#ruleFailures.set(key, failure);
+      return !isKnown;
     });
   }
 
@@ -94,9 +86,6 @@ export function keysOfCluster(outcomes: Outcomes, cluster: string): string[] {
 }
 
 function keysOf(outcomes: Outcomes, kind: Kind, registryName: string): string[] {
-  const keys: string[] = [];
-  for (const [key, outcome] of outcomes) {
-    if (outcome.key.kind === kind && outcome.registryName === registryName) keys.push(key);
-  }
-  return keys;
+  const isOf = ({ key, registryName: name }: ResourceOutcome) => key.kind === kind && name === registryName;
+  return [...outcomes].flatMap(([key, outcome]) => (isOf(outcome) ? [key] : []));
 }

@@ -18,7 +18,7 @@ export interface ProgramSettings {
   /** Rights of the authors of resources. */
   readonly policy: ClusterPolicy;
   /** Results of discoveries; absent without Kubernetes. */
-  readonly discoveries?: DiscoveryReports;
+  readonly discoveries?: DiscoveryReports | undefined;
   /** Name of the gateway's own database on its server; left out, it is not known. */
   readonly ownDatabase?: string | null;
 }

@@ -34,24 +34,17 @@ export function kubernetesParts(options: OperatorOptions, row: DatabaseLeadershi
     api,
     instance: holder,
     lease: { namespace, name: leaseName },
-    isBusy: () => source.isBusyWithStatuses,
     clock,
     logger,
   });
-  return {
-    source,
-    namespace: own,
-    leadership,
-    ...(leaseName === classLease
-      ? {}
-      : { statusLeadership: new ClassLeadership({ leader: leadership, lease: ofClass, logger }) }),
-    writer: source,
-    services: new KubernetesServices({ api, clock, random, logger }),
-    events,
-    credentials: new SecretCredentials(api, clock),
-    stop: async () => {
-      await events.stop();
-      await config.destroy();
-    },
+  const statusLeadership = leaseName === classLease ? undefined : new ClassLeadership(leadership, ofClass, logger);
+  const stop = async (): Promise<void> => {
+    await services.stop();
+    await events.stop();
+    await config.destroy();
   };
+  const services = new KubernetesServices({ api, clock, random, logger });
+  const credentials = new SecretCredentials(api, clock);
+  const kubernetes = { source, statusLeadership, services, events, credentials, stop };
+  return { source, namespace: own, leadership, kubernetes };
 }

@@ -13,8 +13,7 @@ import { ExternalChanges } from './reconcile/externalChanges.ts';
 import { GroupApplier } from './reconcile/groupApplier.ts';
 import { operatorMetrics } from './reconcile/metrics.ts';
 import { clusterCredentials, ResourceClusterRegistry } from './registry/clusterRegistry.ts';
-import { GroupInventory } from './registry/groupInventory.ts';
-import { type GroupTables, GroupWrites } from './registry/groupWrites.ts';
+import { GroupWrites } from './registry/groupWrites.ts';
 import { LimitRegistry } from './registry/limitRegistry.ts';
 import { type AppliedChange, ResourceWrites } from './registry/resourceWrites.ts';
 import { DatabaseSource, type DatabaseSourceOptions } from './sources/database/databaseSource.ts';
@@ -30,10 +29,8 @@ export interface Operator {
   readonly controller: Controller;
   readonly registry: ResourceClusterRegistry;
   readonly limits: LimitRegistry;
-  /** Null: there are no resource groups. */
-  readonly groupInventory: GroupInventory | null;
   /** The tables of resource groups as calls use them; null: switched off. */
-  readonly groups: GroupTables | null;
+  readonly groups: GroupWrites | null;
   /**
    * Credentials of a cluster's own Secret for health checks, by registry name; null when it names none.
    * @param proxyTo the URL that they would be sent to
@@ -54,22 +51,19 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     audit?.recordExternalChange(change),
   );
   const parts = await sourceParts(options, changes);
-  const { leadership, statusLeadership, services, events, credentials } = parts;
+  const { leadership, kubernetes } = parts;
   const source = parts.source.selecting(selectionOf(options.resources));
-  const { kinds, store, table, clock, random, logger } = options;
-  const { namespace, namespaces, trustedNamespaces } = options.resources;
+  const { store, table, clock, logger, resourceGroups: groupStores = null, ownDatabase = null } = options;
+  const { namespace, namespaces, trustedNamespaces, unmanagedRows } = options.resources;
   const areSeveral = namespaces.length === 0 ? namespace === '*' : new Set(namespaces).size > 1;
   const trust = areSeveral ? new NamespaceTrust([parts.namespace, ...trustedNamespaces]) : undefined;
   const policy = { ...options.policy, trust };
   const discoveries =
-    services === undefined || parts.writer === undefined
-      ? null
+    kubernetes === undefined
+      ? undefined
       : new Discoveries({
-          services,
-          source: parts.writer,
-          controller: () => controller,
-          leadership: statusLeadership ?? leadership,
-          ownLeadership: leadership,
+          ...kubernetes,
+          leadership,
           table,
           allowed: options.discoveryNamespaces ?? [],
           groups: policy.groups,
@@ -78,34 +72,14 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
           logger,
         });
   const { groupOwners } = store;
-  const groupStores = options.resourceGroups ?? null;
   const effects = new GroupApplier(groupStores, groupOwners, () => controller.outcomes, logger);
   const controller: Controller = new Controller({
-    kinds,
-    source,
-    store,
-    table,
-    compiler: options.compiler,
-    rulesFile: options.rulesFile,
-    leadership,
-    ...(statusLeadership === undefined ? {} : { statusLeadership }),
-    allowedServiceNamespaces: options.allowedServiceNamespaces,
-    defaultRoutingGroup: options.defaultRoutingGroup,
-    ...(options.ownDatabase === undefined ? {} : { ownDatabase: options.ownDatabase }),
-    effects,
-    policy,
-    deletionGuard: options.deletionGuard,
-    changes,
-    unmanagedRows: options.resources.unmanagedRows,
-    ...(options.admissionCounts === undefined ? {} : { admissionCounts: options.admissionCounts }),
-    clock,
-    random,
-    logger,
-    metrics,
-    services: services ?? noServices,
-    ...(discoveries === null ? {} : { discoveries, otherLosses: discoveries }),
+    ...options,
+    ...{ source, leadership, statusLeadership: kubernetes?.statusLeadership, metrics },
+    ...{ effects, policy, changes, unmanagedRows, discoveries, otherLosses: discoveries },
+    services: kubernetes?.services ?? noServices,
     onTransition: (transition) => {
-      events?.recordTransition(transition);
+      kubernetes?.events.recordTransition(transition);
       const { resource, condition } = transition;
       if (condition.type !== 'Accepted' || condition.status !== 'False') return;
       logger.warn({ resource: keyTextOf(resource), reason: condition.reason }, `not accepted: ${condition.message}`);
@@ -116,27 +90,24 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
       discoveries?.request();
     },
   });
+  const { auditWriter: writer, rulesFile } = options;
   const audit =
-    options.auditWriter === undefined
+    writer === undefined
       ? null
       : new OperatorAudit({
           repository: store.audit,
-          writer: options.auditWriter,
+          writer,
           source,
           leadership,
-          controller: () => controller,
-          rulesFile: options.rulesFile,
+          controller,
+          rulesFile,
           clock,
           logger,
         });
-  const writes = new ResourceWrites(source, controller, options.apiWrites);
-  const registry = new ResourceClusterRegistry(writes, controller, table, policy, clock);
-  const limits = new LimitRegistry(writes, controller, table, options.admissionCounts ?? noCounts, policy);
-  const { ownDatabase = null } = options;
-  const groups =
-    groupStores === null ? null : new GroupWrites(groupStores, groupOwners, effects, writes, controller, ownDatabase);
-  const groupInventory =
-    groupStores === null ? null : new GroupInventory(groupStores, groupOwners, source, controller, ownDatabase);
+  const writes = new ResourceWrites(source, controller, table, policy, clock, options.apiWrites);
+  const registry = new ResourceClusterRegistry(writes);
+  const limits = new LimitRegistry(writes, options.admissionCounts ?? noCounts);
+  const groups = groupStores === null ? null : new GroupWrites(groupStores, groupOwners, effects, writes, ownDatabase);
   return {
     source,
     writes,
@@ -144,13 +115,12 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     controller,
     registry,
     limits,
-    groupInventory,
     groups,
-    healthCredentials: (cluster, proxyTo) => clusterCredentials(controller, credentials, cluster, proxyTo),
-    recordChange: (change) => events?.recordChange(change),
+    healthCredentials: (cluster, proxyTo) => clusterCredentials(controller, kubernetes?.credentials, cluster, proxyTo),
+    recordChange: (change) => kubernetes?.events.recordChange(change),
     audit,
     start: async () => {
-      discoveries?.start();
+      discoveries?.start(controller);
       await controller.start();
       audit?.start();
     },
@@ -158,8 +128,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
       await audit?.stop();
       await discoveries?.stop();
       await controller.stop();
-      await services?.stop();
-      await parts.stop?.();
+      await kubernetes?.stop();
     },
   };
 }

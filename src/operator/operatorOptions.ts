@@ -1,16 +1,11 @@
-import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { ProgramSettings } from '../kinds/kindProgram.ts';
-import type { KindRegistry } from '../kinds/kindRegistry.ts';
-import type { Clock, Random } from '../model/clock.ts';
-import type { AdmissionCounts } from '../routing/admissionCounts.ts';
-import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { AuditWriter } from '../store/auditWriter.ts';
 import type { SchemaStores } from '../store/schemaStores.ts';
 import type { SourceName, Store } from '../store/store.ts';
 import type { EventRecorder } from './events/eventRecorder.ts';
 import type { Leadership } from './leadership/leadership.ts';
-import type { DeletionGuardSettings } from './reconcile/deletionGuard.ts';
+import type { ControllerOptions } from './reconcile/controller.ts';
 import type { ApiWrites } from './registry/resourceWrites.ts';
 import type { SecretCredentials } from './sources/kubernetes/healthCredentials.ts';
 import type { KubernetesServices } from './sources/kubernetes/kubernetesServices.ts';
@@ -38,27 +33,20 @@ export interface ResourceSettings {
 }
 
 /** Options of `createOperator`; call `controller.rulesFileChanged()` when an input of outcomes has changed. */
-export interface OperatorOptions extends Omit<ProgramSettings, 'services' | 'discoveries'> {
+export interface OperatorOptions
+  extends Omit<ProgramSettings, 'services' | 'discoveries'>,
+    Pick<ControllerOptions, 'kinds' | 'table' | 'deletionGuard' | 'admissionCounts' | 'clock' | 'random' | 'logger'> {
   readonly resources: ResourceSettings;
-  readonly kinds: KindRegistry;
   readonly apiWrites: ApiWrites;
-  /** `resources.discovery.namespaces`; left out, a discovery looks at its own namespace alone. */
+  /** `resources.discovery.namespaces`; left out, a discovery looks only at its own namespace. */
   readonly discoveryNamespaces?: readonly string[];
-  /** `resources.massDeletion`. */
-  readonly deletionGuard: DeletionGuardSettings;
-  /** How much of limits is used, for statuses; left out, nothing is counted. */
-  readonly admissionCounts?: AdmissionCounts;
   readonly store: Pick<Store, 'resources' | 'backends' | 'leader' | 'audit' | 'groupOwners'>;
   /** Where resource groups are; null or left out: switched off. */
   readonly resourceGroups?: SchemaStores | null;
   /** Writes entries of the audit; left out, nothing is recorded there. */
   readonly auditWriter?: Pick<AuditWriter, 'add'>;
-  readonly table: RoutingTableHolder;
   /** Name of this process, unique among replicas and restarts, e.g. host name and a random part. */
   readonly instance: string;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly logger: Logger;
   readonly metrics: Registry;
 }
 
@@ -66,11 +54,13 @@ export interface SourceComponents {
   readonly source: ResourceSource;
   readonly namespace: string;
   readonly leadership: Leadership;
-  /** Leadership for statuses; default: general leadership. */
-  readonly statusLeadership?: Leadership;
-  readonly services?: KubernetesServices;
-  readonly writer?: KubernetesSource;
-  readonly events?: EventRecorder;
-  readonly credentials?: SecretCredentials;
-  readonly stop?: () => Promise<void>;
+  readonly kubernetes?: {
+    readonly source: KubernetesSource;
+    /** Leadership for statuses; undefined: general leadership. */
+    readonly statusLeadership: Leadership | undefined;
+    readonly services: KubernetesServices;
+    readonly events: EventRecorder;
+    readonly credentials: SecretCredentials;
+    readonly stop: () => Promise<void>;
+  };
 }

@@ -13,7 +13,7 @@ import { ExternalChanges } from '../../src/operator/reconcile/externalChanges.ts
 import { GroupApplier } from '../../src/operator/reconcile/groupApplier.ts';
 import { operatorMetrics } from '../../src/operator/reconcile/metrics.ts';
 import { ResourceClusterRegistry } from '../../src/operator/registry/clusterRegistry.ts';
-import { type GroupTables, GroupWrites } from '../../src/operator/registry/groupWrites.ts';
+import { GroupWrites } from '../../src/operator/registry/groupWrites.ts';
 import { type ApiWrites, ResourceWrites } from '../../src/operator/registry/resourceWrites.ts';
 import { DatabaseSource } from '../../src/operator/sources/database/databaseSource.ts';
 import { DirectorySource } from '../../src/operator/sources/directory/directorySource.ts';
@@ -34,7 +34,7 @@ export interface OperatorRig {
   readonly registry: ResourceClusterRegistry;
   readonly leadership: DatabaseLeadership;
   /** The tables of resource groups as calls use them; null where there are none. */
-  readonly groups: GroupTables | null;
+  readonly groups: GroupWrites | null;
   stop(): Promise<void>;
 }
 
@@ -126,12 +126,12 @@ export async function startOperator(
     ...options.controller,
   });
   const { apiWrites = 'enabled', policy = openPolicy } = options.registry ?? {};
-  const resourceWrites = new ResourceWrites(source, controller, apiWrites);
-  const registry = new ResourceClusterRegistry(resourceWrites, controller, table, policy, systemClock);
+  const resourceWrites = new ResourceWrites(source, controller, table, policy, systemClock, apiWrites);
+  const registry = new ResourceClusterRegistry(resourceWrites);
   const writes =
     groups === undefined || effects === null
       ? null
-      : new GroupWrites(groups, store.groupOwners, effects, resourceWrites, controller, null);
+      : new GroupWrites(groups, store.groupOwners, effects, resourceWrites, null);
   await controller.start();
   return { source, table, controller, registry, leadership, groups: writes, stop: () => controller.stop() };
 }

@@ -80,8 +80,6 @@ export async function openControl(
   onClose(() => operator.stop());
   const routingRules = new RoutingRules({
     writes: operator.writes,
-    controller: operator.controller,
-    table,
     defaultRoutingGroup: config.routing.defaultRoutingGroup,
     file: rulesFile,
     rulesType,

@@ -122,7 +122,7 @@ export async function openApi(
         digestOf: (change) => digestOf(operator, change),
       },
       resourceGroups: operator.groups,
-      declaredGroups: operator.groupInventory,
+      declaredGroups: operator.groups,
       webapp,
       rules,
       userInterface,

@@ -9,15 +9,23 @@ import { type EngineClusterDiscoverySpec, WEIGHT_ANNOTATION } from './spec.ts';
 /** Longest message about one Service, in characters: labels and annotations are other people's. */
 const MAX_MESSAGE = 300;
 
-/** The cluster of a Service, or the reason that it is missing. */
-export type DiscoveredCluster =
-  | {
-      readonly kind: 'cluster';
-      /** metadata.name, which is the registry name as well. */
-      readonly name: string;
-      readonly spec: Readonly<Record<string, unknown>>;
-    }
-  | { readonly kind: 'refused'; readonly reason: string; readonly message: string };
+/** The cluster of a Service. */
+export interface DiscoveredCluster {
+  /** metadata.name, which is the registry name as well. */
+  readonly name: string;
+  readonly spec: Readonly<Record<string, unknown>>;
+}
+
+/** Thrown for a Service that becomes no cluster. */
+export class ServiceNotUsable extends Error {
+  /** CamelCase word for programs. */
+  readonly reason: string;
+
+  constructor(reason: string, message: string) {
+    super(message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE)}…` : message);
+    this.reason = reason;
+  }
+}
 
 export interface DiscoveryContext {
   readonly spec: EngineClusterDiscoverySpec;
@@ -29,40 +37,56 @@ export function withServiceNames(text: string, { namespace, name }: Pick<KnownSe
   return text.replaceAll('{namespace}', namespace).replaceAll('{service}', name);
 }
 
-/** The cluster of a Service by the template of a discovery. Pure; no content of a Service makes it throw. */
+/** The cluster of a Service by the template of a discovery. @throws ServiceNotUsable */
 export function discoveredCluster(service: KnownService, context: DiscoveryContext): DiscoveredCluster {
-  const { spec } = context;
+  const { template, port: wanted, scheme, gatewayClassName } = context.spec;
+  const { namespace, name, type, ports, annotations } = service;
   // The API server lets no others through; a URL is made of them.
-  if (!isLabel(service.name) || !isLabel(service.namespace)) {
-    return refusal('InvalidService', 'its name or namespace is no label of DNS');
+  if (!isLabel(name) || !isLabel(namespace)) {
+    throw new ServiceNotUsable('InvalidService', 'its name or namespace is no label of DNS');
   }
-  if (service.type === 'ExternalName') {
-    return refusal('ExternalName', 'it stands for a name outside of Kubernetes; declare such a cluster by its proxyTo');
+  if (type === 'ExternalName') {
+    const message = 'it stands for a name outside of Kubernetes; declare such a cluster by its proxyTo';
+    throw new ServiceNotUsable('ExternalName', message);
   }
-  const port = portOf(service.ports, spec.port);
+  const port = portOf(ports, wanted);
   if (port === null) {
-    const ports = service.ports.map(({ name, port: number }) => (name === '' ? number : `${name} ${number}`));
-    const wanted = spec.port === undefined ? 'no TCP port' : `no TCP port ${spec.port}`;
-    return refusal('ServicePortNotFound', `it has ${wanted} (it has ${ports.slice(0, 8).join(', ') || 'none'})`);
+    const present = ports.map((each) => (each.name === '' ? each.port : `${each.name} ${each.port}`));
+    const missing = wanted === undefined ? 'no TCP port' : `no TCP port ${wanted}`;
+    const message = `it has ${missing} (it has ${present.slice(0, 8).join(', ') || 'none'})`;
+    throw new ServiceNotUsable('ServicePortNotFound', message);
   }
-  const group = groupOf(service, context);
-  if ('refusal' in group) return group.refusal;
-  const scheme = spec.scheme ?? (isHttps(port) ? 'https' : 'http');
-  const { namespace, name } = service;
-  const cluster = clusterSpec(service, spec, serviceUrl({ name, namespace, port: port.port, scheme }), group.group);
-  if ('refusal' in cluster) return cluster.refusal;
+  const routingGroup = groupOf(service, context);
+  const isHttps = scheme === undefined ? isHttpsPort(port) : scheme === 'https';
+  const proxyTo = serviceUrl({ name, namespace, port: port.port, scheme: isHttps ? 'https' : 'http' });
+  const weight = entryOf(annotations, WEIGHT_ANNOTATION);
+  if (weight !== undefined && !/^[0-9]{1,5}$/.test(weight)) {
+    const message = `its annotation ${WEIGHT_ANNOTATION} is no weight from 0 to 10000`;
+    throw new ServiceNotUsable('InvalidAnnotation', message);
+  }
+  const active = entryOf(annotations, ACTIVE_ANNOTATION);
+  if (active !== undefined && active !== 'true' && active !== 'false') {
+    const message = `its annotation ${ACTIVE_ANNOTATION} is neither true nor false`;
+    throw new ServiceNotUsable('InvalidAnnotation', message);
+  }
+  const { externalUrl, maxRunningQueries, healthCheck, tls } = template;
+  const fields = {
+    proxyTo,
+    routingGroup,
+    externalUrl: externalUrl === undefined ? undefined : withServiceNames(externalUrl, service),
+    active: active === undefined ? template.active : active === 'true',
+    weight: weight === undefined ? template.weight : Number(weight),
+    maxRunningQueries,
+    healthCheck,
+    tls: isHttps ? tls : undefined,
+    gatewayClassName,
+  };
+  const spec = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
   // Whatever a Service states of itself, nothing becomes a cluster that no one could declare.
-  const problems = clusterSpecProblems(cluster.spec);
-  if (problems.length > 0) return refusal('InvalidCluster', problemText(problems));
-  const [clusterName] = resourceNames(withServiceNames(spec.template.name ?? '{namespace}-{service}', service));
-  return { kind: 'cluster', name: clusterName as string, spec: cluster.spec };
-}
-
-type Refusal = Extract<DiscoveredCluster, { kind: 'refused' }>;
-
-function refusal(reason: string, message: string): Refusal {
-  const text = message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE)}…` : message;
-  return { kind: 'refused', reason, message: text };
+  const problems = clusterSpecProblems(spec);
+  if (problems.length > 0) throw new ServiceNotUsable('InvalidCluster', problemText(problems));
+  const [clusterName] = resourceNames(withServiceNames(template.name ?? '{namespace}-{service}', service));
+  return { name: clusterName as string, spec };
 }
 
 function isLabel(text: string): boolean {
@@ -78,63 +102,23 @@ function portOf(ports: readonly ServicePort[], wanted: string | number | undefin
   return named('http') ?? named('https') ?? usable[0] ?? null;
 }
 
-function isHttps({ name, appProtocol }: ServicePort): boolean {
+function isHttpsPort({ name, appProtocol }: ServicePort): boolean {
   return name === 'https' || name.startsWith('https-') || appProtocol.toLowerCase() === 'https';
 }
 
 /** The routing group, if both the namespace of the discovery and that of the Service may have clusters in it. */
-function groupOf(
-  service: KnownService,
-  { spec: { template }, namespace, groups }: DiscoveryContext,
-): { readonly group: string } | { readonly refusal: Refusal } {
-  const { routingGroup, routingGroupFrom: { label, annotation } = {} } = template;
-  const own =
-    label === undefined
-      ? annotation === undefined
-        ? undefined
-        : entryOf(service.annotations, annotation)
-      : entryOf(service.labels, label);
-  const group = own ?? routingGroup;
+function groupOf(service: KnownService, { spec: { template }, namespace, groups }: DiscoveryContext): string {
+  const { label, annotation } = template.routingGroupFrom ?? {};
+  const ofLabel = label === undefined ? undefined : entryOf(service.labels, label);
+  const ofAnnotation = annotation === undefined ? undefined : entryOf(service.annotations, annotation);
+  const group = ofLabel ?? ofAnnotation ?? template.routingGroup;
   if (group === undefined) {
     const source = label === undefined ? `annotation ${annotation}` : `label ${label}`;
-    return { refusal: refusal('NoRoutingGroup', `it has no ${source}, and template.routingGroup is not set`) };
+    throw new ServiceNotUsable('NoRoutingGroup', `it has no ${source}, and template.routingGroup is not set`);
   }
   const message = groups.joinRefusal(namespace, group) ?? groups.joinRefusal(service.namespace, group);
-  return message === null ? { group } : { refusal: refusal('GroupNotAllowed', message) };
-}
-
-function clusterSpec(
-  service: KnownService,
-  { template, gatewayClassName }: EngineClusterDiscoverySpec,
-  proxyTo: string,
-  routingGroup: string,
-): { readonly spec: Readonly<Record<string, unknown>> } | { readonly refusal: Refusal } {
-  const weightText = entryOf(service.annotations, WEIGHT_ANNOTATION);
-  if (weightText !== undefined && !/^[0-9]{1,5}$/.test(weightText)) {
-    return {
-      refusal: refusal('InvalidAnnotation', `its annotation ${WEIGHT_ANNOTATION} is no weight from 0 to 10000`),
-    };
-  }
-  const activeText = entryOf(service.annotations, ACTIVE_ANNOTATION);
-  if (activeText !== undefined && activeText !== 'true' && activeText !== 'false') {
-    return { refusal: refusal('InvalidAnnotation', `its annotation ${ACTIVE_ANNOTATION} is neither true nor false`) };
-  }
-  const { externalUrl, maxRunningQueries, healthCheck, tls } = template;
-  const weight = weightText === undefined ? template.weight : Number(weightText);
-  const active = activeText === undefined ? template.active : activeText === 'true';
-  const isHttpsUrl = proxyTo.startsWith('https://');
-  const spec = {
-    proxyTo,
-    routingGroup,
-    externalUrl: externalUrl === undefined ? undefined : withServiceNames(externalUrl, service),
-    active,
-    weight,
-    maxRunningQueries,
-    healthCheck,
-    tls: isHttpsUrl ? tls : undefined,
-    gatewayClassName,
-  };
-  return { spec: Object.fromEntries(Object.entries(spec).filter(([, value]) => value !== undefined)) };
+  if (message !== null) throw new ServiceNotUsable('GroupNotAllowed', message);
+  return group;
 }
 
 function entryOf(values: Readonly<Record<string, string>>, key: string): string | undefined {

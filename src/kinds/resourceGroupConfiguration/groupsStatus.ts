@@ -84,43 +84,37 @@ function databaseField({
   };
 }
 
-export const statusProperties = {
-  databases: {
-    type: 'array',
-    description: 'What is in the tables, by database.',
-    'x-kubernetes-list-type': 'atomic',
-    items: {
-      type: 'object',
-      description: 'One database.',
-      required: ['environment', 'groups', 'selectors'],
-      properties: {
-        name: { type: 'string', description: "As useSchema names it; left out for the gateway's own." },
-        environment: { type: 'string', description: 'Environment of the groups.' },
-        appliedGeneration: {
-          type: 'integer',
-          format: 'int64',
-          description: 'Generation of the spec that is in the tables.',
-        },
-        groups: { type: 'integer', format: 'int32', description: 'Rows of groups.' },
-        selectors: { type: 'integer', format: 'int32', description: 'Rows of selectors.' },
-        drift: {
-          type: 'object',
-          description: 'What somebody else changed since that generation was applied.',
-          required: ['at', 'repaired', 'rows', 'differences'],
-          properties: {
-            at: { type: 'string', format: 'date-time', description: 'When it was noticed.' },
-            repaired: { type: 'boolean', description: 'Whether it was put right.' },
-            rows: { type: 'integer', format: 'int32', description: 'How many rows differed.' },
-            differences: {
-              type: 'array',
-              description: 'Some of them in words.',
-              'x-kubernetes-list-type': 'atomic',
-              items: { type: 'string' },
-            },
-          },
-        },
-        failure: { type: 'string', description: 'Why the present generation is not there.' },
-      },
-    },
+const integer = (format: 'int32' | 'int64', description: string) => ({ type: 'integer', format, description });
+const text = (description: string) => ({ type: 'string', description });
+const list = (description: string, items: object) => ({
+  ...{ type: 'array', description, 'x-kubernetes-list-type': 'atomic', items },
+});
+const object = (description: string, required: readonly string[], properties: object) => ({
+  ...{ type: 'object', description, required, properties },
+});
+
+const driftProperty = object(
+  'What somebody else changed since that generation was applied.',
+  ['at', 'repaired', 'rows', 'differences'],
+  {
+    at: { type: 'string', format: 'date-time', description: 'When it was noticed.' },
+    repaired: { type: 'boolean', description: 'Whether it was put right.' },
+    rows: integer('int32', 'How many rows differed.'),
+    differences: list('Some of them in words.', { type: 'string' }),
   },
+);
+
+export const statusProperties = {
+  databases: list(
+    'What is in the tables, by database.',
+    object('One database.', ['environment', 'groups', 'selectors'], {
+      name: text("As useSchema names it; left out for the gateway's own."),
+      environment: text('Environment of the groups.'),
+      appliedGeneration: integer('int64', 'Generation of the spec that is in the tables.'),
+      groups: integer('int32', 'Rows of groups.'),
+      selectors: integer('int32', 'Rows of selectors.'),
+      drift: driftProperty,
+      failure: text('Why the present generation is not there.'),
+    }),
+  ),
 };

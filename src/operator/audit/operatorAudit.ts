@@ -38,7 +38,7 @@ export interface OperatorAuditOptions {
   readonly writer: Pick<AuditWriter, 'add'>;
   readonly source: Pick<ResourceSource, 'name' | 'writers' | 'get' | 'lastWrite'>;
   readonly leadership: Pick<Leadership, 'fence' | 'noteFenced'>;
-  readonly controller: () => Pick<Controller, 'outcomes' | 'isFromSource'>;
+  readonly controller: Pick<Controller, 'outcomes' | 'isFromSource'>;
   readonly rulesFile: () => RulesFile | null;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -159,7 +159,7 @@ export class OperatorAudit {
 
   async #look(): Promise<void> {
     const { fence } = this.#options.leadership;
-    if (fence === null || !this.#options.controller().isFromSource) {
+    if (fence === null || !this.#options.controller.isFromSource) {
       this.#marks = null;
       this.#waiting.clear();
       return;
@@ -201,7 +201,7 @@ export class OperatorAudit {
   async #things(marks: ReadonlyMap<string, AuditMark>): Promise<ReadonlyMap<string, AuditedThing>> {
     const things = new Map<string, AuditedThing>();
     // The controller's outcomes still have what the source lost by accident.
-    for (const [text, { key, resource }] of this.#options.controller().outcomes) {
+    for (const [text, { key, resource }] of this.#options.controller.outcomes) {
       const title = registryNameOf(resource);
       const { uid } = resource.metadata;
       things.set(text, { key, title, uid, digest: digestOf(resource), state: stateOf(resource) });

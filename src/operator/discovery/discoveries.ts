@@ -3,7 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
-import { type DiscoveryContext, discoveredCluster } from '../../kinds/engineClusterDiscovery/discoveredCluster.ts';
+import {
+  type DiscoveredCluster,
+  type DiscoveryContext,
+  discoveredCluster,
+  ServiceNotUsable,
+} from '../../kinds/engineClusterDiscovery/discoveredCluster.ts';
 import { type DiscoveryOutcome, isDiscoveryOutcome } from '../../kinds/engineClusterDiscovery/kind.ts';
 import {
   DISCOVERY_FIELD_MANAGER,
@@ -42,18 +47,19 @@ const RETRY_MS = 2_000;
 /** Annotation of a discovered cluster: a digest of what its discovery made of the Service. */
 const DIGEST_ANNOTATION = `${API_GROUP}/discovery-digest`;
 
+type DiscoveryController = Pick<
+  Controller,
+  'outcomes' | 'isFromSource' | 'scheduleRefresh' | 'expectDeletion' | 'clusterDeleted' | 'whenStored'
+>;
+
 /** Dependencies of discoveries. */
 export interface DiscoveriesOptions {
   readonly services: ServiceLists;
   readonly source: KubernetesSource;
-  readonly controller: () => Pick<
-    Controller,
-    'outcomes' | 'isFromSource' | 'scheduleRefresh' | 'expectDeletion' | 'clusterDeleted' | 'whenStored'
-  >;
-  /** Leadership of the replica that writes clusters: one of all gateways of a class. */
-  readonly leadership: Pick<Leadership, 'isLeader' | 'onChange'>;
-  /** Leadership of this gateway, on which the other depends. */
-  readonly ownLeadership: Pick<Leadership, 'onChange'>;
+  /** Leadership of this gateway. */
+  readonly leadership: Leadership;
+  /** Leadership of the replica that writes clusters, if it is one of all gateways of a class. */
+  readonly statusLeadership: Leadership | undefined;
   readonly table: Pick<RoutingTableHolder, 'current'>;
   /** `resources.discovery.namespaces` */
   readonly allowed: readonly string[];
@@ -102,6 +108,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   #running: Promise<void> | null = null;
   #isRequested = false;
   #retry: NodeJS.Timeout | undefined;
+  #controller: DiscoveryController | null = null;
 
   constructor(options: DiscoveriesOptions) {
     this.#options = options;
@@ -120,10 +127,17 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     this.request();
   }
 
-  start(): void {
-    const { services, leadership, ownLeadership } = this.#options;
-    for (const each of [ownLeadership, services, leadership]) this.#stops.push(each.onChange(() => this.request()));
+  start(controller: DiscoveryController): void {
+    this.#controller = controller;
+    const { services, leadership, statusLeadership } = this.#options;
+    for (const each of [services, leadership, statusLeadership])
+      this.#stops.push(each?.onChange(() => this.request()) ?? (() => undefined));
     this.request();
+  }
+
+  get #isLeader(): boolean {
+    const { leadership, statusLeadership = leadership } = this.#options;
+    return statusLeadership.isLeader;
   }
 
   async stop(): Promise<void> {
@@ -137,7 +151,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   /** Looks at all discoveries soon; many calls become one look. */
   request(): void {
     this.#isRequested = true;
-    if (this.#stop.signal.aborted || this.#running !== null) return;
+    if (this.#controller === null || this.#stop.signal.aborted || this.#running !== null) return;
     this.#running = this.#run().finally(() => {
       this.#running = null;
       if (this.#isRequested) this.request();
@@ -159,9 +173,9 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
 
   /** One look at all discoveries; false if a write failed. */
   async #look(): Promise<boolean> {
-    const { source, leadership } = this.#options;
-    const controller = this.#options.controller();
-    if (!controller.isFromSource) return true;
+    const { source } = this.#options;
+    const controller = this.#controller;
+    if (controller?.isFromSource !== true) return true;
     const discoveries = [...controller.outcomes.values()].filter(isDiscoveryOutcome);
     const owned = Map.groupBy(source.list(ENGINE_CLUSTER), (cluster) => discoveryOwner(cluster)?.uid ?? '');
     const uids = new Set(discoveries.map(({ resource }) => resource.metadata.uid));
@@ -173,7 +187,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     const plans = discoveries.map(
       (outcome) => [outcome, this.#plan(outcome, owned.get(outcome.resource.metadata.uid) ?? [])] as const,
     );
-    if (!leadership.isLeader) return true;
+    if (!this.#isLeader) return true;
     let isComplete = true;
     for (const [outcome, plan] of plans) {
       if (plan !== null && !(await this.#carryOut(outcome.resource, plan))) isComplete = false;
@@ -222,7 +236,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     };
     if (!isDeepStrictEqual(report, scan.report)) {
       scan.report = report;
-      this.#options.controller().scheduleRefresh();
+      this.#controller?.scheduleRefresh();
     }
     return plan;
   }
@@ -287,22 +301,22 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   /** Removes a cluster as it was read. @param isMeant true: no loss, as its Service is known to be deleted */
   async #remove(cluster: Resource, isMeant: boolean): Promise<void> {
     const { source, logger } = this.#options;
-    const controller = this.#options.controller();
+    const controller = this.#controller;
     const key = keyOf(cluster);
     // A list may have resources as they were before their last status.
     const current = source.get(key);
     if (current === null || discoveryOwner(current)?.uid !== discoveryOwner(cluster)?.uid) return;
-    const unexpect = isMeant ? controller.expectDeletion(key) : () => undefined;
+    const unexpect = isMeant ? controller?.expectDeletion(key) : undefined;
     try {
       await source.delete(key, current.metadata.resourceVersion);
     } catch (error) {
-      unexpect();
+      unexpect?.();
       throw error;
     }
     logger.info({ cluster: cluster.metadata.name }, 'a cluster was removed with its Service or discovery');
     if (!isMeant) return;
-    controller.clusterDeleted(registryNameOf(cluster));
-    await controller.whenStored(cluster);
+    controller?.clusterDeleted(registryNameOf(cluster));
+    await controller?.whenStored(cluster);
   }
 
   /**
@@ -333,7 +347,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   async #inTurns<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<readonly unknown[]> {
     const errors: unknown[] = [];
     for (let start = 0; start < items.length; start += MAX_WRITES) {
-      if (!this.#options.leadership.isLeader || this.#stop.signal.aborted) break;
+      if (!this.#isLeader || this.#stop.signal.aborted) break;
       const results = await Promise.allSettled(items.slice(start, start + MAX_WRITES).map(work));
       for (const result of results) if (result.status === 'rejected') errors.push(result.reason);
     }
@@ -386,9 +400,12 @@ function clusterPlan(
       if (present !== undefined) unchanged.set(present.metadata.name, key);
       continue;
     }
-    const cluster = discoveredCluster(service, context);
-    if (cluster.kind === 'refused') {
-      refusals.push({ service: key, reason: cluster.reason, message: cluster.message });
+    let cluster: DiscoveredCluster;
+    try {
+      cluster = discoveredCluster(service, context);
+    } catch (error) {
+      if (!(error instanceof ServiceNotUsable)) throw error;
+      refusals.push({ service: key, reason: error.reason, message: error.message });
       continue;
     }
     const { name, spec } = cluster;

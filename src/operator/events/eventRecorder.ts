@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
-import { API_GROUP } from '../../model/resource.ts';
+import type { Condition } from '../../model/condition.ts';
+import { API_GROUP, API_GROUP_VERSION } from '../../model/resource.ts';
 import { within } from '../../model/timeLimit.ts';
 import type { Transition } from '../reconcile/reconciler.ts';
-import type { AppliedChange } from '../registry/resourceWrites.ts';
+import { type AppliedChange, type ResourceReference, referenceTo } from '../registry/resourceWrites.ts';
 import { type KubeApi, type KubeEvent, microTime } from '../sources/kubernetes/kubeApi.ts';
 import { kubeReason } from '../sources/kubernetes/kubeErrors.ts';
-import { changeEvent, type EventDraft, transitionEvent } from './eventDrafts.ts';
 
 /** Events that wait at most; beyond that the newest are dropped, those that warn of nothing first. */
 const MAX_WAITING = 1_000;
@@ -17,11 +17,14 @@ const BURST = 25;
 const REFILL_MS = 300_000;
 /** Objects of which events are counted. */
 const MAX_OBJECTS = 4_096;
-/** Longest time for which an event waits for the API server to be less busy with statuses, and time between two looks. */
-const MAX_BUSY_MS = 30_000;
-const BUSY_LOOK_MS = 100;
 /** Longest time for the last events at a stop. */
 const STOP_TIMEOUT_MS = 2_000;
+
+/** Longest note of an event in bytes (events.k8s.io/v1). */
+const MAX_NOTE = 1_024;
+const MAX_REASON = 128;
+/** Longest value of a field in a note, in bytes: several fields shall have room. */
+const MAX_VALUE = 200;
 
 export interface EventRecorderOptions {
   readonly api: Pick<KubeApi, 'createEvent'>;
@@ -29,15 +32,13 @@ export interface EventRecorderOptions {
   readonly instance: string;
   /** The gateway's Lease: what events of things without a resource are about. */
   readonly lease: { readonly namespace: string; readonly name: string };
-  /** True while statuses are written, which events wait for. */
-  readonly isBusy?: () => boolean;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
 /**
- * Records transitions of conditions and changes by REST as Events (events.k8s.io/v1), one each, in the background, when statuses
- * leave room. Never throws, never blocks its caller.
+ * Records transitions of conditions and changes by REST as Events (events.k8s.io/v1), one each, in the background, one after the
+ * other. Never throws, never blocks its caller.
  */
 export class EventRecorder {
   readonly #options: EventRecorderOptions;
@@ -47,7 +48,6 @@ export class EventRecorder {
   #writing: Promise<void> | null = null;
   #dropped = 0;
   #isFailing = false;
-  #isStopping = false;
 
   constructor(options: EventRecorderOptions) {
     this.#options = options;
@@ -64,7 +64,6 @@ export class EventRecorder {
 
   /** Writes what waits, for a short time at most, and ends. */
   async stop(): Promise<void> {
-    this.#isStopping = true;
     await within(this.#writing ?? Promise.resolve(), STOP_TIMEOUT_MS, undefined);
   }
 
@@ -111,10 +110,9 @@ export class EventRecorder {
 
   async #writeAll(): Promise<void> {
     const { api, logger } = this.#options;
-    for (;;) {
-      await this.#whenNotBusy();
-      const event = this.#waiting.shift();
-      if (event === undefined) break;
+    // The caller continues first.
+    await Promise.resolve();
+    for (let event = this.#waiting.shift(); event !== undefined; event = this.#waiting.shift()) {
       try {
         await api.createEvent(event.metadata.namespace, event);
         this.#isFailing = false;
@@ -126,12 +124,110 @@ export class EventRecorder {
     if (this.#dropped > 0) logger.warn({ dropped: this.#dropped }, 'event rate limit exceeded; events dropped');
     this.#dropped = 0;
   }
+}
 
-  /** Statuses are worth more than events: thousands of them are written first. */
-  async #whenNotBusy(): Promise<void> {
-    const { isBusy, clock } = this.#options;
-    const until = clock.monotonic() + MAX_BUSY_MS;
-    while (!this.#isStopping && isBusy?.() === true && clock.monotonic() < until)
-      await sleep(BUSY_LOOK_MS, undefined, { ref: false });
+/** Content of an event; the recorder adds time and process. */
+type EventDraft = Pick<KubeEvent, 'regarding' | 'action' | 'reason' | 'note' | 'type'>;
+
+/**
+ * The event of a condition's transition; null for one without event: a status that is written for the first time
+ * reports only whether the resource is accepted, and what is wrong. Pure.
+ */
+function transitionEvent({ resource, condition, before }: Transition): EventDraft | null {
+  const { type, status, reason, message } = condition;
+  const isDrift = type === 'Drift';
+  if (!(isDrift ? reason !== 'InStep' : isNews(condition, before))) return null;
+  const bad = isDrift || (type === 'Stalled' ? status === 'True' : status === 'False');
+  return {
+    regarding: regardingResource(referenceTo(resource)),
+    action: `Set${type}`,
+    reason: `${type}${status === 'Unknown' ? 'Unknown' : ''}${reason === type ? '' : reason}`.slice(0, MAX_REASON),
+    note: cutBytes(`${type}=${status}: ${message}`, MAX_NOTE),
+    type: bad ? 'Warning' : 'Normal',
+  };
+}
+
+function isNews({ type, status }: Condition, before: Condition | null): boolean {
+  if (before !== null) return before.status !== status;
+  return type === 'Accepted' || status === 'False' || type === 'Stalled';
+}
+
+/**
+ * The event of a change by REST: who made it, what it is about, before and after; null if nothing changed. Pure.
+ * @param lease the gateway's own Lease, which events of things without a resource are about
+ */
+function changeEvent(
+  change: AppliedChange,
+  lease: { readonly namespace: string; readonly name: string },
+): EventDraft | null {
+  const { before, after, regarding, object } = change;
+  if (isDeepStrictEqual(before, after)) return null;
+  const { verb, past } = deed(before, after);
+  const who = `${change.user} (${[change.roles.join(', '), change.recognisedBy].filter((part) => part !== '').join('; ')})`;
+  return {
+    regarding:
+      regarding === 'gateway'
+        ? { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', ...lease }
+        : regardingResource(regarding),
+    action: verb,
+    reason: `${past}ByRest`,
+    note: cutBytes(`${who} ${past.toLowerCase()} ${object}: ${difference(before, after)}`, MAX_NOTE),
+    type: 'Normal',
+  };
+}
+
+function regardingResource(reference: ResourceReference): EventDraft['regarding'] {
+  return { apiVersion: API_GROUP_VERSION, ...reference };
+}
+
+function deed(before: unknown, after: unknown): { readonly verb: string; readonly past: string } {
+  if (before === null) return { verb: 'Add', past: 'Added' };
+  if (after === null) return { verb: 'Delete', past: 'Deleted' };
+  const changed = changedFields(before, after);
+  if (changed.length !== 1 || changed[0] !== 'active') return { verb: 'Change', past: 'Changed' };
+  return fieldsOf(after).active === true
+    ? { verb: 'Activate', past: 'Activated' }
+    : { verb: 'Deactivate', past: 'Deactivated' };
+}
+
+function difference(before: unknown, after: unknown): string {
+  if (before === null || after === null) {
+    return Object.entries(fieldsOf(before ?? after))
+      .map(([field, value]) => `${field} ${valueText(value)}`)
+      .join(', ');
   }
+  const [was, is] = [fieldsOf(before), fieldsOf(after)];
+  return changedFields(before, after)
+    .map((field) => `${field} ${valueText(was[field])} → ${valueText(is[field])}`)
+    .join(', ');
+}
+
+function changedFields(before: unknown, after: unknown): readonly string[] {
+  const [was, is] = [fieldsOf(before), fieldsOf(after)];
+  return [...new Set([...Object.keys(was), ...Object.keys(is)])].filter(
+    (field) => !isDeepStrictEqual(was[field], is[field]),
+  );
+}
+
+function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : { value };
+}
+
+function valueText(value: unknown): string {
+  if (value === undefined || value === null) return 'unset';
+  return cutBytes(JSON.stringify(value), MAX_VALUE);
+}
+
+/** A text of at most so many bytes of UTF-8, cut between characters and marked where it was cut. */
+function cutBytes(text: string, bytes: number): string {
+  if (Buffer.byteLength(text) <= bytes) return text;
+  const mark = '…';
+  let room = bytes - Buffer.byteLength(mark);
+  let end = 0;
+  for (const character of text) {
+    room -= Buffer.byteLength(character);
+    if (room < 0) break;
+    end += character.length;
+  }
+  return text.slice(0, end) + mark;
 }

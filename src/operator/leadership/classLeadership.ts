@@ -1,53 +1,46 @@
 import type { Logger } from 'pino';
 import type { Fence } from '../../store/store.ts';
-import type { Leadership } from './leadership.ts';
-
-export interface ClassLeadershipOptions {
-  readonly leader: Leadership;
-  /** The Lease that all gateways of the class have in common; started and stopped here. */
-  readonly lease: Leadership;
-  readonly logger: Logger;
-}
+import { Leadership } from './leadership.ts';
 
 /**
  * Leadership for statuses if several gateways, each with its own database and Lease, have the same class: the leader of
  * one of them, which also holds the Lease of the class (docs/resources.md#several-gateways).
  */
-export class ClassLeadership implements Leadership {
-  readonly #options: ClassLeadershipOptions;
+export class ClassLeadership extends Leadership {
+  readonly name: string;
+  readonly #leader: Leadership;
+  readonly #lease: Leadership;
+  readonly #logger: Logger;
   readonly #stops: (() => unknown)[] = [];
   /** Starts and stops of the Lease follow each other. */
   #turn: Promise<void> = Promise.resolve();
   #isCandidate = false;
 
-  constructor(options: ClassLeadershipOptions) {
-    this.#options = options;
+  /** @param lease the Lease that all gateways of the class have in common; started and stopped here */
+  constructor(leader: Leadership, lease: Leadership, logger: Logger) {
+    super();
+    this.name = lease.name;
+    this.#leader = leader;
+    this.#lease = lease;
+    this.#logger = logger;
+    // The other changes of the leader are heard where it is followed itself.
+    lease.onChange(() => this.notify());
   }
 
   get isLeader(): boolean {
-    const { leader, lease } = this.#options;
-    return leader.isLeader && lease.isLeader;
+    return this.#leader.isLeader && this.#lease.isLeader;
   }
 
   get fence(): Fence | null {
-    return this.isLeader ? this.#options.leader.fence : null;
-  }
-
-  onChange(listener: () => void): () => void {
-    // The other changes of the leader are heard where it is followed itself.
-    return this.#options.lease.onChange(listener);
-  }
-
-  get name(): string {
-    return this.#options.lease.name;
+    return this.isLeader ? this.#leader.fence : null;
   }
 
   noteFenced(fence: Fence): void {
-    this.#options.leader.noteFenced(fence);
+    this.#leader.noteFenced(fence);
   }
 
   async start(): Promise<void> {
-    this.#stops.push(this.#options.leader.onChange(() => this.#follow()));
+    this.#stops.push(this.#leader.onChange(() => this.#follow()));
     this.#follow();
   }
 
@@ -58,18 +51,15 @@ export class ClassLeadership implements Leadership {
   }
 
   #follow(): void {
-    this.#turn = this.#turn.then(() => this.#setCandidate(this.#options.leader.isLeader));
+    this.#turn = this.#turn.then(() => this.#setCandidate(this.#leader.isLeader));
   }
 
   async #setCandidate(isCandidate: boolean): Promise<void> {
     if (this.#isCandidate === isCandidate) return;
     this.#isCandidate = isCandidate;
-    const { lease, logger } = this.#options;
-    if (!isCandidate) {
-      await lease.stop();
-      return;
-    }
-    await lease.start();
-    if (!lease.isLeader) logger.info('another gateway of the same class writes the statuses of its resources');
+    if (!isCandidate) return await this.#lease.stop();
+    await this.#lease.start();
+    if (!this.#lease.isLeader)
+      this.#logger.info('another gateway of the same class writes the statuses of its resources');
   }
 }

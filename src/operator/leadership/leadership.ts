@@ -11,19 +11,30 @@ export function leaseNameOf(gatewayClass: string | null): string {
 }
 
 /** Leadership of one replica at a time, which writes the database's copy of the resources and their statuses (docs/decisions/0005-guarded-projection.md). */
-export interface Leadership {
+export abstract class Leadership {
   /** Name of the Lease, or of what stands for it, for metrics. */
-  readonly name: string;
-  readonly isLeader: boolean;
+  abstract readonly name: string;
+  readonly #listeners = new Set<() => void>();
+
+  abstract get isLeader(): boolean;
   /** Proof for database transactions; null while the database has not given one. */
-  readonly fence: Fence | null;
+  abstract get fence(): Fence | null;
+
   /** Registers a listener for becoming or ceasing to be leader, and for a new fence; the response removes it. */
-  onChange(listener: () => void): () => void;
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
   /** A transaction found that another is the leader. */
-  noteFenced(fence: Fence): void;
-  start(): Promise<void>;
+  abstract noteFenced(fence: Fence): void;
+  abstract start(): Promise<void>;
   /** Releases leadership, so that another replica takes over at once. */
-  stop(): Promise<void>;
+  abstract stop(): Promise<void>;
+
+  protected notify(): void {
+    for (const listener of this.#listeners) listener();
+  }
 }
 
 /** Options of leadership by the database's row. Times in milliseconds. */
@@ -40,12 +51,11 @@ export interface DatabaseLeadershipOptions {
 }
 
 /** Leadership by the row of `eg_leader`, which is the lease where there is no Kubernetes. */
-export class DatabaseLeadership implements Leadership {
+export class DatabaseLeadership extends Leadership {
   readonly name = leaseNameOf(null);
   readonly #options: DatabaseLeadershipOptions;
   readonly #ttlMs: number;
   readonly #retryMs: number;
-  readonly #listeners = new Set<() => void>();
   #fence: Fence | null = null;
   /** Monotonic milliseconds until which the fence surely holds: counted from before the asking. */
   #until = 0;
@@ -55,6 +65,7 @@ export class DatabaseLeadership implements Leadership {
   #loggedFailure = false;
 
   constructor(options: DatabaseLeadershipOptions) {
+    super();
     this.#options = options;
     this.#ttlMs = options.ttlMs ?? 15_000;
     this.#retryMs = options.retryMs ?? 2_000;
@@ -66,11 +77,6 @@ export class DatabaseLeadership implements Leadership {
 
   get fence(): Fence | null {
     return this.#options.clock.monotonic() < this.#until ? this.#fence : null;
-  }
-
-  onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
   }
 
   noteFenced(fence: Fence): void {
@@ -127,6 +133,6 @@ export class DatabaseLeadership implements Leadership {
         fence === null ? 'no longer leader' : 'leader',
       );
     }
-    for (const listener of this.#listeners) listener();
+    this.notify();
   }
 }

@@ -3,7 +3,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { Fence } from '../../store/store.ts';
 import { type KubeApi, type Lease, microTime } from '../sources/kubernetes/kubeApi.ts';
 import { kubeCode, kubeReason } from '../sources/kubernetes/kubeErrors.ts';
-import type { DatabaseLeadership, Leadership } from './leadership.ts';
+import { type DatabaseLeadership, Leadership } from './leadership.ts';
 
 /** Options of leadership by a Lease. Times in milliseconds. */
 export interface LeaseLeadershipOptions {
@@ -28,10 +28,9 @@ export interface LeaseLeadershipOptions {
  * Leadership by a Lease (coordination.k8s.io/v1), with the rules of client-go's leader election: others' times are not
  * compared with one's own clock, only whether the record changes. The holder then takes the database's epoch row as well.
  */
-export class LeaseLeadership implements Leadership {
+export class LeaseLeadership extends Leadership {
   readonly name: string;
   readonly #options: LeaseLeadershipOptions;
-  readonly #listeners = new Set<() => void>();
   /** Monotonic milliseconds until which the Lease surely holds. */
   #until = 0;
   #leading = false;
@@ -43,9 +42,10 @@ export class LeaseLeadership implements Leadership {
   #failing = false;
 
   constructor(options: LeaseLeadershipOptions) {
+    super();
     this.#options = options;
     this.name = options.name;
-    options.row?.onChange(() => this.#notify());
+    options.row?.onChange(() => this.notify());
   }
 
   get isLeader(): boolean {
@@ -54,11 +54,6 @@ export class LeaseLeadership implements Leadership {
 
   get fence(): Fence | null {
     return this.isLeader ? (this.#options.row?.fence ?? null) : null;
-  }
-
-  onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
   }
 
   noteFenced(fence: Fence): void {
@@ -88,32 +83,27 @@ export class LeaseLeadership implements Leadership {
   async #try(): Promise<void> {
     const { clock, name, row, logger } = this.#options;
     const requestedAt = clock.monotonic();
-    let isHolder: boolean;
     try {
-      isHolder = await this.#acquire();
+      const isHolder = await this.#acquire();
       this.#failing = false;
+      if (!isHolder) return await this.#lose();
     } catch (error) {
       if (!this.#failing) logger.warn({ reason: kubeReason(error) }, 'the Lease could not be renewed');
       this.#failing = true;
       // A held Lease stays held until its time is over.
-      isHolder = this.isLeader;
-      if (!isHolder) await this.#lose();
+      if (!this.isLeader) await this.#lose();
       return;
     }
-    if (!isHolder) await this.#lose();
-    else {
-      const lapsed = this.#leading && !this.isLeader;
-      this.#until = requestedAt + (this.#options.renewDeadlineMs ?? 10_000);
-      // Renewed too late, but no other replica took it: writes in between were skipped.
-      if (lapsed) this.#notify();
-      if (!this.#leading) {
-        this.#leading = true;
-        logger.info({ lease: name }, 'holds the Lease');
-        // The row notifies when it has been taken; it may still be the last leader's: taking it is retried.
-        await row?.start();
-        if (row === null || row.fence === null) this.#notify();
-      }
-    }
+    const lapsed = this.#leading && !this.isLeader;
+    this.#until = requestedAt + (this.#options.renewDeadlineMs ?? 10_000);
+    // Renewed too late, but no other replica took it: writes in between were skipped.
+    if (lapsed) this.notify();
+    if (this.#leading) return;
+    this.#leading = true;
+    logger.info({ lease: name }, 'holds the Lease');
+    // The row notifies when it has been taken; it may still be the last leader's: taking it is retried.
+    await row?.start();
+    if (row === null || row.fence === null) this.notify();
   }
 
   /** One try to take or renew the Lease; false when another has it. */
@@ -154,11 +144,7 @@ export class LeaseLeadership implements Leadership {
     return {
       apiVersion: 'coordination.k8s.io/v1',
       kind: 'Lease',
-      metadata: {
-        name,
-        namespace,
-        ...(lease?.metadata?.resourceVersion === undefined ? {} : { resourceVersion: lease.metadata.resourceVersion }),
-      },
+      metadata: { ...lease?.metadata, name, namespace },
       spec: {
         holderIdentity: holder,
         leaseDurationSeconds: Math.max(1, Math.round((this.#options.leaseMs ?? 15_000) / 1_000)),
@@ -174,7 +160,7 @@ export class LeaseLeadership implements Leadership {
     if (!this.#leading) return;
     this.#leading = false;
     this.#options.logger.info({ lease: this.#options.name }, 'no longer holds the Lease');
-    this.#notify();
+    this.notify();
     await this.#options.row?.stop();
   }
 
@@ -189,9 +175,5 @@ export class LeaseLeadership implements Leadership {
     } catch (error) {
       this.#options.logger.debug({ reason: kubeReason(error) }, 'the Lease could not be given back; it runs out');
     }
-  }
-
-  #notify(): void {
-    for (const listener of this.#listeners) listener();
   }
 }

@@ -40,7 +40,7 @@ export interface ControllerOptions extends ProgramSettings {
   readonly table: RoutingTableHolder;
   readonly leadership: Leadership;
   /** Leadership for statuses, if it differs; the controller starts and stops both. */
-  readonly statusLeadership?: Leadership;
+  readonly statusLeadership?: Leadership | undefined;
   /** `resources.unmanagedRows`. */
   readonly unmanagedRows: 'serve' | 'ignore';
   readonly clock: Clock;
@@ -56,7 +56,7 @@ export interface ControllerOptions extends ProgramSettings {
   /** Called after each refresh of the table: resources may have changed. Must not throw. */
   readonly onRefresh?: () => void;
   /** Losses of what resources are made of, which are confirmed with those of resources. */
-  readonly otherLosses?: OtherLosses;
+  readonly otherLosses?: OtherLosses | undefined;
   /** Usage of limits, for statuses; default: not counted. */
   readonly admissionCounts?: AdmissionCounts;
   /** Writer of resource groups; default: none. The controller starts and stops it. */
@@ -261,7 +261,7 @@ export class Controller {
 
   /** Has the table follow a deletion by REST now, also of a row that the deleted resource had adopted. */
   clusterDeleted(name: string): void {
-    this.#rows.changed(name, null);
+    this.#rows.changed();
     this.#state.dropRow(name);
     this.#refresh();
   }
@@ -272,7 +272,7 @@ export class Controller {
    */
   async switchRow(name: string, active: boolean): Promise<boolean> {
     if (!(await this.#options.store.backends.setActive(name, active))) return false;
-    this.#rows.changed(name, active);
+    this.#rows.changed();
     this.#state.switchRow(name, active);
     this.#refresh();
     return true;

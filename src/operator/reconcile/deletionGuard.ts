@@ -151,12 +151,6 @@ export class DeletionGuard {
     });
   }
 
-  /** True for a resource that is routed although the source has lost it. */
-  holds(key: string): boolean {
-    const missing = this.#missing.get(key);
-    return missing !== undefined && this.#losses.has(missing.resource.metadata.namespace);
-  }
-
   stop(): void {
     clearTimeout(this.#timer);
   }

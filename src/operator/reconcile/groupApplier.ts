@@ -134,26 +134,14 @@ export class GroupApplier {
       return { ...(before ?? emptyState(place)), failure };
     };
     try {
-      const former = await this.#placesOf(key).catch((error: unknown) => {
-        errors.push(error);
-        return null;
-      });
-      const all =
-        former === null
-          ? declaredPlaces
-          : [
-              ...declaredPlaces,
-              ...former.filter((place) => !declaredPlaces.some((each) => isDeepStrictEqual(each, place))),
-            ];
+      // Where owners cannot be read, each declared place fails by that.
+      const former = await this.#placesOf(key).catch(() => []);
+      const isDeclared = (place: GroupPlace) => declaredPlaces.some((each) => isDeepStrictEqual(each, place));
+      const all = [...declaredPlaces, ...former.filter((place) => !isDeclared(place))];
       const states = await Promise.all(
-        all.map(async (place, index) => {
-          if (former === null) return failed(place, errors[0]);
-          try {
-            return await this.#sync(place, index < declaredPlaces.length ? outcome : null, fence);
-          } catch (error) {
-            return failed(place, error);
-          }
-        }),
+        all.map((place) =>
+          this.#sync(place, isDeclared(place) ? outcome : null, fence).catch((error: unknown) => failed(place, error)),
+        ),
       );
       this.#states.set(
         keyText(key),

@@ -98,11 +98,6 @@ export class ServedResources {
     for (const guard of this.#guards.values()) guard.confirm();
   }
 
-  /** True if a resource is routed although the source has lost it. */
-  holds(key: ResourceKey): boolean {
-    return this.#guards.get(key.kind)?.holds(keyText(key)) ?? false;
-  }
-
   /** Losses that resources of a kind are held for, by namespace. */
   heldOf(kind: Kind): readonly HeldDeletions[] {
     return this.#guards.get(kind)?.held ?? [];

@@ -27,8 +27,8 @@ export class RowWatch {
   /** Whether the stored resources were read. */
   #isRead = false;
   #warned = false;
-  /** Rows switched or deleted since the look in flight began: what `active` is now, null for deleted. */
-  readonly #changed = new Map<string, boolean | null>();
+  /** True if a row was switched or deleted since the look in flight began, which may have read it before. */
+  #isStale = false;
 
   /**
    * @param onView called with each view that could be read; must not throw
@@ -45,12 +45,9 @@ export class RowWatch {
     return this.#away;
   }
 
-  /**
-   * To be called when a row was deleted or switched: a look in flight may have read it before.
-   * @param active null for a deleted row
-   */
-  changed(name: string, active: boolean | null): void {
-    this.#changed.set(name, active);
+  /** To be called when a row was deleted or switched: what a look in flight reads is ignored. */
+  changed(): void {
+    this.#isStale = true;
   }
 
   /** Begins looking; resolves after the first look or after the time. */
@@ -75,10 +72,11 @@ export class RowWatch {
   }
 
   async #look(): Promise<void> {
-    this.#changed.clear();
+    this.#isStale = false;
     try {
-      const read = await this.#read();
-      const view = { ...read, unmanaged: read.unmanaged.flatMap((row) => this.#asChanged(row)) };
+      const view = await this.#read();
+      if (this.#isStale) return;
+      this.#isRead = true;
       const returned = this.#away;
       this.#away = false;
       this.#warn(view.unmanaged);
@@ -91,23 +89,13 @@ export class RowWatch {
     }
   }
 
-  #asChanged(row: BackendRow): readonly BackendRow[] {
-    const active = this.#changed.get(row.name);
-    if (active === null) return [];
-    return [active === undefined ? row : { ...row, active }];
-  }
-
   async #read(): Promise<DatabaseView> {
-    const {
-      kinds,
-      store,
-      source: { name: source },
-    } = this.#options;
+    const { kinds, store } = this.#options;
+    const source = this.#options.source.name;
     // Resources first: what is stored in between has its row marked as managed then.
     const read = this.#isRead ? null : await store.resources.all();
     const all = await store.backends.all(source === 'database' ? undefined : source);
     const confirmations = await store.resources.deletionConfirmations();
-    this.#isRead = true;
     // A later version of the gateway, which is about to replace this one, may have kinds of its own.
     const ofKinds = read?.filter((stored) => kinds.find(stored.kind) !== null) ?? null;
     const stored = source === 'database' ? ofKinds : (ofKinds?.filter((each) => each.source === source) ?? null);

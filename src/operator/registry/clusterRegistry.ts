@@ -6,7 +6,7 @@ import {
   specActive,
 } from '../../kinds/engineCluster/activeOverride.ts';
 import { type ClusterOutcome, isClusterOutcome, withoutSlash } from '../../kinds/engineCluster/clusterOutcome.ts';
-import { type ClusterPolicy, policyRefusal } from '../../kinds/engineCluster/clusterPolicy.ts';
+import { policyRefusal } from '../../kinds/engineCluster/clusterPolicy.ts';
 import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
 import { clusterSpecProblems } from '../../kinds/engineCluster/validation.ts';
 import {
@@ -14,13 +14,11 @@ import {
   ENGINE_CLUSTER_DISCOVERY,
   WEIGHT_ANNOTATION,
 } from '../../kinds/engineClusterDiscovery/spec.ts';
-import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { RegistryCluster } from '../../model/registryCluster.ts';
 import { ACTIVE_ANNOTATION, keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
-import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Controller } from '../reconcile/controller.ts';
 import type { HealthCredentials, SecretCredentials } from '../sources/kubernetes/healthCredentials.ts';
 import type { ResourceChange } from '../sources/source.ts';
@@ -55,33 +53,18 @@ export type ClusterRegistry = Pick<ResourceClusterRegistry, 'all' | 'get' | 'add
  */
 export class ResourceClusterRegistry {
   readonly #writes: ResourceWrites;
-  readonly #controller: Pick<Controller, 'outcomes' | 'refreshNow' | 'clusterDeleted' | 'switchRow' | 'deleteRow'>;
-  readonly #table: RoutingTableHolder;
-  readonly #policy: ClusterPolicy;
-  readonly #clock: Clock;
 
-  /** @param policy rights of the authors of clusters */
-  constructor(
-    writes: ResourceWrites,
-    controller: Pick<Controller, 'outcomes' | 'refreshNow' | 'clusterDeleted' | 'switchRow' | 'deleteRow'>,
-    table: RoutingTableHolder,
-    policy: ClusterPolicy,
-    clock: Clock,
-  ) {
+  constructor(writes: ResourceWrites) {
     this.#writes = writes;
-    this.#controller = controller;
-    this.#table = table;
-    this.#policy = policy;
-    this.#clock = clock;
   }
 
   /** Every registered cluster in order of names, unmanaged rows included. */
   all(): readonly RegistryCluster[] {
-    return [...this.#table.current.clusters.values()].map(summary);
+    return [...this.#writes.table.current.clusters.values()].map(summary);
   }
 
   get(name: string): RegistryCluster | null {
-    const entry = this.#table.current.clusters.get(name);
+    const entry = this.#writes.table.current.clusters.get(name);
     return entry === undefined ? null : summary(entry);
   }
 
@@ -115,14 +98,14 @@ export class ResourceClusterRegistry {
     return await this.#writes.decide(async () => {
       const holder = this.#holder(name);
       if (holder === null) {
-        if (this.get(name) !== null) await this.#controller.deleteRow(name);
+        if (this.get(name) !== null) await this.#writes.controller.deleteRow(name);
         return { pending: false, resource: null };
       }
       const { resource } = holder;
       this.#writes.mustNotBePaused(resource);
       mustNotBeDiscovered(holder, 'deleted', "take its labels from the Service, or narrow the discovery's selector");
       await this.#writes.remove(resource, false);
-      this.#controller.clusterDeleted(registryNameOf(resource));
+      this.#writes.controller.clusterDeleted(registryNameOf(resource));
       return await this.#writes.settle(resource);
     });
   }
@@ -139,7 +122,7 @@ export class ResourceClusterRegistry {
       const { resource } = holder;
       this.#writes.mustNotBePaused(resource);
       mustBeAsSwitched(name, effectiveActive(resource), overrideOf(resource), version);
-      const at = new Date(this.#clock.now()).toISOString();
+      const at = new Date(this.#writes.clock.now()).toISOString();
       const annotation = activeAnnotation(resource, active, context.by, at);
       const annotations = annotation === undefined ? {} : { [ACTIVE_ANNOTATION]: annotation };
       const change = { set: {}, remove: [], annotations };
@@ -152,10 +135,10 @@ export class ResourceClusterRegistry {
     if (row === null) throw new GatewayError('EG_NOT_FOUND', `there is no cluster named ${name}`, { field: 'name' });
     mustBeAsSwitched(name, row.active, { kind: 'none' }, version);
     // Nothing that is stored and then not accepted may keep a row from being switched: other gateways check neither names nor URLs.
-    const isAllowed = policyRefusal(this.#policy, this.#writes.source.writeNamespace, row) === null;
+    const isAllowed = policyRefusal(this.#writes.policy, this.#writes.source.writeNamespace, row) === null;
     const canBeResource = isAllowed && clusterSpecProblems({ ...newClusterSpec(row, ''), name: row.name }).length === 0;
     if (canBeResource) return await this.#create({ ...row, active });
-    if (!(await this.#controller.switchRow(name, active)))
+    if (!(await this.#writes.controller.switchRow(name, active)))
       throw new GatewayError('EG_CONFLICT', `the row of the cluster ${name} changed meanwhile; try again`);
     return { cluster: { ...row, active }, pending: false, resource: null };
   }
@@ -170,8 +153,8 @@ export class ResourceClusterRegistry {
 
   /** Has own table and database follow a written resource. @returns the cluster as it is listed now */
   async #settle(resource: Resource, name: string): Promise<RegistryWrite> {
-    this.#controller.refreshNow();
-    const outcome = this.#controller.outcomes.get(keyTextOf(resource));
+    this.#writes.controller.refreshNow();
+    const outcome = this.#writes.controller.outcomes.get(keyTextOf(resource));
     const acceptance = outcome !== undefined && isClusterOutcome(outcome) ? outcome.acceptance : null;
     if (acceptance?.reason === 'NameConflict') {
       throw new GatewayError('EG_CONFLICT', acceptance.message, { field: 'name' });
@@ -184,8 +167,8 @@ export class ResourceClusterRegistry {
   }
 
   #holder(name: string): ClusterOutcome | null {
-    this.#controller.refreshNow();
-    for (const outcome of this.#controller.outcomes.values()) {
+    this.#writes.controller.refreshNow();
+    for (const outcome of this.#writes.controller.outcomes.values()) {
       if (!isClusterOutcome(outcome) || outcome.registryName !== name) continue;
       if (outcome.acceptance.reason !== 'NameConflict') return outcome;
     }
@@ -194,7 +177,7 @@ export class ResourceClusterRegistry {
 
   /** Rejects what would be stored and then not accepted. */
   #mustBeAllowed(cluster: RegistryCluster, namespace: string): void {
-    const refused = policyRefusal(this.#policy, namespace, cluster);
+    const refused = policyRefusal(this.#writes.policy, namespace, cluster);
     if (refused === null) return;
     const { field, message } = refused;
     throw new GatewayError('EG_IMPOSSIBLE', `${field}${message}`, { field });

@@ -1,5 +1,5 @@
 import { type GroupsOutcome, isGroupsOutcome } from '../../kinds/resourceGroupConfiguration/groupsProgram.ts';
-import { databaseTitle } from '../../kinds/resourceGroupConfiguration/groupTargets.ts';
+import { databaseTitle, type GroupDrift } from '../../kinds/resourceGroupConfiguration/groupTargets.ts';
 import { resourceGroupConfiguration } from '../../kinds/resourceGroupConfiguration/kind.ts';
 import {
   RESOURCE_GROUP_CONFIGURATION,
@@ -7,42 +7,51 @@ import {
 } from '../../kinds/resourceGroupConfiguration/spec.ts';
 import { groupsProblems } from '../../kinds/resourceGroupConfiguration/validation.ts';
 import { GatewayError } from '../../model/errors.ts';
-import type { DeclaredSelector } from '../../model/groupsFile/declaredGroups.ts';
-import { keyText, type ResourceKey } from '../../model/resource.ts';
+import { type DeclaredSelector, rootOf } from '../../model/groupsFile/declaredGroups.ts';
+import { PERIOD, pathsOf } from '../../model/groupsFile/groupChanges.ts';
+import { keyText, type ResourceKey, type ResourceStatus } from '../../model/resource.ts';
 import type { ResourceGroupRow } from '../../model/resourceGroup.ts';
-import type { GroupOwner, GroupOwnerRepository } from '../../store/groupOwnerRepository.ts';
+import { type GroupOwner, type GroupOwnerRepository, PERIOD_ROOT } from '../../store/groupOwnerRepository.ts';
 import type { GroupWrite, ResourceGroupStore } from '../../store/resourceGroupStore.ts';
 import type { SchemaStores } from '../../store/schemaStores.ts';
-import type { Controller } from '../reconcile/controller.ts';
 import type { GroupApplier } from '../reconcile/groupApplier.ts';
 import { SerialWork } from '../reconcile/serialWork.ts';
 import { type DeclaredChange, declaredBy, declaredChange, nameOfOwner, rowOfSelector } from './groupSpecChange.ts';
-import type { ResourceReference, ResourceWrites } from './resourceWrites.ts';
+import {
+  type DeclaredResource,
+  declaredResource,
+  type ResourceReference,
+  type ResourceWrites,
+} from './resourceWrites.ts';
 
 /** A change, and the resource that it went to; null: to the tables alone. */
 export type AppliedGroupWrite = GroupWrite & { readonly resource: ResourceReference | null };
 
 /** The tables of resource groups as calls use them (docs/resource-groups.md#by-rest). */
-export interface GroupTables extends Pick<SchemaStores, 'use'> {
-  /**
-   * Changes the tables, or the resource that declares the row and then the tables. Rejects as `use` and `ResourceWrites.change` do,
-   * with EG_MALFORMED if the resource would not be valid, with EG_CONFLICT if the change is possible in the resource only.
-   * @param force takes fields over from other managers
-   */
-  change(
-    database: string | null,
-    work: (store: ResourceGroupStore) => Promise<GroupWrite>,
-    force: boolean,
-  ): Promise<AppliedGroupWrite>;
+export type GroupTables = Pick<GroupWrites, 'use' | 'change'>;
+
+/** Rows of a database that a resource owns, for one environment. */
+export interface DeclaredGroupRows {
+  readonly namespace: string;
+  /** `metadata.name` */
+  readonly name: string;
+  readonly environment: string;
+  /** Groups with a row; their selectors are the resource's as well. */
+  readonly resourceGroupIds: readonly number[];
+  /** Names of the global properties that the resource declares. */
+  readonly properties: readonly string[];
+  /** External changes, as in the status; null: none. */
+  readonly drift: GroupDrift | null;
+  /** Null: the resource was deleted, and its rows are about to be. */
+  readonly resource: DeclaredResource | null;
 }
 
-/** Writes to the tables of resource groups by REST: rows that a resource declares are changed in the resource. */
-export class GroupWrites implements GroupTables {
+/** The tables of resource groups by REST: rows that a resource declares are changed in the resource. */
+export class GroupWrites {
   readonly #stores: SchemaStores;
   readonly #owners: Pick<GroupOwnerRepository, 'all'>;
   readonly #applier: Pick<GroupApplier, 'apply' | 'targets'>;
   readonly #writes: ResourceWrites;
-  readonly #controller: Pick<Controller, 'outcomes' | 'refreshNow'>;
   readonly #ownDatabase: string | null;
   /** Changes of a database are made one after the other. */
   readonly #work = new SerialWork();
@@ -53,14 +62,12 @@ export class GroupWrites implements GroupTables {
     owners: Pick<GroupOwnerRepository, 'all'>,
     applier: Pick<GroupApplier, 'apply' | 'targets'>,
     writes: ResourceWrites,
-    controller: Pick<Controller, 'outcomes' | 'refreshNow'>,
     ownDatabase: string | null,
   ) {
     this.#stores = stores;
     this.#owners = owners;
     this.#applier = applier;
     this.#writes = writes;
-    this.#controller = controller;
     this.#ownDatabase = ownDatabase;
   }
 
@@ -68,6 +75,11 @@ export class GroupWrites implements GroupTables {
     return this.#stores.use(database, work);
   }
 
+  /**
+   * Changes the tables, or the resource that declares the row and then the tables. Rejects as `use` and `ResourceWrites.change` do,
+   * with EG_MALFORMED if the resource would not be valid, with EG_CONFLICT if the change is possible in the resource only.
+   * @param force takes fields over from other managers
+   */
   async change(
     database: string | null,
     work: (store: ResourceGroupStore) => Promise<GroupWrite>,
@@ -99,7 +111,7 @@ export class GroupWrites implements GroupTables {
   ): Promise<AppliedGroupWrite> {
     const { owner } = change;
     const key: ResourceKey = { kind: RESOURCE_GROUP_CONFIGURATION, namespace: owner.namespace, name: owner.name };
-    this.#controller.refreshNow();
+    this.#writes.controller.refreshNow();
     this.#requireActive(key, change);
     let selector: DeclaredSelector | undefined;
     const { resource } = await this.#writes.change(
@@ -143,7 +155,7 @@ export class GroupWrites implements GroupTables {
 
   /** Rejects if the tables need not be as the resource declares. */
   #requireActive(key: ResourceKey, change: DeclaredChange): void {
-    const outcome = this.#controller.outcomes.get(keyText(key));
+    const outcome = this.#writes.controller.outcomes.get(keyText(key));
     if (!isGroupsOutcome(outcome))
       throw declaredBy(change.owner, change, 'that was deleted, and its groups go with it');
     if (outcome.declared !== null) return;
@@ -158,7 +170,7 @@ export class GroupWrites implements GroupTables {
     key: ResourceKey,
     { database, environment }: GroupOwner,
   ): Promise<{ readonly warnings: readonly string[]; readonly isPending: boolean }> {
-    const outcome = this.#controller.outcomes.get(keyText(key));
+    const outcome = this.#writes.controller.outcomes.get(keyText(key));
     const title = `${key.kind} ${key.namespace}/${key.name}`;
     const isWritten = `The change is in the ${title}, and not in the tables`;
     if (!isGroupsOutcome(outcome) || outcome.declared === null) {
@@ -183,6 +195,45 @@ export class GroupWrites implements GroupTables {
     );
     return { warnings, isPending: false };
   }
+
+  /**
+   * Owned rows of a database by namespace, name and environment.
+   * @param database as `useSchema` names it; null: the gateway's own
+   * @throws GatewayError as `SchemaStores.use`; EG_DATABASE_UNAVAILABLE
+   */
+  async of(database: string | null): Promise<readonly DeclaredGroupRows[]> {
+    const place = database === this.#ownDatabase ? null : database;
+    return await this.#stores.use(database, async ({ groups }) => {
+      const owners = (await this.#owners.all()).filter((owner) => owner.database === place);
+      if (owners.length === 0) return [];
+      const rows = Map.groupBy(await groups.all(), ({ environment }) => environment);
+      const byResource = Map.groupBy(owners, ({ namespace, name, environment }) =>
+        JSON.stringify([namespace, name, environment]),
+      );
+      return [...byResource.values()].flatMap((own) => {
+        const paths = pathsOf(rows.get(own[0]?.environment ?? '') ?? []);
+        return this.#rowsOf(own, paths);
+      });
+    });
+  }
+
+  #rowsOf(own: readonly GroupOwner[], paths: ReadonlyMap<number, string>): DeclaredGroupRows[] {
+    const [first] = own;
+    if (first === undefined) return [];
+    const { namespace, name, database, environment } = first;
+    const roots = new Set(own.map(({ root }) => root));
+    const key = { kind: RESOURCE_GROUP_CONFIGURATION, namespace, name };
+    const outcome = this.#writes.controller.outcomes.get(keyText(key));
+    return [
+      {
+        ...{ namespace, name, environment },
+        resourceGroupIds: [...paths].flatMap(([id, path]) => (roots.has(rootOf(path)) ? [id] : [])),
+        properties: roots.has(PERIOD_ROOT) ? [PERIOD] : [],
+        drift: driftOf(this.#writes.source.get(key)?.status, database, environment),
+        resource: isGroupsOutcome(outcome) ? declaredResource(outcome, this.#writes.source) : null,
+      },
+    ];
+  }
 }
 
 function reasonOf(outcome: Parameters<typeof isGroupsOutcome>[0]): string {
@@ -196,4 +247,19 @@ async function storedGroup(store: ResourceGroupStore, row: ResourceGroupRow): Pr
   );
   if (stored !== undefined) return stored;
   throw new GatewayError('EG_CONFLICT', `The group ${row.name} was deleted meanwhile; look at the groups again.`);
+}
+
+/** Drift of one database, as the status of a resource has it. */
+function driftOf(status: ResourceStatus | undefined, database: string | null, environment: string): GroupDrift | null {
+  const { databases = [] } = (status ?? {}) as {
+    readonly databases?: readonly {
+      readonly name?: string;
+      readonly environment: string;
+      readonly drift?: Omit<GroupDrift, 'count'> & { readonly rows: number };
+    }[];
+  };
+  const drift = databases.find((each) => (each.name ?? null) === database && each.environment === environment)?.drift;
+  if (drift === undefined) return null;
+  const { at, repaired, rows: count, differences } = drift;
+  return { at, repaired, count, differences };
 }

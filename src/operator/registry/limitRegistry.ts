@@ -1,4 +1,3 @@
-import type { ClusterPolicy } from '../../kinds/engineCluster/clusterPolicy.ts';
 import type { Acceptance, GroupRefusal } from '../../kinds/outcome.ts';
 import { isLimitOutcome, type LimitOutcome, limitRefusal, queryLimit } from '../../kinds/queryLimit/kind.ts';
 import { QUERY_LIMIT, type QueryLimitSpec } from '../../kinds/queryLimit/spec.ts';
@@ -9,8 +8,6 @@ import { GatewayError } from '../../model/errors.ts';
 import { keyOf, keyText } from '../../model/resource.ts';
 import type { AdmissionCount, AdmissionCounts } from '../../routing/admissionCounts.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
-import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
-import type { Controller } from '../reconcile/controller.ts';
 import {
   type DeclaredResource,
   declaredResource,
@@ -49,32 +46,19 @@ export interface InventoryLimit {
 /** Routing groups and query limits as REST lists and changes them (docs/rest-api.md#groups-and-limits). */
 export class LimitRegistry {
   readonly #writes: ResourceWrites;
-  readonly #controller: Pick<Controller, 'outcomes' | 'refreshNow'>;
-  readonly #table: Pick<RoutingTableHolder, 'current'>;
   readonly #counts: AdmissionCounts;
-  readonly #policy: ClusterPolicy;
   readonly #versions = new ChangeCount();
 
-  /** @param policy rights of the authors of resources */
-  constructor(
-    writes: ResourceWrites,
-    controller: Pick<Controller, 'outcomes' | 'refreshNow'>,
-    table: Pick<RoutingTableHolder, 'current'>,
-    counts: AdmissionCounts,
-    policy: ClusterPolicy,
-  ) {
+  constructor(writes: ResourceWrites, counts: AdmissionCounts) {
     this.#writes = writes;
-    this.#controller = controller;
-    this.#table = table;
     this.#counts = counts;
-    this.#policy = policy;
   }
 
   /** Every routing group that has clusters or a resource, by name; one whose name another resource holds comes after it. */
   groups(): readonly InventoryGroup[] {
-    const declared = [...this.#controller.outcomes.values()].filter(isGroupOutcome);
+    const declared = [...this.#writes.controller.outcomes.values()].filter(isGroupOutcome);
     const names = new Set(declared.map(({ registryName }) => registryName));
-    const bare = [...this.#table.current.groups.keys()].filter((name) => !names.has(name));
+    const bare = [...this.#writes.table.current.groups.keys()].filter((name) => !names.has(name));
     return [...declared.map((outcome) => this.#group(outcome)), ...bare.map((name) => this.#bareGroup(name))].sort(
       (a, b) => (a.name === b.name ? rank(a) - rank(b) : a.name < b.name ? -1 : 1),
     );
@@ -89,13 +73,13 @@ export class LimitRegistry {
     const { source } = this.#writes;
     const counts = this.#counts;
     const countsOf = (count: AdmissionCount | null) => [count?.running, count?.waiting, count?.refused];
-    for (const outcome of this.#controller.outcomes.values()) {
+    for (const outcome of this.#writes.controller.outcomes.values()) {
       if (!isGroupOutcome(outcome) && !isLimitOutcome(outcome)) continue;
       const key = keyOf(outcome.resource);
       yield* [outcome, source.get(key), source.provenance(key)?.place];
       if (isLimitOutcome(outcome)) yield* countsOf(counts.limit(`${key.namespace}/${key.name}`));
     }
-    for (const [name, clusters] of this.#table.current.groups) {
+    for (const [name, clusters] of this.#writes.table.current.groups) {
       yield name;
       yield* countsOf(counts.group(name));
       for (const cluster of clusters) {
@@ -108,11 +92,11 @@ export class LimitRegistry {
   group(name: string): InventoryGroup | null {
     const holder = this.#holder(name);
     if (holder !== null) return this.#group(holder);
-    return this.#table.current.groups.has(name) ? this.#bareGroup(name) : null;
+    return this.#writes.table.current.groups.has(name) ? this.#bareGroup(name) : null;
   }
 
   limits(): readonly InventoryLimit[] {
-    return [...this.#controller.outcomes.values()]
+    return [...this.#writes.controller.outcomes.values()]
       .filter(isLimitOutcome)
       .map((outcome) => this.#limit(outcome))
       .sort((a, b) => (`${a.namespace}/${a.name}` < `${b.namespace}/${b.name}` ? -1 : 1));
@@ -120,22 +104,22 @@ export class LimitRegistry {
 
   /** A query limit, or null. */
   limit(namespace: string, name: string): InventoryLimit | null {
-    const outcome = this.#controller.outcomes.get(keyText({ kind: QUERY_LIMIT, namespace, name }));
+    const outcome = this.#writes.controller.outcomes.get(keyText({ kind: QUERY_LIMIT, namespace, name }));
     return outcome === undefined || !isLimitOutcome(outcome) ? null : this.#limit(outcome);
   }
 
   /** Declares what holds for a routing group, where its resource is, or in a new one. @param spec valid */
   async putGroup(name: string, spec: RoutingGroupSpec, context: SpecWriteContext): Promise<SpecWrite> {
-    this.#controller.refreshNow();
+    this.#writes.controller.refreshNow();
     const holder = this.#holder(name);
     const key = holder === null ? this.#writes.newKey(ROUTING_GROUP, name) : holder.key;
-    const groups = this.#policy.groups;
+    const groups = this.#writes.policy.groups;
     mustBeAllowed(groupRefusal(groups, key.namespace, { name, fallbacks: spec.fallbacks ?? [] }));
     return await this.#writes.put(routingGroup, key, key.name === name ? spec : { name, ...spec }, context);
   }
 
   async deleteGroup(name: string, version: string | undefined): Promise<SpecWrite> {
-    this.#controller.refreshNow();
+    this.#writes.controller.refreshNow();
     const holder = this.#holder(name);
     if (holder === null) {
       throw new GatewayError('EG_NOT_FOUND', `there is no ${ROUTING_GROUP} of the routing group ${name}`, {
@@ -147,8 +131,8 @@ export class LimitRegistry {
 
   /** Declares a query limit. @param spec valid */
   async putLimit(namespace: string, name: string, spec: QueryLimitSpec, context: SpecWriteContext): Promise<SpecWrite> {
-    this.#controller.refreshNow();
-    mustBeAllowed(limitRefusal(this.#policy.groups, namespace, spec));
+    this.#writes.controller.refreshNow();
+    mustBeAllowed(limitRefusal(this.#writes.policy.groups, namespace, spec));
     return await this.#writes.put(queryLimit, { kind: QUERY_LIMIT, namespace, name }, spec, context);
   }
 
@@ -157,7 +141,7 @@ export class LimitRegistry {
   }
 
   #holder(name: string): GroupOutcome | null {
-    for (const outcome of this.#controller.outcomes.values()) {
+    for (const outcome of this.#writes.controller.outcomes.values()) {
       if (!isGroupOutcome(outcome) || outcome.registryName !== name) continue;
       if (outcome.acceptance.reason !== 'NameConflict') return outcome;
     }
@@ -170,7 +154,7 @@ export class LimitRegistry {
   }
 
   #bareGroup(name: string): InventoryGroup {
-    const clusters = this.#table.current.groups.get(name) ?? [];
+    const clusters = this.#writes.table.current.groups.get(name) ?? [];
     return { name, clusters, declared: null, count: this.#counts.group(name) };
   }
 

@@ -1,12 +1,15 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
+import type { ClusterPolicy } from '../../kinds/engineCluster/clusterPolicy.ts';
 import { isPaused, type ResourceOutcome } from '../../kinds/outcome.ts';
 import type { ResourceKind } from '../../kinds/resourceKind.ts';
+import type { Clock } from '../../model/clock.ts';
 import type { Condition } from '../../model/condition.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { type Kind, keyOf, type Resource, type ResourceKey } from '../../model/resource.ts';
 import { registryNameOf, resourceNames } from '../../model/resourceName.ts';
+import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Controller } from '../reconcile/controller.ts';
 import {
   isEmptyChange,
@@ -114,16 +117,26 @@ const ownFields = new Set(['name', 'gatewayClassName']);
  */
 export class ResourceWrites {
   readonly source: ResourceSource;
-  readonly #controller: Pick<Controller, 'refreshNow' | 'whenStored' | 'expectDeletion'>;
+  readonly controller: Controller;
+  readonly table: RoutingTableHolder;
+  /** Rights of the authors of resources. */
+  readonly policy: ClusterPolicy;
+  readonly clock: Clock;
   readonly #apiWrites: ApiWrites;
 
   constructor(
     source: ResourceSource,
-    controller: Pick<Controller, 'refreshNow' | 'whenStored' | 'expectDeletion'>,
+    controller: Controller,
+    table: RoutingTableHolder,
+    policy: ClusterPolicy,
+    clock: Clock,
     apiWrites: ApiWrites,
   ) {
     this.source = source;
-    this.#controller = controller;
+    this.controller = controller;
+    this.table = table;
+    this.policy = policy;
+    this.clock = clock;
     this.#apiWrites = apiWrites;
   }
 
@@ -145,7 +158,7 @@ export class ResourceWrites {
           throw new GatewayError('EG_CONFLICT', `${error.message}; try again`, { cause: error });
         // The source has the other's change at hand or is reading it.
         await sleep(50 * attempt);
-        this.#controller.refreshNow();
+        this.controller.refreshNow();
       }
     }
   }
@@ -180,7 +193,7 @@ export class ResourceWrites {
   /** Deletes a resource, which is no loss. @param isVersioned true: only as it was decided on */
   async remove(resource: Resource, isVersioned: boolean): Promise<void> {
     const key = keyOf(resource);
-    const unexpect = this.#controller.expectDeletion(key);
+    const unexpect = this.controller.expectDeletion(key);
     try {
       await this.source.delete(key, isVersioned ? resource.metadata.resourceVersion : null);
     } catch (error) {
@@ -191,8 +204,8 @@ export class ResourceWrites {
 
   /** Has own table and database follow a written or deleted resource. */
   async settle(resource: Resource): Promise<SpecWrite> {
-    this.#controller.refreshNow();
-    const pending = (await this.#controller.whenStored(resource)) === 'pending';
+    this.controller.refreshNow();
+    const pending = (await this.controller.whenStored(resource)) === 'pending';
     return { pending, resource: referenceTo(resource) };
   }
 

@@ -7,12 +7,10 @@ import { ChangeCount } from '../../model/changeCount.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
-import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import { plainRule } from '../../rules/compile/definition.ts';
 import { draftProblems, placedText, type RuleDraft } from '../../rules/compile/ruleDraft.ts';
 import { parseRulesFile } from '../../rules/compile/rulesFile.ts';
 import type { CompileContext } from '../../rules/language/scope.ts';
-import type { Controller } from '../reconcile/controller.ts';
 import { changeManifestFile } from '../sources/directory/manifestWriter.ts';
 import { VersionConflict } from '../sources/source.ts';
 import type { RegistryDeletion } from './clusterRegistry.ts';
@@ -44,8 +42,6 @@ export interface ListedRule extends Omit<RuleFields, 'priority'> {
 
 export interface RoutingRulesOptions {
   readonly writes: ResourceWrites;
-  readonly controller: Pick<Controller, 'compiledRules' | 'refreshNow'>;
-  readonly table: Pick<RoutingTableHolder, 'current'>;
   readonly defaultRoutingGroup: string;
   /** Null: no rules file is configured. */
   readonly file: RulesFileWatch | null;
@@ -97,7 +93,7 @@ export class RoutingRules {
       name: _name,
       ...rest
     } = resource.spec as Partial<RoutingRuleSpec>;
-    const report = this.#options.controller.compiledRules?.reports.get(keyText(keyOf(resource)));
+    const report = this.#options.writes.controller.compiledRules?.reports.get(keyText(keyOf(resource)));
     return {
       name: registryNameOf(resource),
       description: description ?? '',
@@ -118,7 +114,8 @@ export class RoutingRules {
 
   /** Grows whenever `inventory` may respond something else, apart from what each rule hit. */
   inventoryVersion(): number {
-    const { writes, file, controller, table, defaultRoutingGroup } = this.#options;
+    const { writes, file, defaultRoutingGroup } = this.#options;
+    const { controller, table } = writes;
     const { clusters, admission } = table.current;
     const parts: unknown[] = [writes.source.changeCount(ROUTING_RULE), controller.compiledRules, file?.current ?? null];
     parts.push(this.#engine, admission, defaultRoutingGroup);
@@ -128,7 +125,7 @@ export class RoutingRules {
 
   /** Routing groups that actions of rules active name by a literal; by `origin/name`. */
   groupsNamed(): ReadonlyMap<string, readonly string[]> {
-    return this.#options.controller.compiledRules?.namedGroups ?? new Map();
+    return this.#options.writes.controller.compiledRules?.namedGroups ?? new Map();
   }
 
   get #engine(): RuleInventory['engine'] {
@@ -142,8 +139,9 @@ export class RoutingRules {
   }
 
   #inventoryParts(): RuleInventoryOptions {
-    const { file, writes, controller, context } = this.#options;
-    const { clusters, admission } = this.#options.table.current;
+    const { file, writes, context } = this.#options;
+    const { controller, table } = writes;
+    const { clusters, admission } = table.current;
     const targets = ruleTargets([...clusters.values()], admission, this.#options.defaultRoutingGroup);
     return {
       source: writes.source,
@@ -180,8 +178,8 @@ export class RoutingRules {
   async create(rule: RuleChange): Promise<RuleWrite> {
     this.#mayWrite('created');
     this.#mustCompile(rule);
-    const { writes, controller } = this.#options;
-    controller.refreshNow();
+    const { writes } = this.#options;
+    writes.controller.refreshNow();
     if (this.byName(rule.name) !== null) {
       throw new GatewayError('EG_CONFLICT', `a rule named ${rule.name} already exists`, { field: 'name' });
     }
@@ -271,7 +269,7 @@ export class RoutingRules {
       return after;
     });
     await file.look();
-    this.#options.controller.refreshNow();
+    this.#options.writes.controller.refreshNow();
   }
 
   async #updateResource(rule: RuleChange, { force }: WriteContext): Promise<RuleWrite> {
@@ -309,7 +307,7 @@ export class RoutingRules {
   async #settle(resource: Resource): Promise<RuleWrite> {
     // With thousands of rules each of these steps takes a while, and SQLite gets a response within a turn.
     await nextTurn();
-    this.#options.controller.refreshNow();
+    this.#options.writes.controller.refreshNow();
     await nextTurn();
     const written = await this.#options.writes.settle(resource);
     // What follows looks through all rules again.

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { storedGroups } from '../../../src/model/groupsFile/storedGroups.ts';
-import { GroupInventory } from '../../../src/operator/registry/groupInventory.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import type { SchemaStores } from '../../../src/store/schemaStores.ts';
 import { databases, oneDatabase, type TestDatabase } from '../../support/databases.ts';
@@ -256,9 +255,8 @@ for (const family of databases) {
         const rig = await start();
         await until(() => expect(condition(rig, 'Ready')).toBe('True Ready'));
         await until(() => expect(condition(rig, 'Stalled', 'later')).toBe('True NameConflict'));
-        const inventory = new GroupInventory(stores, store.groupOwners, rig.source, rig.controller, null);
         const stored = await rows();
-        expect(await inventory.of(null)).toMatchObject([
+        expect(await rig.groups?.of(null)).toMatchObject([
           {
             ...{
               namespace: 'default',

@@ -1,5 +1,7 @@
+import type { FSWatcher } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
+import { watchFolder } from '../../../config/watchFolder.ts';
 import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
 import type { Clock } from '../../../model/clock.ts';
 import { GatewayError } from '../../../model/errors.ts';
@@ -15,7 +17,6 @@ import {
   type SourceProblem,
   VersionConflict,
 } from '../source.ts';
-import { DirectoryWatchers } from './directoryWatchers.ts';
 import { changeDocument } from './documentChange.ts';
 import { readManifestsInTurns } from './manifestDocuments.ts';
 import { editDocument, newDocument } from './manifestEdit.ts';
@@ -53,9 +54,10 @@ export class DirectorySource extends PolledSource {
   readonly #settleMs: number;
   readonly #pollMs: number;
   readonly #index: ManifestIndex;
-  /** Files that look changed and wait until they are quiet. */
-  readonly #unsettled = new Map<string, { readonly signature: string; readonly since: number }>();
-  readonly #watchers: DirectoryWatchers;
+  /** Changes in folders below it are noticed by the next look. */
+  #watcher: FSWatcher | null = null;
+  /** True if a changed file waits until it is quiet. */
+  #isSettling = false;
   #timer: NodeJS.Timeout | undefined;
   #timerAt = Number.POSITIVE_INFINITY;
   /** Looks and writes follow each other, never overlap. */
@@ -68,7 +70,6 @@ export class DirectorySource extends PolledSource {
     this.writeNamespace = options.namespace;
     this.#settleMs = options.settleMs ?? 60;
     this.#pollMs = options.pollMs ?? 1_000;
-    this.#watchers = new DirectoryWatchers(() => this.#lookIn(5), options.logger);
     this.#index = new ManifestIndex({
       confirmDeletionMs: options.confirmDeletionMs ?? 1_000,
       confirmEmptyMs: options.confirmEmptyMs ?? 5_000,
@@ -88,7 +89,7 @@ export class DirectorySource extends PolledSource {
   async stop(): Promise<void> {
     this.#running = false;
     clearTimeout(this.#timer);
-    this.#watchers.stop();
+    this.#unwatch();
     await this.#turn;
   }
 
@@ -202,7 +203,6 @@ export class DirectorySource extends PolledSource {
   /** Reads a file that we wrote ourselves: nothing to wait for. */
   async #accept(path: string, deleted: ReadonlySet<string>): Promise<void> {
     const accepted = (await fileStamp(path)) === null ? null : await this.#read(path);
-    this.#unsettled.delete(path);
     // A file that another writer changed since is read by the next poll.
     if (accepted === undefined) this.#lookIn(0);
     else this.#notify(this.#update(new Map([[path, accepted]]), this.#options.clock.monotonic(), deleted));
@@ -244,54 +244,53 @@ export class DirectorySource extends PolledSource {
           const { directory } = this.#options;
           this.#options.logger.warn({ directory, reason }, 'manifests directory unavailable');
         }
+        this.#unwatch();
         return;
       }
-      if (this.#running) this.#watchers.follow(listing.directories);
+      const { directory, logger } = this.#options;
+      if (this.#running) this.#watcher ??= watchFolder(directory, () => this.#lookIn(5), logger);
       const problemsBefore = this.#index.problems;
       const updates = new Map<string, AcceptedFile | null>();
-      for (const path of this.#index.files.keys()) if (!listing.files.has(path)) updates.set(path, null);
-      for (const path of this.#unsettled.keys()) if (!listing.files.has(path)) this.#unsettled.delete(path);
-      for (const [path, stamp] of listing.files) {
-        if (this.#index.files.get(path)?.stamp.signature === stamp.signature) {
-          this.#unsettled.delete(path);
+      for (const path of this.#index.files.keys()) if (!listing.has(path)) updates.set(path, null);
+      this.#isSettling = false;
+      for (const [path, stamp] of listing) {
+        if (this.#index.files.get(path)?.stamp.signature === stamp.signature) continue;
+        if (!this.#isQuiet(stamp)) {
+          this.#isSettling = true;
           continue;
         }
-        if (!this.#isQuiet(path, stamp, monotonic)) continue;
         const accepted = await this.#read(path).catch((error: unknown) => ({
           stamp,
           text: '',
           documents: [],
           error: `cannot be read: ${(error as Error).message}`,
         }));
-        if (accepted === undefined) continue;
-        this.#unsettled.delete(path);
-        updates.set(path, accepted);
+        if (accepted === undefined) this.#isSettling = true;
+        else updates.set(path, accepted);
       }
       const changed = this.#update(updates, monotonic);
       if (!isDeepStrictEqual(problemsBefore, this.#index.problems)) this.#reportProblems();
       this.setState({
         available: true,
         reason: null,
-        synced: this.state().synced || this.#unsettled.size === 0,
+        synced: this.state().synced || !this.#isSettling,
         lastEventAt: this.#options.clock.monotonic(),
       });
       this.#notify(changed);
     });
-    const soon = this.#unsettled.size > 0 || this.#index.unconfirmed;
+    const soon = this.#isSettling || this.#index.unconfirmed;
     this.#lookIn(soon ? this.#settleMs : this.#pollMs);
   }
 
-  /** True if a changed file has been the same for the settling time. */
-  #isQuiet(path: string, stamp: FileStamp, monotonic: number): boolean {
-    const unsettled = this.#unsettled.get(path);
-    if (unsettled?.signature !== stamp.signature) {
-      // At the start most files are old, and waiting for them would be for nothing.
-      const age = this.#options.clock.now() - Number(stamp.changedAtMicros / 1_000n);
-      if (!this.state().synced && age > this.#settleMs) return true;
-      this.#unsettled.set(path, { signature: stamp.signature, since: monotonic });
-      return false;
-    }
-    return monotonic - unsettled.since >= this.#settleMs;
+  /** True if a file was not changed within the settling time; a time that is to come, as of another clock, is not waited for. */
+  #isQuiet(stamp: FileStamp): boolean {
+    const age = this.#options.clock.now() - Number(stamp.changedAtMicros / 1_000n);
+    return age < 0 || age >= this.#settleMs;
+  }
+
+  #unwatch(): void {
+    this.#watcher?.close();
+    this.#watcher = null;
   }
 
   #lookIn(delayMs: number): void {

@@ -1,4 +1,5 @@
-import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
+import type { BigIntStats } from 'node:fs';
+import { open, readdir, stat } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 
 export interface FileStamp {
@@ -19,12 +20,8 @@ export interface FileText {
 /** Largest manifest file that is read, in bytes. */
 const MAX_FILE_SIZE = 16 * 1024 * 1024;
 
+const MAX_FOLDERS = 1_000;
 const extensions = new Set(['.yaml', '.yml', '.json']);
-
-export interface DirectoryListing {
-  readonly files: ReadonlyMap<string, FileStamp>;
-  readonly directories: readonly string[];
-}
 
 /**
  * Lists the manifest files of a directory and of those below it. Names that begin with a dot are left out: editors' and
@@ -32,55 +29,40 @@ export interface DirectoryListing {
  * followed.
  * @throws the error of the file system when the directory itself cannot be read
  */
-export async function listManifestFiles(root: string): Promise<DirectoryListing> {
+export async function listManifestFiles(root: string): Promise<ReadonlyMap<string, FileStamp>> {
   const files = new Map<string, FileStamp>();
-  const directories: string[] = [];
   const pending = [root];
+  let count = 0;
   for (let directory = pending.shift(); directory !== undefined; directory = pending.shift()) {
-    const names = await readdir(directory).catch((error: unknown) => {
-      if (directory === root || !isGone(error)) throw error;
-      return null;
-    });
+    const names = await (directory === root ? readdir(root) : readdir(directory).catch(nullIfGone));
     if (names === null) continue;
-    directories.push(directory);
+    count += 1;
     for (const name of names.sort()) {
       if (name.startsWith('.')) continue;
       const path = join(directory, name);
-      const stats = await stat(path, { bigint: true }).catch((error: unknown) => {
-        // A file that goes between listing and looking; a link to nowhere.
-        if (isGone(error)) return null;
-        throw error;
-      });
+      // A file that goes between listing and looking; a link to nowhere.
+      const stats = await stat(path, { bigint: true }).catch(nullIfGone);
       if (stats === null) continue;
       if (stats.isDirectory()) {
-        if (directories.length + pending.length < 1_000) pending.push(path);
+        if (count + pending.length < MAX_FOLDERS) pending.push(path);
       } else if (stats.isFile() && extensions.has(extname(name))) files.set(path, stampOf(stats));
     }
   }
-  return { files, directories };
+  return files;
 }
 
 /** Stamp of a file as it is now; null when it is not there. */
 export async function fileStamp(path: string): Promise<FileStamp | null> {
-  try {
-    return stampOf(await stat(path, { bigint: true }));
-  } catch (error) {
-    if (isGone(error)) return null;
-    throw error;
-  }
+  const stats = await stat(path, { bigint: true }).catch(nullIfGone);
+  return stats === null ? null : stampOf(stats);
 }
 
 /**
  * Reads a file; null when it is not there, or when it changed while it was being read.
  */
 export async function readManifestFile(path: string): Promise<FileText | null> {
-  let handle: FileHandle;
-  try {
-    handle = await open(path, 'r');
-  } catch (error) {
-    if (isGone(error)) return null;
-    throw error;
-  }
+  const handle = await open(path, 'r').catch(nullIfGone);
+  if (handle === null) return null;
   try {
     const before = await handle.stat({ bigint: true });
     const stamp = stampOf(before);
@@ -100,22 +82,16 @@ export async function readManifestFile(path: string): Promise<FileText | null> {
   }
 }
 
-function stampOf(stats: {
-  readonly dev: bigint;
-  readonly ino: bigint;
-  readonly size: bigint;
-  readonly mtimeNs: bigint;
-  readonly ctimeNs: bigint;
-  readonly birthtimeMs: bigint;
-}): FileStamp {
+function stampOf({ dev, ino, size, mtimeNs, ctimeNs, birthtimeMs }: BigIntStats): FileStamp {
   return {
-    signature: `${stats.dev}:${stats.ino}:${stats.size}:${stats.mtimeNs}:${stats.ctimeNs}`,
-    changedAtMicros: stats.ctimeNs / 1_000n,
-    createdAtMs: Number(stats.birthtimeMs),
+    signature: `${dev}:${ino}:${size}:${mtimeNs}:${ctimeNs}`,
+    changedAtMicros: ctimeNs / 1_000n,
+    createdAtMs: Number(birthtimeMs),
   };
 }
 
-function isGone(error: unknown): boolean {
-  const { code } = error as NodeJS.ErrnoException;
-  return code === 'ENOENT' || code === 'ENOTDIR';
+/** Null for the error of a file or folder that is not there. */
+function nullIfGone(error: NodeJS.ErrnoException): null {
+  if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return null;
+  throw error;
 }

@@ -3,9 +3,9 @@ import { type KubeConfig, Watch } from '@kubernetes/client-node';
 import type { Logger } from 'pino';
 import type { Clock, Random } from '../../../model/clock.ts';
 import { type ApiServerCalls, uncountedCalls } from './apiServerCalls.ts';
-import { fieldWriters, specManagers } from './fieldOwnership.ts';
 import type { KubeList, KubeObject } from './kubeApi.ts';
 import { kubeCode, kubeReason } from './kubeErrors.ts';
+import { fieldWriters, specManagers } from './kubeResource.ts';
 
 /** Options of an informer. Times in milliseconds. */
 export interface InformerOptions {

@@ -1,7 +1,7 @@
 import { type KubeConfig, PatchStrategy } from '@kubernetes/client-node';
 import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
 import { resourceKinds } from '../../../kinds/registry.ts';
-import { API_GROUP, API_VERSION, type Kind, type OwnerReference } from '../../../model/resource.ts';
+import { API_GROUP, API_VERSION, type Kind, type OwnerReference, type ResourceKey } from '../../../model/resource.ts';
 import type { FieldWriter } from '../source.ts';
 import { type ApiServerCalls, uncountedCalls } from './apiServerCalls.ts';
 import { type KubeCall, KubeRequests, kubePath } from './kubeRequests.ts';
@@ -59,11 +59,7 @@ export function kindPath(plural: string, namespace: string | null): string {
   return kubePath('apis', API_GROUP, API_VERSION, ...scope, plural);
 }
 
-interface Place {
-  readonly kind: Kind;
-  readonly namespace: string;
-  readonly name: string;
-}
+type Texts = Readonly<Record<string, string>>;
 
 /** A Lease (coordination.k8s.io/v1), as far as it is used. Times are RFC 3339 with microseconds. */
 export interface Lease {
@@ -131,7 +127,7 @@ export class KubeApi {
     return await this.#send('GET', this.#kindPath(kind, namespace), { query: { limit, continue: token } });
   }
 
-  async get(place: Place): Promise<KubeObject> {
+  async get(place: ResourceKey): Promise<KubeObject> {
     return await this.#send('GET', this.#placePath(place));
   }
 
@@ -140,7 +136,7 @@ export class KubeApi {
     return await this.#send('POST', this.#kindPath(kind, namespace), { query, body });
   }
 
-  async apply(place: Place, body: object, fieldManager: string, force: boolean): Promise<KubeObject> {
+  async apply(place: ResourceKey, body: object, fieldManager: string, force: boolean): Promise<KubeObject> {
     const query = { fieldManager, force, fieldValidation: 'Strict' };
     return await this.#send('PATCH', this.#placePath(place), {
       query,
@@ -150,7 +146,7 @@ export class KubeApi {
   }
 
   /** JSON merge patch (RFC 7386). */
-  async merge(place: Place, body: object, fieldManager: string): Promise<KubeObject> {
+  async merge(place: ResourceKey, body: object, fieldManager: string): Promise<KubeObject> {
     const query = { fieldManager };
     return await this.#send('PATCH', this.#placePath(place), { query, body, contentType: PatchStrategy.MergePatch });
   }
@@ -159,14 +155,14 @@ export class KubeApi {
    * Server-side apply of the status subresource, taking over what others wrote there. The body is the gateway's own, so the
    * API server need not read it a second time for unknown and duplicate fields: a twentieth of its time for a status.
    */
-  async applyStatus(place: Place, body: object, fieldManager: string): Promise<KubeObject> {
+  async applyStatus(place: ResourceKey, body: object, fieldManager: string): Promise<KubeObject> {
     const query = { fieldManager, force: true, fieldValidation: 'Ignore' };
     const path = `${this.#placePath(place)}/status`;
     return await this.#send('PATCH', path, { query, body, contentType: PatchStrategy.ServerSideApply });
   }
 
   async delete(
-    place: Place,
+    place: ResourceKey,
     preconditions: { readonly uid: string; readonly resourceVersion?: string },
   ): Promise<void> {
     await this.#send('DELETE', this.#placePath(place), { body: { preconditions } });
@@ -182,24 +178,15 @@ export class KubeApi {
   async readSecret(
     namespace: string,
     name: string,
-  ): Promise<{
-    readonly labels: Readonly<Record<string, string>>;
-    readonly annotations: Readonly<Record<string, string>>;
-    readonly data: Readonly<Record<string, string>>;
-  }> {
-    const secret = await this.#send<{
-      readonly metadata?: {
-        readonly labels?: Readonly<Record<string, string>>;
-        readonly annotations?: Readonly<Record<string, string>>;
-      };
-      readonly data?: Readonly<Record<string, string>>;
-    }>('GET', kubePath('api', 'v1', 'namespaces', namespace, 'secrets', name));
-    const data = Object.entries(secret.data ?? {}).map(([key, value]) => [
-      key,
-      Buffer.from(value, 'base64').toString(),
-    ]);
-    const { labels = {}, annotations = {} } = secret.metadata ?? {};
-    return { labels, annotations, data: Object.fromEntries(data) };
+  ): Promise<{ readonly labels: Texts; readonly annotations: Texts; readonly data: Texts }> {
+    const path = kubePath('api', 'v1', 'namespaces', namespace, 'secrets', name);
+    const { metadata, data = {} } = await this.#send<Pick<KubeObject, 'metadata'> & { readonly data?: Texts }>(
+      'GET',
+      path,
+    );
+    const decoded = Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]);
+    const { labels = {}, annotations = {} } = metadata;
+    return { labels, annotations, data: Object.fromEntries(decoded) };
   }
 
   async createEvent(namespace: string, body: KubeEvent): Promise<void> {
@@ -223,7 +210,7 @@ export class KubeApi {
     return kindPath(this.#kinds.of(kind).plural, namespace);
   }
 
-  #placePath({ kind, namespace, name }: Place): string {
+  #placePath({ kind, namespace, name }: ResourceKey): string {
     return `${this.#kindPath(kind, namespace)}${kubePath(name)}`;
   }
 

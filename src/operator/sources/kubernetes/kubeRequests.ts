@@ -1,5 +1,6 @@
 import { ApiException, type HttpMethod, type KubeConfig, RequestContext } from '@kubernetes/client-node';
 import { type Dispatcher, request } from 'undici';
+import { withTimeLimit } from '../../../model/timeLimit.ts';
 import { userAgent } from '../../../model/version.ts';
 import { type ApiServerCalls, uncountedCalls } from './apiServerCalls.ts';
 
@@ -47,50 +48,26 @@ export class KubeRequests {
     context.setHeaderParam('User-Agent', userAgent);
     if (body !== undefined) context.setHeaderParam('Content-Type', contentType);
     await this.#config.applySecurityAuthentication(context);
-    const { statusCode, text, retryAfter } = await this.#answer(method, timeoutMs, context, body);
-    if (statusCode >= 200 && statusCode <= 299) return JSON.parse(text) as Answer;
-    throw new ApiException(statusCode, `the API server answered ${statusCode}`, text, retryAfter);
-  }
-
-  async #answer(method: KubeCall['method'], timeoutMs: number, context: RequestContext, body: object | undefined) {
+    const dispatcher = context.getDispatcher() as Dispatcher | undefined;
     let code: number | null = null;
     try {
-      const answer = await answerWithin(timeoutMs, context, body);
-      code = answer.statusCode;
-      return answer;
+      const late = () => new Error(`no answer within ${timeoutMs} ms`);
+      return await withTimeLimit(timeoutMs, late, async (signal) => {
+        const response = await request(context.getUrl(), {
+          ...{ method, headers: context.getHeaders(), signal },
+          ...(dispatcher === undefined ? {} : { dispatcher }),
+          ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        });
+        code = response.statusCode;
+        const text = await response.body.text();
+        if (code >= 200 && code <= 299) return JSON.parse(text) as Answer;
+        const { 'retry-after': value } = response.headers;
+        const retryAfter: Record<string, string> = typeof value === 'string' ? { 'retry-after': value } : {};
+        throw new ApiException(code, `the API server answered ${code}`, text, retryAfter);
+      });
     } finally {
       this.#calls.called(method, code);
     }
-  }
-}
-
-async function answerWithin(
-  timeoutMs: number,
-  context: RequestContext,
-  body: object | undefined,
-): Promise<{
-  readonly statusCode: number;
-  readonly text: string;
-  /** The header `retry-after`, where there is one. */
-  readonly retryAfter: Record<string, string>;
-}> {
-  const controller = new AbortController();
-  // Not AbortSignal.timeout: thousands of them would stay until their time is over.
-  const timer = setTimeout(() => controller.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
-  const dispatcher = context.getDispatcher() as Dispatcher | undefined;
-  try {
-    const answer = await request(context.getUrl(), {
-      method: context.getHttpMethod() as Dispatcher.HttpMethod,
-      headers: context.getHeaders(),
-      signal: controller.signal,
-      ...(dispatcher === undefined ? {} : { dispatcher }),
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    const { 'retry-after': value } = answer.headers;
-    const retryAfter: Record<string, string> = typeof value === 'string' ? { 'retry-after': value } : {};
-    return { statusCode: answer.statusCode, text: await answer.body.text(), retryAfter };
-  } finally {
-    clearTimeout(timer);
   }
 }
 

@@ -26,16 +26,12 @@ import {
   VersionConflict,
   type WrittenResource,
 } from '../source.ts';
-import { applyChange } from './applyChange.ts';
-import { fieldWriters } from './fieldOwnership.ts';
 import { Informer, type InformerOptions } from './informer.ts';
 import { type KubeApi, type KubeObject, kindPath } from './kubeApi.ts';
 import { isUnavailable, kubeCode, unavailable, writeError } from './kubeErrors.ts';
-import { onlyStatusDiffers, resourceOfObject } from './kubeResource.ts';
+import { applyChange, fieldWriters, onlyStatusDiffers, resourceOfObject } from './kubeResource.ts';
 
 const STATUS_FIELD_MANAGER = 'engine-gateway';
-/** Statuses on their way at which events wait. */
-const MANY_STATUSES = 16;
 /** Resources of which the last own write is kept, for the audit of the calls that made them. */
 const MAX_WRITTEN = 1_000;
 
@@ -76,8 +72,6 @@ export class KubernetesSource extends ResourceSource {
   readonly #clock: Clock;
   /** The last refusal of a status by an API server that is unavailable, and the monotonic milliseconds before which none is sent. */
   #statusPause: { readonly until: number; readonly refusal: GatewayError } | null = null;
-  /** Statuses on their way. */
-  #statuses = 0;
 
   constructor(options: KubernetesSourceOptions) {
     super();
@@ -250,11 +244,6 @@ export class KubernetesSource extends ResourceSource {
     return true;
   }
 
-  /** True while many statuses are on their way. */
-  get isBusyWithStatuses(): boolean {
-    return this.#statuses >= MANY_STATUSES;
-  }
-
   /** @throws the last refusal, while the API server asked not to be called again */
   #refuseInPause(): void {
     const pause = this.#statusPause;
@@ -276,7 +265,6 @@ export class KubernetesSource extends ResourceSource {
     const { name, namespace, resourceVersion } = current.metadata;
     const metadata = { name, namespace, uid, resourceVersion };
     const body = { apiVersion: API_GROUP_VERSION, kind: key.kind, metadata, status };
-    this.#statuses += 1;
     try {
       this.#takeOwnStatus(key.kind, await this.#api.applyStatus(key, body, STATUS_FIELD_MANAGER));
     } catch (error) {
@@ -288,8 +276,6 @@ export class KubernetesSource extends ResourceSource {
       const until = this.#clock.monotonic() + (refusal.retryAfterSeconds ?? 0) * 1_000;
       this.#statusPause = { until, refusal };
       throw refusal;
-    } finally {
-      this.#statuses -= 1;
     }
   }
 
