@@ -6,7 +6,6 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
-import type { FieldSchema } from '../../src/config/fields.ts';
 import { configFields } from '../../src/config/gatewayConfig.ts';
 import { parseConfig } from '../../src/config/loadConfig.ts';
 import { requireComponent } from '../support/components.ts';
@@ -16,6 +15,8 @@ import { anySpec } from '../support/kubeRig.ts';
 import { manifest } from '../support/manifest.ts';
 import { baseSecrets, mountSecrets } from '../support/mountedSecrets.ts';
 import { type AlertRules, shippedAlerts } from '../support/prometheus.ts';
+
+type FieldSchema = typeof configFields;
 
 const run = promisify(execFile);
 const httpRouteCrd = '.cache/gateway-api/gateway.networking.k8s.io_httproutes.yaml';

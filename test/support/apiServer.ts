@@ -71,7 +71,6 @@ export type ServerOptions = Partial<ApiOptions> & {
   readonly queuedQueries?: NonNullable<ApiDependencies['queuedQueries']>;
   readonly queries?: NonNullable<ApiDependencies['queries']>;
   readonly runningQueries?: NonNullable<ApiDependencies['runningQueries']>;
-  readonly clusterChanges?: (table: RoutingTableHolder) => ClusterChanges;
   readonly waitingQueries?: ApiDependencies['waitingQueries'];
   readonly rules?: NonNullable<ApiDependencies['rules']>;
   /** Who may call; everybody where it is left out. */
@@ -125,7 +124,7 @@ export async function startApiOver<R extends ClusterRegistry>(
       // Streams of events end at once: calls of every operation end.
       stopping: () => true,
       table,
-      clusterChanges: options.clusterChanges?.(table) ?? new ClusterChanges(table, systemClock),
+      clusterChanges: new ClusterChanges(table, systemClock),
       replica: 'replica-1',
       defaultGroup: 'adhoc',
       readiness,

@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { effectiveYaml } from '../../../src/config/effective.ts';
-import type { FieldSchema } from '../../../src/config/fields.ts';
 import { configFields, type GatewayConfig } from '../../../src/config/gatewayConfig.ts';
 import { parseConfig } from '../../../src/config/loadConfig.ts';
 import { maskUrls, secretKeys } from '../../../src/config/secrets.ts';
+
+type FieldSchema = typeof configFields;
 
 function read(text: string, environment = {}): GatewayConfig {
   const result = parseConfig(text, environment);

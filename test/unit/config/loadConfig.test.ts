@@ -5,7 +5,6 @@ import fc from 'fast-check';
 import { afterAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import type { GatewayConfig } from '../../../src/config/gatewayConfig.ts';
-import { httpClientSettings } from '../../../src/config/httpClient.ts';
 import { type LoadResult, loadConfig, parseConfig, parseConfigTexts } from '../../../src/config/loadConfig.ts';
 
 function configOf(result: LoadResult): GatewayConfig {
@@ -87,17 +86,10 @@ describe("an existing gateway's file", () => {
     expect(config.monitor.metricMaximumValues).toEqual({ engine_execution_name_QueryManager_QueuedQueries: 150 });
     expect(config.presetUsers.api1).toEqual({ password: '0123', privileges: 'API' });
     expect(config.oauth2GatewayCookieConfiguration.lifetime).toBe(600_000);
-    expect(httpClientSettings(config, 'proxy')).toEqual({
-      connectTimeout: 3000,
-      requestTimeout: 420_000,
-      idleTimeout: 120_000,
-      maxConnectionsPerServer: 100,
-      maxRequestsQueuedPerDestination: 2048,
-      maxResponseContentLength: 64 * 1024 ** 2,
-      verifyHostname: false,
-      keyStorePath: null,
-      keyStorePassword: null,
-      trustStorePath: 'ca.pem',
+    expect(config.serverConfig).toMatchObject({
+      'proxy.http-client.request-timeout': 420_000,
+      'proxy.http-client.https.hostname-verification': false,
+      'proxy.http-client.trust-store-path': 'ca.pem',
     });
   });
 
@@ -221,6 +213,27 @@ describe('references to files', () => {
     expect(JSON.stringify(result)).toContain(`\${FILE:${path}}`);
     expect(JSON.stringify(result)).not.toContain('top-secret');
   });
+});
+
+test.each([
+  ['250ms', 250],
+  ['30s', 30_000],
+  ['1.5m', 90_000],
+  ['2.00m', 120_000],
+  ['2h', 7_200_000],
+  ['1d', 86_400_000],
+  ['" 5 s "', 5000],
+])('a duration of %s', (text, milliseconds) => {
+  expect(read(`routing: {asyncTimeout: ${text}}`).routing.asyncTimeout).toBe(milliseconds);
+});
+
+test.each([
+  ['2048B', 2048],
+  ['16kB', 16_384],
+  ['1.5MB', 1.5 * 1024 ** 2],
+  ['2 MB', 2 * 1024 ** 2],
+])('a size of %s', (text, bytes) => {
+  expect(read(`queryHistory: {maxTextSize: ${text}}`).queryHistory.maxTextSize).toBe(bytes);
 });
 
 test('YAML anchors stand for their value', () => {

@@ -256,20 +256,6 @@ test('the explanation says which clusters are full', () => {
   expect(reasonsOf({ etl: { e1: 'full' } }, spill)).toEqual([`e1 taken: active and healthy, ${full}`]);
 });
 
-test('each attempt goes on along the same list, past clusters that failed', () => {
-  const fleet: Fleet = { etl: { e1: 'ok', e2: 'sick5' }, spill: { s1: 'ok' }, adhoc: { a: 'ok' } };
-  const table = tableOf(fleet, [bestEffort]);
-  const excluded = new Map<string, string>();
-  const order: string[] = [];
-  for (;;) {
-    const { cluster } = chooseCluster(table, wish(), 'adhoc', excluded, first);
-    if (cluster === null) break;
-    order.push(cluster.name);
-    excluded.set(cluster.name, 'connection refused');
-  }
-  expect(order).toEqual(['e1', 's1', 'a', 'e2']);
-});
-
 test('a group of hundreds of clusters leaves a short text', () => {
   const members = Object.fromEntries(Array.from({ length: 300 }, (_, index) => [`e${index}`, 'sick' as const]));
   const { steps } = chooseCluster(

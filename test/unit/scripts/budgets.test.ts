@@ -1,21 +1,15 @@
-import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { beforeEach, expect, test } from 'vitest';
+import { scriptFolder } from '../../support/scriptFolder.ts';
 
-const script = join(import.meta.dirname, '../../../scripts/budgets.ts');
+const { write, pathOf, run } = scriptFolder('budgets.ts');
 
 const help =
   'Remove as much elsewhere. If the change needs it, write the new figures in scripts/budgets.json in the same commit; its message states why.\n';
 
 const wideBag = `export interface RouterOptions {\n${[...'abcdefghi'].map((name) => `  ${name}: number;\n`).join('')}}\n`;
 
-let folder: string;
-
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'budgets-'));
-  execFileSync('git', ['init', '--quiet'], { cwd: folder });
   write('src/main.ts', "import './model/time.ts';\n");
   write('src/model/time.ts', '/** A time. */\nexport type Time = number;\n');
   write('src/model/name.ts', 'export type Name = string;\n');
@@ -25,30 +19,24 @@ beforeEach(() => {
   write('docs/routing.md', 'The cluster is active.\n');
   write('test/surfaces.json', '["src/main.ts"]');
 });
-afterEach(() => rmSync(folder, { recursive: true }));
-
-function write(path: string, text: string): void {
-  mkdirSync(join(folder, dirname(path)), { recursive: true });
-  writeFileSync(join(folder, path), text);
-}
 
 function budgets(...args: string[]): { status: number | null; output: string; problems: string } {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [script, ...args], { cwd: folder, encoding: 'utf8' });
+  const { status, stdout, stderr } = run(...args);
   return { status, output: stdout, problems: stderr };
 }
 
 function readBudgets(): Record<string, Record<string, number>> {
-  return JSON.parse(readFileSync(join(folder, 'scripts/budgets.json'), 'utf8'));
+  return JSON.parse(readFileSync(pathOf('scripts/budgets.json'), 'utf8'));
 }
 
 let figuresOfTree: string | undefined;
 
 /** Writes the figures of the tree as budgets. @param isChanged true if the tree is not the one of all tests */
 function start(isChanged = false): void {
-  mkdirSync(join(folder, 'scripts'), { recursive: true });
+  mkdirSync(pathOf('scripts'), { recursive: true });
   if (isChanged || figuresOfTree === undefined) {
     expect(budgets('--lower')).toEqual({ status: 0, output: '', problems: '' });
-    if (!isChanged) figuresOfTree = readFileSync(join(folder, 'scripts/budgets.json'), 'utf8');
+    if (!isChanged) figuresOfTree = readFileSync(pathOf('scripts/budgets.json'), 'utf8');
   } else write('scripts/budgets.json', figuresOfTree);
 }
 
@@ -139,8 +127,8 @@ test('--lower writes falls, leaves rises and hops, and forgets rooms that were r
   start();
   const before = readBudgets();
   write('scripts/budgets.json', JSON.stringify({ ...before, 'hops poll': { files: 9 } }));
-  rmSync(join(folder, 'src/model/name.ts'));
-  rmSync(join(folder, 'src/rules'), { recursive: true });
+  rmSync(pathOf('src/model/name.ts'));
+  rmSync(pathOf('src/rules'), { recursive: true });
   write('test/unit/b.test.ts', '\n');
   const { status, output } = budgets('--lower');
   expect(output).toContain('src/model: "codeLines" falls from 2 to 1\n');

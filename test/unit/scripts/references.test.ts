@@ -1,32 +1,19 @@
-import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
+import { scriptFolder } from '../../support/scriptFolder.ts';
 
-const script = join(import.meta.dirname, '../../../scripts/references.ts');
-
-let folder: string;
+const { write, run } = scriptFolder('references.ts');
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'references-'));
-  execFileSync('git', ['init', '--quiet'], { cwd: folder });
   write('docs/page.md', '# The page\n\n## Two `words`, here\n\n```sh\n# no heading\n```\n\n## Twice\n\n## Twice\n');
   write(
     'docs/metrics.md',
     '# Metrics\n\n| `engine_gateway_calls_total` | counter | | |\n| `engine_gateway_call_seconds` | histogram | | |\n',
   );
 });
-afterEach(() => rmSync(folder, { recursive: true }));
-
-function write(path: string, text: string): void {
-  mkdirSync(join(folder, dirname(path)), { recursive: true });
-  writeFileSync(join(folder, path), text);
-}
 
 /** Exit code of the check, and the problems that it prints. */
 function check(): { status: number | null; problems: readonly string[] } {
-  const { status, stderr } = spawnSync(process.execPath, [script], { cwd: folder, encoding: 'utf8' });
+  const { status, stderr } = run();
   return { status, problems: stderr.split('\n').filter((line) => line.includes(': ')) };
 }
 

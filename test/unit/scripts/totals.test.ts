@@ -1,31 +1,21 @@
-import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { chmodSync, readFileSync } from 'node:fs';
+import { beforeEach, expect, test } from 'vitest';
+import { scriptFolder } from '../../support/scriptFolder.ts';
 
-const script = join(import.meta.dirname, '../../../scripts/totals.ts');
+const { write, pathOf, run } = scriptFolder('totals.ts');
 
-let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'totals-'));
   // Runs of a file that has "luck" in its name pass; each is noted.
   write('node_modules/.bin/vitest', '#!/bin/sh\necho "$@" >> runs\ncase "$4" in *luck*) exit 0 ;; *) exit 1 ;; esac\n');
-  chmodSync(join(folder, 'node_modules/.bin/vitest'), 0o755);
+  chmodSync(pathOf('node_modules/.bin/vitest'), 0o755);
   write('runs', '');
 });
-afterEach(() => rmSync(folder, { recursive: true }));
-
-function write(path: string, text: string): void {
-  mkdirSync(dirname(join(folder, path)), { recursive: true });
-  writeFileSync(join(folder, path), text);
-}
 
 /** Runs the script over a run in which each of these files has a passed and a failed test. */
 function totals(files: Readonly<Record<string, string>>): { status: number | null; output: string; runs: string[] } {
   for (const [file, source] of Object.entries(files)) write(file, source);
   const testResults = Object.keys(files).map((file) => ({
-    name: join(folder, file),
+    name: pathOf(file),
     status: 'failed',
     message: '',
     assertionResults: [
@@ -39,8 +29,8 @@ function totals(files: Readonly<Record<string, string>>): { status: number | nul
     'reports/test.json',
     JSON.stringify({ numPassedTests: count, numPendingTests: 1, numTodoTests: 0, testResults }),
   );
-  const { status, stdout } = spawnSync(process.execPath, [script, 'reports'], { cwd: folder, encoding: 'utf8' });
-  return { status, output: stdout, runs: readFileSync(join(folder, 'runs'), 'utf8').split('\n').filter(Boolean) };
+  const { status, stdout } = run('reports');
+  return { status, output: stdout, runs: readFileSync(pathOf('runs'), 'utf8').split('\n').filter(Boolean) };
 }
 
 test('a run without failures runs nothing again', () => {
@@ -85,7 +75,7 @@ test.each([
 
 test('a suite that ended without a report fails the run, and nothing runs again', () => {
   write('reports/steps.tsv', 'test\tsuite\t124\t60\t100\n');
-  const { status, stdout } = spawnSync(process.execPath, [script, 'reports'], { cwd: folder, encoding: 'utf8' });
+  const { status, stdout } = run('reports');
   expect(stdout).toContain('FAILED test: no report, exit code 124\n    its time was up');
   expect(status).toBe(1);
 });

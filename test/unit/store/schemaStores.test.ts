@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { GatewayError } from '../../../src/model/errors.ts';
-import type { ResourceGroupStore } from '../../../src/store/resourceGroupStore.ts';
 import { type SchemaRules, schemaStores } from '../../../src/store/schemaStores.ts';
+
+type ResourceGroupStore = Parameters<typeof schemaStores>[0];
 
 /** Stores that are only compared by identity. */
 const named = (name: string) => ({ name }) as unknown as ResourceGroupStore;
