@@ -163,6 +163,12 @@ export function namesUsersByCertificate({
   return clientCertificateIdentityField !== null || clientCertificateUserExpression !== null;
 }
 
+/** Reports that a key needs users of client certificates. */
+function requireIdentity(cause: string, report: Report, is = 'is'): void {
+  const field = 'requestAnalyzerConfig.clientCertificateIdentityField';
+  report(field, `must be given, e.g. SUBJECT_DN or CN, as ${cause} ${is}`, cause);
+}
+
 /** True if anything states more of users than what clients claim. */
 function verifiesUsers(config: GatewayConfig): boolean {
   const { oauthTokenInfoUrl, kubernetesTokens } = config.requestAnalyzerConfig;
@@ -225,11 +231,7 @@ function checkUserGroups(config: GatewayConfig, report: Report): void {
     report('server.trustedProxies', 'must name the proxies that set userGroups.header', 'userGroups.header');
   }
   if (userGroups.certificate !== null && !namesUsersByCertificate(config)) {
-    report(
-      'requestAnalyzerConfig.clientCertificateIdentityField',
-      'must be given, e.g. SUBJECT_DN or CN, as userGroups.certificate is',
-      'userGroups.certificate',
-    );
+    requireIdentity('userGroups.certificate', report);
   }
   const believesTokens = claimedUsers.some((name) => name === 'bearer' || name === 'cookie');
   if (userGroups.token !== null && !verifiesTokens(config) && !believesTokens) {
@@ -289,15 +291,11 @@ function checkClientCertificates(config: GatewayConfig, report: Report): void {
   } else if (second !== undefined) {
     report(key(second), `must be left out, as ${key(first ?? second)} is given`);
   } else if (first !== undefined && requestAnalyzerConfig.clientCertificateIdentityField === null) {
-    report(key('IdentityField'), `must be given, e.g. SUBJECT_DN or CN, as ${key(first)} is`, key(first));
+    requireIdentity(key(first), report);
   }
   const tokens = config.clientCertificateJwtAuthentication;
   if (tokens !== null && !namesUsersByCertificate(config)) {
-    report(
-      key('IdentityField'),
-      'must be given, e.g. SUBJECT_DN or CN, as clientCertificateJwtAuthentication is',
-      'clientCertificateJwtAuthentication',
-    );
+    requireIdentity('clientCertificateJwtAuthentication', report);
   }
   if (tokens !== null && ['iss', 'aud', 'exp', 'nbf', 'iat', 'jti'].includes(tokens.jwtPrincipalClaim)) {
     report(
@@ -392,11 +390,7 @@ function checkAuthentication(config: GatewayConfig, report: Report): void {
   const { defaultType } = authentication;
   if (defaultType === 'none') return;
   if (authentication.clientCertificates && !namesUsersByCertificate(config)) {
-    report(
-      'requestAnalyzerConfig.clientCertificateIdentityField',
-      'must be given, e.g. SUBJECT_DN or CN, as authentication.clientCertificates is true',
-      'authentication.clientCertificates',
-    );
+    requireIdentity('authentication.clientCertificates', report, 'is true');
   }
   const { secret, previousSecrets } = authentication.session;
   if (secret !== null && secret.text.length < MIN_SECRET) {
