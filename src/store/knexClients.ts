@@ -111,21 +111,29 @@ async function closeConnection(connection: RawConnection): Promise<void> {
   cut(connection);
 }
 
-/** knex's PostgreSQL client with time-outs and classified errors. */
-export class PostgresqlClient extends PostgresqlBase {
-  override acquireRawConnection(): Promise<RawConnection> {
-    const run = (connection: RawConnection, query: QueryObject) => super._query(connection, query);
-    return connectToHost(this, () => super.acquireRawConnection(), run);
-  }
+/** A client of knex with time-outs and classified errors. @param prepare sets the session of a new connection */
+function serverClient(base: ClientClass, prepare: (connection: RawConnection) => Promise<void> = async () => {}) {
+  return class extends base {
+    override acquireRawConnection(): Promise<RawConnection> {
+      const connect = async () => {
+        const connection = await super.acquireRawConnection();
+        await prepare(connection);
+        return connection;
+      };
+      return connectToHost(this, connect, (connection, query) => super._query(connection, query));
+    }
 
-  override _query(connection: RawConnection, query: QueryObject): Promise<QueryObject> {
-    return timedQuery(this, connection, () => super._query(connection, query));
-  }
+    override _query(connection: RawConnection, query: QueryObject): Promise<QueryObject> {
+      return timedQuery(this, connection, () => super._query(connection, query));
+    }
 
-  override destroyRawConnection(connection: RawConnection): Promise<unknown> {
-    return closeConnection(connection);
-  }
+    override destroyRawConnection(connection: RawConnection): Promise<unknown> {
+      return closeConnection(connection);
+    }
+  };
 }
+
+export const PostgresqlClient = serverClient(PostgresqlBase);
 
 /**
  * Settings of each MySQL session. Strict, so that nothing is cut silently; without NO_BACKSLASH_ESCAPES and ANSI_QUOTES,
@@ -134,32 +142,13 @@ export class PostgresqlClient extends PostgresqlBase {
 const MYSQL_SESSION =
   "set session sql_mode='STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', time_zone='+00:00', innodb_lock_wait_timeout=10";
 
-/** knex's mysql2 client with time-outs, classified errors and a fixed session. */
-export class MysqlClient extends MysqlBase {
-  override acquireRawConnection(): Promise<RawConnection> {
-    return connectToHost(
-      this,
-      () => this.#connect(),
-      (connection, query) => super._query(connection, query),
-    );
-  }
-
-  async #connect(): Promise<RawConnection> {
-    const connection = await super.acquireRawConnection();
-    await new Promise<void>((resolve, reject) => {
+export const MysqlClient = serverClient(
+  MysqlBase,
+  (connection) =>
+    new Promise((resolve, reject) => {
       connection.query?.(MYSQL_SESSION, (error) => (error ? reject(error) : resolve()));
-    });
-    return connection;
-  }
-
-  override _query(connection: RawConnection, query: QueryObject): Promise<QueryObject> {
-    return timedQuery(this, connection, () => super._query(connection, query));
-  }
-
-  override destroyRawConnection(connection: RawConnection): Promise<unknown> {
-    return closeConnection(connection);
-  }
-}
+    }),
+);
 
 /** A read-write transaction takes SQLite's lock at once: a later upgrade would fail without waiting. */
 class ImmediateTransaction extends SqliteTransaction {
