@@ -3,7 +3,7 @@ import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { createLogging } from '../config/logger.ts';
 import { productNamedIn } from '../config/referenceNames.ts';
 import { REFERENCE_PRODUCT } from '../model/names.ts';
-import { hasReferenceMigrations } from '../store/referenceMigrations.ts';
+import { hasReferenceMigrations } from '../store/openStore.ts';
 import { type CliIo, exitCodes, fail } from './io.ts';
 import { filesAt } from './offlineRules.ts';
 import { databaseSettings } from './settings.ts';
