@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
+import { isIP } from 'node:net';
+import type { Logger } from 'pino';
+import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
-import { type LoginSource, nearNetwork, wideNetworks } from './loginSource.ts';
 
 /** Limits of failed logins (`authentication.loginLimit`). */
 export interface AttemptLimits {
@@ -165,4 +167,112 @@ export function tooManyAttempts(waitMs: number): GatewayError {
   return new GatewayError('EG_TOO_MANY_ATTEMPTS', `Too many failed logins; try again in ${seconds} s.`, {
     retryAfterSeconds: seconds,
   });
+}
+
+/** Origin of a login for the limits of failed logins. */
+export interface LoginSource {
+  /** Address of the last hop that is no trusted proxy. */
+  readonly address: string;
+  /**
+   * Differs from `address` where every hop is trusted: the other end of the connection, as the client itself may have
+   * written the address.
+   */
+  readonly peer: string;
+}
+
+/** Groups of IPv6 addresses: what one customer of a provider usually gets, and what a larger one may get (RFC 6177). */
+const NEAR_HEXTETS = 4;
+const WIDE_HEXTETS = 3;
+
+/** The network that counts as one source: an IPv4 address, or the /64 of an IPv6 address, whose holder has all of it. */
+export function nearNetwork({ address }: LoginSource): string {
+  return isIP(address) === 6 ? prefixOf(address, NEAR_HEXTETS) : address;
+}
+
+/**
+ * The wider networks that a source is counted for as well, so that it cannot escape by changing what it can choose: the
+ * /48 of an IPv6 address, and the peer of a chain in which every hop is trusted.
+ */
+export function wideNetworks({ address, peer }: LoginSource): readonly string[] {
+  const wide = isIP(address) === 6 ? [prefixOf(address, WIDE_HEXTETS)] : [];
+  return peer === address ? wide : [...wide, `by ${peer}`];
+}
+
+/** The first groups of an IPv6 address; the URL parser writes it without zeros, without dots and in lower case. */
+function prefixOf(address: string, hextets: number): string {
+  const written = URL.parse(`http://[${address.replace(/%.*$/, '')}]`)?.hostname.slice(1, -1) ?? address;
+  const [head = '', tail = ''] = written.split('::');
+  const before = head === '' ? [] : head.split(':');
+  const after = tail === '' ? [] : tail.split(':');
+  const zeros = Array.from({ length: Math.max(0, 8 - before.length - after.length) }, () => '0');
+  return `${[...before, ...zeros, ...after].slice(0, hextets).join(':')}::/${hextets * 16}`;
+}
+
+/** Time that is looked at as a whole, and between two warnings, in milliseconds. */
+const PERIOD_MS = 3_600_000;
+/** Names from one address alone that make it look like a proxy. */
+const SUSPICIOUS_NAMES = 5;
+
+/**
+ * Watches where logins come from. Where all of them come from one address, limits of failed logins count all users as
+ * one: usually a proxy stands before the gateway that `server.trustedProxies` does not name.
+ */
+export class LoginOrigins {
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #logins: Counter<'result'>;
+  #periodEnd = Number.NEGATIVE_INFINITY;
+  #network: string | null = null;
+  #isOne = true;
+  #warned = false;
+  readonly #names = new Set<string>();
+
+  constructor({ clock, logger, metrics }: { clock: Clock; logger: Logger; metrics: Registry }) {
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#logins = new Counter({
+      name: 'engine_gateway_logins_total',
+      help: 'Logins with a password or a new token, by result: succeeded, failed, or limited as too many have failed.',
+      labelNames: ['result'],
+      registers: [metrics],
+    });
+    const isOne = () => (this.#looksLikeProxy() ? 1 : 0);
+    new Gauge({
+      name: 'engine_gateway_logins_from_one_address',
+      help: '1 while all logins of the hour, of five users or more, come from one address, perhaps a proxy that server.trustedProxies lacks.',
+      registers: [metrics],
+      collect() {
+        this.set(isOne());
+      },
+    });
+  }
+
+  note(name: string, source: LoginSource, result: AttemptResult): void {
+    this.#logins.inc({ result });
+    this.#beginPeriod();
+    const network = nearNetwork(source);
+    this.#network ??= network;
+    this.#isOne &&= this.#network === network;
+    if (this.#names.size < SUSPICIOUS_NAMES) this.#names.add(name);
+    if (this.#warned || !this.#looksLikeProxy()) return;
+    this.#warned = true;
+    this.#logger.warn(
+      { address: source.address },
+      `all logins come from ${source.address}: where that is a proxy, name it in server.trustedProxies, as limits of failed logins count by address`,
+    );
+  }
+
+  #looksLikeProxy(): boolean {
+    return this.#isOne && this.#names.size >= SUSPICIOUS_NAMES && this.#clock.monotonic() < this.#periodEnd;
+  }
+
+  #beginPeriod(): void {
+    const now = this.#clock.monotonic();
+    if (now < this.#periodEnd) return;
+    this.#periodEnd = now + PERIOD_MS;
+    this.#network = null;
+    this.#isOne = true;
+    this.#warned = false;
+    this.#names.clear();
+  }
 }

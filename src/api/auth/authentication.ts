@@ -5,21 +5,19 @@ import { GatewayError } from '../../model/errors.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { LoginMethod, LoginType } from '../answers/session.ts';
 import type { ComponentState } from '../probes.ts';
+import type { LoginSource } from './attemptLimit.ts';
 import { type Caller, callerWithRoles, openCaller, type Recognition } from './caller.ts';
 import type { Origin } from './clientAddress.ts';
 import { cookieNames, REFERENCE_TOKEN_COOKIE, readCookie } from './cookies.ts';
 import { readCredentials } from './credentials.ts';
 import type { WebappReadRole } from './endpointAccess.ts';
-import type { FormLogin } from './formLogin.ts';
 import { isBrowser, isSafeMethod, requireTokenHeader } from './guard.ts';
 import type { IssuedTokens } from './issuedTokens.ts';
 import type { KubernetesAccess } from './kubernetesAccess.ts';
-import type { LoginSource } from './loginSource.ts';
 import type { OidcLogin } from './oidcLogin.ts';
-import type { PresetUsers } from './presetUsers.ts';
+import type { FormLogin, PresetUsers } from './presetUsers.ts';
 import type { Privileges } from './privileges.ts';
-import type { SealedTokens } from './sealedTokens.ts';
-import type { Session, SessionOrigin, Sessions } from './sessions.ts';
+import type { SealedTokens, Session, SessionOrigin, Sessions } from './sessions.ts';
 
 /** The configured ways of recognising callers; null if one is not configured. */
 export interface AuthenticationParts {

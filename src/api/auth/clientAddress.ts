@@ -4,7 +4,7 @@ import type { ClientView } from '../../gateway/headers/forwardedHeaders.ts';
 import { RequestHeaders } from '../../gateway/headers/requestHeaders.ts';
 import { plainAddress, type TrustPeer } from '../../gateway/headers/trustedProxies.ts';
 import type { ProductNames } from '../../model/names.ts';
-import type { LoginSource } from './loginSource.ts';
+import type { LoginSource } from './attemptLimit.ts';
 
 export interface Origin {
   /** Address of the client for the audit: the nearest one that is no trusted proxy, else the first of the chain. */

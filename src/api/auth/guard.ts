@@ -10,7 +10,7 @@ import type { Authentication } from './authentication.ts';
 import { type Caller, queryUserOf, withQueryUser } from './caller.ts';
 import { type Access, accessOfRole, accessOfRoute, type EndpointAccess, endpointTable } from './endpointAccess.ts';
 import { sameText } from './passwords.ts';
-import { pagesOf } from './roleMapping.ts';
+import { pagesOf } from './privileges.ts';
 import { accessInWords, rightsInWords, securityOf } from './securitySchemes.ts';
 
 declare module 'fastify' {

@@ -1,7 +1,10 @@
 import { decodeJwt } from 'jose';
 import { Counter, type Registry } from 'prom-client';
+import { claimOf, missingClaim } from '../../gateway/user/jwtClaims.ts';
+import type { TokenIssuer } from '../../gateway/user/tokenIssuer.ts';
+import type { UserNamespace } from '../../gateway/user/userNamespace.ts';
+import { GatewayError } from '../../model/errors.ts';
 import type { RoleMapping } from './privileges.ts';
-import type { ProviderUser } from './providerClaims.ts';
 
 export interface TokenAuthority {
   /** Name in the configuration; `oauth` of `authentication.oauth`. */
@@ -84,4 +87,65 @@ function issuerOf(token: string): string | null {
   } catch {
     return null;
   }
+}
+
+/** Bearer tokens of an issuer of programs' tokens (`authentication.tokenIssuers`), at which users cannot log in. */
+export function apiTokens(name: string, issuer: TokenIssuer, rules: ClaimRules, rolesOf: RoleMapping): TokenAuthority {
+  return {
+    ...{ name, rolesOf },
+    isNamed: (named) => named === issuer.settings.issuer,
+    verify: async (token) => {
+      const verified = await issuer.verify(token);
+      if (verified.kind === 'accepted') return userOfClaims(verified.claims, rules);
+      if (verified.kind === 'refused') return verified.why;
+      const message = `The keys of the issuer ${name} cannot be had (authentication.tokenIssuers.${name}); try again soon.`;
+      throw new GatewayError('EG_IDENTITY_UNAVAILABLE', message, { cause: verified.cause });
+    },
+  };
+}
+
+/** Which claims of an issuer's tokens mean what, and whom they must be for (docs/authentication.md#openid-provider). */
+export interface ClaimRules {
+  readonly userIdField: string;
+  /** Null: privileges are looked up by name. */
+  readonly privilegesField: string | null;
+  readonly audiences: readonly string[];
+  readonly requiredClaims: Readonly<Record<string, string>>;
+  readonly users: UserNamespace;
+}
+
+export interface ProviderUser {
+  /** As they are called here: with the prefix of the issuer, where it has one. */
+  readonly user: string;
+  /** Null if no claim holds them. */
+  readonly privileges: string | null;
+}
+
+/** Longest user name that is taken from a token. */
+const MAX_NAME = 256;
+
+/**
+ * Reads the claims of a token whose signature, issuer and times have been checked
+ * (docs/authentication.md#openid-provider). Issued for another audience, or without the claims that are configured: not
+ * authenticated.
+ * @returns why it is not accepted, where it is not
+ */
+export function userOfClaims(claims: Readonly<Record<string, unknown>>, rules: ClaimRules): ProviderUser | string {
+  const audiences = [claims.aud ?? []].flat();
+  if (!rules.audiences.some((audience) => audiences.includes(audience))) {
+    return 'The token is meant for another audience.';
+  }
+  const missing = missingClaim(claims, rules.requiredClaims);
+  if (missing !== null) return `The token lacks the required value of its claim ${missing}.`;
+  const named = claimOf(claims, rules.userIdField);
+  if (typeof named !== 'string' || named === '' || named.length > MAX_NAME || /\p{Cc}/u.test(named)) {
+    return `The token has no claim ${rules.userIdField} that names a user.`;
+  }
+  const user = rules.users.nameOf(named);
+  if (user === null) return `The claim ${rules.userIdField} of the token names a user of another issuer.`;
+  if (rules.privilegesField === null) return { user, privileges: null };
+  const privileges = claimOf(claims, rules.privilegesField);
+  const text = Array.isArray(privileges) ? privileges.join('_') : privileges;
+  if (typeof text !== 'string') return `The token has no claim ${rules.privilegesField} with privileges.`;
+  return { user, privileges: text };
 }

@@ -1,17 +1,23 @@
 import { createHash } from 'node:crypto';
 import type { KubeConfig } from '@kubernetes/client-node';
+import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/errors.ts';
 import { growingTo } from '../../model/growingCache.ts';
+import { signatureAlgorithms } from '../../model/signatureAlgorithms.ts';
 import type { ApiServerCalls } from '../../operator/sources/kubernetes/apiServerCalls.ts';
 import { KubeRequests } from '../../operator/sources/kubernetes/kubeRequests.ts';
-import { ApiQuestions } from './apiQuestions.ts';
-import { AttemptLimit, type AttemptLimits, type RecordAttempt, tooManyAttempts } from './attemptLimit.ts';
-import type { Caller, Role } from './caller.ts';
+import {
+  AttemptLimit,
+  type AttemptLimits,
+  type LoginSource,
+  nearNetwork,
+  type RecordAttempt,
+  tooManyAttempts,
+} from './attemptLimit.ts';
+import { type Caller, roles } from './caller.ts';
 import { accessOfRole, type ResourceAccess } from './endpointAccess.ts';
-import { type LoginSource, nearNetwork } from './loginSource.ts';
-import { plausibleToken, type TokenExpectations } from './tokenForm.ts';
-import { type KubernetesIdentity, reviewToken } from './tokenReview.ts';
 
 const GROUP = 'enginegateway.dev';
 
@@ -30,7 +36,7 @@ interface SubjectAccessReview {
   readonly status?: { readonly allowed?: boolean; readonly denied?: boolean };
 }
 
-export interface ReviewedToken {
+interface ReviewedToken {
   readonly identity: KubernetesIdentity;
   /** Its end, milliseconds since 1970; null if it names none. */
   readonly expires: number | null;
@@ -72,12 +78,12 @@ export class KubernetesAccess {
   constructor(options: KubernetesAccessOptions) {
     this.#options = options;
     this.#requests = new KubeRequests(options.kubeConfig, options.calls);
+    const times = { ttl: Math.max(1, options.cacheDuration), ttlResolution: 0 };
     const perf = { now: () => options.clock.monotonic() };
-    const ttl = Math.max(1, options.cacheDuration);
-    this.#accepted = new LRUCache({ ...growingTo(CAPACITY), ttl, ttlResolution: 0, perf });
-    this.#refused = new LRUCache({ ...growingTo(REFUSED_CAPACITY), ttl, ttlResolution: 0, perf });
-    this.#users = new LRUCache({ ...growingTo(CAPACITY), ttl: KNOWN_MS, ttlResolution: 0, perf });
-    this.#allowed = new LRUCache({ ...growingTo(CAPACITY), ttl, ttlResolution: 0, perf });
+    this.#accepted = new LRUCache({ ...growingTo(CAPACITY), ...times, perf });
+    this.#refused = new LRUCache({ ...growingTo(REFUSED_CAPACITY), ...times, perf });
+    this.#users = new LRUCache({ ...growingTo(CAPACITY), ...times, ttl: KNOWN_MS, perf });
+    this.#allowed = new LRUCache({ ...growingTo(CAPACITY), ...times, perf });
     this.#sources = new AttemptLimit(options.limits, options.clock, options.record);
   }
 
@@ -120,17 +126,15 @@ export class KubernetesAccess {
   /** The caller of an identity: what they may do is asked when it matters. */
   caller(identity: KubernetesIdentity): Caller {
     const may = async (resources: readonly ResourceAccess[]) => {
-      const answers = await Promise.all(resources.map((resource) => this.#isAllowed(identity, resource)));
-      return answers.every(Boolean);
+      return (await Promise.all(resources.map((resource) => this.#isAllowed(identity, resource)))).every(Boolean);
     };
-    const every: readonly Role[] = ['ADMIN', 'USER', 'API'];
     return {
       name: identity.name,
       by: 'kubernetes',
       method: 'kubernetes',
       roles: async () => {
-        const answers = await Promise.all(every.map((role) => may(accessOfRole(role).resources)));
-        return new Set(every.filter((_, index) => answers[index]));
+        const answers = await Promise.all(roles.map((role) => may(accessOfRole(role).resources)));
+        return new Set(roles.filter((_, index) => answers[index]));
       },
       permits: async ({ resources, orResources }) =>
         (await may(resources)) || (orResources !== undefined && (await may(orResources))),
@@ -166,4 +170,143 @@ export class KubernetesAccess {
     this.#allowed.set(key, { allowed });
     return allowed;
   }
+}
+
+/** Most questions answer at once; of those about callers who are not known yet; and of these from one network. */
+const MAX_OPEN = 64;
+const MAX_NEW = 32;
+const MAX_NEW_OF_NETWORK = 8;
+
+/**
+ * Questions that wait for a response of the API server, each response once however many calls wait for it. Half of the
+ * room is kept for callers who are known, and no network takes more than a quarter of the rest.
+ */
+class ApiQuestions {
+  readonly #open = new Map<string, Promise<unknown>>();
+  /** Networks of the callers who are not known yet, a question each. */
+  readonly #new = new Map<string, string>();
+
+  /**
+   * @param network where a caller who is not known yet comes from; null for one who is known
+   * @throws GatewayError EG_TOO_MANY_ATTEMPTS where too many questions of the network wait, EG_IDENTITY_UNAVAILABLE
+   *   where too many wait at all, and for any failure of `ask`
+   */
+  once<T>(key: string, network: string | null, ask: () => Promise<T>): Promise<T> {
+    const waiting = this.#open.get(key);
+    if (waiting !== undefined) return waiting as Promise<T>;
+    const ofNetwork = [...this.#new.values()].filter((each) => each === network).length;
+    if (network !== null && ofNetwork >= MAX_NEW_OF_NETWORK) {
+      const message = 'Too many tokens from this address wait to be checked; try again in 1 s.';
+      return Promise.reject(new GatewayError('EG_TOO_MANY_ATTEMPTS', message, { retryAfterSeconds: 1 }));
+    }
+    if (this.#open.size >= MAX_OPEN || (network !== null && this.#new.size >= MAX_NEW)) {
+      return Promise.reject(identityUnavailable(new Error('too many questions wait')));
+    }
+    const answer = ask()
+      .catch((cause: unknown) => Promise.reject(identityUnavailable(cause)))
+      .finally(() => {
+        this.#open.delete(key);
+        this.#new.delete(key);
+      });
+    this.#open.set(key, answer);
+    if (network !== null) this.#new.set(key, network);
+    return answer;
+  }
+}
+
+function identityUnavailable(cause: unknown): GatewayError {
+  const message = 'The Kubernetes API server does not answer whether the call is allowed; try again soon.';
+  return new GatewayError('EG_IDENTITY_UNAVAILABLE', message, { cause });
+}
+
+/** Local expectations of Kubernetes tokens, checked before a call of the API server. */
+interface TokenExpectations {
+  /** `authentication.kubernetes.audiences`; null: the API server's own, which are not known here. */
+  readonly audiences: readonly string[] | null;
+  /** True if tokens that are not JWTs may be ones of the cluster. */
+  readonly opaqueTokens: boolean;
+}
+
+/** Difference to the API server's clock that is forgiven, in milliseconds. */
+const TOLERANCE_MS = 60_000;
+
+const jwtForm = /^[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]{2,}$/;
+
+/**
+ * Looks at a token without asking anybody: its form, its algorithm, its end, and the audience of tokens of service
+ * accounts. Nothing of it is believed; it only keeps what cannot be right from the API server.
+ * @param now milliseconds since 1970
+ * @returns the end that it names, milliseconds since 1970, or null; or why the API server would not take it, as a sentence
+ */
+function plausibleToken(
+  token: string,
+  { audiences, opaqueTokens }: TokenExpectations,
+  now: number,
+): { readonly expires: number | null } | string {
+  if (!jwtForm.test(token)) {
+    return opaqueTokens
+      ? { expires: null }
+      : 'The token is not a JWT; clusters with other tokens need authentication.kubernetes.opaqueTokens: true.';
+  }
+  let claims: Readonly<Record<string, unknown>>;
+  try {
+    const algorithm = decodeProtectedHeader(token).alg;
+    if (!signatureAlgorithms.some((name) => name === algorithm)) return 'The token is not signed.';
+    claims = decodeJwt(token);
+  } catch {
+    return 'The token is not a JWT that can be read.';
+  }
+  const { exp, aud } = claims;
+  if (exp !== undefined && typeof exp !== 'number') return 'The token is not a JWT that can be read.';
+  if (exp !== undefined && exp * 1000 + TOLERANCE_MS <= now) return 'The token has expired.';
+  // Other issuers' audiences are a matter of the API server's own configuration.
+  if (audiences !== null && 'kubernetes.io' in claims && aud !== undefined) {
+    const named = [aud].flat();
+    if (!audiences.some((audience) => named.includes(audience))) return 'The token is for another audience.';
+  }
+  return { expires: exp === undefined ? null : exp * 1000 };
+}
+
+/** Used fields of a TokenReview (authentication.k8s.io/v1). */
+interface TokenReview {
+  readonly status?: {
+    readonly authenticated?: boolean;
+    readonly audiences?: readonly string[];
+    readonly user?: { readonly username?: string; readonly uid?: string; readonly groups?: readonly string[] };
+  };
+}
+
+interface KubernetesIdentity {
+  readonly name: string;
+  readonly uid: string;
+  readonly groups: readonly string[];
+}
+
+/**
+ * Asks the API server whose a token is.
+ * @param audiences of which the token must have one; null: the API server's own
+ * @returns null for a token that it does not accept
+ * @throws ApiException, or what the connection failed of
+ */
+export async function reviewToken(
+  requests: KubeRequests,
+  token: string,
+  audiences: readonly string[] | null,
+  timeoutMs: number,
+): Promise<KubernetesIdentity | null> {
+  const { status } = await requests.send<TokenReview>({
+    method: 'POST',
+    path: '/apis/authentication.k8s.io/v1/tokenreviews',
+    body: {
+      apiVersion: 'authentication.k8s.io/v1',
+      kind: 'TokenReview',
+      spec: { token, ...(audiences === null ? {} : { audiences }) },
+    },
+    timeoutMs,
+  });
+  const name = status?.user?.username;
+  if (status?.authenticated !== true || name === undefined || name === '') return null;
+  // An authenticator that knows nothing of audiences leaves them out: then the token is not bound to ours.
+  if (audiences !== null && !audiences.some((audience) => status.audiences?.includes(audience))) return null;
+  return { name, uid: status.user?.uid ?? '', groups: status.user?.groups ?? [] };
 }

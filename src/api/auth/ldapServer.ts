@@ -18,13 +18,13 @@ import { MAX_GROUPS, type SourceAnswer } from '../../gateway/user/groups/groupSo
 import { GatewayError } from '../../model/errors.ts';
 import { trustStoreConversion } from '../../model/javaKeyStore.ts';
 import { settlesWithin } from '../../model/timeLimit.ts';
-import { type ConnectionBounds, ConnectionPlaces } from './connectionPlaces.ts';
 
 /** Time to connect, and for each response, in milliseconds. */
 const TIMEOUT_MS = 5_000;
 
-/** Connections at once, and what waits for one: more than users whose groups are looked up at a time, so that logins find room. */
-const CONNECTIONS: ConnectionBounds = { places: 16, waiting: 256, timeout: TIMEOUT_MS };
+/** Connections at a time: more than users whose groups are looked up at a time, so that logins find room. */
+const MAX_CONNECTIONS = 16;
+const MAX_WAITING = 256;
 
 /** Levels of groups of groups that are searched. */
 const MAX_LEVELS = 10;
@@ -55,7 +55,9 @@ export class LdapServer {
   readonly #reload: () => Promise<LdapSettings | null>;
   readonly #options: ClientOptions;
   readonly #tls: ConnectionOptions;
-  readonly #places = new ConnectionPlaces(CONNECTIONS);
+  #connections = 0;
+  /** Wake-up functions of uses that wait for a connection, in order. */
+  readonly #waiting = new Set<() => void>();
 
   #adminPassword: string;
 
@@ -217,10 +219,22 @@ export class LdapServer {
     }
   }
 
+  /** Waits for a connection that may be opened. The place of one that ends goes to the first that waits. */
+  async #takePlace(): Promise<void> {
+    if (this.#connections < MAX_CONNECTIONS) {
+      this.#connections += 1;
+      return;
+    }
+    if (this.#waiting.size >= MAX_WAITING) throw away(new Error(`${MAX_WAITING} uses wait for a connection`));
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#waiting.add(resolve);
+    if (await settlesWithin(promise, TIMEOUT_MS)) return;
+    this.#waiting.delete(resolve);
+    throw away(new Error(`no connection became free within ${TIMEOUT_MS} ms`));
+  }
+
   async #connected<T>(use: (client: Client) => Promise<T>): Promise<T> {
-    await this.#places.take().catch((error: unknown) => {
-      throw away(error);
-    });
+    await this.#takePlace();
     const client = new Client(this.#options);
     try {
       // Options of its own: the client writes the socket into them.
@@ -232,7 +246,12 @@ export class LdapServer {
     } catch (error) {
       throw away(error);
     } finally {
-      this.#places.give();
+      const [next] = this.#waiting;
+      if (next === undefined) this.#connections -= 1;
+      else {
+        this.#waiting.delete(next);
+        next();
+      }
       await client.unbind().catch(() => undefined);
     }
   }

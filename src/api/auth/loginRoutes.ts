@@ -13,7 +13,7 @@ import { CALLBACK_PATH, cookieNames, readCookie, setCookie, statePath } from './
 import { readCredentials } from './credentials.ts';
 import { callerOf } from './guard.ts';
 import { type OidcLogin, STATE_SECONDS } from './oidcLogin.ts';
-import { pagesOf } from './roleMapping.ts';
+import { pagesOf } from './privileges.ts';
 import type { Session, SessionOrigin } from './sessions.ts';
 
 /** Longest session token that fits into a cookie with its name and attributes: browsers take 4096 bytes (RFC 6265 §6.1). */

@@ -18,23 +18,16 @@ import { GatewayError } from '../../model/errors.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { countedCalls } from '../../operator/sources/kubernetes/apiServerCalls.ts';
 import type { EndedSessionRepository } from '../../store/endedSessionRepository.ts';
-import { AttemptLimit, type RecordAttempt } from './attemptLimit.ts';
+import { AttemptLimit, LoginOrigins, type RecordAttempt } from './attemptLimit.ts';
 import { Authentication } from './authentication.ts';
 import { originReader } from './clientAddress.ts';
-import { FormLogin } from './formLogin.ts';
-import { IssuedTokens, type TokenAuthority } from './issuedTokens.ts';
+import { apiTokens, IssuedTokens, type TokenAuthority } from './issuedTokens.ts';
 import { LdapServer } from './ldapServer.ts';
-import { LoginOrigins } from './loginOrigins.ts';
-import { type LoginProvider, OidcLogin } from './oidcLogin.ts';
-import { OidcProvider } from './oidcProvider.ts';
-import { PresetUsers } from './presetUsers.ts';
-import { Privileges } from './privileges.ts';
-import { Revocations } from './revocations.ts';
-import { groupRoleMapping, roleMapping } from './roleMapping.ts';
-import { SealedTokens } from './sealedTokens.ts';
+import { type LoginProvider, OidcLogin, OidcProvider, providerTokens } from './oidcLogin.ts';
+import { FormLogin, PresetUsers } from './presetUsers.ts';
+import { groupRoleMapping, Privileges, roleMapping } from './privileges.ts';
 import { type KeySource, openKeyring } from './sessionKeys.ts';
-import { Sessions } from './sessions.ts';
-import { apiTokens, providerTokens } from './tokenAuthorities.ts';
+import { Revocations, SealedTokens, Sessions } from './sessions.ts';
 
 export type AuthenticationSettings = Pick<
   GatewayConfig,

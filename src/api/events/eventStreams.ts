@@ -9,16 +9,15 @@ export interface EventStreamsOptions {
   /** True if the gateway is stopping: streams end, so that pages go to another replica. */
   readonly stopping: () => boolean;
   readonly logger: Logger;
-  /** Most streams of this gateway: 500. */
-  readonly maxStreams?: number;
-  /** Most streams of a user: 20. */
-  readonly maxStreamsOfUser?: number;
-  /** Between two polls of the versions: 1,000. */
-  readonly lookMs?: number;
-  /** After this time a stream ends, and the page connects again, which shows that it still may: 60,000. */
-  readonly lifetimeMs?: number;
 }
 
+/** Most streams of this gateway, and of a user. */
+const MAX_STREAMS = 500;
+const MAX_STREAMS_OF_USER = 20;
+/** Interval of reading the versions, in milliseconds. */
+const LOOK_MS = 1_000;
+/** Looks after which a stream ends: the page connects again, which shows that it still may. */
+const LOOKS_A_STREAM = 60;
 /** Between two signs of life, in looks: who hears nothing for five seconds has lost the gateway. */
 const LOOKS_A_BEAT = 2;
 /** Time that a browser waits before it connects again, in milliseconds. */
@@ -45,20 +44,19 @@ export class EventStreams {
    * @throws GatewayError EG_TOO_MANY_STREAMS
    */
   async open(user: string, topics: readonly TopicName[]): Promise<Readable> {
-    const { stopping, maxStreams = 500, maxStreamsOfUser = 20, lookMs = 1_000, lifetimeMs = 60_000 } = this.#options;
     const ofUser = [...this.#streams].filter((stream) => stream.user === user).length;
-    if (this.#streams.size >= maxStreams || ofUser >= maxStreamsOfUser) {
-      const whose = ofUser >= maxStreamsOfUser ? `${JSON.stringify(user)} has` : 'this gateway has';
+    if (this.#streams.size >= MAX_STREAMS || ofUser >= MAX_STREAMS_OF_USER) {
+      const whose = ofUser >= MAX_STREAMS_OF_USER ? `${JSON.stringify(user)} has` : 'this gateway has';
       const message = `${whose} as many event streams as are possible; close one, or ask for what is needed from time to time.`;
       throw new GatewayError('EG_TOO_MANY_STREAMS', message, { retryAfterSeconds: 30 });
     }
-    const stream = new EventStream(user, topics, Math.ceil(lifetimeMs / lookMs));
+    const stream = new EventStream(user, topics);
     this.#streams.add(stream);
     stream.once('close', () => this.#forget(stream));
-    this.#timer ??= setInterval(() => void this.#look(), lookMs).unref();
+    this.#timer ??= setInterval(() => void this.#look(), LOOK_MS).unref();
     await this.#look();
-    stream.begin(RECONNECT_MS, this.#versions);
-    if (stopping()) stream.end();
+    stream.begin(this.#versions);
+    if (this.#options.stopping()) stream.end();
     return stream;
   }
 
@@ -110,24 +108,23 @@ class EventStream extends Readable {
   readonly user: string;
   readonly topics: readonly TopicName[];
   readonly #said = new Map<TopicName, number>();
-  #looksLeft: number;
+  #looksLeft = LOOKS_A_STREAM;
   #isOpen = false;
   #isFull = false;
 
-  constructor(user: string, topics: readonly TopicName[], looks: number) {
+  constructor(user: string, topics: readonly TopicName[]) {
     super({ highWaterMark: 4096 });
     this.user = user;
     this.topics = topics;
-    this.#looksLeft = looks;
   }
 
   override _read(): void {
     this.#isFull = false;
   }
 
-  begin(reconnectMs: number, versions: ReadonlyMap<TopicName, number>): void {
+  begin(versions: ReadonlyMap<TopicName, number>): void {
     this.#isOpen = true;
-    this.#write(`retry: ${reconnectMs}\n\n`);
+    this.#write(`retry: ${RECONNECT_MS}\n\n`);
     this.update(versions, true);
   }
 
