@@ -11,7 +11,6 @@ import {
 import type { GroupRows } from '../model/groupsFile/storedGroups.ts';
 import type { ResourceGroupRow } from '../model/resourceGroup.ts';
 import { PROPERTIES } from './globalProperties.ts';
-import type { DeclaredGroupTables } from './resourceGroupStore.ts';
 import { GROUPS, groupFromRow, groupToRow, ID } from './resourceGroups.ts';
 import { inTransaction, locked, type ResourceGroupTables } from './resourceGroupTables.ts';
 import { requireSelectorColumns, SELECTORS, selectorFromRow, selectorToRow } from './selectors.ts';
@@ -20,7 +19,8 @@ type RawRow = Readonly<Record<string, unknown>>;
 
 const BATCH = 500;
 
-export function declaredGroups(tables: ResourceGroupTables): DeclaredGroupTables {
+/** Groups, selectors and the period of CPU limits as resources declare them. */
+export function declaredGroups(tables: ResourceGroupTables) {
   const dialect = tables.database.dialect.name;
   const read = async (trx: Knex, isLocked: boolean): Promise<GroupRows> => {
     // Rows that another replica inserted while this one waited for its locks are not visible to the waiting statement.
@@ -34,8 +34,13 @@ export function declaredGroups(tables: ResourceGroupTables): DeclaredGroupTables
   const compare = async (trx: Knex, target: GroupTarget, isLocked: boolean): Promise<GroupChanges> =>
     groupChanges(await read(trx, isLocked), await withMemoryLimits(trx, target));
   return {
-    compare: (target) => inTransaction(tables, (trx) => compare(trx, target, false)),
-    apply: (target) =>
+    /** Compares with the declaration; changes nothing. */
+    compare: (target: GroupTarget) => inTransaction(tables, (trx) => compare(trx, target, false)),
+    /**
+     * Writes what is declared in one transaction, nothing of it if groups without an owner are in the way; returns the changes.
+     * Rejects with EG_IMPOSSIBLE for a column that the table does not have.
+     */
+    apply: (target: GroupTarget) =>
       inTransaction(tables, async (trx) => {
         const changes = await compare(trx, target, true);
         if (changes.blocked.length === 0 && !isUnchanged(changes)) await change(trx, target, changes);

@@ -1,13 +1,12 @@
 import type { Knex } from 'knex';
 import { GatewayError } from '../model/errors.ts';
-import type { GlobalPropertyRow } from '../model/globalProperty.ts';
-import type { GlobalPropertyRepository } from './resourceGroupStore.ts';
+import type { GlobalProperty, GlobalPropertyRow } from '../model/globalProperty.ts';
 import { inTransaction, locked, type ResourceGroupTables } from './resourceGroupTables.ts';
 
 export const PROPERTIES = 'resource_groups_global_properties';
 
 /** Reads and writes `resource_groups_global_properties`. */
-export function globalProperties(tables: ResourceGroupTables): GlobalPropertyRepository {
+export function globalProperties(tables: ResourceGroupTables) {
   const read = async (trx: Knex, name: string | null): Promise<readonly GlobalPropertyRow[]> => {
     const query = trx(PROPERTIES).select('name', 'value').orderBy('name');
     if (name !== null) query.where({ name });
@@ -17,15 +16,17 @@ export function globalProperties(tables: ResourceGroupTables): GlobalPropertyRep
   };
   return {
     all: () => inTransaction(tables, (trx) => read(trx, null)),
-    get: (name) => inTransaction(tables, async (trx) => (await read(trx, name))[0] ?? null),
-    create: ({ name, value }) =>
+    get: (name: string) => inTransaction(tables, async (trx) => (await read(trx, name))[0] ?? null),
+    /** Rejects with EG_CONFLICT where it exists. */
+    create: ({ name, value }: GlobalProperty) =>
       inTransaction(tables, async (trx) => {
         if ((await read(trx, name)).length > 0) {
           throw new GatewayError('EG_CONFLICT', `The property ${name} exists; update it instead.`, { field: 'name' });
         }
         await trx(PROPERTIES).insert({ name, value });
       }),
-    update: ({ name, value }) =>
+    /** Returns the property as it was. Rejects with EG_NOT_FOUND. */
+    update: ({ name, value }: GlobalProperty) =>
       inTransaction(tables, async (trx) => {
         const [before] = await read(trx, name);
         if (before === undefined) {
@@ -34,7 +35,8 @@ export function globalProperties(tables: ResourceGroupTables): GlobalPropertyRep
         await trx(PROPERTIES).where({ name }).update({ value });
         return before;
       }),
-    delete: (name) =>
+    /** Returns the deleted property; null for an unknown name. */
+    delete: (name: string) =>
       inTransaction(tables, async (trx) => {
         const [before = null] = await read(trx, name);
         if (before !== null) await trx(PROPERTIES).where({ name }).delete();

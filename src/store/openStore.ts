@@ -19,7 +19,6 @@ import { type DatabaseTarget, type JdbcSettings, parseJdbcUrl } from './jdbcUrl.
 import { LeaderRepository } from './leaderRepository.ts';
 import { LimitCountRepository } from './limitCountRepository.ts';
 import { checkSchema, type MigrationStep, migrate, migrationSteps } from './migrations.ts';
-import { openResourceGroups } from './openResourceGroups.ts';
 import { QueryOutcomeRepository } from './outcomeRepository.ts';
 import { CoordinatorRepository, QueryOwnerRepository, TransactionRepository } from './owners.ts';
 import { queryCounts } from './queryCounts.ts';
@@ -27,6 +26,7 @@ import { queryList } from './queryList.ts';
 import { queryRates } from './queryRates.ts';
 import { queryStatistics } from './queryStatistics.ts';
 import { QueuedQueryRepository } from './queuedQueryRepository.ts';
+import { openResourceGroups } from './resourceGroupStore.ts';
 import { ResourceRepository } from './resourceRepository.ts';
 import { ruleHits } from './ruleHits.ts';
 import { RunningQueryRepository } from './runningQueryRepository.ts';

@@ -2,7 +2,7 @@ import type { Knex } from 'knex';
 import { GatewayError } from '../model/errors.ts';
 import type { ResourceGroupColumns, ResourceGroupRow } from '../model/resourceGroup.ts';
 import { PROPERTIES } from './globalProperties.ts';
-import type { ResourceGroupRepository, Written } from './resourceGroupStore.ts';
+import type { Changed, Written } from './resourceGroupStore.ts';
 import { idEquals, inTransaction, locked, type ResourceGroupTables } from './resourceGroupTables.ts';
 
 export const GROUPS = 'resource_groups';
@@ -12,7 +12,7 @@ export const ID = 'resource_group_id';
 type RawRow = Readonly<Record<string, unknown>>;
 
 /** Reads and writes `resource_groups`. */
-export function resourceGroups(tables: ResourceGroupTables): ResourceGroupRepository {
+export function resourceGroups(tables: ResourceGroupTables) {
   const dialect = tables.database.dialect.name;
   /** All groups, locked: whether a change fits depends on the others. */
   const lockedGroups = async (trx: Knex): Promise<readonly ResourceGroupRow[]> => {
@@ -20,16 +20,17 @@ export function resourceGroups(tables: ResourceGroupTables): ResourceGroupReposi
     return rows.map(groupFromRow);
   };
   return {
-    all: () =>
+    all: (): Promise<readonly ResourceGroupRow[]> =>
       inTransaction(tables, async (trx) => ((await trx(GROUPS).select('*').orderBy(ID)) as RawRow[]).map(groupFromRow)),
-    get: (id) =>
+    get: (id: number) =>
       inTransaction(tables, async (trx) => {
         const row: RawRow | undefined = await trx(GROUPS)
           .where(idEquals(trx, ID, id, dialect))
           .first();
         return row === undefined ? null : groupFromRow(row);
       }),
-    create: (columns) =>
+    /** Rejects with EG_CONFLICT (name taken under that parent), EG_IMPOSSIBLE (no such parent), EG_MALFORMED (softMemoryLimit). */
+    create: (columns: ResourceGroupColumns) =>
       inTransaction(tables, async (trx) => {
         const others = await lockedGroups(trx);
         refuseWhatCannotBe(columns, null, others);
@@ -39,8 +40,9 @@ export function resourceGroups(tables: ResourceGroupTables): ResourceGroupReposi
         const resourceGroupId = Number(dialect === 'mysql' ? answer : (answer as unknown as RawRow)[ID]);
         return written(trx, { resourceGroupId, ...columns }, others);
       }),
-    update: (row) =>
-      inTransaction(tables, async (trx) => {
+    /** Overwrites all columns; rejects as `create`, with EG_NOT_FOUND, and with EG_IMPOSSIBLE for a cycle of parents. */
+    update: (row: ResourceGroupRow) =>
+      inTransaction(tables, async (trx): Promise<Changed<ResourceGroupRow>> => {
         const all = await lockedGroups(trx);
         const { resourceGroupId, ...columns } = row;
         const before = all.find((group) => group.resourceGroupId === resourceGroupId);
@@ -53,7 +55,8 @@ export function resourceGroups(tables: ResourceGroupTables): ResourceGroupReposi
           .update(groupToRow(columns));
         return { ...(await written(trx, row, others)), before };
       }),
-    delete: (id) =>
+    /** Returns the deleted group; null for an unknown id. Rejects with EG_CONFLICT while selectors or other groups refer to it. */
+    delete: (id: number) =>
       inTransaction(tables, async (trx) => {
         const all = await lockedGroups(trx);
         const before = all.find((group) => group.resourceGroupId === id);
@@ -194,39 +197,33 @@ function weightWarnings(parent: ResourceGroupRow, children: readonly ResourceGro
   return [];
 }
 
+/** Columns of the fields of a group. */
+const columnNames: Readonly<Record<keyof ResourceGroupColumns, string>> = {
+  name: 'name',
+  softMemoryLimit: 'soft_memory_limit',
+  maxQueued: 'max_queued',
+  softConcurrencyLimit: 'soft_concurrency_limit',
+  hardConcurrencyLimit: 'hard_concurrency_limit',
+  schedulingPolicy: 'scheduling_policy',
+  schedulingWeight: 'scheduling_weight',
+  jmxExport: 'jmx_export',
+  softCpuLimit: 'soft_cpu_limit',
+  hardCpuLimit: 'hard_cpu_limit',
+  parent: 'parent',
+  environment: 'environment',
+};
+const fields = Object.entries(columnNames) as [keyof ResourceGroupColumns, string][];
+const numbers = new Set(['maxQueued', 'softConcurrencyLimit', 'hardConcurrencyLimit', 'schedulingWeight', 'parent']);
+
 export function groupToRow(group: ResourceGroupColumns): Record<string, unknown> {
-  return {
-    name: group.name,
-    parent: group.parent,
-    jmx_export: group.jmxExport,
-    scheduling_policy: group.schedulingPolicy,
-    scheduling_weight: group.schedulingWeight,
-    soft_memory_limit: group.softMemoryLimit,
-    max_queued: group.maxQueued,
-    hard_concurrency_limit: group.hardConcurrencyLimit,
-    soft_concurrency_limit: group.softConcurrencyLimit,
-    soft_cpu_limit: group.softCpuLimit,
-    hard_cpu_limit: group.hardCpuLimit,
-    environment: group.environment,
-  };
+  return Object.fromEntries(fields.map(([field, column]) => [column, group[field]]));
 }
 
 export function groupFromRow(row: RawRow): ResourceGroupRow {
-  const text = (column: string) => (row[column] ?? null) as string | null;
-  const number = (column: string) => (row[column] == null ? null : Number(row[column]));
-  return {
-    resourceGroupId: Number(row[ID]),
-    name: String(row.name),
-    softMemoryLimit: text('soft_memory_limit'),
-    maxQueued: Number(row.max_queued),
-    softConcurrencyLimit: number('soft_concurrency_limit'),
-    hardConcurrencyLimit: Number(row.hard_concurrency_limit),
-    schedulingPolicy: text('scheduling_policy'),
-    schedulingWeight: number('scheduling_weight'),
-    jmxExport: row.jmx_export == null ? null : Boolean(row.jmx_export),
-    softCpuLimit: text('soft_cpu_limit'),
-    hardCpuLimit: text('hard_cpu_limit'),
-    parent: number('parent'),
-    environment: text('environment'),
-  };
+  const values = fields.map(([field, column]) => {
+    const value = row[column] ?? null;
+    if (value === null) return [field, null];
+    return [field, field === 'jmxExport' ? Boolean(value) : numbers.has(field) ? Number(value) : value];
+  });
+  return { resourceGroupId: Number(row[ID]), ...(Object.fromEntries(values) as ResourceGroupColumns) };
 }

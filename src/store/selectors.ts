@@ -1,7 +1,13 @@
 import type { Knex } from 'knex';
 import { GatewayError } from '../model/errors.ts';
-import { type SelectorColumns, type SelectorRow, type SelectorText, selectorTextColumns } from '../model/selector.ts';
-import type { Changed, SelectorRepository } from './resourceGroupStore.ts';
+import {
+  type NewSelector,
+  type SelectorColumns,
+  type SelectorRow,
+  type SelectorText,
+  selectorTextColumns,
+} from '../model/selector.ts';
+import type { Changed, Written } from './resourceGroupStore.ts';
 import { idEquals, inTransaction, locked, type ResourceGroupTables } from './resourceGroupTables.ts';
 import type { Dialect } from './store.ts';
 
@@ -12,7 +18,7 @@ const texts = Object.entries(selectorTextColumns) as [SelectorText, string][];
 type RawRow = Readonly<Record<string, unknown>>;
 
 /** Reads and writes `selectors`. */
-export function selectors(tables: ResourceGroupTables): SelectorRepository {
+export function selectors(tables: ResourceGroupTables) {
   const dialect = tables.database.dialect.name;
   const columnsOf = async (trx: Knex) => new Set(Object.keys(await trx(SELECTORS).columnInfo()));
 
@@ -73,14 +79,16 @@ export function selectors(tables: ResourceGroupTables): SelectorRepository {
   };
 
   return {
-    all: (resourceGroupId) =>
-      inTransaction(tables, async (trx) => {
+    /** All selectors, those of one group where an id is given, highest priority first. */
+    all: (resourceGroupId: number | null) =>
+      inTransaction(tables, async (trx): Promise<readonly SelectorRow[]> => {
         const query = trx(SELECTORS).select('*').orderBy('priority', 'desc').orderBy(GROUP);
         if (resourceGroupId !== null) query.where(idEquals(trx, GROUP, resourceGroupId, dialect));
         return ((await query) as RawRow[]).map(selectorFromRow);
       }),
-    create: (selector) =>
-      inTransaction(tables, async (trx) => {
+    /** Rejects with EG_CONFLICT where there is no group at all, EG_IMPOSSIBLE for an unknown one or a column that the table does not have. */
+    create: (selector: NewSelector) =>
+      inTransaction(tables, async (trx): Promise<Written<SelectorRow>> => {
         const columns = await columnsOf(trx);
         requireSelectorColumns(selector, columns, '');
         const { resourceGroupId: groupId } = selector;
@@ -101,14 +109,16 @@ export function selectors(tables: ResourceGroupTables): SelectorRepository {
         const row = await insert(trx, { ...selector, resourceGroupId }, columns);
         return { row, warnings: [newestGroupWarning(resourceGroupId, String(group.name))] };
       }),
-    update: (current, update) =>
+    /** Every row equal to `current` becomes `update`; without one, `update` is created. */
+    update: (current: SelectorRow, update: SelectorColumns) =>
       inTransaction(tables, async (trx) => {
         const columns = await columnsOf(trx);
         requireSelectorColumns(update, columns, 'update.');
         await requireGroup(trx, update.resourceGroupId, 'update.resourceGroupId');
         return replace(trx, current, update, columns);
       }),
-    replaceFirst: (selector) =>
+    /** Overwrites the first selector of its group, or creates it (docs/compatibility.md#entities). */
+    replaceFirst: (selector: SelectorColumns) =>
       inTransaction(tables, async (trx) => {
         const columns = await columnsOf(trx);
         requireSelectorColumns(selector, columns, '');
@@ -120,8 +130,9 @@ export function selectors(tables: ResourceGroupTables): SelectorRepository {
         if (first !== undefined) return replace(trx, selectorFromRow(first), selector, columns);
         return created(trx, selector, columns);
       }),
-    delete: (selector) =>
-      inTransaction(tables, async (trx) => {
+    /** Deletes every equal row; returns their number. */
+    delete: (selector: SelectorRow) =>
+      inTransaction(tables, async (trx): Promise<number> => {
         const equal = equalTo(trx, selector, await columnsOf(trx));
         return equal === null ? 0 : trx(SELECTORS).where(equal).delete();
       }),

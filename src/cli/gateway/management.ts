@@ -41,7 +41,7 @@ export interface CallerIdentity {
   readonly groups: UserGroups | null;
 }
 
-/** Creates the REST API: registry, rules, resource groups, web application, health, metrics, login. */
+/** Creates the REST API. */
 export async function openApi(
   context: GatewayContext,
   storage: Storage,
