@@ -30,7 +30,7 @@ import { configurationRoute, pageRoutes } from './auth/pageRoutes.ts';
 import { securitySchemes } from './auth/securitySchemes.ts';
 import { type ClusterParts, clusterRoutes, heldDeletionRoutes } from './clusters.ts';
 import { errorHandler, malformed } from './errors.ts';
-import { eventRoutes } from './events/eventRoutes.ts';
+import { eventRoutes } from './events/eventStreams.ts';
 import { type TopicVersions, versionBeside, versionOfText } from './events/topics.ts';
 import { type ExplainParts, explainRoutes } from './explain.ts';
 import { groupExplainRoute } from './groupExplain.ts';
@@ -57,7 +57,7 @@ import {
 } from './resourceGroups.ts';
 import type { RouteContext } from './routes.ts';
 import { ruleRoutes, webappRuleRoutes } from './rules.ts';
-import { type UserInterfaceParts, userInterfaceRoutes } from './userInterface/userInterfaceRoutes.ts';
+import { type UserInterfaceParts, userInterfaceRoutes } from './userInterface.ts';
 
 /** Parts of the API. Routes of parts that are null are not served. */
 export interface ApiDependencies extends ClusterParts {

@@ -219,7 +219,7 @@ function clusterState(
     active: routable?.active ?? false,
     takesNewQueries: entry !== undefined && takesNewQueries(entry),
     specActive,
-    override: override === null ? null : { active: override.active, by: override.by, at: override.at },
+    override: override && { active: override.active, by: override.by, at: override.at },
     differs: override !== null && override.active !== specActive,
     status: health?.status ?? 'PENDING',
     reason: health?.reason ?? notRouted,

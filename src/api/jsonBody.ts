@@ -13,8 +13,11 @@ const BOUNDS = { values: 5_000, depth: 100 };
 export function jsonBody(request: FastifyRequest, type: 'json' | 'any' = 'json'): unknown {
   if (type === 'json') requireJson(request.headers['content-type']);
   const text = utf8(request.body as Buffer | undefined);
-  if (text.trim() === '') throw new GatewayError('EG_MALFORMED', 'The body is empty; send a JSON object.');
-  requireSimple(text);
+  if (text.trim() === '') throw malformedBody('The body is empty; send a JSON object.');
+  const bound = exceededBound(text, BOUNDS);
+  // A text that would take long to parse and to check.
+  if (bound === 'depth') throw malformedBody(`The body is nested more than ${BOUNDS.depth} levels deep; send less.`);
+  if (bound === 'values') throw malformedBody(`The body has more than ${BOUNDS.values} values; send fewer.`);
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -22,18 +25,11 @@ export function jsonBody(request: FastifyRequest, type: 'json' | 'any' = 'json')
     throw new GatewayError('EG_MALFORMED', `The body is not JSON: ${(cause as Error).message}`, { cause });
   }
   const twice = repeatedKey(text);
-  if (twice !== null) {
-    throw new GatewayError('EG_MALFORMED', `${twice} is given twice; leave one out.`, { field: twice });
-  }
+  if (twice !== null) throw malformedBody(`${twice} is given twice; leave one out.`, twice);
   const broken = unpairedSurrogate(value);
   if (broken !== null) {
-    throw new GatewayError(
-      'EG_MALFORMED',
-      `${broken || 'The body'} holds half of a surrogate pair (\\ud800 to \\udfff).`,
-      {
-        ...(broken === '' ? {} : { field: broken }),
-      },
-    );
+    const message = `${broken || 'The body'} holds half of a surrogate pair (\\ud800 to \\udfff).`;
+    throw malformedBody(message, broken);
   }
   return value;
 }
@@ -59,18 +55,12 @@ function requireJson(contentType: string | undefined): void {
   throw new GatewayError('EG_MEDIA_TYPE', `Content-Type ${contentType} is not accepted here; send application/json.`);
 }
 
-/** @throws GatewayError EG_MALFORMED for a text that would take long to parse and to check */
-function requireSimple(text: string): void {
-  switch (exceededBound(text, BOUNDS)) {
-    case 'depth':
-      throw new GatewayError('EG_MALFORMED', `The body is nested more than ${BOUNDS.depth} levels deep; send less.`);
-    case 'values':
-      throw new GatewayError('EG_MALFORMED', `The body has more than ${BOUNDS.values} values; send fewer.`);
-  }
+function malformedBody(message: string, field = ''): GatewayError {
+  return new GatewayError('EG_MALFORMED', message, field === '' ? {} : { field });
 }
 
 /** The first key that an object of the text names twice; null when none. The text must be valid JSON. */
-export function repeatedKey(text: string): string | null {
+function repeatedKey(text: string): string | null {
   const open: (Set<string> | null)[] = [];
   let expectsKey = false;
   for (let index = 0; index < text.length; index++) {
@@ -100,7 +90,7 @@ export function repeatedKey(text: string): string | null {
 }
 
 /** Path of the first text that holds an unpaired surrogate (empty: the value itself); null when it is missing. */
-export function unpairedSurrogate(value: unknown): string | null {
+function unpairedSurrogate(value: unknown): string | null {
   const open: [string, unknown][] = [['', value]];
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const [path, current] = next;

@@ -3,16 +3,14 @@ import { cookieNames } from './cookies.ts';
 import type { Access } from './endpointAccess.ts';
 import { isSafeMethod } from './guard.ts';
 
-/** A scheme of the OpenAPI document, as far as schemes are used here (OpenAPI 3.1, Security Scheme Object). */
-export type SecurityScheme =
-  | { readonly type: 'mutualTLS'; readonly description: string }
-  | { readonly type: 'http'; readonly scheme: 'basic' | 'bearer'; readonly description: string }
-  | {
-      readonly type: 'apiKey';
-      readonly in: 'cookie' | 'header';
-      readonly name: string;
-      readonly description: string;
-    };
+/** A scheme of the OpenAPI document (OpenAPI 3.1, Security Scheme Object). */
+export interface SecurityScheme {
+  readonly type: 'mutualTLS' | 'http' | 'apiKey';
+  readonly description: string;
+  readonly scheme?: 'basic' | 'bearer';
+  readonly in?: 'cookie' | 'header';
+  readonly name?: string;
+}
 
 /** Schemes that must all be satisfied; a list of these is one of which any will do (Security Requirement Object). */
 export type SecurityRequirement = Readonly<Record<string, readonly string[]>>;
@@ -33,13 +31,11 @@ export function securitySchemes({ parts, isOpen }: Authentication): Readonly<Rec
     kubernetes !== null && 'a token of the Kubernetes cluster',
   ].filter((token) => token !== false);
   return {
-    ...(form === null
-      ? {}
-      : { basic: { type: 'http', scheme: 'basic', description: 'Name and password, for programs.' } as const }),
+    ...(form && { basic: { type: 'http', scheme: 'basic', description: 'Name and password, for programs.' } as const }),
     bearer: { type: 'http', scheme: 'bearer', description: `One of: ${tokens.join('; ')}.` },
-    ...(certificates === null
-      ? {}
-      : { certificate: { type: 'mutualTLS', description: 'A client certificate, for programs.' } as const }),
+    ...(certificates && {
+      certificate: { type: 'mutualTLS', description: 'A client certificate, for programs.' } as const,
+    }),
     session: cookie(false, 'clear text'),
     secureSession: cookie(true, 'TLS'),
     csrf: {

@@ -4,7 +4,7 @@ import { type Api, createApi, type RuleDependencies } from '../../api/api.ts';
 import type { Change } from '../../api/auth/audit.ts';
 import { openAuthentication } from '../../api/auth/openAuthentication.ts';
 import type { PublishedKeys } from '../../api/probes.ts';
-import { readBuiltFiles } from '../../api/userInterface/builtFiles.ts';
+import { readBuiltFiles } from '../../api/userInterface.ts';
 import type { Admission } from '../../gateway/admission/admission.ts';
 import { requestExplanation } from '../../gateway/analysis/explainRequest.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';

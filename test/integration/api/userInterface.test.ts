@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readBuiltFiles } from '../../../src/api/userInterface/builtFiles.ts';
+import { readBuiltFiles } from '../../../src/api/userInterface.ts';
 import { productNames } from '../../../src/model/names.ts';
 import { version } from '../../../src/model/version.ts';
 import { type ApiServer, startApi } from '../../support/apiServer.ts';
