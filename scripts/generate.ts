@@ -6,6 +6,7 @@ import { crdPath, customResourceDefinition } from '../src/kinds/crd.ts';
 import { resourceKinds } from '../src/kinds/registry.ts';
 import { chartPage } from './chartPage.ts';
 import { configurationPage } from './configurationPage.ts';
+import { logsPage } from './logsPage.ts';
 import { metricsPage } from './metricsPage.ts';
 import { migrationPage } from './migrationPage.ts';
 import { nativeDependenciesPage } from './nativeDependenciesPage.ts';
@@ -35,6 +36,7 @@ const files: readonly GeneratedFile[] = [
     content: () => chartPage(name),
   })),
   { path: 'docs/configuration.md', content: configurationPage },
+  { path: 'docs/logs.md', content: logsPage },
   { path: 'docs/metrics.md', content: metricsPage },
   { path: 'docs/migration.md', content: migrationPage },
   { path: 'docs/rules-library.md', content: rulesLibraryPage },
