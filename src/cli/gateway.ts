@@ -156,7 +156,7 @@ export async function startComponents({ context, beginStop, close }: OpenContext
       dataPlane.refuseSubmissions();
       listeners.drain();
       const finished = await openRequests.idle(drainTimeout);
-      if (!finished) logger.warn({ requests: openRequests.count }, 'answers cut off, as server.drainTimeout is over');
+      if (!finished) logger.warn({ requests: openRequests.count }, 'responses cut off after server.drainTimeout');
       await dataPlane.close(0);
       await listeners.closeConnections();
       await close();

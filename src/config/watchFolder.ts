@@ -10,10 +10,10 @@ import type { Logger } from 'pino';
 export function watchFolder(folder: string, onEvent: () => void, logger: Logger): FSWatcher | null {
   try {
     const watcher = watch(folder, { persistent: false }, onEvent);
-    watcher.on('error', (error) => logger.debug({ err: error, folder }, 'folder not watched any more; it is polled'));
+    watcher.on('error', (error) => logger.debug({ err: error, folder }, 'folder watch lost; polling'));
     return watcher;
   } catch (error) {
-    logger.debug({ err: error, folder }, 'folder cannot be watched; it is polled');
+    logger.debug({ err: error, folder }, 'failed to watch folder; polling');
     return null;
   }
 }

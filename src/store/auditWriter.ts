@@ -38,7 +38,7 @@ export class AuditWriter {
   add(entry: AuditEntry): void {
     const size = sizeOf(entry);
     if (this.#waiting.length >= MAX_WAITING || this.#characters + size > MAX_WAITING_CHARACTERS) {
-      if (this.#dropped === 0) this.#logger.warn('the audit has no room for more; the log has what it lacks');
+      if (this.#dropped === 0) this.#logger.warn('audit buffer full; further entries are in the log only');
       this.#dropped += 1;
       return;
     }
@@ -55,10 +55,7 @@ export class AuditWriter {
     this.#stop.abort();
     await this.#writing;
     if (this.#waiting.length === 0) return;
-    this.#logger.warn(
-      { entries: this.#waiting.length },
-      'entries of the audit could not be written to the database; the log has them',
-    );
+    this.#logger.warn({ entries: this.#waiting.length }, 'audit entries lost; they are in the log');
   }
 
   async #writeAll(): Promise<void> {
@@ -69,12 +66,12 @@ export class AuditWriter {
         await this.#repository.insert(batch);
         this.#waiting.splice(0, batch.length);
         for (const entry of batch) this.#characters -= sizeOf(entry);
-        if (isFailing || this.#dropped > 0) this.#logger.info({ dropped: this.#dropped }, 'the audit is written again');
+        if (isFailing || this.#dropped > 0) this.#logger.info({ dropped: this.#dropped }, 'audit writes restored');
         isFailing = false;
         this.#dropped = 0;
         await this.#trim(batch.length);
       } catch (error) {
-        if (!isFailing) this.#logger.warn({ err: error }, 'the audit cannot be written; its entries wait');
+        if (!isFailing) this.#logger.warn({ err: error }, 'failed to write audit; entries buffered');
         isFailing = true;
         await sleep(RETRY_MS, undefined, { signal: this.#stop.signal, ref: false }).catch(() => undefined);
       }
@@ -88,7 +85,7 @@ export class AuditWriter {
     this.#sinceTrim = 0;
     await this.#repository
       .deleteBeyond(this.#maxEntries)
-      .catch((error: unknown) => this.#logger.warn({ err: error }, 'old entries of the audit stay for now'));
+      .catch((error: unknown) => this.#logger.warn({ err: error }, 'failed to delete old audit entries'));
   }
 }
 

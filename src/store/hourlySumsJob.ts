@@ -27,12 +27,9 @@ async function round({ sums, isLeader, logger, clock }: HourlySumsOptions): Prom
   try {
     const { summed, left, failure } = await sums.sum(clock.now());
     if (failure === null) return left > 0;
-    logger.warn({ summed, left, reason: failure.message }, 'hours of queries are not summed for now');
+    logger.warn({ summed, left, reason: failure.message }, 'hourly sums delayed');
   } catch (error) {
-    logger.warn(
-      { reason: error instanceof Error ? error.message : String(error) },
-      'hours of queries are not summed for now',
-    );
+    logger.warn({ reason: error instanceof Error ? error.message : String(error) }, 'hourly sums delayed');
   }
   return false;
 }

@@ -110,8 +110,7 @@ function storeOf(database: Database, openOther: ((name: string) => Database) | n
  */
 export async function openStore(options: StoreOptions): Promise<KnexStore> {
   const { target, ignored } = targetOf(options);
-  if (ignored.length > 0)
-    options.logger.info({ parameters: ignored }, 'parameters of dataStore.jdbcUrl without meaning here');
+  if (ignored.length > 0) options.logger.info({ parameters: ignored }, 'parameters of dataStore.jdbcUrl ignored');
   const limits = { ...defaultLimits, ...options.limits };
   const database = openDatabase(target, limits, options.logger);
   const others = { ...limits, maxConnections: CONNECTIONS_TO_ANOTHER_DATABASE };

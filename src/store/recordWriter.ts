@@ -295,7 +295,7 @@ export class RecordWriter<R extends WrittenRecord> {
         if (!(second instanceof DatabaseFailure) || second.kind !== 'data') throw second;
         this.options.logger.warn(
           { queryId: only.queryId, code: second.code },
-          `the database refuses a query of the ${this.what}`,
+          `database rejected a query of the ${this.what}`,
         );
         this.lose(1, 'refused');
       }

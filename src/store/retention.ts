@@ -66,7 +66,10 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
       const rows = await task(fence);
       if (rows > 0) logger.info({ table, rows }, 'old rows deleted');
     } catch (error) {
-      logger.warn({ table, reason: error instanceof Error ? error.message : String(error) }, 'old rows stay for now');
+      logger.warn(
+        { table, reason: error instanceof Error ? error.message : String(error) },
+        'failed to delete old rows',
+      );
     }
   }
 }

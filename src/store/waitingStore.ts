@@ -27,7 +27,7 @@ export async function openStoreWaiting(options: WaitingStoreOptions): Promise<St
     throw error;
   });
   if (opened !== null) return opened;
-  logger.warn('the database is unavailable; the gateway starts without it and tries again');
+  logger.warn('database unavailable; starting without it and retrying');
   return new StoreToCome(options, first, retryMs).store;
 }
 
@@ -101,7 +101,7 @@ class StoreToCome {
     while (this.#opened === null) {
       try {
         this.#opened = await attempt;
-        logger.info('the database is reached now');
+        logger.info('database available');
         return;
       } catch (error) {
         const failure = error instanceof Error ? error : new Error(String(error));

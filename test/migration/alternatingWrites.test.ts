@@ -65,7 +65,8 @@ for (const family of families) {
           { timeout: 60_000, interval: 100 },
         );
       const metrics = async () => (await fetch(`${gateway.url}/metrics`)).text();
-      const putBack = () => gateway.log.filter(({ msg }) => String(msg).includes('another gateway was put back'));
+      const putBack = () =>
+        gateway.log.filter(({ msg }) => String(msg).includes('change of gateway_backend overwritten'));
 
       beforeAll(async () => {
         folder = mkdtempSync(join(tmpdir(), 'alternating-'));

@@ -325,7 +325,7 @@ describe.skipIf(!controlPlaneAvailable)('informer', () => {
     // After an outage there is a list, whether a watch could go on or not; the log says when it is over.
     const followed = lines
       .map((line) => JSON.parse(line) as { msg: string; informer?: string })
-      .filter(({ msg }) => msg === 'the API server is followed again');
+      .filter(({ msg }) => msg === 'API server watch restored');
     expect(followed.map(({ informer }) => informer)).toContain('EngineCluster');
   });
 

@@ -82,6 +82,6 @@ describe.skipIf(!controlPlaneAvailable)('statuses', { timeout: 180_000 }, () => 
     // Those that were on their way when the first was refused may have been refused as well.
     expect(times.filter((ms) => ms < 11_900).length).toBeLessThanOrEqual(names.length);
     expect(times.filter((ms) => ms >= 2_000 && ms < 11_900)).toEqual([]);
-    expect(lines.filter(({ msg }) => msg.startsWith('reconciling failed'))).toHaveLength(1);
+    expect(lines.filter(({ msg }) => msg.startsWith('reconcile failed'))).toHaveLength(1);
   });
 });

@@ -77,7 +77,7 @@ export function auditCalls(
       ...{ method: request.method, path, status: statusCode, requestId: request.id },
     };
     if (statusCode === 401 || statusCode === 403 || statusCode === 429) {
-      logger.warn({ audit: call }, 'call refused');
+      logger.warn({ audit: call }, 'call rejected');
       return;
     }
     if (statusCode >= 400 || (request.changes.length === 0 && !isWrite(request))) return;

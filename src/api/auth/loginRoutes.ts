@@ -114,7 +114,7 @@ export function loginRoutes(api: RouteContext, authentication: Authentication): 
     const place = authentication.provider(methodOf(origin))?.logoutUrl() ?? null;
     // The session has ended here, whether or not its provider can be asked where it ends there.
     return await Promise.resolve(place).catch((err: unknown) => {
-      const message = 'the OpenID provider does not say where it ends sessions: the user is logged out here alone';
+      const message = 'OpenID provider has no end-session endpoint; user logged out of the gateway only';
       api.logger.warn({ err }, message);
       return null;
     });

@@ -114,7 +114,7 @@ export async function openAuthentication(
     logger.warn(`${why}: every call of the API passes with all roles`);
   }
   for (const [key, { issuer }] of openidProviders(authentication)) {
-    if (issuer.startsWith('http:')) logger.warn({ key, issuer }, 'the OpenID provider is asked in clear text');
+    if (issuer.startsWith('http:')) logger.warn({ key, issuer }, 'OpenID provider is called without TLS');
   }
   return result;
 }

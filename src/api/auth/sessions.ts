@@ -170,7 +170,7 @@ export class Revocations {
     try {
       return await this.#store.add(id, until);
     } catch (err) {
-      this.#logger.warn({ err }, 'an ended session could not be stored: other replicas take it until it runs out');
+      this.#logger.warn({ err }, 'failed to store ended session; other replicas accept it until it expires');
       return first;
     }
   }

@@ -101,7 +101,7 @@ class EventStreams {
         this.#versions.set(topic, typeof now === 'number' ? now : await now);
       } catch (error) {
         // A caller who asks for the list itself gets the error.
-        this.#options.logger.debug({ err: error, topic }, 'version of a topic not read');
+        this.#options.logger.debug({ err: error, topic }, 'failed to read version of topic');
       }
     }
   }

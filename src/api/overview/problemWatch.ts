@@ -184,7 +184,7 @@ export class ProblemWatch {
   /** The result of a part of a look; null if it fails. */
   #orNull<T>(work: Promise<T>): Promise<T | null> {
     return work.catch((error: unknown) => {
-      this.#sources.logger.debug({ err: error }, 'failed to look at a part of the problems');
+      this.#sources.logger.debug({ err: error }, 'failed to check for problems');
       return null;
     });
   }

@@ -121,7 +121,7 @@ export function openAdmission(
       try {
         return { count: here + (await kept.repository.countElsewhere(group, kept.replica)), complete: true };
       } catch (error) {
-        logger.debug({ err: error, group }, 'queries that wait at other replicas could not be counted');
+        logger.debug({ err: error, group }, 'failed to count queries queued at other replicas');
         return { count: here, complete: false };
       }
     },

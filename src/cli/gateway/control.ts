@@ -30,7 +30,7 @@ export async function openControl(
     ...ruleCompilerOptions(config),
     names,
     onRuleFailure: (failure) => {
-      logger.warn(failure, 'a rule failed');
+      logger.warn(failure, 'rule failed');
       if (failure.origin === 'resource') operator.controller.reportRuleFailure(failure.rule, failure.message);
     },
     onRuleWarnings: (rules) => logRuleWarnings(rules, logger),
@@ -114,5 +114,5 @@ function logRuleWarnings(
   const all = rules.flatMap(({ rule, warnings }) => warnings.map((warning) => ({ rule, ...warning })));
   for (const { message, ...place } of all.slice(0, MAX_LOGGED)) logger.warn(place, `routing rule: ${message}`);
   if (all.length <= MAX_LOGGED) return;
-  logger.warn({ count: all.length - MAX_LOGGED }, 'further warnings of routing rules: GET /api/rules has them');
+  logger.warn({ count: all.length - MAX_LOGGED }, 'further warnings of routing rules; GET /api/rules lists them');
 }

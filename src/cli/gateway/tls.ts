@@ -61,7 +61,7 @@ export async function openOutgoingTls(
     if (!verifyHostname) {
       logger.warn(
         { use, key: `serverConfig.${client}.http-client.https.hostname-verification` },
-        'certificates need not name their host',
+        'certificate host names are not verified',
       );
     }
     return new ClusterTls({

@@ -86,7 +86,7 @@ export class DeadReplicas {
       });
       if (estate === null || estate.queries.length === 0) continue;
       running.inherit(estate.queries, this.take, estate.mark);
-      logger.info({ from: one, queries: estate.queries.length }, 'queries of a dead replica are counted here now');
+      logger.info({ from: one, queries: estate.queries.length }, 'adopted queries of expired replica');
     }
   }
 

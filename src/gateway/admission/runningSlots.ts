@@ -193,7 +193,7 @@ export class RunningSlots {
       }
       await this.#forgetGone();
     } catch (error) {
-      logger.debug({ reason: error instanceof Error ? error.message : String(error) }, 'ends of queries wait');
+      logger.debug({ reason: error instanceof Error ? error.message : String(error) }, 'ends of queries deferred');
     }
   }
 

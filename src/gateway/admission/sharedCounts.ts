@@ -77,7 +77,7 @@ export class SharedCounts implements AdmissionCounts {
   look(): Promise<void> {
     this.#looking ??= this.#read()
       .catch((error: unknown) => {
-        this.#dependencies.logger.debug({ err: error }, 'counts of limits could not be read');
+        this.#dependencies.logger.debug({ err: error }, 'failed to read counts of limits');
       })
       .finally(() => {
         this.#looking = null;

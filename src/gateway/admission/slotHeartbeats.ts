@@ -110,10 +110,7 @@ export class SlotHeartbeats {
       await running.handOver();
       await slotQueries.leave(replica, GRACE_MS);
     } catch (error) {
-      logger.warn(
-        { err: error },
-        'queries are handed over late: other replicas take them when the lease of this one is over',
-      );
+      logger.warn({ err: error }, 'failed to hand over queries; other replicas adopt them when the lease expires');
     }
   }
 
@@ -170,11 +167,11 @@ export class SlotHeartbeats {
         commit();
         if (ledger.takeLostRow()) this.#isUncertain = true;
       }
-      if (this.#isFailing) logger.info('slots of limits are shared with other replicas again');
+      if (this.#isFailing) logger.info('slots shared with other replicas again');
       this.#isFailing = false;
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      if (!this.#isFailing) logger.warn({ reason }, 'slots of limits are not shared with other replicas for now');
+      if (!this.#isFailing) logger.warn({ reason }, 'slots not shared with other replicas');
       this.#isFailing = true;
       this.#isUncertain = true;
       deadReplicas.noteFailure();

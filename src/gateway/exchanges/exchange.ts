@@ -156,7 +156,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     const { type, reason } = classify(error, stage !== 'connecting');
     metrics.clusterError(cluster, type);
     this.proxied.trace?.noteFailure(reason);
-    logger.debug({ cluster, proxyTo, err: error }, 'cluster did not answer');
+    logger.debug({ cluster, proxyTo, err: error }, 'cluster did not respond');
     if (isHeadTooLarge(error)) {
       this.refuse(answerHeadTooLarge(cluster, this.queryId()));
       return;

@@ -185,9 +185,9 @@ export class FollowUpExchange extends ForwardExchange {
         runningQueries.noteEnd(queryId, cluster);
         outcomes.cancel(queryId, cluster);
       }
-      logger.info({ queryId, proxyTo, status }, 'query cancelled, as its client went away');
+      logger.info({ queryId, proxyTo, status }, 'query cancelled; client disconnected');
     } catch (error) {
-      logger.warn({ queryId, proxyTo, err: error }, 'a query could not be cancelled');
+      logger.warn({ queryId, proxyTo, err: error }, 'failed to cancel query');
     } finally {
       upstream.requestEnded();
     }

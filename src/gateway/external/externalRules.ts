@@ -131,7 +131,7 @@ export class ExternalRulesClient implements ExternalRules {
       const answer = await this.#call(request);
       const wasOpen = this.#breaker.isOpen;
       this.#breaker.noteSuccess();
-      if (wasOpen) this.#logger.info('the external rules service answers again');
+      if (wasOpen) this.#logger.info('external rules service available again');
       return this.#answer(answer);
     } catch (error) {
       const reason = this.#failure(error);

@@ -209,7 +209,7 @@ export class QueryOutcomes {
   /** Writes rows of long queries, and ends abandoned ones. Never rejects. */
   sweep(): Promise<void> {
     this.#sweeping ??= this.#sweep()
-      .catch((error: unknown) => this.#dependencies.logger.debug({ err: error }, 'ends of queries wait'))
+      .catch((error: unknown) => this.#dependencies.logger.debug({ err: error }, 'ends of queries deferred'))
       .finally(() => {
         this.#sweeping = null;
       });

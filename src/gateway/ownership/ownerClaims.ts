@@ -145,7 +145,7 @@ export class OwnerClaims {
       (error: unknown) => {
         unavailable();
         this.#unwritten.set(key, claimant.cluster, claimant);
-        logger.warn({ err: error, [records.kind]: key }, 'the owner of queries cannot be stored; memory keeps it');
+        logger.warn({ err: error, [records.kind]: key }, 'failed to store owner of queries; kept in memory');
         return null;
       },
     );
@@ -175,7 +175,7 @@ export class OwnerClaims {
       const isOwner = stored.proxyTo === claimant.proxyTo;
       memory.remember(key, isOwner ? claimant : stored, true);
       if (isOwner && silence !== null) {
-        logger.warn({ [records.kind]: key, from: from.cluster, to: claimant.cluster }, 'query ids have a new owner');
+        logger.warn({ [records.kind]: key, from: from.cluster, to: claimant.cluster }, 'owner of query ids changed');
       }
       return isOwner ? null : { kind: 'owned', owner: stored };
     };
@@ -196,7 +196,7 @@ export class OwnerClaims {
       return await replacing(stored, takeover);
     } catch (error) {
       this.#conditions.unavailable();
-      logger.debug({ err: error, [records.kind]: key }, 'a claim of query ids cannot be decided by the database');
+      logger.debug({ err: error, [records.kind]: key }, 'failed to decide claim of query ids in the database');
       return mayHaveMoved(table.current, owner, claimant) ? null : { kind: 'owned', owner };
     }
   }

@@ -44,12 +44,12 @@ export class OwnershipReport {
     if (conflict.kind === 'owned') {
       this.#logger.warn(
         { cluster, owner, queryId },
-        `cluster "${cluster}" answered with a query id of cluster "${owner}", which keeps it; the answer is refused`,
+        `cluster "${cluster}" responded with a query id of cluster "${owner}", which keeps it; response rejected`,
       );
     } else {
       this.#logger.warn(
         { cluster, queryId },
-        `cluster "${cluster}" answered with query ids of too many coordinators; the answer is refused`,
+        `cluster "${cluster}" responded with query ids of too many coordinators; response rejected`,
       );
     }
   }

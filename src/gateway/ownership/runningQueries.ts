@@ -215,7 +215,7 @@ export class RunningQueries {
       // Rows of the past are worth nothing later: readers look at their time.
       for (const queryId of noteEnd) if (this.#ended.size < MAX_QUERIES) this.#ended.add(queryId);
       const reason = error instanceof Error ? error.message : String(error);
-      if (!this.#away) logger.warn({ reason }, 'running queries are not shared with other replicas for now');
+      if (!this.#away) logger.warn({ reason }, 'running queries not shared with other replicas');
       this.#away = true;
     }
   }

@@ -126,7 +126,7 @@ export class Stickiness {
     this.#suffixClaims = new OwnerClaims(this.#coordinators, bySuffix, conditions, (suffix, claimant, owner) => {
       this.#contested.set(suffix, true);
       const clusters = [owner.cluster, claimant.cluster];
-      logger.warn({ suffix, clusters }, 'two clusters claimed one suffix during an outage; the first stored keeps it');
+      logger.warn({ suffix, clusters }, 'suffix claimed by two clusters during an outage; the first stored keeps it');
     });
     const fullIds = {
       get: (id: string) => this.#fullIds.get(id),
@@ -143,7 +143,7 @@ export class Stickiness {
       await this.#load();
     } catch (error) {
       this.#noteAway();
-      this.#dependencies.logger.warn({ err: error }, 'coordinators could not be loaded; they are looked up one by one');
+      this.#dependencies.logger.warn({ err: error }, 'failed to load coordinators; looked up individually');
     }
     this.#presence.sample(this.#coordinators.addresses());
   }
@@ -187,9 +187,9 @@ export class Stickiness {
     try {
       const stored = await within(this.#allStored(), this.#options.lookupTimeout, null);
       if (stored !== null) return stored.find(condition) ?? this.#whileUnknown();
-      logger.warn('the owners of queries could not be looked up in time');
+      logger.warn('timeout while looking up owners of queries');
     } catch (error) {
-      logger.warn({ err: error }, 'the owners of queries could not be looked up');
+      logger.warn({ err: error }, 'failed to look up owners of queries');
     }
     this.#noteAway();
     return 'undecided';
@@ -249,7 +249,7 @@ export class Stickiness {
       return owner;
     } catch (error) {
       this.#noteAway();
-      logger.warn({ err: error, queryId: id }, 'the owner of a query could not be looked up again');
+      logger.warn({ err: error, queryId: id }, 'failed to repeat lookup of query owner');
       return null;
     }
   }
@@ -348,9 +348,9 @@ export class Stickiness {
       const lookup = await within(this.#find(id), this.#options.lookupTimeout, 'undecided' as const);
       if (lookup === 'unknown') return this.#whileUnknown();
       if (lookup !== 'undecided') return lookup;
-      logger.warn({ queryId: id }, 'the owner of a query could not be looked up in time');
+      logger.warn({ queryId: id }, 'timeout while looking up query owner');
     } catch (error) {
-      logger.warn({ err: error, queryId: id }, 'the owner of a query could not be looked up');
+      logger.warn({ err: error, queryId: id }, 'failed to look up query owner');
     }
     this.#noteAway();
     return 'undecided';
@@ -391,9 +391,7 @@ export class Stickiness {
     this.sample();
     if (clock.monotonic() < this.#nextRefresh) return;
     this.#nextRefresh = clock.monotonic() + this.#interval();
-    void this.refresh().catch((error: unknown) =>
-      logger.warn({ err: error }, 'the stored coordinators could not be updated'),
-    );
+    void this.refresh().catch((error: unknown) => logger.warn({ err: error }, 'failed to update stored coordinators'));
   }
 }
 

@@ -80,7 +80,7 @@ export class Transactions {
       if (row === 'late') this.#noteAway();
     } catch (error) {
       this.#noteAway();
-      this.#logger.warn({ err: error, transactionId: id }, 'the cluster of a transaction could not be looked up');
+      this.#logger.warn({ err: error, transactionId: id }, 'failed to look up cluster of transaction');
     }
     return 'undecided';
   }
@@ -146,7 +146,7 @@ export class Transactions {
       (error: unknown) => {
         this.#noteAway();
         this.#keep(id, write);
-        this.#logger.warn({ err: error, transactionId: id }, 'a transaction could not be stored; it is kept in memory');
+        this.#logger.warn({ err: error, transactionId: id }, 'failed to store transaction; kept in memory');
       },
     );
     return within(writing, this.#options.learnTimeout, undefined);
@@ -175,7 +175,7 @@ export class Transactions {
 
   #warnOfClash(id: string, first: QueryOwner, second: QueryOwner): void {
     const clusters = [first.cluster, second.cluster];
-    this.#logger.warn({ transactionId: id, clusters }, 'two clusters name one transaction; the first one keeps it');
+    this.#logger.warn({ transactionId: id, clusters }, 'transaction claimed by two clusters; the first one keeps it');
   }
 }
 

@@ -205,7 +205,7 @@ export class DurableQueue {
       );
     } catch (error) {
       this.#queries.delete(id);
-      logger.warn({ err: error }, 'a query that has to wait could not be written down');
+      logger.warn({ err: error }, 'failed to store queued query');
       return refused(unavailable);
     }
     if (this.#stopping) {
@@ -255,7 +255,7 @@ export class DurableQueue {
       await this.#end(query, 'waiting', { reason: 'queue_lost', message, queryId: row.id });
       return true;
     }
-    logger.info({ queryId: row.id, from: row.replica, waitedMs: row.waitingMs }, 'a waiting query was taken over');
+    logger.info({ queryId: row.id, from: row.replica, waitedMs: row.waitingMs }, 'adopted queued query');
     this.#admit(query, stored);
     return true;
   }
@@ -329,7 +329,7 @@ export class DurableQueue {
     if (query.movedAt === movedAt) return true;
     query.movedAt = movedAt;
     query.state.place?.moveFirst();
-    this.#dependencies.logger.info({ queryId: id }, 'a waiting query was moved first by an administrator');
+    this.#dependencies.logger.info({ queryId: id }, 'queued query moved to the front by an administrator');
     return true;
   }
 
@@ -344,7 +344,7 @@ export class DurableQueue {
         else if (movedAt !== null) this.#moveFirst(id, movedAt);
       }
     } catch (error) {
-      logger.debug({ err: error }, 'what is asked of waiting queries could not be read');
+      logger.debug({ err: error }, 'failed to read requests for queued queries');
     } finally {
       this.#isObeying = false;
     }
@@ -387,12 +387,12 @@ export class DurableQueue {
         await this.#noteReasons(touched);
       }
       for (const id of silent.length === 0 ? [] : await repository.unpolled(silent, ABANDONED_AFTER_MS)) {
-        logger.info({ queryId: id }, 'a waiting query is dropped: nobody has asked for it for 5 minutes');
+        logger.info({ queryId: id }, 'queued query dropped; not polled for 5 minutes');
         this.drop(id, 'ABANDONED');
       }
       if (asleep.length > 0) await this.#wakeAsked(asleep);
     } catch (error) {
-      logger.debug({ err: error }, 'waiting queries could not be looked after');
+      logger.debug({ err: error }, 'queue maintenance failed');
     }
   }
 
@@ -426,7 +426,7 @@ export class DurableQueue {
       await repository.forgetAnswers(ANSWER_KEPT_MS);
       await repository.deleteAbandoned(ORPHAN_AFTER_MS);
     } catch (error) {
-      logger.debug({ err: error }, 'old rows of the queue could not be deleted');
+      logger.debug({ err: error }, 'failed to delete old rows of the queue');
     }
   }
 
@@ -443,7 +443,7 @@ export class DurableQueue {
     }
     await Promise.all(this.#submissions);
     await withTimeLimit(repository.handOver(replica), PUT_TIMEOUT_MS).catch((error: unknown) =>
-      logger.warn({ err: error }, 'waiting queries are handed over late: other replicas take them in some seconds'),
+      logger.warn({ err: error }, 'failed to hand over queued queries; other replicas adopt them within seconds'),
     );
   }
 
@@ -490,7 +490,7 @@ export class DurableQueue {
     });
     if (query.isAsleep) {
       this.#wake(query).catch((error: unknown) =>
-        this.#dependencies.logger.debug({ err: error, queryId: query.id }, 'a query that sleeps is woken later'),
+        this.#dependencies.logger.debug({ err: error, queryId: query.id }, 'wake-up of queued query deferred'),
       );
     }
   }
@@ -528,7 +528,7 @@ export class DurableQueue {
       },
       (error: unknown) => {
         if (signal.aborted) return;
-        logger.error({ err: error, queryId: query.id }, 'a waiting query failed');
+        logger.error({ err: error, queryId: query.id }, 'queued query failed');
         const message = 'The gateway failed; its log says why.';
         void this.#end(query, 'waiting', { reason: 'queue_lost', message, queryId: query.id });
       },
@@ -560,7 +560,7 @@ export class DurableQueue {
         if (query !== undefined && !silent.has(id)) await this.#wake(query);
       }
     } catch (error) {
-      logger.debug({ err: error }, 'clients of waiting queries are looked for later');
+      logger.debug({ err: error }, 'check for clients of queued queries deferred');
     }
   }
 
@@ -584,7 +584,7 @@ export class DurableQueue {
   #submit(query: LocalQuery): void {
     query.stage = 'submitting';
     const submission = this.#submitNow(query).catch((error: unknown) =>
-      this.#dependencies.logger.error({ err: error, queryId: query.id }, 'a waiting query could not be sent on'),
+      this.#dependencies.logger.error({ err: error, queryId: query.id }, 'failed to forward queued query'),
     );
     this.#submissions.add(submission);
     void submission.finally(() => this.#submissions.delete(submission));
@@ -644,7 +644,7 @@ export class DurableQueue {
           ? await repository.request(query.id, replica)
           : null;
       } catch (error) {
-        logger.warn({ err: error, queryId: query.id }, 'a waiting query is not sent on before the database answers');
+        logger.warn({ err: error, queryId: query.id }, 'queued query waits for the database');
         if (this.#stopping || clock.monotonic() >= query.deadline) return null;
         await pause(RETRY_MS);
       }
@@ -707,7 +707,7 @@ export class DurableQueue {
       try {
         return await change();
       } catch (error) {
-        logger.warn({ err: error, queryId: id, what }, 'a waiting query could not be changed in the database');
+        logger.warn({ err: error, queryId: id, what }, 'failed to update queued query in the database');
         if (this.#stopping) return null;
         await pause(RETRY_MS);
       }

@@ -230,7 +230,7 @@ export class QueuedRequests {
       if (!proxied.response.destroyed) await next(row);
     };
     go().catch((error: unknown) => {
-      logger.warn({ err: error, queryId: id }, 'a waiting query could not be looked up');
+      logger.warn({ err: error, queryId: id }, 'failed to look up queued query');
       if (proxied.response.headersSent || proxied.response.destroyed) return;
       const message = `Query ${id} cannot be looked up at the moment; ask again in a second.`;
       polls.refuse(proxied, id, 'undecided_query', message);

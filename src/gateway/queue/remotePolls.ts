@@ -129,7 +129,7 @@ export class RemotePolls {
     } catch (error) {
       for (const id of unread) this.#unread.add(id);
       this.#nextLook = clock.monotonic() + LOOK_MS;
-      logger.debug({ err: error }, 'rows of waiting queries could not be read');
+      logger.debug({ err: error }, 'failed to read rows of queued queries');
     } finally {
       if (clock.monotonic() >= this.#nextLook) this.#nextLook = clock.monotonic() + LOOK_MS;
     }

@@ -134,7 +134,7 @@ export class ClusterTls {
     this.#warned.add(origin);
     this.#options.logger.warn(
       { cluster: server.name, origin },
-      "the cluster's certificate is not verified (spec.tls.insecureSkipVerify): any host that answers there reads queries and passwords",
+      "the cluster's certificate is not verified (spec.tls.insecureSkipVerify): any host at that address reads queries and passwords",
     );
   }
 }

@@ -95,19 +95,19 @@ function report(
 ): void {
   if (reason !== null) {
     metrics.reloaded(use, 'refused');
-    logger.error({ use, reason }, 'changed certificate files refused; the last good ones stay in use');
+    logger.error({ use, reason }, 'changed certificate files rejected; last valid ones stay active');
     return;
   }
   for (const listener of listeners) listener(material);
   metrics.inUse(use, material);
   metrics.reloaded(use, 'taken');
   const [leaf] = material.chain;
-  logger.info({ use, subject: leaf?.subject, validTo: leaf?.validTo }, 'changed certificate files taken');
+  logger.info({ use, subject: leaf?.subject, validTo: leaf?.validTo }, 'certificate files reloaded');
   warnOfExpiry({ use, logger }, material);
 }
 
 function warnOfExpiry({ use, logger }: Pick<TlsWatchOptions, 'use' | 'logger'>, { chain: [leaf] }: TlsMaterial): void {
   if (leaf !== undefined && leaf.validToDate.getTime() < Date.now()) {
-    logger.warn({ use, subject: leaf.subject, validTo: leaf.validTo }, 'the certificate has expired');
+    logger.warn({ use, subject: leaf.subject, validTo: leaf.validTo }, 'certificate expired');
   }
 }

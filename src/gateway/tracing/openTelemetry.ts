@@ -83,7 +83,7 @@ function exporter({ endpoint, logger, clock }: TracingOptions): SpanExporter {
       sender.export(spans, (result) => {
         if (result.code !== ExportResultCode.SUCCESS && clock.monotonic() - lastLogged >= LOG_INTERVAL_MS) {
           lastLogged = clock.monotonic();
-          logger.warn({ endpoint: url, reason: result.error?.message }, 'traces could not be sent');
+          logger.warn({ endpoint: url, reason: result.error?.message }, 'failed to send traces');
         }
         callback(result);
       }),

@@ -75,7 +75,7 @@ export class KubernetesTokens {
     } catch (error) {
       this.#count('review', 'failed');
       const reason = error instanceof Error ? error.message : String(error);
-      this.#logger.warn({ reason }, 'a token of a service account cannot be reviewed; its request has no user');
+      this.#logger.warn({ reason }, 'failed to review service account token; request has no user');
       return { answer: noUser, forMs: UNAVAILABLE_MEMORY_MS };
     }
   }

@@ -55,8 +55,8 @@ export async function followMapping<T>(
   if (file === null) return { current: await open(), stop: () => undefined };
   const text = () => readFile(file, 'utf8').catch(() => null);
   const report = (reason: string | null) => {
-    if (reason === null) logger.info({ file }, 'changed file of user mappings taken');
-    else logger.error({ file, reason }, 'changed file of user mappings refused; the last good rules stay in force');
+    if (reason === null) logger.info({ file }, 'user mapping file reloaded');
+    else logger.error({ file, reason }, 'changed user mapping file rejected; last valid rules stay active');
   };
   return await FollowedFiles.open(text, open, report, refreshTime);
 }

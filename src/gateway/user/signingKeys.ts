@@ -79,7 +79,7 @@ export async function openSigningKeys(
   let keys: SigningKeys | null = null;
   const report = (reason: string | null, files: KeyFiles) => {
     if (reason === null) keys?.take(files);
-    else logger.error({ reason }, 'changed keys of tokens refused; the last good ones stay in use');
+    else logger.error({ reason }, 'changed token keys rejected; last valid ones stay active');
   };
   // Keys are parsed at each reading, and compared by the texts of their files.
   let latest: KeyFiles | null = null;
@@ -144,10 +144,7 @@ export class SigningKeys {
     this.#retired.length = Math.min(this.#retired.length, MAX_KEYS);
     this.#signing = key;
     this.#next = null;
-    this.#logger.info(
-      { kid: key.published.kid, before: before.kid },
-      'tokens for clusters are signed with another key',
-    );
+    this.#logger.info({ kid: key.published.kid, before: before.kid }, 'signing key of cluster tokens changed');
   }
 
   /** Publishes the signing key of changed files. */
@@ -165,7 +162,7 @@ export class SigningKeys {
     this.#next = { key: files.signing, from: this.#clock.monotonic() + wait };
     this.#logger.info(
       { kid: files.signing.published.kid, signsIn: wait },
-      'another key of tokens for clusters is published',
+      'next signing key of cluster tokens published',
     );
   }
 }

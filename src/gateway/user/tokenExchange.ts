@@ -69,10 +69,10 @@ export class TokenExchange {
       const isRejected = user !== null || status === 401 || status === 403;
       this.#count('exchange', isRejected ? 'refused' : 'failed');
       if (user !== null) this.#logger.warn({ url }, FOREIGN);
-      else if (!isRejected) this.#logger.warn({ url, status }, 'the token exchange gave no user information');
+      else if (!isRejected) this.#logger.warn({ url, status }, 'token exchange returned no user information');
     } catch (error) {
       this.#count('exchange', 'failed');
-      this.#logger.warn({ url, reason: reasonOf(error) }, 'the token exchange failed');
+      this.#logger.warn({ url, reason: reasonOf(error) }, 'token exchange failed');
     }
     return { answer: noUser, forMs: FAILURE_MEMORY_MS };
   }

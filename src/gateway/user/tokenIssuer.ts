@@ -153,7 +153,7 @@ export class JwtVerifier {
     if (verified.kind === 'refused') return { answer: unverified, forMs: FAILURE_MEMORY_MS };
     if (verified.kind === 'unavailable') {
       const { jwksUrl, issuer } = this.#issuer.settings;
-      this.#logger.warn({ issuer, jwksUrl, reason: verified.reason }, 'the keys of JWTs cannot be had');
+      this.#logger.warn({ issuer, jwksUrl, reason: verified.reason }, 'failed to fetch JWKS');
       return { answer: unverified, forMs: KEYS_FAILURE_MEMORY_MS };
     }
     const { claims } = verified;

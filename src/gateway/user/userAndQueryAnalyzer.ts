@@ -30,11 +30,11 @@ export interface UserAnalyzer extends RequestAnalyzer {
 export function userAndQueryAnalyzer(dependencies: UserAndQueryAnalyzerDependencies): UserAnalyzer {
   const { users, certificates, mapping = null, groups = null, analyze, logger } = dependencies;
   const withoutUser = (error: unknown): RequestUser => {
-    logger.error({ err: error }, 'the user of a request cannot be found');
+    logger.error({ err: error }, 'failed to determine user of request');
     return noUser;
   };
   const withoutAnalysis = (error: unknown): null => {
-    logger.error({ err: error }, 'a request cannot be analysed');
+    logger.error({ err: error }, 'failed to analyse request');
     return null;
   };
   const userOf = (request: IncomingMessage, sources: UserGroups | null) =>

@@ -149,7 +149,7 @@ export class OperatorAudit {
         isFailing = false;
       } catch (error) {
         this.#marks = null;
-        if (!isFailing && isDatabaseAway(error)) logger.warn({ err: error }, 'changes of resources wait for the audit');
+        if (!isFailing && isDatabaseAway(error)) logger.warn({ err: error }, 'audit of resource changes delayed');
         else if (!isFailing) logger.error({ err: error }, 'failed to record changes of resources; retrying');
         isFailing = true;
       }

@@ -165,7 +165,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     this.#isRequested = false;
     clearTimeout(this.#retry);
     const isComplete = await this.#look().catch((error: unknown) => {
-      this.#options.logger.error({ err: error }, 'Services could not be looked at; trying again');
+      this.#options.logger.error({ err: error }, 'failed to list Services; retrying');
       return false;
     });
     if (!isComplete && !signal.aborted) this.#retry = setTimeout(() => this.request(), RETRY_MS);
@@ -275,12 +275,12 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
       ...(await this.#inTurns(remove, (cluster) => this.#remove(cluster, true))),
     ];
     const reason = reasonOf(failures);
-    const failure = reason === null ? null : `clusters could not be written: ${reason}`;
+    const failure = reason === null ? null : `failed to write discovered clusters: ${reason}`;
     const scan = this.#scanOf(uid);
     if (scan.failure !== failure) {
       scan.failure = failure;
       const facts = { discovery: `${namespace}/${name}`, reason };
-      if (failure !== null) this.#options.logger.warn(facts, 'clusters could not be written');
+      if (failure !== null) this.#options.logger.warn(facts, 'failed to write discovered clusters');
       this.#isRequested = true;
     }
     return failures.length === 0;
@@ -313,7 +313,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
       unexpect?.();
       throw error;
     }
-    logger.info({ cluster: cluster.metadata.name }, 'a cluster was removed with its Service or discovery');
+    logger.info({ cluster: cluster.metadata.name }, 'cluster removed with its Service or discovery');
     if (!isMeant) return;
     controller?.clusterDeleted(registryNameOf(cluster));
     await controller?.whenStored(cluster);
@@ -338,7 +338,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     });
     const reason = reasonOf(failures);
     if (reason !== null) {
-      logger.warn({ discovery: `${namespace}/${name}`, reason }, 'clusters of a discovery that is gone stay for now');
+      logger.warn({ discovery: `${namespace}/${name}`, reason }, 'clusters of deleted discovery not removed');
     }
     return failures.length === 0;
   }

@@ -117,7 +117,7 @@ export class EventRecorder {
         await api.createEvent(event.metadata.namespace, event);
         this.#isFailing = false;
       } catch (error) {
-        if (!this.#isFailing) logger.warn({ reason: kubeReason(error) }, 'events cannot be recorded');
+        if (!this.#isFailing) logger.warn({ reason: kubeReason(error) }, 'failed to record events');
         this.#isFailing = true;
       }
     }

@@ -59,7 +59,6 @@ export class ClassLeadership extends Leadership {
     this.#isCandidate = isCandidate;
     if (!isCandidate) return await this.#lease.stop();
     await this.#lease.start();
-    if (!this.#lease.isLeader)
-      this.#logger.info('another gateway of the same class writes the statuses of its resources');
+    if (!this.#lease.isLeader) this.#logger.info('another gateway of the same class writes the statuses');
   }
 }

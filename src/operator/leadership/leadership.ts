@@ -113,7 +113,7 @@ export class DatabaseLeadership extends Leadership {
       this.#loggedFailure = false;
     } catch (error) {
       // Until the time is over this replica is still the leader; no other can become it.
-      if (!this.#loggedFailure) logger.warn({ err: error }, 'leadership could not be renewed');
+      if (!this.#loggedFailure) logger.warn({ err: error }, 'failed to renew leadership');
       this.#loggedFailure = true;
       if (this.#fence !== null && clock.monotonic() >= this.#until) this.#set(null, 0);
     }

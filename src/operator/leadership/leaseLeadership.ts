@@ -88,7 +88,7 @@ export class LeaseLeadership extends Leadership {
       this.#failing = false;
       if (!isHolder) return await this.#lose();
     } catch (error) {
-      if (!this.#failing) logger.warn({ reason: kubeReason(error) }, 'the Lease could not be renewed');
+      if (!this.#failing) logger.warn({ reason: kubeReason(error) }, 'failed to renew Lease');
       this.#failing = true;
       // A held Lease stays held until its time is over.
       if (!this.isLeader) await this.#lose();
@@ -100,7 +100,7 @@ export class LeaseLeadership extends Leadership {
     if (lapsed) this.notify();
     if (this.#leading) return;
     this.#leading = true;
-    logger.info({ lease: name }, 'holds the Lease');
+    logger.info({ lease: name }, 'Lease acquired');
     // The row notifies when it has been taken; it may still be the last leader's: taking it is retried.
     await row?.start();
     if (row === null || row.fence === null) this.notify();
@@ -159,7 +159,7 @@ export class LeaseLeadership extends Leadership {
     this.#until = 0;
     if (!this.#leading) return;
     this.#leading = false;
-    this.#options.logger.info({ lease: this.#options.name }, 'no longer holds the Lease');
+    this.#options.logger.info({ lease: this.#options.name }, 'Lease lost');
     this.notify();
     await this.#options.row?.stop();
   }
@@ -173,7 +173,7 @@ export class LeaseLeadership extends Leadership {
       const spec = { ...record.spec, holderIdentity: '', leaseDurationSeconds: 1 };
       await api.replaceLease(namespace, name, { ...record, spec });
     } catch (error) {
-      this.#options.logger.debug({ reason: kubeReason(error) }, 'the Lease could not be given back; it runs out');
+      this.#options.logger.debug({ reason: kubeReason(error) }, 'failed to release Lease; it expires');
     }
   }
 }

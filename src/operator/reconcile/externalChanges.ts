@@ -51,11 +51,11 @@ export class ExternalChanges {
     const facts = { key, cluster, deleted: fields.length === 0, fields };
     this.#metrics.foreignWrites.inc({ outcome });
     if (outcome === 'adopted') {
-      this.#logger.info(facts, 'a change of gateway_backend by another gateway was taken over');
+      this.#logger.info(facts, 'external change of gateway_backend adopted');
       this.#onAdopted(change);
       return;
     }
-    this.#logger.warn({ ...facts, outcome }, 'a change of gateway_backend by another gateway was put back');
+    this.#logger.warn({ ...facts, outcome }, 'external change of gateway_backend overwritten');
     const { generation } = resource.metadata;
     this.#overruled.set(key, { message: changeText(fields), generation, at: this.#clock.monotonic() });
   }

@@ -128,7 +128,7 @@ export class GroupApplier {
         const { database, environment } = place;
         this.#logger.warn(
           { resource: keyText(key), database, environment, ...failure },
-          'resource groups of a resource are not applied',
+          'failed to apply resource groups',
         );
       }
       return { ...(before ?? emptyState(place)), failure };
@@ -249,10 +249,7 @@ export class GroupApplier {
     } catch (error) {
       // Nothing is left of them if the database or its tables are gone, or may not be used any more.
       if (!(error instanceof GatewayError) || isDatabaseAway(error)) throw error;
-      this.#logger.warn(
-        { database, environment, err: error },
-        'resource groups of a resource that is gone are not removed',
-      );
+      this.#logger.warn({ database, environment, err: error }, 'failed to remove resource groups of deleted resource');
     }
     await this.#set(place, { roots: [], uid, generation, isApplied: true }, fence);
   }

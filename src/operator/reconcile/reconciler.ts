@@ -174,7 +174,7 @@ export class Reconciler {
       // The resource changed again: its next reconcile looks again.
       if (error instanceof VersionConflict) return;
       if (!(error instanceof GatewayError) || error.code === 'EG_SOURCE_UNAVAILABLE') throw error;
-      logger.warn({ key, annotations: names, err: error }, 'annotations without effect cannot be removed');
+      logger.warn({ key, annotations: names, err: error }, 'failed to remove annotations without effect');
     }
   }
 }

@@ -160,7 +160,7 @@ export class ResourceWriter {
         : this.#isWrittenByLeader(resource, clock.monotonic() + timeoutMs);
     try {
       if (await within(work, timeoutMs, false)) return 'stored';
-      logger.warn({ key: keyText(key) }, 'the database did not take the change in time; it follows later');
+      logger.warn({ key: keyText(key) }, 'database write timed out; retrying in the background');
     } catch (error) {
       if (!isDatabaseAway(error)) throw error;
     }
@@ -206,7 +206,7 @@ export class ResourceWriter {
       this.#limit = MAX_RESOURCES;
       this.#isFailing = false;
     } catch (error) {
-      if (!this.#isFailing) logger.warn({ err: error }, 'the database cannot take changes of resources; trying again');
+      if (!this.#isFailing) logger.warn({ err: error }, 'failed to write resources to the database; retrying');
       this.#isFailing = true;
       this.#writeAfter(RETRY_MS);
     }
@@ -245,7 +245,7 @@ export class ResourceWriter {
       // One that the database does not take must not keep it from the others: each is tried alone.
       if (this.#limit === 1) {
         this.#rejected.set(first.key, first.outcome);
-        logger.error({ key: first.key, err: error }, 'the database does not take the resource');
+        logger.error({ key: first.key, err: error }, 'database rejected resource');
       }
       this.#limit = 1;
       return true;

@@ -84,7 +84,7 @@ export class RowWatch {
       if (returned) this.#onReturn();
     } catch (error) {
       if (!this.#away)
-        this.#options.logger.warn({ err: error }, 'the database cannot be read; routing goes on without it');
+        this.#options.logger.warn({ err: error }, 'failed to read the database; routing continues without it');
       this.#away = true;
     }
   }
@@ -109,7 +109,7 @@ export class RowWatch {
     this.#warned = true;
     this.#options.logger.warn(
       { clusters: rows.map((row) => row.name) },
-      'clusters without a resource are in the database; "engine-gateway export" prints them as manifests to apply',
+      'database has clusters without a resource; "engine-gateway export" prints their manifests',
     );
   }
 }

@@ -136,7 +136,7 @@ export class WorkQueue {
     if (this.#causes.size >= MAX_CAUSES && oldest !== undefined) this.#causes.delete(oldest);
     this.#causes.set(cause, { at: now, since: 0 });
     const repeated = entry?.since ?? 0;
-    this.#logger.warn({ key, err: error, repeated, ...facts }, 'reconciling failed; trying again');
+    this.#logger.warn({ key, err: error, repeated, ...facts }, 'reconcile failed; retrying');
   }
 
   #clearTimer(key: string): void {

@@ -177,7 +177,7 @@ describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
     expect(await ask()).toMatchObject({ starting: false });
     writeFileSync(path, 'nonsense');
     const refused = () =>
-      log.filter((line) => line.msg === 'changed certificate files refused; the last good ones stay in use');
+      log.filter((line) => line.msg === 'changed certificate files rejected; last valid ones stay active');
     await until(() => refused().length > 0, 'the complaint');
     expect(refused()[0]).toMatchObject({ use: 'clusters', reason: expect.stringContaining(path) });
     expect(await ask()).toMatchObject({ starting: false });

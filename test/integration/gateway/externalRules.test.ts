@@ -391,7 +391,7 @@ describe('a service that does not do its work: header, then default group', () =
     expect(await servedBy()).toBe('adhoc');
     ill = false;
     await until(async () => (await servedBy()) === 'etl', 'the service decides');
-    expect(gateway.log.map((line) => line.msg)).toContain('the external rules service answers again');
+    expect(gateway.log.map((line) => line.msg)).toContain('external rules service available again');
   });
 });
 

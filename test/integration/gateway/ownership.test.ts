@@ -124,7 +124,7 @@ describe('a cluster that answers with a query id of another cluster', () => {
       await submit(replica, 'b');
       expect(await conflicts(replica)).toEqual(['engine_gateway_ownership_conflicts_total{cluster="b",owner="a"} 2']);
       expect(warnings(replica)).toEqual([
-        'cluster "b" answered with a query id of cluster "a", which keeps it; the answer is refused',
+        'cluster "b" responded with a query id of cluster "a", which keeps it; response rejected',
       ]);
       for (const path of [pathOf(owned), pathOf(claimed), `/v1/query/${owned}`])
         expect(await nameOf(replica, path)).toBe('a');

@@ -202,7 +202,7 @@ test('a receiver that is unavailable is logged once, and queries run', async () 
   const { gateway, tracing, log } = await traced(endpoint, { clusters: [clusterAt('a', engine.url)] });
   expect((await submit(gateway.url, 'SELECT 1')).nextUri).toBeDefined();
   await tracing.close();
-  const warned = () => log.filter((line) => line.msg === 'traces could not be sent');
+  const warned = () => log.filter((line) => line.msg === 'failed to send traces');
   await until(() => warned().length > 0, 'the warning', 15_000);
   expect(warned()).toMatchObject([{ endpoint: `${endpoint}/v1/traces` }]);
 });

@@ -193,7 +193,7 @@ describe.each(databases)('on $name', ({ name: dialect, available, start }) => {
         expect([await count('adopted'), await count('overruled')]).toEqual([0, 2]);
         expect(lines.filter(({ level }) => level === 40)).toContainEqual(
           expect.objectContaining({
-            msg: 'a change of gateway_backend by another gateway was put back',
+            msg: 'external change of gateway_backend overwritten',
             cluster: 'a',
             fields: [
               { field: 'active', row: false, resource: true },

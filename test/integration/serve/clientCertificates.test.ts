@@ -180,7 +180,7 @@ describe.skipIf(!hasOpenssl)('client certificates', () => {
       await expect.poll(send).toEqual({ status: 200, isAnn: false });
       const messages = () => gateway?.log.map(({ msg }) => String(msg)) ?? [];
       await writeFile(file, '{"rules": [');
-      await expect.poll(messages).toContainEqual(expect.stringContaining('refused; the last good rules stay in force'));
+      await expect.poll(messages).toContainEqual(expect.stringContaining('rejected; last valid rules stay active'));
       expect(await send()).toEqual({ status: 200, isAnn: false });
       await write({ pattern: 'CN=ann, O=Example', allow: false });
       await expect.poll(async () => (await send()).status).toBe(401);

@@ -98,7 +98,7 @@ test('a group that is bound to namespaces takes no clusters and no queries of ot
     headers: { 'X-Engine-User': 'u', 'X-Engine-Source': 'sneaky' },
     body: 'SELECT 1',
   });
-  await gateway.logged(({ msg, rule }) => msg === 'a rule failed' && rule === 'theirs');
+  await gateway.logged(({ msg, rule }) => msg === 'rule failed' && rule === 'theirs');
   expect(await (await fetch(`${gateway.url}/metrics`)).text()).toMatch(
     /rule_failures_total\{[^}]*"theirs"[^}]*\} [1-9]/,
   );

@@ -226,7 +226,7 @@ describe('the gateway as a process', () => {
       expect(await (await fetch(`${gateway.url}/readyz?verbose`)).text()).toMatch(/\[-\] database/);
 
       await server.start();
-      await gateway.logged((line) => line.msg === 'the database is reached now', 30_000);
+      await gateway.logged((line) => line.msg === 'database available', 30_000);
       const store = await openStore({ ...database, runMigrations: true, logger: pino({ level: 'silent' }) });
       await expect.poll(async () => (await store.history.get(id))?.queryText).toBe('SELECT 42');
       await expect.poll(async () => (await store.backends.all()).length).toBe(2);

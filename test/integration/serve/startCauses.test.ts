@@ -106,7 +106,7 @@ test('no kubeconfig and no service account', async () => {
   const cause =
     'neither a service account nor a kubeconfig was found: run in a pod, or set resources.kubeconfig or the variable KUBECONFIG';
   await expect.poll(() => state(running, 'resource source'), { timeout: 20_000 }).toContain(cause);
-  expect(reasons(running, 'the API server cannot be followed; trying again')).toContain(cause);
+  expect(reasons(running, 'API server watch failed; retrying')).toContain(cause);
 });
 
 test('a kubeconfig that does not exist ends the start', async () => {

@@ -139,7 +139,7 @@ describe.skipIf(!hasOpenssl)('the gateway over TLS', () => {
     expect(await shown(httpsUrl)).toBe(first);
     const next = authority.issue(['DNS:localhost']);
     copyFileSync(next.file, file);
-    await logged((line) => line.msg === 'changed certificate files taken');
+    await logged((line) => line.msg === 'certificate files reloaded');
     expect(await shown(httpsUrl)).not.toBe(first);
     expect((await kept.send({ ':path': '/livez' })).status).toBe(200);
     await kept.close();

@@ -362,9 +362,7 @@ describe.skipIf(!hasOpenssl)('groups of users', () => {
     await writeFile(userFile, mappings(['root.*', '(.*)-(.*)', '(.*)']));
     await until(async () => (await mapped('ann-x')) === 'ann', 'the changed rules');
     await writeFile(userFile, '{"rules": [{"pattern": "("}]}');
-    await gateway.logged(
-      ({ msg }) => msg === 'changed file of user mappings refused; the last good rules stay in force',
-    );
+    await gateway.logged(({ msg }) => msg === 'changed user mapping file rejected; last valid rules stay active');
     expect(await mapped('ann-x')).toBe('ann');
     await writeFile(userFile, mappings(['root.*', '(.*)@example\\.com', '(.*)']));
     await until(async () => (await mapped('ann-x')) === 'ann-x', 'the rules as they were');

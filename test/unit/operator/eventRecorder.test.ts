@@ -76,5 +76,5 @@ test('a crowd waits in a queue with an end, and a failure is reported once', asy
   failure = 403;
   for (let index = 0; index < 3; index += 1) turn(`d${index}`, 'False');
   await vi.advanceTimersByTimeAsync(1_000);
-  expect(warnings.filter((warning) => warning === 'events cannot be recorded')).toHaveLength(1);
+  expect(warnings.filter((warning) => warning === 'failed to record events')).toHaveLength(1);
 });

@@ -71,7 +71,7 @@ export async function openGroupFile(
   const report = (reason: string | null, groups: GroupsByUser): void => {
     if (problem === null) problemSince = clock.monotonic();
     problem = reason;
-    if (reason === null) logger.info({ file: path, users: groups.size }, 'changed group file taken');
+    if (reason === null) logger.info({ file: path, users: groups.size }, 'group file reloaded');
     else {
       const message = 'group file refused; the last good groups count for userGroups.keepLastKnown';
       logger.error({ file: path, reason }, message);

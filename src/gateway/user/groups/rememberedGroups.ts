@@ -123,7 +123,7 @@ export class RememberedGroups {
     if (now < this.#quietUntil) return;
     this.#quietUntil = now + QUIET_MS;
     const why = cause === null ? { reason } : { reason, cause };
-    this.#logger.warn({ source: 'ldap', ...why }, 'groups of users cannot be looked up; the last known ones count');
+    this.#logger.warn({ source: 'ldap', ...why }, 'failed to look up user groups; last known groups apply');
   }
 }
 

@@ -147,7 +147,8 @@ export class RulesFileWatch {
 
   #log(file: RulesFile, problems: readonly RulesFileProblem[]): void {
     const { logger } = this.#options;
-    if (problems.every(({ effect }) => effect !== 'fileNotLoaded')) logger.info({ file: file.path }, 'rules file read');
+    if (problems.every(({ effect }) => effect !== 'fileNotLoaded'))
+      logger.info({ file: file.path }, 'rules file loaded');
     const worstFirst = EFFECTS.flatMap((each) => problems.filter(({ effect }) => effect === each));
     for (const { effect, path, document, line, column, rule, message } of worstFirst.slice(0, MAX_LOGGED)) {
       const place = { file: path, document, line, column, rule };
@@ -175,7 +176,7 @@ export class RulesFileWatch {
   #lookInBackground(): void {
     if (this.#stopped) return;
     this.look().catch((error: unknown) => {
-      this.#options.logger.error({ err: error, file: this.#options.path }, 'rules file not looked at');
+      this.#options.logger.error({ err: error, file: this.#options.path }, 'failed to check rules file');
     });
   }
 }

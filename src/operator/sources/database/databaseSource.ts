@@ -270,7 +270,7 @@ export class DatabaseSource extends PolledSource {
     } catch (error) {
       const reason = (error as Error).message;
       if (this.setState({ available: false, reason })) {
-        this.#options.logger.warn({ reason }, 'the database that holds the resources is unavailable');
+        this.#options.logger.warn({ reason }, 'database with the resources unavailable');
       }
     }
     if (this.#running) this.#timer = setTimeout(() => void this.#poll(), this.#pollMs);

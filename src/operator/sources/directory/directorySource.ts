@@ -302,7 +302,7 @@ export class DirectorySource extends PolledSource {
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
       this.#look().catch((error: unknown) => {
-        this.#options.logger.error({ err: error }, 'looking at the manifests directory failed');
+        this.#options.logger.error({ err: error }, 'failed to read manifests directory');
         this.#lookIn(this.#pollMs);
       });
     }, delayMs);

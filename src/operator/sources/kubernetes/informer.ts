@@ -185,7 +185,7 @@ export class Informer {
     if (signal.aborted) return;
     if (end.kind === 'failed') throw end.error;
     if (end.kind === 'expired') {
-      this.#options.logger.info({ informer: this.#options.name }, 'the watch expired; listing again');
+      this.#options.logger.info({ informer: this.#options.name }, 'watch expired; listing again');
       this.#version = '';
     }
     // A watch that ends at once, again and again, must not become a storm of requests.
@@ -218,7 +218,7 @@ export class Informer {
     if (isBehind) {
       this.#options.logger.warn(
         { informer: this.#options.name, version: listed.version, before: this.#lastVersion },
-        'the API server went back to an earlier state, as after a restore of etcd; its state replaces what was known',
+        'API server returned to an earlier state; its state replaces the local one',
       );
     }
     // Versions that were given twice do not say that nothing changed.
@@ -280,7 +280,7 @@ export class Informer {
         // The library would swallow it, and the event with it.
         this.#options.logger.error(
           { informer: this.#options.name, err: error },
-          'an event could not be taken over; listing again',
+          'failed to apply watch event; listing again',
         );
         this.#version = '';
         controller?.abort();
@@ -378,10 +378,7 @@ export class Informer {
     // The kind itself is gone: when it comes back, what was known of it states nothing.
     if (code === 404) this.#version = '';
     if (this.#state.available || this.#state.reason !== reason) {
-      this.#options.logger.warn(
-        { informer: this.#options.name, reason },
-        'the API server cannot be followed; trying again',
-      );
+      this.#options.logger.warn({ informer: this.#options.name, reason }, 'API server watch failed; retrying');
     }
     this.#setState({ available: false, reason });
   }
@@ -396,7 +393,7 @@ export class Informer {
     if (!this.#state.synced || this.#objects.size > 0) {
       this.#options.logger.info(
         { informer: this.#options.name },
-        'the API server does not have the kind yet; apply the CRDs of this version to use it',
+        'API server lacks the kind; apply the CRDs of this version',
       );
     }
     for (const name of [...this.#objects.keys()]) {
@@ -420,7 +417,7 @@ export class Informer {
     this.#state = { ...before, ...change };
     if (this.#state.synced) for (const resolve of this.#onSynced.splice(0)) resolve();
     if (before.synced && !before.available && this.#state.available) {
-      this.#options.logger.info({ informer: this.#options.name }, 'the API server is followed again');
+      this.#options.logger.info({ informer: this.#options.name }, 'API server watch restored');
     }
     const { synced, available, reason } = this.#state;
     if (before.synced !== synced || before.available !== available || before.reason !== reason) this.#options.onState();

@@ -309,7 +309,7 @@ test('the log has every change with user, before and after, and no secret', asyn
   ]);
   // A session that begins or ends is in the log alone.
   expect(api.changes.filter(({ object }) => object.startsWith('session'))).toEqual([]);
-  expect(lines.find(({ msg }) => msg === 'call refused').audit).toMatchObject({ user: 'uli', status: 403 });
+  expect(lines.find(({ msg }) => msg === 'call rejected').audit).toMatchObject({ user: 'uli', status: 403 });
   const all = api.logged.join('\n');
   for (const secret of ['plain pass', 'scrypt pass', 'bcrypt pass', token]) expect(all).not.toContain(secret);
 });
