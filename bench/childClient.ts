@@ -19,11 +19,11 @@ export function startChildClient<Question extends object, Answer>(file: string):
   return {
     async ask(question) {
       const answered = new Promise<[Answer]>((resolve) =>
-        child.once('message', (answer) => resolve([answer as Answer])),
+        child.once('message', (response) => resolve([response as Answer])),
       );
       child.send(question);
-      const [answer] = (await Promise.race([answered, ended])) as [Answer];
-      return answer;
+      const [response] = (await Promise.race([answered, ended])) as [Answer];
+      return response;
     },
     stop: () => child.kill(),
   };

@@ -137,8 +137,8 @@ async function plan(store: KnexStore, what: string, ask: () => Promise<unknown>)
   await ask();
   knex.off('query', note);
   for (const { sql, bindings } of executed.filter((query) => query.sql.startsWith('select'))) {
-    const answer = await knex.raw(`explain ${sql.replaceAll(/\$\d+/g, '?')}`, bindings);
-    const rows: readonly object[] = store.dialect === 'mysql' ? answer[0] : answer.rows;
+    const response = await knex.raw(`explain ${sql.replaceAll(/\$\d+/g, '?')}`, bindings);
+    const rows: readonly object[] = store.dialect === 'mysql' ? response[0] : response.rows;
     console.log(`  plan of the ${what}:`);
     for (const row of rows) console.log(`    ${Object.values(row).join(' ')}`);
   }

@@ -108,13 +108,13 @@ async function measure(rules: number, dataStore: object, folder: string): Promis
       await loopFigures(folder, gateway.pid);
       const began = performance.now();
       const cpuBefore = cpuMicroseconds(gateway.pid);
-      const answer = await fetch(`${gateway.url}/api/rules/impact`, {
+      const response = await fetch(`${gateway.url}/api/rules/impact`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify(question),
       });
-      const body = await answer.text();
-      if (!answer.ok) throw new Error(`${answer.status} ${body}`);
+      const body = await response.text();
+      if (!response.ok) throw new Error(`${response.status} ${body}`);
       const { queries, moved, unknown } = JSON.parse(body) as { queries: number; moved: number; unknown: number };
       const seconds = ((performance.now() - began) / 1000).toFixed(1);
       const cpu = ((cpuMicroseconds(gateway.pid) - cpuBefore) / 1e6).toFixed(1);

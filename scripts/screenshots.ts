@@ -259,9 +259,9 @@ async function resourceGroups({ gateway }: Rig): Promise<void> {
   const headers = { Authorization: `Basic ${Buffer.from('ada:ada').toString('base64')}` };
   const post = async (path: string, body: object) => {
     const call = { method: 'POST', headers, body: JSON.stringify(body) };
-    const answer = await fetch(`${gateway.url}/engine/${path}/create`, call);
-    if (!answer.ok) throw new Error(`${path}: ${await answer.text()}`);
-    return (await answer.json()) as { resourceGroupId: number };
+    const response = await fetch(`${gateway.url}/engine/${path}/create`, call);
+    if (!response.ok) throw new Error(`${path}: ${await response.text()}`);
+    return (await response.json()) as { resourceGroupId: number };
   };
   const limits = { maxQueued: 100, environment: 'production' };
   const whole = {

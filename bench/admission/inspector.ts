@@ -3,14 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** The inspector of a Node process that was started with `--inspect`, asked for its memory. */
 export class Inspector {
   readonly #socket: WebSocket;
-  readonly #answers = new Map<number, (result: Record<string, number>) => void>();
+  readonly #responses = new Map<number, (result: Record<string, number>) => void>();
   #count = 0;
 
   private constructor(socket: WebSocket) {
     this.#socket = socket;
     socket.addEventListener('message', ({ data }) => {
       const { id, result } = JSON.parse(String(data)) as { id?: number; result?: Record<string, number> };
-      if (id !== undefined) this.#answers.get(id)?.(result ?? {});
+      if (id !== undefined) this.#responses.get(id)?.(result ?? {});
     });
   }
 
@@ -42,7 +42,7 @@ export class Inspector {
   #call(method: string): Promise<Record<string, number>> {
     const id = ++this.#count;
     return new Promise((resolve) => {
-      this.#answers.set(id, resolve);
+      this.#responses.set(id, resolve);
       this.#socket.send(JSON.stringify({ id, method }));
     });
   }

@@ -13,9 +13,9 @@ const json = (value: unknown) => {
   );
 };
 
-const answers = new Map<string, Buffer>(shapes.map((shape) => [shape.path, answerOf(shape)]));
-answers.set('/v1/info', json({ starting: false }));
-answers.set(
+const responses = new Map<string, Buffer>(shapes.map((shape) => [shape.path, responseOf(shape)]));
+responses.set('/v1/info', json({ starting: false }));
+responses.set(
   '/v1/statement',
   json({
     id: '20261121_015745_00001_bench',
@@ -24,7 +24,7 @@ answers.set(
 );
 const missing = Buffer.from('HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n');
 
-function answerOf({ size, chunk, encoding }: Shape): Buffer {
+function responseOf({ size, chunk, encoding }: Shape): Buffer {
   const body = bodyOf(size, encoding !== null);
   const type = `Content-Type: application/json\r\n${encoding === null ? '' : `Content-Encoding: ${encoding}\r\n`}`;
   const head = (length: string) => Buffer.from(`HTTP/1.1 200 OK\r\n${type}${length}\r\n\r\n`);
@@ -59,7 +59,7 @@ const server = createServer({ noDelay: true }, (socket: Socket) => {
       if (text.length < end + 4 + length) return;
       text = text.slice(end + 4 + length);
       const [, target = ''] = head.split(' ', 2);
-      socket.write(answers.get(target) ?? missing);
+      socket.write(responses.get(target) ?? missing);
     }
   });
 });

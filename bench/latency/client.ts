@@ -20,9 +20,9 @@ async function ask({ port, head, texts, expected, pause }: Portion): Promise<Tim
     const request = text === '' ? `${head}\r\n` : `${head}Content-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`;
     if (pause > 0) await sleep(pause);
     const start = process.hrtime.bigint();
-    const answer = await exchange(socket, request);
+    const response = await exchange(socket, request);
     times.push(Number(process.hrtime.bigint() - start) / 1e6);
-    if (!answer.startsWith('HTTP/1.1 200 ') || !answer.includes(expected)) failed++;
+    if (!response.startsWith('HTTP/1.1 200 ') || !response.includes(expected)) failed++;
   }
   return { times, failed };
 }

@@ -220,9 +220,9 @@ async function untilIdle(pid: number): Promise<void> {
 }
 
 async function healthyClusters(url: string): Promise<number> {
-  const answer = await fetch(`${url}/api/overview`);
-  if (answer.status !== 200) return 0;
-  const { clusters: counts } = (await answer.json()) as {
+  const response = await fetch(`${url}/api/overview`);
+  if (response.status !== 200) return 0;
+  const { clusters: counts } = (await response.json()) as {
     readonly clusters: { readonly byStatus: { HEALTHY?: number } };
   };
   return counts.byStatus.HEALTHY ?? 0;

@@ -11,7 +11,7 @@ const MAY_OPEN = 1_000;
 /** Milliseconds of it for anything that a user does there. */
 const MAY_REACT = 200;
 /** Milliseconds of the gateway for an answer that is as before. */
-const MAY_ANSWER = 2;
+const MAY_RESPONSE = 2;
 /** The same for figures that are counted again once a minute. */
 const MAY_MAKE = 10;
 /** Requests of a page that nobody touches, in a minute. */
@@ -207,7 +207,7 @@ interface PolledCall {
   readonly path: string;
   /** POST where there is one. */
   readonly body?: object;
-  /** Milliseconds that it may take; {@link MAY_ANSWER} where it is left out. */
+  /** Milliseconds that it may take; {@link MAY_RESPONSE} where it is left out. */
   readonly may?: number;
 }
 
@@ -336,7 +336,7 @@ async function counted(
 /** Processor time of the gateway for answers to somebody who has the present version. */
 async function answers({ gateway, to }: LargeGateway): Promise<void> {
   console.log('gateway, an answer when nothing changed:');
-  for (const { path, name = path, body, may = MAY_ANSWER } of polled(to)) {
+  for (const { path, name = path, body, may = MAY_RESPONSE } of polled(to)) {
     let etag: string | null = null;
     const ask = async () => {
       const answer: Response = await fetch(`${gateway.url}${path}`, {

@@ -60,7 +60,7 @@ backend cluster
   // In the foreground and without a master: its CPU time is the whole, and stopping it stops all.
   const haproxy = new ServerProcess(`${folderOf(['haproxy'], ['/usr/sbin'])}/haproxy`, ['-db', '-f', file], null);
   await haproxy.start(async () => {
-    await fetch(`${url}/v1/info`).then((answer) => answer.arrayBuffer());
+    await fetch(`${url}/v1/info`).then((response) => response.arrayBuffer());
   });
   return {
     url,

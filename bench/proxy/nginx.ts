@@ -98,7 +98,7 @@ ${server(port)} }\n`,
   const url = `http://127.0.0.1:${port}`;
   const nginx = new ServerProcess('nginx', ['-c', file, '-e', `${directory}/error.log`], null);
   await nginx.start(async () => {
-    await fetch(`${url}/v1/info`).then((answer) => answer.arrayBuffer());
+    await fetch(`${url}/v1/info`).then((response) => response.arrayBuffer());
   });
   return { url, tlsUrl: null, workerPid: nginx.pid, stop: () => nginx.stop('SIGQUIT') };
 }

@@ -38,7 +38,7 @@ import { historyRoutes, searchRoutes, viewRoutes } from './history.ts';
 import { type ImpactParts, impactRoutes } from './impact.ts';
 import { indexPage } from './indexPage.ts';
 import { limitRoutes } from './limits.ts';
-import { answerUnserved } from './methods.ts';
+import { respondUnserved } from './methods.ts';
 import { measureCalls, metricsRoutes, registerMetrics } from './metricsRoutes.ts';
 import { collectOpenapi, openapiRoute } from './openapi.ts';
 import { overviewRoutes } from './overview/overviewRoutes.ts';
@@ -166,7 +166,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
     reply.headers({ 'X-Request-Id': request.id, 'X-Content-Type-Options': 'nosniff', 'Cache-Control': 'no-store' });
   });
   const page = { names, version, hasPages: userInterface?.built != null && userInterface.enabled };
-  answerUnserved(app, page);
+  respondUnserved(app, page);
   registerMetrics(metrics, table, version);
   measureCalls(app, metrics);
   rejectUnknownParameters(app, names);

@@ -2,8 +2,8 @@ import { type Static, Type } from 'typebox';
 import { GatewayError } from '../model/errors.ts';
 import { type AuditEntry, type AuditFilter, type AuditSource, auditSources } from '../store/audit.ts';
 import type { AuditRepository } from '../store/auditRepository.ts';
-import { oneOf } from './answers/answer.ts';
 import { type AuditedChange, AuditPage } from './answers/audit.ts';
+import { oneOf } from './answers/response.ts';
 import { type RouteContext, routes } from './routes.ts';
 import { iso } from './schemas.ts';
 

@@ -12,8 +12,8 @@ import type { TransactionRepository } from '../store/owners.ts';
 import type { QueryOutcomeRecord } from '../store/queryOutcome.ts';
 import type { QueuedQueryRepository } from '../store/queuedQueryRepository.ts';
 import type { HistoryWriter, QueryRecord, QueuedQueryRow } from '../store/store.ts';
-import { nullable } from './answers/answer.ts';
-import { outcomeAnswer } from './answers/outcome.ts';
+import { outcomeResponse } from './answers/outcome.ts';
+import { nullable } from './answers/response.ts';
 import { Explanation, RoutedQuery } from './answers/routing.ts';
 import { type Caller, queryUserOf } from './auth/caller.ts';
 import { changeRules, explainAll } from './auth/endpointAccess.ts';
@@ -142,7 +142,7 @@ async function routedQuery(
     ...{ queryId, queryText, user, source, routingGroup, cluster, backendUrl, externalUrl },
     received: waited === null ? null : new Date(waited.created).toISOString(),
     ...{ created: new Date(created).toISOString(), queuedAs, decision },
-    ...{ rule: decision?.rule ?? outcome?.rule ?? null, outcome: outcomeAnswer(outcome) },
+    ...{ rule: decision?.rule ?? outcome?.rule ?? null, outcome: outcomeResponse(outcome) },
   };
 }
 

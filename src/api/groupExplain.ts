@@ -6,7 +6,7 @@ import { environmentsOf, type GroupRows, type StoredGroups, storedGroups } from 
 import { isQueryType, queryTypes } from '../model/selector.ts';
 import type { GroupTables } from '../operator/registry/groupWrites.ts';
 import { type GroupCriteria, type GroupSelection, matchingSelectors, selectGroup } from '../rules/groupSelection.ts';
-import { nullable } from './answers/answer.ts';
+import { nullable } from './answers/response.ts';
 import { GroupExplanation } from './answers/routing.ts';
 import { malformed } from './errors.ts';
 import { notFound, type RouteContext, routes, sent } from './routes.ts';

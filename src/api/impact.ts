@@ -8,7 +8,7 @@ import type { RoutingRules } from '../operator/registry/routingRules.ts';
 import type { EditedRules, RuleEdit } from '../rules/replay/editedRules.ts';
 import type { RuleCompiler } from '../rules/ruleCompiler.ts';
 import type { JdbcSettings } from '../store/jdbcUrl.ts';
-import { nullable } from './answers/answer.ts';
+import { nullable } from './answers/response.ts';
 import { RuleImpact } from './answers/rules.ts';
 import { malformed } from './errors.ts';
 import { type RouteContext, routes, sent } from './routes.ts';

@@ -8,7 +8,7 @@ import { type IndexPage, sendPlainPage } from './indexPage.ts';
  * with 204 and `Allow` (RFC 9110 §15.5.6, §9.3.7), any other path with 404. Before the body is read, so that its size
  * and form play no part; browsers get a page of links. To be called before any route is registered.
  */
-export function answerUnserved(app: FastifyInstance, options: IndexPage): void {
+export function respondUnserved(app: FastifyInstance, options: IndexPage): void {
   const served = new Map<string, { readonly pattern: RegExp; readonly methods: Set<string> }>();
   app.addHook('onRoute', ({ url, method }) => {
     const route = served.get(url) ?? { pattern: patternOf(url), methods: new Set(['OPTIONS']) };

@@ -11,9 +11,9 @@ import type { QueryStatisticsRepository } from '../store/queryStatistics.ts';
 import type { RunningQueryRepository } from '../store/runningQueryRepository.ts';
 import { type StatisticsDimension, statisticsDimensions } from '../store/statisticsDimension.ts';
 import type { QueryRecord } from '../store/store.ts';
-import { oneOf } from './answers/answer.ts';
-import { outcomeAnswer } from './answers/outcome.ts';
+import { outcomeResponse } from './answers/outcome.ts';
 import { LISTED_TEXT, ListedQuery, QueryPage, RunningQueryList, Statistics } from './answers/queries.ts';
+import { oneOf } from './answers/response.ts';
 import { recordChange } from './auth/audit.ts';
 import { type Caller, queryUserOf } from './auth/caller.ts';
 import { callerOf, visibleUser } from './auth/guard.ts';
@@ -192,7 +192,7 @@ function markOf(after: string | undefined): QueryListMark | null {
 }
 
 function queryRow({ created, outcome, ...rest }: ListedOutcome) {
-  return { ...rest, created: iso(created), outcome: outcomeAnswer(outcome) };
+  return { ...rest, created: iso(created), outcome: outcomeResponse(outcome) };
 }
 
 async function* chunks(list: QueryList, filter: QueryListFilter): AsyncGenerator<ReturnType<typeof queryRow>[]> {

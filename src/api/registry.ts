@@ -7,7 +7,7 @@ import type { ClusterRegistry, RegistryWrite } from '../operator/registry/cluste
 import type { WriteContext } from '../operator/registry/resourceWrites.ts';
 import { neverChecked } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
-import { nullable } from './answers/answer.ts';
+import { nullable } from './answers/response.ts';
 import { utf8 } from './jsonBody.ts';
 import { type Call, notFound, type RouteContext, routes, sent } from './routes.ts';
 import { content, ErrorBody, Force, reference } from './schemas.ts';

@@ -6,7 +6,7 @@ import { GatewayError } from '../model/errors.ts';
 import type { WriteContext } from '../operator/registry/resourceWrites.ts';
 import type { RoutingRules, RuleChange, RuleWrite } from '../operator/registry/routingRules.ts';
 import type { RuleHits } from '../store/ruleHits.ts';
-import { nullable } from './answers/answer.ts';
+import { nullable } from './answers/response.ts';
 import { RuleHitList, RuleInventory, RuleState } from './answers/rules.ts';
 import { malformed } from './errors.ts';
 import { type Call, ListPage, listPageOf, type RouteContext, routes, sent } from './routes.ts';

@@ -153,7 +153,7 @@ export async function startComponents({ context, beginStop, close }: OpenContext
       // First, so that clients leave their connections before these are closed: a concurrent request would be lost.
       openRequests.drain();
       if (drainDelay > 0) await pause(drainDelay);
-      dataPlane.refuseSubmissions();
+      dataPlane.rejectSubmissions();
       listeners.drain();
       const finished = await openRequests.idle(drainTimeout);
       if (!finished) logger.warn({ requests: openRequests.count }, 'responses cut off after server.drainTimeout');

@@ -156,7 +156,7 @@ export function serverLimits(config: GatewayConfig): ServerLimits {
   return {
     maxHeaderSize: serverConfig['http-server.max-request-header-size'],
     maxHeaderLines: server.maxHeaderLines,
-    maxAnswerHeaderSize: serverConfig['http-server.max-response-header-size'],
+    maxResponseHeaderSize: serverConfig['http-server.max-response-header-size'],
     headersTimeout: server.headersTimeout,
     requestTimeout: server.requestTimeout,
     idleTimeout: serverConfig['http-server.net.max-idle-time'],

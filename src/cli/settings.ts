@@ -51,7 +51,7 @@ export function dataPlaneSettings(config: GatewayConfig): DataPlaneSettings {
     askClusters: routing.askClusters,
     logQueryText: config.logging.queryText,
     historyEnabled: config.dataStore.queryHistoryEnabled,
-    historyBeforeAnswer: config.queryHistory.writeBeforeAnswer,
+    historyBeforeResponse: config.queryHistory.writeBeforeAnswer,
   };
 }
 
@@ -131,7 +131,7 @@ export function checkSettings(config: GatewayConfig): CheckSettings {
     metricMinimums: monitor.metricMinimumValues,
     metricMaximums: monitor.metricMaximumValues,
     forwardedProto: backendState?.xForwardedProtoHeader ?? false,
-    maxAnswer: httpClientSettings(config, 'monitor').maxResponseContentLength,
+    maxResponse: httpClientSettings(config, 'monitor').maxResponseContentLength,
   };
 }
 

@@ -156,8 +156,8 @@ function maskedField(name: string, value: unknown, depth: number): unknown {
 const secretNames = new Map<string, boolean>();
 
 function isSecretField(name: string): boolean {
-  const answer = secretNames.get(name);
-  if (answer !== undefined) return answer;
+  const response = secretNames.get(name);
+  if (response !== undefined) return response;
   const isSecret = secretField.test(name);
   // Names made of data, such as those of headers, must not fill the memory.
   if (secretNames.size < 2000) secretNames.set(name, isSecret);

@@ -13,7 +13,7 @@ import {
   type DataPlaneParts,
   type QueueParts,
 } from './dataPlaneComposition.ts';
-import { answer } from './exchanges/ownAnswers.ts';
+import { answer } from './exchanges/ownResponses.ts';
 import { SubmissionExchange } from './exchanges/submissionExchange.ts';
 import { ProtocolHeaders } from './headers/protocolHeaders.ts';
 import type { RequestKind } from './metrics/dataPlaneMetrics.ts';
@@ -131,8 +131,8 @@ export class DataPlane {
   }
 
   /** From now on submissions get a response 503 with Retry-After, which clients repeat elsewhere (a clean stop). */
-  refuseSubmissions(): void {
-    this.#submissions.refuseAll();
+  rejectSubmissions(): void {
+    this.#submissions.rejectAll();
     this.#queueStop = this.#queue?.room.stop() ?? null;
   }
 

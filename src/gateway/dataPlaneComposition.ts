@@ -14,7 +14,7 @@ import type { Admission } from './admission/admission.ts';
 import type { RequestAnalyzer } from './analysis/requestAnalyzer.ts';
 import type { RequestBodies } from './bodies/requestBodies.ts';
 import type { DataPlaneSettings } from './dataPlaneSettings.ts';
-import { type GatewayAnswers, OwnAnswers } from './exchanges/ownAnswers.ts';
+import { type GatewayResponses, OwnResponses } from './exchanges/ownResponses.ts';
 import { QueryRecorder } from './exchanges/queryRecorder.ts';
 import { ResponseHeaders } from './exchanges/responseHeaders.ts';
 import { ForwardedCheck, type ForwardedHeadersObservation } from './headers/forwardedCheck.ts';
@@ -35,7 +35,7 @@ import { DurableQueue, type DurableQueueDependencies } from './queue/durableQueu
 import { QueuedEnds } from './queue/queuedEnds.ts';
 import { QueuedKills } from './queue/queuedKills.ts';
 import { QueuedOwners } from './queue/queuedOwners.ts';
-import { QueueAnswers, QueuedRequests } from './queue/queuedRequests.ts';
+import { QueuedRequests, QueueResponses } from './queue/queuedRequests.ts';
 import type { QueueKey } from './queue/queueKey.ts';
 import { RemotePolls } from './queue/remotePolls.ts';
 import type { EnginePagesMode } from './requests/enginePages.ts';
@@ -151,12 +151,12 @@ export interface SharedParts extends DataPlaneDependencies {
 
 /** Parts that all requests share. */
 export interface DataPlaneParts extends SharedParts {
-  readonly answers: OwnAnswers;
+  readonly answers: OwnResponses;
   readonly recorder: QueryRecorder;
 }
 
 /** Parts of an exchange; the gateway's own responses may go elsewhere than to a client. */
-export type ExchangeParts = Omit<DataPlaneParts, 'answers'> & { readonly answers: GatewayAnswers };
+export type ExchangeParts = Omit<DataPlaneParts, 'answers'> & { readonly answers: GatewayResponses };
 
 /** Makes the parts of the data plane: the one place that knows all of them. */
 export function composeParts(dependencies: DataPlaneDependencies, options: DataPlaneOptions): DataPlaneParts {
@@ -204,7 +204,7 @@ export function composeParts(dependencies: DataPlaneDependencies, options: DataP
     search: new CoordinatorSearch(table, upstreams, clock),
     forwardedCheck: new ForwardedCheck(clock, dependencies.onObservation),
   };
-  return { ...shared, answers: new OwnAnswers(shared), recorder: new QueryRecorder(shared) };
+  return { ...shared, answers: new OwnResponses(shared), recorder: new QueryRecorder(shared) };
 }
 
 /** Keeps submissions that wait, and serves the requests for them. */
@@ -212,7 +212,7 @@ export interface QueueParts {
   readonly room: DurableQueue;
   readonly foreign: RemotePolls;
   readonly requests: QueuedRequests;
-  readonly answers: QueueAnswers;
+  readonly answers: QueueResponses;
   readonly kills: QueuedKills;
 }
 
@@ -226,7 +226,7 @@ export function composeQueue(
   const { queue, names, admission, outcomes, clock, logger, random, answers, headers, settings } = parts;
   if (queue === null) return null;
   const { key, repository } = queue;
-  const polls = new QueueAnswers({ names, key, paths, clients: headers, answers, settings });
+  const polls = new QueueResponses({ names, key, paths, clients: headers, answers, settings });
   const shared = { ...queue, clock, logger };
   const ends = new QueuedEnds({ names, outcomes });
   const ways = { send, followUp };

@@ -27,5 +27,5 @@ export interface DataPlaneSettings extends ChoiceSettings {
   /** True if queries are recorded (`dataStore.queryHistoryEnabled`). */
   readonly historyEnabled: boolean;
   /** True if responses wait until their query is in the history (`queryHistory.writeBeforeAnswer`). */
-  readonly historyBeforeAnswer: boolean;
+  readonly historyBeforeResponse: boolean;
 }

@@ -22,11 +22,11 @@ export interface GroupDecision {
   readonly onUnavailable: 'fallback' | 'reject';
   readonly trace: DecisionTrace;
   /** Result of the external rules service, if one is configured. */
-  readonly external?: ExternalAnswer;
+  readonly external?: ExternalResponse;
 }
 
 /** Result of a call of the external rules service (docs/rules.md#an-external-rules-service). */
-export type ExternalAnswer =
+export type ExternalResponse =
   | {
       readonly outcome: 'answered';
       readonly routingGroup: string;

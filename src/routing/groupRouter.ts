@@ -1,7 +1,7 @@
 import type { ProductNames } from '../model/names.ts';
 import { firstHeader } from '../model/rawHeaders.ts';
 import { type DecisionTrace, noTrace, type RuleDecision, type RuleRequest } from '../rules/decision.ts';
-import type { ExternalAnswer, GroupDecision, RouterName } from './groupDecision.ts';
+import type { ExternalResponse, GroupDecision, RouterName } from './groupDecision.ts';
 import type { Refusal } from './refusal.ts';
 import type { RoutingTable } from './routingTable.ts';
 
@@ -16,7 +16,7 @@ export interface RoutedDecision extends GroupDecision {
 export interface UndecidedRouting {
   readonly decidedBy: RouterName;
   readonly trace: DecisionTrace;
-  readonly external?: ExternalAnswer;
+  readonly external?: ExternalResponse;
 }
 
 export type Routed =
@@ -34,7 +34,7 @@ export type Routed =
 export interface ExternalRules {
   readonly needsAnalysis: boolean;
   /** Requests a group. Never rejects; takes at most the request timeout. */
-  request(request: RuleRequest): Promise<ExternalAnswer>;
+  request(request: RuleRequest): Promise<ExternalResponse>;
 }
 
 interface StepNotes {
@@ -109,7 +109,7 @@ export class GroupRouter {
     return useHeader ? this.#byHeader(request, trace) : this.#byDefault(trace);
   }
 
-  #byService(request: RuleRequest, external: ExternalAnswer, trace: DecisionTrace): Routed {
+  #byService(request: RuleRequest, external: ExternalResponse, trace: DecisionTrace): Routed {
     if (external.outcome === 'answered') return routed('external', only(external.routingGroup), trace, external);
     if (external.outcome !== 'errors') return this.#byHeader(request, trace, external);
     const { errors } = external;
@@ -123,13 +123,13 @@ export class GroupRouter {
     };
   }
 
-  #byHeader({ headers }: RuleRequest, trace: DecisionTrace, external?: ExternalAnswer): Routed {
+  #byHeader({ headers }: RuleRequest, trace: DecisionTrace, external?: ExternalResponse): Routed {
     const group = firstHeader(headers, this.#headerKey);
     if (group === undefined || group === '') return this.#byDefault(trace, external);
     return routed('header', only(group), trace, external);
   }
 
-  #byDefault(trace: DecisionTrace, external?: ExternalAnswer): Routed {
+  #byDefault(trace: DecisionTrace, external?: ExternalResponse): Routed {
     return routed('default', only(this.#defaultGroup), trace, external);
   }
 }
@@ -138,7 +138,7 @@ function only(group: string): Choice {
   return { group, cluster: null, rule: null, onUnavailable: 'fallback' };
 }
 
-function routed(decidedBy: RouterName, choice: Choice, trace: DecisionTrace, external?: ExternalAnswer): Routed {
+function routed(decidedBy: RouterName, choice: Choice, trace: DecisionTrace, external?: ExternalResponse): Routed {
   const decision = { ...choice, decidedBy, trace };
   return { refusal: null, decision: external === undefined ? decision : { ...decision, external } };
 }

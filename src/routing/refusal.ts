@@ -47,7 +47,7 @@ export function toRefusal(reason: RefusalReason, message: string, queryId: strin
   return { reason, message, queryId };
 }
 
-export interface PlainAnswer {
+export interface PlainResponse {
   readonly status: number;
   readonly headers: readonly string[];
   readonly body: string;
@@ -133,7 +133,7 @@ export interface RefusalStyle {
  * Renders a rejection for the client's protocol (docs/protocol.md#refusals): on statement paths HTTP 200 with a
  * QueryResults object that contains `error` and no `nextUri`; else text/plain with the HTTP status.
  */
-export function renderRefusal(refusal: Refusal, style: RefusalStyle): PlainAnswer {
+export function renderRefusal(refusal: Refusal, style: RefusalStyle): PlainResponse {
   const form = forms[refusal.reason];
   if (style.statementPath && style.statementErrors === 'protocol' && form.engine !== null) {
     const id = refusal.queryId ?? style.fallbackId;

@@ -3,7 +3,7 @@ import type { ReadCondition, RuleTrace } from '../rules/decision.ts';
 import type { StoredTrace } from '../rules/storedTrace.ts';
 import type { ClusterPicker } from './candidates.ts';
 import type { ConsideredCluster } from './explanation.ts';
-import type { ExternalAnswer, GroupDecision } from './groupDecision.ts';
+import type { ExternalResponse, GroupDecision } from './groupDecision.ts';
 import type { RefusalReason } from './refusal.ts';
 
 /** A cluster that was tried before the one that received the query. */
@@ -13,10 +13,10 @@ export interface FailedAttempt {
 }
 
 /** Stored result of the external rules service: names of headers, as their values may be secrets. */
-export type StoredExternalAnswer =
+export type StoredExternalResponse =
   | { readonly outcome: 'answered'; readonly routingGroup: string; readonly setHeaders?: readonly string[] }
   | { readonly outcome: 'errors'; readonly errors: readonly string[]; readonly setHeaders?: readonly string[] }
-  | Extract<ExternalAnswer, { readonly reason: string }>;
+  | Extract<ExternalResponse, { readonly reason: string }>;
 
 /**
  * Stored data of a query's request in addition to the columns of the history, for the replay of rules; never a secret.
@@ -87,7 +87,7 @@ export interface QueryDecision {
   readonly refused?: RefusalReason;
   /** For a query that a rule rejected: the rule's condition, with the values that it read except secrets. */
   readonly conditions?: readonly ReadCondition[];
-  readonly external?: StoredExternalAnswer;
+  readonly external?: StoredExternalResponse;
   readonly pinned?: string;
   readonly cluster: string;
   /**

@@ -174,9 +174,9 @@ class Attempt {
     for (const [condition, value] of texts) {
       const regex = this.#selector[condition];
       if (regex == null) continue;
-      const answer = this.#matches(regex, value(this.#criteria));
-      if (answer instanceof Unknown) unknown ??= { outcome: 'unknown', condition, message: answer.message };
-      else if (answer !== null) return { outcome: 'not-matched', condition, message: answer };
+      const response = this.#matches(regex, value(this.#criteria));
+      if (response instanceof Unknown) unknown ??= { outcome: 'unknown', condition, message: response.message };
+      else if (response !== null) return { outcome: 'not-matched', condition, message: response };
     }
     const plain = this.#plainCondition();
     return plain ?? unknown ?? matched;

@@ -61,17 +61,17 @@ export function textMatcher(
 
 function withPatterns(texts: ReadonlySet<string>, patterns: readonly JavaPattern[]): TextMatcher {
   // Each replica matches the same few names repeatedly.
-  const answers = new Map<string, boolean>();
+  const responses = new Map<string, boolean>();
   return (text) => {
     if (texts.has(text) || text.length > MAX_TEXT_LENGTH) return true;
-    const answer = answers.get(text);
-    if (answer !== undefined) return answer;
+    const response = responses.get(text);
+    if (response !== undefined) return response;
     const isMatch = matchesOne(patterns, text);
     // Out of time, which may not repeat.
     if (isMatch === null) return true;
     if (text.length <= MAX_CACHED_LENGTH) {
-      if (answers.size >= KEPT_TEXTS) answers.clear();
-      answers.set(text, isMatch);
+      if (responses.size >= KEPT_TEXTS) responses.clear();
+      responses.set(text, isMatch);
     }
     return isMatch;
   };

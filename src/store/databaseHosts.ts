@@ -54,8 +54,8 @@ export class DatabaseHosts {
   }
 
   async #takesWrites(run: (query: QueryObject) => Promise<QueryObject>): Promise<boolean> {
-    const answer = await within(run({ sql: 'show transaction_read_only' }), this.#timeoutMs, null);
-    const rows = (answer?.response as { readonly rows?: readonly { transaction_read_only: string }[] } | undefined)
+    const response = await within(run({ sql: 'show transaction_read_only' }), this.#timeoutMs, null);
+    const rows = (response?.response as { readonly rows?: readonly { transaction_read_only: string }[] } | undefined)
       ?.rows;
     return rows?.[0]?.transaction_read_only === 'off';
   }

@@ -45,7 +45,7 @@ type Place = 'history' | 'refused';
 /** Tables and columns that a database has; one of another gateway, or of an earlier version, lacks some. */
 interface Tables {
   readonly hasDecisions: boolean;
-  readonly hasRefused: boolean;
+  readonly hasRejected: boolean;
 }
 
 /**
@@ -55,9 +55,9 @@ interface Tables {
  */
 export async function* replayedRows(database: Database, range: ReplayRange): AsyncGenerator<readonly ReplayedRow[]> {
   const has = async (table: string) => (await database.run((knex) => database.dialect.columns(knex, table))) !== null;
-  const tables = { hasDecisions: await has('eg_query_decisions'), hasRefused: await has('eg_query_outcomes') };
+  const tables = { hasDecisions: await has('eg_query_decisions'), hasRejected: await has('eg_query_outcomes') };
   const history = new RowReader(database, range, tables, 'history');
-  const refused = tables.hasRefused ? new RowReader(database, range, tables, 'refused') : null;
+  const refused = tables.hasRejected ? new RowReader(database, range, tables, 'refused') : null;
   for (let rows: ReplayedRow[] = []; ; rows = []) {
     while (rows.length < ROWS) {
       const [taken, denied] = [await history.first(), refused === null ? null : await refused.first()];

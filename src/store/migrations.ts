@@ -5,7 +5,7 @@ import type { Database } from './database.ts';
 import type { SqlDialect } from './dialect.ts';
 import { type Migration, migrations } from './schemaMigrations.ts';
 import { type MigrationStep, PlannedSchema } from './schemaPart.ts';
-import { readSchemaVersion, recordMigration, refuseIncompatible } from './schemaVersion.ts';
+import { readSchemaVersion, recordMigration, rejectIncompatible } from './schemaVersion.ts';
 
 export type { MigrationStep } from './schemaPart.ts';
 
@@ -72,7 +72,7 @@ interface Plan {
 
 async function plan(connection: Knex, dialect: SqlDialect, all: readonly Migration[]): Promise<Plan> {
   const current = await readSchemaVersion(connection, dialect);
-  refuseIncompatible(current, all.at(-1)?.version ?? 0);
+  rejectIncompatible(current, all.at(-1)?.version ?? 0);
   const schema = new PlannedSchema(connection, dialect, current.version);
   const steps: MigrationStep[] = [];
   for (const migration of all) {

@@ -76,9 +76,9 @@ export function slotOf(dialect: Dialect): string {
 export function queryCounts(database: Database) {
   const dialect = database.dialect.name;
   const ask = async <R>(knex: Knex, sql: string, values: readonly (string | number)[] = []): Promise<R[]> => {
-    const answer = await knex.raw(sql, values);
-    if (dialect === 'sqlite') return answer as R[];
-    return (dialect === 'mysql' ? answer[0] : answer.rows) as R[];
+    const response = await knex.raw(sql, values);
+    if (dialect === 'sqlite') return response as R[];
+    return (dialect === 'mysql' ? response[0] : response.rows) as R[];
   };
 
   const count = (url: string | null, intervals: CountedIntervals): Promise<QueryCount[]> =>

@@ -125,13 +125,13 @@ export function queryList(database: Database) {
     return rows.map(listed);
   };
 
-  /** Those whose outcomes fit. @param areRefused only submissions that no cluster took */
-  const ended = async (knex: Knex, filter: QueryListFilter, page: Page, areRefused: boolean) => {
+  /** Those whose outcomes fit. @param areRejected only submissions that no cluster took */
+  const ended = async (knex: Knex, filter: QueryListFilter, page: Page, areRejected: boolean) => {
     const query = knex('eg_query_outcomes as o')
       .leftJoin('query_history as h', 'h.query_id', 'o.query_id')
       .select({
         query_id: 'o.query_id',
-        created: filter.userGroup === undefined || areRefused ? 'o.created' : 'g.created',
+        created: filter.userGroup === undefined || areRejected ? 'o.created' : 'g.created',
       })
       .select({ user_name: 'o.user_name', source: 'o.source' })
       .select({ routing_group: 'o.routing_group', cluster: 'o.cluster' })
@@ -141,7 +141,7 @@ export function queryList(database: Database) {
         start(knex, 'o.query_text', page.textLength, 'refused_text'),
         ...outcomeSelection,
       );
-    if (areRefused) query.where('o.refused', 1);
+    if (areRejected) query.where('o.refused', 1);
     if (filter.visibleTo !== undefined) query.where('o.user_name', filter.visibleTo);
     const equal = {
       user: 'user_name',
@@ -171,7 +171,7 @@ export function queryList(database: Database) {
         either.orWhere((refused) => textMatches(refused, dialect, 'o.query_text', text));
       });
     }
-    const rows = (await paged(query, ofGroup(query, 'o', filter, areRefused), page)) as Row[];
+    const rows = (await paged(query, ofGroup(query, 'o', filter, areRejected), page)) as Row[];
     return rows.map(listed);
   };
 

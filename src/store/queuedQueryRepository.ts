@@ -36,7 +36,7 @@ const listedColumns = {
 type Row = Omit<QueuedQueryRow, 'waitingMs' | 'isHeld'> & { readonly now: number; readonly expires: number | null };
 
 /** Longest response that is written together with others: as many as a statement takes stay below MySQL's packets. */
-const MAX_GROUPED_ANSWER = 32_768;
+const MAX_GROUPED_RESPONSE = 32_768;
 
 interface Ending {
   readonly id: string;
@@ -125,7 +125,7 @@ export class QueuedQueryRepository {
 
   /** Ends it, and deletes its request. */
   async end(id: string, replica: string, from: 'waiting' | 'submitting', end: QueuedQueryEnd): Promise<boolean> {
-    const isShort = end.answer !== null && end.answer.length <= MAX_GROUPED_ANSWER;
+    const isShort = end.answer !== null && end.answer.length <= MAX_GROUPED_RESPONSE;
     if (isShort) return await this.ends.add({ id, end }, { replica, from });
     const changed = await this.database.run((knex) =>
       knex('eg_queued_queries')
@@ -282,7 +282,7 @@ export class QueuedQueryRepository {
   }
 
   /** Deletes answers that are older; @returns how many */
-  forgetAnswers(olderThanMs: number): Promise<number> {
+  forgetResponses(olderThanMs: number): Promise<number> {
     return this.database.run(async (knex) => {
       const changed = await knex('eg_queued_queries')
         .whereIn('state', ['submitted', 'failed'])

@@ -33,11 +33,11 @@ export function resourceGroups(tables: ResourceGroupTables) {
     create: (columns: ResourceGroupColumns) =>
       inTransaction(tables, async (trx) => {
         const others = await lockedGroups(trx);
-        refuseWhatCannotBe(columns, null, others);
+        rejectWhatCannotBe(columns, null, others);
         await requireMemoryLimit(trx, columns);
         const insert = trx(GROUPS).insert(groupToRow(columns));
-        const [answer] = dialect === 'mysql' ? await insert : await insert.returning(ID);
-        const resourceGroupId = Number(dialect === 'mysql' ? answer : (answer as unknown as RawRow)[ID]);
+        const [response] = dialect === 'mysql' ? await insert : await insert.returning(ID);
+        const resourceGroupId = Number(dialect === 'mysql' ? response : (response as unknown as RawRow)[ID]);
         return written(trx, { resourceGroupId, ...columns }, others);
       }),
     /** Overwrites all columns; rejects as `create`, with EG_NOT_FOUND, and with EG_IMPOSSIBLE for a cycle of parents. */
@@ -48,7 +48,7 @@ export function resourceGroups(tables: ResourceGroupTables) {
         const before = all.find((group) => group.resourceGroupId === resourceGroupId);
         if (before === undefined) throw unknownGroup(resourceGroupId);
         const others = all.filter((group) => group !== before);
-        refuseWhatCannotBe(columns, resourceGroupId, others);
+        rejectWhatCannotBe(columns, resourceGroupId, others);
         await requireMemoryLimit(trx, columns);
         await trx(GROUPS)
           .where(idEquals(trx, ID, resourceGroupId, dialect))
@@ -95,7 +95,7 @@ function unknownGroup(id: number): GatewayError {
   return new GatewayError('EG_NOT_FOUND', `There is no resource group ${id}.`, { field: 'resourceGroupId' });
 }
 
-function refuseWhatCannotBe(group: ResourceGroupColumns, id: number | null, others: readonly ResourceGroupRow[]): void {
+function rejectWhatCannotBe(group: ResourceGroupColumns, id: number | null, others: readonly ResourceGroupRow[]): void {
   const { name, parent, environment } = group;
   if (parent !== null && parent === id) {
     throw new GatewayError('EG_IMPOSSIBLE', `Group ${id} cannot be its own parent.`, { field: 'parent' });

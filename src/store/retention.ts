@@ -55,7 +55,7 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
     ['eg_audit', (fence) => store.audit.deleteBeyond(options.audit.maxEntries, fence)],
     // Those that no replica dropped, as all of them ended: they have credentials, encrypted.
     ['eg_queued_queries', () => store.queuedQueries.deleteAbandoned(HOUR)],
-    ['eg_queued_queries', () => store.queuedQueries.forgetAnswers(HOUR)],
+    ['eg_queued_queries', () => store.queuedQueries.forgetResponses(HOUR)],
     ['eg_queued_queries', (fence) => store.queuedQueries.deleteUnpolledBefore(now - QUERY_AGE, fence)],
     ['eg_resources', (fence) => store.resources.deleteMarksBefore(now - DAY, fence)],
   ];

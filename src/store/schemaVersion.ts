@@ -36,7 +36,7 @@ export async function readSchemaVersion(connection: Knex, dialect: SqlDialect): 
  * @param ownVersion this program's schema version
  * @throws GatewayError EG_IMPOSSIBLE that states what to do
  */
-export function refuseIncompatible(current: SchemaVersion, ownVersion: number): void {
+export function rejectIncompatible(current: SchemaVersion, ownVersion: number): void {
   if (current.compatibleFrom <= ownVersion) return;
   throw new GatewayError(
     'EG_IMPOSSIBLE',

@@ -36,8 +36,8 @@ export function selectors(tables: ResourceGroupTables) {
       await query;
       return { ...selector, id: null };
     }
-    const [answer] = dialect === 'mysql' ? await query : await query.returning('id');
-    return { ...selector, id: Number(dialect === 'mysql' ? answer : (answer as unknown as RawRow).id) };
+    const [response] = dialect === 'mysql' ? await query : await query.returning('id');
+    return { ...selector, id: Number(dialect === 'mysql' ? response : (response as unknown as RawRow).id) };
   };
 
   /** Condition for rows equal in all columns; null if a wanted value has no column, so that no row can be equal. */

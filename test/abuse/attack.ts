@@ -63,19 +63,19 @@ async function attemptAttack<Answer>(
 }
 
 /** The status and text of an answer. */
-export interface Answered {
+export interface Responded {
   readonly status: number;
   readonly text: string;
 }
 
 /** Sends a request and reads its answer. */
-export async function send(target: Target, path: string, init: RequestInit = {}): Promise<Answered> {
+export async function send(target: Target, path: string, init: RequestInit = {}): Promise<Responded> {
   const response = await fetch(target.url + path, { ...init, signal: AbortSignal.timeout(100_000) });
   return { status: response.status, text: await response.text() };
 }
 
 /** Sends a value as JSON. */
-export function sendJson(target: Target, method: string, path: string, value: unknown): Promise<Answered> {
+export function sendJson(target: Target, method: string, path: string, value: unknown): Promise<Responded> {
   const body = typeof value === 'string' ? value : JSON.stringify(value);
   return send(target, path, { method, body, headers: { 'content-type': 'application/json' } });
 }

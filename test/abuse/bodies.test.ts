@@ -13,7 +13,7 @@ const BYTES_PER_BYTE = 3;
 const MB_PER_CONNECTION = 0.03;
 const SENDERS = 600;
 /** What an answer that its client does not read may take, MB: buffers of both connections and of the stream. */
-const MB_PER_ANSWER = 0.3;
+const MB_PER_RESPONSE = 0.3;
 
 describe('bodies of many clients at once', { retry: 2 }, () => {
   let target: Target;
@@ -251,7 +251,7 @@ describe.skipIf(!hasOpenssl)('one HTTP/2 connection', { retry: 2 }, () => {
     session.destroy();
     expect((await other.stop()).served).toBeGreaterThan(0);
     console.log(`250 unread answers: peak ${Math.round(peak)} MB more`);
-    expect(peak).toBeLessThan(STREAMS * MB_PER_ANSWER);
+    expect(peak).toBeLessThan(STREAMS * MB_PER_RESPONSE);
   });
 });
 

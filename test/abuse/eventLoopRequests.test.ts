@@ -7,7 +7,7 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { stringify } from 'yaml';
 import { manifest } from '../support/manifest.ts';
-import { type Answered, attack, send, sendJson } from './attack.ts';
+import { attack, type Responded, send, sendJson } from './attack.ts';
 import { RawConnection, startTarget, type Target } from './target.ts';
 
 /** Bytes of a body of the API, just below the limit of `server.maxApiBodySize`. */
@@ -204,7 +204,7 @@ describe('answers of others', () => {
     service?.closeAllConnections();
     service?.close();
   });
-  const submit = (): Promise<Answered> =>
+  const submit = (): Promise<Responded> =>
     send(target, '/v1/statement', {
       method: 'POST',
       body: 'SELECT 1',

@@ -175,13 +175,13 @@ async function callAll({ url }: Gateway, role: string): Promise<readonly (readon
         if (name === 'name' && path.includes('/groups/')) return 'adhoc';
         return names[name] ?? 'a';
       });
-      answers.push([operation, await answerOf(url + target, method, headers, call, streams.has(operation))]);
+      answers.push([operation, await responseOf(url + target, method, headers, call, streams.has(operation))]);
     }
   }
   return answers;
 }
 
-async function answerOf(
+async function responseOf(
   url: string,
   method: string,
   headers: Readonly<Record<string, string>>,

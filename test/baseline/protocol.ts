@@ -158,21 +158,21 @@ async function playOne({ product, gateway, engines, send: sendStep }: Setup, ste
     );
     last = path;
     const reached = engines.map(({ requests }) => requests.length);
-    const answer = await sendStep(gateway.url, { ...step, path: named(path, product), headers }).catch(
+    const response = await sendStep(gateway.url, { ...step, path: named(path, product), headers }).catch(
       (error: Error) => error,
     );
     const received = engines.map(({ requests }, index) => requests.slice(reached[index]).map(shownRequest));
-    if (answer instanceof Error) {
+    if (response instanceof Error) {
       played.push({ request: `${step.method ?? 'POST'} ${shownPath(path)}`, failed: true });
       continue;
     }
-    page = asPage(answer.text) ?? page;
+    page = asPage(response.text) ?? page;
     first ||= page.nextUri === undefined ? '' : pathOf(page.nextUri);
     played.push({
       request: `${step.method ?? 'POST'} ${shownPath(path)}`,
-      status: answer.status,
-      headers: shownHeaders(answer.headers),
-      body: shownBody(answer.text),
+      status: response.status,
+      headers: shownHeaders(response.headers),
+      body: shownBody(response.text),
       received: { a: received[0], b: received[1] },
     });
   }

@@ -108,16 +108,16 @@ describe.skipIf(!available || !hasOpenssl)('client certificates at a real engine
     own: TestCertificate | undefined,
     headers: Readonly<Record<string, string>> = {},
   ): Promise<unknown> {
-    let answer = await overHttp1(client(own), url, '/v1/statement', headers, sql);
+    let response = await overHttp1(client(own), url, '/v1/statement', headers, sql);
     const rows: unknown[] = [];
     for (;;) {
-      if (answer.status !== 200) return answer.status;
-      const page = JSON.parse(answer.text) as { nextUri?: string; data?: unknown[]; error?: { message: string } };
+      if (response.status !== 200) return response.status;
+      const page = JSON.parse(response.text) as { nextUri?: string; data?: unknown[]; error?: { message: string } };
       if (page.error !== undefined) return page.error.message;
       rows.push(...(page.data ?? []));
       if (page.nextUri === undefined) return rows;
       const { pathname, search } = new URL(page.nextUri);
-      answer = await overHttp1(client(own), url, `${pathname}${search}`, headers);
+      response = await overHttp1(client(own), url, `${pathname}${search}`, headers);
     }
   }
 

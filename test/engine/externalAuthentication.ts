@@ -36,16 +36,16 @@ export class ExternalAuthentication {
   /** Submits without a token, or with one that has expired; null where the token is still good. */
   async challenge(token: string | null = null): Promise<Challenge | null> {
     const headers: Record<string, string> = token === null ? {} : { Authorization: `Bearer ${token}` };
-    const answer = await this.#ask(`${this.#url}/v1/statement`, { method: 'POST', body: 'SELECT 1', headers });
-    await answer.arrayBuffer();
-    if (answer.status === 200 && token !== null) return null;
-    const header = answer.headers.get('www-authenticate') ?? '';
+    const response = await this.#ask(`${this.#url}/v1/statement`, { method: 'POST', body: 'SELECT 1', headers });
+    await response.arrayBuffer();
+    if (response.status === 200 && token !== null) return null;
+    const header = response.headers.get('www-authenticate') ?? '';
     const [, redirectServer = null, tokenServer] =
       /^Bearer (?:x_redirect_server="([^"]+)", )?x_token_server="([^"]+)"$/.exec(header) ?? [];
-    if (answer.status !== 401 || tokenServer === undefined)
-      throw new Error(`no external authentication: ${answer.status} ${header}`);
-    const cookies = answer.headers.getSetCookie().map((line) => line.split(';', 1)[0]);
-    return { redirectServer, tokenServer, cookies: cookies.join('; '), cluster: clusterOf(answer) };
+    if (response.status !== 401 || tokenServer === undefined)
+      throw new Error(`no external authentication: ${response.status} ${header}`);
+    const cookies = response.headers.getSetCookie().map((line) => line.split(';', 1)[0]);
+    return { redirectServer, tokenServer, cookies: cookies.join('; '), cluster: clusterOf(response) };
   }
 
   /** Polls for the token, which the server holds back until the user has logged in, and gives it back. */
@@ -53,9 +53,9 @@ export class ExternalAuthentication {
     const clusters: (string | null)[] = [];
     let uri = tokenServer;
     for (;;) {
-      const answer = await this.#ask(uri, { headers: { Cookie: cookies } });
-      clusters.push(clusterOf(answer));
-      const text = await answer.text();
+      const response = await this.#ask(uri, { headers: { Cookie: cookies } });
+      clusters.push(clusterOf(response));
+      const text = await response.text();
       const { token, nextUri, error } = JSON.parse(text) as { token?: string; nextUri?: string; error?: string };
       if (token !== undefined) {
         const deleted = await this.#ask(tokenServer, { method: 'DELETE', headers: { Cookie: cookies } });
@@ -63,7 +63,7 @@ export class ExternalAuthentication {
         await deleted.arrayBuffer();
         return { token, clusters };
       }
-      if (nextUri === undefined) throw new Error(`no token: ${answer.status} ${error ?? text}`);
+      if (nextUri === undefined) throw new Error(`no token: ${response.status} ${error ?? text}`);
       uri = nextUri;
     }
   }
@@ -72,14 +72,14 @@ export class ExternalAuthentication {
   async query(sql: string, token: string): Promise<readonly (readonly unknown[])[]> {
     const headers = { Authorization: `Bearer ${token}` };
     const rows: (readonly unknown[])[] = [];
-    let answer = await this.#ask(`${this.#url}/v1/statement`, { method: 'POST', body: sql, headers });
+    let response = await this.#ask(`${this.#url}/v1/statement`, { method: 'POST', body: sql, headers });
     for (;;) {
-      if (answer.status !== 200) throw new Error(`HTTP ${answer.status}: ${await answer.text()}`);
-      const page = (await answer.json()) as { nextUri?: string; data?: unknown[][]; error?: { message: string } };
+      if (response.status !== 200) throw new Error(`HTTP ${response.status}: ${await response.text()}`);
+      const page = (await response.json()) as { nextUri?: string; data?: unknown[][]; error?: { message: string } };
       if (page.error !== undefined) throw new Error(page.error.message);
       rows.push(...(page.data ?? []));
       if (page.nextUri === undefined) return rows;
-      answer = await this.#ask(page.nextUri, { headers });
+      response = await this.#ask(page.nextUri, { headers });
     }
   }
 

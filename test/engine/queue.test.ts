@@ -99,8 +99,8 @@ describe.skipIf(!available || !canBuildGo || !hasPostgresql())('limits and the q
 
   /** Queries that wait, on all replicas, by their sources. */
   async function waitingSources(): Promise<readonly string[]> {
-    const answer = await fetch(`${gateways[0]?.url}/api/queue`);
-    const { queries } = (await answer.json()) as { readonly queries: readonly { readonly source: string | null }[] };
+    const response = await fetch(`${gateways[0]?.url}/api/queue`);
+    const { queries } = (await response.json()) as { readonly queries: readonly { readonly source: string | null }[] };
     return queries.map(({ source }) => source ?? '');
   }
 

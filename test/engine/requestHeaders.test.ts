@@ -105,12 +105,12 @@ describe.skipIf(!available)('headers of requests', () => {
 
   /** Sends a statement, and each follow-up with the same header lines; the last page. */
   async function run(url: string, sql: string, lines: readonly string[]): Promise<QueryResults> {
-    let answer = await send(url, '/v1/statement', { method: 'POST', headers: lines, body: sql });
+    let response = await send(url, '/v1/statement', { method: 'POST', headers: lines, body: sql });
     for (;;) {
-      expect(answer.status, answer.text).toBe(200);
-      const page = JSON.parse(answer.text) as QueryResults;
+      expect(response.status, response.text).toBe(200);
+      const page = JSON.parse(response.text) as QueryResults;
       if (page.nextUri === undefined) return page;
-      answer = await send(url, pathOf(page.nextUri), { headers: lines });
+      response = await send(url, pathOf(page.nextUri), { headers: lines });
     }
   }
 
@@ -185,12 +185,12 @@ describe.skipIf(!available)('headers of requests', () => {
   });
 
   test('different values under two names are 400, and reach no server', async () => {
-    const answer = await send(unnamed.url, '/v1/statement', {
+    const response = await send(unnamed.url, '/v1/statement', {
       method: 'POST',
       headers: ['X-Engine-User', 'vip', 'X-Trino-User', 'eve', 'X-Trino-Source', 'conflict'],
       body: 'SELECT 1',
     });
-    expect(answer.status).toBe(400);
+    expect(response.status).toBe(400);
     const listed = await listQueries(trino);
     expect(listed.filter(({ session }) => session.source === 'conflict')).toEqual([]);
   });

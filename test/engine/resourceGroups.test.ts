@@ -94,9 +94,9 @@ describe.each(orders)('%s, %s', (dialect, order) => {
 
   test.runIf(isPossible)('a real engine obeys what the API wrote a moment before, without restart', async () => {
     const post = async (path: string, body: unknown) => {
-      const answer = await api.call('POST', `/trino/${path}`, { body: JSON.stringify(body) });
-      expect([answer.status, answer.status === 200 || answer.text]).toEqual([200, true]);
-      return answer.text === '' ? null : answer.json();
+      const response = await api.call('POST', `/trino/${path}`, { body: JSON.stringify(body) });
+      expect([response.status, response.status === 200 || response.text]).toEqual([200, true]);
+      return response.text === '' ? null : response.json();
     };
 
     const limits = { softMemoryLimit: '100%', maxQueued: 10, hardConcurrencyLimit: 5, environment: 'test' };
@@ -249,8 +249,8 @@ describe.each(orders)('%s, %s', (dialect, order) => {
     const explain = async (question: object) => {
       const body = JSON.stringify(question);
       const headers = { 'content-type': 'application/json' };
-      const answer = await fetch(`${gateway.url}/api/resourcegroups/explain`, { method: 'POST', headers, body });
-      return (await answer.json()) as { readonly outcome: string; readonly group: readonly string[] | null };
+      const response = await fetch(`${gateway.url}/api/resourcegroups/explain`, { method: 'POST', headers, body });
+      return (await response.json()) as { readonly outcome: string; readonly group: readonly string[] | null };
     };
     /** Waits until explanation and engine say so of a query that was elsewhere before. The gateway has just started, maybe. */
     const obeyed = (user: string, group: readonly string[]) =>

@@ -46,7 +46,7 @@ async function startLongCluster() {
 }
 
 /** A cluster that answers in the ways that statements name: with all rows at once, or with a part of them and a next URI. */
-async function startAnsweringCluster() {
+async function startRespondingCluster() {
   const state = { url: '', events: [] as string[] };
   let count = 0;
   const rows = Array.from({ length: 20_000 }, (_, row) => [row, Math.random()]);
@@ -188,7 +188,7 @@ for (const database of [postgresql, mariadb]) {
     });
 
     test('queries that end with their first answer give their slots back, however large and compressed it is', async () => {
-      const cluster = await startAnsweringCluster();
+      const cluster = await startRespondingCluster();
       const [url] = (await start(cluster, 1)) as [string, string];
       for (const statement of ['-- rows', '-- gzip', '-- rows', '-- gzip']) {
         const answer = await fetch(`${url}/v1/statement`, {

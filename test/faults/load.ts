@@ -39,7 +39,7 @@ export interface LoadOptions {
   /** Characters of a comment in each statement; none by default. */
   readonly padding?: number;
   /** Milliseconds without an answer after which a request counts as broken; 150 s by default. */
-  readonly answerTimeout?: number;
+  readonly responseTimeout?: number;
 }
 
 /** Why queries failed, each reason once. */
@@ -169,7 +169,7 @@ class Client {
     this.#options = options;
     this.#balancer = balancer;
     this.#running = running;
-    const timeout = options.answerTimeout ?? 150_000;
+    const timeout = options.responseTimeout ?? 150_000;
     this.#pools = options.bases.map(
       (base) => new Pool(base, { connections: 1, headersTimeout: timeout, bodyTimeout: timeout }),
     );

@@ -27,8 +27,8 @@ describe.skipIf(!hasFaketime() || !postgresql.available())('ends of queries that
     await rename(join(folder, 'next'), join(folder, 'offset'));
   };
   const query = async (id: string, replica = 1): Promise<RoutedQuery | null> => {
-    const answer = await fetch(`${replicas[replica]?.url}/api/queries/${id}`);
-    return answer.ok ? ((await answer.json()) as RoutedQuery) : null;
+    const response = await fetch(`${replicas[replica]?.url}/api/queries/${id}`);
+    return response.ok ? ((await response.json()) as RoutedQuery) : null;
   };
   const begin = async () => {
     const { id, nextUri = '' } = await submit(replicas[0]?.url ?? '', LONG, { user: 'ann' });
@@ -80,8 +80,8 @@ describe.skipIf(!hasFaketime() || !postgresql.available())('ends of queries that
   test('one that its engine forgot is lost, also where the replica that sees it never passed a page of it', async () => {
     const { id, path } = await begin();
     await engine.restart();
-    const answer = await fetch(`${replicas[1]?.url}${path}`, { headers: { 'X-Engine-User': 'ann' } });
-    expect(await answer.text()).toContain(id);
+    const response = await fetch(`${replicas[1]?.url}${path}`, { headers: { 'X-Engine-User': 'ann' } });
+    expect(await response.text()).toContain(id);
     // An id that nobody has submitted is none.
     const unknown = id.replace(/_\d{5}_/, '_99999_');
     await fetch(`${replicas[1]?.url}${path.replace(id, unknown)}`, { headers: { 'X-Engine-User': 'ann' } });

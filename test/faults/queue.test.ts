@@ -78,11 +78,11 @@ class Clients {
         const url = `${this.#urls[turn++ % this.#urls.length]}${path}`;
         const method = body === undefined ? 'GET' : 'POST';
         try {
-          const { statusCode, body: answer } = await this.#agent.request({
+          const { statusCode, body: response } = await this.#agent.request({
             ...{ origin: new URL(url).origin, path, method, body: body ?? null },
             headers: { 'X-Engine-User': user },
           });
-          const text = await answer.text();
+          const text = await response.text();
           if (statusCode === 200) return JSON.parse(text) as QueryResults;
           if (![502, 503, 504].includes(statusCode)) throw new Error(`HTTP ${statusCode}: ${text}`);
         } catch (error) {

@@ -58,7 +58,7 @@ describe.skipIf(!hasPostgresql())('a replica ends in the middle of a load', () =
 
   test('stopped by a signal for a while: queries go on through the other one', async () => {
     // Clients give up on an answer after 5 s, and ask again.
-    load = startLoad({ bases: world.bases, slowSeconds: 1, answerTimeout: 5_000 });
+    load = startLoad({ bases: world.bases, slowSeconds: 1, responseTimeout: 5_000 });
     await load.progress(60);
     process.kill(world.replicas[0].pid, 'SIGSTOP');
     try {

@@ -40,22 +40,22 @@ describe.skipIf(!hasPostgresql())('a gateway that has read neither source nor da
     await rm(folder, { recursive: true, force: true });
   });
 
-  const answerOf = async (path: string, method = 'GET') => {
+  const responseOf = async (path: string, method = 'GET') => {
     const body = method === 'POST' ? { body: 'SELECT 1', headers: { 'X-Engine-User': 'u' } } : {};
     const response = await fetch(`${gateway?.url}${path}`, { method, ...body, signal: AbortSignal.timeout(20_000) });
     return { status: response.status, retry: response.headers.get('Retry-After'), text: await response.text() };
   };
   const refusesToRoute = async (): Promise<void> => {
-    expect(await answerOf('/readyz')).toMatchObject({ status: 503 });
-    expect((await answerOf('/readyz?verbose')).text).toContain('neither the resource source nor the database');
+    expect(await responseOf('/readyz')).toMatchObject({ status: 503 });
+    expect((await responseOf('/readyz?verbose')).text).toContain('neither the resource source nor the database');
     const refusal = { status: 503, retry: '1', text: expect.stringContaining('does not know its clusters yet') };
-    expect(await answerOf('/v1/statement', 'POST')).toEqual(refusal);
-    expect(await answerOf('/v1/statement/executing/20260101_000000_00001_abcde/x/1')).toEqual(refusal);
-    expect(await answerOf('/v1/query/20260101_000000_00001_abcde')).toEqual(refusal);
-    expect(await answerOf('/livez')).toMatchObject({ status: 200 });
+    expect(await responseOf('/v1/statement', 'POST')).toEqual(refusal);
+    expect(await responseOf('/v1/statement/executing/20260101_000000_00001_abcde/x/1')).toEqual(refusal);
+    expect(await responseOf('/v1/query/20260101_000000_00001_abcde')).toEqual(refusal);
+    expect(await responseOf('/livez')).toMatchObject({ status: 200 });
   };
   const routes = async (): Promise<void> => {
-    await until(async () => expect(await answerOf('/readyz')).toMatchObject({ status: 200 }));
+    await until(async () => expect(await responseOf('/readyz')).toMatchObject({ status: 200 }));
     const { rows, error } = await runQuery(gateway?.url ?? '', 'SELECT * FROM tpch.tiny.region');
     expect({ rows: rows.length, error }).toEqual({ rows: 5, error: undefined });
   };

@@ -36,7 +36,7 @@ export const post = (path: string, what: string, body?: unknown, options: CallOp
 });
 
 /** An answer, without what differs from run to run. */
-export interface RestAnswer {
+export interface RestResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   /** JSON data; what else it is, as a word. */
@@ -60,7 +60,11 @@ export const nameOf = ({ method, path, what }: RestCall): string => `${method} $
  * Sends a call.
  * @param plain replaces what differs from run to run: addresses of clusters and gateways
  */
-export async function sendCall(gateway: string, call: RestCall, plain: (text: string) => string): Promise<RestAnswer> {
+export async function sendCall(
+  gateway: string,
+  call: RestCall,
+  plain: (text: string) => string,
+): Promise<RestResponse> {
   const { method, path, body, as } = call;
   const isText = typeof body === 'string';
   const type = call.contentType === undefined ? (isText ? 'text/plain' : 'application/json') : call.contentType;
@@ -89,7 +93,7 @@ export async function sendCall(gateway: string, call: RestCall, plain: (text: st
   return { status: response.status, headers, body: bodyOf(text, media) };
 }
 
-function bodyOf(text: string, media: string): RestAnswer['body'] {
+function bodyOf(text: string, media: string): RestResponse['body'] {
   if (text === '') return { word: 'empty' };
   if (media === 'text/html') return { word: 'page' };
   try {
@@ -118,7 +122,7 @@ function withoutChance(json: unknown): unknown {
 }
 
 /** In what two answers differ. */
-export function differencesOf(call: RestCall, there: RestAnswer, here: RestAnswer): Differences {
+export function differencesOf(call: RestCall, there: RestResponse, here: RestResponse): Differences {
   const found: Record<string, readonly [unknown, unknown]> = {};
   if (there.status !== here.status) found.status = [there.status, here.status];
   // What is another kind of body is written in another form.
@@ -160,7 +164,7 @@ export function compareJson(
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-const wordOf = (body: RestAnswer['body']): string => ('word' in body ? body.word : 'data');
+const wordOf = (body: RestResponse['body']): string => ('word' in body ? body.word : 'data');
 
 /** A value as the list of differences has it: short ones as they are. */
 function shown(value: unknown): unknown {

@@ -21,8 +21,8 @@ import {
   get,
   nameOf,
   post,
-  type RestAnswer,
   type RestCall,
+  type RestResponse,
   sendCall,
 } from './restCall.ts';
 
@@ -57,7 +57,7 @@ const send = (url: string, method: string, body?: unknown) =>
         }),
   });
 
-const dataOf = (answer: RestAnswer | undefined): unknown =>
+const dataOf = (answer: RestResponse | undefined): unknown =>
   answer !== undefined && 'json' in answer.body ? answer.body.json : answer;
 
 test.skipIf(!canRun)(`every endpoint of release ${RELEASE} has calls`, async () => {
@@ -226,7 +226,7 @@ for (const family of families) {
         for (const call of registryCalls) {
           const both = (sent: RestCall) =>
             Promise.all([reference, gateway].map(({ url }) => sendCall(url, sent, plain)));
-          const [there, here] = (await both(call)) as [RestAnswer, RestAnswer];
+          const [there, here] = (await both(call)) as [RestResponse, RestResponse];
           const differences = { ...differencesOf(call, there, here) };
           if (/^POST .(?:gateway|entity|webapp.\w+Backend$)/.test(`${call.method} ${call.path}`)) {
             const [old, own] = await both(get('/gateway/backend/all', 'clusters'));

@@ -105,9 +105,9 @@ describe.skipIf(!available)('a gateway under load that Prometheus scrapes', () =
     // One in two is sent to the stopped one, until the first is.
     for (let count = 0; count < 30; count += 1) {
       const headers = { 'X-Engine-User': 'me', 'X-Engine-Source': 'spare' };
-      const answer = await fetch(`${gateway.url}/v1/statement`, { method: 'POST', headers, body: 'SELECT 1' });
-      expect(answer.status).toBe(200);
-      await answer.body?.cancel();
+      const response = await fetch(`${gateway.url}/v1/statement`, { method: 'POST', headers, body: 'SELECT 1' });
+      expect(response.status).toBe(200);
+      await response.body?.cancel();
     }
     // Refused, as no cluster has the query.
     const unknown = '/v1/statement/executing/20260101_000000_00000_aaaaa/x/0';

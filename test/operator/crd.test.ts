@@ -589,10 +589,10 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['RoutingRule', rule({ ...route, name: 'Named' }, 'named'), rule({ ...route, name: 'Other' }, 'named')],
   ])('the name of an %s cannot change', async (kind, before, after) => {
     await kubectl(['apply', '--server-side', '-f', '-'], before);
-    const answer = await kubectl(['apply', '--server-side', '-f', '-'], after).catch(
+    const response = await kubectl(['apply', '--server-side', '-f', '-'], after).catch(
       (error: { stderr: string }) => error.stderr,
     );
-    expect(answer).toContain(`name is immutable; delete the ${kind} and create another one`);
+    expect(response).toContain(`name is immutable; delete the ${kind} and create another one`);
   });
 
   test('defaults are filled in, and columns and fields can be selected', async () => {

@@ -156,8 +156,8 @@ describe.skipIf(!controlPlaneAvailable)('callers known to a real API server', ()
 
   test('a refusal names what RBAC lacks', async () => {
     const headers = { Authorization: `Bearer ${await tokenOf('viewer')}` };
-    const answer = await api.call('POST', '/gateway/backend/activate/c1', { headers });
-    expect(answer.json().error.message).toBe(
+    const response = await api.call('POST', '/gateway/backend/activate/c1', { headers });
+    expect(response.json().error.message).toBe(
       '"system:serviceaccount:default:viewer" may not update engineclusters.enginegateway.dev.',
     );
   });
@@ -167,8 +167,8 @@ describe.skipIf(!controlPlaneAvailable)('callers known to a real API server', ()
     const rule = { name: 'r', condition: 'true', actions: ['result.put("routingGroup", "a")'] };
     const explain = async (name: string, body: object) => {
       const headers = { Authorization: `Bearer ${await tokenOf(name)}` };
-      const answer = await api.call('POST', '/api/explain', { headers, body: JSON.stringify(body) });
-      return [answer.status, answer.json().error?.message];
+      const response = await api.call('POST', '/api/explain', { headers, body: JSON.stringify(body) });
+      return [response.status, response.json().error?.message];
     };
     const refusal = '"system:serviceaccount:default:viewer" may not update routingrules.enginegateway.dev.';
     expect(await explain('viewer', { path: '/v1/statement', rule })).toEqual([403, refusal]);
@@ -268,8 +268,8 @@ presetUsers:
       accessDependencies: { kubernetes: async () => ({ kubeConfig: lost, namespace }) },
     });
     const token = await tokenOf('owner');
-    const answer = await away.call('GET', '/gateway/backend/all', { headers: { Authorization: `Bearer ${token}` } });
-    expect([answer.status, answer.json().error.code]).toEqual([503, 'EG_IDENTITY_UNAVAILABLE']);
+    const response = await away.call('GET', '/gateway/backend/all', { headers: { Authorization: `Bearer ${token}` } });
+    expect([response.status, response.json().error.code]).toEqual([503, 'EG_IDENTITY_UNAVAILABLE']);
     expect(away.logged.join('\n')).not.toContain(token);
     await away.close();
   });

@@ -8,15 +8,15 @@ import { kubectlPath } from '../support/controlPlane.ts';
 
 const run = promisify(execFile);
 const program = (name: string): string => (existsSync(`.cache/bin/${name}`) ? resolve('.cache/bin', name) : name);
-const answers = (command: string, ...args: readonly string[]): boolean => spawnSync(command, args).status === 0;
+const responses = (command: string, ...args: readonly string[]): boolean => spawnSync(command, args).status === 0;
 const available =
   requireComponent(
     'kube-score',
-    answers(program('kube-score'), 'version'),
+    responses(program('kube-score'), 'version'),
     'go install github.com/zegl/kube-score/cmd/kube-score@latest',
   ) &&
-  requireComponent('helm', answers(program('helm'), 'version'), 'go install helm.sh/helm/v3/cmd/helm@latest') &&
-  requireComponent('kubectl', answers(kubectlPath, 'version', '--client'), 'set KUBEBUILDER_ASSETS');
+  requireComponent('helm', responses(program('helm'), 'version'), 'go install helm.sh/helm/v3/cmd/helm@latest') &&
+  requireComponent('kubectl', responses(kubectlPath, 'version', '--client'), 'set KUBEBUILDER_ASSETS');
 
 /** Checks that are not followed, each for its reason. */
 const ignored: Readonly<Record<string, string>> = {

@@ -608,11 +608,11 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     ['no replicas', 'replicas=0', '/replicas'],
     ['a database that two replicas cannot share', 'database.jdbcUrl=jdbc:sqlite:x', '/database/jdbcUrl'],
   ])('the Helm chart refuses %s', async (_name, value, named) => {
-    const answer = await template('gw', 'manifests/helm/engine-gateway', '--set', value).catch(
+    const response = await template('gw', 'manifests/helm/engine-gateway', '--set', value).catch(
       (error: { stderr: string }) => error.stderr,
     );
-    expect(answer).toContain("values don't meet the specifications of the schema");
-    expect(answer).toContain(named);
+    expect(response).toContain("values don't meet the specifications of the schema");
+    expect(response).toContain(named);
   });
 
   test('the packaged chart of the CRDs contains the files of crds/', async () => {
@@ -637,7 +637,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
   });
 
   test('the samples are accepted', async () => {
-    const answer = await kubectl([
+    const response = await kubectl([
       'apply',
       '--server-side',
       '--dry-run=server',
@@ -649,6 +649,6 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
       '-f',
       'manifests/samples/discovery/',
     ]);
-    expect(answer.trim().split('\n')).toHaveLength(21);
+    expect(response.trim().split('\n')).toHaveLength(21);
   });
 });

@@ -43,8 +43,8 @@ describe.skipIf(!controlPlaneAvailable || !previousAvailable || !helmAvailable)(
     return started;
   };
   const routed = async ({ url }: GatewayProcess): Promise<readonly string[]> => {
-    const answer = await fetch(`${url}/gateway/backend/all`);
-    return ((await answer.json()) as readonly { readonly name: string }[]).map(({ name }) => name).sort();
+    const response = await fetch(`${url}/gateway/backend/all`);
+    return ((await response.json()) as readonly { readonly name: string }[]).map(({ name }) => name).sort();
   };
   const add = (url: string, name: string): Promise<Response> =>
     fetch(`${url}/gateway/backend/modify/add`, {

@@ -90,9 +90,9 @@ describe.skipIf(!canBrowse || !hasOpenssl)('a page of a hostile cluster', () => 
       const { page, context } = window;
       const before = (await context.cookies(site.at('admin'))).filter(({ name }) => own.test(name));
       for (const path of ['/ui/evil.html', '/v1/info', '/oauth2/callback', '/v1/spooled/x']) {
-        const answer = await page.goto(`${site.at('queries')}${path}`);
-        expect(answer?.status()).toBe(200);
-        const headers = (await answer?.allHeaders()) ?? {};
+        const response = await page.goto(`${site.at('queries')}${path}`);
+        expect(response?.status()).toBe(200);
+        const headers = (await response?.allHeaders()) ?? {};
         expect(
           Object.keys(headers).filter((name) => /service-worker|clear-site|transport-security/.test(name)),
         ).toEqual([]);

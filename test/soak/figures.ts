@@ -3,7 +3,7 @@ import { request } from 'node:http';
 import { join } from 'node:path';
 import { residentMegabytes } from '../../bench/proxy/processTimes.ts';
 import { median } from '../../bench/statistics.ts';
-import type { ProbeAnswer } from './probe.ts';
+import type { ProbeResponse } from './probe.ts';
 
 /** What is watched, and what it may move without being a trend: the resolution of what is measured. */
 const watched = {
@@ -97,7 +97,7 @@ function quarters(values: readonly number[]): readonly (readonly number[])[] {
   return [0, 1, 2, 3].map((quarter) => values.slice(at(quarter), at(quarter + 1)));
 }
 
-function askProbe(folder: string, pid: number): Promise<ProbeAnswer> {
+function askProbe(folder: string, pid: number): Promise<ProbeResponse> {
   return new Promise((resolve, reject) => {
     const asked = request({ socketPath: join(folder, `${pid}.sock`), timeout: PROBE_TIMEOUT_MS }, (response) => {
       let text = '';
@@ -106,7 +106,7 @@ function askProbe(folder: string, pid: number): Promise<ProbeAnswer> {
         text += part;
       });
       response.on('error', reject);
-      response.on('end', () => resolve(JSON.parse(text) as ProbeAnswer));
+      response.on('end', () => resolve(JSON.parse(text) as ProbeResponse));
     });
     asked.on('timeout', () => asked.destroy(new Error('the probe does not answer')));
     asked.on('error', reject);

@@ -10,7 +10,7 @@ import { runInNewContext } from 'node:vm';
 import { isMainThread } from 'node:worker_threads';
 
 /** What a process says of itself. */
-export interface ProbeAnswer {
+export interface ProbeResponse {
   /** Memory that is held for good: heap and buffers after a full collection, MB. */
   readonly heldMegabytes: number;
   /** Delay of the event loop since the last question, milliseconds: mean and 99th percentile. */

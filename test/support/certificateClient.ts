@@ -11,7 +11,7 @@ export interface CertificateClient {
 }
 
 /** An answer, as far as these tests look at it. */
-export interface CertificateAnswer {
+export interface CertificateResponse {
   readonly status: number;
   readonly text: string;
 }
@@ -23,7 +23,7 @@ export type SendWithCertificate = (
   path: string,
   headers?: Readonly<Record<string, string>>,
   body?: string,
-) => Promise<CertificateAnswer>;
+) => Promise<CertificateResponse>;
 
 /** Over HTTP/1.1. */
 export const overHttp1: SendWithCertificate = ({ ca, own }, url, path, headers = {}, body) =>

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import type { EngineState } from '../../demo/simulatedEngine.ts';
 
 /** Time for a program to start, or to answer, on a busy machine. */
-const ANSWER_TIMEOUT_MS = 90_000;
+const RESPONSE_TIMEOUT_MS = 90_000;
 
 interface Life {
   readonly child: ChildProcess;
@@ -102,7 +102,7 @@ function message(child: ChildProcess): Promise<unknown> {
     const onExit = () => settle(() => reject(new Error('the simulated engine ended')));
     const timer = setTimeout(
       () => settle(() => reject(new Error('the simulated engine does not answer'))),
-      ANSWER_TIMEOUT_MS,
+      RESPONSE_TIMEOUT_MS,
     );
     child.once('message', onMessage).once('exit', onExit);
   });

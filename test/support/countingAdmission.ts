@@ -1,4 +1,4 @@
-import type { Admission, AdmissionAnswer, AdmissionRequest } from '../../src/gateway/admission/admission.ts';
+import type { Admission, AdmissionRequest, AdmissionResponse } from '../../src/gateway/admission/admission.ts';
 import type { Refusal } from '../../src/routing/refusal.ts';
 
 /** An admission of a test: places that the test gives, in the order in which submissions came. */
@@ -23,7 +23,7 @@ export class CountingAdmission implements Admission {
     this.#hold = hold;
   }
 
-  admit(request: AdmissionRequest): AdmissionAnswer {
+  admit(request: AdmissionRequest): AdmissionResponse {
     if (this.places > 0) {
       this.places--;
       return { answer: 'now' };

@@ -16,7 +16,7 @@ const defaultCheckSettings: CheckSettings = {
   metricMinimums: { engine_metadata_name_DiscoveryNodeManager_ActiveNodeCount: 1 },
   metricMaximums: {},
   forwardedProto: false,
-  maxAnswer: 16 * 1024 ** 2,
+  maxResponse: 16 * 1024 ** 2,
 };
 
 /** Checks as the configuration's defaults make them, but one that is quick. */

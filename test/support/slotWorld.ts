@@ -67,7 +67,7 @@ interface Replica {
   readonly limits: Map<string, number>;
   isPaused: boolean;
   isPartitioned: boolean;
-  losesAnswer: boolean;
+  losesResponse: boolean;
   beat: { readonly beat: Heartbeat; stage: 'sent' | 'done' | 'failed'; at: number } | null;
   /** Earliest time of the next beat, after one failed. */
   notBefore: number;
@@ -76,7 +76,7 @@ interface Replica {
 }
 
 /** Half of the longest transaction. */
-const SLOWEST_ANSWER_MS = 30;
+const SLOWEST_RESPONSE_MS = 30;
 /** Clients ask so often. */
 const POLL_MS = 1_500;
 /** `RunningQueries` writes so often, and then queries of that age; it renews the time of the last request so often. */
@@ -169,8 +169,8 @@ export class SlotWorld {
       case 'database':
         this.#isDatabaseUp = !this.#isDatabaseUp;
         break;
-      case 'loseAnswer':
-        replica.losesAnswer = true;
+      case 'loseResponse':
+        replica.losesResponse = true;
         break;
       case 'limit':
         this.#limits.set(counters[argument % counters.length] as string, Math.floor(argument / 4) % 6);
@@ -188,7 +188,7 @@ export class SlotWorld {
     for (const replica of this.#replicas) {
       replica.isPaused = false;
       replica.isPartitioned = false;
-      replica.losesAnswer = false;
+      replica.losesResponse = false;
       this.#learnLimits(replica);
     }
     this.advance(30_000);
@@ -306,7 +306,7 @@ export class SlotWorld {
       }
       const begun = replica.ledger.begin();
       if (begun !== null)
-        replica.beat = { beat: begun, stage: 'sent', at: this.#time + this.#random(SLOWEST_ANSWER_MS) };
+        replica.beat = { beat: begun, stage: 'sent', at: this.#time + this.#random(SLOWEST_RESPONSE_MS) };
       return;
     }
     if (beat.stage === 'sent') {
@@ -314,9 +314,9 @@ export class SlotWorld {
       const isReached = this.#isReached(replica) && !this.#isLate(replica);
       // One that gets nowhere may have decided already.
       if (isReached || this.#random(2) === 0) this.#transaction(replica, beat.beat, isReached);
-      beat.stage = isReached && !replica.losesAnswer ? 'done' : 'failed';
-      replica.losesAnswer = false;
-      beat.at = this.#time + this.#random(SLOWEST_ANSWER_MS);
+      beat.stage = isReached && !replica.losesResponse ? 'done' : 'failed';
+      replica.losesResponse = false;
+      beat.at = this.#time + this.#random(SLOWEST_RESPONSE_MS);
       return;
     }
     replica.beat = null;
@@ -440,8 +440,8 @@ export class SlotWorld {
     for (const dead of this.#deadNames(replica.name)) {
       replica.hasRows = true;
       const { queries, mark } = this.#takeOver(dead, replica);
-      if (replica.losesAnswer) {
-        replica.losesAnswer = false;
+      if (replica.losesResponse) {
+        replica.losesResponse = false;
         return false;
       }
       this.#inherit(replica, queries, mark);
@@ -772,7 +772,7 @@ export class SlotWorld {
 
   /** Two beats of each replica, with the time that the database takes. */
   #twoBeats(): void {
-    this.advance(2 * (SHORT_BEAT_MS / 0.95 + 3 * SLOWEST_ANSWER_MS));
+    this.advance(2 * (SHORT_BEAT_MS / 0.95 + 3 * SLOWEST_RESPONSE_MS));
   }
 
   /** A replica is stopped as it should be, and another one takes its place. */
@@ -830,7 +830,7 @@ export class SlotWorld {
       limits: new Map(this.#limits),
       isPaused: false,
       isPartitioned: false,
-      losesAnswer: false,
+      losesResponse: false,
       beat: null,
       notBefore: 0,
       nextQuestion: 0,
@@ -893,8 +893,8 @@ const commands = [
   'resume',
   'partition',
   'database',
-  'loseAnswer',
-  'loseAnswer',
+  'loseResponse',
+  'loseResponse',
   'limit',
   'learnLimits',
   'learnLimits',

@@ -37,8 +37,8 @@ describe.skipIf(!canBrowse)('the page of a query', () => {
     rig = await startRig({ ...formAccess(), queryHistory: { writeBeforeAnswer: true } });
     await writeFile(join(rig.manifests, 'declared.yaml'), declared.join('---\n'));
     const areInForce = async () => {
-      const answer = await fetch(`${rig.gateway.url}/api/rules`, { headers: authorization });
-      const { rules } = (await answer.json()) as { rules: readonly object[] };
+      const response = await fetch(`${rig.gateway.url}/api/rules`, { headers: authorization });
+      const { rules } = (await response.json()) as { rules: readonly object[] };
       return rules.length === 3;
     };
     await until(areInForce, 'the rules to be in force');

@@ -89,8 +89,8 @@ describe.skipIf(!canBrowse)('the page of resource groups', () => {
     // The user who sent the query, and what the client expects of it, count as well.
     const rest = async <T>(path: string, body?: object): Promise<T> => {
       const init = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) };
-      const answer = await fetch(`${rig.gateway.url}/engine/${path}`, init);
-      return (await answer.json()) as T;
+      const response = await fetch(`${rig.gateway.url}/engine/${path}`, init);
+      return (await response.json()) as T;
     };
     const [root] = await rest<{ resourceGroupId: number }[]>('resourcegroup/read');
     const selector = await rest<object>('selector/create', {
@@ -299,12 +299,12 @@ describe.skipIf(!canBrowse)('the page of resource groups', () => {
         maxQueued: 1,
         hardConcurrencyLimit: 1,
       };
-      const answer = await fetch(`${rig.gateway.url}/webapp/saveResourceGroup`, {
+      const response = await fetch(`${rig.gateway.url}/webapp/saveResourceGroup`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify({ data }),
       });
-      ids.push(((await answer.json()) as { data: { resourceGroupId: number } }).data.resourceGroupId);
+      ids.push(((await response.json()) as { data: { resourceGroupId: number } }).data.resourceGroupId);
     }
     await using window = await open();
     const { page } = window;

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { auditActions, auditSources } from '../../store/audit.ts';
-import { type Answer, oneOf, textOrNull, time } from './answer.ts';
+import { type Answer, oneOf, textOrNull, time } from './response.ts';
 
 export const AuditedChange = Type.Object({
   id: Type.String(),

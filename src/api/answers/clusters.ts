@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { RESOURCE_GROUP_CONFIGURATION } from '../../kinds/resourceGroupConfiguration/spec.ts';
 import { RegistryCluster } from '../../model/registryCluster.ts';
 import { reference } from '../schemas.ts';
-import { type Answer, count, nullable, oneOf, textOrNull, time } from './answer.ts';
+import { type Answer, count, nullable, oneOf, textOrNull, time } from './response.ts';
 
 const Condition = Type.Object({
   type: Type.String(),

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { reference } from '../schemas.ts';
-import { type Answer, nullable, oneOf } from './answer.ts';
 import { DeclaredResource, NewQueries } from './clusters.ts';
+import { type Answer, nullable, oneOf } from './response.ts';
 
 const countOrNull = (description: string) => nullable(Type.Integer({ minimum: 0 }), description);
 

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { type QueryOutcomeRecord, type QueryState, queryStates, RUNNING } from '../../store/queryOutcome.ts';
-import { type Answer, nullable, oneOf, textOrNull } from './answer.ts';
+import { type Answer, nullable, oneOf, textOrNull } from './response.ts';
 
 const figure = (description: string) => nullable(Type.Number(), description);
 
@@ -32,7 +32,7 @@ export const QueryOutcome = Type.Object(
 export type QueryOutcome = Answer<typeof QueryOutcome>;
 
 /** The outcome of a row; null if the query continues, or no one saw its end. */
-export function outcomeAnswer(record: QueryOutcomeRecord | null): QueryOutcome | null {
+export function outcomeResponse(record: QueryOutcomeRecord | null): QueryOutcome | null {
   if (record === null || record.state === RUNNING) return null;
   const fields = Object.keys(QueryOutcome.properties) as (keyof QueryOutcome)[];
   const outcome = Object.fromEntries(fields.map((field) => [field, record[field] ?? null]));

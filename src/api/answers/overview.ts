@@ -1,6 +1,6 @@
 import { type TProperties, Type } from 'typebox';
 import { reference } from '../schemas.ts';
-import { type Answer, count, nullable, oneOf, textOrNull, time } from './answer.ts';
+import { type Answer, count, nullable, oneOf, textOrNull, time } from './response.ts';
 
 const counted = <Labels extends TProperties>(labels: Labels) =>
   Type.Array(Type.Object({ ...labels, count: count('Since the process started.') }));

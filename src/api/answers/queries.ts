@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
 import { statisticsDimensions } from '../../store/statisticsDimension.ts';
 import { reference } from '../schemas.ts';
-import { type Answer, nullable, oneOf, textOrNull, time } from './answer.ts';
 import { QueryOutcome } from './outcome.ts';
+import { type Answer, nullable, oneOf, textOrNull, time } from './response.ts';
 
 export const LISTED_TEXT = 2000;
 

@@ -4,9 +4,9 @@ import { strategyNames } from '../../model/strategies.ts';
 import { routerNames } from '../../routing/groupDecision.ts';
 import type { QueryDecision } from '../../routing/storedDecision.ts';
 import { reference } from '../schemas.ts';
-import { type Answer, nullable, oneOf, textOrNull } from './answer.ts';
 import { QueryOutcome } from './outcome.ts';
 import { QueuePlace } from './queries.ts';
+import { type Answer, nullable, oneOf, textOrNull } from './response.ts';
 
 export const RuleEffect = Type.Object({
   rule: Type.String(),

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { Deny, RouteTo } from '../../kinds/routingRule/spec.ts';
 import { reference } from '../schemas.ts';
-import { type Answer, count, nullable, oneOf, textOrNull, time } from './answer.ts';
+import { type Answer, count, nullable, oneOf, textOrNull, time } from './response.ts';
 import { RuleEffect } from './routing.ts';
 
 const Problem = Type.Object({

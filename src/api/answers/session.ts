@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { type Answer, oneOf } from './answer.ts';
+import { type Answer, oneOf } from './response.ts';
 
 export const UserInfo = Type.Object({
   roles: Type.Array(oneOf(['ADMIN', 'USER', 'API']), {

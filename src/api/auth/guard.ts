@@ -73,7 +73,7 @@ export function guardRoutes(
   app.addHook('onRequest', async (request, reply) => {
     const { method, headers } = request;
     if (!isSafeMethod(method) && !/^bearer /i.test(headers.authorization ?? '')) {
-      refuseForeignPages(headers, originOf(request.raw).view);
+      rejectForeignPages(headers, originOf(request.raw).view);
     }
     const access = accessOf(request);
     if (access === undefined) throw new Error(`nobody said who may call ${method} ${request.routeOptions.url}`);
@@ -211,7 +211,7 @@ export function isBrowser(headers: IncomingHttpHeaders): boolean {
  * Rejects a call that a page of another site makes a browser send. Programs send neither header and pass.
  * @throws GatewayError EG_FORBIDDEN
  */
-function refuseForeignPages(headers: IncomingHttpHeaders, view: ClientView): void {
+function rejectForeignPages(headers: IncomingHttpHeaders, view: ClientView): void {
   const site = headers['sec-fetch-site'];
   const { origin } = headers;
   const own =

@@ -133,8 +133,8 @@ export class KubernetesAccess {
       by: 'kubernetes',
       method: 'kubernetes',
       roles: async () => {
-        const answers = await Promise.all(roles.map((role) => may(accessOfRole(role).resources)));
-        return new Set(roles.filter((_, index) => answers[index]));
+        const responses = await Promise.all(roles.map((role) => may(accessOfRole(role).resources)));
+        return new Set(roles.filter((_, index) => responses[index]));
       },
       permits: async ({ resources, orResources }) =>
         (await may(resources)) || (orResources !== undefined && (await may(orResources))),
@@ -202,15 +202,15 @@ class ApiQuestions {
     if (this.#open.size >= MAX_OPEN || (network !== null && this.#new.size >= MAX_NEW)) {
       return Promise.reject(identityUnavailable(new Error('too many questions wait')));
     }
-    const answer = ask()
+    const response = ask()
       .catch((cause: unknown) => Promise.reject(identityUnavailable(cause)))
       .finally(() => {
         this.#open.delete(key);
         this.#new.delete(key);
       });
-    this.#open.set(key, answer);
+    this.#open.set(key, response);
     if (network !== null) this.#new.set(key, network);
-    return answer;
+    return response;
   }
 }
 

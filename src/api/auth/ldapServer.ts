@@ -14,7 +14,7 @@ import {
   SizeLimitExceededError,
 } from 'ldapts';
 import { type LdapSettings, USER_MARK } from '../../config/ldapFile.ts';
-import { MAX_GROUPS, type SourceAnswer } from '../../gateway/user/groups/groupSources.ts';
+import { MAX_GROUPS, type SourceResponse } from '../../gateway/user/groups/groupSources.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { trustStoreConversion } from '../../model/javaKeyStore.ts';
 import { settlesWithin } from '../../model/timeLimit.ts';
@@ -137,7 +137,7 @@ export class LdapServer {
    * them; empty for an unknown user.
    * @throws GatewayError EG_IDENTITY_UNAVAILABLE when it is unavailable
    */
-  async groupsOf(name: string, search: GroupSearch): Promise<SourceAnswer> {
+  async groupsOf(name: string, search: GroupSearch): Promise<SourceResponse> {
     return this.#connected(async (client) => {
       const entry = await this.#findBy(client, name);
       if (entry === null) return { groups: [] };
@@ -148,7 +148,7 @@ export class LdapServer {
     });
   }
 
-  async #searchGroups(client: Client, userDn: string, base: string, search: GroupSearch): Promise<SourceAnswer> {
+  async #searchGroups(client: Client, userDn: string, base: string, search: GroupSearch): Promise<SourceResponse> {
     const { groupFilter, memberAttribute, nameAttribute, nested } = search;
     const names: string[] = [];
     const visited = new Set<string>();

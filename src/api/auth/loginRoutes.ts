@@ -4,7 +4,7 @@ import { FIRST_PROVIDER } from '../../config/issuerChecks.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { isRecord } from '../../model/record.ts';
 import { compileCheck } from '../../model/validation.ts';
-import { nullable } from '../answers/answer.ts';
+import { nullable } from '../answers/response.ts';
 import { LoginMethods, LoginType, UserInfo } from '../answers/session.ts';
 import { type Call, type RouteContext, routes, sent } from '../routes.ts';
 import { recordChange } from './audit.ts';
@@ -181,7 +181,7 @@ export function loginRoutes(api: RouteContext, authentication: Authentication): 
 
   const named = (params: unknown, absent: string | null): OidcLogin => {
     const name = (params as { readonly provider?: string }).provider ?? absent;
-    return authentication.provider(name) ?? refuseProvider(authentication, name);
+    return authentication.provider(name) ?? rejectProvider(authentication, name);
   };
   // Each provider has its own callback, so that responses cannot be mixed up (RFC 9700 §4.4.2).
   for (const { path, sso, callback } of [
@@ -237,7 +237,7 @@ function tooLongForSession(length: number): GatewayError {
 }
 
 /** @throws GatewayError EG_IMPOSSIBLE naming what there is */
-function refuseProvider({ parts: { providers } }: Authentication, name: string | null): never {
+function rejectProvider({ parts: { providers } }: Authentication, name: string | null): never {
   const others = [...providers.keys()].filter((each) => each !== FIRST_PROVIDER);
   const paths = others.map((each) => `/sso/${each}`).join(', ');
   const what =

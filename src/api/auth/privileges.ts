@@ -67,10 +67,10 @@ export class Privileges {
     if (this.#directory === null) return '';
     const privileges = this.#privileges.get(user);
     if (privileges !== undefined) return privileges;
-    const answer = this.#directory.privilegesOf(user).then((text) => text ?? '');
-    this.#privileges.set(user, answer);
-    answer.catch(() => this.#privileges.delete(user));
-    return answer;
+    const response = this.#directory.privilegesOf(user).then((text) => text ?? '');
+    this.#privileges.set(user, response);
+    response.catch(() => this.#privileges.delete(user));
+    return response;
   }
 }
 

@@ -85,7 +85,7 @@ export interface AdmissionWait {
   readonly begin: (signal: AbortSignal) => Promise<Refusal | null>;
 }
 
-export type AdmissionAnswer =
+export type AdmissionResponse =
   | { readonly answer: 'now'; readonly slots?: QuerySlots }
   | { readonly answer: 'refuse'; readonly refusal: Refusal }
   | AdmissionWait;
@@ -96,7 +96,7 @@ export type AdmissionAnswer =
  */
 export interface Admission {
   /** Returns synchronously, without I/O. */
-  admit(request: AdmissionRequest): AdmissionAnswer;
+  admit(request: AdmissionRequest): AdmissionResponse;
   /** Counts a submission that is bound to one cluster and never waits; null if nothing counts it. */
   countBound?(request: AdmissionRequest): QuerySlots | null;
   /** Returns true if a cluster has capacity for one more query; absent without limits of clusters. */
@@ -109,6 +109,6 @@ export interface Admission {
   watchCoordinators?(isSuperseded: (queryId: string) => boolean): void;
 }
 
-const now: AdmissionAnswer = { answer: 'now' };
+const now: AdmissionResponse = { answer: 'now' };
 
 export const admitAll: Admission = { admit: () => now };

@@ -2,15 +2,15 @@ import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import type {
   Admission,
-  AdmissionAnswer,
   AdmissionRequest,
+  AdmissionResponse,
   AdmissionWait,
   QuerySlots,
   QueuePosition,
   WaitPlace,
 } from './admission.ts';
 
-const now: AdmissionAnswer = { answer: 'now' };
+const now: AdmissionResponse = { answer: 'now' };
 
 /**
  * Several admissions in sequence: the first wait or rejection is the result. After a wait the remaining ones are
@@ -26,11 +26,11 @@ export class AdmissionChain implements Admission {
     this.#now = now;
   }
 
-  admit(request: AdmissionRequest): AdmissionAnswer {
+  admit(request: AdmissionRequest): AdmissionResponse {
     return this.#admitFrom(0, request);
   }
 
-  #admitFrom(first: number, request: AdmissionRequest): AdmissionAnswer {
+  #admitFrom(first: number, request: AdmissionRequest): AdmissionResponse {
     for (let index = first; index < this.#admissions.length; index++) {
       const answer = (this.#admissions[index] as Admission).admit(request);
       if (answer.answer === 'wait' && index + 1 < this.#admissions.length)

@@ -5,7 +5,7 @@ import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { TableListener } from '../../routing/tableHolder.ts';
-import type { Admission, AdmissionAnswer, AdmissionRequest } from './admission.ts';
+import type { Admission, AdmissionRequest, AdmissionResponse } from './admission.ts';
 import { groupCounter, groupQueueCounter } from './limitDemands.ts';
 import type { QueueCounts } from './queueCounts.ts';
 import type { SharedCounts } from './sharedCounts.ts';
@@ -24,7 +24,7 @@ interface Waiting {
   readonly goOn: Set<() => void>;
 }
 
-const now: AdmissionAnswer = { answer: 'now' };
+const now: AdmissionResponse = { answer: 'now' };
 
 /**
  * Lets submissions to groups with `queue.whenUnavailable: wait` wait while neither the group nor one of its fallbacks
@@ -42,7 +42,7 @@ export class ClusterWait implements Admission {
     this.#dependencies = dependencies;
   }
 
-  admit({ decision, waitedMs = 0 }: AdmissionRequest): AdmissionAnswer {
+  admit({ decision, waitedMs = 0 }: AdmissionRequest): AdmissionResponse {
     const { current } = this.#dependencies.table;
     const policy = waitingPolicy(current, decision);
     if (policy === null || this.#isServed(current, decision)) return now;

@@ -8,7 +8,7 @@ import { type AdmissionPolicy, DEFAULT_QUEUE, noPolicy, type QueuePolicy } from 
 import { findEligible } from '../../routing/eligibleClusters.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
-import type { Admission, AdmissionAnswer, AdmissionRequest, QuerySlots, QueuePosition } from './admission.ts';
+import type { Admission, AdmissionRequest, AdmissionResponse, QuerySlots, QueuePosition } from './admission.ts';
 import type { AdmissionMetrics } from './admissionMetrics.ts';
 import type { AdmissionQueue, WaitingSubmission } from './admissionQueue.ts';
 import {
@@ -47,7 +47,7 @@ export interface LimitedAdmissionSettings {
   readonly defaultRoutingGroup: string;
 }
 
-const now: AdmissionAnswer = { answer: 'now' };
+const now: AdmissionResponse = { answer: 'now' };
 const MAX_TEXTS = 3;
 
 /**
@@ -73,7 +73,7 @@ export class LimitedAdmission implements Admission {
     dependencies.ledger.onRoom(() => dependencies.room.admit());
   }
 
-  admit(request: AdmissionRequest): AdmissionAnswer {
+  admit(request: AdmissionRequest): AdmissionResponse {
     const { table, metrics, counts, room } = this.#dependencies;
     const { current } = table;
     if (current.version !== this.#version) this.#learn(current);

@@ -1,7 +1,7 @@
 import { Gauge, Histogram, type Registry } from 'prom-client';
 import type { Clock } from '../../model/clock.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
-import type { Admission, AdmissionAnswer, AdmissionRequest } from './admission.ts';
+import type { Admission, AdmissionRequest, AdmissionResponse } from './admission.ts';
 
 /** Maximum number of routing groups with separate series; clients name groups, and all others share one. */
 const MAX_GROUPS = 1_000;
@@ -57,7 +57,7 @@ export class QueueMetrics {
     return { admit: (request) => this.#measured(admission.admit(request), request) };
   }
 
-  #measured(answer: AdmissionAnswer, { decision }: AdmissionRequest): AdmissionAnswer {
+  #measured(answer: AdmissionResponse, { decision }: AdmissionRequest): AdmissionResponse {
     if (answer.answer !== 'wait') return answer;
     return {
       ...answer,

@@ -6,7 +6,7 @@ import type { ExchangeParts } from '../dataPlaneComposition.ts';
 import type { Handshake } from '../pages/handshakeCookies.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 
-export interface AnsweringCluster {
+export interface RespondingCluster {
   readonly cluster: { readonly name: string };
   /** How the request was routed; null for a follow-up, which belongs to its query's cluster. */
   readonly decision: GroupDecision | null;
@@ -37,7 +37,7 @@ export function addedLines(
   { kind }: ProxiedRequest,
   headers: IncomingHttpHeaders,
   host: string,
-  answering: AnsweringCluster,
+  answering: RespondingCluster,
 ): readonly string[] {
   const { cluster, handshake } = answering;
   const lines: string[] = [];
@@ -55,7 +55,7 @@ export function addedLines(
 /** The header line that states to a client how its request was routed (`routing.explainHeader`). */
 function explainLine(
   names: ProductNames,
-  { cluster, decision, fallback, steps, admission = null }: AnsweringCluster,
+  { cluster, decision, fallback, steps, admission = null }: RespondingCluster,
 ): readonly string[] {
   const parts = [`cluster=${token(cluster.name)}`];
   if (decision === null) parts.push('by=query');

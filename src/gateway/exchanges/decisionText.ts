@@ -2,13 +2,13 @@ import type { Membership } from '../../model/membership.ts';
 import type { NameMapping } from '../../model/requestUser.ts';
 import type { StoredChoice } from '../../routing/candidates.ts';
 import type { ChoiceStep } from '../../routing/choiceSteps.ts';
-import type { ExternalAnswer, GroupDecision } from '../../routing/groupDecision.ts';
+import type { ExternalResponse, GroupDecision } from '../../routing/groupDecision.ts';
 import type { RefusalReason } from '../../routing/refusal.ts';
 import type {
   DecisionTimes,
   FailedAttempt,
   StoredDecision,
-  StoredExternalAnswer,
+  StoredExternalResponse,
   StoredRequest,
   StoredUserGroups,
 } from '../../routing/storedDecision.ts';
@@ -62,7 +62,7 @@ export function decisionText(decision: KeptDecision, way: WayToCluster): string 
     ...(decision.rule === null ? {} : { rule: decision.rule }),
     ...(refused === undefined ? {} : { refused }),
     ...(conditions.length === 0 ? {} : { conditions }),
-    ...(decision.external === undefined ? {} : { external: storedAnswer(decision.external) }),
+    ...(decision.external === undefined ? {} : { external: storedResponse(decision.external) }),
     ...(decision.cluster === null ? {} : { pinned: decision.cluster }),
     cluster,
     ...(choice === null || choice.strategy === null ? {} : { strategy: choice.strategy }),
@@ -88,9 +88,9 @@ function storedGroups({ source, groups, note }: Membership['sources'][number]): 
 }
 
 /** The stored part of the external rules service's response: values of headers may be secrets. */
-function storedAnswer(answer: ExternalAnswer): StoredExternalAnswer {
-  if (!('headers' in answer)) return answer;
-  const { headers, ...rest } = answer;
+function storedResponse(response: ExternalResponse): StoredExternalResponse {
+  if (!('headers' in response)) return response;
+  const { headers, ...rest } = response;
   const set = Object.keys(headers);
   return set.length === 0 ? rest : { ...rest, setHeaders: set };
 }

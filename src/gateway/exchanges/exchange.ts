@@ -8,10 +8,10 @@ import { writeClusterHead } from '../headers/clusterHead.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { classify, isHeadTooLarge, isOwnFault } from '../upstreams/clusterError.ts';
 import type { Upstream } from '../upstreams/upstreams.ts';
-import { type AnsweringCluster, addedLines, addsLines } from './addedLines.ts';
-import { AnswerWriter } from './answerWriter.ts';
-import { answerHeadTooLarge } from './exchangeRefusals.ts';
+import { addedLines, addsLines, type RespondingCluster } from './addedLines.ts';
+import { responseHeadTooLarge } from './exchangeRefusals.ts';
 import type { Destination, OutgoingRequest } from './outgoingRequests.ts';
+import { ResponseWriter } from './responseWriter.ts';
 
 /** End of an exchange, for metrics and log; `cut`: the cluster's response broke off, and with it the client's. */
 export type ExchangeEnd = 'answered' | 'failed' | 'cut' | 'client_gone';
@@ -32,7 +32,7 @@ export interface AttemptFailure {
 }
 
 /** A buffered response that has not been forwarded yet. */
-export interface HeldAnswer {
+export interface HeldResponse {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly statusText: string | undefined;
@@ -81,12 +81,12 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   protected isBodyTooLarge = false;
   #state: State = 'idle';
   /** In state `holding`; null in all others. */
-  #buffered: HeldAnswer | null = null;
+  #buffered: HeldResponse | null = null;
   /** Of the attempt whose events count; null between attempts. */
   #controller: Dispatcher.DispatchController | null = null;
   #loaded: Upstream | null = null;
   /** Null until the head of a response is written. */
-  #writer: AnswerWriter | null = null;
+  #writer: ResponseWriter | null = null;
 
   constructor(parts: ExchangeParts, proxied: ProxiedRequest) {
     this.parts = parts;
@@ -129,7 +129,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   /** The cluster failed before anything of a response went to the client: repeat, or answer the client. */
   protected abstract onFailure(failure: AttemptFailure): void;
 
-  protected abstract answering(): AnsweringCluster;
+  protected abstract answering(): RespondingCluster;
 
   protected abstract onEnd(end: ExchangeEnd): void;
 
@@ -139,7 +139,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   }
 
   /** A part of a held response came, or its end. Called until `decide`, `release` or `discard`. */
-  protected inspect(_answer: Readonly<HeldAnswer>): void {}
+  protected inspect(_answer: Readonly<HeldResponse>): void {}
 
   refuse(refusal: Refusal): void {
     this.parts.answers.refuse(this.proxied, refusal);
@@ -158,7 +158,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     this.proxied.trace?.noteFailure(reason);
     logger.debug({ cluster, proxyTo, err: error }, 'cluster did not respond');
     if (isHeadTooLarge(error)) {
-      this.refuse(answerHeadTooLarge(cluster, this.queryId()));
+      this.refuse(responseHeadTooLarge(cluster, this.queryId()));
       return;
     }
     if (stage === 'connecting' && !isOwnFault(error)) reports.connectionFailed(cluster, proxyTo, reason);
@@ -171,7 +171,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   }
 
   /** Lets the cluster wait while a held response is decided about. */
-  protected pauseAnswer(): void {
+  protected pauseResponse(): void {
     this.#controller?.pause();
   }
 
@@ -283,7 +283,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   }
 
   /** Writes the head of the response; null if it cannot be written: the client gets a response as after a failure. */
-  #writeHead(status: number, headers: IncomingHttpHeaders, statusText: string | undefined): AnswerWriter | null {
+  #writeHead(status: number, headers: IncomingHttpHeaders, statusText: string | undefined): ResponseWriter | null {
     const { proxied, response, parts } = this;
     try {
       const lines = parts.responseHeaders.forClient(headers, proxied.clientPrefixes);
@@ -300,7 +300,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     }
     this.#become('passing');
     const { settings, responseHeaders } = parts;
-    this.#writer = new AnswerWriter(
+    this.#writer = new ResponseWriter(
       proxied.request,
       response,
       this.#controller,
@@ -311,7 +311,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     return this.#writer;
   }
 
-  #end(writer: AnswerWriter, trailers: IncomingHttpHeaders | null): void {
+  #end(writer: ResponseWriter, trailers: IncomingHttpHeaders | null): void {
     if (!writer.end(trailers)) this.#cut();
   }
 

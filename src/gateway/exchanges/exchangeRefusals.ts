@@ -22,7 +22,7 @@ export function overloaded(cluster: string): Refusal {
   return toRefusal('overloaded', `Too many requests are waiting for cluster "${cluster}".`);
 }
 
-export function answerHeadTooLarge(cluster: string, queryId: string | null): Refusal {
+export function responseHeadTooLarge(cluster: string, queryId: string | null): Refusal {
   const key = 'serverConfig."http-server.max-response-header-size"';
   const message = `The headers of the answer of cluster "${cluster}" are larger than the gateway takes (${key}).`;
   return toRefusal('answer_head_too_large', message, queryId);

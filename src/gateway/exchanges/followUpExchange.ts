@@ -5,12 +5,12 @@ import { ownerCluster } from '../ownership/ownerCluster.ts';
 import { movedOwner, type QueryOwner } from '../ownership/queryOwner.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { Upstream } from '../upstreams/upstreams.ts';
-import type { AnsweringCluster } from './addedLines.ts';
-import { AnswerWatch } from './answerWatch.ts';
+import type { RespondingCluster } from './addedLines.ts';
 import type { AttemptFailure, ExchangeEnd } from './exchange.ts';
 import { ownerGone } from './exchangeRefusals.ts';
 import { ForwardExchange } from './forwardExchange.ts';
 import type { Destination } from './outgoingRequests.ts';
+import { ResponseWatch } from './responseWatch.ts';
 
 /** A request about a query: it goes to the owner, and to another one where there is one that the first does not know of. */
 export class FollowUpExchange extends ForwardExchange {
@@ -19,7 +19,7 @@ export class FollowUpExchange extends ForwardExchange {
   /** Source of the owner: the step that sent the request here, or `#rerouted`. */
   #source: 'request' | 'database' | 'moved' = 'request';
   #hasSearched = false;
-  #watch: AnswerWatch | null = null;
+  #watch: ResponseWatch | null = null;
   /** The transaction that the response begins is being stored. */
   #beginning: Promise<void> | null = null;
 
@@ -33,7 +33,7 @@ export class FollowUpExchange extends ForwardExchange {
     return { name: this.#owner.cluster, proxyTo: this.#owner.proxyTo };
   }
 
-  protected override answering(): AnsweringCluster {
+  protected override answering(): RespondingCluster {
     const cluster = ownerCluster(this.parts.table.current, this.#owner);
     return { cluster, decision: null, fallback: false, steps: null, handshake: null };
   }
@@ -50,7 +50,7 @@ export class FollowUpExchange extends ForwardExchange {
   ): void {
     const { statementPath, method } = this.proxied;
     if (status >= 200 && statementPath) {
-      this.#watch = new AnswerWatch(this.parts, this.#queryId, this.#owner.cluster, method);
+      this.#watch = new ResponseWatch(this.parts, this.#queryId, this.#owner.cluster, method);
       this.#watch.begin(status, headers);
       // The owner answers at a new address: the next request goes there immediately.
       if (this.#source === 'moved' && status === 200) void this.parts.stickiness.learn(this.#queryId, this.#owner);
@@ -71,7 +71,7 @@ export class FollowUpExchange extends ForwardExchange {
   protected override holds(status: number, headers: IncomingHttpHeaders): boolean {
     const { statementPath, pathKind } = this.proxied;
     if (status === 200 && statementPath) {
-      this.#beginning = this.parts.transactions.noteAnswer(this.#queryId, headers, this.#owner);
+      this.#beginning = this.parts.transactions.noteResponse(this.#queryId, headers, this.#owner);
       return this.#beginning !== null;
     }
     // A coordinator that does not know the query: perhaps another one does, and if not, the client learns why.
@@ -80,13 +80,13 @@ export class FollowUpExchange extends ForwardExchange {
 
   protected override inspect(): void {
     this.decide();
-    this.pauseAnswer();
+    this.pauseResponse();
     if (this.#beginning !== null) void this.#beginning.then(() => this.release());
-    else void this.#rerouted(true).then((isSent) => isSent || this.#answerUnknown());
+    else void this.#rerouted(true).then((isSent) => isSent || this.#respondUnknown());
   }
 
   /** The owner does not know the query, and no one else has it. */
-  #answerUnknown(): void {
+  #respondUnknown(): void {
     if (!this.isAwaited) return;
     if (this.proxied.statementPath) this.parts.outcomes.lose(this.#queryId, this.#owner.cluster);
     const why = this.#lossReason();
@@ -110,17 +110,17 @@ export class FollowUpExchange extends ForwardExchange {
   protected override onClusterFailure(failure: AttemptFailure): void {
     const unreachableFor = this.upstream?.unreachableFor() ?? 0;
     const isGone = failure.stage === 'connecting' && unreachableFor >= this.parts.settings.ownerGoneAfter;
-    if (failure.stage !== 'connecting' || this.outgoing.body !== null) this.#answerFailed(failure, isGone);
+    if (failure.stage !== 'connecting' || this.outgoing.body !== null) this.#respondFailed(failure, isGone);
     else {
       // A cluster that has just begun to reject is given time to come back before it is looked for elsewhere.
       void this.#rerouted(isGone).then((isSent) => {
-        if (!isSent && this.isAwaited) this.#answerFailed(failure, isGone);
+        if (!isSent && this.isAwaited) this.#respondFailed(failure, isGone);
       });
     }
   }
 
   /** The owner failed, and no one else has the query. */
-  #answerFailed(failure: AttemptFailure, isGone: boolean): void {
+  #respondFailed(failure: AttemptFailure, isGone: boolean): void {
     if (isGone && this.proxied.statementPath) {
       this.parts.outcomes.lose(this.#queryId, this.#owner.cluster);
       this.refuse(ownerGone(this.#queryId, this.#owner.cluster, failure.reason));

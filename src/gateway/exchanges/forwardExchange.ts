@@ -10,7 +10,7 @@ import type { Handshake } from '../pages/handshakeCookies.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { isOwnFault, isReset } from '../upstreams/clusterError.ts';
 import type { Upstream } from '../upstreams/upstreams.ts';
-import type { AnsweringCluster } from './addedLines.ts';
+import type { RespondingCluster } from './addedLines.ts';
 import { chooseTarget } from './clusterTargets.ts';
 import { type AttemptFailure, Exchange, type ExchangeEnd } from './exchange.ts';
 import { overloaded } from './exchangeRefusals.ts';
@@ -112,7 +112,7 @@ export class OtherExchange extends ForwardExchange {
     return this.#route.cluster;
   }
 
-  protected override answering(): AnsweringCluster {
+  protected override answering(): RespondingCluster {
     return this.#route;
   }
 

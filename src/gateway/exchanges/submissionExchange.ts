@@ -12,14 +12,14 @@ import type { QuerySlots } from '../admission/admission.ts';
 import type { ExchangeParts } from '../dataPlaneComposition.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { isOwnFault, isReset } from '../upstreams/clusterError.ts';
-import type { AnsweringCluster } from './addedLines.ts';
-import { decodeStart, findId, MAX_HELD_BYTES } from './answerId.ts';
-import { AnswerWatch, namesNext } from './answerWatch.ts';
+import type { RespondingCluster } from './addedLines.ts';
 import { chooseTarget, onlyTarget, type Target } from './clusterTargets.ts';
-import { type AttemptFailure, Exchange, type ExchangeEnd, type HeldAnswer } from './exchange.ts';
+import { type AttemptFailure, Exchange, type ExchangeEnd, type HeldResponse } from './exchange.ts';
 import { foreignQueryId, overloaded, unknownTransaction, unreachableOwner } from './exchangeRefusals.ts';
 import { type Destination, type OutgoingRequest, outgoingRequest, relayedBody, requestTo } from './outgoingRequests.ts';
 import type { SubmissionRoute } from './queryRecorder.ts';
+import { decodeStart, findId, MAX_HELD_BYTES } from './responseId.ts';
+import { namesNext, ResponseWatch } from './responseWatch.ts';
 import { type Submission, waitNote } from './submission.ts';
 
 /**
@@ -55,9 +55,9 @@ export class SubmissionExchange extends Exchange {
   #counted: CountedSubmission | null = null;
   #encoding = '';
   /** Watches the response that names the query; null before, and if it does not reach the client. */
-  #watch: AnswerWatch | null = null;
+  #watch: ResponseWatch | null = null;
   /** The buffered response, or null. */
-  #gathered: Readonly<HeldAnswer> | null = null;
+  #gathered: Readonly<HeldResponse> | null = null;
   /** Why the gateway refused it in the end; null when a cluster answered, or failed to. */
   #refused: Refusal['reason'] | null = null;
   #isQueued = false;
@@ -202,7 +202,7 @@ export class SubmissionExchange extends Exchange {
     return true;
   }
 
-  protected override inspect(answer: Readonly<HeldAnswer>): void {
+  protected override inspect(answer: Readonly<HeldResponse>): void {
     const text = this.#textOf(answer);
     const match = text === null ? 'absent' : findId(text);
     if (match === 'incomplete' && !answer.isWhole && answer.size < MAX_HELD_BYTES) return;
@@ -223,7 +223,7 @@ export class SubmissionExchange extends Exchange {
    * for unless it has to be stored first.
    * @param text start of the response
    */
-  async #take(queryId: string, cluster: ClusterEntry, text: string, held: Readonly<HeldAnswer>): Promise<void> {
+  async #take(queryId: string, cluster: ClusterEntry, text: string, held: Readonly<HeldResponse>): Promise<void> {
     const { stickiness, ownership, outcomes, transactions, recorder, settings } = this.parts;
     const { proxied } = this;
     const submission = this.#submission;
@@ -231,12 +231,12 @@ export class SubmissionExchange extends Exchange {
     this.#queryId = queryId;
     this.#counted?.confirm();
     this.#gathered = held;
-    const watch = new AnswerWatch(this.parts, queryId, name, 'POST', () => submission.slots?.bind(queryId, name));
+    const watch = new ResponseWatch(this.parts, queryId, name, 'POST', () => submission.slots?.bind(queryId, name));
     watch.begin(200, held.headers);
     this.#watch = watch;
     const claim = stickiness.learn(queryId, { cluster: name, proxyTo, uid });
     if (claim !== null) {
-      this.pauseAnswer();
+      this.pauseResponse();
       const conflict = await claim;
       if (conflict !== null) {
         // Nothing of the response reaches the client, who would ask the owner next.
@@ -251,16 +251,16 @@ export class SubmissionExchange extends Exchange {
     // Nearly always the next URI stands in the start of the response.
     if (namesNext(text)) watch.noteNext();
     if (submission.transaction !== null) transactions.noteStatement(queryId, submission.transaction.id);
-    const storing = transactions.noteAnswer(queryId, held.headers, { cluster: name, proxyTo });
+    const storing = transactions.noteResponse(queryId, held.headers, { cluster: name, proxyTo });
     if (storing !== null) {
-      this.pauseAnswer();
+      this.pauseResponse();
       await storing;
     }
     // Most clients do not wait for the history.
-    if (!settings.historyBeforeAnswer) this.release();
+    if (!settings.historyBeforeResponse) this.release();
     recorder.record(queryId, cluster, proxied, submission, route);
-    if (!settings.historyBeforeAnswer) return;
-    this.pauseAnswer();
+    if (!settings.historyBeforeResponse) return;
+    this.pauseResponse();
     await recorder.whenWritten(queryId);
     this.release();
   }
@@ -269,7 +269,7 @@ export class SubmissionExchange extends Exchange {
   #checkForwarded({ name, proxyTo }: ClusterEntry, text: string): void {
     const { settings, forwardedCheck, headers } = this.parts;
     if (!settings.forwardedHeadersEnabled || !forwardedCheck.due(proxyTo)) return;
-    forwardedCheck.noteAnswer(name, proxyTo, text, headers.clientOf(this.proxied.request));
+    forwardedCheck.noteResponse(name, proxyTo, text, headers.clientOf(this.proxied.request));
   }
 
   protected override release(): void {
@@ -300,7 +300,7 @@ export class SubmissionExchange extends Exchange {
     if (this.isAwaited) this.refuse(refusal);
   }
 
-  protected override answering(): AnsweringCluster {
+  protected override answering(): RespondingCluster {
     const { cluster, fallback, steps } = this.#target as Target;
     const admission = waitNote(this.#submission);
     return { cluster, decision: this.#decision, fallback, steps, admission, handshake: null };
@@ -334,7 +334,7 @@ export class SubmissionExchange extends Exchange {
     return { decision: this.#decision, cluster, fallback, steps, attempts: this.#attempts, choice: this.#choice };
   }
 
-  #textOf({ chunks, headers }: Readonly<HeldAnswer>): string | null {
+  #textOf({ chunks, headers }: Readonly<HeldResponse>): string | null {
     let bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
     if (this.#encoding !== '') {
       const decoded = decodeStart(bytes, this.#encoding);

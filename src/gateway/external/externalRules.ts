@@ -5,7 +5,7 @@ import type { Clock } from '../../model/clock.ts';
 import { durationText } from '../../model/durationText.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { withTimeLimit } from '../../model/timeLimit.ts';
-import type { ExternalAnswer } from '../../routing/groupDecision.ts';
+import type { ExternalResponse } from '../../routing/groupDecision.ts';
 import type { ExternalRules } from '../../routing/groupRouter.ts';
 import type { RuleRequest } from '../../rules/decision.ts';
 import type { ClusterTls } from '../tls/clusterTls.ts';
@@ -124,7 +124,7 @@ export class ExternalRulesClient implements ExternalRules {
     return this.#breaker.isOpen ? this.#lastFailure : null;
   }
 
-  async request(request: RuleRequest): Promise<ExternalAnswer> {
+  async request(request: RuleRequest): Promise<ExternalResponse> {
     if (!this.#breaker.enter()) return this.#answer({ outcome: 'skipped', reason: this.#lastFailure ?? 'it failed' });
     const before = this.#clock.monotonic();
     try {
@@ -156,7 +156,7 @@ export class ExternalRulesClient implements ExternalRules {
     await this.#pool.destroy();
   }
 
-  async #call(request: RuleRequest): Promise<ExternalAnswer> {
+  async #call(request: RuleRequest): Promise<ExternalResponse> {
     const { connections, maxQueued, requestTimeout, settings } = this.#options;
     if (this.#running >= connections + maxQueued) throw new CallFailed('too many calls wait for a connection');
     const emptyErrors = settings.emptyErrors ?? (this.#names.isReference ? 'ignore' : 'defaultGroup');
@@ -186,7 +186,7 @@ export class ExternalRulesClient implements ExternalRules {
     return { outcome: 'answered', routingGroup, headers: set };
   }
 
-  #answer(answer: ExternalAnswer): ExternalAnswer {
+  #answer(answer: ExternalResponse): ExternalResponse {
     this.#calls.inc({ outcome: answer.outcome });
     return answer;
   }

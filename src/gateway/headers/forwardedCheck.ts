@@ -57,7 +57,7 @@ export class ForwardedCheck {
    * @param text start of the response
    * @param view the gateway's address as the client named it
    */
-  noteAnswer(cluster: string, proxyTo: string, text: string, view: ClientView): void {
+  noteResponse(cluster: string, proxyTo: string, text: string, view: ClientView): void {
     const uri = nextUri.exec(text)?.[1];
     if (uri === undefined || !URL.canParse(uri)) return;
     const url = new URL(uri);

@@ -17,7 +17,7 @@ export interface CheckRequest {
 }
 
 /** A response of any status, or a description of the failure. */
-export type CheckAnswer =
+export type CheckResponse =
   | {
       readonly ok: true;
       /** The request for messages, without its query string: `GET http://a:8080/v1/info`. */
@@ -29,7 +29,7 @@ export type CheckAnswer =
   | { readonly ok: false; readonly endpoint: string; readonly reason: string };
 
 /** A successful response, or the result of the failed check. */
-type ReadAnswer =
+type ReadResponse =
   | { readonly ok: true; readonly endpoint: string; readonly text: string }
   | { readonly ok: false; readonly result: CheckResult };
 
@@ -53,12 +53,12 @@ export class CheckClient {
   }
 
   /** Sends a request, with retries if it requests them. Never rejects. */
-  async ask(proxyTo: string, question: CheckRequest, signal: AbortSignal): Promise<CheckAnswer> {
-    let answer = await this.#once(proxyTo, question, signal);
-    for (let left = question.retries ?? 0; left > 0 && answer.ok && repeatable.includes(answer.status); left--) {
-      answer = await this.#once(proxyTo, question, signal);
+  async ask(proxyTo: string, question: CheckRequest, signal: AbortSignal): Promise<CheckResponse> {
+    let response = await this.#once(proxyTo, question, signal);
+    for (let left = question.retries ?? 0; left > 0 && response.ok && repeatable.includes(response.status); left--) {
+      response = await this.#once(proxyTo, question, signal);
     }
-    return answer;
+    return response;
   }
 
   /** Requires status 200; any other makes the cluster UNHEALTHY, with the fix. */
@@ -67,11 +67,11 @@ export class CheckClient {
     question: CheckRequest,
     credentials: CheckCredentials | null,
     signal: AbortSignal,
-  ): Promise<ReadAnswer> {
-    const answer = await this.ask(proxyTo, question, signal);
-    if (answer.ok && answer.status === 200) return { ok: true, endpoint: answer.endpoint, text: answer.text };
-    const why = answer.ok ? statusReason(answer.status, credentials) : answer.reason;
-    return { ok: false, result: { health: 'UNHEALTHY', reason: `${answer.endpoint}: ${why}` } };
+  ): Promise<ReadResponse> {
+    const response = await this.ask(proxyTo, question, signal);
+    if (response.ok && response.status === 200) return { ok: true, endpoint: response.endpoint, text: response.text };
+    const why = response.ok ? statusReason(response.status, credentials) : response.reason;
+    return { ok: false, result: { health: 'UNHEALTHY', reason: `${response.endpoint}: ${why}` } };
   }
 
   async close(): Promise<void> {
@@ -82,14 +82,14 @@ export class CheckClient {
     proxyTo: string,
     { method, path, headers, body, maxBytes }: CheckRequest,
     signal: AbortSignal,
-  ): Promise<CheckAnswer> {
+  ): Promise<CheckResponse> {
     const url = urlOf(proxyTo, path);
     // Without the query string, and without credentials that a row of another gateway may have in its URL.
     const named = `${method} ${url === null ? path : `${url.origin}${url.pathname}`}`;
-    const failed = (reason: string): CheckAnswer => ({ ok: false, endpoint: named, reason });
+    const failed = (reason: string): CheckResponse => ({ ok: false, endpoint: named, reason });
     if (url === null) return failed('proxyTo is not an HTTP URL');
     try {
-      const answer = await request(`${url.origin}${url.pathname}${url.search}`, {
+      const response = await request(`${url.origin}${url.pathname}${url.search}`, {
         method,
         dispatcher: this.#agent,
         signal,
@@ -98,13 +98,13 @@ export class CheckClient {
       });
       const chunks: Buffer[] = [];
       let size = 0;
-      for await (const chunk of answer.body) {
+      for await (const chunk of response.body) {
         size += (chunk as Buffer).length;
         if (size > maxBytes) return failed(`more than ${maxBytes} bytes`);
         chunks.push(chunk as Buffer);
       }
       const text = Buffer.concat(chunks).toString('utf8');
-      return { ok: true, endpoint: named, status: answer.statusCode, headers: answer.headers, text };
+      return { ok: true, endpoint: named, status: response.statusCode, headers: response.headers, text };
     } catch (error) {
       if (signal.aborted) return failed('no answer in time');
       return failed(error instanceof Error ? classify(error, true).reason : String(error));

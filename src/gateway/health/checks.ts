@@ -1,5 +1,5 @@
 import type { ProductNames } from '../../model/names.ts';
-import { basicAuthorization, type CheckAnswer, type CheckClient, jsonObject, statusReason } from './checkClient.ts';
+import { basicAuthorization, type CheckClient, type CheckResponse, jsonObject, statusReason } from './checkClient.ts';
 import type { CheckCredentials, CheckResult, CheckTarget, HealthCheckKinds } from './healthCheck.ts';
 import { runStatement } from './statementQuery.ts';
 
@@ -22,7 +22,7 @@ export interface CheckSettings {
   /** `backendState.xForwardedProtoHeader` */
   readonly forwardedProto: boolean;
   /** `monitor.http-client.max-response-content-length` */
-  readonly maxAnswer: number;
+  readonly maxResponse: number;
 }
 
 const MAX_INFO_BYTES = 65_536;
@@ -33,7 +33,7 @@ const MAX_MESSAGE = 300;
 
 /** Creates all kinds of health checks (docs/health.md#types-of-checks) over one set of connections. */
 export function healthChecks(client: CheckClient, names: ProductNames, settings: CheckSettings): HealthCheckKinds {
-  const { retries, maxAnswer: maxBytes } = settings;
+  const { retries, maxResponse: maxBytes } = settings;
   // For engines that only accept a login behind TLS.
   const forwarded: Record<string, string> = settings.forwardedProto ? { 'x-forwarded-proto': 'https' } : {};
   const identity = (credentials: CheckCredentials, withPassword: boolean): Readonly<Record<string, string>> =>
@@ -248,7 +248,7 @@ function judgeError(name: string, message: string): CheckResult {
 }
 
 /** The cookies set by a response, as a `Cookie` header, without deleted ones. */
-function cookiesOf({ headers }: CheckAnswer & { ok: true }): string {
+function cookiesOf({ headers }: CheckResponse & { ok: true }): string {
   const lines = [headers['set-cookie'] ?? []].flat();
   const pairs = lines.map((line) => line.split(';', 1)[0]?.trim() ?? '');
   return pairs.filter((pair) => /^[^=]+=./.test(pair)).join('; ');

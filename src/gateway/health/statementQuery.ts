@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type CheckAnswer, type CheckClient, jsonObject } from './checkClient.ts';
+import { type CheckClient, type CheckResponse, jsonObject } from './checkClient.ts';
 
 /** Result of a statement: its rows, the engine's error, or an unexpected response. */
 type StatementResult =
@@ -7,7 +7,7 @@ type StatementResult =
   | { readonly kind: 'error'; readonly name: string; readonly message: string }
   | {
       readonly kind: 'failed';
-      readonly answer: CheckAnswer;
+      readonly answer: CheckResponse;
       readonly reason: string | null;
       /** True if the query was queued by the engine in its last response. */
       readonly queued: boolean;

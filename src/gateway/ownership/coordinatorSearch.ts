@@ -9,7 +9,7 @@ import type { QueryOwner } from './queryOwner.ts';
 const INFO_PATH = '/v1/info';
 /** The five characters that the query ids of a coordinator end in. */
 const coordinatorId = /^[a-z0-9]{5}$/;
-const MAX_ANSWER_BYTES = 65_536;
+const MAX_RESPONSE_BYTES = 65_536;
 /** Milliseconds for all responses. */
 const TIME_LIMIT = 2_000;
 /** Milliseconds for which answers count: a client that invents query ids causes one request a second to each cluster. */
@@ -115,7 +115,7 @@ async function coordinatorAt(upstream: Upstream): Promise<string | null> {
       for await (const chunk of body) {
         size += (chunk as Buffer).length;
         // Leaving the loop ends the connection.
-        if (size > MAX_ANSWER_BYTES) return null;
+        if (size > MAX_RESPONSE_BYTES) return null;
         chunks.push(chunk as Buffer);
       }
       return statusCode === 200 ? reportedId(Buffer.concat(chunks).toString('utf8')) : null;

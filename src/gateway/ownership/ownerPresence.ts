@@ -40,6 +40,6 @@ export class OwnerPresence {
   /** Milliseconds since the last sign of life at a `proxyTo`; 0 for one that was never sampled. */
   silentFor(proxyTo: string): number {
     const now = this.#clock.monotonic();
-    return now - Math.max(this.#lastAlive.get(proxyTo) ?? now, this.#upstreams.peek(proxyTo)?.lastAnswered ?? 0);
+    return now - Math.max(this.#lastAlive.get(proxyTo) ?? now, this.#upstreams.peek(proxyTo)?.lastResponded ?? 0);
   }
 }

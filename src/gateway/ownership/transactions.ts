@@ -95,7 +95,7 @@ export class Transactions {
    * @returns null if the response can go to the client at once; else a promise that resolves once the transaction is
    *   stored, or after the learn timeout (it is then stored later). Never rejects.
    */
-  noteAnswer(queryId: string, headers: IncomingHttpHeaders, owner: QueryOwner): Promise<void> | null {
+  noteResponse(queryId: string, headers: IncomingHttpHeaders, owner: QueryOwner): Promise<void> | null {
     if (firstOf(headers, this.#clearKeys) === 'true') this.#noteEnd(queryId, owner);
     const started = firstOf(headers, this.#startedKeys);
     if (started === undefined) return null;

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { Writable } from 'node:stream';
 
 /** Maximum size of a first response: those of engines have some hundred bytes, as results follow later. */
-const MAX_ANSWER_BYTES = 1_048_576;
+const MAX_RESPONSE_BYTES = 1_048_576;
 
 export interface CapturedAnswer {
   readonly status: number;
@@ -30,7 +30,7 @@ export class CapturedResponse extends Writable {
 
   /** The captured response; null if it is incomplete, or too large. */
   get answer(): CapturedAnswer | null {
-    if (!this.writableFinished || this.#size > MAX_ANSWER_BYTES) return null;
+    if (!this.writableFinished || this.#size > MAX_RESPONSE_BYTES) return null;
     const headers: string[] = [];
     for (let index = 0; index + 1 < this.#lines.length; index += 2) {
       const name = this.#lines[index] as string;
@@ -56,7 +56,7 @@ export class CapturedResponse extends Writable {
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
     this.headersSent = true;
     this.#size += chunk.length;
-    if (this.#size > MAX_ANSWER_BYTES) {
+    if (this.#size > MAX_RESPONSE_BYTES) {
       this.#chunks = [];
       this.destroy();
     } else {

@@ -11,9 +11,9 @@ import type { Admission, AdmissionWait, QuerySlots, WaitPlace } from '../admissi
 import type { Submission } from '../exchanges/submission.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { CapturedResponse } from './capturedResponse.ts';
-import { QueuedIds } from './queuedAnswer.ts';
 import type { QueuedEnd, QueuedEnds } from './queuedEnds.ts';
-import { type PollAnswers, QueuedPolls, type QueuedState } from './queuedPolls.ts';
+import { type PollResponses, QueuedPolls, type QueuedState } from './queuedPolls.ts';
+import { QueuedIds } from './queuedResponse.ts';
 import type { QueueKey } from './queueKey.ts';
 import {
   decodeOutcome,
@@ -45,7 +45,7 @@ const ASLEEP_AFTER_MS = 30_000;
 /** Maximum age of the last poll's time in the database. */
 const TOUCH_AFTER_MS = 60_000;
 /** Retention of a cluster's response for repeated polls. */
-const ANSWER_KEPT_MS = 600_000;
+const RESPONSE_KEPT_MS = 600_000;
 /** Age of the last poll at which orphaned rows are deleted. */
 const ORPHAN_AFTER_MS = 900_000;
 /** Interval of deletions of old rows. */
@@ -66,7 +66,7 @@ export interface DurableQueueDependencies {
   readonly admission: Admission;
   readonly send: SendSubmission;
   readonly followUp: (proxied: ProxiedRequest, engineId: string) => void;
-  readonly answers: PollAnswers;
+  readonly answers: PollResponses;
   /** Stores outcomes of queries that ended in the queue. */
   readonly ends: Pick<QueuedEnds, 'note'>;
   readonly clock: Clock;
@@ -298,7 +298,7 @@ export class DurableQueue {
       return true;
     }
     this.#release(query);
-    query.polls.answerAll((proxied) =>
+    query.polls.respondAll((proxied) =>
       this.#dependencies.answers.refuse(proxied, id, 'unknown_query', `Query ${id} was cancelled.`),
     );
     void this.#remove(query, end);
@@ -423,7 +423,7 @@ export class DurableQueue {
     if (now < this.#tidyAt || now - this.#usedAt > 2 * ORPHAN_AFTER_MS) return;
     this.#tidyAt = now + TIDY_MS;
     try {
-      await repository.forgetAnswers(ANSWER_KEPT_MS);
+      await repository.forgetResponses(RESPONSE_KEPT_MS);
       await repository.deleteAbandoned(ORPHAN_AFTER_MS);
     } catch (error) {
       logger.debug({ err: error }, 'failed to delete old rows of the queue');
@@ -437,7 +437,7 @@ export class DurableQueue {
     const waiting = [...this.#queries.values()].filter(({ stage }) => stage === 'waiting');
     for (const query of waiting) {
       this.#release(query);
-      query.polls.answerAll((proxied, token) =>
+      query.polls.respondAll((proxied, token) =>
         answers.waiting(proxied, query.id, token, clock.monotonic() - query.since, query.state),
       );
     }
@@ -596,7 +596,7 @@ export class DurableQueue {
     if (sealed === null) {
       // Cancelled, or adopted by another replica: its row has the client's response.
       this.#release(query);
-      this.#answerLater(query);
+      this.#respondLater(query);
       return;
     }
     const stored = this.#opened(query.id, sealed);
@@ -685,15 +685,15 @@ export class DurableQueue {
     if (isStored === false) {
       // Another replica considered it lost: its client has that response.
       this.#queries.delete(id);
-      this.#answerLater(query);
+      this.#respondLater(query);
       return;
     }
     if (refusal !== null) ends.note(id, submission, clock.monotonic() - query.since, refusal);
     query.outcome = outcome;
-    query.polls.answerAll((proxied) => answers.outcome(proxied, id, outcome));
+    query.polls.respondAll((proxied) => answers.outcome(proxied, id, outcome));
     await stored;
     this.#queries.delete(id);
-    query.polls.answerAll((proxied) => answers.outcome(proxied, id, outcome));
+    query.polls.respondAll((proxied) => answers.outcome(proxied, id, outcome));
   }
 
   /**
@@ -716,9 +716,9 @@ export class DurableQueue {
   }
 
   /** Open requests get a "queued" response: the next ones read the row. */
-  #answerLater(query: LocalQuery): void {
+  #respondLater(query: LocalQuery): void {
     const { answers, clock } = this.#dependencies;
-    query.polls.answerAll((proxied, token) =>
+    query.polls.respondAll((proxied, token) =>
       answers.waiting(proxied, query.id, token, clock.monotonic() - query.since, query.state),
     );
   }

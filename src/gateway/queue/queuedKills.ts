@@ -5,7 +5,7 @@ import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { DurableQueue } from './durableQueue.ts';
 import type { QueuedOwners } from './queuedOwners.ts';
 
-export type KillAnswer =
+export type KillResponse =
   /** A cluster has the query: the statement is rewritten to its id. */
   | { readonly kind: 'cluster'; readonly engineId: string; readonly body: BodyStart }
   | { readonly kind: 'killed' }
@@ -30,7 +30,7 @@ export class QueuedKills {
    * @param user of the call; null if unknown
    * @param id in the statement
    */
-  async kill(proxied: ProxiedRequest, body: BodyStart, user: string | null, id: string): Promise<KillAnswer> {
+  async kill(proxied: ProxiedRequest, body: BodyStart, user: string | null, id: string): Promise<KillResponse> {
     const { repository, room, owners } = this.#dependencies;
     try {
       const row = await repository.get(id);
@@ -54,7 +54,7 @@ export class QueuedKills {
 }
 
 /** The statement with the cluster's id and unchanged length: its length is announced. */
-function named(body: BodyStart, id: string, engineId: string): KillAnswer {
+function named(body: BodyStart, id: string, engineId: string): KillResponse {
   const spaces = ' '.repeat(Math.max(0, id.length - engineId.length));
   const text = body.text.replaceAll(`'${id}'`, `'${engineId}'${spaces}`);
   if (!body.complete || text === body.text || engineId.length > id.length) {
@@ -63,6 +63,6 @@ function named(body: BodyStart, id: string, engineId: string): KillAnswer {
   return { kind: 'cluster', engineId, body: { bytes: Buffer.from(text), complete: true, text } };
 }
 
-function refused(reason: Refusal['reason'], id: string, why: string): KillAnswer {
+function refused(reason: Refusal['reason'], id: string, why: string): KillResponse {
   return { kind: 'refused', refusal: { reason, message: `Query ${id} cannot be killed: ${why}`, queryId: null } };
 }

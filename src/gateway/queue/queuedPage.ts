@@ -1,5 +1,5 @@
 import { durationText } from '../../model/durationText.ts';
-import type { PlainAnswer } from '../../routing/refusal.ts';
+import type { PlainResponse } from '../../routing/refusal.ts';
 import type { QueuePosition } from '../admission/admission.ts';
 
 const REFRESH_SECONDS = 2;
@@ -21,7 +21,7 @@ export type QueuedPage =
  * The page at the `infoUri` of a query until a cluster has it. It needs no login, so it contains no user names: neither
  * the statement nor the limits that the query waits for.
  */
-export function queuedPage(id: string, page: QueuedPage): PlainAnswer {
+export function queuedPage(id: string, page: QueuedPage): PlainResponse {
   const waits = page.state === 'waiting';
   const body = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Query ${escaped(id)}</title></head>

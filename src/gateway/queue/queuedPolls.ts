@@ -16,7 +16,7 @@ export interface QueuedState {
   readonly place: WaitPlace | null;
 }
 
-export interface PollAnswers {
+export interface PollResponses {
   /** Responds that a query is queued. @param token of this request */
   waiting(proxied: ProxiedRequest, id: string, token: number, waitedMs: number, state: QueuedState): void;
   outcome(proxied: ProxiedRequest, id: string, outcome: StoredOutcome): void;
@@ -67,10 +67,10 @@ export class QueuedPolls {
     proxied.response.once('close', () => this.#end(poll));
   }
 
-  answerAll(answer: (proxied: ProxiedRequest, token: number) => void): void {
+  respondAll(response: (proxied: ProxiedRequest, token: number) => void): void {
     for (const poll of [...this.#open.values()]) {
       this.#end(poll);
-      answer(poll.proxied, poll.token);
+      response(poll.proxied, poll.token);
     }
   }
 

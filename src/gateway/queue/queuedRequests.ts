@@ -9,10 +9,10 @@ import { waitLine } from '../exchanges/addedLines.ts';
 import type { RequestHeaders } from '../headers/requestHeaders.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { abandonedText, type DurableQueue } from './durableQueue.ts';
-import { finishedCall, maxWaitOf, queuedAnswer, queuedTarget } from './queuedAnswer.ts';
 import type { QueuedOwners } from './queuedOwners.ts';
 import { type QueuedPage, queuedPage } from './queuedPage.ts';
-import type { PollAnswers, QueuedState } from './queuedPolls.ts';
+import type { PollResponses, QueuedState } from './queuedPolls.ts';
+import { finishedCall, maxWaitOf, queuedResponse, queuedTarget } from './queuedResponse.ts';
 import type { QueueKey } from './queueKey.ts';
 import type { RemotePolls } from './remotePolls.ts';
 import { nextTargetOf, type StoredOutcome } from './storedOutcome.ts';
@@ -20,27 +20,27 @@ import { nextTargetOf, type StoredOutcome } from './storedOutcome.ts';
 /** Maximum wait of a request for a queued query, as in engines. */
 const POLL_MS = 1_000;
 
-export interface OwnAnswer {
+export interface OwnResponse {
   refuse(proxied: ProxiedRequest, refusal: Refusal): void;
   answer(proxied: ProxiedRequest, status: number, headers: readonly string[], body: string): void;
 }
 
-export interface QueueAnswersDependencies {
+export interface QueueResponsesDependencies {
   readonly names: ProductNames;
   readonly key: QueueKey;
   readonly paths: ProxiedPaths;
   readonly clients: Pick<RequestHeaders, 'clientOf' | 'prefixOf'>;
-  readonly answers: OwnAnswer;
+  readonly answers: OwnResponse;
   readonly settings: Pick<DataPlaneSettings, 'explainHeader'>;
 }
 
 const plainText = ['content-type', 'text/plain; charset=utf-8', 'cache-control', 'no-store'];
 const defaultPorts = { http: 80, https: 443 } as const;
 
-export class QueueAnswers implements PollAnswers {
-  readonly #dependencies: QueueAnswersDependencies;
+export class QueueResponses implements PollResponses {
+  readonly #dependencies: QueueResponsesDependencies;
 
-  constructor(dependencies: QueueAnswersDependencies) {
+  constructor(dependencies: QueueResponsesDependencies) {
     this.#dependencies = dependencies;
   }
 
@@ -56,7 +56,7 @@ export class QueueAnswers implements PollAnswers {
       id,
       slug: key.slugOf(id),
     };
-    const { status, headers, body } = queuedAnswer(place, { token: token + 1, waitedMs, lines });
+    const { status, headers, body } = queuedResponse(place, { token: token + 1, waitedMs, lines });
     answers.answer(proxied, status, headers, body);
   }
 
@@ -99,8 +99,8 @@ export interface QueuedRequestsDependencies {
   readonly repository: QueuedQueryRepository;
   readonly room: DurableQueue;
   readonly foreign: RemotePolls;
-  readonly polls: PollAnswers;
-  readonly answers: OwnAnswer;
+  readonly polls: PollResponses;
+  readonly answers: OwnResponse;
   readonly followUp: (proxied: ProxiedRequest, id: string) => void;
   /** Checks that a caller is the client that sent a query. */
   readonly owners: Pick<QueuedOwners, 'areSameClient'>;

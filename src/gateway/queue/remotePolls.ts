@@ -4,7 +4,7 @@ import type { QueuedQueryRepository } from '../../store/queuedQueryRepository.ts
 import type { QueuedQueryRow } from '../../store/store.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { DurableQueue } from './durableQueue.ts';
-import { type PollAnswers, QueuedPolls, type QueuedState } from './queuedPolls.ts';
+import { type PollResponses, QueuedPolls, type QueuedState } from './queuedPolls.ts';
 
 /** Polling interval of queries at other replicas with local requests, to detect that they do not wait any more. */
 const LOOK_MS = 250;
@@ -22,7 +22,7 @@ const TOUCH_AFTER_MS = 15_000;
 export interface RemotePollsDependencies {
   readonly repository: QueuedQueryRepository;
   readonly room: Pick<DurableQueue, 'poll' | 'adopt' | 'endLost' | 'outcomeOf'>;
-  readonly answers: PollAnswers;
+  readonly answers: PollResponses;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -69,7 +69,7 @@ export class RemotePolls {
     }
     watched.heldAt = now;
     watched.polls.hold(proxied, token, Math.max(holdMs, LOOK_MS), (late, lateToken) =>
-      this.#answerLate(late, id, lateToken),
+      this.#responseLate(late, id, lateToken),
     );
     if (now - watched.readAt >= READ_AGAIN_MS) this.#unread.add(id);
     this.#schedule();
@@ -80,7 +80,7 @@ export class RemotePolls {
     this.#timer = null;
   }
 
-  #answerLate(proxied: ProxiedRequest, id: string, token: number): void {
+  #responseLate(proxied: ProxiedRequest, id: string, token: number): void {
     const { answers, clock } = this.#dependencies;
     const { row, readAt } = this.#watched.get(id) ?? { row: null, readAt: 0 };
     if (row === null) {
@@ -154,14 +154,14 @@ export class RemotePolls {
     watched.readAt = this.#dependencies.clock.monotonic();
     if (row === null) {
       this.#watched.delete(id);
-      watched.polls.answerAll((proxied) => answers.gone(proxied, id));
+      watched.polls.respondAll((proxied) => answers.gone(proxied, id));
     } else if (row.state === 'waiting' && !row.isHeld) {
       if (await room.adopt(row)) this.#moveToRoom(id, watched);
     } else if (row.state === 'submitting' && !row.isHeld) await room.endLost(row);
     else if (row.state === 'submitted' || row.state === 'failed') {
       this.#watched.delete(id);
       const outcome = room.outcomeOf(row);
-      watched.polls.answerAll((proxied) => {
+      watched.polls.respondAll((proxied) => {
         if (outcome === null) answers.gone(proxied, id);
         else answers.outcome(proxied, id, outcome);
       });
@@ -172,7 +172,7 @@ export class RemotePolls {
   #moveToRoom(id: string, watched: Watched): void {
     const { room, answers } = this.#dependencies;
     this.#watched.delete(id);
-    watched.polls.answerAll((proxied, token) => {
+    watched.polls.respondAll((proxied, token) => {
       if (room.poll(proxied, id, token, LOOK_MS)) return;
       const { row } = watched;
       answers.waiting(proxied, id, token, row?.waitingMs ?? 0, row === null ? unknownState : stateOf(row));

@@ -1,7 +1,7 @@
 import type { Refusal } from '../../routing/refusal.ts';
 import type { QuerySlots } from '../admission/admission.ts';
-import { findId } from '../exchanges/answerId.ts';
-import type { GatewayAnswers } from '../exchanges/ownAnswers.ts';
+import type { GatewayResponses } from '../exchanges/ownResponses.ts';
+import { findId } from '../exchanges/responseId.ts';
 import type { Submission } from '../exchanges/submission.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { type CapturedAnswer, CapturedResponse } from './capturedResponse.ts';
@@ -19,7 +19,7 @@ export type SubmissionOutcome =
   /** A cluster received it without a response: it may run. */
   | { readonly kind: 'lost'; readonly why: string };
 
-export type SendSubmission = (proxied: ProxiedRequest, submission: Submission, answers: GatewayAnswers) => void;
+export type SendSubmission = (proxied: ProxiedRequest, submission: Submission, answers: GatewayResponses) => void;
 
 /**
  * Forwards a stored submission and captures the response, with or without a waiting client.
@@ -34,7 +34,7 @@ export function sendStored(
 ): Promise<SubmissionOutcome> {
   const response = new CapturedResponse();
   const { promise, resolve } = Promise.withResolvers<SubmissionOutcome>();
-  const answers: GatewayAnswers = {
+  const answers: GatewayResponses = {
     refuse: (_proxied, refusal) => {
       resolve({ kind: 'refused', refusal });
       response.end();

@@ -49,7 +49,7 @@ export class Submissions {
    * From now on all are rejected, as the gateway is stopping; those that wait to be admitted go into the queue, or are
    * rejected.
    */
-  refuseAll(): void {
+  rejectAll(): void {
     this.#stopping = true;
     this.#waiting.endAll(stopping);
   }
@@ -79,7 +79,7 @@ export class Submissions {
     const { user, queryProperties } = analysis;
     const rejection = userRefusal(user);
     if (rejection !== null) {
-      this.#refuseUndecided(proxied, rejection, { user, body, rule: null, undecided: null, conditions: () => [] });
+      this.#rejectUndecided(proxied, rejection, { user, body, rule: null, undecided: null, conditions: () => [] });
       return;
     }
     noteUser(proxied, user);
@@ -90,7 +90,7 @@ export class Submissions {
     if (routed.refusal !== null) {
       const { refusal, rule, undecided } = routed;
       const conditions = () => conditionsOf(rule, current.rules, ruleRequest, names);
-      this.#refuseUndecided(proxied, refusal, { user, body, rule, undecided, conditions });
+      this.#rejectUndecided(proxied, refusal, { user, body, rule, undecided, conditions });
       return;
     }
     const submission = { body, user, decision: routed.decision, about: null, transaction: null, slots: null };
@@ -110,7 +110,7 @@ export class Submissions {
     });
   }
 
-  #refuseUndecided(proxied: ProxiedRequest, refusal: Refusal, submission: UndecidedSubmission): void {
+  #rejectUndecided(proxied: ProxiedRequest, refusal: Refusal, submission: UndecidedSubmission): void {
     const { answers, recorder } = this.#parts;
     answers.refuse(proxied, recorder.recordUndecided(refusal, proxied, submission));
   }

@@ -52,7 +52,7 @@ export class ClientSession {
    * after it: before a client has to send more than HTTP/2 takes, it is asked to make another connection, over
    * HTTP/1.1.
    */
-  noteAnswer(fields: OutgoingHttpHeaders): void {
+  noteResponse(fields: OutgoingHttpHeaders): void {
     for (const name in fields) {
       const value = fields[name];
       if (typeof value === 'string') this.#noteLine(value);

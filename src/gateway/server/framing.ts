@@ -43,7 +43,7 @@ export function framingFault(request: IncomingMessage): FramingFault | null {
  * Responds to a request that is rejected for its framing, and ends its connection: what follows cannot be trusted
  * either.
  */
-export function refuseFraming(request: IncomingMessage, response: ServerResponse, fault: FramingFault): void {
+export function rejectFraming(request: IncomingMessage, response: ServerResponse, fault: FramingFault): void {
   rejectUnread(request, response, fault.status, 'text/plain; charset=utf-8', `${fault.message}\n`);
 }
 

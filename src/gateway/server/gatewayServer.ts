@@ -2,13 +2,13 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { dropAfterLast, hasEnded } from '../bodies/lastRequest.ts';
 import { Http1Request } from '../bodies/unreadChunks.ts';
 import type { DataPlane } from '../dataPlane.ts';
-import { answer } from '../exchanges/ownAnswers.ts';
-import { framingFault, refuseFraming } from './framing.ts';
-import { answerParserErrors, headFault, noteLastResponse } from './headLimits.ts';
-import { type HostCheck, refuseHost } from './hostCheck.ts';
+import { answer } from '../exchanges/ownResponses.ts';
+import { framingFault, rejectFraming } from './framing.ts';
+import { headFault, noteLastResponse, responseParserErrors } from './headLimits.ts';
+import { type HostCheck, rejectHost } from './hostCheck.ts';
 import type { Http2Connections } from './http2Connections.ts';
 import type { OpenRequests } from './openRequests.ts';
-import { answerElsewhere, isShared, type Origins } from './origins.ts';
+import { isShared, type Origins, respondElsewhere } from './origins.ts';
 import type { OverloadManager } from './overloadManager.ts';
 
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void;
@@ -21,7 +21,7 @@ export interface ServerLimits {
   readonly maxHeaderSize: number;
   readonly maxHeaderLines: number;
   /** Largest head of a response; over HTTP/2 a larger one cannot be sent. */
-  readonly maxAnswerHeaderSize: number;
+  readonly maxResponseHeaderSize: number;
   readonly headersTimeout: number;
   /** Time for a client to send a whole request. */
   readonly requestTimeout: number;
@@ -65,12 +65,12 @@ export function requestHandler(options: GatewayServerOptions): RequestHandler {
     const head = headFault(request, options);
     const fault = head === null ? framingFault(request) : ({ status: 431, message: head } as const);
     if (fault !== null) {
-      refuseFraming(request, response, fault);
+      rejectFraming(request, response, fault);
       return;
     }
     const foreignHost = hostCheck === null ? null : hostCheck(request);
     if (foreignHost !== null) {
-      refuseHost(request, response, foreignHost);
+      rejectHost(request, response, foreignHost);
       return;
     }
     const isProxied = dataPlane?.handles(request.url ?? '') === true;
@@ -79,7 +79,7 @@ export function requestHandler(options: GatewayServerOptions): RequestHandler {
       ? origins === null || side === 'queries'
       : origins === null || side === 'admin' || isShared(origins, request);
     if (origins !== null && !isServed && (isProxied || api !== null)) {
-      answerElsewhere(response, origins, side ?? 'unclear');
+      respondElsewhere(response, origins, side ?? 'unclear');
     } else if (overload.rejects(request, response, isProxied)) return;
     else if (isProxied) dataPlane?.handle(request, response);
     else if (api !== null) api(request, response);
@@ -106,7 +106,7 @@ export function createGatewayServer(options: GatewayServerOptions): Server {
   const server = createServer({ ...http1Options(options), IncomingMessage: Http1Request }, requestHandler(options));
   // The line too many, which gets a response by that name.
   server.maxHeadersCount = options.maxHeaderLines + 1;
-  answerParserErrors(server, options);
+  responseParserErrors(server, options);
   server.maxConnections = options.maxConnections;
   return server;
 }

@@ -34,13 +34,13 @@ export function headFault(
 
 const lastResponse = Symbol('last response');
 
-interface AnsweringSocket extends Socket {
+interface RespondingSocket extends Socket {
   [lastResponse]?: ServerResponse | 'parser error';
 }
 
 /** Notes which response is the last one on a connection over HTTP/1.1. */
 export function noteLastResponse({ socket }: IncomingMessage, response: ServerResponse): void {
-  (socket as AnsweringSocket)[lastResponse] = response;
+  (socket as RespondingSocket)[lastResponse] = response;
 }
 
 /** Error of a connection that Node's parser, or a time limit, aborted. */
@@ -53,10 +53,13 @@ interface ConnectionError extends Error {
  * is closed while its client still sends is reset, which can take the response away from the client. So only the gateway's
  * side is ended, and what comes is dropped until the client ends its own (RFC 9112 §9.6).
  */
-export function answerParserErrors(server: Server | Http2SecureServer, { maxHeaderSize, maxHeaderLines }: HeadLimits) {
+export function responseParserErrors(
+  server: Server | Http2SecureServer,
+  { maxHeaderSize, maxHeaderLines }: HeadLimits,
+) {
   const tooLarge = `Request line and headers are larger than ${maxHeaderSize} bytes (${KEY}), or have more than ${maxHeaderLines} lines (server.maxHeaderLines).\n`;
   (server as Server).on('clientError', (error: ConnectionError, duplex) => {
-    const socket = duplex as AnsweringSocket;
+    const socket = duplex as RespondingSocket;
     const last = socket[lastResponse];
     if (last === 'parser error') {
       // The parser reports each packet that is dropped, and the end of the client's side.

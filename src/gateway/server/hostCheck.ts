@@ -36,7 +36,7 @@ export function hostCheck(allowed: readonly string[]): HostCheck {
 }
 
 /** Responds to a request under a host that is not the gateway's; what else the connection holds is not read. */
-export function refuseHost(request: IncomingMessage, response: ServerResponse, refusal: GatewayError): void {
+export function rejectHost(request: IncomingMessage, response: ServerResponse, refusal: GatewayError): void {
   const body = JSON.stringify(refusal.toBody());
   rejectUnread(request, response, refusal.status, 'application/json; charset=utf-8', body);
 }

@@ -152,7 +152,7 @@ function endWithLastByte(stream: ServerHttp2Stream): void {
       const value = fields[name];
       if (Array.isArray(value)) fields[name] = value[0];
     }
-    clientSessionOf(stream.session)?.noteAnswer(fields);
+    clientSessionOf(stream.session)?.noteResponse(fields);
     const length = fields['content-length'];
     if (length === undefined) {
       respond.call(stream, headers, options);

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { firstHeader } from '../../model/rawHeaders.ts';
 import { namesOneOf, parseHost, type RequestHost } from '../../model/requestHost.ts';
 import { splitTarget } from '../../routing/proxiedPaths.ts';
-import { answer } from '../exchanges/ownAnswers.ts';
+import { answer } from '../exchanges/ownResponses.ts';
 import type { ClientView } from '../headers/forwardedHeaders.ts';
 
 /** Content of an address of the gateway: its API and pages, or proxied paths; `unclear` if a request names two. */
@@ -65,7 +65,7 @@ export function isShared({ sharedPaths }: Origins, { method, url }: IncomingMess
 }
 
 /** Responds to a request that came to the wrong address: 404 with the right one, 400 where it names two. */
-export function answerElsewhere(response: ServerResponse, { adminAddress }: Origins, side: Side): void {
+export function respondElsewhere(response: ServerResponse, { adminAddress }: Origins, side: Side): void {
   const message =
     side === 'admin'
       ? `This address serves the REST API and the pages of the gateway: ${adminAddress}. Send queries to another host name or port of the gateway.`

@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
-import { answer } from '../exchanges/ownAnswers.ts';
+import { answer } from '../exchanges/ownResponses.ts';
 import type { OpenRequests } from './openRequests.ts';
 
 /** Time between two checks, milliseconds. */

@@ -5,7 +5,7 @@ import { Http1Request } from '../bodies/unreadChunks.ts';
 import type { TlsMaterial } from '../tls/tlsFiles.ts';
 import { ClientSession } from './clientSession.ts';
 import { type GatewayServerOptions, http1Options, type RequestHandler, requestHandler } from './gatewayServer.ts';
-import { answerParserErrors, MAX_HTTP2_HEAD } from './headLimits.ts';
+import { MAX_HTTP2_HEAD, responseParserErrors } from './headLimits.ts';
 import { asHttp1, Http2Request, Http2Response, resetStream } from './http2Messages.ts';
 
 /** Handling of client certificates: ignored, requested, or required and verified. */
@@ -42,7 +42,7 @@ export function createSecureGatewayServer(
   };
   const server = options.http2 ? createBothServer(options, tls) : createHttp1Server(options, tls);
   (server as HttpsServer).maxHeadersCount = options.maxHeaderLines + 1;
-  answerParserErrors(server, options);
+  responseParserErrors(server, options);
   server.maxConnections = options.maxConnections;
   const sockets = new Set<TLSSocket>();
   (server as HttpsServer).on('secureConnection', (socket) => {
@@ -87,7 +87,7 @@ function createBothServer(options: GatewayServerOptions, tls: TlsOptions): Http2
     },
     // Pseudo headers and the line too many, which gets a response 431.
     maxHeaderListPairs: options.maxHeaderLines + 8,
-    maxSendHeaderBlockLength: options.maxAnswerHeaderSize,
+    maxSendHeaderBlockLength: options.maxResponseHeaderSize,
     settings: {
       maxConcurrentStreams: options.maxConcurrentStreams,
       // Beyond this the stream is reset; between it and the limit a request is answered 431. Each line counts 32 bytes more

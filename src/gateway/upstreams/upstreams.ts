@@ -41,7 +41,7 @@ export class Upstream {
   #inFlight = 0;
   #lastUsed: number;
   /** Monotonic time of the last response; 0 for none. */
-  lastAnswered = 0;
+  lastResponded = 0;
 
   constructor(proxyTo: string, url: URL, options: UpstreamOptions, clock: Clock) {
     this.proxyTo = proxyTo;
@@ -89,7 +89,7 @@ export class Upstream {
   noteReachable(reachable: boolean): void {
     if (reachable) {
       this.unreachableSince = null;
-      this.lastAnswered = this.#clock.monotonic();
+      this.lastResponded = this.#clock.monotonic();
     } else this.unreachableSince ??= this.#clock.monotonic();
   }
 

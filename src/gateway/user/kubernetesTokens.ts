@@ -4,7 +4,7 @@ import { noUser, type RequestUser } from '../../model/requestUser.ts';
 import { credentialsOf } from './credentials.ts';
 import { type Claims, unverifiedClaims } from './jwtClaims.ts';
 import { FAILURE_MEMORY_MS, type TokenCounter } from './tokenIssuer.ts';
-import { type TimedAnswer, TokenMemory } from './tokenMemory.ts';
+import { type TimedResponse, TokenMemory } from './tokenMemory.ts';
 import { byTokenReview, EvidentUser } from './userEvidence.ts';
 import { userName } from './userName.ts';
 
@@ -64,7 +64,7 @@ export class KubernetesTokens {
     return this.#memory.get(token, () => this.#ask(token, exp * 1000), noUser);
   }
 
-  async #ask(token: string, end: number): Promise<TimedAnswer<RequestUser>> {
+  async #ask(token: string, end: number): Promise<TimedResponse<RequestUser>> {
     try {
       const identity = await this.#review(token);
       const name = userName(identity?.name);

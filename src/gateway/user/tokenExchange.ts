@@ -5,7 +5,7 @@ import { noUser, type RequestUser } from '../../model/requestUser.ts';
 import { withTimeLimit } from '../../model/timeLimit.ts';
 import { userAgent } from '../../model/version.ts';
 import { FAILURE_MEMORY_MS, limitedText, TOKEN_MEMORY_MS, type TokenCounter } from './tokenIssuer.ts';
-import { type TimedAnswer, TokenMemory } from './tokenMemory.ts';
+import { type TimedResponse, TokenMemory } from './tokenMemory.ts';
 import { userName } from './userName.ts';
 import type { UserNamespace } from './userNamespace.ts';
 
@@ -52,7 +52,7 @@ export class TokenExchange {
     await this.#agent.destroy();
   }
 
-  async #ask(token: string): Promise<TimedAnswer<RequestUser>> {
+  async #ask(token: string): Promise<TimedResponse<RequestUser>> {
     const url = this.#url;
     try {
       const late = () => Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' });

@@ -2,7 +2,7 @@ import { createRemoteJWKSet, customFetch, errors, type JWTVerifyGetKey, jwtVerif
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { type Claims, missingClaim } from './jwtClaims.ts';
-import { type TimedAnswer, TokenMemory } from './tokenMemory.ts';
+import { type TimedResponse, TokenMemory } from './tokenMemory.ts';
 
 export const CLOCK_TOLERANCE_S = 30;
 /** Cache time of a response about a token (docs/request-user.md#token-exchange), and of a failure. */
@@ -17,7 +17,7 @@ const KEYS_COOLDOWN_MS = 30_000;
 /** Time after a failed discovery without a retry, in milliseconds. */
 const DISCOVERY_PAUSE_MS = 5_000;
 /** Maximum size of a response, in bytes: more than a hundred keys. */
-const MAX_ANSWER_LENGTH = 256 * 1024;
+const MAX_RESPONSE_LENGTH = 256 * 1024;
 const MAX_VERIFICATIONS = 256;
 
 /** Counts requests about tokens. @param issuer name of a configured one; left out for others */
@@ -89,7 +89,7 @@ export class TokenIssuer {
         const reason = error instanceof errors.JOSEError ? error.code : error instanceof Error ? error.name : 'unknown';
         return { kind: 'unavailable', reason, cause: error };
       }
-      return { kind: 'refused', why: whyRefused(error) };
+      return { kind: 'refused', why: whyRejected(error) };
     }
   }
 
@@ -147,7 +147,7 @@ export class JwtVerifier {
     return this.#memory.get(token, () => this.#verify(token), unverified);
   }
 
-  async #verify(token: string): Promise<TimedAnswer<Verified>> {
+  async #verify(token: string): Promise<TimedResponse<Verified>> {
     const verified = await this.#issuer.verify(token);
     this.#count('verification', verified.kind === 'unavailable' ? 'failed' : verified.kind, this.#name);
     if (verified.kind === 'refused') return { answer: unverified, forMs: FAILURE_MEMORY_MS };
@@ -174,7 +174,7 @@ function isKeysFailure(error: unknown): boolean {
   return ['ERR_JWKS_TIMEOUT', 'ERR_JWKS_INVALID', 'ERR_JOSE_GENERIC'].includes(error.code);
 }
 
-function whyRefused(error: unknown): string {
+function whyRejected(error: unknown): string {
   if (error instanceof errors.JWTExpired) return 'The token has run out.';
   if (error instanceof errors.JWTClaimValidationFailed && error.claim === 'aud') {
     return 'The token is meant for another audience.';
@@ -218,7 +218,7 @@ export async function limitedText(body: AsyncIterable<Uint8Array> | readonly Uin
   let length = 0;
   for await (const chunk of body) {
     length += chunk.length;
-    if (length > MAX_ANSWER_LENGTH) {
+    if (length > MAX_RESPONSE_LENGTH) {
       throw Object.assign(new Error('the answer is too long'), { code: 'EG_ANSWER_TOO_LONG' });
     }
     chunks.push(chunk);

@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../model/clock.ts';
 
 /** A response about a token, and the time for which it is cached. */
-export interface TimedAnswer<Answer> {
+export interface TimedResponse<Answer> {
   readonly answer: Answer;
   readonly forMs: number;
 }
@@ -28,7 +28,7 @@ export class TokenMemory<Answer extends object> {
    * @param ask requests it; must not reject
    * @param overloaded result, not cached, if there are too many concurrent requests
    */
-  get(token: string, ask: () => Promise<TimedAnswer<Answer>>, overloaded: Answer): Answer | Promise<Answer> {
+  get(token: string, ask: () => Promise<TimedResponse<Answer>>, overloaded: Answer): Answer | Promise<Answer> {
     const key = createHash('sha256').update(token).digest('base64');
     const entry = this.#entries.get(key);
     if (entry !== undefined) {

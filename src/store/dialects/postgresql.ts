@@ -61,28 +61,28 @@ export const postgresqlDialect: SqlDialect = {
       const deadline = performance.now() + LOCK_PATIENCE_MS;
       // Asked again and again rather than waited for, so that the statement's time-out can stay short.
       for (;;) {
-        const answer = await trx.raw('select pg_try_advisory_xact_lock(?, ?) as locked', [...LOCK]);
-        if (answer.rows[0].locked === true) return work(trx);
+        const response = await trx.raw('select pg_try_advisory_xact_lock(?, ?) as locked', [...LOCK]);
+        if (response.rows[0].locked === true) return work(trx);
         if (performance.now() > deadline) throw new Error('another process has been migrating for two minutes');
         await sleep(100);
       }
     }),
   async columns(knex, table) {
-    const answer = await knex.raw(
+    const response = await knex.raw(
       `select a.attname as name, format_type(a.atttypid, a.atttypmod) as type from pg_attribute a
        where a.attrelid = to_regclass(?) and a.attnum > 0 and not a.attisdropped`,
       [table],
     );
-    const rows = answer.rows as { name: string; type: string }[];
+    const rows = response.rows as { name: string; type: string }[];
     return rows.length === 0 ? null : new Map(rows.map((row) => [row.name, row.type.toLowerCase()]));
   },
   async hasIndex(knex, table, index) {
-    const answer = await knex.raw(
+    const response = await knex.raw(
       `select 1 from pg_index i join pg_class c on c.oid = i.indexrelid
        where i.indrelid = to_regclass(?) and c.relname = ?`,
       [table, index],
     );
-    return answer.rows.length > 0;
+    return response.rows.length > 0;
   },
   widenQueryText: 'alter table query_history alter column query_text type text',
   uniqueGroupNames: {
@@ -96,13 +96,10 @@ export const postgresqlDialect: SqlDialect = {
     await knex.raw(removeRunningSql, [JSON.stringify(queryIds)]);
   },
   async deleteBatch(knex, table, column, bound, limit) {
-    const answer = await knex.raw(`delete from ?? where ctid = any(array(select ctid from ?? where ?? < ? limit ?))`, [
-      table,
-      table,
-      column,
-      bound,
-      limit,
-    ] as Knex.RawBinding[]);
-    return answer.rowCount ?? 0;
+    const response = await knex.raw(
+      `delete from ?? where ctid = any(array(select ctid from ?? where ?? < ? limit ?))`,
+      [table, table, column, bound, limit] as Knex.RawBinding[],
+    );
+    return response.rowCount ?? 0;
   },
 };

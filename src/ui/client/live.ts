@@ -127,14 +127,14 @@ class LiveTopics {
   }
 
   #lost(): void {
-    const wasRefused = this.#source?.readyState === EventSource.CLOSED;
+    const wasRejected = this.#source?.readyState === EventSource.CLOSED;
     const isSilent = this.#source?.readyState === EventSource.OPEN;
     this.#setConnected(false);
     // The refetches show whether the gateway is available, and whether the session is still valid.
     for (const { listeners } of this.#topics.values()) for (const listener of listeners) listener(false);
-    if (!wasRefused && !isSilent) return;
+    if (!wasRejected && !isSilent) return;
     this.#source?.close();
-    this.#watchdog = setTimeout(() => this.#open(this.#requested), wasRefused ? REFUSED_MS : 0);
+    this.#watchdog = setTimeout(() => this.#open(this.#requested), wasRejected ? REFUSED_MS : 0);
   }
 
   #setConnected(isConnected: boolean): void {

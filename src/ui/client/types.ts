@@ -2,9 +2,9 @@
  * Responses of the gateway, as its API declares them (docs/rest-api.md): only types, which add nothing to the build.
  */
 import type { Static } from 'typebox';
-import type { AnswerWithoutNulls } from '../../api/answers/answer.ts';
 import type { ClusterState } from '../../api/answers/clusters.ts';
 import type { QueueList, RunningQueryList } from '../../api/answers/queries.ts';
+import type { ResponseWithoutNulls } from '../../api/answers/response.ts';
 import type { RoutedQuery } from '../../api/answers/routing.ts';
 import type { RuleState } from '../../api/answers/rules.ts';
 import type { UserInfo } from '../../api/answers/session.ts';
@@ -44,6 +44,6 @@ export interface RuleInput
 
 export type ClusterInput = Static<typeof registryCluster.RegistryClusterInput>;
 
-export type ResourceGroupView = AnswerWithoutNulls<typeof resourceGroup.ResourceGroup>;
-export type SelectorView = AnswerWithoutNulls<typeof selector.Selector>;
-export type PropertyView = AnswerWithoutNulls<typeof globalProperty.StoredGlobalProperty>;
+export type ResourceGroupView = ResponseWithoutNulls<typeof resourceGroup.ResourceGroup>;
+export type SelectorView = ResponseWithoutNulls<typeof selector.Selector>;
+export type PropertyView = ResponseWithoutNulls<typeof globalProperty.StoredGlobalProperty>;

@@ -100,11 +100,11 @@ export function useSessionState(): SessionState {
     [client],
   );
 
-  const isAnswered = logins.data !== undefined && user.data !== undefined;
-  const error = isAnswered ? null : (logins.error ?? user.error);
+  const isResponded = logins.data !== undefined && user.data !== undefined;
+  const error = isResponded ? null : (logins.error ?? user.error);
   // Stays during a refetch.
   const [failure, setFailure] = useState<Error | null>(null);
-  if (failure !== error && (isAnswered || error !== null)) setFailure(error);
+  if (failure !== error && (isResponded || error !== null)) setFailure(error);
   if (logins.data === undefined || user.data === undefined) {
     if (failure === null) return { kind: 'loading' };
     const retry = () => void client.invalidateQueries({ queryKey: ['session'] });

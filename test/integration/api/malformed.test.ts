@@ -98,15 +98,15 @@ const rows: Row[] = [
 
 test.each(rows)('%s', async (_why, method, path, call, status, field, words) => {
   const before = api.registry.all();
-  const answer = await api.call(method, path, call);
-  expect(answer.status).toBe(status);
-  expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
-  const { error, ...rest } = answer.json();
+  const response = await api.call(method, path, call);
+  expect(response.status).toBe(status);
+  expect(response.headers['content-type']).toBe('application/json; charset=utf-8');
+  const { error, ...rest } = response.json();
   expect(rest).toEqual({});
   expect(error.field).toBe(field);
   expect(error.message).toContain(words);
   expect(error.message).not.toMatch(/\bat .+:\d+:\d+|node_modules|\.ts\b/);
-  expect(answer.headers.allow !== undefined).toBe(status === 405);
+  expect(response.headers.allow !== undefined).toBe(status === 405);
   expect(api.registry.all()).toEqual(before);
   expect(api.registry.calls).toEqual([]);
 });

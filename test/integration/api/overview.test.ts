@@ -290,10 +290,10 @@ test('each change of the rules is another version; while nothing changes, all ca
     await change();
     let present: object | undefined;
     const look = async () => {
-      const answer = await ask();
-      etag = answer.headers.get('etag') ?? '';
-      if (answer.status === 200) {
-        present = ((await answer.json()) as Rules).rules.find(({ name }) => name === 'versioned');
+      const response = await ask();
+      etag = response.headers.get('etag') ?? '';
+      if (response.status === 200) {
+        present = ((await response.json()) as Rules).rules.find(({ name }) => name === 'versioned');
       }
       return present;
     };
@@ -320,15 +320,15 @@ test('each change of the rules is another version; while nothing changes, all ca
   await rm(join(folder, 'rules.yaml'));
   await rm(join(folder, 'later.yaml'));
   const names = async () => {
-    const answer = await fetch(`${gateway.url}/api/rules`, { headers: { 'If-None-Match': etag } });
-    return answer.status === 304 ? null : ((await answer.json()) as Rules).rules;
+    const response = await fetch(`${gateway.url}/api/rules`, { headers: { 'If-None-Match': etag } });
+    return response.status === 304 ? null : ((await response.json()) as Rules).rules;
   };
   await expect.poll(names, { timeout: 10_000 }).toEqual([]);
 });
 
 const setActive = async (name: string, active: boolean) => {
-  const answer = await sendJson('PUT', `/api/clusters/${name}/active`, { active });
-  expect(answer.status).toBe(200);
+  const response = await sendJson('PUT', `/api/clusters/${name}/active`, { active });
+  expect(response.status).toBe(200);
 };
 
 /** Events of a stream as they come. */

@@ -12,16 +12,16 @@ test.each([
   ['/gateway/backend/all?x=1', 'x is not a query parameter of this call; it has none.'],
   ['/api/public/backends?_=17', '_ is not a query parameter of this call; it has none.'],
 ])('GET %s is rejected', async (path, message) => {
-  const answer = await api.call('GET', path);
-  expect([answer.status, answer.json().error]).toMatchObject([400, { code: 'EG_MALFORMED', message }]);
+  const response = await api.call('GET', path);
+  expect([response.status, response.json().error]).toMatchObject([400, { code: 'EG_MALFORMED', message }]);
 });
 
 test('the nearest name is in the message, and every wrong name is listed', async () => {
   const path = '/gateway/backend/modify/add?forse=true&dryRun=true';
   const body = JSON.stringify({ name: 'a', proxyTo: 'http://a:8080', active: true, routingGroup: 'adhoc' });
-  const answer = await api.call('POST', path, { body, headers: { 'Content-Type': 'application/json' } });
-  expect([answer.status, answer.json().error.field]).toEqual([400, 'forse']);
-  expect(answer.json().error.problems).toEqual([
+  const response = await api.call('POST', path, { body, headers: { 'Content-Type': 'application/json' } });
+  expect([response.status, response.json().error.field]).toEqual([400, 'forse']);
+  expect(response.json().error.problems).toEqual([
     { field: 'forse', message: 'is not a query parameter of this call; did you mean force?' },
     { field: 'dryRun', message: 'is not a query parameter of this call; the nearest one is force' },
   ]);

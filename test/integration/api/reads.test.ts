@@ -61,8 +61,8 @@ test('names of another product', async () => {
   const other = await api.call('GET', '/engine-gateway/livez');
   expect([other.status, other.headers.location]).toEqual([308, '/trino-gateway/livez']);
   api.registry.pending = true;
-  const answer = await api.call('POST', '/gateway/backend/deactivate/a');
-  expect(answer.headers['x-trino-gateway-pending']).toBe('database');
+  const response = await api.call('POST', '/gateway/backend/deactivate/a');
+  expect(response.headers['x-trino-gateway-pending']).toBe('database');
 });
 
 test.each(['', '/engine-gateway'])('probes under %j', async (prefix) => {

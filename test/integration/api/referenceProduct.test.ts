@@ -140,8 +140,8 @@ test('USER sees own queries alone, ADMIN all', async () => {
       expect(queries.map(({ user }) => user)).toEqual(users);
     }
     const found = async () => {
-      const answer = await call('/webapp/findQueryHistory', { page: 1, size: 10 }, basic(name));
-      const { data } = (await answer.json()) as { data: { rows: { user: string }[] } };
+      const response = await call('/webapp/findQueryHistory', { page: 1, size: 10 }, basic(name));
+      const { data } = (await response.json()) as { data: { rows: { user: string }[] } };
       return data.rows.map(({ user }) => user).sort();
     };
     await expect.poll(found).toEqual(users);
@@ -208,17 +208,17 @@ describe('hidden pages', () => {
 
 describe('the token of a login', () => {
   const login = async (username: string): Promise<string> => {
-    const answer = (await (await call('/login', { username, password: 'x' }, {})).json()) as {
+    const response = (await (await call('/login', { username, password: 'x' }, {})).json()) as {
       data: { token: string };
     };
-    return answer.data.token;
+    return response.data.token;
   };
 
   /** A POST without the headers of browsers, some of which `fetch` sends as well. */
   const program = async (path: string, body: string, cookie: string): Promise<number> => {
-    const answer = await request(`${gateway.url}${path}`, { method: 'POST', headers: { cookie }, body });
-    await answer.body.dump();
-    return answer.statusCode;
+    const response = await request(`${gateway.url}${path}`, { method: 'POST', headers: { cookie }, body });
+    await response.body.dump();
+    return response.statusCode;
   };
 
   test('is accepted in the cookie "token"', async () => {

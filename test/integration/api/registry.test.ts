@@ -26,8 +26,12 @@ test.each([
   ['{"name": "a"}', 'text/plain'],
 ])('deletes by the body %j of type %s', async (body, type) => {
   await post('/gateway/backend/modify/add', good);
-  const answer = await post('/gateway/backend/modify/delete', body, type === undefined ? {} : { 'Content-Type': type });
-  expect([answer.status, api.registry.all()]).toEqual([200, []]);
+  const response = await post(
+    '/gateway/backend/modify/delete',
+    body,
+    type === undefined ? {} : { 'Content-Type': type },
+  );
+  expect([response.status, api.registry.all()]).toEqual([200, []]);
 });
 
 test.each(['add', 'update', 'delete'])('%s passes force on', async (operation) => {
@@ -58,8 +62,8 @@ test.each<[GatewayError, number, string | undefined]>([
 ])('%s is answered unchanged', async (failure, status, retryAfter) => {
   for (const path of ['modify/add', 'modify/update', 'modify/delete', 'activate/a', 'deactivate/a']) {
     api.registry.failure = failure;
-    const answer = await post(`/gateway/backend/${path}`, path === 'modify/delete' ? 'a' : good);
-    expect([path, answer.status, answer.json(), answer.headers['retry-after']]).toEqual([
+    const response = await post(`/gateway/backend/${path}`, path === 'modify/delete' ? 'a' : good);
+    expect([path, response.status, response.json(), response.headers['retry-after']]).toEqual([
       path,
       status,
       failure.toBody(),
@@ -70,13 +74,13 @@ test.each<[GatewayError, number, string | undefined]>([
 
 test('a defect is 500 without its words; the log has them under the request id', async () => {
   api.registry.failure = new Error('select * from secret_table');
-  const answer = await post('/gateway/backend/modify/add', good).catch((error: Error) => error.message);
+  const response = await post('/gateway/backend/modify/add', good).catch((error: Error) => error.message);
   // 500 is never documented: the check of every answer against the OpenAPI document refuses it.
-  expect(answer).toContain('500 is not in the OpenAPI document');
-  expect(answer).toContain('EG_INTERNAL');
-  expect(answer).not.toContain('secret_table');
+  expect(response).toContain('500 is not in the OpenAPI document');
+  expect(response).toContain('EG_INTERNAL');
+  expect(response).not.toContain('secret_table');
   const line = api.logged.find((text) => text.includes('secret_table')) ?? '';
-  expect(answer).toContain(JSON.parse(line).requestId);
+  expect(response).toContain(JSON.parse(line).requestId);
 });
 
 test.each(['GET', 'POST'])('OPTIONS and HEAD (%s paths)', async (method) => {
@@ -92,7 +96,7 @@ test.each(['GET', 'POST'])('OPTIONS and HEAD (%s paths)', async (method) => {
 });
 
 test('every answer has a request id and forbids guessing its type', async () => {
-  const answer = await api.call('GET', '/nowhere');
-  expect(answer.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
-  expect(answer.headers['x-content-type-options']).toBe('nosniff');
+  const response = await api.call('GET', '/nowhere');
+  expect(response.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+  expect(response.headers['x-content-type-options']).toBe('nosniff');
 });

@@ -59,10 +59,10 @@ describe('the call', () => {
     ['nothing is counted there', [{ health: healthy(null, null) }], null, { running: 2, demand: 5 }],
   ])('%s', async (_what, members, maxRunning, expected) => {
     await startWith(members, 3, maxRunning);
-    const answer = await scaling('night');
-    expect(answer).toMatchObject({ group: 'night', queued: 3, complete: true, ...expected });
+    const response = await scaling('night');
+    expect(response).toMatchObject({ group: 'night', queued: 3, complete: true, ...expected });
     const isHealthy = ({ active = true, health }: Member) => active && health?.status === 'HEALTHY';
-    expect(answer.clusters).toEqual({
+    expect(response.clusters).toEqual({
       registered: members.length,
       active: members.filter(({ active }) => active !== false).length,
       healthy: members.filter(isHealthy).length,
@@ -101,11 +101,11 @@ test('each trigger of the KEDA sample finds its number at the real endpoint', as
   const values = [];
   for (const { type, metadata, authenticationRef } of scaledObject.spec.triggers) {
     expect([type, metadata.authMode, authenticationRef.name]).toEqual(['metrics-api', 'bearer', 'engine-gateway']);
-    const answer = await api.call('GET', new URL(metadata.url!).pathname);
-    expect(answer.status).toBe(200);
+    const response = await api.call('GET', new URL(metadata.url!).pathname);
+    expect(response.status).toBe(200);
     // A name without dots and wildcards is its own GJSON path.
     expect(metadata.valueLocation).toMatch(/^[a-z]+$/);
-    values.push((answer.json() as Json)[metadata.valueLocation!]);
+    values.push((response.json() as Json)[metadata.valueLocation!]);
   }
   expect(values).toEqual([3, 4]);
 });

@@ -43,14 +43,14 @@ describe('the files of the user interface', () => {
   test.each(['/engine-gateway', '/engine-gateway/', '/engine-gateway/clusters', '/engine-gateway/a/b/'])(
     '%s is the page, with its policy and what depends on the configuration',
     async (path) => {
-      const answer = await get(path);
-      expect(answer.status).toBe(200);
-      expect(answer.headers.get('content-type')).toBe('text/html; charset=utf-8');
-      expect(answer.headers.get('cache-control')).toBe('no-cache');
-      expect(answer.headers.get('content-security-policy')).toMatchInlineSnapshot(
+      const response = await get(path);
+      expect(response.status).toBe(200);
+      expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8');
+      expect(response.headers.get('cache-control')).toBe('no-cache');
+      expect(response.headers.get('content-security-policy')).toMatchInlineSnapshot(
         `"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'self'; frame-ancestors 'none'"`,
       );
-      expect(await answer.text()).toBe(
+      expect(await response.text()).toBe(
         `<base href="/engine-gateway/"><title>Engine Gateway</title><meta name="version" content="${version}">`,
       );
     },
@@ -121,8 +121,8 @@ describe('the files of the user interface', () => {
   });
 
   test('other methods are refused with what there is', async () => {
-    const answer = await fetch(`${api.url}/engine-gateway/clusters`, { method: 'POST' });
-    expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD, OPTIONS']);
+    const response = await fetch(`${api.url}/engine-gateway/clusters`, { method: 'POST' });
+    expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET, HEAD, OPTIONS']);
   });
 
   test('its path under another product name leads to it', async () => {
@@ -166,8 +166,8 @@ test('a gateway whose user interface is not built says how to build it', async (
   expect(built).toBeNull();
   const api = await startApi({ userInterface: { built, enabled: true } });
   try {
-    const answer = await fetch(`${api.url}/engine-gateway`);
-    expect([answer.status, await answer.text()]).toEqual([
+    const response = await fetch(`${api.url}/engine-gateway`);
+    expect([response.status, await response.text()]).toEqual([
       503,
       'The user interface is not built. In a clone of the project: npm run build:ui, then start the gateway again.\n',
     ]);

@@ -85,16 +85,16 @@ for (const family of [oneDatabase]) {
       });
     /** The data of an answer that must be a success. */
     const data = async (call: string, body?: unknown) => {
-      const answer = await post(call, body);
-      const { code, msg, data: found } = answer.json();
-      expect([answer.status, code, msg]).toEqual([200, 200, 'Successful.']);
+      const response = await post(call, body);
+      const { code, msg, data: found } = response.json();
+      expect([response.status, code, msg]).toEqual([200, 200, 'Successful.']);
       return found;
     };
     const failure = async (call: string, body?: unknown) => {
-      const answer = await post(call, body);
-      const { code, msg, error, ...rest } = answer.json();
-      expect([code, msg, rest]).toEqual([answer.status, error.message, {}]);
-      return [answer.status, error.code, error.field];
+      const response = await post(call, body);
+      const { code, msg, error, ...rest } = response.json();
+      expect([code, msg, rest]).toEqual([response.status, error.message, {}]);
+      return [response.status, error.code, error.field];
     };
 
     it('lists what other programs write to the tables of resource groups', async () => {

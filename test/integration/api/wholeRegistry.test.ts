@@ -99,8 +99,11 @@ describe.each([
   );
 
   it('(de)activating an unknown cluster is the 404 that callers know', async () => {
-    const answer = await post('activate/nobody');
-    expect([answer.status, answer.text]).toEqual([404, 'No cluster found with name: nobody, could not (de)activate']);
+    const response = await post('activate/nobody');
+    expect([response.status, response.text]).toEqual([
+      404,
+      'No cluster found with name: nobody, could not (de)activate',
+    ]);
   });
 
   it('refuses writes that the configuration does not allow', async () => {
@@ -115,15 +118,15 @@ describe.each([
       ['modify/update', good],
       ['modify/delete', 'a'],
     ] as const) {
-      const answer = await post(path, body);
-      expect([path, answer.status, answer.json().error.code]).toEqual([path, 403, 'EG_API_WRITES_DISABLED']);
+      const response = await post(path, body);
+      expect([path, response.status, response.json().error.code]).toEqual([path, 403, 'EG_API_WRITES_DISABLED']);
     }
     expect(await rows()).toEqual([['a', false]]);
   });
 
   it('concurrent adds of one name: one wins', async () => {
-    const answers = await Promise.all(Array.from({ length: 5 }, () => post('modify/add', good)));
-    expect(answers.map((answer) => answer.status).sort()).toEqual([200, 409, 409, 409, 409]);
+    const responses = await Promise.all(Array.from({ length: 5 }, () => post('modify/add', good)));
+    expect(responses.map((response) => response.status).sort()).toEqual([200, 409, 409, 409, 409]);
   });
 });
 

@@ -29,14 +29,14 @@ async function gatewayWith(...policies: readonly GroupPolicy[]) {
     gateway.table.setHealth(name, proxyTo, { ...neverChecked, status: 'UNHEALTHY', reason, checkedAt: 2 });
   };
   const submitTo = async (group: string) => {
-    const answer = await send(gateway.url, '/v1/statement', {
+    const response = await send(gateway.url, '/v1/statement', {
       method: 'POST',
       body: 'SELECT 1',
       headers: ['X-Engine-User', 'alice', 'X-Engine-Routing-Group', group],
     });
     return {
-      error: (JSON.parse(answer.text) as { error?: { message: string } }).error?.message,
-      header: answer.headers['x-engine-routing-decision'],
+      error: (JSON.parse(response.text) as { error?: { message: string } }).error?.message,
+      header: response.headers['x-engine-routing-decision'],
       decision: JSON.parse(gateway.records.at(-1)?.decision ?? 'null') as Record<string, unknown> | null,
       line: gateway.log.filter((line) => line.msg === 'query').at(-1),
     };

@@ -20,7 +20,7 @@ describe.skipIf(!hasOpenssl)('connections over TLS', () => {
   afterEach(closeAll);
 
   /** A gateway, before a cluster whose answers have a header of so many bytes, and which never answers `/ui/stuck`. */
-  async function world({ connections = 100, answerHeader = 10 } = {}) {
+  async function world({ connections = 100, responseHeader = 10 } = {}) {
     let lines: readonly string[] = [];
     let stuck = 0;
     const engine = createServer({ maxHeaderSize: 1024 ** 2 }, (request, response) => {
@@ -29,7 +29,7 @@ describe.skipIf(!hasOpenssl)('connections over TLS', () => {
         return;
       }
       lines = request.rawHeaders;
-      response.setHeader('x-engine-added-prepare', 'a'.repeat(answerHeader)).end('served');
+      response.setHeader('x-engine-added-prepare', 'a'.repeat(responseHeader)).end('served');
     });
     await new Promise<void>((resolve) => engine.listen(0, '127.0.0.1', resolve));
     closing({
@@ -126,7 +126,7 @@ describe.skipIf(!hasOpenssl)('connections over TLS', () => {
   });
 
   test('a client that gets a long header line is asked to make its next connection, over HTTP/1.1', async () => {
-    const { client, connection, lines, log } = await world({ answerHeader: 60_000 });
+    const { client, connection, lines, log } = await world({ responseHeader: 60_000 });
     const { session, send } = await client();
     const code = goaway(session);
     const answer = await send({ ':path': '/v1/info' });
@@ -139,7 +139,7 @@ describe.skipIf(!hasOpenssl)('connections over TLS', () => {
   });
 
   test('long header lines of several answers count together; a client of HTTP/2 alone keeps its connection', async () => {
-    const { client, connection } = await world({ answerHeader: 20_000 });
+    const { client, connection } = await world({ responseHeader: 20_000 });
     const both = await client();
     const alone = await client(['h2']);
     const asked = goaway(both.session);

@@ -19,7 +19,7 @@ describe.skipIf(!hasOpenssl).each(['HTTP/1.1', 'HTTP/2'])('over %s', (protocol) 
   /** A cluster whose answers have so many bytes of headers, by method; a gateway before it, and a client. */
   async function world(
     answerHeaders: Readonly<Record<string, number>> = {},
-    answerLines: Readonly<Record<string, string>> = {},
+    responseLines: Readonly<Record<string, string>> = {},
   ) {
     let lines: readonly string[] = [];
     const engine = createServer({ maxHeaderSize: 4 * MB }, (incoming, outgoing) => {
@@ -28,7 +28,7 @@ describe.skipIf(!hasOpenssl).each(['HTTP/1.1', 'HTTP/2'])('over %s', (protocol) 
       // Lines of 8,000 bytes, as clients and engines may limit the single line.
       const wanted = answerHeaders[incoming.method ?? ''] ?? 0;
       for (let size = 0, n = 0; size < wanted; size += 8_000) outgoing.setHeader(`x-${n++}`, 'x'.repeat(7_990));
-      for (const [name, value] of Object.entries(answerLines)) outgoing.setHeader(name, value);
+      for (const [name, value] of Object.entries(responseLines)) outgoing.setHeader(name, value);
       outgoing.setHeader('content-type', 'application/json');
       outgoing.end(JSON.stringify({ id: queryId, infoUri: '', stats: { state: 'FINISHED' } }));
     });
@@ -52,20 +52,20 @@ describe.skipIf(!hasOpenssl).each(['HTTP/1.1', 'HTTP/2'])('over %s', (protocol) 
     const send = async (method: string, path: string, headers: Readonly<Record<string, string>> = {}) => {
       const all = { 'x-engine-user': 'u', ...headers };
       if (client !== null) {
-        const answer = await client.send(
+        const response = await client.send(
           { ':method': method, ':path': path, ...all },
           method === 'POST' ? 'SELECT 1' : undefined,
         );
-        return { status: answer.status, headers: answer.headers, text: answer.text };
+        return { status: response.status, headers: response.headers, text: response.text };
       }
       const body = method === 'POST' ? 'SELECT 1' : null;
-      const answer = await request(`${gateway.url}${path}`, {
+      const response = await request(`${gateway.url}${path}`, {
         dispatcher: agent,
         method: method as 'GET',
         headers: all,
         body,
       });
-      return { status: answer.statusCode, headers: answer.headers, text: await answer.body.text() };
+      return { status: response.statusCode, headers: response.headers, text: await response.body.text() };
     };
     return { send, lines: () => lines };
   }
@@ -102,9 +102,9 @@ describe.skipIf(!hasOpenssl).each(['HTTP/1.1', 'HTTP/2'])('over %s', (protocol) 
 
   test('more lines than the gateway takes are refused by that name', async () => {
     const { send, lines } = await world();
-    const answer = await send('POST', '/v1/statement', many(10_000));
-    expect(answer.status).toBe(431);
-    expect(answer.text).toMatch(/more than 10000 (header )?lines \(server\.maxHeaderLines\)/);
+    const response = await send('POST', '/v1/statement', many(10_000));
+    expect(response.status).toBe(431);
+    expect(response.text).toMatch(/more than 10000 (header )?lines \(server\.maxHeaderLines\)/);
     expect(lines()).toEqual([]);
   });
 

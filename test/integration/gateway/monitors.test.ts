@@ -119,7 +119,7 @@ describe.each(userKinds)('%s', (type) => {
         response.on('close', () => clearInterval(timer));
       }
     });
-    const { reason } = await check(type, server.url, { maxAnswer: 50_000 });
+    const { reason } = await check(type, server.url, { maxResponse: 50_000 });
     expect(reason).toMatch(/: more than 50000 bytes$/);
   });
 });

@@ -445,7 +445,7 @@ describe('two replicas', () => {
     const first = await submit(gateway.url, 'SELECT 1');
     const poll = follow(first.nextUri ?? '');
     await until(() => admission.waiting.length === 1, 'the wait');
-    gateway.dataPlane.refuseSubmissions();
+    gateway.dataPlane.rejectSubmissions();
     expect((await poll).stats.state).toBe('QUEUED');
     expect(admission.waiting).toEqual([]);
     const outcome = await followToEnd(await follow(at(first.nextUri)));
@@ -458,7 +458,7 @@ describe('two replicas', () => {
     const next = await gatewayWith({ admission: new CountingAdmission(9), clusters: [clusterAt('a', engine.url)] });
     const submitted = submit(gateway.url, 'SELECT 1');
     await until(() => admission.waiting.length === 1, 'the wait');
-    gateway.dataPlane.refuseSubmissions();
+    gateway.dataPlane.rejectSubmissions();
     const first = await submitted;
     expect(first.stats.state).toBe('QUEUED');
     const outcome = await followToEnd(await follow(`${next.gateway.url}${pathOf(first.nextUri ?? '')}`));

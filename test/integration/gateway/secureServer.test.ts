@@ -144,10 +144,10 @@ describe.skipIf(!hasOpenssl)('clients over TLS', () => {
     const gateway = await secureGateway({ clusters: [clusterAt('a', engine.url)] });
     const client = await gateway.client();
     const bodies = Array.from({ length: 8 }, () => randomBytes(3_000_000));
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       bodies.map((body) => client.send({ ':path': '/v1/info', ':method': 'PUT' }, body)),
     );
-    expect(answers.map(({ body }, index) => body.equals(bodies[index]!))).toEqual(bodies.map(() => true));
+    expect(responses.map(({ body }, index) => body.equals(bodies[index]!))).toEqual(bodies.map(() => true));
   });
 
   test.each([

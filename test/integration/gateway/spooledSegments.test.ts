@@ -235,8 +235,8 @@ describe('what may be asked with a key', () => {
       ] as const) {
         now = at;
         const keys = ['x', 'y', 'z'].map((name) => clusterKey(name));
-        const answers = await Promise.all(keys.map((key) => send(one.url, `/${key}/v1/spooled/download/x`)));
-        expect(answers.map(({ status }) => status)).toEqual([404, 404, 404]);
+        const responses = await Promise.all(keys.map((key) => send(one.url, `/${key}/v1/spooled/download/x`)));
+        expect(responses.map(({ status }) => status)).toEqual([404, 404, 404]);
         expect(looks).toBe(expected);
       }
     });

@@ -171,7 +171,7 @@ describe('replicas and restarts', () => {
 });
 
 describe('ids without a known suffix', () => {
-  const answeringWith = (id: string) =>
+  const respondingWith = (id: string) =>
     startServer((request, response) => {
       request.resume();
       if (request.method === 'POST') response.end(JSON.stringify({ id, nextUri: 'x' }));
@@ -180,8 +180,8 @@ describe('ids without a known suffix', () => {
     });
 
   test('of another form go by full id, on every replica', async () => {
-    const a = await answeringWith('q-1');
-    const b = await answeringWith('q-2');
+    const a = await respondingWith('q-1');
+    const b = await respondingWith('q-2');
     const clusters = [clusterAt('a', a.url), clusterAt('b', b.url, { routingGroup: 'b' })];
     const [one, other] = [await gateway({ clusters }), await gateway({ clusters })];
     await send(one.url, '/v1/statement', { method: 'POST', body: 'x', headers: ['X-Engine-Routing-Group', 'b'] });
@@ -193,7 +193,7 @@ describe('ids without a known suffix', () => {
 
   test('a database of a gateway before knows running queries in query_history only', async () => {
     const id = '20261121_015745_00007_older';
-    const [a, b] = [await answeringWith('none'), await answeringWith(id)];
+    const [a, b] = [await respondingWith('none'), await respondingWith(id)];
     await store.history.insert([
       {
         queryId: id,
@@ -236,13 +236,13 @@ describe('unknown ids', () => {
 
   /** What a cluster answers at `/v1/info`: its coordinator's id, a whole answer, or nothing. */
   type Info = string | { readonly status?: number; readonly body: string } | 'silent';
-  const cluster = async (name: string, info: Info, mayAnswer: () => boolean = () => true) => {
+  const cluster = async (name: string, info: Info, mayResponse: () => boolean = () => true) => {
     const { url } = await startServer(async (request, response) => {
       request.resume();
       asked.push({ name, line: `${request.method} ${request.url}`, headers: request.rawHeaders });
       if (request.url !== '/v1/info') response.end(name);
       else if (info !== 'silent') {
-        await until(mayAnswer, 'what the answer waits for');
+        await until(mayResponse, 'what the answer waits for');
         const { status = 200, body } =
           typeof info === 'string' ? { body: JSON.stringify({ coordinatorId: info }) } : info;
         response.writeHead(status).end(body);
@@ -345,8 +345,8 @@ describe('unknown ids', () => {
   });
 
   test('any number of unknown ids asks each cluster once', async () => {
-    let mayAnswer = false;
-    const one = await gateway({ clusters: [await cluster('a', 'other', () => mayAnswer)] });
+    let mayResponse = false;
+    const one = await gateway({ clusters: [await cluster('a', 'other', () => mayResponse)] });
     let looked = 0;
     const many = Array.from({ length: 40 }, async (_, index) => {
       const other = `20261121_015745_${10_000 + index}_m${String(index).padStart(4, '0')}`;
@@ -354,7 +354,7 @@ describe('unknown ids', () => {
       return (await send(one.url, `/v1/query/${other}`)).status;
     });
     await until(() => looked === 40 && asked.length > 0, 'the question');
-    mayAnswer = true;
+    mayResponse = true;
     expect(await Promise.all(many)).toEqual(Array(40).fill(404));
     expect(asked.length).toBeLessThan(3);
   });

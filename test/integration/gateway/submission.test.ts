@@ -28,16 +28,16 @@ test('a submission that no cluster can take is kept with the reason, under the i
   const refused: unknown[] = [];
   const outcomes = { ...unwatchedOutcomes, refuse: (query: unknown) => void refused.push(query) };
   const gateway = await startGateway({ clusters: [], outcomes });
-  const answers = [];
-  for (let turn = 0; turn < 2; turn++) answers.push(await submit(gateway.url, 'SELECT 1', { user: 'ann' }));
+  const responses = [];
+  for (let turn = 0; turn < 2; turn++) responses.push(await submit(gateway.url, 'SELECT 1', { user: 'ann' }));
   expect(refused).toMatchObject(
-    answers.map(({ id: queryId, error }) => ({
+    responses.map(({ id: queryId, error }) => ({
       ...{ queryId, state: 'REFUSED', queryText: 'SELECT 1', facts: { user: 'ann', cluster: null } },
       error: { name: error?.errorName, code: error?.errorCode, message: error?.message },
     })),
   );
-  expect(answers[0]?.id).toMatch(/^\d{8}_\d{6}_\d{5}_refused_[a-z0-9]{8}$/);
-  expect(answers[0]?.id).not.toBe(answers[1]?.id);
+  expect(responses[0]?.id).toMatch(/^\d{8}_\d{6}_\d{5}_refused_[a-z0-9]{8}$/);
+  expect(responses[0]?.id).not.toBe(responses[1]?.id);
 });
 
 test('a first answer that is the last one ends the query with what it says', async () => {

@@ -10,33 +10,33 @@ import { send } from '../../support/rawHttp.ts';
 afterEach(closeAll);
 
 const BODY = '{"id":"20260101_000000_00001_aaaaa"}';
-const answerWith = (statusLine: string, ...lines: readonly string[]) =>
+const responseWith = (statusLine: string, ...lines: readonly string[]) =>
   `${statusLine}\r\n${[...lines, `Content-Length: ${BODY.length}`].join('\r\n')}\r\n\r\n${BODY}`;
 
 /** Answers that HTTP parsers take, and that cannot be sent on. */
 const unusable: readonly (readonly [string, string])[] = [
-  ['a reason phrase in Latin-1', answerWith('HTTP/1.1 200 d\xe9j\xe0')],
-  ['a reason phrase in UTF-8', answerWith('HTTP/1.1 200 \xe5\xae\x8c\xe6\x88\x90')],
-  ['a reason phrase with a control character', answerWith('HTTP/1.1 200 a\x07b')],
-  ['a reason phrase with DEL', answerWith('HTTP/1.1 201 a\x7fb')],
-  ['a reason phrase with a tab', answerWith('HTTP/1.1 500 a\tb')],
+  ['a reason phrase in Latin-1', responseWith('HTTP/1.1 200 d\xe9j\xe0')],
+  ['a reason phrase in UTF-8', responseWith('HTTP/1.1 200 \xe5\xae\x8c\xe6\x88\x90')],
+  ['a reason phrase with a control character', responseWith('HTTP/1.1 200 a\x07b')],
+  ['a reason phrase with DEL', responseWith('HTTP/1.1 201 a\x7fb')],
+  ['a reason phrase with a tab', responseWith('HTTP/1.1 500 a\tb')],
   ['a reason phrase of status 204', 'HTTP/1.1 204 \xe9\r\n\r\n'],
-  ['a header value with a control character', answerWith('HTTP/1.1 200 OK', 'X-A: a\x01b')],
-  ['a header value with DEL', answerWith('HTTP/1.1 200 OK', 'X-A: a\x7fb')],
+  ['a header value with a control character', responseWith('HTTP/1.1 200 OK', 'X-A: a\x01b')],
+  ['a header value with DEL', responseWith('HTTP/1.1 200 OK', 'X-A: a\x7fb')],
   ['such a value and status 204', 'HTTP/1.1 204 No Content\r\nX-A: a\x7fb\r\n\r\n'],
   ['such a value and status 304', 'HTTP/1.1 304 Not Modified\r\nX-A: a\x7fb\r\n\r\n'],
 ];
 
 /** What the gateway asks of a cluster before it sends a request for a query that it does not know. */
 const info = '{"coordinatorId":"bbbbb"}';
-const infoAnswer = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${info.length}\r\n\r\n${info}`;
+const infoResponse = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${info.length}\r\n\r\n${info}`;
 
 /** A cluster that answers every request with these bytes, except for the one about itself. */
 async function clusterOf(answer: string): Promise<string> {
   const server = createTcpServer((socket) => {
     socket.on('error', () => undefined);
     socket.on('data', (bytes) => {
-      socket.write(bytes.toString('latin1').startsWith('GET /v1/info ') ? infoAnswer : answer, 'latin1');
+      socket.write(bytes.toString('latin1').startsWith('GET /v1/info ') ? infoResponse : answer, 'latin1');
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -86,7 +86,7 @@ describe('a head that cannot be sent to a client', () => {
 
   test('a printable reason phrase of the cluster reaches the client', async () => {
     const gateway = await startGateway({
-      clusters: [clusterAt('a', await clusterOf(answerWith('HTTP/1.1 299 So ~ so')))],
+      clusters: [clusterAt('a', await clusterOf(responseWith('HTTP/1.1 299 So ~ so')))],
     });
     const response = await fetch(`${gateway.url}/ui/page`);
     expect([response.status, response.statusText]).toEqual([299, 'So ~ so']);

@@ -23,7 +23,7 @@ afterEach(async () => {
 });
 
 /** Repository whose responses to statuses come only when the gate opens. */
-function answersLate(resources: Store['resources'], gate: Promise<void>): Store['resources'] {
+function responsesLate(resources: Store['resources'], gate: Promise<void>): Store['resources'] {
   return new Proxy(resources, {
     get: (target, name) => {
       if (name === 'putStatus') {
@@ -57,7 +57,7 @@ const drift = {
 
 test('a resource that is deleted while the answer to its status is on the way stays deleted', async () => {
   const gate = Promise.withResolvers<void>();
-  const resources = answersLate(store.resources, gate.promise);
+  const resources = responsesLate(store.resources, gate.promise);
   const source = unpolled(resources);
   await source.start(5_000);
   const { metadata } = await source.create({ ...clusterKey('a'), spec });

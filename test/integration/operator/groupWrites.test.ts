@@ -429,14 +429,14 @@ for (const family of databases) {
               publicCalls[name]?.(data as Record<string, unknown>, oldData) ?? [name],
             );
       const headers = { 'Content-Type': 'application/json' };
-      const answer = await api.call('POST', `${path}${query}`, {
+      const response = await api.call('POST', `${path}${query}`, {
         headers,
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       });
-      const json = answer.text === '' ? null : answer.json();
+      const json = response.text === '' ? null : response.json();
       return {
-        status: answer.status,
-        headers: answer.headers,
+        status: response.status,
+        headers: response.headers,
         row: form === 'webapp' ? json?.data : json,
         error: json?.error,
       };
@@ -450,13 +450,13 @@ for (const family of databases) {
       for (const step of steps) {
         const { why, status, field, says, warns } = step;
         const before = await idsByPath();
-        const answer = await call(api, form, step);
+        const response = await call(api, form, step);
         const error =
           status === 200 ? undefined : expect.objectContaining({ ...(field === undefined ? {} : { field }) });
-        expect([why, answer.status, answer.error], why).toEqual([why, status, error]);
-        if (says !== undefined) expect(answer.error.message, why).toContain(says);
-        expect(`${answer.headers.warning ?? ''}`, why).toContain(warns ?? '');
-        if (step.row !== undefined) expect(answer.row, why).toMatchObject(step.row);
+        expect([why, response.status, response.error], why).toEqual([why, status, error]);
+        if (says !== undefined) expect(response.error.message, why).toContain(says);
+        expect(`${response.headers.warning ?? ''}`, why).toContain(warns ?? '');
+        if (step.row !== undefined) expect(response.row, why).toMatchObject(step.row);
         expected = JSON.parse(JSON.stringify({ ...expected, ...step.spec }));
         expect(specOf(rig), why).toEqual(expected);
         const { cpuQuotaPeriod: period = null, ...declared } = declaredRows(specOf(rig), null);
@@ -533,7 +533,7 @@ for (const family of databases) {
       const api = await apiOf(rig);
       await declare(rig);
       const names = Array.from({ length: 12 }, (_, index) => `b${index}`);
-      const answers = await Promise.all(
+      const responses = await Promise.all(
         names.map((name) =>
           call(api, 'rest', {
             ...{ why: name, call: 'saveResourceGroup', status: 200 },
@@ -541,7 +541,7 @@ for (const family of databases) {
           }),
         ),
       );
-      expect(answers.map(({ status }) => status)).toEqual(names.map(() => 200));
+      expect(responses.map(({ status }) => status)).toEqual(names.map(() => 200));
       const below = specOf(rig).rootGroups[1]?.subGroups as readonly { readonly name: string }[];
       expect(below.map(({ name }) => name).sort()).toEqual([perUser, 'staff', ...names].sort());
     });
@@ -607,9 +607,9 @@ for (const family of databases) {
         ...{ why: '', call: 'updateResourceGroup', status: 200 },
         send: (ids) => [row('etl', { ...id(ids, 'etl'), maxQueued: 7 })],
       };
-      const answer = await call(api, 'rest', change);
-      expect(answer).toMatchObject({ status: 200, row: { maxQueued: 7 } });
-      expect(answer.headers.warning).toContain(`The change is in the ${resource}, and not in the tables yet`);
+      const response = await call(api, 'rest', change);
+      expect(response).toMatchObject({ status: 200, row: { maxQueued: 7 } });
+      expect(response.headers.warning).toContain(`The change is in the ${resource}, and not in the tables yet`);
       const creation: Step = {
         ...{ why: '', call: 'saveResourceGroup', status: 409 },
         send: (ids) => [row('bots', { parent: ids.get('adhoc') })],

@@ -188,9 +188,9 @@ for (const { name, available, start } of databases) {
         signal,
       });
     const impact = async (question: Readonly<Record<string, unknown>>): Promise<RuleImpact> => {
-      const answer = await post(question);
-      const body = await answer.text();
-      expect(answer.status, body).toBe(200);
+      const response = await post(question);
+      const body = await response.text();
+      expect(response.status, body).toBe(200);
       return JSON.parse(body) as RuleImpact;
     };
 
@@ -217,8 +217,8 @@ for (const { name, available, start } of databases) {
         timeout: 10_000,
       });
       for (const [body, headers] of submissions) {
-        const answer = await fetch(`${gateway.url}/v1/statement`, { method: 'POST', body, headers });
-        expect(answer.status).toBe(200);
+        const response = await fetch(`${gateway.url}/v1/statement`, { method: 'POST', body, headers });
+        expect(response.status).toBe(200);
       }
       // The gateway answers before its database has all tables: wait for them.
       const store = await openStore({ ...settings, runMigrations: true, logger: pino({ level: 'silent' }) });
@@ -315,18 +315,18 @@ for (const { name, available, start } of databases) {
         [{ changes: [{ name: 'new', rule }], queries: 1_000_000 }, 400, 'queries', /100000/],
       ];
       for (const [body, status, field, message] of mistakes) {
-        const answer = await post(body);
-        const { error } = (await answer.json()) as { error: { field: string; message: string } };
-        expect([answer.status, error.field], JSON.stringify(body)).toEqual([status, field]);
+        const response = await post(body);
+        const { error } = (await response.json()) as { error: { field: string; message: string } };
+        expect([response.status, error.field], JSON.stringify(body)).toEqual([status, field]);
         expect(error.message).toMatch(message);
       }
     });
 
     test('a second call while one runs is refused, and a call whose client is gone ends', async () => {
       const question = { changes: [changed('etl', to('c'))] };
-      const answers = await Promise.all([post(question), post(question), post(question)]);
-      expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409]);
-      const refused = answers.find(({ status }) => status === 409);
+      const responses = await Promise.all([post(question), post(question), post(question)]);
+      expect(responses.map(({ status }) => status).sort()).toEqual([200, 409, 409]);
+      const refused = responses.find(({ status }) => status === 409);
       expect(await refused?.json()).toMatchObject({
         error: { code: 'EG_CONFLICT', message: expect.stringMatching(/wait until/) },
       });

@@ -29,14 +29,14 @@ const sent = (name: string, proxyTo: string, more: object = {}) => ({
 });
 
 async function write(operation: 'add' | 'update', cluster: object) {
-  const answer = await fetch(`${gateway.url}/gateway/backend/modify/${operation}`, {
+  const response = await fetch(`${gateway.url}/gateway/backend/modify/${operation}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(cluster),
   });
   return {
-    status: answer.status,
-    body: (await answer.json()) as { readonly error?: Readonly<Record<string, unknown>> },
+    status: response.status,
+    body: (await response.json()) as { readonly error?: Readonly<Record<string, unknown>> },
   };
 }
 

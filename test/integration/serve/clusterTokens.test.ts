@@ -103,8 +103,8 @@ describe.skipIf(!hasOpenssl)('tokens for clusters', () => {
     send = overHttp1,
   ) {
     const all = { 'x-trino-routing-group': cluster, 'x-trino-user': 'bob', ...headers };
-    const answer = await send(client(own), url, '/v1/statement', all, 'SELECT 1');
-    expect(answer).toMatchObject({ status: 200 });
+    const response = await send(client(own), url, '/v1/statement', all, 'SELECT 1');
+    expect(response).toMatchObject({ status: 200 });
     const { requests } = engines[cluster === 'a' ? 0 : 1] as SimulatedEngine;
     const got: Readonly<Record<string, unknown>> = requests.findLast(({ method }) => method === 'POST')?.headers ?? {};
     return { got, token: String(got.authorization ?? '').replace(/^Bearer /, '') };

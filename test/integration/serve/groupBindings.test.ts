@@ -42,12 +42,12 @@ async function ruleState(name: string): Promise<string> {
 
 /** The group that a query of a source goes to, and the trace of its rules. */
 async function explain(source: string) {
-  const answer = await fetch(`${gateway?.url}/api/explain`, {
+  const response = await fetch(`${gateway?.url}/api/explain`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ user: 'u', headers: { 'X-Engine-Source': source }, body: 'SELECT 1' }),
   });
-  return JSON.stringify(await answer.json());
+  return JSON.stringify(await response.json());
 }
 
 test('a group that is bound to namespaces takes no clusters and no queries of others', async () => {

@@ -43,8 +43,8 @@ const start = async (productName: string, more: object = {}) => {
 
 const post = async (path: string, body: unknown) => {
   const headers = { 'content-type': 'application/json' };
-  const answer = await fetch(`${gateway?.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
-  return { status: answer.status, body: await answer.json().catch(() => null) };
+  const response = await fetch(`${gateway?.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+  return { status: response.status, body: await response.json().catch(() => null) };
 };
 
 test.each(['Engine', 'Trino', 'Acme'])(

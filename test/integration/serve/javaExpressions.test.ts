@@ -48,9 +48,9 @@ describe("expressions in Java's syntax", () => {
     ['/extra/page.html', true],
     ['/extra/page.js', false],
   ])('extraWhitelistPaths: %s', async (path, isProxied) => {
-    const answer = await fetch(`${gateway.url}${path}`);
+    const response = await fetch(`${gateway.url}${path}`);
     // What is not proxied is a path that the gateway does not have.
-    expect((await answer.text()).includes('EG_NOT_FOUND')).toBe(!isProxied);
+    expect((await response.text()).includes('EG_NOT_FOUND')).toBe(!isProxied);
   });
 });
 

@@ -23,15 +23,15 @@ interface Stored {
   readonly resource: { readonly namespace: string; readonly name: string } | null;
 }
 const call = async (method: string, path: string, body?: object) => {
-  const answer = await fetch(`${gateway?.url}${path}`, {
+  const response = await fetch(`${gateway?.url}${path}`, {
     method,
     ...(body === undefined ? {} : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
   });
-  const text = await answer.text();
+  const text = await response.text();
   const json = (text === '' ? null : JSON.parse(text)) as Stored & {
     readonly error?: { readonly code: string; readonly field?: string };
   };
-  return { status: answer.status, json };
+  return { status: response.status, json };
 };
 const cluster = (name: string, routingGroup: string) =>
   call('POST', '/gateway/backend/modify/add', { name, proxyTo: `http://${name}:1`, active: true, routingGroup });

@@ -42,7 +42,7 @@ describe('a gateway without authentication', () => {
   const portOf = (started: GatewayProcess) => new URL(started.url).port;
   const statusAt = (host: string, started: GatewayProcess): Promise<number | string> =>
     fetch(`http://${host}:${portOf(started)}/livez`).then(
-      (answer) => answer.status,
+      (response) => response.status,
       () => 'refused',
     );
 
@@ -114,13 +114,13 @@ describe('a gateway without authentication', () => {
 
     test('the refusal names host and key, and nothing that follows on the connection is run', async () => {
       const started = await start({});
-      const answer = await send(started.url, '/gateway/backend/modify/delete', {
+      const response = await send(started.url, '/gateway/backend/modify/delete', {
         method: 'POST',
         headers: ['Host', 'evil.example'],
         body: 'c1',
       });
-      expect([answer.status, answer.headers.connection]).toEqual([421, 'close']);
-      const { error } = JSON.parse(answer.text);
+      expect([response.status, response.headers.connection]).toEqual([421, 'close']);
+      const { error } = JSON.parse(response.text);
       expect(error.code).toBe('EG_UNKNOWN_HOST');
       expect(error.message).toContain('"evil.example" is not known as a name of this gateway');
       expect(error.message).toContain('server.allowedHosts');

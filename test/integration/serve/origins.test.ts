@@ -52,10 +52,11 @@ const sharedPaths = [
 /** Whether an address serves queries, or the API, and says where the other is. */
 async function sideOf(url: string, headers: readonly string[] = []): Promise<'admin' | 'queries' | 'both'> {
   const ask = async (path: string) => {
-    const answer = await send(url, path, { headers });
-    const elsewhere = /^This address serves/.test(answer.text);
-    if (elsewhere) expect([answer.status, answer.headers['content-type']]).toEqual([404, 'text/plain; charset=utf-8']);
-    return { elsewhere, text: answer.text, status: answer.status };
+    const response = await send(url, path, { headers });
+    const elsewhere = /^This address serves/.test(response.text);
+    if (elsewhere)
+      expect([response.status, response.headers['content-type']]).toEqual([404, 'text/plain; charset=utf-8']);
+    return { elsewhere, text: response.text, status: response.status };
   };
   const [api, queries, shared] = await Promise.all(
     [adminPaths, queryPaths, sharedPaths].map((paths) => Promise.all(paths.map(ask))),
@@ -128,8 +129,8 @@ describe('server.adminHosts', () => {
     ['GET', '/api/public/backends'],
     ['GET', '*'],
   ])('%s %s is not answered beside queries', async (method, path) => {
-    const answer = await send(gateway.url, path, { method, headers: ['Host', 'queries.example'] });
-    expect([answer.status, answer.text]).toEqual([404, expect.stringMatching(/^This address serves queries only/)]);
+    const response = await send(gateway.url, path, { method, headers: ['Host', 'queries.example'] });
+    expect([response.status, response.text]).toEqual([404, expect.stringMatching(/^This address serves queries only/)]);
   });
 
   test('a target that names another host than Host is not answered', async () => {
@@ -150,8 +151,8 @@ describe('server.adminHosts', () => {
   ])('a page at the host %s that says it asked for the API through a proxy: %s', async (_, origin, status) => {
     const forwarded = ['X-Forwarded-Host', 'admin.example', 'X-Forwarded-Proto', 'https'];
     const headers = ['Host', 'queries.example', 'Origin', origin, 'Sec-Fetch-Site', 'same-origin', ...forwarded];
-    const answer = await send(gateway.url, '/loginType', { method: 'POST', headers });
-    expect([answer.status, answer.text]).toEqual([
+    const response = await send(gateway.url, '/loginType', { method: 'POST', headers });
+    expect([response.status, response.text]).toEqual([
       status,
       expect.stringContaining(status === 200 ? 'Ok' : 'names different hosts'),
     ]);

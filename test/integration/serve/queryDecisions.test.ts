@@ -35,9 +35,9 @@ let gateway: GatewayProcess;
 
 const as = (user: string) => ({ authorization: `Basic ${Buffer.from(`${user}:x`).toString('base64')}` });
 const read = async <T>(path: string, user = 'boss'): Promise<T> => {
-  const answer = await fetch(`${gateway.url}${path}`, { headers: as(user) });
-  const text = await answer.text();
-  expect(answer.status, text).toBe(200);
+  const response = await fetch(`${gateway.url}${path}`, { headers: as(user) });
+  const text = await response.text();
+  expect(response.status, text).toBe(200);
   return JSON.parse(text) as T;
 };
 /** A query once its outcome or its decision is stored. */

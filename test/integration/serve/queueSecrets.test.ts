@@ -33,7 +33,7 @@ const ofHeaders = clients.flatMap(({ secrets }) => secrets);
 /** In the texts of statements: the history has texts, once a cluster has the query. */
 const textSecret = 'secret-in-a-statement';
 /** What the cluster gives its clients with its first answer. */
-const answerSecrets = ['cookie-of-the-cluster', 'slug-of-the-cluster'];
+const responseSecrets = ['cookie-of-the-cluster', 'slug-of-the-cluster'];
 
 const tablesOf: Readonly<Record<Dialect, string>> = {
   sqlite: "select name from sqlite_master where type = 'table' and name not like 'sqlite%'",
@@ -48,7 +48,7 @@ async function startCluster() {
   const headers: NodeJS.Dict<string | string[]>[] = [];
   const { url } = await startServer((request, response) => {
     const answer = (value: object) => {
-      response.writeHead(200, { 'content-type': 'application/json', 'set-cookie': `login=${answerSecrets[0]}` });
+      response.writeHead(200, { 'content-type': 'application/json', 'set-cookie': `login=${responseSecrets[0]}` });
       response.end(JSON.stringify(value));
     };
     request.resume().on('end', async () => {
@@ -57,7 +57,7 @@ async function startCluster() {
       else if (request.method === 'POST') {
         headers.push(request.headers);
         const id = `20261121_000000_${String(count++).padStart(5, '0')}_abcde`;
-        const nextUri = `${base}/v1/statement/executing/${id}/${answerSecrets[1]}/1`;
+        const nextUri = `${base}/v1/statement/executing/${id}/${responseSecrets[1]}/1`;
         answer({ id, infoUri: base, nextUri, stats: { state: 'RUNNING' } });
       } else {
         const id = request.url?.split('/')[4] ?? '';
@@ -172,7 +172,7 @@ describe('what the database has of queries that wait', () => {
       expect(ofHeaders.filter((secret) => !sent.includes(secret) && !sent.includes(basic))).toEqual([]);
       // The text of a query that ran is in the history, as that of any other.
       await expect.poll(() => places([textSecret]), { timeout: 10_000 }).toEqual(['query_history.query_text']);
-      expect(await places([...ofHeaders, ...answerSecrets, ...slugs])).toEqual([]);
+      expect(await places([...ofHeaders, ...responseSecrets, ...slugs])).toEqual([]);
     } finally {
       await store.close();
     }

@@ -18,13 +18,13 @@ const manifest = (name: string, url: string, routingGroup = 'adhoc') =>
 /** Follows a query through several gateways in turns. */
 async function followAlternating(first: QueryResults, gateways: readonly GatewayProcess[]): Promise<unknown[]> {
   const rows: unknown[] = [];
-  let answer = first;
-  for (let turn = 0; answer.nextUri !== undefined; turn++) {
-    const next = new URL(answer.nextUri);
+  let response = first;
+  for (let turn = 0; response.nextUri !== undefined; turn++) {
+    const next = new URL(response.nextUri);
     const gateway = gateways[turn % gateways.length] as GatewayProcess;
-    answer = await follow(new URL(next.pathname, gateway.url).href);
-    expect(answer.error).toBeUndefined();
-    rows.push(...(answer.data ?? []));
+    response = await follow(new URL(next.pathname, gateway.url).href);
+    expect(response.error).toBeUndefined();
+    rows.push(...(response.data ?? []));
   }
   return rows;
 }

@@ -16,11 +16,11 @@ afterEach(async () => {
 });
 
 const call = async (method: string, path: string, body?: object): Promise<number> => {
-  const answer = await fetch(`${gateway?.url}${path}`, {
+  const response = await fetch(`${gateway?.url}${path}`, {
     method,
     ...(body === undefined ? {} : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
   });
-  return answer.status;
+  return response.status;
 };
 const cluster = (name: string, routingGroup: string) =>
   call('POST', '/gateway/backend/modify/add', { name, proxyTo: `http://${name}:1`, active: true, routingGroup });

@@ -23,7 +23,7 @@ const faultyHistory = fc
         replica: fc.nat(2),
         what: fc.constantFrom(
           ...(['submit', 'submit', 'submit', 'finish', 'abandon', 'crash', 'stop'] as const),
-          ...(['pause', 'resume', 'partition', 'partition', 'partition', 'loseAnswer'] as const),
+          ...(['pause', 'resume', 'partition', 'partition', 'partition', 'loseResponse'] as const),
         ),
         argument: fc.nat(23),
       }),

@@ -1,6 +1,6 @@
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { AnswerWatch } from '../../../src/gateway/exchanges/answerWatch.ts';
+import { ResponseWatch } from '../../../src/gateway/exchanges/responseWatch.ts';
 import { type FinalPage, FinalPageReader } from '../../../src/gateway/outcomes/finalPage.ts';
 
 const stage = (depth: number): object => ({
@@ -202,7 +202,7 @@ test.each(
 )('an answer in %s: %3$s', (encoding, compress, _name, page, expected) => {
   const bytes = compress(Buffer.from(page));
   const seen: unknown[] = [];
-  const watch = new AnswerWatch(
+  const watch = new ResponseWatch(
     {
       runningQueries: { noteActivity: () => undefined, noteEnd: () => undefined },
       outcomes: {

@@ -46,7 +46,7 @@ const fragment = fc.oneof(
 );
 
 /** Runs with a time limit a text, far above what the longest here (a few thousand characters) take on a busy machine. */
-function answersInTime(text: string): void {
+function responsesInTime(text: string): void {
   const start = performance.now();
   const analysis = analyze(text);
   expect(performance.now() - start).toBeLessThan(5_000);
@@ -57,12 +57,12 @@ function answersInTime(text: string): void {
 
 describe('whatever the text', () => {
   test('random characters have an analysis', () => {
-    fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 400 }), answersInTime), { numRuns: 500 });
+    fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 400 }), responsesInTime), { numRuns: 500 });
   });
 
   test('random words have an analysis', () => {
     fc.assert(
-      fc.property(fc.array(fragment, { maxLength: 60 }), (words) => answersInTime(words.join(' '))),
+      fc.property(fc.array(fragment, { maxLength: 60 }), (words) => responsesInTime(words.join(' '))),
       { numRuns: 1_000 },
     );
   });
@@ -71,7 +71,7 @@ describe('whatever the text', () => {
     fc.assert(
       fc.property(corpus, fc.nat(), fc.nat({ max: 20 }), fragment, (body, place, removed, inserted) => {
         const at = place % body.length;
-        answersInTime(`${body.slice(0, at)} ${inserted} ${body.slice(at + removed)}`);
+        responsesInTime(`${body.slice(0, at)} ${inserted} ${body.slice(at + removed)}`);
       }),
       { numRuns: 1_000 },
     );

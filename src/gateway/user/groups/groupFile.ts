@@ -4,7 +4,7 @@ import { FollowedFiles } from '../../../config/followedFiles.ts';
 import type { Clock } from '../../../model/clock.ts';
 import { GatewayError } from '../../../model/errors.ts';
 import { within } from '../../../model/timeLimit.ts';
-import { type GroupSource, groupName, MAX_GROUPS, type SourceAnswer, unbelieved } from './groupSources.ts';
+import { type GroupSource, groupName, MAX_GROUPS, type SourceResponse, unbelieved } from './groupSources.ts';
 
 /** Maximum size of the file, bytes. */
 const MAX_FILE_SIZE = 16 * 1_048_576;
@@ -65,7 +65,7 @@ export async function openGroupFile(
   { path, refreshPeriod, keepLastKnown, readTimeout }: GroupFileSettings,
   clock: Pick<Clock, 'monotonic'>,
   logger: Logger,
-): Promise<GroupSource & { groupsOf(asker: Parameters<GroupSource['groupsOf']>[0]): SourceAnswer; stop(): void }> {
+): Promise<GroupSource & { groupsOf(asker: Parameters<GroupSource['groupsOf']>[0]): SourceResponse; stop(): void }> {
   let problem: string | null = null;
   let problemSince = 0;
   const report = (reason: string | null, groups: GroupsByUser): void => {
@@ -89,8 +89,8 @@ export async function openGroupFile(
   return {
     name: 'file',
     groupsOf(asker) {
-      const answer = unbelieved(asker);
-      if (answer !== null) return answer;
+      const response = unbelieved(asker);
+      if (response !== null) return response;
       if (problem !== null && clock.monotonic() >= problemSince + keepLastKnown) return { groups: [], note: problem };
       const groups = file.current.get(asker.user ?? '') ?? [];
       return problem === null ? { groups } : { groups, note: `last known: ${problem}` };

@@ -23,15 +23,15 @@ export interface Asker {
 }
 
 /** Groups from a source, with a note if they are missing or stale. */
-export type SourceAnswer = Pick<SourceGroups, 'groups' | 'note'>;
+export type SourceResponse = Pick<SourceGroups, 'groups' | 'note'>;
 
 /** A source of user groups (docs/identity.md#sources). */
 export interface GroupSource {
   readonly name: GroupSourceName;
   /** Returns the groups of a user; synchronously if possible. Neither throws nor rejects. */
-  groupsOf(asker: Asker): SourceAnswer | Promise<SourceAnswer>;
+  groupsOf(asker: Asker): SourceResponse | Promise<SourceResponse>;
   /** Returns the groups without network access, for described requests; absent if that is `groupsOf`. */
-  describedGroupsOf?(asker: Asker): SourceAnswer;
+  describedGroupsOf?(asker: Asker): SourceResponse;
 }
 
 /** Settings `userGroups.token` and `userGroups.userInfo`. */
@@ -69,7 +69,7 @@ export function groupNames(values: readonly unknown[]): readonly string[] {
 }
 
 /** Result of a lookup for an unverified name; null for a verified one. */
-export function unbelieved({ user, doubt }: Asker): SourceAnswer | null {
+export function unbelieved({ user, doubt }: Asker): SourceResponse | null {
   if (user === null) return none('no user was recognised');
   return doubt === null ? null : none(doubt);
 }
@@ -128,7 +128,7 @@ export function certificateGroups(field: string): GroupSource {
 export function headerGroups(settings: GroupHeaderSettings, isProxy: TrustPeer, names: ProductNames): GroupSource {
   const { name, delimiter } = settings;
   const key = names.ownHeader(name).toLowerCase();
-  const describedGroupsOf = ({ headers }: Asker): SourceAnswer => {
+  const describedGroupsOf = ({ headers }: Asker): SourceResponse => {
     const lines = headerValues(headers, key);
     if (lines.length === 0) return none(`there is no header ${name}`);
     return { groups: groupNames(lines.flatMap((line) => line.split(delimiter))) };
@@ -148,7 +148,10 @@ export function headerGroups(settings: GroupHeaderSettings, isProxy: TrustPeer, 
  * @param lookUp groups of a user, with a note if they are incomplete; rejects if the directory is unavailable, with a
  * sentence for users
  */
-export function ldapGroups(lookUp: (user: string) => Promise<SourceAnswer>, remembered: RememberedGroups): GroupSource {
+export function ldapGroups(
+  lookUp: (user: string) => Promise<SourceResponse>,
+  remembered: RememberedGroups,
+): GroupSource {
   return {
     name: 'ldap',
     groupsOf(asker) {
@@ -168,7 +171,7 @@ export function claimedGroups(
   claims: Claims,
   { claim, delimiter }: GroupClaimSettings,
   names: UserNamespace | null,
-): SourceAnswer {
+): SourceResponse {
   const value = claimOf(claims, claim);
   if (value === undefined || value === null) return none(`there is no claim ${claim}`);
   const values: unknown = typeof value === 'string' ? value.split(delimiter) : value;
@@ -183,6 +186,6 @@ export function claimedGroups(
   return { groups, note: `${subject} left out: the names begin with the groupPrefix of another issuer` };
 }
 
-function none(note: string): SourceAnswer {
+function none(note: string): SourceResponse {
   return { groups: [], note };
 }

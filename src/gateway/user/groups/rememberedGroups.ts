@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { Clock } from '../../../model/clock.ts';
 import { within } from '../../../model/timeLimit.ts';
-import { groupNames, type SourceAnswer } from './groupSources.ts';
+import { groupNames, type SourceResponse } from './groupSources.ts';
 
 /** Limits of lookups (`userGroups`); times in milliseconds. */
 export interface LookupSettings {
@@ -29,7 +29,7 @@ interface Failure {
 }
 
 interface Entry {
-  readonly answer: SourceAnswer;
+  readonly answer: SourceResponse;
   readonly at: number;
   /** Null: the latest request succeeded. */
   readonly failed: Failure | null;
@@ -45,7 +45,7 @@ export class RememberedGroups {
   readonly #logger: Logger;
   readonly #entries: LRUCache<string, Entry>;
   readonly #failures: LRUCache<string, Failure>;
-  readonly #pending = new Map<string, Promise<SourceAnswer>>();
+  readonly #pending = new Map<string, Promise<SourceResponse>>();
   #quietUntil = Number.NEGATIVE_INFINITY;
 
   constructor(settings: LookupSettings, clock: Pick<Clock, 'monotonic'>, logger: Logger) {
@@ -61,7 +61,7 @@ export class RememberedGroups {
    * Groups under a key; synchronously if cached. Never rejects.
    * @param ask requests the groups, with its own timeout. A rejection means that the source is unavailable
    */
-  of(key: string, ask: () => Promise<SourceAnswer>): SourceAnswer | Promise<SourceAnswer> {
+  of(key: string, ask: () => Promise<SourceResponse>): SourceResponse | Promise<SourceResponse> {
     const now = this.#clock.monotonic();
     const entry = this.#entries.get(key);
     if (entry !== undefined && now < entry.at + this.#settings.cacheDuration) return entry.answer;
@@ -74,22 +74,22 @@ export class RememberedGroups {
     return this.#inTime(key, pending ?? this.#lookUp(key, ask));
   }
 
-  remembered(key: string): SourceAnswer {
+  remembered(key: string): SourceResponse {
     const entry = this.#entries.peek(key);
     const isCurrent = entry !== undefined && this.#clock.monotonic() < entry.at + this.#settings.cacheDuration;
     return isCurrent ? entry.answer : this.#lastKnown(key, 'the source is not asked for explanations');
   }
 
-  #lookUp(key: string, ask: () => Promise<SourceAnswer>): Promise<SourceAnswer> {
+  #lookUp(key: string, ask: () => Promise<SourceResponse>): Promise<SourceResponse> {
     const lookup = ask()
       .then(
-        (said): SourceAnswer => {
+        (said): SourceResponse => {
           const answer = { ...said, groups: groupNames(said.groups) };
           this.#entries.set(key, { answer, at: this.#clock.monotonic(), failed: null });
           this.#failures.delete(key);
           return answer;
         },
-        (error: unknown): SourceAnswer => {
+        (error: unknown): SourceResponse => {
           const why = error instanceof Error ? error.message : String(error);
           this.#logFailure(why, causeOf(error));
           this.#remember(key, { until: this.#clock.monotonic() + RETRY_MS, why });
@@ -107,12 +107,12 @@ export class RememberedGroups {
     else this.#entries.set(key, { ...entry, failed });
   }
 
-  async #inTime(key: string, lookup: Promise<SourceAnswer>): Promise<SourceAnswer> {
+  async #inTime(key: string, lookup: Promise<SourceResponse>): Promise<SourceResponse> {
     const { timeout } = this.#settings;
     return (await within(lookup, timeout, null)) ?? this.#lastKnown(key, `no answer within ${timeout} ms`);
   }
 
-  #lastKnown(key: string, why: string): SourceAnswer {
+  #lastKnown(key: string, why: string): SourceResponse {
     const entry = this.#entries.peek(key);
     const isUsable = entry !== undefined && this.#clock.monotonic() < entry.at + this.#settings.keepLastKnown;
     return isUsable ? { groups: entry.answer.groups, note: `last known: ${why}` } : { groups: [], note: why };

@@ -5,7 +5,7 @@ import { membershipOf } from '../../analysis/membership.ts';
 import type { MappedUsers } from '../mappedUsers.ts';
 import { EvidentUser, type UserEvidence } from '../userEvidence.ts';
 import type { UserSource } from '../userExtractor.ts';
-import type { Asker, GroupSource, SourceAnswer } from './groupSources.ts';
+import type { Asker, GroupSource, SourceResponse } from './groupSources.ts';
 
 /** Settings of `userGroups`. */
 export interface UserGroupsSettings {
@@ -50,11 +50,11 @@ export class UserGroups {
   of(user: RequestUser, request: AskingRequest): RequestUser | Promise<RequestUser> {
     const evidence = EvidentUser.evidenceOf(user);
     const asker = { user: user.user, doubt: this.#doubtOf(user, evidence), evidence, ...request };
-    const answers = this.#sources.map((source) => source.groupsOf(asker));
-    if (!answers.some((answer) => answer instanceof Promise)) {
-      return withGroups(user, this.#joined(answers as readonly SourceAnswer[]));
+    const responses = this.#sources.map((source) => source.groupsOf(asker));
+    if (!responses.some((response) => response instanceof Promise)) {
+      return withGroups(user, this.#joined(responses as readonly SourceResponse[]));
     }
-    return Promise.all(answers).then((all) => withGroups(user, this.#joined(all)));
+    return Promise.all(responses).then((all) => withGroups(user, this.#joined(all)));
   }
 
   /** The groups of an API caller. Never rejects. */
@@ -69,8 +69,10 @@ export class UserGroups {
   described(user: RequestUser, headers: RawHeaders): RequestUser {
     const evidence = EvidentUser.evidenceOf(user);
     const asker: Asker = { user: user.user, doubt: null, evidence, headers, address: undefined };
-    const answers = this.#sources.map((source) => (source.describedGroupsOf ?? source.groupsOf)(asker) as SourceAnswer);
-    return withGroups(user, this.#joined(answers));
+    const responses = this.#sources.map(
+      (source) => (source.describedGroupsOf ?? source.groupsOf)(asker) as SourceResponse,
+    );
+    return withGroups(user, this.#joined(responses));
   }
 
   #doubtOf({ user }: RequestUser, evidence: UserEvidence): string | null {
@@ -78,8 +80,8 @@ export class UserGroups {
     return `the user is only a claim of the client (${evidence.source}); userGroups.claimedUsers does not name it`;
   }
 
-  #joined(answers: readonly SourceAnswer[]): Membership {
-    const sources = answers.map(({ groups, note }, index): SourceGroups => {
+  #joined(responses: readonly SourceResponse[]): Membership {
+    const sources = responses.map(({ groups, note }, index): SourceGroups => {
       const { name } = this.#sources[index] as GroupSource;
       return note === undefined ? { source: name, groups } : { source: name, groups, note };
     });

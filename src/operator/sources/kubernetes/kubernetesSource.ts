@@ -245,7 +245,7 @@ export class KubernetesSource extends ResourceSource {
   }
 
   /** @throws the last refusal, while the API server asked not to be called again */
-  #refuseInPause(): void {
+  #rejectInPause(): void {
     const pause = this.#statusPause;
     if (pause === null) return;
     const waitMs = pause.until - this.#clock.monotonic();
@@ -260,7 +260,7 @@ export class KubernetesSource extends ResourceSource {
   protected async writeStatus(key: ResourceKey, uid: string, status: ResourceStatus): Promise<void> {
     const current = this.#object(key);
     if (current === null || current.metadata.uid !== uid) return;
-    this.#refuseInPause();
+    this.#rejectInPause();
     // The version makes a write that comes late, e.g. from a leader that was paused, a conflict.
     const { name, namespace, resourceVersion } = current.metadata;
     const metadata = { name, namespace, uid, resourceVersion };

@@ -105,23 +105,23 @@ test.each([
   ['constructor', 'x'],
   ['uli', `$scrypt$ln=10,r=8,p=1$${salt.toString('base64')}$${scryptHash}`],
 ])('%j with %j does not log in', async (name, password) => {
-  const answer = await login(name, password);
-  expect([answer.status, answer.json().code, answer.json().msg]).toEqual([401, 401, 'Authentication failed.']);
-  expect(answer.headers['set-cookie']).toBeUndefined();
+  const response = await login(name, password);
+  expect([response.status, response.json().code, response.json().msg]).toEqual([401, 401, 'Authentication failed.']);
+  expect(response.headers['set-cookie']).toBeUndefined();
 });
 
 test.each([['{"username":"root"}'], ['{"username":null,"password":"x"}'], ['[]'], ['nonsense'], ['']])(
   'the login %s is malformed',
   async (body) => {
-    const answer = await api.call('POST', '/login', { body });
-    expect([answer.status, answer.json().error.code]).toEqual([400, 'EG_MALFORMED']);
+    const response = await api.call('POST', '/login', { body });
+    expect([response.status, response.json().error.code]).toEqual([400, 'EG_MALFORMED']);
   },
 );
 
 describe('roles', () => {
   test('a refusal says what is missing', async () => {
-    const answer = await api.call('GET', '/gateway/backend/all', { headers: basic('ada', 'bcrypt pass') });
-    expect(answer.json()).toEqual({
+    const response = await api.call('GET', '/gateway/backend/all', { headers: basic('ada', 'bcrypt pass') });
+    expect(response.json()).toEqual({
       error: { code: 'EG_FORBIDDEN', message: '"ada" lacks the role API, which this call needs.' },
     });
   });
@@ -150,13 +150,13 @@ describe('Authorization', () => {
     ['Bearer without token', { Authorization: 'Bearer ' }, 401],
     ['nothing', {}, 401],
   ])('%s', async (_, headers, status) => {
-    const answer = await api.call('GET', '/gateway/backend/all', { headers });
-    expect([answer.status, answer.headers['www-authenticate'] !== undefined]).toEqual([status, status === 401]);
+    const response = await api.call('GET', '/gateway/backend/all', { headers });
+    expect([response.status, response.headers['www-authenticate'] !== undefined]).toEqual([status, status === 401]);
   });
 
   test('the message names the credentials that are accepted', async () => {
-    const answer = await api.call('GET', '/gateway/backend/all');
-    expect(answer.json().error).toEqual({
+    const response = await api.call('GET', '/gateway/backend/all');
+    expect(response.json().error).toEqual({
       code: 'EG_UNAUTHENTICATED',
       message:
         'The request has no credentials. Send the header Authorization: Basic with name and password; or log in at /engine-gateway.',
@@ -164,8 +164,8 @@ describe('Authorization', () => {
   });
 
   test('browsers are not made to ask for a password by themselves', async () => {
-    const answer = await api.call('GET', '/gateway/backend/all', { headers: { 'Sec-Fetch-Mode': 'cors' } });
-    expect(answer.headers['www-authenticate']).toBe('Bearer realm="Engine Gateway"');
+    const response = await api.call('GET', '/gateway/backend/all', { headers: { 'Sec-Fetch-Mode': 'cors' } });
+    expect(response.headers['www-authenticate']).toBe('Bearer realm="Engine Gateway"');
   });
 });
 
@@ -206,9 +206,9 @@ describe('tokens that are not accepted', () => {
     ['endless', () => 'a'.repeat(12_000)],
   ])('%s', async (_, make) => {
     const token = await make();
-    const answer = await api.call('GET', '/gateway/backend/all', { headers: bearer(token) });
-    expect(answer.status).toBe(401);
-    expect(answer.text).not.toContain(token);
+    const response = await api.call('GET', '/gateway/backend/all', { headers: bearer(token) });
+    expect(response.status).toBe(401);
+    expect(response.text).not.toContain(token);
   });
 
   test('changed after it was signed', async () => {
@@ -223,8 +223,8 @@ describe('tokens that are not accepted', () => {
     clock.ahead += 12 * 3_600_000 - 60_000;
     expect((await api.call('POST', '/userinfo', { headers: bearer(token) })).status).toBe(200);
     clock.ahead += 61_000;
-    const answer = await api.call('POST', '/userinfo', { headers: bearer(token) });
-    expect([answer.status, answer.json().msg]).toEqual([401, 'The session has run out.']);
+    const response = await api.call('POST', '/userinfo', { headers: bearer(token) });
+    expect([response.status, response.json().msg]).toEqual([401, 'The session has run out.']);
   });
 });
 
@@ -238,11 +238,11 @@ describe('cookies', () => {
   test('are Secure behind TLS, with names that browsers guard', async () => {
     const behind = await startApi({ access: settings(), accessDependencies: { trustPeer: () => true } });
     const headers = { 'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'gateway.example' };
-    const answer = await behind.call('POST', '/login', {
+    const response = await behind.call('POST', '/login', {
       headers,
       body: '{"username":"root","password":"plain pass"}',
     });
-    const cookies = cookiesOf(answer.headers);
+    const cookies = cookiesOf(response.headers);
     expect(cookies.get('__Host-Engine-Gateway-Session')?.attributes).toContain('; HttpOnly; Secure');
     expect(cookies.get('__Host-Engine-Gateway-CSRF')?.attributes).toContain('; Secure');
     const cookie = `__Host-Engine-Gateway-Session=${cookies.get('__Host-Engine-Gateway-Session')?.value}`;
@@ -274,9 +274,9 @@ describe('cookies', () => {
   test('go at logout, and the session with them', async () => {
     const before = cookiesOf((await login('root', 'plain pass')).headers);
     const Cookie = `Engine-Gateway-Session=${before.get('Engine-Gateway-Session')?.value}; Engine-Gateway-CSRF=a`;
-    const answer = await api.call('POST', '/logout', { headers: { Cookie } });
+    const response = await api.call('POST', '/logout', { headers: { Cookie } });
     expect(
-      [...cookiesOf(answer.headers)].map(([name, { value, attributes }]) => [name, value, attributes.slice(0, 9)]),
+      [...cookiesOf(response.headers)].map(([name, { value, attributes }]) => [name, value, attributes.slice(0, 9)]),
     ).toEqual([
       ['Engine-Gateway-Session', '', 'Max-Age=0'],
       ['Engine-Gateway-CSRF', '', 'Max-Age=0'],

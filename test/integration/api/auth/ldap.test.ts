@@ -125,12 +125,12 @@ presetUsers:
       access: settings(file('counted.yaml', bySearch, proxy.port)),
       accessDependencies: { environment },
     });
-    const answer = await counted.call('POST', '/login', {
+    const response = await counted.call('POST', '/login', {
       body: JSON.stringify({ username: name, password: 'wrong' }),
     });
     await counted.close();
     await proxy.close();
-    expect([answer.status, proxy.accepted]).toEqual([401, 2]);
+    expect([response.status, proxy.accepted]).toEqual([401, 2]);
   });
 
   test('may have names that mean something in filters and DNs', async () => {
@@ -162,8 +162,8 @@ presetUsers:
       access: settings(file('away.yaml', bySearch, 9)),
       accessDependencies: { environment },
     });
-    const answer = await login(away, 'marie', 'radium');
-    expect([answer.status, answer.json().error.code]).toEqual([503, 'EG_IDENTITY_UNAVAILABLE']);
+    const response = await login(away, 'marie', 'radium');
+    expect([response.status, response.json().error.code]).toEqual([503, 'EG_IDENTITY_UNAVAILABLE']);
     expect(away.logged.join('\n')).not.toContain('radium');
     await away.close();
   });
@@ -229,10 +229,10 @@ presetUsers:
       ['ldaps', 'the certificate of another host', () => elsewhere, () => trusted.file, 'ERR_TLS_CERT_ALTNAME_INVALID'],
     ])('by %s, not with %s', async (way, _why, server, trust, code) => {
       const api = await over(way, server(), trust());
-      const answer = await login(api, 'marie', 'radium');
-      expect([answer.status, answer.json().error.code]).toEqual([503, 'EG_IDENTITY_UNAVAILABLE']);
-      expect(answer.json().msg).toContain("The LDAP server's certificate is not accepted");
-      expect(answer.json().msg).toContain(code);
+      const response = await login(api, 'marie', 'radium');
+      expect([response.status, response.json().error.code]).toEqual([503, 'EG_IDENTITY_UNAVAILABLE']);
+      expect(response.json().msg).toContain("The LDAP server's certificate is not accepted");
+      expect(response.json().msg).toContain(code);
       expect(api.logged.join('\n')).not.toContain('radium');
       await api.close();
     });

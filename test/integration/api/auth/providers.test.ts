@@ -110,16 +110,16 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-function cookie(answer: Answer, name: string): string | undefined {
-  return (answer.headers['set-cookie'] ?? [])
+function cookie(response: Answer, name: string): string | undefined {
+  return (response.headers['set-cookie'] ?? [])
     .map((line) => line.split(';')[0] ?? '')
     .find((text) => text.startsWith(`${name}=`));
 }
 
 async function begin(path: string) {
-  const answer = await api.call('POST', path);
-  expect(answer.status).toBe(200);
-  return { url: answer.json().data as string, state: cookie(answer, 'Engine-Gateway-OIDC') ?? '' };
+  const response = await api.call('POST', path);
+  expect(response.status).toBe(200);
+  return { url: response.json().data as string, state: cookie(response, 'Engine-Gateway-OIDC') ?? '' };
 }
 
 const finish = (path: string, query: string, state: string) =>
@@ -136,9 +136,9 @@ async function sessionAt(provider: OidcServer, name: string, user: string): Prom
 }
 
 async function sessionOf(username: string, password: string): Promise<Record<string, string>> {
-  const answer = await api.call('POST', '/login', { body: JSON.stringify({ username, password }) });
-  expect(answer.status).toBe(200);
-  return { Authorization: `Bearer ${answer.json().data.token}` };
+  const response = await api.call('POST', '/login', { body: JSON.stringify({ username, password }) });
+  expect(response.status).toBe(200);
+  return { Authorization: `Bearer ${response.json().data.token}` };
 }
 
 const whoIs = async (headers: Record<string, string>) =>
@@ -200,15 +200,15 @@ describe.skipIf(!ldapAvailable)('several ways of logging in at once', () => {
   });
 
   test('a wrong password is the same answer for every name, at every place', async () => {
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       ['ada', 'lise', 'nobody', 'partners/admin'].map((username) =>
         api.call('POST', '/login', { body: JSON.stringify({ username, password: 'wrong' }) }),
       ),
     );
     expect(
-      new Set(answers.map(({ status, text }) => `${status} ${text.replace(/"requestId":"[^"]*"/, '')}`)).size,
+      new Set(responses.map(({ status, text }) => `${status} ${text.replace(/"requestId":"[^"]*"/, '')}`)).size,
     ).toBe(1);
-    expect(answers[0]?.status).toBe(401);
+    expect(responses[0]?.status).toBe(401);
   });
 
   test('with presetUsers first they log in while the LDAP server is unavailable, and a wrong password says nothing', async () => {
@@ -234,8 +234,8 @@ describe.skipIf(!ldapAvailable)('several ways of logging in at once', () => {
       'There is no OpenID provider of this name (authentication.providers); log in by POST /sso/partners.',
     ],
   ])('%s is refused', async (path, message) => {
-    const answer = await api.call('POST', path);
-    expect([answer.status, answer.json().msg]).toEqual([422, message]);
+    const response = await api.call('POST', path);
+    expect([response.status, response.json().msg]).toEqual([422, message]);
   });
 });
 
@@ -410,9 +410,9 @@ describe.skipIf(!ldapAvailable)('bearer tokens', () => {
     ['of an issuer that is a list', () => programs.sign({ ...ofPrograms(), iss: [programs.issuer] as never }), 401],
   ])('%s', async (_, make, status, message = /./) => {
     const token = await make();
-    const answer = await registry(token);
-    expect(answer.text).not.toContain(token);
-    expect([answer.status, answer.json().error?.message ?? 'ok']).toEqual([status, expect.stringMatching(message)]);
+    const response = await registry(token);
+    expect(response.text).not.toContain(token);
+    expect([response.status, response.json().error?.message ?? 'ok']).toEqual([status, expect.stringMatching(message)]);
   });
 
   test('are counted by issuer, and nothing secret was logged', async () => {

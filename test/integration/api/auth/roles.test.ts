@@ -188,11 +188,14 @@ test('every way to call an operation that the document names works, whole and no
   const api = await start('USER', { behindTls: true });
   const login = async (role: string, scheme: string): Promise<readonly string[]> => {
     const headers = { 'X-Forwarded-Proto': scheme };
-    const answer = await api.call('POST', '/login', {
+    const response = await api.call('POST', '/login', {
       headers,
       body: JSON.stringify({ username: role, password: 'x' }),
     });
-    return [answer.json().data.token, ...(answer.headers['set-cookie'] ?? []).map((line) => line.split(';')[0] ?? '')];
+    return [
+      response.json().data.token,
+      ...(response.headers['set-cookie'] ?? []).map((line) => line.split(';')[0] ?? ''),
+    ];
   };
   const document = (await api.call('GET', '/openapi.json')).json();
   const schemes: Record<string, { readonly in: string; readonly name: string }> = document.components.securitySchemes;

@@ -52,13 +52,13 @@ authorization: {admin: .*ADMIN.*, user: .*USER.*, api: .*API.*}
     await provider.close();
   });
 
-  const cookie = (answer: Answer, name: string): string =>
-    (answer.headers['set-cookie'] ?? [])
+  const cookie = (response: Answer, name: string): string =>
+    (response.headers['set-cookie'] ?? [])
       .map((line) => line.split(';')[0] ?? '')
       .find((pair) => pair.startsWith(`${name}=`)) ?? '';
   const begin = async (api: ApiServer) => {
-    const answer = await api.call('POST', '/sso');
-    return { url: answer.json().data as string, state: cookie(answer, 'Engine-Gateway-OIDC') };
+    const response = await api.call('POST', '/sso');
+    return { url: response.json().data as string, state: cookie(response, 'Engine-Gateway-OIDC') };
   };
   const finish = async (api: ApiServer, { url, state }: { readonly url: string; readonly state: string }) => {
     const { search } = await provider.login(url, 'grace');

@@ -5,7 +5,7 @@ import { bodyRows, bodySchema, operationKeys, operationOf, parameterRows } from 
 import { allRows, type ContractRig, nothingKnown, startContractRig } from './rig.ts';
 import { internals, type Row } from './rows.ts';
 
-const json = (answer: Answer) => (answer.text === '' ? null : answer.json());
+const json = (response: Answer) => (response.text === '' ? null : response.json());
 
 for (const family of databases.filter(({ name }) => name !== 'sqlite')) {
   describe.skipIf(!family.available())(`the contract on ${family.name}`, () => {
@@ -15,30 +15,30 @@ for (const family of databases.filter(({ name }) => name !== 'sqlite')) {
     }, 120_000);
     afterAll(() => rig?.dispose());
 
-    const expectError = (answer: Answer, operation: string, { status, field }: Pick<Row, 'status' | 'field'>) => {
-      expect(answer.status, answer.text).toBe(status);
-      const body = answer.json();
+    const expectError = (response: Answer, operation: string, { status, field }: Pick<Row, 'status' | 'field'>) => {
+      expect(response.status, response.text).toBe(status);
+      const body = response.json();
       const wrapped = /^\S+ \/(webapp\/|login|logout|loginType|userinfo|sso|oidc\/)/.test(operation);
       if (wrapped) expect([body.code, body.msg]).toEqual([status, body.error.message]);
       expect(Object.keys(body).sort()).toEqual(wrapped ? ['code', 'error', 'msg'] : ['error']);
       expect(body.error.code).toMatch(/^EG_[A-Z_]+$/);
-      if (field !== undefined) expect(body.error.field, answer.text).toBe(field);
-      expect(answer.text).not.toMatch(internals);
+      if (field !== undefined) expect(body.error.field, response.text).toBe(field);
+      expect(response.text).not.toMatch(internals);
     };
 
     const run = async (operation: string, row: Row) => {
       for (const [before, call] of row.first ?? []) {
-        const answer = await rig.call(before, call);
-        expect([before, answer.status]).toEqual([before, 200]);
+        const response = await rig.call(before, call);
+        expect([before, response.status]).toEqual([before, 200]);
       }
-      const answer = await rig.call(operation, row);
+      const response = await rig.call(operation, row);
       if (row.status < 400) {
-        expect(answer.status, answer.text).toBe(row.status);
-        if (typeof row.shows === 'string') expect(answer.text).toBe(row.shows);
-        else if (row.shows !== undefined) expect(json(answer)).toMatchObject(row.shows as object);
+        expect(response.status, response.text).toBe(row.status);
+        if (typeof row.shows === 'string') expect(response.text).toBe(row.shows);
+        else if (row.shows !== undefined) expect(json(response)).toMatchObject(row.shows as object);
       } else if (typeof row.shows === 'string') {
-        expect([answer.status, answer.text]).toEqual([row.status, row.shows]);
-      } else expectError(answer, operation, row);
+        expect([response.status, response.text]).toEqual([row.status, row.shows]);
+      } else expectError(response, operation, row);
     };
 
     it('has rows for every operation of the OpenAPI document, and no others', () => {

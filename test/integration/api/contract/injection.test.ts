@@ -72,17 +72,17 @@ for (const family of databases.filter(({ name }) => name !== 'sqlite')) {
 
     const attack = async (operation: string, text: string, place: string, call: RowCall) => {
       const started = performance.now();
-      const answer = await rig.call(operation, call);
-      const what = `${JSON.stringify(text)} as ${place}: ${answer.status} ${answer.text.slice(0, 300)}`;
+      const response = await rig.call(operation, call);
+      const what = `${JSON.stringify(text)} as ${place}: ${response.status} ${response.text.slice(0, 300)}`;
       // The operation that asks a cluster finds none here.
-      if (answer.status !== allRows(rig.known)[operation]?.success[0].status) {
-        expect(answer.status, what).toBeLessThan(500);
+      if (response.status !== allRows(rig.known)[operation]?.success[0].status) {
+        expect(response.status, what).toBeLessThan(500);
       }
       expect(performance.now() - started, what).toBeLessThan(PATIENCE);
-      expect(answer.headers['x-injected'], what).toBeUndefined();
-      expect((answer.headers['set-cookie'] ?? []).join(), what).not.toContain('stolen');
+      expect(response.headers['x-injected'], what).toBeUndefined();
+      expect((response.headers['set-cookie'] ?? []).join(), what).not.toContain('stolen');
       // What was sent may come back, what the database says may not.
-      if (answer.status >= 400) expect(withoutSent(answer.text, text), what).not.toMatch(internals);
+      if (response.status >= 400) expect(withoutSent(response.text, text), what).not.toMatch(internals);
     };
 
     it.each(Object.keys(allRows(nothingKnown)))('%s', { timeout: 120_000 }, async (operation) => {
@@ -98,7 +98,7 @@ for (const family of databases.filter(({ name }) => name !== 'sqlite')) {
   });
 }
 
-function withoutSent(answer: string, text: string): string {
+function withoutSent(response: string, text: string): string {
   const escaped = JSON.stringify(text).slice(1, -1);
-  return answer.replaceAll(escaped, '').replaceAll(JSON.stringify(escaped).slice(1, -1), '').replaceAll(text, '');
+  return response.replaceAll(escaped, '').replaceAll(JSON.stringify(escaped).slice(1, -1), '').replaceAll(text, '');
 }

@@ -105,17 +105,17 @@ export async function startContractRig(family: (typeof databases)[number]): Prom
     const [method = '', pattern = ''] = operation.split(' ');
     const plain = pattern.replace(/\{([^}]+)\}/g, (_, name: string) => encodeURIComponent(path[name] ?? ''));
     const target = query === undefined ? plain : `${plain}?${query}`;
-    const answer = await send(gateway.url, method, target, {
+    const response = await send(gateway.url, method, target, {
       headers: { ...(as === null ? {} : { Authorization: basic(as) }), ...headers },
       ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
     });
-    documented(method, target, answer);
-    return answer;
+    documented(method, target, response);
+    return response;
   };
   const made = async (operation: string, body: unknown) => {
-    const answer = await call(operation, { body });
-    if (answer.status !== 200) throw new Error(`${operation}: ${answer.status} ${answer.text}`);
-    return answer.text === '' ? null : answer.json();
+    const response = await call(operation, { body });
+    if (response.status !== 200) throw new Error(`${operation}: ${response.status} ${response.text}`);
+    return response.text === '' ? null : response.json();
   };
   await made('POST /gateway/backend/modify/add', cluster('c1'));
   const { resourceGroupId: base } = await made('POST /engine/resourcegroup/create', group('base'));
@@ -123,12 +123,12 @@ export async function startContractRig(family: (typeof databases)[number]): Prom
   await made('POST /engine/selector/create', { resourceGroupId: usedGroup, priority: 5 });
   await made('POST /engine/globalproperty/create', { name: 'cpu_quota_period', value: '1h' });
   const { data } = await made('POST /login', { username: 'root', password: 'secret' });
-  const answerTo = async (begun: Answer) => ({
+  const responseTo = async (begun: Answer) => ({
     query: (await provider.login(begun.json().data, 'grace')).search.slice(1),
     cookie: begun.headers['set-cookie']?.[0]?.split(';')[0] ?? '',
   });
-  const callback = await answerTo(await call('POST /sso', {}));
-  const namedCallback = await answerTo(await call('POST /sso/{provider}', { path: { provider: 'oauth' } }));
+  const callback = await responseTo(await call('POST /sso', {}));
+  const namedCallback = await responseTo(await call('POST /sso/{provider}', { path: { provider: 'oauth' } }));
   return {
     document,
     call,

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import { FinalPageReader } from '../outcomes/finalPage.ts';
 import type { QueryOutcomes } from '../outcomes/queryOutcomes.ts';
 import type { RunningQueries } from '../ownership/runningQueries.ts';
-import { decodeStart } from './answerId.ts';
+import { decodeStart } from './responseId.ts';
 
 /** The next URI stands before columns and data; quotes within strings are escaped, so that data never looks like it. */
 const NEXT = '"nextUri":"';
@@ -30,14 +30,14 @@ export function namesNext(head: string): boolean {
 }
 
 /** Receives the progress and end of queries from responses. */
-export interface AnswerNotes {
+export interface ResponseNotes {
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
   readonly outcomes: Pick<QueryOutcomes, 'page' | 'end' | 'cancel' | 'awaitsRows'>;
 }
 
 /** Looks at a response about a query as it passes, to learn whether the query continues, and how it ended. */
-export class AnswerWatch {
-  readonly #notes: AnswerNotes;
+export class ResponseWatch {
+  readonly #notes: ResponseNotes;
   readonly #queryId: string;
   readonly #cluster: string;
   readonly #method: string;
@@ -56,7 +56,7 @@ export class AnswerWatch {
 
   /** @param onNext called once if the client will ask again, before it gets the bytes that state so; null for nothing */
   constructor(
-    notes: AnswerNotes,
+    notes: ResponseNotes,
     queryId: string,
     cluster: string,
     method: string,

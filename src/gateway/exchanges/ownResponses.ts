@@ -7,11 +7,11 @@ import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { codeOf } from '../upstreams/clusterError.ts';
 
 /** Responses that the gateway gives itself, and the note of each request's end. */
-export type GatewayAnswers = Pick<OwnAnswers, 'refuse' | 'failure' | 'noteEnd'>;
+export type GatewayResponses = Pick<OwnResponses, 'refuse' | 'failure' | 'noteEnd'>;
 
 const PLAIN_TEXT = ['content-type', 'text/plain; charset=utf-8'] as const;
 
-export class OwnAnswers {
+export class OwnResponses {
   readonly #parts: SharedParts;
 
   constructor(parts: SharedParts) {

@@ -8,7 +8,7 @@ import type { ResponseHeaders } from './responseHeaders.ts';
  * Writes the body of a cluster's response to the client, its head being written already: bytes untouched, without a
  * stream in between. The cluster is paused while the client does not take what was written.
  */
-export class AnswerWriter {
+export class ResponseWriter {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
   readonly #stallTimeout: number;

@@ -103,8 +103,8 @@ test('a cluster at the address of the gateway: each submission passes once more 
     '200 submissions to a cluster at the address of the gateway',
     async () => {
       const before = await looped();
-      const answers = await Promise.all(Array.from({ length: 200 }, () => submit('loop')));
-      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([508]));
+      const responses = await Promise.all(Array.from({ length: 200 }, () => submit('loop')));
+      expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([508]));
       expect((await looped()) - before).toBe(200);
     },
     1,

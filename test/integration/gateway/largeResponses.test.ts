@@ -36,7 +36,7 @@ interface Form {
 
 const pathOf = ({ seed, size, chunk, write }: Form) => `/ui/${seed}/${size}/${chunk}/${write}`;
 
-function answerOf({ seed, size, chunk }: Form): Buffer {
+function responseOf({ seed, size, chunk }: Form): Buffer {
   const body = bytesOf(seed, size);
   if (chunk === 0) return Buffer.concat([Buffer.from(`HTTP/1.1 200 OK\r\nContent-Length: ${size}\r\n\r\n`), body]);
   const parts = [Buffer.from('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n')];
@@ -48,7 +48,7 @@ function answerOf({ seed, size, chunk }: Form): Buffer {
 }
 
 /** A cluster that answers in the form that the path asks for; `connections` counts those made to it. */
-async function startCluster(answer: (socket: Socket, path: string) => Promise<void> = answerInForm) {
+async function startCluster(answer: (socket: Socket, path: string) => Promise<void> = responseInForm) {
   const cluster = { url: '', connections: 0 };
   const sockets = new Set<Socket>();
   const server = createServer({ noDelay: true }, (socket) => {
@@ -75,9 +75,9 @@ async function startCluster(answer: (socket: Socket, path: string) => Promise<vo
   return cluster;
 }
 
-async function answerInForm(socket: Socket, path: string): Promise<void> {
+async function responseInForm(socket: Socket, path: string): Promise<void> {
   const [seed = 0, size = 0, chunk = 0, write = 0] = path.split('/').slice(2).map(Number);
-  const answer = answerOf({ seed, size, chunk, write });
+  const answer = responseOf({ seed, size, chunk, write });
   for (let from = 0; from < answer.length && !socket.destroyed; from += write) {
     await new Promise((resolve) => socket.write(answer.subarray(from, from + write), resolve));
     if (from % (write * 16) === 0) await turn();

@@ -3,7 +3,7 @@ import { type Static, type TSchema, Type } from 'typebox';
 export type Answer<T extends TSchema> = Fixed<Static<T>>;
 
 /** As {@link Answer}, of rows whose null fields are left out (docs/compatibility.md#common-rules). */
-export type AnswerWithoutNulls<T extends TSchema> = {
+export type ResponseWithoutNulls<T extends TSchema> = {
   readonly [Field in keyof Static<T>]: Exclude<Fixed<Static<T>[Field]>, null>;
 };
 

@@ -1,4 +1,4 @@
-import type { PlainAnswer } from '../../routing/refusal.ts';
+import type { PlainResponse } from '../../routing/refusal.ts';
 
 /** Characters of the seconds of an id: `20261121_015745`. */
 const STAMP_CHARACTERS = 15;
@@ -43,7 +43,7 @@ const noWork = {
 };
 
 /** The response to a procedure call that the gateway executed itself. @param base as in `QueuedPlace` */
-export function finishedCall(id: string, base: string): PlainAnswer {
+export function finishedCall(id: string, base: string): PlainResponse {
   return {
     status: 200,
     headers: ['Content-Type', 'application/json', 'Cache-Control', 'no-store'],
@@ -68,7 +68,7 @@ export function finishedCall(id: string, base: string): PlainAnswer {
  * The response for a queued query, as an engine sends it for one in its own queue: contains every field of Trino's
  * first response (docs/protocol.md#queries-that-wait).
  */
-export function queuedAnswer(place: QueuedPlace, { token, waitedMs, lines }: QueuedProgress): PlainAnswer {
+export function queuedResponse(place: QueuedPlace, { token, waitedMs, lines }: QueuedProgress): PlainResponse {
   const { base, statementPath, id, slug } = place;
   const waited = Math.max(0, Math.round(waitedMs));
   return {
