@@ -211,6 +211,6 @@ test.each(attacks)('a cluster that %s gets nothing, and others are served meanwh
   for (const { url, log } of replicas) {
     const metrics = await (await fetch(`${url}/metrics`)).text();
     expect(metrics).toMatch(/engine_gateway_ownership_conflicts_total\{cluster="hostile",owner="(honest)?"\} \d+/);
-    expect(log.some(({ msg }) => String(msg).startsWith('cluster "hostile" answered with'))).toBe(true);
+    expect(log.some(({ msg }) => String(msg).startsWith('cluster "hostile" responded with'))).toBe(true);
   }
 });

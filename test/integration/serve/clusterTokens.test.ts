@@ -208,7 +208,7 @@ describe.skipIf(!hasOpenssl)('tokens for clusters', () => {
     expect((await publishedKeys()).keys.map(({ kty }) => kty)).toEqual(['RSA', 'EC']);
     // A file that is no key leaves the last good one in use.
     await writeFile(privateKey(), 'x');
-    await gateway?.logged(({ msg }) => String(msg).startsWith('changed keys of tokens refused'));
+    await gateway?.logged(({ msg }) => String(msg).startsWith('changed token keys rejected'));
     await jwtVerify((await received(url, 'a', ann)).token, createLocalJWKSet(await publishedKeys()));
   });
 

@@ -130,7 +130,7 @@ describe.skipIf(!hasOpenssl)('the gateway over TLS', () => {
     const first = await shown(httpsUrl);
     const kept = await http2Client(httpsUrl, { ca: authority.cert });
     writeFileSync(file, authority.issue(['DNS:localhost']).cert);
-    const refused = await logged((line) => String(line.msg).startsWith('changed certificate files refused'));
+    const refused = await logged((line) => String(line.msg).startsWith('changed certificate files rejected'));
     expect(refused).toMatchObject({
       level: 'error',
       use: 'clients',
