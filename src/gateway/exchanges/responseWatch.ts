@@ -119,10 +119,12 @@ export class ResponseWatch {
     if (this.#encoding === '') {
       if (this.#size >= HEAD_BYTES) this.#decide();
     } else if (this.#size > MAX_COMPRESSED_BYTES) {
-      // A compressed response of this size has rows, and the last one has none.
+      // A compressed response of this size has rows. The last one has none, unless it is the first one as well.
+      const start = this.#method === 'POST' ? decodeStart(Buffer.concat(this.#head), this.#encoding) : null;
       this.#head = [];
       this.#hasRows = true;
-      this.noteNext();
+      if (start === null || standsIn(start)) this.noteNext();
+      else this.#noteLast();
     }
   }
 
@@ -151,10 +153,14 @@ export class ResponseWatch {
       this.noteNext();
       return;
     }
-    this.#state = 'last';
-    this.#notes.runningQueries.noteEnd(this.#queryId, this.#cluster);
+    this.#noteLast();
     this.#reader = new FinalPageReader();
     this.#reader.push(page);
+  }
+
+  #noteLast(): void {
+    this.#state = 'last';
+    this.#notes.runningQueries.noteEnd(this.#queryId, this.#cluster);
   }
 }
 
