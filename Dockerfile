@@ -47,6 +47,6 @@ STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 CMD ["node", "/app/bin/healthcheck.js"]
 # Garbage is collected when the heap has grown by a quarter, not only when it has doubled or more, so that a first sync of
 # thousands of resources takes 250 MB, not 400 (docs/resources.md). A smaller young generation costs submissions CPU.
-ENTRYPOINT ["node", "--max-semi-space-size=16", "--heap-growing-percent=25", "/app/dist/server/main.js"]
+ENTRYPOINT ["node", "--max-semi-space-size=16", "--heap-growing-percent=25", "--memory-reducer-delay-ms=500", "--gc-memory-reducer-start-delay-ms=500", "/app/dist/server/main.js"]
 # The file says that nobody has to log in; mount another one in its place to change that (docs/authentication.md).
 CMD ["serve", "--config", "/etc/engine-gateway/gateway.yaml"]
