@@ -1,5 +1,5 @@
 import { execFile, spawnSync } from 'node:child_process';
-import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connect, type TLSSocket } from 'node:tls';
 import { fileURLToPath } from 'node:url';
@@ -129,7 +129,9 @@ describe.skipIf(!hasOpenssl)('the gateway over TLS', () => {
     const { url, httpsUrl, logged } = await start(config({}));
     const first = await shown(httpsUrl);
     const kept = await http2Client(httpsUrl, { ca: authority.cert });
-    writeFileSync(file, authority.issue(['DNS:localhost']).cert);
+    // Renamed: a file that is being written could be read in between.
+    writeFileSync(`${file}.next`, authority.issue(['DNS:localhost']).cert);
+    renameSync(`${file}.next`, file);
     const refused = await logged((line) => String(line.msg).startsWith('changed certificate files rejected'));
     expect(refused).toMatchObject({
       level: 'error',
@@ -138,7 +140,8 @@ describe.skipIf(!hasOpenssl)('the gateway over TLS', () => {
     });
     expect(await shown(httpsUrl)).toBe(first);
     const next = authority.issue(['DNS:localhost']);
-    copyFileSync(next.file, file);
+    copyFileSync(next.file, `${file}.next`);
+    renameSync(`${file}.next`, file);
     await logged((line) => line.msg === 'certificate files reloaded');
     expect(await shown(httpsUrl)).not.toBe(first);
     expect((await kept.send({ ':path': '/livez' })).status).toBe(200);
