@@ -71,7 +71,7 @@ export interface ApiDependencies extends ClusterParts {
   readonly authentication: Authentication;
   /** Gives the names by which queries of callers are known; left out or null: those that they log in with. */
   readonly queryUser?: ((name: string) => string | null) | null;
-  /** The audit in the database; left out, changes are in the log alone. */
+  /** The audit in the database; if it is missing, changes are only in the log. */
   readonly audit?: AuditTrail & { readonly repository: Pick<AuditRepository, 'list'> };
   readonly onChange: (change: AppliedChange) => void;
   /** Null: switched off (`resourceGroups.enabled`). */

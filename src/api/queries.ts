@@ -129,7 +129,7 @@ export function queryRoutes(api: RouteContext, { list, statistics, keptHours, cl
     handle: async ({ request, reply, query }) => {
       const filter = visibleFilter(await visibleUser(request), query);
       const { format = 'csv' } = query;
-      // The first rows, so that a database that is unavailable is still answered as such.
+      // The first rows, so that an unavailable database still gets its own status.
       await list.find(filter, 1, null, 0);
       reply.header('content-disposition', `attachment; filename="queries.${format}"`);
       reply.type(format === 'csv' ? 'text/csv; charset=utf-8' : 'application/json; charset=utf-8');
@@ -166,7 +166,7 @@ export function queryRoutes(api: RouteContext, { list, statistics, keptHours, cl
   });
 }
 
-/** The filter of a call. @param user whose queries its caller may see alone; null: all */
+/** The filter of a call. @param user the only user with queries that the caller may see; null: all */
 function visibleFilter(user: string | null, query: Static<typeof Filter>): QueryListFilter {
   const { from, to, state: states, minElapsedMillis, maxElapsedMillis, match } = query;
   const own = (Object.keys(texts) as (keyof typeof texts)[]).flatMap((field) => {

@@ -160,7 +160,7 @@ export function ruleRoutes(
 /**
  * A rule with its defaults filled in.
  * @param path what fields are below, for messages: empty or `rule.`
- * @throws GatewayError EG_MALFORMED for what no resource could say
+ * @throws GatewayError EG_MALFORMED for what no resource can contain
  */
 export function wholeRule(
   name: string,
@@ -187,7 +187,7 @@ const webappFields = {
   condition: Type.String({ minLength: 1, maxLength: 65_536, description: 'Expression that is true or false.' }),
 };
 const Action = Type.String({ maxLength: 65_536 });
-/** Beside these fields, what lists show of a rule is accepted and ignored. */
+/** In addition to these fields, what lists show of a rule is accepted and ignored. */
 const SentRule = Type.Object(
   {
     ...webappFields,

@@ -10,7 +10,7 @@ interface Waiting<Item, Context, Result> {
 
 /**
  * Does work in batches, such as several writes in one transaction: items that come while a batch is at work are the next one, in
- * the order in which they came. If a batch fails for another reason than an unavailable database, each of its items is tried alone.
+ * the order in which they came. If a batch fails for another reason than an unavailable database, each of its items is tried by itself.
  */
 export class Batcher<Item, Context, Result> {
   readonly #work: (items: readonly Item[], context: Context) => Promise<readonly Result[]>;

@@ -14,7 +14,7 @@ export function* batches<T>(all: readonly T[], size: number): Iterable<T[]> {
   for (let start = 0; start < all.length; start += size) yield all.slice(start, start + size);
 }
 
-/** A text as a pattern of `like … escape '!'` that matches it alone. */
+/** A text as a pattern of `like … escape '!'` that matches only it. */
 export const literalPattern = (text: string): string => text.replace(/[!%_]/g, '!$&');
 
 export function whereBegins(query: Knex.QueryBuilder, column: string, text: string): void {

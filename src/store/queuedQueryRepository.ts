@@ -367,7 +367,7 @@ export class QueuedQueryRepository {
           ...{ request: null, command: null, changed: knex.raw(this.database.dialect.clockMs) },
         });
       if (changed === 0 || changed === endings.length) return endings.map(() => changed > 0);
-      // Each answer is sealed with a number of its own: a row that has it was changed here.
+      // Each response is sealed with a separate number: a row that has it was changed here.
       const rows = (await knex('eg_queued_queries').whereIn('id', ids).select('id', 'answer')) as {
         readonly id: string;
         readonly answer: string | null;

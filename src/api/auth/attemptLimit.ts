@@ -210,7 +210,7 @@ function prefixOf(address: string, hextets: number): string {
 
 /** Time that is looked at as a whole, and between two warnings, in milliseconds. */
 const PERIOD_MS = 3_600_000;
-/** Names from one address alone that make it look like a proxy. */
+/** Names from one address that make it look like a proxy. */
 const SUSPICIOUS_NAMES = 5;
 
 /**

@@ -172,7 +172,7 @@ export class KubernetesAccess {
   }
 }
 
-/** Most questions answer at once; of those about callers who are not known yet; and of these from one network. */
+/** Most concurrent questions: in all, about callers who are not known yet, and of these from one network. */
 const MAX_OPEN = 64;
 const MAX_NEW = 32;
 const MAX_NEW_OF_NETWORK = 8;
@@ -283,7 +283,7 @@ interface KubernetesIdentity {
 }
 
 /**
- * Asks the API server whose a token is.
+ * Asks the API server for the user of a token.
  * @param audiences of which the token must have one; null: the API server's own
  * @returns null for a token that it does not accept
  * @throws ApiException, or what the connection failed of

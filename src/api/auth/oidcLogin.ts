@@ -208,7 +208,7 @@ const TIMEOUT_S = 10;
 const KEYS_MAX_AGE_MS = 600_000;
 const KEYS_COOLDOWN_MS = 30_000;
 
-/** After a failed discovery the provider is left alone for this time, in milliseconds. */
+/** After a failed discovery the provider is not called for this time, in milliseconds. */
 const DISCOVERY_PAUSE_MS = 2_000;
 
 /** The OpenID provider: found when it is first needed, so that the gateway starts without it. */

@@ -176,11 +176,11 @@ export function eventRoutes(api: RouteContext, options: EventStreamsOptions): vo
     query: Followed,
     responses: { 200: content('The events, until the stream ends.', Type.String(), 'text/event-stream') },
     errors: [429],
-    // A caller who asks for the head alone would hold a stream.
+    // A caller who asks for only the head would hold a stream.
     options: { exposeHeadRoute: false },
     handle: async ({ request, reply, query }) => {
       const stream = await streams.open(callerOf(request).name, wantedTopics(query.topics, options));
-      // Proxies must pass on each event at once.
+      // Proxies must pass on each event immediately.
       return reply
         .headers({ 'Content-Type': 'text/event-stream; charset=utf-8', 'X-Accel-Buffering': 'no' })
         .send(stream);

@@ -50,7 +50,7 @@ export interface ClusterFact {
   readonly active: boolean;
   readonly status: ClusterHealth;
   readonly reason: string;
-  /** True if a check has said something of it since the process started. */
+  /** True if a check has reported on it since the process started. */
   readonly isChecked: boolean;
   /** Since when it takes no queries, or is not accepted; null: not known. Milliseconds since 1970. */
   readonly since: number | null;
@@ -196,7 +196,7 @@ export const BEFORE_MS = 30 * 60_000;
 /** Share of queries with faults from which it is a problem, where it is also this many times the share before. */
 const FAULTY_SHARE = 0.05;
 const RISE = 2;
-/** Fewer faults than these say nothing. */
+/** Fewer faults than these are not significant. */
 const MIN_FAULTS = 5;
 const CRITICAL_SHARE = 0.5;
 

@@ -32,7 +32,7 @@ function seriesRange({ now, minutes, keptHours }: SeriesRange, most: number) {
  * Counts the history's queries of the last minutes by cluster and interval.
  * @param names clusters by URL, for queries whose cluster was not kept
  * @param registered names of registered clusters
- * @param lines clusters with a line of their own, those with most queries; null: all
+ * @param lines clusters with a separate line, those with most queries; null: all
  */
 export async function querySeries(
   counts: QueryCounts,

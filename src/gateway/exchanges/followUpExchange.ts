@@ -52,7 +52,7 @@ export class FollowUpExchange extends ForwardExchange {
     if (status >= 200 && statementPath) {
       this.#watch = new ResponseWatch(this.parts, this.#queryId, this.#owner.cluster, method);
       this.#watch.begin(status, headers);
-      // The owner answers at a new address: the next request goes there immediately.
+      // The owner responds at a new address: the next request goes there immediately.
       if (this.#source === 'moved' && status === 200) void this.parts.stickiness.learn(this.#queryId, this.#owner);
     }
     super.onResponseStart(controller, status, headers, statusText);

@@ -87,7 +87,7 @@ export function requestTo(
   return { ...outgoing, headers };
 }
 
-/** The lines without a token of a service account that is the gateway's alone. */
+/** The lines without a token of a service account that only the gateway may use. */
 function withoutHeldToken(raw: readonly string[], lines: string[], audiences: readonly string[]): string[] {
   const values = headerValues(raw, 'authorization');
   if (!values.some((value) => holdsServiceAccountToken(value, audiences))) return lines;

@@ -38,7 +38,7 @@ export class OwnResponses {
   }
 
   /**
-   * Answers 502 as text (docs/compatibility.md#proxying).
+   * Responds 502 as text (docs/compatibility.md#proxying).
    * @param answered true if the cluster began a response
    */
   failure(proxied: ProxiedRequest, error: Error, answered: boolean): void {

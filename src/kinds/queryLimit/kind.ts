@@ -129,7 +129,7 @@ function limitPolicy(
   return policy;
 }
 
-/** Whom a valid spec is about; where its namespace may reject queries to some routing groups only, those alone. */
+/** Whom a valid spec is about; where its namespace may reject queries to some routing groups only, only those. */
 function limitMatch({ match = {} }: QueryLimitSpec, bindings: GroupBindings, namespace: string): LimitMatch {
   const routingGroups = matches(match.routingGroups);
   const isBound = bindings.deniable(namespace) !== 'all';

@@ -107,7 +107,7 @@ export function specVersion({ metadata, spec }: Resource): string {
   return digestOfJson([metadata.uid, spec]);
 }
 
-/** Fields of a spec that no call of the REST API writes: they say whose the resource is. */
+/** Fields of a spec that no call of the REST API writes: they state the owner of the resource. */
 const ownFields = new Set(['name', 'gatewayClassName']);
 
 /**

@@ -300,7 +300,7 @@ export abstract class ResourceSource {
   }
 }
 
-/** A source that looks again and again, and keeps what its last look said. */
+/** A source that looks again and again, and keeps what its last look found. */
 export abstract class PolledSource extends ResourceSource {
   #state: SourceState = { synced: false, available: false, reason: 'not read yet', lastEventAt: null };
   readonly #onSynced: (() => void)[] = [];
