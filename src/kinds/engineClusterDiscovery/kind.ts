@@ -126,19 +126,19 @@ function discoveryStatus(outcome: DiscoveryOutcome, { stored }: Pick<StatusView,
   });
 }
 
-/** Findings that a condition names. */
-const LISTED = 5;
-
-/** `a/x (…), b/y (…)`: the first of them. */
+/** `a/x (…), b/y (…)`: the first five of them. */
 function findingsText(findings: readonly DiscoveryFinding[]): string {
-  const listed = findings.slice(0, LISTED).map(({ service, message }) => `${service}: ${message}`);
+  const listed = findings.slice(0, 5).map(({ service, message }) => `${service}: ${message}`);
   const more = findings.length - listed.length;
   return `${listed.join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
 }
 
 /** Condition `Discovered`, without its generation: whether every Service that matches is a cluster. */
 function discoveredState(report: DiscoveryReport): State {
-  const { services, clusters, conflicts, refusals, held, failure } = report;
+  const { services, clusters, held, failure } = report;
+  // Scans that find the same have the same message.
+  const order = (a: DiscoveryFinding, b: DiscoveryFinding) => (a.service < b.service ? -1 : 1);
+  const [conflicts, refusals] = [report.conflicts.toSorted(order), report.refusals.toSorted(order)];
   const count = `${services} Service${services === 1 ? '' : 's'}, ${clusters} cluster${clusters === 1 ? '' : 's'}`;
   if (failure !== null) return conditionState('False', 'WriteFailed', `${count}; ${failure}`);
   if (held > 0) {
@@ -149,11 +149,10 @@ function discoveredState(report: DiscoveryReport): State {
     const message = `${count}; names that are not this discovery's: ${findingsText(conflicts)}`;
     return conditionState('False', 'NameConflict', message);
   }
-  if (refusals.length > 0) {
+  if (refusals[0] !== undefined) {
     const message = `${count}; Services that become no clusters: ${findingsText(refusals)}`;
-    return conditionState('False', refusals[0]?.reason ?? 'Refused', message);
+    return conditionState('False', refusals[0].reason, message);
   }
-  const isComplete = clusters === services;
-  if (!isComplete) return conditionState('Unknown', 'Pending', `${count}; clusters are being written`);
+  if (clusters !== services) return conditionState('Unknown', 'Pending', `${count}; clusters are being written`);
   return conditionState('True', 'Discovered', count);
 }
