@@ -5,7 +5,7 @@ import type { ReplayThread } from '../gateway/replay/replayThread.ts';
 import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { RoutingRules } from '../operator/registry/routingRules.ts';
-import type { EditedRules, RuleEdit } from '../rules/replay/editedRules.ts';
+import type { EditedRules, RuleEdit } from '../rules/replay/recordedRequest.ts';
 import type { RuleCompiler } from '../rules/ruleCompiler.ts';
 import type { JdbcSettings } from '../store/jdbcUrl.ts';
 import { nullable } from './answers/response.ts';
@@ -26,7 +26,7 @@ export interface ImpactParts {
 /** Length of the range where no start is given, milliseconds. */
 const DAY_MS = 24 * 3_600_000;
 const MAX_QUERIES = 100_000;
-/** Time of one call, milliseconds. */
+/** Milliseconds of one call. */
 const REPLAY_MS = 20_000;
 
 const time = (description: string) => Type.Optional(nullable(Type.String({ maxLength: 64 }), description));

@@ -1,11 +1,17 @@
+import { readFile } from 'node:fs/promises';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { loadConfig } from '../config/loadConfig.ts';
+import { createLogging } from '../config/logger.ts';
 import { type ConfigNote, problemLine } from '../config/problem.ts';
-import { type CliIo, fail } from './io.ts';
-import { inferProductName } from './productName.ts';
+import { productNamedIn } from '../config/referenceNames.ts';
+import { REFERENCE_PRODUCT } from '../model/names.ts';
+import { hasReferenceMigrations } from '../store/openStore.ts';
+import { type CliIo, exitCodes, fail } from './io.ts';
+import { filesAt } from './offlineRules.ts';
+import { databaseSettings } from './settings.ts';
 
 /** A loaded configuration, with its notes as lines of text. */
-export interface LoadedConfig {
+interface LoadedConfig {
   readonly config: GatewayConfig;
   readonly notes: readonly (ConfigNote & { readonly text: string })[];
 }
@@ -34,4 +40,65 @@ export async function readConfigFiles(paths: readonly string[] = [], io: CliIo):
 
 export function configName(paths: readonly string[] = []): string {
   return paths.length === 0 ? 'configuration' : paths.join(', ');
+}
+
+interface InferredProduct {
+  /** Null: no evidence against the default. */
+  readonly productName: string | null;
+  /** Reason or failure as text, or null. */
+  readonly message: string | null;
+}
+
+/** As `protocol.productName`. */
+const DEFAULT_PRODUCT = 'Engine';
+
+const NAME_IT = 'write "protocol: {productName: Trino}" (or Engine) into the configuration';
+
+/**
+ * Infers the product name of a configuration without `protocol.productName`, by names in its rules file, else by the
+ * history of migrations in its database (docs/migration.md#product-name).
+ */
+async function inferProductName(config: GatewayConfig): Promise<InferredProduct> {
+  const { rulesConfigPath } = config.routingRules;
+  const rules = rulesConfigPath === null ? '' : await readFile(rulesConfigPath, 'utf8').catch(() => '');
+  const named = productNamedIn(rules);
+  if (named === 'Engine') return { productName: null, message: null };
+  if (named !== null) {
+    const message = `is taken as ${named}, as ${rulesConfigPath} names objects or headers of ${named}; ${NAME_IT}`;
+    return { productName: named, message };
+  }
+  const { logger } = createLogging({ level: 'fatal', destination: { write: () => undefined } });
+  const isReference = await hasReferenceMigrations(databaseSettings(config), logger);
+  if (isReference === null) {
+    const message = `is taken as Engine, as the database could not be asked whether it is one of Trino Gateway; ${NAME_IT}`;
+    return { productName: null, message };
+  }
+  if (!isReference) return { productName: null, message: null };
+  const message = `is taken as ${REFERENCE_PRODUCT}, as the database holds the migrations of Trino Gateway; ${NAME_IT}`;
+  return { productName: REFERENCE_PRODUCT, message };
+}
+
+/**
+ * The product names in rules, of files and of directories of manifests, as the start infers them from its rules file:
+ * Engine for none or several. Reports a name other than the default.
+ */
+export async function productOfRules(paths: readonly string[], io: CliIo): Promise<string> {
+  const texts: string[] = [];
+  for (const path of paths) {
+    const files = await filesAt(path).catch(() => []);
+    for (const file of files) texts.push(await readFile(file, 'utf8').catch(() => ''));
+  }
+  const named = productNamedIn(texts.join('\n')) ?? DEFAULT_PRODUCT;
+  if (named !== DEFAULT_PRODUCT)
+    io.stderr.write(`note: the rules name objects or headers of ${named}, so --product is taken as ${named}\n`);
+  return named;
+}
+
+/** Parses the option `--default-priority` (`routingRules.defaultPriority`); undefined if it is missing. */
+export function priorityOption(text: string | undefined, io: CliIo): number | undefined {
+  if (text === undefined) return undefined;
+  const number = /^-?[0-9]{1,10}$/.test(text) ? Number(text) : Number.NaN;
+  if (number >= -2_147_483_648 && number <= 2_147_483_647) return number;
+  const mistake = 'error: --default-priority must be a whole number from -2147483648 to 2147483647';
+  return fail(io, mistake, exitCodes.usage);
 }

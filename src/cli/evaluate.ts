@@ -12,10 +12,10 @@ import { emptyTable } from '../routing/routingTable.ts';
 import { userRefusal } from '../routing/userRefusal.ts';
 import type { RuleRequest } from '../rules/decision.ts';
 import { type GroupCriteria, type GroupSelection, selectGroup } from '../rules/groupSelection.ts';
-import { groupsOfText } from './groupsFileCheck.ts';
+import { priorityOption, productOfRules } from './configFile.ts';
 import { type CliIo, command, convertLines, exitCodes, fail } from './io.ts';
+import { groupsOfText } from './manifestCheck.ts';
 import { describedRequestOf, offlineMapping, offlineRequests, offlineRules } from './offlineRules.ts';
-import { priorityOption, productOfRules } from './productName.ts';
 import { evaluateCase, type RuleCase } from './ruleCases.ts';
 
 interface EvaluateOptions {

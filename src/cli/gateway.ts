@@ -10,17 +10,23 @@ import { TlsMetrics } from '../gateway/tls/tlsWatch.ts';
 import { DEFAULT_CACHE_BYTES, requestAnalysis } from '../sql/analyzeRequest.ts';
 import { startHourlySums } from '../store/hourlySumsJob.ts';
 import { startRetention } from '../store/retention.ts';
-import { openAdmission } from './gateway/admission.ts';
-import { openClientCertificates } from './gateway/clientCertificates.ts';
-import { type GatewayOptions, type OpenContext, openContext } from './gateway/context.ts';
-import { openControl } from './gateway/control.ts';
+import { type GatewayOptions, type OpenContext, openContext, openControl, openStorage } from './gateway/context.ts';
+import {
+  openClientCertificates,
+  openIncomingTls,
+  openMappedUsers,
+  openOutgoingTls,
+  openUserGroups,
+} from './gateway/identity.ts';
 import { openApi } from './gateway/management.ts';
-import { openMonitors } from './gateway/monitoring.ts';
-import { openStorage } from './gateway/storage.ts';
-import { openIncomingTls, openOutgoingTls } from './gateway/tls.ts';
-import { openTracing } from './gateway/tracing.ts';
-import { openDataPlane, openExternalRules, openQueue } from './gateway/traffic.ts';
-import { openMappedUsers, openUserGroups } from './gateway/userGroups.ts';
+import {
+  openAdmission,
+  openDataPlane,
+  openExternalRules,
+  openMonitors,
+  openQueue,
+  openTracing,
+} from './gateway/traffic.ts';
 import { listen } from './listeners.ts';
 import { sharesOrigin } from './settings.ts';
 
@@ -116,14 +122,8 @@ export async function startComponents({ context, beginStop, close }: OpenContext
   await control.start();
   await dataPlane.start();
   onClose(() => dataPlane.close(0));
-  const listeners = await listen(config, {
-    dataPlane,
-    api: api.handler,
-    openRequests,
-    overload,
-    http2Connections,
-    tls: clientTls,
-  });
+  const served = { dataPlane, api: api.handler, openRequests, overload, http2Connections };
+  const listeners = await listen(config, served, clientTls);
   onClose(
     overload.start({
       closeIdle: () => listeners.closeIdle(),

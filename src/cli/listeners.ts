@@ -5,25 +5,16 @@ import { originReader } from '../api/auth/clientAddress.ts';
 import { JWKS_PATH } from '../api/probes.ts';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { isOpenAccess, listenAddresses } from '../config/openAccess.ts';
-import type { DataPlane } from '../gateway/dataPlane.ts';
 import { trustPeers } from '../gateway/headers/trustedProxies.ts';
-import {
-  createGatewayServer,
-  type GatewayServerOptions,
-  type RequestHandler,
-  type ServerLimits,
-} from '../gateway/server/gatewayServer.ts';
+import { createGatewayServer, type GatewayServerOptions, type ServerLimits } from '../gateway/server/gatewayServer.ts';
 import { hostCheck } from '../gateway/server/hostCheck.ts';
-import type { Http2Connections } from '../gateway/server/http2Connections.ts';
-import type { OpenRequests } from '../gateway/server/openRequests.ts';
 import { type Origins, sideByHost } from '../gateway/server/origins.ts';
-import type { OverloadManager } from '../gateway/server/overloadManager.ts';
-import { type ClientCertificateMode, createSecureGatewayServer } from '../gateway/server/secureServer.ts';
+import { createSecureGatewayServer } from '../gateway/server/secureServer.ts';
 import type { TlsWatch } from '../gateway/tls/tlsWatch.ts';
 import { GatewayError } from '../model/errors.ts';
 import { productNames } from '../model/names.ts';
 import { parseHost } from '../model/requestHost.ts';
-import { clientCertificateMode } from './tlsSettings.ts';
+import { clientCertificateMode } from './settings.ts';
 
 const CONNECTIONS_CHECKING_INTERVAL_MS = 5_000;
 
@@ -32,33 +23,13 @@ const GOODBYE_MS = 500;
 
 const probes = ['/livez', '/readyz'];
 
-export interface Listeners {
-  /** Address of proxied paths (and of the API, unless it has a separate one): clear text if available. */
-  readonly url: string;
-  /** Address of HTTPS, or null. */
-  readonly httpsUrl: string | null;
-  /** Address of the API if `server.adminPort` gives it a separate listener; else null. */
-  readonly adminUrl: string | null;
-  /** Closes connections on which nothing runs. */
-  closeIdle(): void;
-  /** Accepts no new connections and closes idle ones. */
-  drain(): void;
-  closeConnections(): Promise<void>;
-}
+/** Parts that the listeners serve. */
+type Served = Pick<GatewayServerOptions, 'dataPlane' | 'api' | 'openRequests' | 'overload' | 'http2Connections'>;
 
-export interface Served {
-  readonly dataPlane: DataPlane;
-  readonly api: RequestHandler;
-  readonly openRequests: OpenRequests;
-  readonly overload: OverloadManager;
-  readonly http2Connections: Http2Connections;
-  /** Certificate files of clients' connections; null if HTTPS is disabled. */
-  readonly tls: TlsWatch | null;
-}
+export type Listeners = Awaited<ReturnType<typeof listen>>;
 
 interface Listener {
   readonly server: Server;
-  readonly url: string;
   readonly closeIdleConnections: () => void;
   readonly closeAllConnections: () => void;
 }
@@ -66,51 +37,74 @@ interface Listener {
 /**
  * Starts listening. With HTTPS, the listener of `server.adminPort` uses it too. With `server.adminHosts` or
  * `server.adminPort`, no address serves both the API and proxied paths (docs/serving.md).
+ * @param tls certificate files of clients' connections; null if HTTPS is disabled
  * @throws GatewayError EG_IMPOSSIBLE if an address is not available: the message names address and key; stops all
  * listeners then
  */
-export async function listen(
-  config: GatewayConfig,
-  { dataPlane, api, openRequests, overload, http2Connections, tls }: Served,
-): Promise<Listeners> {
+export async function listen(config: GatewayConfig, served: Served, tls: TlsWatch | null) {
   const { serverConfig, server } = config;
   const { adminPort } = server;
   const separated = separateOrigins(config);
   const started: Listener[] = [];
   const hosts = isOpenAccess(config) ? hostCheck(knownHosts(server)) : null;
-  const start = async (origins: Origins | null, port: number, key: string, secure: boolean) => {
-    const options = {
-      ...{ dataPlane, api, origins, ...serverLimits(config), openRequests, overload },
-      ...{ http2Connections, hostCheck: hosts },
-    };
-    const clientCertificates = clientCertificateMode(config);
+  /** Listens on one port of all addresses, and returns the URL of the first one. */
+  const start = async (origins: Origins | null, port: number, key: string, isSecure: boolean): Promise<string> => {
     const open = async (address: string, openPort: number): Promise<string> => {
-      const listener = await (secure && tls !== null
-        ? startSecure(options, tls, clientCertificates, { address, port: openPort, key })
-        : startClear(options, { address, port: openPort, key }));
+      const options = { ...served, ...serverLimits(config), hostCheck: hosts, origins };
+      const listener = isSecure && tls !== null ? secureListener(options, tls, config) : clearListener(options);
+      const bound = await bind(listener.server, address, openPort, key);
       started.push(listener);
-      return listener.url;
+      return `${isSecure && tls !== null ? 'https' : 'http'}://${bound}`;
     };
     const [first, second] = listenAddresses(server.address);
     const url = await open(first, port);
     if (second !== undefined) await openBeside(() => open(second, Number(new URL(url).port)), port === 0);
     return url;
   };
+  let [http, https, adminUrl]: (string | null)[] = [];
   try {
-    const http = serverConfig['http-server.http.enabled']
-      ? await start(separated, serverConfig['http-server.http.port'], 'serverConfig "http-server.http.port"', false)
-      : null;
-    const https =
-      tls === null
-        ? null
-        : await start(separated, serverConfig['http-server.https.port'], 'serverConfig "http-server.https.port"', true);
+    if (serverConfig['http-server.http.enabled']) {
+      http = await start(
+        separated,
+        serverConfig['http-server.http.port'],
+        'serverConfig "http-server.http.port"',
+        false,
+      );
+    }
+    if (tls !== null) {
+      const port = serverConfig['http-server.https.port'];
+      https = await start(separated, port, 'serverConfig "http-server.https.port"', true);
+    }
     const admin: Origins | null = separated === null ? null : { ...separated, sideOf: () => 'admin' };
-    const adminUrl = adminPort === null ? null : await start(admin, adminPort, 'server.adminPort', true);
-    return listenersOf(started, http2Connections, { url: http ?? https ?? '', httpsUrl: https, adminUrl });
+    if (adminPort !== null) adminUrl = await start(admin, adminPort, 'server.adminPort', true);
   } catch (error) {
     for (const { server: open } of started) open.close();
     throw error;
   }
+  let closed: Promise<unknown> = Promise.resolve();
+  return {
+    /** Address of proxied paths (and of the API, unless it has a separate one): clear text if available. */
+    url: http ?? https ?? '',
+    httpsUrl: https ?? null,
+    /** Address of the API if `server.adminPort` gives it a separate listener; else null. */
+    adminUrl: adminUrl ?? null,
+    /** Closes connections on which nothing runs. */
+    closeIdle() {
+      for (const listener of started) listener.closeIdleConnections();
+      served.http2Connections.closeIdle();
+    },
+    /** Accepts no new connections and closes idle ones; sends GOAWAY to clients over HTTP/2. */
+    drain() {
+      closed = Promise.all(started.map(({ server: open }) => once(open, 'close')));
+      for (const { server: open } of started) open.close();
+    },
+    async closeConnections() {
+      for (const listener of started) listener.closeIdleConnections();
+      await Promise.race([closed, pause(GOODBYE_MS, undefined, { ref: false })]);
+      for (const listener of started) listener.closeAllConnections();
+      await closed;
+    },
+  };
 }
 
 /**
@@ -122,7 +116,7 @@ async function openBeside(open: () => Promise<string>, isAnyPort: boolean): Prom
     await open();
   } catch (error) {
     const code = ((error as GatewayError).cause as NodeJS.ErrnoException | undefined)?.code ?? '';
-    const isMissing = code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT' || code === 'EINVAL';
+    const isMissing = ['EADDRNOTAVAIL', 'EAFNOSUPPORT', 'EINVAL'].includes(code);
     if (!isMissing && !(isAnyPort && code === 'EADDRINUSE')) throw error;
   }
 }
@@ -137,8 +131,7 @@ function separateOrigins({ protocol, server, serverConfig }: GatewayConfig): Ori
   const { adminHosts, adminPort, trustedProxies } = server;
   if (adminHosts.length === 0 && adminPort === null) return null;
   const names = productNames(protocol.productName);
-  const trustPeer = trustPeers(serverConfig['http-server.process-forwarded'], trustedProxies);
-  const view = originReader(names, trustPeer);
+  const view = originReader(names, trustPeers(serverConfig['http-server.process-forwarded'], trustedProxies));
   const hosts = adminHosts.map(parseHost).filter((host) => host !== null);
   const places = [
     ...(adminHosts.length === 0 ? [] : [`${adminHosts.join(', ')} (server.adminHosts)`]),
@@ -151,53 +144,38 @@ function separateOrigins({ protocol, server, serverConfig }: GatewayConfig): Ori
   };
 }
 
-export function serverLimits(config: GatewayConfig): ServerLimits {
-  const { server, serverConfig } = config;
+export function serverLimits({ server, serverConfig }: GatewayConfig): ServerLimits {
   return {
+    ...server,
     maxHeaderSize: serverConfig['http-server.max-request-header-size'],
-    maxHeaderLines: server.maxHeaderLines,
     maxResponseHeaderSize: serverConfig['http-server.max-response-header-size'],
-    headersTimeout: server.headersTimeout,
-    requestTimeout: server.requestTimeout,
     idleTimeout: serverConfig['http-server.net.max-idle-time'],
-    maxConnections: server.maxConnections,
-    http2: server.http2,
     maxConcurrentStreams: serverConfig['http-server.http2.max-concurrent-streams'],
     connectionsCheckingInterval: CONNECTIONS_CHECKING_INTERVAL_MS,
   };
 }
 
-interface Address {
-  readonly address: string;
-  readonly port: number;
-  readonly key: string;
-}
-
-async function startClear(options: GatewayServerOptions, address: Address): Promise<Listener> {
+function clearListener(options: GatewayServerOptions): Listener {
   const server = createGatewayServer(options);
-  const url = `http://${await bind(server, address)}`;
   return {
     server,
-    url,
     closeIdleConnections: () => server.closeIdleConnections(),
     closeAllConnections: () => server.closeAllConnections(),
   };
 }
 
-async function startSecure(
-  options: GatewayServerOptions,
-  tls: TlsWatch,
-  clientCertificates: ClientCertificateMode,
-  address: Address,
-): Promise<Listener> {
-  const { useCertificate, ...listener } = createSecureGatewayServer(options, tls.current, clientCertificates);
+function secureListener(options: GatewayServerOptions, tls: TlsWatch, config: GatewayConfig): Listener {
+  const { useCertificate, ...listener } = createSecureGatewayServer(
+    options,
+    tls.current,
+    clientCertificateMode(config),
+  );
   tls.onChange(useCertificate);
-  const url = `https://${await bind(listener.server, address)}`;
-  return { ...listener, url };
+  return listener;
 }
 
 /** Listens; returns host and port. */
-async function bind(server: Server, { address, port, key }: Address): Promise<string> {
+async function bind(server: Server, address: string, port: number, key: string): Promise<string> {
   server.listen(port, address);
   try {
     await once(server, 'listening');
@@ -213,35 +191,4 @@ async function bind(server: Server, { address, port, key }: Address): Promise<st
   const bound = server.address() as AddressInfo;
   const host = bound.address === '0.0.0.0' || bound.address === '::' ? 'localhost' : bound.address;
   return `${host.includes(':') ? `[${host}]` : host}:${bound.port}`;
-}
-
-function listenersOf(
-  started: readonly Listener[],
-  http2Connections: Http2Connections,
-  urls: Pick<Listeners, 'url' | 'httpsUrl' | 'adminUrl'>,
-): Listeners {
-  let closed: Promise<unknown> = Promise.resolve();
-  return {
-    ...urls,
-    closeIdle() {
-      for (const listener of started) listener.closeIdleConnections();
-      http2Connections.closeIdle();
-    },
-    drain() {
-      closed = Promise.all(
-        started.map(({ server }) => {
-          const end = once(server, 'close');
-          // Closes idle connections too, and sends GOAWAY to clients over HTTP/2.
-          server.close();
-          return end;
-        }),
-      );
-    },
-    async closeConnections() {
-      for (const listener of started) listener.closeIdleConnections();
-      await Promise.race([closed, pause(GOODBYE_MS, undefined, { ref: false })]);
-      for (const listener of started) listener.closeAllConnections();
-      await closed;
-    },
-  };
 }

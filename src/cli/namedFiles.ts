@@ -10,9 +10,8 @@ import { openUserMapping } from '../gateway/user/userMapping.ts';
 import { GatewayError } from '../model/errors.ts';
 import { productNames } from '../model/names.ts';
 import { parseJdbcUrl } from '../store/jdbcUrl.ts';
-import { signingKeySettings } from './gateway/clientCertificates.ts';
-import { databaseSettings } from './settings.ts';
-import { incomingTlsFiles, outgoingTlsFiles } from './tlsSettings.ts';
+import { signingKeySettings } from './gateway/identity.ts';
+import { databaseSettings, incomingTlsFiles, outgoingTlsFiles } from './settings.ts';
 
 /**
  * Checks the URL of the database and the files of keys, certificates and LDAP servers in the configuration: returns a

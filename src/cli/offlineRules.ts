@@ -21,7 +21,7 @@ import type { RuleDraft } from '../rules/compile/ruleDraft.ts';
 import { parseRulesFile } from '../rules/compile/rulesFile.ts';
 import { createRuleCompiler } from '../rules/compiler.ts';
 import type { RuleRequest, RuleSet } from '../rules/decision.ts';
-import type { RuleEdit } from '../rules/replay/editedRules.ts';
+import type { RuleEdit } from '../rules/replay/recordedRequest.ts';
 import { requestAnalysis } from '../sql/analyzeRequest.ts';
 import { type CliIo, fail } from './io.ts';
 

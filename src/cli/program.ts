@@ -1,14 +1,11 @@
 import { Command, CommanderError } from 'commander';
 import manifest from '../../package.json' with { type: 'json' };
 import { version } from '../model/version.ts';
-import { analyzeCommand } from './analyze.ts';
+import { analyzeCommand, configCommand, migrateCommand, serveCommand } from './commands.ts';
 import { compareCommand } from './compare.ts';
-import { configCommand } from './config.ts';
 import { evaluateCommand } from './evaluate.ts';
 import { exportCommand } from './export.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
-import { migrateCommand } from './migrate.ts';
-import { serveCommand } from './serve.ts';
 import { validateCommand } from './validate.ts';
 
 /** All commands; a new one is a separate file and a line here. */

@@ -1,11 +1,15 @@
+import { namesUsersByCertificate } from '../config/consistency.ts';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { httpClientSettings } from '../config/httpClient.ts';
+import type { HttpClient } from '../config/schema/serverConfig.ts';
 import type { DataPlaneSettings } from '../gateway/dataPlaneSettings.ts';
 import type { ExternalRulesOptions } from '../gateway/external/externalRules.ts';
 import type { CheckSettings } from '../gateway/health/checks.ts';
 import type { MonitorSettings } from '../gateway/health/clusterMonitor.ts';
 import type { HandshakeCookieOptions } from '../gateway/pages/handshakeCookies.ts';
 import type { ReplaySettings } from '../gateway/replay/replayJob.ts';
+import type { ClientCertificateMode } from '../gateway/server/secureServer.ts';
+import type { TlsFiles } from '../gateway/tls/tlsFiles.ts';
 import type { UpstreamOptions } from '../gateway/upstreams/upstreams.ts';
 import type { ClusterPolicy } from '../kinds/engineCluster/clusterPolicy.ts';
 import { ClusterAddresses } from '../model/clusterAddresses.ts';
@@ -14,7 +18,6 @@ import type { ProductNames } from '../model/names.ts';
 import type { DeletionGuardSettings } from '../operator/reconcile/deletionGuard.ts';
 import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
 import { requestKeyOf } from '../routing/requestKey.ts';
-import type { RuleCompilerOptions } from '../rules/ruleCompiler.ts';
 import { MAX_ANALYZED_LENGTH } from '../sql/analyzeRequest.ts';
 import type { JdbcSettings } from '../store/jdbcUrl.ts';
 import type { HistorySettings } from '../store/recordWriter.ts';
@@ -28,27 +31,16 @@ const OWNER_GONE_AFTER_MS = 10_000;
 export function dataPlaneSettings(config: GatewayConfig): DataPlaneSettings {
   const { routing } = config;
   return {
-    defaultRoutingGroup: routing.defaultRoutingGroup,
-    strategy: routing.strategy,
+    ...routing,
     groupStrategies: byGroup(routing.groups, ({ strategy }) => strategy),
     affinity: requestKeyOf(routing.affinity.by),
-    groupAffinities: byGroup(routing.groups, ({ affinity }) =>
-      affinity.by === null ? null : requestKeyOf(affinity.by),
-    ),
-    asyncTimeout: routing.asyncTimeout,
-    forwardedHeadersEnabled: routing.forwardedHeadersEnabled,
-    retrySubmissions: routing.retrySubmissions,
-    statementErrors: routing.statementErrors,
-    explainHeader: routing.explainHeader,
+    groupAffinities: byGroup(routing.groups, ({ affinity: { by } }) => (by === null ? null : requestKeyOf(by))),
     propagateErrors: config.routingRules.rulesExternalConfiguration.propagateErrors,
-    cancelQueryOnDisconnect: routing.cancelQueryOnDisconnect,
     includeClusterHostInResponse: config.includeClusterHostInResponse,
     maxAnalyzedBody: Math.min(config.requestAnalyzerConfig.maxBodySize, MAX_ANALYZED_LENGTH),
     maxBodySize: config.server.maxBodySize,
     clientStallTimeout: config.serverConfig['http-server.net.max-idle-time'],
     ownerGoneAfter: OWNER_GONE_AFTER_MS,
-    ownerTakeover: routing.ownerTakeover,
-    askClusters: routing.askClusters,
     logQueryText: config.logging.queryText,
     historyEnabled: config.dataStore.queryHistoryEnabled,
     historyBeforeResponse: config.queryHistory.writeBeforeAnswer,
@@ -107,25 +99,13 @@ export function externalRulesOptions(config: GatewayConfig): Omit<ExternalRulesO
 
 /** Defaults of health checks. */
 export function monitorSettings({ monitor, clusterStatsConfiguration }: GatewayConfig): MonitorSettings {
-  return {
-    type: clusterStatsConfiguration.monitorType,
-    interval: monitor.taskDelay,
-    timeout: monitor.timeout,
-    failureThreshold: monitor.failureThreshold,
-    successThreshold: monitor.successThreshold,
-    serverErrorThreshold: monitor.serverErrorThreshold,
-    baseEjectionTime: monitor.baseEjectionTime,
-    maxEjectionTime: monitor.maxEjectionTime,
-    maxEjectionPercent: monitor.maxEjectionPercent,
-  };
+  return { ...monitor, type: clusterStatsConfiguration.monitorType, interval: monitor.taskDelay };
 }
 
 export function checkSettings(config: GatewayConfig): CheckSettings {
   const { monitor, backendState } = config;
   return {
-    retries: monitor.retries,
-    queryTimeout: monitor.queryTimeout,
-    metricsEndpoint: monitor.metricsEndpoint,
+    ...monitor,
     runningQueriesMetric: monitor.runningQueriesMetricName,
     queuedQueriesMetric: monitor.queuedQueriesMetricName,
     metricMinimums: monitor.metricMinimumValues,
@@ -136,13 +116,7 @@ export function checkSettings(config: GatewayConfig): CheckSettings {
 }
 
 export function historySettings({ dataStore, queryHistory }: GatewayConfig): HistorySettings {
-  return {
-    enabled: dataStore.queryHistoryEnabled,
-    maxTextSize: queryHistory.maxTextSize,
-    redact: queryHistory.redact,
-    bufferSize: queryHistory.bufferSize,
-    flushIntervalMs: queryHistory.flushInterval,
-  };
+  return { ...queryHistory, enabled: dataStore.queryHistoryEnabled, flushIntervalMs: queryHistory.flushInterval };
 }
 
 /** Rights of the authors of resources. */
@@ -155,28 +129,10 @@ export function clusterPolicy({ resources }: GatewayConfig): ClusterPolicy {
   };
 }
 
-export function ruleCompilerOptions({
-  routingRules,
-  requestAnalyzerConfig,
-}: GatewayConfig): Pick<
-  RuleCompilerOptions,
-  | 'rulesEngineEnabled'
-  | 'rulesType'
-  | 'analyzeRequest'
-  | 'differenceWarnings'
-  | 'onRuleError'
-  | 'onFileError'
-  | 'limits'
-> {
-  return {
-    rulesEngineEnabled: routingRules.rulesEngineEnabled ?? undefined,
-    rulesType: routingRules.rulesType,
-    analyzeRequest: requestAnalyzerConfig.analyzeRequest,
-    differenceWarnings: routingRules.differenceWarnings,
-    onRuleError: routingRules.onRuleError,
-    onFileError: routingRules.onFileError,
-    limits: { steps: routingRules.maxSteps, time: routingRules.decisionTimeout },
-  };
+export function ruleCompilerOptions({ routingRules, requestAnalyzerConfig: { analyzeRequest } }: GatewayConfig) {
+  const { rulesEngineEnabled, maxSteps, decisionTimeout } = routingRules;
+  const limits = { steps: maxSteps, time: decisionTimeout };
+  return { ...routingRules, rulesEngineEnabled: rulesEngineEnabled ?? undefined, analyzeRequest, limits };
 }
 
 /** True if pages of engines are served at the same origin as the gateway's API and pages (docs/serving.md). */
@@ -207,4 +163,37 @@ export function replaySettings(config: GatewayConfig): ReplaySettings {
 export function deletionGuard({ resources: { massDeletion } }: GatewayConfig): DeletionGuardSettings {
   const { confirmAfter } = massDeletion;
   return { ...massDeletion, confirmAfter: confirmAfter === 0 ? null : confirmAfter };
+}
+
+/** Files of the server certificate; null if HTTPS is disabled. */
+export function incomingTlsFiles({ serverConfig }: GatewayConfig): TlsFiles | null {
+  const path = serverConfig['http-server.https.keystore.path'];
+  if (!serverConfig['http-server.https.enabled'] || path === null) return null;
+  const password =
+    serverConfig['http-server.https.keymanager.password'] ?? serverConfig['http-server.https.keystore.key'];
+  const trusted = serverConfig['http-server.https.truststore.path'];
+  return {
+    keyStore: { path, password, key: 'serverConfig.http-server.https.keystore.path' },
+    trustStore: trusted === null ? null : { path: trusted, key: 'serverConfig.http-server.https.truststore.path' },
+  };
+}
+
+/** Client certificate request on TLS connections (`server.clientCertificates`). */
+export function clientCertificateMode(config: GatewayConfig): ClientCertificateMode {
+  const stated = config.server.clientCertificates;
+  if (stated !== null) return stated;
+  if (config.serverConfig['http-server.https.truststore.path'] === null) return 'ignore';
+  return namesUsersByCertificate(config) ? 'request' : 'require';
+}
+
+export function outgoingTlsFiles(config: GatewayConfig, client: HttpClient): TlsFiles {
+  const { keyStorePath, keyStorePassword, trustStorePath } = httpClientSettings(config, client);
+  const prefix = `serverConfig.${client}.http-client`;
+  return {
+    keyStore:
+      keyStorePath === null
+        ? null
+        : { path: keyStorePath, password: keyStorePassword, key: `${prefix}.key-store-path` },
+    trustStore: trustStorePath === null ? null : { path: trustStorePath, key: `${prefix}.trust-store-path` },
+  };
 }

@@ -17,7 +17,7 @@ import type { RuleSet } from './decision.ts';
 import { systemSources } from './evaluation.ts';
 import type { CompileContext } from './language/scope.ts';
 import { defaultRuleLimits } from './limits.ts';
-import type { EditedRules, RuleEdit } from './replay/editedRules.ts';
+import type { EditedRules, RuleEdit } from './replay/recordedRequest.ts';
 import type { RouteRights } from './routeRights.ts';
 import type {
   CompiledRules,

@@ -4,7 +4,7 @@ import type { ProductNames } from '../model/names.ts';
 import type { RuleDraft } from './compile/ruleDraft.ts';
 import type { RuleSet } from './decision.ts';
 import type { Sources } from './evaluation.ts';
-import type { EditedRules, RuleEdit } from './replay/editedRules.ts';
+import type { EditedRules, RuleEdit } from './replay/recordedRequest.ts';
 import type { RouteRights } from './routeRights.ts';
 
 export interface RulesFile {

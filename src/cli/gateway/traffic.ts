@@ -1,12 +1,32 @@
+import { hostname } from 'node:os';
+import { LeasedSlots } from '../../admission/leasedSlots.ts';
 import { ownCookies } from '../../api/auth/cookies.ts';
 import { keySource } from '../../api/auth/openAuthentication.ts';
 import { sessionKeys } from '../../api/auth/sessionKeys.ts';
+import type { WaitingQueriesCount } from '../../api/clusters.ts';
 import type { GatewayConfig } from '../../config/gatewayConfig.ts';
+import { httpClientSettings } from '../../config/httpClient.ts';
+import type { Admission } from '../../gateway/admission/admission.ts';
+import { AdmissionChain } from '../../gateway/admission/admissionChain.ts';
+import { AdmissionMetrics } from '../../gateway/admission/admissionMetrics.ts';
+import { measureDifference } from '../../gateway/admission/clusterDifference.ts';
+import { ClusterWait } from '../../gateway/admission/clusterWait.ts';
+import { DeadReplicas } from '../../gateway/admission/deadReplicas.ts';
+import { FairAdmissionQueue } from '../../gateway/admission/fairAdmissionQueue.ts';
+import { LimitedAdmission } from '../../gateway/admission/limitedAdmission.ts';
+import { QueueCounts } from '../../gateway/admission/queueCounts.ts';
+import { QueueMetrics } from '../../gateway/admission/queueMetrics.ts';
+import { RunningSlots } from '../../gateway/admission/runningSlots.ts';
+import { SlotHeartbeats } from '../../gateway/admission/slotHeartbeats.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
 import { DataPlane } from '../../gateway/dataPlane.ts';
 import type { QueueOptions } from '../../gateway/dataPlaneComposition.ts';
 import { ExternalRulesClient } from '../../gateway/external/externalRules.ts';
-import type { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
+import { CheckClient } from '../../gateway/health/checkClient.ts';
+import type { CredentialsRefusal } from '../../gateway/health/checkCredentials.ts';
+import { healthChecks } from '../../gateway/health/checks.ts';
+import { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
+import type { RunningQueries } from '../../gateway/ownership/runningQueries.ts';
 import { defaultStickinessOptions } from '../../gateway/ownership/stickiness.ts';
 import { QueueKey } from '../../gateway/queue/queueKey.ts';
 import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
@@ -17,13 +37,18 @@ import { userAndQueryAnalyzer } from '../../gateway/user/userAndQueryAnalyzer.ts
 import { UserExtractor } from '../../gateway/user/userExtractor.ts';
 import { compileWholeMatch } from '../../model/regex/wholeMatch.ts';
 import { countedCalls } from '../../operator/sources/kubernetes/apiServerCalls.ts';
+import { isSameEngine } from '../../routing/routingTable.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
-import { dataPlaneSettings, externalRulesOptions, handshakeCookieOptions, upstreamOptions } from '../settings.ts';
-import type { AdmissionParts } from './admission.ts';
-import type { GatewayContext } from './context.ts';
-import type { Control } from './control.ts';
+import {
+  checkSettings,
+  dataPlaneSettings,
+  externalRulesOptions,
+  handshakeCookieOptions,
+  monitorSettings,
+  upstreamOptions,
+} from '../settings.ts';
+import type { Control, GatewayContext, Storage } from './context.ts';
 import type { CallerIdentity } from './management.ts';
-import type { Storage } from './storage.ts';
 
 /** Creates the client of the external rules service, or null. */
 export function openExternalRules(context: GatewayContext, tls: ClusterTls): ExternalRulesClient | null {
@@ -148,4 +173,164 @@ async function tokenReviews({ config, metrics }: GatewayContext): Promise<Review
   const requests = new KubeRequests(loadKubeConfig(config.resources.kubeconfig), countedCalls(metrics));
   const { audiences, timeout } = kubernetesTokens;
   return (token) => reviewToken(requests, token, audiences, timeout);
+}
+
+/** Maximum delay of changed limits while no query arrives. */
+const REFRESH_MS = 1_000;
+
+/** Admission of submissions, and counts of queued ones. */
+export interface AdmissionParts {
+  readonly admission: Admission;
+  /** Number of submissions queued for a group, on all replicas. */
+  readonly countWaiting: WaitingQueriesCount;
+  /** Records queries that clients follow, and releases the slots of ended queries. */
+  readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
+}
+
+/**
+ * Creates the admission steps: an available cluster, then slots of limits.
+ * @param kept stores submissions that wait for long; null if disabled
+ */
+export function openAdmission(
+  context: GatewayContext,
+  { table, counts }: Pick<Control, 'table' | 'counts'>,
+  { store, runningQueries }: Pick<Storage, 'store' | 'runningQueries'>,
+  kept: QueueOptions | null,
+): AdmissionParts {
+  const { config, names, replica, logger, metrics, clock, random, onClose } = context;
+  runningQueries.compareClusters((one, other) => isSameEngine(table.current, one, other));
+  const ledger = new LeasedSlots({ replica, clock, random });
+  const { endedQueries, slotQueries } = store;
+  measureDifference(metrics, table, ledger);
+  const running = new RunningSlots({
+    replica,
+    table,
+    endedQueries,
+    runningQueries: store.runningQueries,
+    slotQueries,
+    clock,
+    logger,
+  });
+  const deadReplicas = new DeadReplicas({
+    replica,
+    repository: slotQueries,
+    running,
+    ledger,
+    demandOf: (key) => limits.demandOf(key),
+    clock,
+    logger,
+  });
+  const beats = new SlotHeartbeats({
+    replica,
+    ledger,
+    running,
+    deadReplicas,
+    repository: store.slots,
+    slotQueries,
+    clock,
+    logger,
+  });
+  const queueCounts = new QueueCounts(ledger);
+  const limits = new LimitedAdmission({
+    names,
+    table,
+    ledger,
+    running,
+    queueCounts,
+    counts,
+    room: new FairAdmissionQueue(kept !== null, () => clock.monotonic()),
+    metrics: new AdmissionMetrics(metrics, ledger),
+    clock,
+    isDatabaseAway: () => beats.isFailing,
+    settings: {
+      onDatabaseUnavailable: config.admission.onDatabaseUnavailable,
+      defaultRoutingGroup: config.routing.defaultRoutingGroup,
+    },
+  });
+  const refreshing = setInterval(() => {
+    limits.refresh();
+    beats.wake();
+  }, REFRESH_MS).unref();
+  onClose(() => {
+    clearInterval(refreshing);
+    return beats.stop();
+  });
+  const clusterWait = new ClusterWait({
+    table,
+    queueCounts,
+    counts,
+    defaultGroup: config.routing.defaultRoutingGroup,
+  });
+  const queue = new QueueMetrics({ registry: metrics, table, clock });
+  const chain = queue.measured(new AdmissionChain([clusterWait, limits], () => clock.monotonic()));
+  return {
+    admission: {
+      admit: (request) => chain.admit(request),
+      countBound: (request) => limits.countBound(request),
+      hasRoom: (cluster) => limits.hasRoom(cluster),
+      whyItWaits: (request) => limits.whyItWaits(request),
+      watchCoordinators: (isSuperseded) => limits.watchCoordinators(isSuperseded),
+    },
+    countWaiting: async (group) => {
+      const here = queue.waiting(group);
+      if (kept === null) return { count: here, complete: true };
+      try {
+        return { count: here + (await kept.repository.countElsewhere(group, kept.replica)), complete: true };
+      } catch (error) {
+        logger.debug({ err: error, group }, 'failed to count queries queued at other replicas');
+        return { count: here, complete: false };
+      }
+    },
+    runningQueries: {
+      noteActivity(queryId, cluster, isNew) {
+        runningQueries.noteActivity(queryId, cluster, isNew);
+        running.noteActivity(queryId, cluster, isNew === true);
+      },
+      noteEnd(queryId, cluster) {
+        runningQueries.noteEnd(queryId, cluster);
+        running.noteEnd(queryId, cluster);
+      },
+    },
+  };
+}
+
+/** Creates the health checks of all clusters; `start` them later. */
+export function openMonitors(context: GatewayContext, { table, operator }: Control, tls: ClusterTls): HealthMonitors {
+  const { config, names, logger, metrics, clock, random, onClose } = context;
+  const client = new CheckClient(httpClientSettings(config, 'monitor').connectTimeout, tls);
+  onClose(() => client.close());
+  const kinds = healthChecks(client, names, checkSettings(config));
+  const credentials = {
+    configured: config.backendState,
+    // Authors of other sources operate the gateway.
+    trustsResources: config.resources.source !== 'kubernetes',
+    ofCluster: (cluster: string, proxyTo: string) => operator.healthCredentials(cluster, proxyTo),
+    report: (cluster: string, refusal: CredentialsRefusal | null) =>
+      operator.controller.reportHealthCredentials(cluster, refusal),
+  };
+  const monitors = new HealthMonitors(
+    { table, kinds, credentials, logger, registry: metrics, clock, random },
+    monitorSettings(config),
+  );
+  onClose(() => monitors.stop());
+  return monitors;
+}
+
+/** Starts tracing; null if disabled: its modules are not loaded then. */
+export async function openTracing(context: GatewayContext): Promise<Tracing | null> {
+  const { config, version, names, logger, clock, onClose } = context;
+  const { serverConfig } = config;
+  if (!serverConfig['tracing.enabled']) return null;
+  const { openTelemetryTracing } = await import('../../gateway/tracing/openTelemetry.ts');
+  const tracing = openTelemetryTracing({
+    endpoint: serverConfig['otel.exporter.endpoint'],
+    samplingRatio: serverConfig['tracing.sampling-ratio'],
+    serviceName: names.gatewayPath.slice(1),
+    version,
+    instance: hostname(),
+    logger,
+    clock,
+  });
+  onClose(() => tracing.close());
+  return tracing;
 }

@@ -1,5 +1,5 @@
 import type { RuleTrace } from '../../rules/decision.ts';
-import type { EditedRules } from '../../rules/replay/editedRules.ts';
+import type { EditedRules } from '../../rules/replay/recordedRequest.ts';
 import type { ReplayRange } from '../../store/historyReplay.ts';
 import type { JdbcSettings } from '../../store/jdbcUrl.ts';
 

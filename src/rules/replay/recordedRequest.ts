@@ -1,7 +1,10 @@
 import type { ProductNames } from '../../model/names.ts';
+import type { RuleDefinition } from '../compile/definition.ts';
+import type { RuleDraft } from '../compile/ruleDraft.ts';
 import type { RuleRequest, RuleTrace } from '../decision.ts';
 import type { Evaluation } from '../evaluation.ts';
 import { RequestObject } from '../objects/request.ts';
+import type { RuleLimits } from '../ruleCompiler.ts';
 
 /**
  * A recorded request. Reading a value that is not recorded throws an `UnknownRead`, as does `headers`; recorded values
@@ -41,4 +44,28 @@ export class RecordedRequestObject extends RequestObject {
   override header(lowerCaseName: string): string | null {
     return this.#recorded.header(lowerCaseName);
   }
+}
+
+export interface RuleEdit {
+  readonly name: string;
+  /** The edited rule; null deletes it. */
+  readonly rule: RuleDraft | null;
+}
+
+/** Active rules and edited rules, in a form that can be sent to another thread. */
+export interface EditedRules {
+  readonly definitions: readonly RuleDefinition[];
+  /** Indexes of the active rules, in firing order; null: there are no rules, the header decides. */
+  readonly before: readonly number[] | null;
+  readonly after: readonly number[] | null;
+  readonly settings: EditedRulesSettings;
+}
+
+export interface EditedRulesSettings {
+  readonly onRuleError: 'skip' | 'reject';
+  readonly limits: RuleLimits;
+  readonly fileFailed: boolean;
+  readonly isExternal: boolean;
+  /** `RouteRights.version`; null: rules may route everywhere. */
+  readonly rights: string | null;
 }

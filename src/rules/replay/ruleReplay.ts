@@ -1,9 +1,12 @@
 import type { ProductNames } from '../../model/names.ts';
 import { type CompiledRule, compileRule, matches, RuleFailed } from '../compile/compiledRule.ts';
 import type { RuleDefinition } from '../compile/definition.ts';
+import { headerName, isList, listReader, textReader } from '../compile/requestValues.ts';
 import { CompiledRuleSet } from '../decide/ruleSet.ts';
 import type { RuleDecision, RuleTrace } from '../decision.ts';
 import { Evaluation, EvaluationError, type Sources, systemSources } from '../evaluation.ts';
+import type { Block, Expression, Statement } from '../language/ast.ts';
+import { childrenOf, partsOf } from '../language/children.ts';
 import { CompileBudget } from '../language/compileBudget.ts';
 import { parse } from '../language/parser.ts';
 import { isTotal } from '../language/recordedLogic.ts';
@@ -12,10 +15,12 @@ import { QueryObject } from '../objects/query.ts';
 import { UserObject } from '../objects/user.ts';
 import type { RouteRights } from '../routeRights.ts';
 import { JavaMap } from '../values/collections.ts';
-import type { EditedRules, EditedRulesSettings } from './editedRules.ts';
-import { mentions } from './mentions.ts';
-import { RecordedIndex } from './recordedIndex.ts';
-import { type RecordedRequest, RecordedRequestObject } from './recordedRequest.ts';
+import {
+  type EditedRules,
+  type EditedRulesSettings,
+  type RecordedRequest,
+  RecordedRequestObject,
+} from './recordedRequest.ts';
 import { UnknownRead } from './unknownRead.ts';
 
 /** A condition or action that could not be replayed for a request. */
@@ -26,7 +31,7 @@ export interface UnreplayedRule {
 }
 
 /** Decisions of the rules for one combination of outcomes of unknown conditions. */
-export interface PossibleDecisions {
+interface PossibleDecisions {
   /** Null: there are no rules. */
   readonly before: RuleDecision | null;
   readonly after: RuleDecision | null;
@@ -36,9 +41,9 @@ export interface PossibleDecisions {
  * Receives each possible pair of decisions; returns false to end the search. May throw `UnknownRead`: the request is
  * undecidable then.
  */
-export type VisitDecisions = (decisions: PossibleDecisions) => boolean;
+type VisitDecisions = (decisions: PossibleDecisions) => boolean;
 
-export interface ReplayedRequest {
+interface ReplayedRequest {
   /**
    * `same`: no changed rule has an effect, nothing was visited; `visited`: all possible decisions were visited, unless
    * the visitor ended the search; `undecidable`: there are too many, or an action could not be replayed.
@@ -302,4 +307,79 @@ export class RuleReplay {
       },
     });
   }
+}
+
+interface SourceRules {
+  readonly byValue: Map<string, number[]>;
+  readonly present: number[];
+  readonly all: number[];
+}
+
+/**
+ * Finds rules that can match a recorded request, like `ConditionIndex` for requests: if the record lacks a source, each
+ * rule that needs a value of it can match.
+ */
+class RecordedIndex {
+  readonly #always: Uint32Array;
+  readonly #marked: Uint32Array;
+  readonly #sources = new Map<string, SourceRules>();
+
+  constructor(rules: readonly CompiledRule[]) {
+    const words = Math.ceil(rules.length / 32);
+    this.#always = new Uint32Array(words);
+    this.#marked = new Uint32Array(words);
+    rules.forEach(({ neededKeys }, number) => {
+      if (neededKeys === null) mark(this.#always, [number]);
+      for (const { source, value } of neededKeys ?? []) this.#add(source, value, number);
+    });
+  }
+
+  #add(source: string, value: string | null, number: number): void {
+    const rules = this.#sources.get(source) ?? { byValue: new Map<string, number[]>(), present: [], all: [] };
+    this.#sources.set(source, rules);
+    rules.all.push(number);
+    if (value === null) rules.present.push(number);
+    else rules.byValue.set(value, [...(rules.byValue.get(value) ?? []), number]);
+  }
+
+  /** Marks the rules to evaluate, like `ConditionIndex.candidates`. */
+  candidates(request: RecordedRequest): Uint32Array {
+    const marked = this.#marked;
+    marked.set(this.#always);
+    for (const [source, { byValue, present, all }] of this.#sources) {
+      if (request.lacks(source)) {
+        mark(marked, all);
+        continue;
+      }
+      const values = valuesOf(request, source);
+      for (const value of values) mark(marked, byValue.get(value) ?? []);
+      if (values.length > 0) mark(marked, present);
+    }
+    return marked;
+  }
+}
+
+/** Values of a source in a request; tables with joined parts, as rules need them. */
+function valuesOf(request: RecordedRequest, source: string): readonly string[] {
+  if (isList(source)) {
+    const values = listReader(source)(request) ?? [];
+    return values.map((value) => (typeof value === 'string' ? value : value.join('\0')));
+  }
+  const header = headerName(source);
+  const value = header === null ? textReader(source)(request) : request.header(header);
+  return value === null || value === undefined ? [] : [value];
+}
+
+function mark(bits: Uint32Array, numbers: readonly number[]): void {
+  for (const number of numbers) bits[number >>> 5] = (bits[number >>> 5] ?? 0) | (1 << (number & 31));
+}
+
+function mentions({ statements }: Block, names: readonly string[]): boolean {
+  const inExpression = (expression: Expression): boolean =>
+    (expression.type === 'name' && names.includes(expression.name)) || childrenOf(expression).some(inExpression);
+  const inStatement = (statement: Statement): boolean => {
+    const { expressions, statements: inner } = partsOf(statement);
+    return expressions.some(inExpression) || inner.some(inStatement);
+  };
+  return statements.some(inStatement);
 }

@@ -1,0 +1,221 @@
+import { ldapServers } from '../../api/auth/openAuthentication.ts';
+import type { GatewayConfig } from '../../config/gatewayConfig.ts';
+import { httpClientSettings } from '../../config/httpClient.ts';
+import type { HttpClient } from '../../config/schema/serverConfig.ts';
+import { trustPeers } from '../../gateway/headers/trustedProxies.ts';
+import { AddressGuard } from '../../gateway/tls/addressGuard.ts';
+import { ClusterTls, type ClusterTlsOptions, clusterAtOrigin } from '../../gateway/tls/clusterTls.ts';
+import { type TlsMetrics, type TlsUse, type TlsWatch, watchTls } from '../../gateway/tls/tlsWatch.ts';
+import { ClientCertificates } from '../../gateway/user/clientCertificates.ts';
+import { CertificateIdentities, ClusterTokens } from '../../gateway/user/clusterTokens.ts';
+import { openGroupFile, READ_TIMEOUT_MS } from '../../gateway/user/groups/groupFile.ts';
+import {
+  certificateGroups,
+  type GroupSource,
+  headerGroups,
+  ldapGroups,
+  tokenClaimGroups,
+  tokenReviewGroups,
+  userInfoGroups,
+} from '../../gateway/user/groups/groupSources.ts';
+import { RememberedGroups } from '../../gateway/user/groups/rememberedGroups.ts';
+import { UserGroups } from '../../gateway/user/groups/userGroups.ts';
+import { MappedUsers } from '../../gateway/user/mappedUsers.ts';
+import { namesWithoutPrefix } from '../../gateway/user/requestIssuers.ts';
+import { openSigningKeys, type SigningKeySettings, type SigningKeys } from '../../gateway/user/signingKeys.ts';
+import { followUserMapping } from '../../gateway/user/userMapping.ts';
+import { type GroupSourceName, groupSourceNames } from '../../model/membership.ts';
+import type { RoutingTable } from '../../routing/routingTable.ts';
+import { clusterPolicy, incomingTlsFiles, outgoingTlsFiles } from '../settings.ts';
+import type { GatewayContext } from './context.ts';
+
+/** TLS of the gateway's clients: each with the certificate files of its prefix in `serverConfig`. */
+interface OutgoingTls {
+  readonly clusters: ClusterTls;
+  readonly healthChecks: ClusterTls;
+  readonly rulesService: ClusterTls;
+}
+
+/**
+ * Loads and follows the server certificate; null if HTTPS is disabled.
+ * @throws GatewayError for invalid files
+ */
+export async function openIncomingTls(context: GatewayContext, metrics: TlsMetrics): Promise<TlsWatch | null> {
+  const files = incomingTlsFiles(context.config);
+  if (files === null) return null;
+  const watch = await watchTls({
+    use: 'clients',
+    files,
+    refreshTime: context.config.serverConfig['http-server.https.ssl-context.refresh-time'],
+    logger: context.logger,
+    metrics,
+  });
+  context.onClose(() => watch.stop());
+  return watch;
+}
+
+/**
+ * Loads and follows the certificate files for clusters and the external rules service.
+ * @throws GatewayError for invalid files
+ */
+export async function openOutgoingTls(
+  context: GatewayContext,
+  table: { readonly current: RoutingTable },
+  metrics: TlsMetrics,
+): Promise<OutgoingTls> {
+  const open = async (
+    use: TlsUse,
+    client: HttpClient,
+    serverAt: ClusterTlsOptions['serverAt'],
+    guard: AddressGuard | null,
+  ) => {
+    const { config, logger, onClose } = context;
+    const watch = await watchTls({
+      use,
+      files: outgoingTlsFiles(config, client),
+      refreshTime: config.serverConfig['http-server.https.ssl-context.refresh-time'],
+      logger,
+      metrics,
+    });
+    onClose(() => watch.stop());
+    const { verifyHostname } = httpClientSettings(config, client);
+    if (!verifyHostname) {
+      logger.warn(
+        { use, key: `serverConfig.${client}.http-client.https.hostname-verification` },
+        'certificate host names are not verified',
+      );
+    }
+    return new ClusterTls({
+      material: () => watch.current,
+      verifyHostname,
+      serverAt,
+      guard,
+      logger,
+    });
+  };
+  const clusters = clusterAtOrigin(table);
+  const guard = new AddressGuard(clusterPolicy(context.config).addresses);
+  return {
+    clusters: await open('clusters', 'proxy', clusters, guard),
+    healthChecks: await open('healthChecks', 'monitor', clusters, guard),
+    rulesService: await open('rulesService', 'router', () => null, null),
+  };
+}
+
+/** Users of client certificates, and their identity for clusters. */
+export interface CertificateParts {
+  readonly users: ClientCertificates;
+  readonly isRequired: boolean;
+  /** Null: clients' headers are forwarded. */
+  readonly identities: CertificateIdentities | null;
+  /** Keys of tokens for clusters, or null. */
+  readonly keys: SigningKeys | null;
+}
+
+/**
+ * Opens the identification by client certificates; null if not configured.
+ * @throws GatewayError naming the key with an invalid pattern, file, expression or key file
+ */
+export async function openClientCertificates(context: GatewayContext): Promise<CertificateParts | null> {
+  const { config, names, clock, logger, onClose } = context;
+  const refreshTime = config.serverConfig['http-server.https.ssl-context.refresh-time'];
+  const mapping = await followUserMapping(config.requestAnalyzerConfig, names, refreshTime, logger);
+  if (mapping === null) return null;
+  onClose(() => mapping.stop());
+  const { clientCertificateHeader: name, trustedProxies } = config.server;
+  // Trusting all forwarded headers (http-server.process-forwarded) must not allow arbitrary identities.
+  const isProxy = trustPeers(false, trustedProxies);
+  const header = name === null ? null : { name: names.ownHeader(name).toLowerCase(), isProxy };
+  const users = new ClientCertificates(mapping, header, clock);
+  const settings = config.clientCertificateJwtAuthentication;
+  const keySettings = signingKeySettings(config);
+  if (settings === null || keySettings === null) return { users, isRequired: false, identities: null, keys: null };
+  const keys = await openSigningKeys(keySettings, refreshTime, clock, logger);
+  onClose(() => keys.stop());
+  const tokenSettings = {
+    principalClaim: settings.jwtPrincipalClaim,
+    issuer: settings.jwtIssuer === '' ? null : settings.jwtIssuer,
+    audiences: settings.jwtAudiences?.length === 0 ? null : settings.jwtAudiences,
+    clusterAudiences: settings.jwtClusterAudiences,
+    lifetime: settings.jwtLifetime,
+    hosts: settings.tokenHosts,
+  };
+  const tokens = new ClusterTokens(tokenSettings, keys, clock, logger);
+  const identities = new CertificateIdentities(tokens, settings.overrideTrinoUser, names);
+  return { users, isRequired: settings.clientCertificateRequired, identities, keys };
+}
+
+/** Location of the keys of tokens for clusters, or null. */
+export function signingKeySettings({ clientCertificateJwtAuthentication }: GatewayConfig): SigningKeySettings | null {
+  if (clientCertificateJwtAuthentication === null) return null;
+  const { jwtSigningKeyPair, jwtKeyId, jwtLifetime, jwtPublishAhead, jwtPublishedKeys } =
+    clientCertificateJwtAuthentication;
+  return {
+    ...jwtSigningKeyPair,
+    publishedKeys: jwtPublishedKeys,
+    keyId: jwtKeyId === '' ? null : jwtKeyId,
+    publishAhead: jwtPublishAhead,
+    lifetime: jwtLifetime,
+  };
+}
+
+/** Creates a source; null if not configured. */
+type Opening = () => Promise<GroupSource | null>;
+
+/**
+ * Creates the mapping of user names; null if not configured.
+ * @throws GatewayError naming the invalid key
+ */
+export async function openMappedUsers({ config, logger, onClose }: GatewayContext): Promise<MappedUsers | null> {
+  if (config.userMapping === null) return null;
+  const mapping = await MappedUsers.open(config.userMapping, logger);
+  onClose(() => mapping.stop());
+  return mapping;
+}
+
+/**
+ * Creates the lookup of user groups from the sources of `userGroups` in order; null if not configured.
+ * @param mapping maps names of API callers for the lookup, or null
+ * @throws GatewayError naming the invalid key
+ */
+export async function openUserGroups(context: GatewayContext, mapping: MappedUsers | null): Promise<UserGroups | null> {
+  const { config, names, clock, environment, logger, onClose } = context;
+  const settings = config.userGroups;
+  if (settings === null) return null;
+  const openings: Readonly<Record<GroupSourceName, Opening>> = {
+    token: async () => (settings.token === null ? null : tokenClaimGroups(settings.token)),
+    async userInfo() {
+      if (settings.userInfo === null) return null;
+      const { groups } = namesWithoutPrefix(config.requestAnalyzerConfig.tokenIssuers);
+      return userInfoGroups(settings.userInfo, groups);
+    },
+    tokenReview: async () => (settings.tokenReview === null ? null : tokenReviewGroups),
+    certificate: async () => (settings.certificate === null ? null : certificateGroups(settings.certificate.field)),
+    // Trusting all forwarded headers (http-server.process-forwarded) must not allow arbitrary groups.
+    header: async () =>
+      settings.header === null
+        ? null
+        : headerGroups(settings.header, trustPeers(false, config.server.trustedProxies), names),
+    async ldap() {
+      if (settings.ldap === null) return null;
+      const { configPath, ...search } = settings.ldap;
+      const server = await ldapServers(environment)(configPath, 'userGroups.ldap.configPath');
+      if (server === null) return null;
+      return ldapGroups((user) => server.groupsOf(user, search), new RememberedGroups(settings, clock, logger));
+    },
+    async file() {
+      if (settings.file === null) return null;
+      const { keepLastKnown } = settings;
+      const fileSettings = { ...settings.file, keepLastKnown, readTimeout: READ_TIMEOUT_MS };
+      const file = await openGroupFile(fileSettings, clock, logger);
+      onClose(() => file.stop());
+      return file;
+    },
+  };
+  const sources: GroupSource[] = [];
+  for (const name of settings.sources ?? groupSourceNames) {
+    const source = await openings[name]();
+    if (source !== null && !sources.some((present) => present.name === name)) sources.push(source);
+  }
+  return new UserGroups(sources, settings, mapping);
+}
