@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { API_FIELD_MANAGER, keyOf, keyOfText, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
+import { Turns } from '../../model/turns.ts';
 import type { RulesFile } from '../../rules/ruleCompiler.ts';
 import type { AuditEntry, AuditedState, AuditMark, SourceChange } from '../../store/audit.ts';
 import type { AuditRepository } from '../../store/auditRepository.ts';
@@ -293,9 +294,13 @@ export class OperatorAudit {
 async function thingsOfFile(file: RulesFile): Promise<readonly AuditedThing[] | null> {
   const rules = await fileRules(file);
   if (rules === null) return null;
-  return rules.map(({ key, fields }) => {
-    return { key, title: key.name, uid: '', digest: digestOfState(fields), state: fields };
-  });
+  const turns = new Turns();
+  const things: AuditedThing[] = [];
+  for (const { key, fields } of rules) {
+    things.push({ key, title: key.name, uid: '', digest: digestOfState(fields), state: fields });
+    if (turns.isOver) await turns.next();
+  }
+  return things;
 }
 
 function entryOf({ kind, namespace, name: resource }: ResourceKey, name: string) {

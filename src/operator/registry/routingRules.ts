@@ -165,8 +165,7 @@ export class RoutingRules {
     const home = this.#homeOf(rule.name);
     if (home === 'resource') return await this.#updateResource(rule, context);
     mustFitFile(rule);
-    const { defaultPriority } = home.current;
-    await this.#changeFile(home, rule.name, (path, text) => replaceRule(path, text, ruleFields(rule), defaultPriority));
+    await this.#changeFile(home, rule.name, (text) => replaceRule(home.current, text, ruleFields(rule)));
     return { pending: false, resource: null };
   }
 
@@ -198,8 +197,7 @@ export class RoutingRules {
     this.#mustBeUnchanged({ name, version });
     const home = this.#homeOf(name);
     if (home === 'resource') return await this.#deleteResource(name, version);
-    const { defaultPriority } = home.current;
-    await this.#changeFile(home, name, (path, text) => removeRule(path, text, name, defaultPriority));
+    await this.#changeFile(home, name, (text) => removeRule(home.current, text, name));
     return { pending: false, resource: null };
   }
 
@@ -259,17 +257,19 @@ export class RoutingRules {
   async #changeFile(
     file: RulesFileWatch,
     name: string,
-    change: (path: string, text: string) => Promise<string | null>,
+    change: (text: string) => Promise<string | null>,
   ): Promise<void> {
     const { path } = file.current;
     await changeManifestFile(dirname(path), path, async (present) => {
-      const after = present === null ? null : await change(path, present);
+      const after = present === null ? null : await change(present);
       if (after === null)
         throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${name} any more`, { field: 'name' });
       return after;
     });
     await file.look();
+    await nextTurn();
     this.#options.writes.controller.refreshNow();
+    await nextTurn();
   }
 
   async #updateResource(rule: RuleChange, { force }: WriteContext): Promise<RuleWrite> {
@@ -305,7 +305,6 @@ export class RoutingRules {
 
   /** Has own table and database follow a written or deleted resource. */
   async #settle(resource: Resource): Promise<RuleWrite> {
-    // With thousands of rules each of these steps takes a while, and SQLite gets a response within a turn.
     await nextTurn();
     this.#options.writes.controller.refreshNow();
     await nextTurn();

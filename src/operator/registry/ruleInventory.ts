@@ -90,7 +90,7 @@ export async function ruleInventory(parts: RuleInventoryOptions): Promise<RuleIn
 
 /** The first rule of a name in firing order, or null. */
 export function ruleNamed(parts: RuleInventoryOptions, name: string): InventoryRule | null {
-  const rule = listedRules(parts).find(({ rule }) => rule.name === name);
+  const [rule] = listedRules(parts, name);
   return rule === undefined ? null : withProblems(rule, parts.context);
 }
 
@@ -117,9 +117,11 @@ interface PlacedRule {
   readonly said: object;
 }
 
-function listedRules({ source, compiled, file, engine, targets }: RuleInventoryOptions): PlacedRule[] {
+/** Rules in firing order. @param only the name of those listed; absent: all */
+function listedRules({ source, compiled, file, engine, targets }: RuleInventoryOptions, only?: string): PlacedRule[] {
   const fileState = compiled?.fileState ?? 'absent';
-  const ofFile = file === null ? [] : parseRulesFile(file).documents;
+  const isListed = (name: string): boolean => only === undefined || name === only;
+  const ofFile = file === null ? [] : parseRulesFile(file).documents.filter(({ rule }) => isListed(rule.name));
   const leftOut = leftOutDocuments(compiled);
   const listed = [
     ...ofFile.map(({ rule, document }) => ({
@@ -128,6 +130,7 @@ function listedRules({ source, compiled, file, engine, targets }: RuleInventoryO
     })),
     ...source
       .list(ROUTING_RULE)
+      .filter((resource) => isListed(registryNameOf(resource)))
       .map((resource) => ({
         rule: resourceRule(resource, source, compiled?.reports.get(keyText(keyOf(resource)))),
         said: resource.spec as object,

@@ -21,17 +21,12 @@ export interface RuleFields {
 /**
  * The text of a rules file with one rule replaced: only the document of that name changes, and of it only the fields
  * that differ; every other byte stays. Null when no document has the name. Works in turns of the event loop.
- * @param defaultPriority of rules that have none
  * @throws GatewayError EG_CONFLICT when two documents have the name, EG_IMPOSSIBLE when the document cannot be edited
  */
-export async function replaceRule(
-  path: string,
-  text: string,
-  given: RuleFields,
-  defaultPriority: number | undefined = undefined,
-): Promise<string | null> {
+export async function replaceRule(file: RulesFile, text: string, given: RuleFields): Promise<string | null> {
+  const { path, defaultPriority } = file;
   const rule = { ...given, priority: given.priority ?? defaultPriority ?? DEFAULT_PRIORITY };
-  const { documents } = await parseRulesFileInTurns({ path, text, defaultPriority });
+  const { documents } = await parseRulesFileInTurns(withText(file, text));
   const target = onlyNamed(path, documents, rule.name);
   if (target === null) return null;
   if (isSameRule(target.rule, rule)) return text;
@@ -59,13 +54,9 @@ export async function replaceRule(
  * @throws GatewayError EG_CONFLICT when two documents have the name, EG_IMPOSSIBLE when nothing would be left or the document cannot be
  * cut out
  */
-export async function removeRule(
-  path: string,
-  text: string,
-  name: string,
-  defaultPriority: number | undefined = undefined,
-): Promise<string | null> {
-  const { documents } = await parseRulesFileInTurns({ path, text, defaultPriority });
+export async function removeRule(file: RulesFile, text: string, name: string): Promise<string | null> {
+  const { path, defaultPriority } = file;
+  const { documents } = await parseRulesFileInTurns(withText(file, text));
   const target = onlyNamed(path, documents, name);
   if (target === null) return null;
   if (documents.length === 1) {
@@ -89,6 +80,11 @@ export async function removeRule(
     );
   }
   return after;
+}
+
+/** A file with the text that it has now; the file itself if that is its text, which is parsed already. */
+function withText(file: RulesFile, text: string): RulesFile {
+  return text === file.text ? file : { path: file.path, text, defaultPriority: file.defaultPriority };
 }
 
 /** Start of the line that separates two documents; comments before it belong to the first. */
