@@ -22,29 +22,10 @@ type Outcomes = ReadonlyMap<string, ResourceOutcome>;
 export class DataPlaneFindings {
   /** By `keyText`: the last failure of a rule at evaluation, and the generation that failed. */
   readonly #ruleFailures = new Map<string, { readonly generation: number; readonly message: string }>();
+  /** By cluster, from its first query on. */
+  readonly forwardedHeaders = new Map<string, ForwardedHeadersFinding>();
   /** By cluster. */
-  readonly #forwardedHeaders = new Map<string, ForwardedHeadersFinding>();
-  readonly #credentials = new Map<string, CredentialsFinding>();
-
-  /** Notes how a cluster handles forwarded headers. @returns keys of the resources whose status that changes */
-  noteForwardedHeaders(cluster: string, finding: ForwardedHeadersFinding, outcomes: Outcomes): readonly string[] {
-    return note(this.#forwardedHeaders, cluster, finding, outcomes);
-  }
-
-  /** Handling of forwarded headers by a cluster; null before the first query. */
-  forwardedHeaders({ registryName }: ResourceOutcome): ForwardedHeadersFinding | null {
-    return this.#forwardedHeaders.get(registryName) ?? null;
-  }
-
-  /** Notes why credentials are not sent to a cluster; null forgets it. @returns keys of the resources whose status that changes */
-  noteCredentials(cluster: string, finding: CredentialsFinding | null, outcomes: Outcomes): readonly string[] {
-    return note(this.#credentials, cluster, finding, outcomes);
-  }
-
-  /** Reason that credentials are not sent to a cluster, or null. */
-  credentials(cluster: string): CredentialsFinding | null {
-    return this.#credentials.get(cluster) ?? null;
-  }
+  readonly credentials = new Map<string, CredentialsFinding>();
 
   /** Notes that a rule as it is now failed for a request. @returns keys of the resources whose status that changes */
   noteRuleFailure(rule: string, message: string, outcomes: Outcomes): readonly string[] {
@@ -68,7 +49,8 @@ export class DataPlaneFindings {
   }
 }
 
-function note<Finding>(
+/** Notes a finding about a cluster; null forgets it. @returns keys of the resources whose status that changes */
+export function noteFinding<Finding>(
   findings: Map<string, Finding>,
   cluster: string,
   finding: Finding | null,

@@ -6,18 +6,16 @@ import type { ResourceKind } from './resourceKind.ts';
 export class KindRegistry {
   /** In the order in which they are worked out: a kind may look at what those before it mean. */
   readonly all: readonly ResourceKind[];
+  readonly names: readonly Kind[];
   readonly #byName: ReadonlyMap<Kind, ResourceKind>;
 
   /** @throws TypeError when two have a name in common */
   constructor(all: readonly ResourceKind[]) {
     this.all = all;
+    this.names = all.map(({ kind }) => kind);
     this.#byName = new Map(all.map((kind) => [kind.kind, kind]));
     const names = new Set(all.flatMap(({ kind, plural, shortName }) => [kind, plural, shortName]));
     if (names.size !== all.length * 3) throw new TypeError('two kinds have a kind, plural or shortName in common');
-  }
-
-  get names(): readonly Kind[] {
-    return this.all.map(({ kind }) => kind);
   }
 
   /** The kind of a name, or null. */

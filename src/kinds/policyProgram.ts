@@ -1,9 +1,19 @@
 import { isDeepStrictEqual } from 'node:util';
+import { type Problem, problemText } from '../model/errors.ts';
 import { claimNames } from '../model/nameClaims.ts';
 import { keyText, type Resource } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
 import type { KindProgram, RoutingDraft } from './kindProgram.ts';
-import { type Acceptance, liveOf, nameConflict, outcomeOf, type ResourceOutcome } from './outcome.ts';
+import {
+  type Acceptance,
+  type GroupRefusal,
+  groupNotAllowed,
+  liveOf,
+  nameConflict,
+  notAccepted,
+  outcomeOf,
+  type ResourceOutcome,
+} from './outcome.ts';
 
 interface Version<Made> {
   readonly spec: unknown;
@@ -33,10 +43,11 @@ export class PolicyVersions<Made> {
   }
 }
 
-/** A policy with its name, or the reason that a resource declares none. */
-export type Judged<Policy> =
-  | { readonly policy: Policy; readonly acceptance: Acceptance }
-  | { readonly acceptance: Acceptance };
+/** The policy of a resource that declares a valid one, and whether it is accepted. */
+interface Judged<Policy> {
+  readonly own: Policy | null;
+  readonly acceptance: Acceptance;
+}
 
 /** Outcome of a resource that declares a policy. */
 export interface PolicyOutcome<Policy> extends ResourceOutcome {
@@ -45,51 +56,57 @@ export interface PolicyOutcome<Policy> extends ResourceOutcome {
   readonly policy: Policy | null;
 }
 
+/** Parts of a kind of policies. */
+export interface PolicyKind<Policy extends object, Outcome extends PolicyOutcome<Policy>> {
+  /** True if only one resource may have a name. */
+  readonly hasUniqueNames: boolean;
+  /** The acceptance of a valid resource. */
+  readonly acceptance: Acceptance;
+  problems(spec: unknown, name: string): readonly Problem[];
+  /** The policy of a valid resource. */
+  policy(resource: Resource, name: string): Policy;
+  /** Reason that the namespace of a valid resource may not declare it, or null. */
+  refusal(resource: Resource, policy: Policy): GroupRefusal | null;
+  /** Returns what completes outcomes; `declared` is the policy of the present version if it is valid, else the active one. */
+  completer(draft: RoutingDraft): (outcome: PolicyOutcome<Policy>, declared: Policy | null) => Outcome;
+  /** Adds the active policies to the routing table. */
+  publish(policies: readonly Policy[], draft: RoutingDraft): void;
+}
+
 /** Works out policies, of which the last good one stays active while a resource is not valid or paused. */
-export abstract class PolicyProgram<Policy extends object, Outcome extends PolicyOutcome<Policy>>
-  implements KindProgram
-{
+export class PolicyProgram<Policy extends object, Outcome extends PolicyOutcome<Policy>> implements KindProgram {
+  readonly #kind: PolicyKind<Policy, Outcome>;
   readonly #versions = new PolicyVersions<Judged<Policy>>();
   /** Last active policies by uid, with their names. */
   readonly #lastGood = new Map<string, { readonly name: string; readonly policy: Policy }>();
-  /** True if only one resource may have a name. */
-  protected abstract readonly hasUniqueNames: boolean;
 
-  /** Judges a spec. */
-  protected abstract judge(resource: Resource, name: string): Judged<Policy>;
-
-  /** Returns what completes outcomes; `declared` is the policy of the present version if it is valid, else the active one. */
-  protected abstract completer(
-    draft: RoutingDraft,
-  ): (outcome: PolicyOutcome<Policy>, declared: Policy | null) => Outcome;
-
-  /** Adds the active policies to the routing table. */
-  protected abstract publish(policies: readonly Policy[], draft: RoutingDraft): void;
+  constructor(kind: PolicyKind<Policy, Outcome>) {
+    this.#kind = kind;
+  }
 
   restore(resources: readonly Resource[]): void {
     for (const resource of resources) {
       const name = registryNameOf(resource);
-      const judged = this.#judge(resource, name);
-      if ('policy' in judged) this.#lastGood.set(resource.metadata.uid, { name, policy: judged.policy });
+      const { own } = this.#judge(resource, name);
+      if (own !== null) this.#lastGood.set(resource.metadata.uid, { name, policy: own });
     }
   }
 
   refresh(resources: readonly Resource[], draft: RoutingDraft): ReadonlyMap<string, Outcome> {
     const live = liveOf(resources);
-    const holders = this.hasUniqueNames ? claimNames(live) : new Map<string, Resource>();
-    const outcomes = new Map<string, Outcome>();
-    const complete = this.completer(draft);
-    for (const resource of live) {
-      const { outcome, declared } = this.#outcome(resource, holders.get(registryNameOf(resource)) ?? resource);
-      outcomes.set(keyText(outcome.key), complete(outcome, declared));
-    }
+    const holders = this.#kind.hasUniqueNames ? claimNames(live) : new Map<string, Resource>();
+    const complete = this.#kind.completer(draft);
+    const outcomes = new Map(
+      live.map((resource) => {
+        const { outcome, declared } = this.#outcome(resource, holders.get(registryNameOf(resource)) ?? resource);
+        return [keyText(outcome.key), complete(outcome, declared)];
+      }),
+    );
     const uids = new Set(live.map(({ metadata }) => metadata.uid));
     this.#versions.keep(uids);
     for (const uid of this.#lastGood.keys()) if (!uids.has(uid)) this.#lastGood.delete(uid);
-    this.publish(
-      [...outcomes.values()].flatMap(({ policy }) => (policy === null ? [] : [policy])),
-      draft,
-    );
+    const policies = [...outcomes.values()].map(({ policy }) => policy).filter((policy) => policy !== null);
+    this.#kind.publish(policies, draft);
     return outcomes;
   }
 
@@ -98,15 +115,14 @@ export abstract class PolicyProgram<Policy extends object, Outcome extends Polic
     const base = outcomeOf(resource);
     const { registryName: name, paused } = base;
     const isHolder = holder === resource;
-    const judged: Judged<Policy> = isHolder
+    const { own, acceptance } = isHolder
       ? this.#judge(resource, name)
-      : { acceptance: nameConflict(resource, holder) };
+      : { own: null, acceptance: nameConflict(resource, holder) };
     const last = this.#lastGood.get(uid);
-    const lastGood = isHolder && (!this.hasUniqueNames || last?.name === name) ? (last?.policy ?? null) : null;
-    const own = 'policy' in judged ? judged.policy : null;
+    const isSameName = !this.#kind.hasUniqueNames || last?.name === name;
+    const lastGood = isHolder && isSameName ? (last?.policy ?? null) : null;
     const policy = own !== null && !paused ? own : lastGood;
     if (policy !== null) this.#lastGood.set(uid, { name, policy });
-    const { acceptance } = judged;
     const isKept = own === null && lastGood !== null;
     const message = `${acceptance.message}${isKept ? '; the last good version stays in force' : ''}`;
     const outcome: PolicyOutcome<Policy> = { ...base, acceptance: { ...acceptance, message }, policy };
@@ -114,6 +130,15 @@ export abstract class PolicyProgram<Policy extends object, Outcome extends Polic
   }
 
   #judge(resource: Resource, name: string): Judged<Policy> {
-    return this.#versions.of(resource, name, () => this.judge(resource, name));
+    const kind = this.#kind;
+    return this.#versions.of(resource, name, () => {
+      const problems = kind.problems(resource.spec, name);
+      if (problems.length > 0) return { own: null, acceptance: notAccepted('InvalidSpec', problemText(problems)) };
+      const policy = kind.policy(resource, name);
+      const refusal = kind.refusal(resource, policy);
+      return refusal === null
+        ? { own: policy, acceptance: kind.acceptance }
+        : { own: null, acceptance: groupNotAllowed(refusal) };
+    });
   }
 }

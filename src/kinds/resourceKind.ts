@@ -1,8 +1,10 @@
-import type { TSchema } from 'typebox';
+import type { Static, TSchema } from 'typebox';
 import type { CelRule } from '../model/cel.ts';
 import type { Problem } from '../model/errors.ts';
 import type { GroupsFile } from '../model/groupsFile/storedGroups.ts';
+import { isRecord } from '../model/record.ts';
 import type { Kind, Resource } from '../model/resource.ts';
+import { compileCheck } from '../model/validation.ts';
 import type { TextPlace } from '../rules/compile/definition.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
 import type { BackendRow } from '../store/store.ts';
@@ -27,6 +29,22 @@ export const conditionColumn = (type: string, description: string, priority = 0)
   description,
   ...(priority === 0 ? {} : { priority }),
 });
+
+/**
+ * Compiles a check of specs: mistakes against the schema, then others.
+ * @param others finds what the schema does not state; `value` is the spec if it is of the schema, else null
+ */
+export function specCheck<S extends TSchema>(
+  schema: S,
+  others: (spec: Readonly<Record<string, unknown>>, value: Static<S> | null, name?: string) => Iterable<Problem>,
+): (spec: unknown, name?: string) => readonly Problem[] {
+  const check = compileCheck(schema, 'spec');
+  return (spec, name) => {
+    const checked = check(spec);
+    const problems = checked.ok ? [] : checked.problems;
+    return isRecord(spec) ? [...problems, ...others(spec, checked.ok ? checked.value : null, name)] : problems;
+  };
+}
 
 /** Actions of the gateway on resources of a kind, and so its required rights (Kubernetes RBAC). */
 export interface OwnAccess {

@@ -1,4 +1,4 @@
-import { type Problem, problemText } from '../../model/errors.ts';
+import { problemText } from '../../model/errors.ts';
 import { claimNames } from '../../model/nameClaims.ts';
 import { keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
@@ -107,7 +107,7 @@ function newClusterOutcome(resource: Resource, holder: Resource, context: Cluste
     return { ...outcome(acceptance, null), registryName: `${namespace}/${name}` };
   }
   if (holder !== resource) return outcome(nameConflict(resource, holder), null);
-  const problems = problemsOf(resource);
+  const problems = clusterSpecProblems(resource.spec);
   if (problems.length > 0) {
     const message = `${problemText(problems)}${lastGood === null ? '' : '; the last good version stays in force'}`;
     return outcome(notAccepted('InvalidSpec', message), lastGood);
@@ -185,13 +185,6 @@ export function rowCluster(row: BackendRow): RoutableCluster {
     tls: null,
     origin: 'row',
   };
-}
-
-/** Resources are immutable: each is validated once. */
-const checked = new WeakMap<Resource, readonly Problem[]>();
-
-function problemsOf(resource: Resource): readonly Problem[] {
-  return checked.getOrInsertComputed(resource, () => clusterSpecProblems(resource.spec));
 }
 
 /** First step of a reconcile: from what a resource refers to, to what it states. */

@@ -176,7 +176,7 @@ function withRows(
 function clusterStatusIn(outcome: ClusterOutcome, { stored, table, findings }: StatusView): StatusDraft {
   const { registryName, routable, acceptance } = outcome;
   const entry = routable === null ? null : (table.clusters.get(registryName) ?? null);
-  const credentials = findings.credentials(registryName);
+  const credentials = findings.credentials.get(registryName);
   return statusDraft(
     outcome,
     acceptance,
@@ -184,9 +184,10 @@ function clusterStatusIn(outcome: ClusterOutcome, { stored, table, findings }: S
     {
       Healthy: healthy(entry),
       Active: active(outcome),
-      ForwardedHeaders: forwarded(findings.forwardedHeaders(outcome)),
+      ForwardedHeaders: forwarded(findings.forwardedHeaders.get(registryName)),
       Ready: ready(acceptance, stored),
-      HealthCredentials: credentials === null ? null : conditionState('False', credentials.reason, credentials.message),
+      HealthCredentials:
+        credentials === undefined ? null : conditionState('False', credentials.reason, credentials.message),
     },
   );
 }
@@ -217,8 +218,8 @@ function active({ resource, override }: ClusterOutcome): State {
   return conditionState(status(specified), 'AsSpecified', `spec.active is ${specified}${note}`);
 }
 
-function forwarded(finding: ForwardedHeadersFinding | null): State {
-  if (finding === null) return conditionState('Unknown', 'NotObserved', 'no query has been seen yet');
+function forwarded(finding: ForwardedHeadersFinding | undefined): State {
+  if (finding === undefined) return conditionState('Unknown', 'NotObserved', 'no query has been seen yet');
   return finding.ok
     ? conditionState('True', 'Honoured', finding.message)
     : conditionState('False', 'NotHonoured', finding.message);

@@ -1,31 +1,26 @@
 import { durationMs, durationProblem } from '../../model/durationField.ts';
-import { type Problem, problemText } from '../../model/errors.ts';
 import type { GroupBindings } from '../../model/groupBindings.ts';
 import { isRecord } from '../../model/record.ts';
-import type { Resource } from '../../model/resource.ts';
-import { compileCheck } from '../../model/validation.ts';
 import type { LimitMatch, LimitPolicy } from '../../routing/admissionPolicy.ts';
 import { PATTERN_MARK, textMatcher } from '../../rules/textMatcher.ts';
 import { groupFindings } from '../groupFindings.ts';
-import type { ProgramSettings, RoutingDraft } from '../kindProgram.ts';
 import {
   accepted,
   conditionState,
   type GroupRefusal,
-  groupNotAllowed,
   groupsText,
-  notAccepted,
   type ResourceOutcome,
   type State,
   servedGroups,
 } from '../outcome.ts';
-import { type Judged, type PolicyOutcome, PolicyProgram } from '../policyProgram.ts';
+import { type PolicyOutcome, PolicyProgram } from '../policyProgram.ts';
 import {
   type CheckedManifest,
   conditionColumn,
   type ManifestFinding,
   plainKind,
   type ResourceKind,
+  specCheck,
 } from '../resourceKind.ts';
 import { countProperties, ready, statusDraft, usageFields } from '../status.ts';
 import { DEFAULT_PERIOD, NOTHING_LIMITED, periodBounds, QUERY_LIMIT, QUERY_LIMITS, QueryLimitSpec } from './spec.ts';
@@ -65,9 +60,26 @@ export const queryLimit: ResourceKind<LimitOutcome> = {
     why: 'Limits of users and sources are followed; REST writes create, apply (patch) and delete them.',
   },
   gauge: { name: 'query_limits', help: 'QueryLimit resources.' },
-  specProblems: limitProblems,
+  specProblems: (spec) => limitProblems(spec),
   findings: limitFindings,
-  program: (settings) => new LimitProgram(settings.policy.groups),
+  program: ({ policy: { groups: bindings } }) =>
+    new PolicyProgram<LimitPolicy, LimitOutcome>({
+      hasUniqueNames: false,
+      acceptance: accepted('the limit is valid'),
+      problems: (spec) => limitProblems(spec),
+      policy: ({ metadata, spec }) => limitPolicy(metadata, spec as QueryLimitSpec, bindings),
+      refusal: ({ metadata, spec }) => limitRefusal(bindings, metadata.namespace, spec as QueryLimitSpec),
+      completer: ({ clusters, admission }) => {
+        const served = servedGroups(clusters, admission.groups);
+        return (outcome, declared) => {
+          const groups = declared === null ? [] : (groupsOf.get(declared) ?? []);
+          return { ...outcome, references: limitReferences(groups, served) };
+        };
+      },
+      publish: (policies, draft) => {
+        draft.admission = { ...draft.admission, limits: policies.toSorted((a, b) => (a.key < b.key ? -1 : 1)) };
+      },
+    }),
   status: (outcome, { stored, counts }) => {
     const { policy, acceptance, references } = outcome;
     const fields = usageFields(policy === null ? null : counts.limit(policy.key));
@@ -75,39 +87,6 @@ export const queryLimit: ResourceKind<LimitOutcome> = {
   },
   hasCounts: true,
 };
-
-const accept = accepted('the limit is valid');
-
-class LimitProgram extends PolicyProgram<LimitPolicy, LimitOutcome> {
-  protected readonly hasUniqueNames = false;
-  readonly #bindings: GroupBindings;
-
-  constructor(bindings: ProgramSettings['policy']['groups']) {
-    super();
-    this.#bindings = bindings;
-  }
-
-  protected judge({ metadata, spec: value }: Resource): Judged<LimitPolicy> {
-    const problems = limitProblems(value);
-    if (problems.length > 0) return { acceptance: notAccepted('InvalidSpec', problemText(problems)) };
-    const spec = value as QueryLimitSpec;
-    const refusal = limitRefusal(this.#bindings, metadata.namespace, spec);
-    if (refusal !== null) return { acceptance: groupNotAllowed(refusal) };
-    return { policy: limitPolicy(metadata, spec, this.#bindings), acceptance: accept };
-  }
-
-  protected completer({ clusters, admission }: RoutingDraft) {
-    const served = servedGroups(clusters, admission.groups);
-    return (outcome: PolicyOutcome<LimitPolicy>, declared: LimitPolicy | null): LimitOutcome => {
-      const groups = declared === null ? [] : (groupsOf.get(declared) ?? []);
-      return { ...outcome, references: limitReferences(groups, served) };
-    };
-  }
-
-  protected publish(policies: readonly LimitPolicy[], draft: RoutingDraft): void {
-    draft.admission = { ...draft.admission, limits: policies.toSorted((a, b) => (a.key < b.key ? -1 : 1)) };
-  }
-}
 
 /** Routing groups that a policy names. */
 const groupsOf = new WeakMap<LimitPolicy, readonly string[]>();
@@ -179,27 +158,19 @@ function limitReferences(groups: readonly string[], served: ReadonlySet<string>)
     : conditionState('True', 'ResolvedRefs', 'the routing groups that it names have clusters');
 }
 
-const checkSpec = compileCheck(QueryLimitSpec, 'spec');
-
 /** Mistakes in the spec of a QueryLimit. Regular expressions are compiled where all else is right. */
-function limitProblems(spec: unknown): readonly Problem[] {
-  const checked = checkSpec(spec);
-  const problems = checked.ok ? [] : [...checked.problems];
-  if (!isRecord(spec)) return problems;
-  if (spec.maxRunning === undefined && spec.maxQueued === undefined && spec.rate === undefined) {
-    problems.push({ field: 'spec.maxRunning', message: `is missing: ${NOTHING_LIMITED}` });
+const limitProblems = specCheck(QueryLimitSpec, function* ({ maxRunning, maxQueued, rate }, value) {
+  if (maxRunning === undefined && maxQueued === undefined && rate === undefined) {
+    yield { field: 'spec.maxRunning', message: `is missing: ${NOTHING_LIMITED}` };
   }
-  const period = isRecord(spec.rate) ? durationProblem('period', spec.rate.period, periodBounds) : null;
-  if (period !== null) problems.push({ field: 'spec.rate.period', message: period.slice('period '.length) });
-  if (!checked.ok) return problems;
-  for (const [field, values] of Object.entries(checked.value.match ?? {})) {
+  const period = isRecord(rate) ? durationProblem('period', rate.period, periodBounds) : null;
+  if (period !== null) yield { field: 'spec.rate.period', message: period.slice('period '.length) };
+  for (const [field, values] of Object.entries(value?.match ?? {})) {
     const matcher = textMatcher(values);
-    if ('matches' in matcher) continue;
-    for (const { index, message } of matcher.problems)
-      problems.push({ field: `spec.match.${field}[${index}]`, message });
+    for (const { index, message } of 'problems' in matcher ? matcher.problems : [])
+      yield { field: `spec.match.${field}[${index}]`, message };
   }
-  return problems;
-}
+});
 
 /** Findings about a QueryLimit in addition to the mistakes of its spec. */
 function limitFindings({ spec }: CheckedManifest): readonly ManifestFinding[] {

@@ -1,31 +1,27 @@
 import { durationMs, durationProblem } from '../../model/durationField.ts';
-import { type Problem, problemText } from '../../model/errors.ts';
+import type { Problem } from '../../model/errors.ts';
 import type { GroupBindings } from '../../model/groupBindings.ts';
 import { isRecord } from '../../model/record.ts';
-import type { Resource } from '../../model/resource.ts';
-import { compileCheck } from '../../model/validation.ts';
 import { DEFAULT_QUEUE, type GroupPolicy } from '../../routing/admissionPolicy.ts';
 import { requestKeyOf } from '../../routing/requestKey.ts';
 import { groupFindings, groupNameProblem } from '../groupFindings.ts';
-import type { RoutingDraft } from '../kindProgram.ts';
 import {
   accepted,
   clustersByGroup,
   conditionState,
   type GroupRefusal,
-  groupNotAllowed,
   groupsText,
-  notAccepted,
   type ResourceOutcome,
   type State,
 } from '../outcome.ts';
-import { type Judged, type PolicyOutcome, PolicyProgram } from '../policyProgram.ts';
+import { type PolicyOutcome, PolicyProgram } from '../policyProgram.ts';
 import {
   type CheckedManifest,
   conditionColumn,
   type ManifestFinding,
   plainKind,
   type ResourceKind,
+  specCheck,
 } from '../resourceKind.ts';
 import { countField, countProperties, ready, statusDraft, usageFields } from '../status.ts';
 import {
@@ -81,8 +77,27 @@ export const routingGroup: ResourceKind<GroupOutcome> = {
   },
   gauge: { name: 'routing_groups', help: 'RoutingGroup resources.' },
   specProblems: (spec) => groupProblems(spec),
-  findings: routingGroupFindings,
-  program: (settings) => new GroupProgram(settings.policy.groups),
+  findings: (manifest) => [...routingGroupFindings(manifest)],
+  program: ({ policy: { groups: bindings } }) =>
+    new PolicyProgram<GroupPolicy, GroupOutcome>({
+      hasUniqueNames: true,
+      acceptance: accepted('the routing group is valid'),
+      problems: groupProblems,
+      policy: ({ spec }, name) => groupPolicy(name, spec as RoutingGroupSpec),
+      refusal: ({ metadata }, policy) => groupRefusal(bindings, metadata.namespace, policy),
+      completer: ({ clusters }) => {
+        const counts = clustersByGroup(clusters);
+        return (outcome, declared) => {
+          const { registryName: name } = outcome;
+          const references = groupReferences(declared ?? { name, fallbacks: [] }, counts);
+          return { ...outcome, references, clusters: counts.get(name) ?? 0 };
+        };
+      },
+      publish: (policies, draft) => {
+        const inOrder = policies.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+        draft.admission = { ...draft.admission, groups: new Map(inOrder.map((policy) => [policy.name, policy])) };
+      },
+    }),
   status: (outcome, { stored, counts }) => {
     const { policy, registryName, clusters, acceptance, references } = outcome;
     const fields = { clusters, ...usageFields(policy === null ? null : counts.group(registryName)) };
@@ -91,40 +106,6 @@ export const routingGroup: ResourceKind<GroupOutcome> = {
   hasUniqueNames: true,
   hasCounts: true,
 };
-
-const accept = accepted('the routing group is valid');
-
-class GroupProgram extends PolicyProgram<GroupPolicy, GroupOutcome> {
-  protected readonly hasUniqueNames = true;
-  readonly #bindings: GroupBindings;
-
-  constructor(bindings: GroupBindings) {
-    super();
-    this.#bindings = bindings;
-  }
-
-  protected judge({ metadata, spec }: Resource, name: string): Judged<GroupPolicy> {
-    const problems = groupProblems(spec, name);
-    if (problems.length > 0) return { acceptance: notAccepted('InvalidSpec', problemText(problems)) };
-    const policy = groupPolicy(name, spec as RoutingGroupSpec);
-    const refusal = groupRefusal(this.#bindings, metadata.namespace, policy);
-    return refusal === null ? { policy, acceptance: accept } : { acceptance: groupNotAllowed(refusal) };
-  }
-
-  protected completer({ clusters }: RoutingDraft) {
-    const counts = clustersByGroup(clusters);
-    return (outcome: PolicyOutcome<GroupPolicy>, declared: GroupPolicy | null): GroupOutcome => {
-      const { registryName: name } = outcome;
-      const references = groupReferences(declared ?? { name, fallbacks: [] }, counts);
-      return { ...outcome, references, clusters: counts.get(name) ?? 0 };
-    };
-  }
-
-  protected publish(policies: readonly GroupPolicy[], draft: RoutingDraft): void {
-    const inOrder = policies.toSorted((a, b) => (a.name < b.name ? -1 : 1));
-    draft.admission = { ...draft.admission, groups: new Map(inOrder.map((policy) => [policy.name, policy])) };
-  }
-}
 
 function groupPolicy(name: string, spec: RoutingGroupSpec): GroupPolicy {
   const { maxQueued, maxWait, fairBy, hold, whenUnavailable } = spec.queue ?? {};
@@ -183,53 +164,39 @@ function groupReferences(
   return conditionState('True', 'ResolvedRefs', 'the group or its fallbacks have clusters');
 }
 
-const checkSpec = compileCheck(RoutingGroupSpec, 'spec');
-
 /**
  * Mistakes in the spec of a RoutingGroup.
  * @param name of the group, where it is known: `spec.name` or metadata.name
  */
-export function groupProblems(spec: unknown, name?: string): readonly Problem[] {
-  const checked = checkSpec(spec);
-  const problems = checked.ok ? [] : [...checked.problems];
-  if (!isRecord(spec)) return problems;
-  const names: readonly (readonly [field: string, text: unknown])[] = [
-    ['spec.name', spec.name],
-    ...(Array.isArray(spec.fallbacks) ? spec.fallbacks : []).map(
-      (text, index) => [`spec.fallbacks[${index}]`, text] as const,
-    ),
+export const groupProblems = specCheck(RoutingGroupSpec, function* (spec, _value, name): Generator<Problem> {
+  const fallbacks: readonly unknown[] = Array.isArray(spec.fallbacks) ? spec.fallbacks : [];
+  const names = [
+    ['spec.name', spec.name] as const,
+    ...fallbacks.map((text, index) => [`spec.fallbacks[${index}]`, text] as const),
   ];
   for (const [field, text] of names) {
     const message = groupNameProblem(text);
-    if (message !== null) problems.push({ field, message });
+    if (message !== null) yield { field, message };
   }
-  if (Array.isArray(spec.fallbacks)) {
-    const own = name ?? spec.name;
-    if (new Set(spec.fallbacks).size < spec.fallbacks.length) {
-      problems.push({ field: 'spec.fallbacks', message: withoutField(FALLBACK_TWICE) });
-    }
-    if (own !== undefined && spec.fallbacks.includes(own)) {
-      problems.push({ field: 'spec.fallbacks', message: withoutField(FALLBACK_TO_ITSELF) });
-    }
-  }
-  return isRecord(spec.queue) ? [...problems, ...queueProblems(spec.queue)] : problems;
-}
-
-function queueProblems(queue: Readonly<Record<string, unknown>>): readonly Problem[] {
-  const problems: Problem[] = [];
+  if (new Set(fallbacks).size < fallbacks.length)
+    yield { field: 'spec.fallbacks', message: withoutField(FALLBACK_TWICE) };
+  const own = name ?? spec.name;
+  if (own !== undefined && fallbacks.includes(own)) yield toItself;
+  if (!isRecord(spec.queue)) return;
   for (const field of ['maxWait', 'hold'] as const) {
-    const message = durationProblem(field, queue[field], queueDurationBounds[field]);
-    if (message !== null) problems.push({ field: `spec.queue.${field}`, message: withoutField(message) });
+    const message = durationProblem(field, spec.queue[field], queueDurationBounds[field]);
+    if (message !== null) yield { field: `spec.queue.${field}`, message: withoutField(message) };
   }
-  if (queue.whenUnavailable === 'wait' && queue.maxQueued === 0) {
-    problems.push({ field: 'spec.queue.maxQueued', message: `is 0: ${WAIT_WITHOUT_QUEUE}` });
+  const { hold, maxWait, maxQueued, whenUnavailable } = spec.queue;
+  if (whenUnavailable === 'wait' && maxQueued === 0) {
+    yield { field: 'spec.queue.maxQueued', message: `is 0: ${WAIT_WITHOUT_QUEUE}` };
   }
-  const { hold, maxWait } = queue;
   if (typeof hold === 'string' && typeof maxWait === 'string' && durationMs(hold) > durationMs(maxWait)) {
-    problems.push({ field: 'spec.queue.hold', message: withoutField(HOLD_BEYOND_WAIT) });
+    yield { field: 'spec.queue.hold', message: withoutField(HOLD_BEYOND_WAIT) };
   }
-  return problems;
-}
+});
+
+const toItself: Problem = { field: 'spec.fallbacks', message: withoutField(FALLBACK_TO_ITSELF) };
 
 /** A sentence of the API server, whose subject is the field, as what is stated of a field. */
 function withoutField(message: string): string {
@@ -237,27 +204,23 @@ function withoutField(message: string): string {
 }
 
 /** Findings about a RoutingGroup in addition to the mistakes of its spec. */
-function routingGroupFindings({ name, spec }: CheckedManifest): readonly ManifestFinding[] {
+function* routingGroupFindings({ name, spec }: CheckedManifest): Generator<ManifestFinding> {
   const own = typeof spec.name === 'string' ? spec.name : name;
-  const fallbacks = Array.isArray(spec.fallbacks) ? spec.fallbacks : [];
-  const findings: ManifestFinding[] = [
-    // What needs the name of the resource is no mistake of the spec alone.
-    ...beyond(groupProblems(spec, own), groupProblems(spec)),
-    ...groupFindings(own, 'spec.name').filter(({ severity }) => severity === 'warning'),
-    ...fallbacks
-      .flatMap((fallback, index) => groupFindings(fallback, `spec.fallbacks[${index}]`))
-      .filter(({ severity }) => severity === 'warning'),
+  const fallbacks: readonly unknown[] = Array.isArray(spec.fallbacks) ? spec.fallbacks : [];
+  // What needs the name of the resource is no mistake of the spec alone.
+  if (spec.name === undefined && fallbacks.includes(name)) {
+    const { field, message } = toItself;
+    yield { severity: 'problem', message: `${field} ${message}`, at: field };
+  }
+  const names = [
+    [own, 'spec.name'] as const,
+    ...fallbacks.map((each, index) => [each, `spec.fallbacks[${index}]`] as const),
   ];
+  for (const [group, field] of names) {
+    yield* groupFindings(group, field).filter(({ severity }) => severity === 'warning');
+  }
   if (spec.fallbackWhen === 'full' && fallbacks.length === 0) {
     const message = 'spec.fallbackWhen: has no effect without fallbacks; name the groups that serve instead';
-    findings.push({ severity: 'warning', message, at: 'spec.fallbackWhen' });
+    yield { severity: 'warning', message, at: 'spec.fallbackWhen' };
   }
-  return findings;
-}
-
-function beyond(all: ReturnType<typeof groupProblems>, present: ReturnType<typeof groupProblems>): ManifestFinding[] {
-  const texts = new Set(present.map(({ field, message }) => `${field} ${message}`));
-  return all
-    .filter(({ field, message }) => !texts.has(`${field} ${message}`))
-    .map(({ field, message }) => ({ severity: 'problem', message: `${field} ${message}`, at: field }));
 }

@@ -1,6 +1,4 @@
-import type { Problem } from '../../model/errors.ts';
 import { isRecord } from '../../model/record.ts';
-import { compileCheck } from '../../model/validation.ts';
 import { compileRule } from '../../rules/compile/compiledRule.ts';
 import { plainRule, type RuleDefinition } from '../../rules/compile/definition.ts';
 import type { RuleReport } from '../../rules/ruleCompiler.ts';
@@ -15,6 +13,7 @@ import {
   type ManifestFinding,
   plainKind,
   type ResourceKind,
+  specCheck,
 } from '../resourceKind.ts';
 import { ready, type StatusDraft, type StatusView, statusDraft } from '../status.ts';
 import { type RuleOutcome, routesTo } from './ruleOutcome.ts';
@@ -47,7 +46,7 @@ export const routingRule: ResourceKind<RuleOutcome> = {
     why: 'REST creates, changes and deletes rules.',
   },
   gauge: { name: 'routing_rules', help: 'RoutingRule resources.' },
-  specProblems: ruleSpecProblems,
+  specProblems: (spec) => ruleSpecProblems(spec),
   findings: ruleFindings,
   exported: exportedRules,
   program: (settings) => new RuleProgram(settings),
@@ -164,22 +163,14 @@ function acceptanceOf({ accepted, acceptedReason, message }: RuleReport): Accept
   return { ...conditionState(accepted ? 'True' : 'False', acceptedReason, message), final: true };
 }
 
-const checkSpec = compileCheck(RoutingRuleSpec, 'spec');
-
 /** Mistakes in the spec of a RoutingRule. Its expressions are compiled elsewhere. */
-function ruleSpecProblems(spec: unknown): readonly Problem[] {
-  const checked = checkSpec(spec);
-  const problems = checked.ok ? [] : [...checked.problems];
-  if (!isRecord(spec)) return problems;
+const ruleSpecProblems = specCheck(RoutingRuleSpec, function* (spec) {
   const ways = ['actions', 'routeTo', 'deny'].filter((field) => spec[field] !== undefined);
   if (ways.length !== 1) {
-    problems.push({
-      field: ways[1] === undefined ? 'spec.actions' : `spec.${ways[1]}`,
-      message: 'exactly one of actions, routeTo and deny must be set',
-    });
+    yield { field: `spec.${ways[1] ?? 'actions'}`, message: 'exactly one of actions, routeTo and deny must be set' };
   }
-  if (isRecord(spec.routeTo) && (spec.routeTo.routingGroup === undefined) === (spec.routeTo.cluster === undefined)) {
-    problems.push({ field: 'spec.routeTo', message: 'must name exactly one of routingGroup and cluster' });
+  const { routeTo } = spec;
+  if (isRecord(routeTo) && (routeTo.routingGroup === undefined) === (routeTo.cluster === undefined)) {
+    yield { field: 'spec.routeTo', message: 'must name exactly one of routingGroup and cluster' };
   }
-  return problems;
-}
+});

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import type { AdmissionPolicy } from '../../routing/admissionPolicy.ts';
@@ -7,8 +8,6 @@ import { conditionState, groupsText, outcomeOf, type ResourceOutcome, type State
 import type { RoutingRule } from './spec.ts';
 
 export interface RuleOutcome extends ResourceOutcome {
-  /** `keyText` of its key. */
-  readonly keyText: string;
   /** Null when the compiler states nothing about it. */
   readonly report: RuleReport | null;
   /** Condition `ResolvedRefs` without its generation. */
@@ -33,35 +32,31 @@ export function ruleOutcomes(
   before: ReadonlyMap<string, RuleOutcome>,
   isRetargeted: boolean,
 ): ReadonlyMap<string, RuleOutcome> {
-  const outcomes = new Map<string, RuleOutcome>();
-  // Most often one rule changed, and each has its place still: no text need be put together to find it.
-  const inOrder = [...before.values()];
-  for (const [index, resource] of resources.entries()) {
-    const neighbour = inOrder[index];
-    const keyText = neighbour?.resource === resource ? neighbour.keyText : keyTextOf(resource);
-    const last = neighbour?.resource === resource ? neighbour : before.get(keyText);
-    outcomes.set(keyText, ruleOutcome(resource, keyText, compiled, targets, last, isRetargeted));
-  }
-  return outcomes;
+  return new Map(
+    resources.map((resource) => {
+      const key = keyTextOf(resource);
+      const report = compiled.reports.get(key) ?? null;
+      return [key, ruleOutcome(resource, report, compiled, targets, before.get(key), isRetargeted)];
+    }),
+  );
 }
 
 function ruleOutcome(
   resource: Resource,
-  keyText: string,
+  report: RuleReport | null,
   compiled: CompiledRules,
   targets: RuleTargets,
   last: RuleOutcome | undefined,
   isRetargeted: boolean,
 ): RuleOutcome {
-  const report = compiled.reports.get(keyText) ?? null;
   const isSameReport = last?.resource === resource && last.report === report;
   // The groups that its actions name are the compiler's as well, which keeps the report of a rule that is as before.
   if (isSameReport && !isRetargeted) return last;
   const { routeTo } = resource.spec as Partial<RoutingRule['spec']>;
   const named = compiled.namedGroups.get(`resource/${registryNameOf(resource)}`) ?? [];
   const references = ruleReferences(routeTo ?? null, report?.accepted === true ? named : [], targets);
-  if (isSameReport && sameReferences(last.references, references)) return last;
-  return { ...outcomeOf(resource), keyText, report, references };
+  if (isSameReport && isDeepStrictEqual(last.references, references)) return last;
+  return { ...outcomeOf(resource), report, references };
 }
 
 /** In a few words, where a rule sends requests: a column of `kubectl get`. */
@@ -74,10 +69,6 @@ export function routesTo(resource: Resource): string {
 
 const noReferences = conditionState('True', 'NoReferences', 'the rule names no group or cluster declaratively');
 const resolvedReferences = conditionState('True', 'ResolvedRefs', 'what the rule routes to exists');
-
-function sameReferences(a: State, b: State): boolean {
-  return a === b || (a.status === b.status && a.reason === b.reason && a.message === b.message);
-}
 
 /**
  * True if what a rule routes to is there.

@@ -14,7 +14,8 @@ import type { RoutingRule } from './spec.ts';
 /** Compiles the rules of resources together with those of the rules file. */
 export class RuleProgram implements KindProgram {
   readonly #settings: ProgramSettings;
-  readonly #versions = new Map<string, Resource>();
+  /** Active versions by uid: of a paused rule that before it was paused. */
+  #versions = new Map<string, Resource>();
   #compiled: CompiledRules | null = null;
   #lastCompile: {
     readonly rules: readonly Resource[];
@@ -37,12 +38,13 @@ export class RuleProgram implements KindProgram {
     const { defaultRoutingGroup, policy } = this.#settings;
     const { groups, trust } = policy;
     const rules = liveOf(resources);
+    const active = (rule: Resource) => (isPaused(rule) && this.#versions.get(rule.metadata.uid)) || rule;
+    this.#versions = new Map(rules.map((rule) => [rule.metadata.uid, active(rule)]));
     const compiled = this.#compile(
-      rules.map((rule) => this.#inForce(rule)),
+      [...this.#versions.values()],
       routeRights(groups, draft.clusters, defaultRoutingGroup),
       trust,
     );
-    this.#forgetAllBut(rules);
     const targets = ruleTargets(draft.clusters, draft.admission, defaultRoutingGroup);
     const isRetargeted = !sameTargets(targets, this.#targets);
     if (isRetargeted || compiled !== this.#compiled || !sameElements(rules, this.#rules)) {
@@ -75,22 +77,6 @@ export class RuleProgram implements KindProgram {
       reports.set(keyTextOf(rule), notInForce(registryNameOf(rule), 'NamespaceNotTrusted', refusal));
     }
     return { ...compiled, reports };
-  }
-
-  #forgetAllBut(rules: readonly Resource[]): void {
-    // Each of them has a version: where there are no more, all are of rules that are there.
-    if (this.#versions.size === rules.length) return;
-    const uids = new Set(rules.map((rule) => rule.metadata.uid));
-    for (const uid of this.#versions.keys()) if (!uids.has(uid)) this.#versions.delete(uid);
-  }
-
-  /** The version of a rule that is active: of a paused one that before it was paused. */
-  #inForce(rule: Resource): Resource {
-    const { uid } = rule.metadata;
-    const version = this.#versions.get(uid);
-    if (isPaused(rule) && version !== undefined) return version;
-    this.#versions.set(uid, rule);
-    return rule;
   }
 }
 
