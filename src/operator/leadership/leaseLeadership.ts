@@ -5,23 +5,29 @@ import { type KubeApi, type Lease, microTime } from '../sources/kubernetes/kubeA
 import { kubeCode, kubeReason } from '../sources/kubernetes/kubeErrors.ts';
 import { type DatabaseLeadership, Leadership } from './leadership.ts';
 
-/** Options of leadership by a Lease. Times in milliseconds. */
+/** Time that others leave a Lease alone that is not renewed, in milliseconds. */
+const LEASE_MS = 15_000;
+/** After this time without a renewal the holder takes itself for no leader any more. */
+const RENEW_DEADLINE_MS = 10_000;
+/** Time between tries. */
+const RETRY_MS = 2_000;
+
+/** Options of leadership by a Lease. */
 export interface LeaseLeadershipOptions {
   readonly api: KubeApi;
   readonly namespace: string;
   readonly name: string;
   /** Name of this process, unique among replicas and restarts. */
   readonly holder: string;
-  /** The database's epoch row, which fences what the leader writes there, not started by its owner; null: none is taken. */
-  readonly row: DatabaseLeadership | null;
+  /** The database's epoch row, which fences what the leader writes there, not started by its owner; left out: none is taken. */
+  readonly row?: DatabaseLeadership;
+  /**
+   * Only its leader is a candidate. So one of several gateways of a class, each with its own database and Lease, holds the Lease of the
+   * class and writes statuses (docs/resources.md#several-gateways).
+   */
+  readonly candidate?: Leadership;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Time that others leave a Lease alone that is not renewed: 15,000. */
-  readonly leaseMs?: number;
-  /** After this time without a renewal the holder takes itself for no leader any more: 10,000. */
-  readonly renewDeadlineMs?: number;
-  /** Time between tries: 2,000. */
-  readonly retryMs?: number;
 }
 
 /**
@@ -46,18 +52,23 @@ export class LeaseLeadership extends Leadership {
     this.#options = options;
     this.name = options.name;
     options.row?.onChange(() => this.notify());
+    // The other changes of the candidate are heard where it is followed itself.
+    options.candidate?.onChange(() => void this.#cycle());
   }
 
   get isLeader(): boolean {
-    return this.#leading && this.#options.clock.monotonic() < this.#until;
+    const { clock, candidate } = this.#options;
+    return this.#leading && clock.monotonic() < this.#until && candidate?.isLeader !== false;
   }
 
   get fence(): Fence | null {
-    return this.isLeader ? (this.#options.row?.fence ?? null) : null;
+    const { row, candidate } = this.#options;
+    return this.isLeader ? ((row ?? candidate)?.fence ?? null) : null;
   }
 
   noteFenced(fence: Fence): void {
-    this.#options.row?.noteFenced(fence);
+    const { row, candidate } = this.#options;
+    (row ?? candidate)?.noteFenced(fence);
   }
 
   async start(): Promise<void> {
@@ -69,15 +80,23 @@ export class LeaseLeadership extends Leadership {
     this.#running = false;
     clearTimeout(this.#timer);
     await this.#turn;
-    const wasLeader = this.#leading;
-    await this.#lose();
-    if (wasLeader) await this.#release();
+    await this.#giveUp();
   }
 
   async #cycle(): Promise<void> {
-    this.#turn = this.#try();
+    if (!this.#running) return;
+    clearTimeout(this.#timer);
+    this.#turn = this.#turn.then(() => (this.#options.candidate?.isLeader === false ? this.#giveUp() : this.#try()));
     await this.#turn;
-    if (this.#running) this.#timer = setTimeout(() => void this.#cycle(), this.#options.retryMs ?? 2_000);
+    clearTimeout(this.#timer);
+    if (this.#running) this.#timer = setTimeout(() => void this.#cycle(), RETRY_MS);
+  }
+
+  /** Ceases to lead, and releases the Lease. */
+  async #giveUp(): Promise<void> {
+    const wasLeader = this.#leading;
+    await this.#lose();
+    if (wasLeader) await this.#release();
   }
 
   async #try(): Promise<void> {
@@ -95,7 +114,7 @@ export class LeaseLeadership extends Leadership {
       return;
     }
     const lapsed = this.#leading && !this.isLeader;
-    this.#until = requestedAt + (this.#options.renewDeadlineMs ?? 10_000);
+    this.#until = requestedAt + RENEW_DEADLINE_MS;
     // Renewed too late, but no other replica took it: writes in between were skipped.
     if (lapsed) this.notify();
     if (this.#leading) return;
@@ -103,7 +122,7 @@ export class LeaseLeadership extends Leadership {
     logger.info({ lease: name }, 'Lease acquired');
     // The row notifies when it has been taken; it may still be the last leader's: taking it is retried.
     await row?.start();
-    if (row === null || row.fence === null) this.notify();
+    if (row === undefined || row.fence === null) this.notify();
   }
 
   /** One try to take or renew the Lease; false when another has it. */
@@ -111,10 +130,10 @@ export class LeaseLeadership extends Leadership {
     const { api, namespace, name, holder, clock } = this.#options;
     let lease: Lease;
     try {
-      lease = await api.readLease(namespace, name);
+      lease = await api.lease('GET', namespace, name);
     } catch (error) {
       if (kubeCode(error) !== 404) throw error;
-      return await this.#write(() => api.createLease(namespace, this.#record(undefined)));
+      return await this.#write(() => api.lease('POST', namespace, name, this.#record(undefined)));
     }
     const owner = lease.spec?.holderIdentity ?? '';
     if (owner !== holder && owner !== '') {
@@ -124,7 +143,7 @@ export class LeaseLeadership extends Leadership {
       const leaseMs = (lease.spec?.leaseDurationSeconds ?? 15) * 1_000;
       if (now - this.#observed.since < leaseMs) return false;
     }
-    return await this.#write(() => api.replaceLease(namespace, name, this.#record(lease)));
+    return await this.#write(() => api.lease('PUT', namespace, name, this.#record(lease)));
   }
 
   async #write(write: () => Promise<Lease>): Promise<boolean> {
@@ -147,7 +166,7 @@ export class LeaseLeadership extends Leadership {
       metadata: { ...lease?.metadata, name, namespace },
       spec: {
         holderIdentity: holder,
-        leaseDurationSeconds: Math.max(1, Math.round((this.#options.leaseMs ?? 15_000) / 1_000)),
+        leaseDurationSeconds: LEASE_MS / 1_000,
         acquireTime: renewed && lease.spec?.acquireTime !== undefined ? lease.spec.acquireTime : now,
         renewTime: now,
         leaseTransitions: (lease?.spec?.leaseTransitions ?? 0) + (lease === undefined || renewed ? 0 : 1),
@@ -167,11 +186,11 @@ export class LeaseLeadership extends Leadership {
   async #release(): Promise<void> {
     const { api, namespace, name, holder } = this.#options;
     try {
-      const lease = await api.readLease(namespace, name);
+      const lease = await api.lease('GET', namespace, name);
       if (lease.spec?.holderIdentity !== holder) return;
       const record = this.#record(lease);
       const spec = { ...record.spec, holderIdentity: '', leaseDurationSeconds: 1 };
-      await api.replaceLease(namespace, name, { ...record, spec });
+      await api.lease('PUT', namespace, name, { ...record, spec });
     } catch (error) {
       this.#options.logger.debug({ reason: kubeReason(error) }, 'failed to release Lease; it expires');
     }
