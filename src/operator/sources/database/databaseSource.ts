@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
+import { activeAnnotation } from '../../../kinds/engineCluster/activeOverride.ts';
 import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
 import type { Clock } from '../../../model/clock.ts';
 import {
+  ACTIVE_ANNOTATION,
   API_GROUP_VERSION,
   type Kind,
   keyOf,
@@ -26,7 +28,6 @@ import {
   VersionConflict,
 } from '../source.ts';
 import { resourceOfStored, storedOfResource } from '../storedResource.ts';
-import { resourceWithRow } from './resourceWithRow.ts';
 
 export interface DatabaseSourceOptions {
   readonly store: Pick<Store, 'resources' | 'backends'>;
@@ -53,8 +54,6 @@ export class DatabaseSource extends PolledSource {
   readonly name = 'database';
   readonly writeNamespace: string;
   readonly #options: DatabaseSourceOptions;
-  readonly #kinds: KindRegistry;
-  readonly #pollMs: number;
   #stored: ReadonlyMap<string, StoredResource> = new Map();
   /** Those that are listed. */
   #resources: ReadonlyMap<string, Resource> = new Map();
@@ -69,9 +68,7 @@ export class DatabaseSource extends PolledSource {
   constructor(options: DatabaseSourceOptions) {
     super();
     this.#options = options;
-    this.#kinds = options.kinds;
     this.writeNamespace = options.namespace;
-    this.#pollMs = options.pollMs ?? 500;
   }
 
   async start(syncTimeoutMs: number): Promise<void> {
@@ -186,7 +183,7 @@ export class DatabaseSource extends PolledSource {
 
   /** @param row of a resource that gives none by itself, as it is paused or not valid */
   #toStored(resource: Resource, row: BackendRow | null): StoredResource {
-    const ownRow = this.#kinds.of(resource.kind).rows?.ofResource(resource) ?? row;
+    const ownRow = this.#options.kinds.of(resource.kind).rows?.ofResource(resource) ?? row;
     return storedOfResource(resource, 'database', ownRow);
   }
 
@@ -273,7 +270,7 @@ export class DatabaseSource extends PolledSource {
         this.#options.logger.warn({ reason }, 'database with the resources unavailable');
       }
     }
-    if (this.#running) this.#timer = setTimeout(() => void this.#poll(), this.#pollMs);
+    if (this.#running) this.#timer = setTimeout(() => void this.#poll(), this.#options.pollMs ?? 500);
   }
 
   async #readRows(): Promise<void> {
@@ -295,4 +292,30 @@ export class DatabaseSource extends PolledSource {
     this.#turn = result.catch(() => undefined);
     await result;
   }
+}
+
+/** The user of an override that another program made, in annotations. */
+const BY = 'another gateway (gateway_backend)';
+
+/**
+ * A cluster with what another program wrote into its row: group and URLs in the spec, `active` as an override. Pure.
+ * @param written the row as it was written last
+ * @param at when the change was noticed, RFC 3339
+ */
+function resourceWithRow(resource: Resource, written: BackendRow, present: BackendRow, at: string): Resource {
+  const values = new Map(rowChanges(written, present).map(({ field, row }) => [field, row]));
+  const spec: Record<string, unknown> = { ...resource.spec };
+  if (values.has('routingGroup')) spec.routingGroup = values.get('routingGroup');
+  if (values.has('proxyTo')) {
+    spec.proxyTo = values.get('proxyTo');
+    delete spec.serviceRef;
+  }
+  if (values.has('externalUrl')) spec.externalUrl = values.get('externalUrl');
+  if (spec.externalUrl === spec.proxyTo) delete spec.externalUrl;
+  const active = values.get('active');
+  const annotation = typeof active === 'boolean' ? activeAnnotation({ ...resource, spec }, active, BY, at) : undefined;
+  const { [ACTIVE_ANNOTATION]: before, ...others } = resource.metadata.annotations ?? {};
+  const text = annotation === undefined ? before : annotation;
+  const annotations = text == null ? others : { ...others, [ACTIVE_ANNOTATION]: text };
+  return { ...resource, metadata: { ...resource.metadata, annotations }, spec };
 }

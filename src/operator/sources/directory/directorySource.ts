@@ -1,11 +1,19 @@
 import type { FSWatcher } from 'node:fs';
+import { extname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import { watchFolder } from '../../../config/watchFolder.ts';
 import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
 import type { Clock } from '../../../model/clock.ts';
 import { GatewayError } from '../../../model/errors.ts';
-import { type Kind, keyText, type Resource, type ResourceKey, type ResourceStatus } from '../../../model/resource.ts';
+import {
+  type Kind,
+  keyOf,
+  keyText,
+  type Resource,
+  type ResourceKey,
+  type ResourceStatus,
+} from '../../../model/resource.ts';
 import type { StoredResource } from '../../../store/store.ts';
 import {
   type ApplyOptions,
@@ -17,12 +25,17 @@ import {
   type SourceProblem,
   VersionConflict,
 } from '../source.ts';
-import { changeDocument } from './documentChange.ts';
-import { readManifestsInTurns } from './manifestDocuments.ts';
+import { readManifests, readManifestsInTurns } from './manifestDocuments.ts';
 import { editDocument, newDocument } from './manifestEdit.ts';
-import { type FileStamp, fileStamp, listManifestFiles, readManifestFile } from './manifestFiles.ts';
-import { type AcceptedFile, ManifestIndex } from './manifestIndex.ts';
-import { changeManifestFile, manifestFormat, newManifestPath } from './manifestWriter.ts';
+import {
+  changeManifestFile,
+  type FileStamp,
+  fileStamp,
+  listManifestFiles,
+  newManifestPath,
+  readManifestFile,
+} from './manifestFiles.ts';
+import { type AcceptedFile, ManifestIndex, sameContent } from './manifestIndex.ts';
 
 /** Options of a directory source. Times in milliseconds. */
 export interface DirectorySourceOptions {
@@ -70,10 +83,7 @@ export class DirectorySource extends PolledSource {
     this.writeNamespace = options.namespace;
     this.#settleMs = options.settleMs ?? 60;
     this.#pollMs = options.pollMs ?? 1_000;
-    this.#index = new ManifestIndex({
-      confirmDeletionMs: options.confirmDeletionMs ?? 1_000,
-      confirmEmptyMs: options.confirmEmptyMs ?? 5_000,
-    });
+    this.#index = new ManifestIndex(options.confirmDeletionMs ?? 1_000, options.confirmEmptyMs ?? 5_000);
   }
 
   override restore(stored: readonly StoredResource[]): void {
@@ -106,14 +116,12 @@ export class DirectorySource extends PolledSource {
   }
 
   protected placeOf(key: ResourceKey): string {
-    const path = this.#index.pathOf(key) ?? '';
-    const number = this.#index.locate(key)?.number;
-    return number === undefined ? path : `${path}, document ${number}`;
+    const { path = '', number = null } = this.#index.locate(key) ?? {};
+    return number === null ? path : `${path}, document ${number}`;
   }
 
   protected async createResource(resource: NewResource): Promise<Resource> {
-    return await this.#inTurn(async () => {
-      this.#mustBeAvailable();
+    return await this.#write(async () => {
       if (this.#index.get(resource) !== null) throw resourceExists(resource);
       const path = await newManifestPath(this.#options.directory, resource, async (used, { signature }) => {
         // Written by another replica, or an editor, since the last poll: the resource may be in it.
@@ -130,23 +138,17 @@ export class DirectorySource extends PolledSource {
   }
 
   protected async applyChange(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource> {
-    return await this.#inTurn(async () => {
-      this.#mustBeAvailable();
+    return await this.#write(async () => {
       const current = this.#mustHave(key, options.expectedVersion);
-      const path = this.#pathOf(key);
-      await this.#changeDocument(path, current, (text) => editDocument(text, change, manifestFormat(path)));
+      const path = await this.#changeDocument(current, (text, format) => editDocument(text, change, format));
       return await this.#readBack(path, key);
     });
   }
 
   protected async deleteResource(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
-    return await this.#inTurn(async () => {
-      this.#mustBeAvailable();
-      const current = this.#index.get(key);
-      if (current === null) return false;
-      if (expectedVersion !== null) this.#mustHave(key, expectedVersion);
-      const path = this.#pathOf(key);
-      await this.#changeDocument(path, current, () => '');
+    return await this.#write(async () => {
+      if (this.#index.get(key) === null) return false;
+      const path = await this.#changeDocument(this.#mustHave(key, expectedVersion), () => '');
       await this.#accept(path, new Set([keyText(key)]));
       return true;
     });
@@ -157,40 +159,58 @@ export class DirectorySource extends PolledSource {
     if (this.#index.setStatus(key, uid, status)) this.#notify([key]);
   }
 
-  /** Changes the document of a resource, provided that it still states what we hold. */
-  async #changeDocument(path: string, current: Resource, edit: (text: string) => string): Promise<void> {
+  /**
+   * Changes the document of a resource, provided that it still states what we hold. Returns the path of its file.
+   * @param edit makes the document's new text from its present one; an empty one takes it out
+   * @throws VersionConflict when the document states something else than the resource that is held
+   * @throws GatewayError EG_CONFLICT when the document cannot be read
+   */
+  async #changeDocument(current: Resource, edit: (text: string, format: 'yaml' | 'json') => string): Promise<string> {
     const { directory, namespace, kinds } = this.#options;
+    const key = keyOf(current);
+    const path = this.#index.locate(key)?.path ?? '';
+    const change = (text: string | null): string | null => {
+      const documents = readManifests(text ?? '', namespace, this.#index.files.get(path) ?? null, kinds);
+      const document = documents.find((each) => each.kind === 'resource' && isDeepStrictEqual(each.manifest.key, key));
+      const broken = documents.find((each) => each.kind === 'broken');
+      if (document === undefined && broken !== undefined && isDeepStrictEqual(broken.key ?? key, key)) {
+        const where = `document ${broken.number}, line ${broken.problemLine}`;
+        const message = `the document of ${key.name} in ${path} (${where}) cannot be read; fix the file first`;
+        throw new GatewayError('EG_CONFLICT', message);
+      }
+      if (text === null || document?.kind !== 'resource' || !sameContent(current, document.manifest)) {
+        throw new VersionConflict(key);
+      }
+      const { start, end } = document;
+      const after = edit(text.slice(start, end), extname(path) === '.json' ? 'json' : 'yaml');
+      const others = documents.filter((each) => each !== document).map((each) => text.slice(each.start, each.end));
+      const isLast = others.every((other) => other.replaceAll(/^---|^\.\.\.|\s/gm, '') === '');
+      return after === '' && isLast ? null : text.slice(0, start) + after + text.slice(end);
+    };
     try {
-      await changeManifestFile(directory, path, (present) => {
-        const before = this.#index.files.get(path) ?? null;
-        return changeDocument(path, present, current, namespace, before, edit, kinds);
-      });
+      await changeManifestFile(directory, path, change);
     } catch (error) {
       if (error instanceof VersionConflict) this.#lookIn(0);
       throw error;
     }
+    return path;
   }
 
-  #mustHave(key: ResourceKey, expectedVersion: string): Resource {
+  #mustHave(key: ResourceKey, expectedVersion: string | null): Resource {
     const current = this.#index.get(key);
     if (current === null) throw noSuchResource(key);
-    if (current.metadata.resourceVersion !== expectedVersion) throw new VersionConflict(key);
+    if (![null, current.metadata.resourceVersion].includes(expectedVersion)) throw new VersionConflict(key);
     return current;
   }
 
-  #mustBeAvailable(): void {
-    if (this.state().available) return;
-    throw new GatewayError(
-      'EG_SOURCE_UNAVAILABLE',
-      `the directory ${this.#options.directory} cannot be read: ${this.state().reason ?? 'not read yet'}`,
-      { retryAfterSeconds: 5 },
-    );
-  }
-
-  #pathOf(key: ResourceKey): string {
-    const path = this.#index.pathOf(key);
-    if (path === null) throw noSuchResource(key);
-    return path;
+  /** Runs a write in its turn. @throws GatewayError EG_SOURCE_UNAVAILABLE */
+  async #write<T>(work: () => Promise<T>): Promise<T> {
+    return await this.#inTurn(async () => {
+      const { available, reason } = this.state();
+      if (available) return await work();
+      const message = `the directory ${this.#options.directory} cannot be read: ${reason ?? 'not read yet'}`;
+      throw new GatewayError('EG_SOURCE_UNAVAILABLE', message, { retryAfterSeconds: 5 });
+    });
   }
 
   async #readBack(path: string, key: ResourceKey): Promise<Resource> {
@@ -319,10 +339,9 @@ export class DirectorySource extends PolledSource {
 
   async #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#turn.then(work);
-    this.#turn = result.then(
-      () => undefined,
-      () => undefined,
-    );
+    this.#turn = result.then(ignore, ignore);
     return await result;
   }
 }
+
+const ignore = (): void => undefined;

@@ -1,11 +1,20 @@
 import { isDeepStrictEqual } from 'node:util';
-import { isMap, isScalar, parse, parseDocument, stringify } from 'yaml';
+import {
+  type DocumentOptions,
+  isMap,
+  isScalar,
+  type ParseOptions,
+  parse,
+  parseDocument,
+  type SchemaOptions,
+  stringify,
+} from 'yaml';
 import { GatewayError } from '../../../model/errors.ts';
 import { API_GROUP_VERSION } from '../../../model/resource.ts';
 import type { NewResource, ResourceChange } from '../source.ts';
 
 /** A field to set, or (undefined) to take out. */
-interface Edit {
+export interface Edit {
   readonly path: readonly [string, ...string[]];
   readonly value: unknown;
 }
@@ -25,9 +34,8 @@ export function editDocument(text: string, change: ResourceChange, format: 'yaml
   const expected = structuredClone(before);
   for (const edit of edits) editValue(expected, edit);
   if (format === 'json') return jsonText(text, expected);
-  for (const attempt of [replaceScalars, rewrite]) {
-    const after = attempt(text, edits);
-    if (after !== null && isDeepStrictEqual(parse(after, quiet), expected)) return lineEndsOf(text, after);
+  for (const after of editedTexts(text, edits)) {
+    if (isDeepStrictEqual(parse(after, quiet), expected)) return after;
   }
   throw new GatewayError(
     'EG_IMPOSSIBLE',
@@ -56,6 +64,15 @@ export function newDocument(resource: NewResource, creationTimestamp: string): s
 }
 
 const quiet = { logLevel: 'silent' } as const;
+type YamlOptions = ParseOptions & DocumentOptions & SchemaOptions;
+
+/** Texts of a YAML document after edits, the one first that changes the fewest characters. What they state is yet to be checked. */
+export function* editedTexts(text: string, edits: readonly Edit[], options: YamlOptions = {}): Generator<string> {
+  for (const attempt of [replaceScalars, rewrite]) {
+    const after = attempt(text, edits, { ...options, ...quiet });
+    if (after !== null) yield lineEndsOf(text, after);
+  }
+}
 
 function editsOf(change: ResourceChange): readonly Edit[] {
   return [
@@ -89,8 +106,8 @@ function editValue(root: Value, { path, value }: Edit): void {
 }
 
 /** Exchanges the characters of single-line scalars; null when an edit is anything else. */
-function replaceScalars(text: string, edits: readonly Edit[]): string | null {
-  const document = parseDocument(text, quiet);
+function replaceScalars(text: string, edits: readonly Edit[], options: YamlOptions): string | null {
+  const document = parseDocument(text, options);
   const cuts: { readonly from: number; readonly to: number; readonly text: string }[] = [];
   for (const { path, value } of edits) {
     const node = document.getIn(path, true);
@@ -111,8 +128,8 @@ function replaceScalars(text: string, edits: readonly Edit[]): string | null {
 }
 
 /** Rewrites the document from its tree, comments and order kept. */
-function rewrite(text: string, edits: readonly Edit[]): string | null {
-  const document = parseDocument(text, quiet);
+function rewrite(text: string, edits: readonly Edit[], options: YamlOptions): string | null {
+  const document = parseDocument(text, options);
   try {
     for (const { path, value } of edits) {
       if (value === undefined) {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import {
   API_GROUP_VERSION,
+  keyOf,
   keyText,
   type Resource,
   type ResourceKey,
@@ -37,14 +38,6 @@ interface DocumentPlace {
   readonly stamp: FileStamp;
 }
 
-/** Options of a manifest index. Times in milliseconds. */
-export interface ManifestIndexOptions {
-  /** A resource whose manifest went is gone after this time, when it is still missing. */
-  readonly confirmDeletionMs: number;
-  /** The same when all resources went at once, e.g. as a volume was unmounted. */
-  readonly confirmEmptyMs: number;
-}
-
 /**
  * Keeps the resources of all accepted files: what was read last of each, also while its document is broken or, for a
  * moment, gone. Gives each the metadata that a file does not hold. No I/O.
@@ -55,23 +48,21 @@ export interface ManifestIndexOptions {
  * - `generation` counts changes of the spec; it continues from the database's copy after a restart.
  */
 export class ManifestIndex {
-  readonly #options: ManifestIndexOptions;
-  readonly #files = new Map<string, AcceptedFile>();
+  problems: readonly SourceProblem[] = [];
+  readonly files = new Map<string, AcceptedFile>();
+  readonly #confirmDeletionMs: number;
+  readonly #confirmEmptyMs: number;
   readonly #resources = new Map<string, IndexedResource>();
   readonly #restored = new Map<string, StoredResource>();
   readonly #lastVersions = new Map<string, bigint>();
-  #problems: readonly SourceProblem[] = [];
 
-  constructor(options: ManifestIndexOptions) {
-    this.#options = options;
-  }
-
-  get problems(): readonly SourceProblem[] {
-    return this.#problems;
-  }
-
-  get files(): ReadonlyMap<string, AcceptedFile> {
-    return this.#files;
+  /**
+   * @param confirmDeletionMs a resource of which the manifest went is gone after this time, when it is still missing
+   * @param confirmEmptyMs the same when all resources went at once, e.g. as a volume was unmounted
+   */
+  constructor(confirmDeletionMs: number, confirmEmptyMs: number) {
+    this.#confirmDeletionMs = confirmDeletionMs;
+    this.#confirmEmptyMs = confirmEmptyMs;
   }
 
   /** True if a deletion waits to be confirmed. */
@@ -96,14 +87,10 @@ export class ManifestIndex {
     return this.#resources.get(keyText(key))?.resource ?? null;
   }
 
-  /** The file that holds a resource, and the number of its document there; null while it is in none. */
-  locate(key: ResourceKey): { readonly path: string; readonly number: number } | null {
+  /** The file that holds a resource, or held it last, and the number of its document there, if it is in one; null: not known. */
+  locate(key: ResourceKey): { readonly path: string; readonly number: number | null } | null {
     const entry = this.#resources.get(keyText(key));
-    return entry === undefined || entry.document === null ? null : { path: entry.path, number: entry.document.number };
-  }
-
-  pathOf(key: ResourceKey): string | null {
-    return this.#resources.get(keyText(key))?.path ?? null;
+    return entry === undefined ? null : { path: entry.path, number: entry.document?.number ?? null };
   }
 
   setStatus(key: ResourceKey, uid: string, status: ResourceStatus): boolean {
@@ -127,11 +114,11 @@ export class ManifestIndex {
     // Most looks at a directory find nothing new, and thousands of resources take a while to compare.
     if (files.size === 0 && deleted.size === 0 && !this.unconfirmed) return [];
     for (const [path, file] of files) {
-      if (file === null) this.#files.delete(path);
-      else this.#files.set(path, file);
+      if (file === null) this.files.delete(path);
+      else this.files.set(path, file);
     }
     const { places, problems } = this.#collect();
-    this.#problems = problems;
+    this.problems = problems;
     const changed: ResourceKey[] = [];
     for (const [text, place] of places) {
       const before = this.#resources.get(text);
@@ -149,8 +136,8 @@ export class ManifestIndex {
   #collect(): { readonly places: ReadonlyMap<string, DocumentPlace>; readonly problems: readonly SourceProblem[] } {
     const places = new Map<string, DocumentPlace>();
     const problems: SourceProblem[] = [];
-    for (const path of [...this.#files.keys()].sort()) {
-      const file = this.#files.get(path) as AcceptedFile;
+    for (const path of [...this.files.keys()].sort()) {
+      const file = this.files.get(path) as AcceptedFile;
       if (file.error !== null) problems.push({ place: path, document: null, line: null, message: file.error });
       for (const document of file.documents) {
         if (document.kind === 'broken') {
@@ -189,26 +176,19 @@ export class ManifestIndex {
   ): readonly ResourceKey[] {
     const deletions: ResourceKey[] = [];
     const protectedKeys = this.#keptByBrokenDocuments();
-    const limit =
-      places.size === 0 && this.#resources.size > 1 ? this.#options.confirmEmptyMs : this.#options.confirmDeletionMs;
+    const limit = places.size === 0 && this.#resources.size > 1 ? this.#confirmEmptyMs : this.#confirmDeletionMs;
     for (const [text, entry] of this.#resources) {
       if (places.has(text)) continue;
       const { resource } = entry;
-      if (!deleted.has(text)) {
-        if (protectedKeys(text, entry.path)) {
-          this.#resources.set(text, { ...entry, document: null, missingSince: null });
-          continue;
-        }
-        const missingSince = entry.missingSince ?? now;
-        if (now - missingSince < limit) {
-          this.#resources.set(text, { ...entry, document: null, missingSince });
-          continue;
-        }
+      const missingSince = protectedKeys(text, entry.path) ? null : (entry.missingSince ?? now);
+      if (!deleted.has(text) && (missingSince === null || now - missingSince < limit)) {
+        this.#resources.set(text, { ...entry, document: null, missingSince });
+        continue;
       }
       this.#resources.delete(text);
       this.#restored.delete(text);
       this.#lastVersions.set(text, BigInt(resource.metadata.resourceVersion));
-      deletions.push({ kind: resource.kind, namespace: resource.metadata.namespace, name: resource.metadata.name });
+      deletions.push(keyOf(resource));
     }
     return deletions;
   }
@@ -217,7 +197,7 @@ export class ManifestIndex {
   #keptByBrokenDocuments(): (text: string, path: string) => boolean {
     const keys = new Set<string>();
     const paths = new Set<string>();
-    for (const [path, file] of this.#files) {
+    for (const [path, file] of this.files) {
       if (file.error !== null) paths.add(path);
       for (const document of file.documents) {
         if (document.kind !== 'broken') continue;

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type KubeConfig, Watch } from '@kubernetes/client-node';
 import type { Logger } from 'pino';
 import type { Clock, Random } from '../../../model/clock.ts';
+import type { SourceState } from '../source.ts';
 import { type ApiServerCalls, uncountedCalls } from './apiServerCalls.ts';
 import type { KubeList, KubeObject } from './kubeApi.ts';
 import { kubeCode, kubeReason } from './kubeErrors.ts';
@@ -41,13 +42,6 @@ export interface InformerOptions {
   readonly confirmEmptyMs?: number;
 }
 
-export interface InformerState {
-  readonly synced: boolean;
-  readonly available: boolean;
-  readonly reason: string | null;
-  readonly lastEventAt: number | null;
-}
-
 const PAGE = 500;
 
 interface Listed {
@@ -55,12 +49,7 @@ interface Listed {
   readonly version: string;
 }
 
-type WatchEnd =
-  /** The server closed it or nothing came for a while: continue from where it was. */
-  | { readonly kind: 'closed'; readonly connected: boolean }
-  /** Changes since then are not available any more (410): list again. */
-  | { readonly kind: 'expired' }
-  | { readonly kind: 'failed'; readonly error: unknown };
+const OPEN = Symbol('open');
 
 /**
  * Keeps a copy of a set of objects of the API server: lists them, then follows a watch over the client library's
@@ -83,7 +72,7 @@ export class Informer {
   #doubted: 'version' | 'all' | null = null;
   /** Version of the last list or event, also while `#version` asks for a new list. */
   #lastVersion = '';
-  #state: InformerState = { synced: false, available: false, reason: 'not listed yet', lastEventAt: null };
+  state: SourceState = { synced: false, available: false, reason: 'not listed yet', lastEventAt: null };
   #version = '';
   #failures = 0;
   #abort = new AbortController();
@@ -95,10 +84,6 @@ export class Informer {
     this.#watch = new Watch(options.config);
     // The library's own limit for silence, 30 s, has no setter in its types.
     if (options.idleMs !== undefined) Object.assign(this.#watch, { requestTimeoutMs: options.idleMs });
-  }
-
-  get state(): InformerState {
-    return this.#state;
   }
 
   get(name: string): KubeObject | null {
@@ -122,7 +107,7 @@ export class Informer {
   }
 
   async whenSynced(): Promise<void> {
-    if (this.#state.synced) return;
+    if (this.state.synced) return;
     await new Promise<void>((resolve) => this.#onSynced.push(resolve));
   }
 
@@ -181,10 +166,9 @@ export class Informer {
   /** One watch, until it ends; throws when the API server is the trouble. */
   async #follow(signal: AbortSignal, relistAt: number): Promise<void> {
     const started = this.#options.clock.monotonic();
-    const end = await this.#watchOnce(signal, relistAt);
+    const isExpired = await this.#watchOnce(signal, relistAt);
     if (signal.aborted) return;
-    if (end.kind === 'failed') throw end.error;
-    if (end.kind === 'expired') {
+    if (isExpired) {
       this.#options.logger.info({ informer: this.#options.name }, 'watch expired; listing again');
       this.#version = '';
     }
@@ -261,73 +245,57 @@ export class Informer {
     }
   }
 
-  async #watchOnce(signal: AbortSignal, relistAt: number): Promise<WatchEnd> {
-    let expired = false;
-    let connected = false;
-    let ended: (end: WatchEnd) => void = () => undefined;
-    const end = new Promise<WatchEnd>((resolve) => {
-      ended = resolve;
-    });
+  /** @returns true if changes since the known version are not available any more (410). @throws if no watch could begin */
+  async #watchOnce(signal: AbortSignal, relistAt: number): Promise<boolean> {
+    const { name, watchPath, clock, logger } = this.#options;
+    const { promise: end, resolve: ended } = Promise.withResolvers<unknown>();
+    let isExpired = false;
+    let controller: AbortController | undefined;
+    const stop = (): void => controller?.abort();
     const parameters = {
       resourceVersion: this.#version,
       allowWatchBookmarks: true,
-      timeoutSeconds: Math.max(5, Math.ceil((relistAt - this.#options.clock.monotonic()) / 1_000)),
+      timeoutSeconds: Math.max(5, Math.ceil((relistAt - clock.monotonic()) / 1_000)),
     };
     const onEvent = (type: string, object: KubeObject & { readonly code?: number }): void => {
+      this.#noteEvent();
       try {
-        handle(type, object);
+        if (type !== 'ERROR') {
+          this.#apply(type, object);
+          return;
+        }
+        isExpired = object.code === 410;
       } catch (error) {
         // The library would swallow it, and the event with it.
-        this.#options.logger.error(
-          { informer: this.#options.name, err: error },
-          'failed to apply watch event; listing again',
-        );
-        this.#version = '';
-        controller?.abort();
+        logger.error({ informer: name, err: error }, 'failed to apply watch event; listing again');
       }
+      // Any error ends the watch; the copy is listed again to be sure.
+      this.#version = '';
+      stop();
     };
-    const handle = (type: string, object: KubeObject & { readonly code?: number }): void => {
-      this.#noteEvent();
-      if (type === 'ERROR') {
-        expired = object.code === 410;
-        // Any other error ends the watch too; the copy is listed again to be sure.
-        if (!expired) this.#version = '';
-        controller?.abort();
-        return;
-      }
-      this.#version = object.metadata.resourceVersion;
-      this.#lastVersion = this.#version;
-      if (type === 'ADDED' || type === 'MODIFIED') this.#take(object);
-      else if (type === 'DELETED') this.#drop(object);
-    };
-    const onDone = (error: unknown): void => {
-      if (expired || kubeCode(error) === 410) ended({ kind: 'expired' });
-      else if (connected || error === null || error === undefined) ended({ kind: 'closed', connected });
-      else {
-        this.#called(kubeCode(error));
-        ended({ kind: 'failed', error });
-      }
-    };
-    let controller: AbortController | undefined;
-    controller = await this.#watch.watch(this.#options.watchPath, parameters, onEvent, (error) => {
-      // A stopped watch is reported as an error too; what counts is whether it had begun.
-      queueMicrotask(() => onDone(error));
-    });
-    if (signal.aborted) controller.abort();
-    const stop = (): void => controller?.abort();
+    controller = await this.#watch.watch(watchPath, parameters, onEvent, ended);
+    if (signal.aborted) stop();
     signal.addEventListener('abort', stop, { once: true });
-    const settled = await Promise.race([end, Promise.resolve('open' as const)]);
-    if (settled === 'open') {
-      connected = true;
+    // A stopped watch is reported as an error too; what counts is whether it had begun.
+    const isOpen = (await Promise.race([end, Promise.resolve(OPEN)])) === OPEN;
+    if (isOpen) {
       this.#called(200);
       this.#noteEvent();
       this.#setState({ available: true, reason: null });
     }
-    try {
-      return await end;
-    } finally {
-      signal.removeEventListener('abort', stop);
-    }
+    const error = await end;
+    signal.removeEventListener('abort', stop);
+    if (isExpired || kubeCode(error) === 410) return true;
+    if (isOpen || error === null || error === undefined) return false;
+    this.#called(kubeCode(error));
+    throw error;
+  }
+
+  #apply(type: string, object: KubeObject): void {
+    this.#version = object.metadata.resourceVersion;
+    this.#lastVersion = this.#version;
+    if (type === 'ADDED' || type === 'MODIFIED') this.#take(object);
+    else if (type === 'DELETED') this.#drop(object);
   }
 
   #take(object: KubeObject): void {
@@ -365,7 +333,7 @@ export class Informer {
   }
 
   #noteEvent(): void {
-    this.#state = { ...this.#state, lastEventAt: this.#options.clock.monotonic() };
+    this.state = { ...this.state, lastEventAt: this.#options.clock.monotonic() };
   }
 
   #onFailure(error: unknown): void {
@@ -377,7 +345,7 @@ export class Informer {
     else if (code >= 500) this.#doubted ??= 'version';
     // The kind itself is gone: when it comes back, what was known of it states nothing.
     if (code === 404) this.#version = '';
-    if (this.#state.available || this.#state.reason !== reason) {
+    if (this.state.available || this.state.reason !== reason) {
       this.#options.logger.warn({ informer: this.#options.name, reason }, 'API server watch failed; retrying');
     }
     this.#setState({ available: false, reason });
@@ -390,7 +358,7 @@ export class Informer {
     this.#lastVersion = '';
     this.#doubted = null;
     this.#deleted.clear();
-    if (!this.#state.synced || this.#objects.size > 0) {
+    if (!this.state.synced || this.#objects.size > 0) {
       this.#options.logger.info(
         { informer: this.#options.name },
         'API server lacks the kind; apply the CRDs of this version',
@@ -412,14 +380,14 @@ export class Informer {
     await sleep(full * (0.5 + this.#options.random() / 2), undefined, { signal }).catch(() => undefined);
   }
 
-  #setState(change: Partial<InformerState>): void {
-    const before = this.#state;
-    this.#state = { ...before, ...change };
-    if (this.#state.synced) for (const resolve of this.#onSynced.splice(0)) resolve();
-    if (before.synced && !before.available && this.#state.available) {
+  #setState(change: Partial<SourceState>): void {
+    const before = this.state;
+    this.state = { ...before, ...change };
+    if (this.state.synced) for (const resolve of this.#onSynced.splice(0)) resolve();
+    if (before.synced && !before.available && this.state.available) {
       this.#options.logger.info({ informer: this.#options.name }, 'API server watch restored');
     }
-    const { synced, available, reason } = this.#state;
+    const { synced, available, reason } = this.state;
     if (before.synced !== synced || before.available !== available || before.reason !== reason) this.#options.onState();
   }
 }

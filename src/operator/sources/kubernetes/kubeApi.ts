@@ -75,22 +75,13 @@ export interface Lease {
   };
 }
 
-/** An Event (events.k8s.io/v1), as it is written. */
+/** An Event (events.k8s.io/v1). */
 export interface KubeEvent {
-  readonly apiVersion: 'events.k8s.io/v1';
-  readonly kind: 'Event';
   readonly metadata: { readonly name: string; readonly namespace: string };
   /** RFC 3339 with microseconds. */
   readonly eventTime: string;
-  readonly reportingController: string;
   readonly reportingInstance: string;
-  readonly regarding: {
-    readonly apiVersion: string;
-    readonly kind: string;
-    readonly namespace: string;
-    readonly name: string;
-    readonly uid?: string;
-  };
+  readonly regarding: ResourceKey & { readonly apiVersion: string; readonly uid?: string };
   readonly action: string;
   readonly reason: string;
   readonly note: string;
@@ -189,21 +180,24 @@ export class KubeApi {
     return { labels, annotations, data: Object.fromEntries(decoded) };
   }
 
-  async createEvent(namespace: string, body: KubeEvent): Promise<void> {
-    const path = kubePath('apis', 'events.k8s.io', 'v1', 'namespaces', namespace, 'events');
-    await this.#send('POST', path, { body });
+  async createEvent(event: KubeEvent): Promise<void> {
+    const path = kubePath('apis', 'events.k8s.io', 'v1', 'namespaces', event.metadata.namespace, 'events');
+    const type = { apiVersion: 'events.k8s.io/v1', kind: 'Event' };
+    await this.#send('POST', path, { body: { ...type, reportingController: `${API_GROUP}/gateway`, ...event } });
   }
 
-  async readLease(namespace: string, name: string): Promise<Lease> {
-    return await this.#send('GET', leasePath(namespace, name), { timeoutMs: LEASE_TIMEOUT_MS });
-  }
-
-  async createLease(namespace: string, body: Lease): Promise<Lease> {
-    return await this.#send('POST', leasePath(namespace), { body, timeoutMs: LEASE_TIMEOUT_MS });
-  }
-
-  async replaceLease(namespace: string, name: string, body: Lease): Promise<Lease> {
-    return await this.#send('PUT', leasePath(namespace, name), { body, timeoutMs: LEASE_TIMEOUT_MS });
+  /** Reads (GET), creates (POST) or replaces (PUT) a Lease. */
+  async lease(method: 'GET' | 'POST' | 'PUT', namespace: string, name: string, body?: Lease): Promise<Lease> {
+    const parts = [
+      'coordination.k8s.io',
+      'v1',
+      'namespaces',
+      namespace,
+      'leases',
+      ...(method === 'POST' ? [] : [name]),
+    ];
+    const rest = body === undefined ? {} : { body };
+    return await this.#send(method, kubePath('apis', ...parts), { timeoutMs: LEASE_TIMEOUT_MS, ...rest });
   }
 
   #kindPath(kind: Kind, namespace: string | null): string {
@@ -221,8 +215,4 @@ export class KubeApi {
   ): Promise<Answer> {
     return await this.#requests.send({ method, path, timeoutMs: this.#timeoutMs, ...rest });
   }
-}
-
-function leasePath(namespace: string, ...name: readonly string[]): string {
-  return kubePath('apis', 'coordination.k8s.io', 'v1', 'namespaces', namespace, 'leases', ...name);
 }

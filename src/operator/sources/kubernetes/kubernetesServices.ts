@@ -15,13 +15,6 @@ import { Informer } from './informer.ts';
 import type { KubeApi, KubeObject } from './kubeApi.ts';
 import { kubePath } from './kubeRequests.ts';
 
-export interface KubernetesServicesOptions {
-  readonly api: KubeApi;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly logger: Logger;
-}
-
 /** Services that are followed by one list: as many as the largest clusters have. */
 const MAX_SERVICES = 20_000;
 /** Annotations of a Service that are kept, and their longest value: others say nothing about a cluster. */
@@ -30,7 +23,10 @@ const MAX_ANNOTATION_LENGTH = 255;
 
 /** Looks Services up: follows those of a namespace from the first question about them on. */
 export class KubernetesServices implements ServiceLookup, ServiceLists {
-  readonly #options: KubernetesServicesOptions;
+  readonly #api: KubeApi;
+  readonly #clock: Clock;
+  readonly #random: Random;
+  readonly #logger: Logger;
   /** By namespace, or `*`. */
   readonly #informers = new Map<string, Informer>();
   /** By namespace, until something changes there. */
@@ -38,8 +34,11 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
   readonly #listeners = new Set<() => void>();
   #stopped = false;
 
-  constructor(options: KubernetesServicesOptions) {
-    this.#options = options;
+  constructor(api: KubeApi, clock: Clock, random: Random, logger: Logger) {
+    this.#api = api;
+    this.#clock = clock;
+    this.#random = random;
+    this.#logger = logger;
   }
 
   address(reference: ServiceReference): Address {
@@ -53,20 +52,17 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
       const why = available || reason === null ? 'being looked up' : reason;
       return unknown('ServicePending', `Service ${namespace}/${name}: ${why}`);
     }
-    const ports = (service.spec?.ports ?? []) as readonly { readonly port?: number }[];
-    if (service.spec?.type !== 'ExternalName' && !ports.some((each) => each.port === port)) {
+    const { type, ports, externalName } = service.spec as unknown as SlimSpec;
+    const isExternal = type === 'ExternalName';
+    if (!isExternal && !ports.some((each) => each.port === port)) {
       const numbers = ports.map((each) => each.port).join(', ');
       return unknown(
         'ServicePortNotFound',
         `Service ${namespace}/${name} has no port ${port} (it has ${numbers || 'none'})`,
       );
     }
-    const externalName: unknown = service.spec?.type === 'ExternalName' ? service.spec.externalName : undefined;
-    return {
-      ok: true,
-      url: serviceUrl(reference),
-      ...(typeof externalName === 'string' ? { externalName } : {}),
-    };
+    const url = serviceUrl(reference);
+    return isExternal && typeof externalName === 'string' ? { ok: true, url, externalName } : { ok: true, url };
   }
 
   list(namespace: string): ServiceList {
@@ -92,7 +88,7 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
   #follow(namespace: string): Informer {
     const existing = this.#informers.get(namespace);
     if (existing !== undefined) return existing;
-    const { api, clock, random, logger } = this.#options;
+    const api = this.#api;
     const notify = (): void => {
       this.#lists.delete(namespace);
       for (const listener of this.#listeners) listener();
@@ -106,9 +102,7 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
       watchPath: kubePath('api', 'v1', ...(scope === null ? [] : ['namespaces', scope]), 'services'),
       keep: slimService,
       most: MAX_SERVICES,
-      clock,
-      random,
-      logger,
+      ...{ clock: this.#clock, random: this.#random, logger: this.#logger },
       onChange: notify,
       onState: notify,
     });
@@ -118,48 +112,37 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
   }
 }
 
-function slimService(object: KubeObject): KubeObject {
-  const { name, namespace, uid, resourceVersion, creationTimestamp, deletionTimestamp, labels, annotations } =
-    object.metadata;
-  const { type, externalName, ports } = object.spec ?? {};
-  const short = Object.entries(annotations ?? {}).filter(([, value]) => value.length <= MAX_ANNOTATION_LENGTH);
-  const metadata = {
+interface SlimSpec extends Pick<KnownService, 'type' | 'ports'> {
+  readonly externalName: unknown;
+}
+
+function slimService({ metadata, spec = {} }: KubeObject): KubeObject {
+  const {
     name,
+    namespace = '',
     uid,
     resourceVersion,
-    ...(namespace === undefined ? {} : { namespace }),
-    ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
-    ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
-    labels: labels ?? {},
-    annotations: Object.fromEntries(short.slice(0, MAX_ANNOTATIONS)),
-  };
-  return { metadata, spec: { type, externalName, ports } };
-}
-
-interface PortObject {
-  readonly name?: string;
-  readonly port?: number;
-  readonly protocol?: string;
-  readonly appProtocol?: string;
-}
-
-function serviceOfObject({ metadata, spec = {} }: KubeObject): KnownService {
-  const ports = (spec.ports ?? []) as readonly PortObject[];
+    creationTimestamp = '',
+    labels = {},
+    annotations = {},
+  } = metadata;
+  const short = Object.entries(annotations).filter(([, value]) => value.length <= MAX_ANNOTATION_LENGTH);
+  const kept = Object.fromEntries(short.slice(0, MAX_ANNOTATIONS));
+  const { type = 'ClusterIP', externalName, ports = [] } = spec;
+  const slimPorts = (ports as readonly Partial<ServicePort>[]).map(
+    ({ name: portName = '', port = 0, protocol = 'TCP', appProtocol = '' }): ServicePort => ({
+      name: portName,
+      ...{ port, protocol, appProtocol },
+    }),
+  );
   return {
-    namespace: metadata.namespace ?? '',
-    name: metadata.name,
-    uid: metadata.uid,
-    creationTimestamp: String(metadata.creationTimestamp ?? ''),
-    labels: metadata.labels ?? {},
-    annotations: metadata.annotations ?? {},
-    type: typeof spec.type === 'string' ? spec.type : 'ClusterIP',
-    ports: ports.map(
-      ({ name = '', port = 0, protocol = 'TCP', appProtocol = '' }): ServicePort => ({
-        name,
-        port,
-        protocol,
-        appProtocol,
-      }),
-    ),
+    metadata: { name, namespace, uid, resourceVersion, creationTimestamp, labels, annotations: kept },
+    spec: { type, externalName, ports: slimPorts },
   };
+}
+
+function serviceOfObject({ metadata, spec }: KubeObject): KnownService {
+  const { name, namespace = '', uid, creationTimestamp = '', labels = {}, annotations = {} } = metadata;
+  const { type, ports } = spec as unknown as SlimSpec;
+  return { namespace, name, uid, creationTimestamp, labels, annotations, type, ports };
 }

@@ -26,10 +26,10 @@ import {
   VersionConflict,
   type WrittenResource,
 } from '../source.ts';
-import { Informer, type InformerOptions } from './informer.ts';
+import { Informer } from './informer.ts';
 import { type KubeApi, type KubeObject, kindPath } from './kubeApi.ts';
-import { isUnavailable, kubeCode, unavailable, writeError } from './kubeErrors.ts';
-import { applyChange, fieldWriters, onlyStatusDiffers, resourceOfObject } from './kubeResource.ts';
+import { fieldConflicts, fieldOwned, isUnavailable, kubeCode, unavailable, writeError } from './kubeErrors.ts';
+import { fieldWriters, onlyStatusDiffers, resourceOfObject, specManagers } from './kubeResource.ts';
 
 const STATUS_FIELD_MANAGER = 'engine-gateway';
 /** Resources of which the last own write is kept, for the audit of the calls that made them. */
@@ -45,10 +45,6 @@ export interface KubernetesSourceOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
-  /** Times of the informers that differ from their defaults. */
-  readonly informer?: Partial<
-    Pick<InformerOptions, 'idleMs' | 'relistMs' | 'confirmEmptyMs' | 'backOffMs' | 'maxBackOffMs'>
-  >;
 }
 
 /**
@@ -78,7 +74,7 @@ export class KubernetesSource extends ResourceSource {
     this.#api = options.api;
     this.#clock = options.clock;
     this.writeNamespace = options.writeNamespace;
-    const { api, kinds, namespaces, clock, random, logger, informer } = options;
+    const { api, kinds, namespaces, clock, random, logger } = options;
     this.#namespaces = namespaces ?? [null];
     this.#informers = new Map(
       kinds.all.flatMap(({ kind, plural, isRequired }) =>
@@ -97,7 +93,6 @@ export class KubernetesSource extends ResourceSource {
             logger,
             onChange: (name) => this.#onChange(kind, name),
             onState: () => this.tellState(),
-            ...informer,
           }),
         ]),
       ),
@@ -139,12 +134,19 @@ export class KubernetesSource extends ResourceSource {
 
   /** Returns a resource as the API server has it now, whatever was read before; null if it is not there or is being deleted. */
   async readCurrent(key: ResourceKey): Promise<Resource | null> {
+    const object = await this.#fetch(key);
+    return object?.metadata.deletionTimestamp === undefined && object !== null
+      ? resourceOfObject(key.kind, object)
+      : null;
+  }
+
+  /** The object as the API server has it now, also one that is being deleted; null if it is not there. */
+  async #fetch(key: ResourceKey): Promise<KubeObject | null> {
     try {
-      const object = await this.#api.get(key);
-      return object.metadata.deletionTimestamp === undefined ? resourceOfObject(key.kind, object) : null;
+      return await this.#api.get(key);
     } catch (error) {
       if (kubeCode(error) === 404) return null;
-      throw isUnavailable(error) ? unavailable(error) : error;
+      throw error;
     }
   }
 
@@ -190,17 +192,11 @@ export class KubernetesSource extends ResourceSource {
   async applyOwned(owned: OwnedResource, uid: string | null, fieldManager: string): Promise<Resource> {
     const resource = this.complete(owned);
     const { kind, namespace, name, spec, labels = {}, annotations = {}, owner } = resource;
-    const metadata = {
-      name,
-      namespace,
-      labels,
-      annotations,
-      ownerReferences: [owner],
-      // The uid keeps a resource that was deleted meanwhile from being created, and another one from being changed.
-      ...(uid === null ? {} : { uid }),
-    };
+    // The uid keeps a resource that was deleted meanwhile from being created, and another one from being changed.
+    const identity = uid === null ? { name, namespace } : { name, namespace, uid };
+    const metadata = { ...identity, labels, annotations, ownerReferences: [owner] };
     try {
-      if (uid === null && (await this.#isThere(resource))) throw resourceExists(resource);
+      if (uid === null && (await this.#fetch(resource)) !== null) throw resourceExists(resource);
       const body = { apiVersion: API_GROUP_VERSION, kind, metadata, spec };
       return this.#remember(kind, await this.#api.apply(resource, body, fieldManager, uid !== null));
     } catch (error) {
@@ -208,23 +204,63 @@ export class KubernetesSource extends ResourceSource {
     }
   }
 
-  /** True if there is a resource of that key now, also one that is being deleted. */
-  async #isThere(key: ResourceKey): Promise<boolean> {
+  protected async applyChange(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource> {
     try {
-      await this.#api.get(key);
-      return true;
+      const { set, remove, annotations } = change;
+      let object = await this.#live(key, options.expectedVersion);
+      if (remove.length > 0) object = await this.#mergeSpec(object, key, change, options.force);
+      else if (Object.keys(set).length > 0) object = await this.#applySpec(object, key, set, options.force);
+      if (Object.keys(annotations).length > 0) {
+        const metadata = { resourceVersion: object.metadata.resourceVersion, annotations };
+        object = await this.#api.merge(key, { metadata }, API_FIELD_MANAGER);
+      }
+      return this.#rememberWrite(key, object);
     } catch (error) {
-      if (kubeCode(error) === 404) return false;
-      throw error;
+      throw writeError(error, key);
     }
   }
 
-  protected async applyChange(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource> {
+  /** Sets and removes fields by a merge patch: apply only removes fields without other managers. */
+  async #mergeSpec(live: KubeObject, key: ResourceKey, change: ResourceChange, force: boolean): Promise<KubeObject> {
+    const fields = [...change.remove, ...Object.keys(change.set)];
+    const others = specManagers(live.metadata.managedFields ?? []).filter(
+      ({ manager }) => manager !== API_FIELD_MANAGER,
+    );
+    const conflicts = fields.flatMap((field) =>
+      others.filter((each) => each.fields.includes(field)).map(({ manager }) => ({ manager, field: `spec.${field}` })),
+    );
+    if (conflicts.length > 0 && !force) throw fieldOwned(conflicts);
+    const nulls = Object.fromEntries(change.remove.map((field) => [field, null]));
+    const { resourceVersion } = live.metadata;
+    const body = { metadata: { resourceVersion }, spec: { ...change.set, ...nulls } };
+    return await this.#api.merge(key, body, API_FIELD_MANAGER);
+  }
+
+  /**
+   * Server-side apply of what changes and of what REST owns already, so that it stays ours. Conflicts with what REST
+   * itself wrote otherwise (the creation, which is no apply) are none.
+   */
+  async #applySpec(
+    live: KubeObject,
+    key: ResourceKey,
+    set: ResourceChange['set'],
+    force: boolean,
+  ): Promise<KubeObject> {
+    const managers = specManagers(live.metadata.managedFields ?? []);
+    const own = managers.flatMap(({ manager, fields }) => (manager === API_FIELD_MANAGER ? fields : []));
+    const owned = Object.entries(live.spec ?? {}).filter(([field]) => own.includes(field));
+    // The uid keeps a resource that was deleted meanwhile from being created by the apply.
+    const metadata = { name: key.name, namespace: key.namespace, uid: live.metadata.uid };
+    const spec = { ...Object.fromEntries(owned), ...set };
+    const body = { apiVersion: API_GROUP_VERSION, kind: key.kind, metadata, spec };
     try {
-      const live = await this.#live(key, options.expectedVersion);
-      return this.#rememberWrite(key, await applyChange(this.#api, live, key, change, options.force));
+      return await this.#api.apply(key, body, API_FIELD_MANAGER, force);
     } catch (error) {
-      throw writeError(error, key);
+      const conflicts = fieldConflicts(error);
+      if (conflicts.length === 0) throw error;
+      const others = conflicts.filter((conflict) => conflict.manager !== API_FIELD_MANAGER);
+      if (others.length > 0) throw fieldOwned(others);
+      return await this.#api.apply(key, body, API_FIELD_MANAGER, true);
     }
   }
 
