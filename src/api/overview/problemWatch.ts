@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import type { Condition } from '../../model/condition.ts';
 import { within } from '../../model/timeLimit.ts';
-import type { InventoryCluster } from '../../operator/registry/clusterInventory.ts';
+import type { InventoryCluster } from '../../operator/registry/clusterRegistry.ts';
 import type { RoutingRules } from '../../operator/registry/routingRules.ts';
 import type { InventoryRule, RuleInventory } from '../../operator/registry/ruleInventory.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';

@@ -160,7 +160,7 @@ export async function openControl(
           defaultPriority: config.routingRules.defaultPriority ?? undefined,
           refreshPeriod: config.routingRules.rulesRefreshPeriod,
           check: (file) => compiler.prepareFile(file),
-          onChange: () => operator.controller.rulesFileChanged(),
+          onChange: () => operator.controller.scheduleRefresh(),
           clock,
           logger,
         });

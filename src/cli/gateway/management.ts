@@ -20,7 +20,7 @@ import type { Condition } from '../../model/condition.ts';
 import type { Leadership } from '../../operator/leadership/leadership.ts';
 import type { Operator } from '../../operator/operator.ts';
 import type { HeldDeletions } from '../../operator/reconcile/deletionGuard.ts';
-import { clusterInventory, clusterInventoryVersion } from '../../operator/registry/clusterInventory.ts';
+import { clusterInventory, clusterInventoryVersion } from '../../operator/registry/clusterRegistry.ts';
 import type { ResourceSource } from '../../operator/sources/source.ts';
 import { STATEMENT_PATH } from '../../routing/proxiedPaths.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
@@ -99,12 +99,11 @@ export async function openApi(
     enabled: config.uiConfiguration.enabled,
   };
   const rules = ruleDependencies(context, storage, control, analyze, { admission, mapping, groups });
-  const inventory = { source: operator.source, controller: operator.controller, table };
   const api = await createApi(
     {
       registry: operator.registry,
-      inventory: () => clusterInventory(inventory),
-      inventoryStateVersion: clusterInventoryVersion(inventory),
+      inventory: () => clusterInventory(operator.writes),
+      inventoryStateVersion: clusterInventoryVersion(operator.writes),
       heldDeletions: operator.controller,
       limits: operator.limits,
       table,

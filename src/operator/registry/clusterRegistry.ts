@@ -1,4 +1,5 @@
 import {
+  type ActiveOverride,
   activeAnnotation,
   effectiveActive,
   type OverrideState,
@@ -14,15 +15,19 @@ import {
   ENGINE_CLUSTER_DISCOVERY,
   WEIGHT_ANNOTATION,
 } from '../../kinds/engineClusterDiscovery/spec.ts';
+import { ChangeCount } from '../../model/changeCount.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { RegistryCluster } from '../../model/registryCluster.ts';
 import { ACTIVE_ANNOTATION, keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
+import type { SourceName } from '../../store/store.ts';
 import type { Controller } from '../reconcile/controller.ts';
 import type { HealthCredentials, SecretCredentials } from '../sources/kubernetes/healthCredentials.ts';
-import type { ResourceChange } from '../sources/source.ts';
+import type { ResourceChange, ResourceSource } from '../sources/source.ts';
 import {
+  type DeclaredResource,
+  declaredResource,
   digestOfJson,
   type ResourceReference,
   type ResourceWrites,
@@ -40,6 +45,25 @@ export interface RegistryDeletion {
 /** Response of a registry write that leaves a cluster: as it is stored now. */
 export interface RegistryWrite extends RegistryDeletion {
   readonly cluster: RegistryCluster;
+}
+
+export interface InventoryCluster {
+  readonly name: string;
+  /** `row`: a row of Trino Gateway, without a resource. */
+  readonly origin: SourceName | 'row';
+  /** The routed cluster; null: none, as its resource was never valid or its name is another's. */
+  readonly routable: RoutableCluster | null;
+  /** Null for a row. */
+  readonly resource: InventoryResource | null;
+}
+
+export interface InventoryResource extends DeclaredResource {
+  /** Declared value of the resource, regardless of overrides. */
+  readonly specActive: boolean;
+  readonly spec: Readonly<Record<string, unknown>>;
+  /** Discovery and Service of a discovered cluster, or null. */
+  readonly discovery: { readonly name: string; readonly service: string | null } | null;
+  readonly override: ActiveOverride | null;
 }
 
 /** What REST calls use of the registry. */
@@ -168,11 +192,7 @@ export class ResourceClusterRegistry {
 
   #holder(name: string): ClusterOutcome | null {
     this.#writes.controller.refreshNow();
-    for (const outcome of this.#writes.controller.outcomes.values()) {
-      if (!isClusterOutcome(outcome) || outcome.registryName !== name) continue;
-      if (outcome.acceptance.reason !== 'NameConflict') return outcome;
-    }
-    return null;
+    return this.#writes.holder(name, isClusterOutcome);
   }
 
   /** Rejects what would be stored and then not accepted. */
@@ -283,4 +303,41 @@ export async function clusterCredentials(
   if (check?.credentialsSecretRef === undefined) return null;
   const message = 'spec.healthCheck.credentialsSecretRef needs resources.source: kubernetes; use backendState instead';
   return { ok: false, reason: 'SecretUnsupported', message };
+}
+
+/** Every cluster there is in order of names: routed ones, and resources that are not (yet). */
+export function clusterInventory({ source, controller, table }: ResourceWrites): readonly InventoryCluster[] {
+  const clusters: InventoryCluster[] = [];
+  for (const outcome of controller.outcomes.values()) {
+    if (!isClusterOutcome(outcome)) continue;
+    const { registryName, routable } = outcome;
+    clusters.push({ name: registryName, origin: source.name, routable, resource: resourceOf(outcome, source) });
+  }
+  for (const entry of table.current.clusters.values()) {
+    if (entry.origin === 'row') clusters.push({ name: entry.name, origin: 'row', routable: entry, resource: null });
+  }
+  return clusters.sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+}
+
+/** A number that grows whenever the inventory, or the health of its clusters, changes; counts of queries do not matter. */
+export function clusterInventoryVersion({ source, controller, table }: ResourceWrites): () => number {
+  const versions = new ChangeCount();
+  return () => {
+    const parts: unknown[] = [controller.outcomes, source.changeCount(ENGINE_CLUSTER)];
+    for (const { origin, name, active, proxyTo, externalUrl, routingGroup, health } of table.current.clusters.values())
+      parts.push(origin, name, active, proxyTo, externalUrl, routingGroup, health.status, health.reason);
+    return versions.of(parts);
+  };
+}
+
+function resourceOf(outcome: ClusterOutcome, source: ResourceSource): InventoryResource {
+  const { resource, override } = outcome;
+  const owner = discoveryOwner(resource);
+  return {
+    ...declaredResource(outcome, source),
+    specActive: specActive(resource),
+    spec: resource.spec,
+    discovery: owner === null ? null : { name: owner.name, service: owner.service },
+    override: override.kind === 'inForce' ? override.override : null,
+  };
 }

@@ -90,7 +90,7 @@ export class LimitRegistry {
 
   /** The routing group of a name; null: it has neither clusters nor a resource. */
   group(name: string): InventoryGroup | null {
-    const holder = this.#holder(name);
+    const holder = this.#writes.holder(name, isGroupOutcome);
     if (holder !== null) return this.#group(holder);
     return this.#writes.table.current.groups.has(name) ? this.#bareGroup(name) : null;
   }
@@ -111,7 +111,7 @@ export class LimitRegistry {
   /** Declares what holds for a routing group, where its resource is, or in a new one. @param spec valid */
   async putGroup(name: string, spec: RoutingGroupSpec, context: SpecWriteContext): Promise<SpecWrite> {
     this.#writes.controller.refreshNow();
-    const holder = this.#holder(name);
+    const holder = this.#writes.holder(name, isGroupOutcome);
     const key = holder === null ? this.#writes.newKey(ROUTING_GROUP, name) : holder.key;
     const groups = this.#writes.policy.groups;
     mustBeAllowed(groupRefusal(groups, key.namespace, { name, fallbacks: spec.fallbacks ?? [] }));
@@ -120,11 +120,10 @@ export class LimitRegistry {
 
   async deleteGroup(name: string, version: string | undefined): Promise<SpecWrite> {
     this.#writes.controller.refreshNow();
-    const holder = this.#holder(name);
+    const holder = this.#writes.holder(name, isGroupOutcome);
     if (holder === null) {
-      throw new GatewayError('EG_NOT_FOUND', `there is no ${ROUTING_GROUP} of the routing group ${name}`, {
-        field: 'name',
-      });
+      const message = `there is no ${ROUTING_GROUP} of the routing group ${name}`;
+      throw new GatewayError('EG_NOT_FOUND', message, { field: 'name' });
     }
     return await this.#writes.delete(routingGroup, holder.key, version);
   }
@@ -138,14 +137,6 @@ export class LimitRegistry {
 
   async deleteLimit(namespace: string, name: string, version: string | undefined): Promise<SpecWrite> {
     return await this.#writes.delete(queryLimit, { kind: QUERY_LIMIT, namespace, name }, version);
-  }
-
-  #holder(name: string): GroupOutcome | null {
-    for (const outcome of this.#writes.controller.outcomes.values()) {
-      if (!isGroupOutcome(outcome) || outcome.registryName !== name) continue;
-      if (outcome.acceptance.reason !== 'NameConflict') return outcome;
-    }
-    return null;
   }
 
   #group(outcome: GroupOutcome): InventoryGroup {

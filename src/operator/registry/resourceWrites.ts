@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { ClusterPolicy } from '../../kinds/engineCluster/clusterPolicy.ts';
-import { isPaused, type ResourceOutcome } from '../../kinds/outcome.ts';
+import { type Acceptance, isPaused, type ResourceOutcome } from '../../kinds/outcome.ts';
 import type { ResourceKind } from '../../kinds/resourceKind.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Condition } from '../../model/condition.ts';
@@ -166,14 +166,24 @@ export class ResourceWrites {
   /** The key of a resource to be created for a registry name: the first name for it that nothing else has. */
   newKey(kind: Kind, registryName: string): ResourceKey {
     const { source } = this;
-    for (const name of resourceNames(registryName)) {
-      const key = { kind, namespace: source.writeNamespace, name };
+    const keys = resourceNames(registryName).map((name) => ({ kind, namespace: source.writeNamespace, name }));
+    // The next candidate is for a name that a resource of another registry name, or of another gateway, has.
+    const isFree = (key: ResourceKey): boolean => {
       const there = source.get(key);
-      // The next candidate is for a name that a resource of another registry name, or of another gateway, has.
-      const isTaken = there !== null && registryNameOf(there) !== registryName;
-      if (!isTaken && !source.isOfAnother(key)) return key;
-    }
-    throw new Error('names never end');
+      return (there === null || registryNameOf(there) === registryName) && !source.isOfAnother(key);
+    };
+    return keys.find(isFree) as ResourceKey;
+  }
+
+  /** The outcome that holds a registry name, among those of a kind, or null. */
+  holder<Outcome extends ResourceOutcome & { readonly acceptance: Acceptance }>(
+    name: string,
+    isOfKind: (outcome: ResourceOutcome) => outcome is Outcome,
+  ): Outcome | null {
+    const outcomes = this.controller.outcomes.values().filter(isOfKind);
+    const isHolder = ({ registryName, acceptance }: Outcome) =>
+      registryName === name && acceptance.reason !== 'NameConflict';
+    return outcomes.find(isHolder) ?? null;
   }
 
   /** Rejects to change a paused resource. */
@@ -204,8 +214,13 @@ export class ResourceWrites {
 
   /** Has own table and database follow a written or deleted resource. */
   async settle(resource: Resource): Promise<SpecWrite> {
+    // With thousands of resources each of these steps takes a while, and SQLite gets a response within a turn.
+    await nextTurn();
     this.controller.refreshNow();
+    await nextTurn();
     const pending = (await this.controller.whenStored(resource)) === 'pending';
+    // What follows looks through all resources again.
+    await nextTurn();
     return { pending, resource: referenceTo(resource) };
   }
 

@@ -1,29 +1,28 @@
 import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { isDeepStrictEqual } from 'node:util';
-import { ruleTargets } from '../../kinds/routingRule/ruleOutcome.ts';
-import { DEFAULT_PRIORITY, ROUTING_RULE, type RoutingRuleSpec } from '../../kinds/routingRule/spec.ts';
+import { routingRule } from '../../kinds/routingRule/kind.ts';
+import { ROUTING_RULE, type RoutingRuleSpec } from '../../kinds/routingRule/spec.ts';
 import { ChangeCount } from '../../model/changeCount.ts';
 import { GatewayError } from '../../model/errors.ts';
-import { keyOf, keyText, type Resource } from '../../model/resource.ts';
+import { keyOf, keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import { plainRule } from '../../rules/compile/definition.ts';
 import { draftProblems, placedText, type RuleDraft } from '../../rules/compile/ruleDraft.ts';
 import { parseRulesFile } from '../../rules/compile/rulesFile.ts';
-import type { CompileContext } from '../../rules/language/scope.ts';
-import { changeManifestFile } from '../sources/directory/manifestWriter.ts';
-import { VersionConflict } from '../sources/source.ts';
+import { changeManifestFile } from '../sources/directory/manifestFiles.ts';
 import type { RegistryDeletion } from './clusterRegistry.ts';
-import type { ResourceWrites, WriteContext } from './resourceWrites.ts';
+import { specVersion, type WriteContext } from './resourceWrites.ts';
 import {
+  engineOf,
   type InventoryRule,
+  type RoutingRulesOptions,
   type RuleInventory,
-  type RuleInventoryOptions,
+  resourceFields,
   ruleInventory,
   ruleNamed,
 } from './ruleInventory.ts';
 import { fieldsOf, type RuleFields, removeRule, replaceRule } from './rulesFile/ruleDocument.ts';
-import type { RulesFileWatch } from './rulesFile/rulesFileWatch.ts';
+import { RulesFileWatch } from './rulesFile/rulesFileWatch.ts';
 
 /** A rule as it is listed: the fields of a rules file, where it lives, and what only resources have. */
 export interface ListedRule extends Omit<RuleFields, 'priority'> {
@@ -38,16 +37,6 @@ export interface ListedRule extends Omit<RuleFields, 'priority'> {
   readonly suspended?: boolean;
   /** Reason that its present version is not active, if any. */
   readonly problem?: string;
-}
-
-export interface RoutingRulesOptions {
-  readonly writes: ResourceWrites;
-  readonly defaultRoutingGroup: string;
-  /** Null: no rules file is configured. */
-  readonly file: RulesFileWatch | null;
-  readonly rulesType: 'FILE' | 'EXTERNAL';
-  readonly rulesEngineEnabled: boolean | undefined;
-  readonly context: CompileContext;
 }
 
 /** A rule as a caller wants it. What only resources have stays as it is where it is absent; null takes it out. */
@@ -85,31 +74,22 @@ export class RoutingRules {
   }
 
   #listedRule(resource: Resource): ListedRule {
-    const {
-      actions,
-      description,
-      condition,
-      priority,
-      name: _name,
-      ...rest
-    } = resource.spec as Partial<RoutingRuleSpec>;
-    const report = this.#options.writes.controller.compiledRules?.reports.get(keyText(keyOf(resource)));
+    const { name, description, priority, condition, actions } = resourceFields(resource);
+    const report = this.#options.writes.controller.compiledRules?.reports.get(keyTextOf(resource));
+    const { namespace, name: resourceName } = resource.metadata;
+    const fields = { name, description, priority, condition, actions, origin: 'resource' as const };
     return {
-      name: registryNameOf(resource),
-      description: description ?? '',
-      priority: priority ?? DEFAULT_PRIORITY,
-      condition: condition ?? '',
-      actions: actions ?? [],
-      origin: 'resource',
-      resource: `${resource.metadata.namespace}/${resource.metadata.name}`,
-      ...rest,
+      ...fields,
+      resource: `${namespace}/${resourceName}`,
+      // Only what resources have; all else keeps its place.
+      ...{ ...(resource.spec as Partial<RoutingRuleSpec>), ...fields },
       ...(report === undefined || report.accepted ? {} : { problem: report.message }),
     };
   }
 
   /** Every rule in firing order, with what became of it. */
   inventory(): Promise<RuleInventory> {
-    return ruleInventory(this.#inventoryParts());
+    return ruleInventory(this.#options);
   }
 
   /** Grows whenever `inventory` may respond something else, apart from what each rule hit. */
@@ -118,7 +98,7 @@ export class RoutingRules {
     const { controller, table } = writes;
     const { clusters, admission } = table.current;
     const parts: unknown[] = [writes.source.changeCount(ROUTING_RULE), controller.compiledRules, file?.current ?? null];
-    parts.push(this.#engine, admission, defaultRoutingGroup);
+    parts.push(engineOf(this.#options), admission, defaultRoutingGroup);
     for (const { name, routingGroup } of clusters.values()) parts.push(name, routingGroup);
     return this.#versions.of(parts);
   }
@@ -128,29 +108,9 @@ export class RoutingRules {
     return this.#options.writes.controller.compiledRules?.namedGroups ?? new Map();
   }
 
-  get #engine(): RuleInventory['engine'] {
-    const { rulesType, rulesEngineEnabled } = this.#options;
-    return rulesEngineEnabled === false ? 'off' : rulesType === 'EXTERNAL' ? 'external' : 'on';
-  }
-
   /** The rule of a name as `inventory` lists it, or null. */
   byName(name: string): InventoryRule | null {
-    return ruleNamed(this.#inventoryParts(), name);
-  }
-
-  #inventoryParts(): RuleInventoryOptions {
-    const { file, writes, context } = this.#options;
-    const { controller, table } = writes;
-    const { clusters, admission } = table.current;
-    const targets = ruleTargets([...clusters.values()], admission, this.#options.defaultRoutingGroup);
-    return {
-      source: writes.source,
-      compiled: controller.compiledRules,
-      file: file?.current ?? null,
-      engine: this.#engine,
-      context,
-      targets,
-    };
+    return ruleNamed(this.#options, name);
   }
 
   /**
@@ -158,15 +118,26 @@ export class RoutingRules {
    * @throws GatewayError EG_NOT_FOUND (no such rule), EG_MALFORMED (it does not compile), EG_CONFLICT (an external
    * service decides, or two rules have the name), EG_READ_ONLY, EG_API_WRITES_DISABLED, EG_FIELD_OWNED, EG_IMPOSSIBLE
    */
-  async update(rule: RuleChange, context: WriteContext): Promise<RuleWrite> {
+  async update(rule: RuleChange, { force }: Pick<WriteContext, 'force'>): Promise<RuleWrite> {
     this.#mayWrite('changed');
     this.#mustCompile(rule);
     this.#mustBeUnchanged(rule);
     const home = this.#homeOf(rule.name);
-    if (home === 'resource') return await this.#updateResource(rule, context);
-    mustFitFile(rule);
-    await this.#changeFile(home, rule.name, (text) => replaceRule(home.current, text, ruleFields(rule)));
-    return { pending: false, resource: null };
+    if (home instanceof RulesFileWatch) {
+      mustFitFile(rule);
+      const { name, description, priority, condition, actions } = rule;
+      const fields = { name, description, priority, condition, actions };
+      return await this.#changeFile(home, name, (text) => replaceRule(home.current, text, fields));
+    }
+    let isRepeated = false;
+    const edit = ({ spec }: Resource): Resource['spec'] => {
+      // Another change came in between.
+      if (isRepeated) this.#mustBeUnchanged(rule);
+      isRepeated = true;
+      mustNotReplaceTarget(spec, rule);
+      return ruleSpec(spec, rule);
+    };
+    return await this.#options.writes.change(routingRule, keyOf(home), edit, force);
   }
 
   /**
@@ -183,7 +154,8 @@ export class RoutingRules {
       throw new GatewayError('EG_CONFLICT', `a rule named ${rule.name} already exists`, { field: 'name' });
     }
     const key = writes.newKey(ROUTING_RULE, rule.name);
-    return await this.#settle(await writes.source.create({ ...key, spec: newRuleSpec(rule, key.name) }));
+    const spec = { ...(rule.name === key.name ? {} : { name: rule.name }), ...ruleSpec({}, rule) };
+    return await writes.settle(await writes.source.create({ ...key, spec }));
   }
 
   /**
@@ -196,9 +168,11 @@ export class RoutingRules {
     this.#mayWrite('deleted');
     this.#mustBeUnchanged({ name, version });
     const home = this.#homeOf(name);
-    if (home === 'resource') return await this.#deleteResource(name, version);
-    await this.#changeFile(home, name, (text) => removeRule(home.current, text, name));
-    return { pending: false, resource: null };
+    if (home instanceof RulesFileWatch) {
+      return await this.#changeFile(home, name, (text) => removeRule(home.current, text, name));
+    }
+    const seen = version === undefined ? undefined : specVersion(home);
+    return await this.#options.writes.delete(routingRule, keyOf(home), seen);
   }
 
   #mayWrite(what: string): void {
@@ -207,22 +181,21 @@ export class RoutingRules {
     throw new GatewayError('EG_CONFLICT', 'routingRules.rulesType is EXTERNAL: an external service computes the rules');
   }
 
-  /** Source of a rule by name. @throws GatewayError EG_NOT_FOUND, or EG_CONFLICT if it has two */
-  #homeOf(name: string): 'resource' | RulesFileWatch {
-    const { file } = this.#options;
-    const resource = this.#resourceOf(name);
+  /** Resource of a rule by name, or the rules file. @throws GatewayError EG_NOT_FOUND, or EG_CONFLICT if it has two */
+  #homeOf(name: string): Resource | RulesFileWatch {
+    const { file, writes } = this.#options;
+    const resources = writes.source.list(ROUTING_RULE).filter((resource) => registryNameOf(resource) === name);
     const documents = file === null ? [] : parseRulesFile(file.current).documents;
-    const isInFile = documents.some((document) => document.rule.name === name);
-    if (resource !== null && isInFile) {
-      throw new GatewayError(
-        'EG_CONFLICT',
-        `both the rules file and a resource have a rule named ${name}; give them different names`,
-        { field: 'name' },
-      );
+    const inFile = documents.some((document) => document.rule.name === name) ? file : null;
+    const [resource] = resources;
+    if (resources.length > 1 || (resource !== undefined && inFile !== null)) {
+      const who = inFile === null ? `${resources.length} resources` : 'both the rules file and a resource';
+      const message = `${who} have a rule named ${name}; give them different names`;
+      throw new GatewayError('EG_CONFLICT', message, { field: 'name' });
     }
-    if (resource !== null) return 'resource';
-    if (file !== null && isInFile) return file;
-    throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${name}`, { field: 'name' });
+    const home = resource ?? inFile;
+    if (home === null) throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${name}`, { field: 'name' });
+    return home;
   }
 
   #mustCompile(rule: RuleChange): void {
@@ -236,21 +209,9 @@ export class RoutingRules {
   #mustBeUnchanged({ name, version }: { readonly name: string; readonly version?: string | undefined }): void {
     if (version === undefined) return;
     const present = this.byName(name);
-    if (present !== null && present.version !== version) throw changedMeanwhile(name);
-  }
-
-  #resourceOf(name: string): Resource | null {
-    const sameName = this.#options.writes.source
-      .list(ROUTING_RULE)
-      .filter((resource) => registryNameOf(resource) === name);
-    if (sameName.length > 1) {
-      throw new GatewayError(
-        'EG_CONFLICT',
-        `${sameName.length} resources have a rule named ${name}; give them different names`,
-        { field: 'name' },
-      );
-    }
-    return sameName[0] ?? null;
+    if (present === null || present.version === version) return;
+    const message = `the rule ${name} was changed meanwhile; look at it again`;
+    throw new GatewayError('EG_CONFLICT', message, { field: 'version' });
   }
 
   /** @param change makes the new text; null: it has no rule of that name */
@@ -258,7 +219,7 @@ export class RoutingRules {
     file: RulesFileWatch,
     name: string,
     change: (text: string) => Promise<string | null>,
-  ): Promise<void> {
+  ): Promise<RuleWrite> {
     const { path } = file.current;
     await changeManifestFile(dirname(path), path, async (present) => {
       const after = present === null ? null : await change(present);
@@ -270,58 +231,8 @@ export class RoutingRules {
     await nextTurn();
     this.#options.writes.controller.refreshNow();
     await nextTurn();
+    return { pending: false, resource: null };
   }
-
-  async #updateResource(rule: RuleChange, { force }: WriteContext): Promise<RuleWrite> {
-    const { writes } = this.#options;
-    let isRepeated = false;
-    const changed = await writes.decide(async () => {
-      // Another change came in between.
-      if (isRepeated) this.#mustBeUnchanged(rule);
-      isRepeated = true;
-      const resource = this.#mustHave(rule.name);
-      return await writes.apply(resource, { ...specChange(resource, rule), annotations: {} }, force);
-    });
-    return await this.#settle(changed);
-  }
-
-  async #deleteResource(name: string, version: string | undefined): Promise<RuleWrite> {
-    const { writes } = this.#options;
-    const resource = this.#mustHave(name);
-    writes.mustNotBePaused(resource);
-    try {
-      await writes.remove(resource, version !== undefined);
-    } catch (error) {
-      throw error instanceof VersionConflict ? changedMeanwhile(name, error) : error;
-    }
-    return await this.#settle(resource);
-  }
-
-  #mustHave(name: string): Resource {
-    const resource = this.#resourceOf(name);
-    if (resource === null) throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${name}`, { field: 'name' });
-    return resource;
-  }
-
-  /** Has own table and database follow a written or deleted resource. */
-  async #settle(resource: Resource): Promise<RuleWrite> {
-    await nextTurn();
-    this.#options.writes.controller.refreshNow();
-    await nextTurn();
-    const written = await this.#options.writes.settle(resource);
-    // What follows looks through all rules again.
-    await nextTurn();
-    return written;
-  }
-}
-
-function changedMeanwhile(name: string, cause?: Error): GatewayError {
-  const message = `the rule ${name} was changed meanwhile; look at it again`;
-  return new GatewayError('EG_CONFLICT', message, { field: 'version', cause });
-}
-
-function ruleFields({ name, description, priority, condition, actions }: RuleChange): RuleFields {
-  return { name, description, priority, condition, actions };
 }
 
 /**
@@ -336,55 +247,29 @@ function mustFitFile(rule: RuleChange): void {
   }
 }
 
-/** The spec of a new rule: what has its default is left out. @param resourceName name of its resource */
-function newRuleSpec(rule: RuleChange, resourceName: string): Readonly<Record<string, unknown>> {
-  const { name, description, priority, condition, actions, routeTo = null, deny = null } = rule;
-  const spec: Record<string, unknown> = {
-    ...(name === resourceName ? {} : { name }),
-    ...(description === '' ? {} : { description }),
-    ...(priority === null ? {} : { priority }),
-    condition,
-    ...(actions.length === 0 ? {} : { actions: [...actions] }),
-    ...(routeTo === null ? {} : { routeTo }),
-    ...(deny === null ? {} : { deny }),
-  };
-  for (const field of ['onUnavailable', 'stop', 'suspended'] as const) {
-    if (rule[field] !== undefined && rule[field] !== plainRule[field]) spec[field] = rule[field];
-  }
-  return spec;
+/** Rejects actions for a rule with a declared target. @throws GatewayError EG_IMPOSSIBLE */
+function mustNotReplaceTarget(spec: Resource['spec'], { name, routeTo, deny }: RuleChange): void {
+  if (routeTo !== undefined || deny !== undefined || (spec.routeTo === undefined && spec.deny === undefined)) return;
+  const target = spec.deny === undefined ? 'routeTo' : 'deny';
+  const message = `the rule ${name} has ${target} in place of actions; change its resource`;
+  throw new GatewayError('EG_IMPOSSIBLE', message, { field: 'actions' });
 }
 
-/** Fields of a resource that differ from the rule sent. */
-function specChange(
-  resource: Resource,
-  rule: RuleChange,
-): { readonly set: Record<string, unknown>; readonly remove: readonly string[] } {
-  const spec = resource.spec as Partial<RoutingRuleSpec>;
-  const saysWhere = rule.routeTo !== undefined || rule.deny !== undefined;
-  if (!saysWhere && (spec.routeTo !== undefined || spec.deny !== undefined)) {
-    throw new GatewayError(
-      'EG_IMPOSSIBLE',
-      `the rule ${rule.name} has ${spec.deny === undefined ? 'routeTo' : 'deny'} in place of actions; change its resource`,
-      { field: 'actions' },
-    );
-  }
-  const desired: Record<string, unknown> = {
-    description: rule.description === '' && spec.description === undefined ? undefined : rule.description,
-    condition: rule.condition,
-    actions: rule.actions.length === 0 ? null : [...rule.actions],
-    priority: rule.priority,
-    routeTo: rule.routeTo,
-    deny: rule.deny,
+/** The spec of a rule after a change; what has its default and is not written yet is left out. */
+function ruleSpec(present: Resource['spec'], rule: RuleChange): Resource['spec'] {
+  const { description, priority, condition, actions, routeTo, deny } = rule;
+  const spec: Record<string, unknown> = {
+    ...present,
+    description: description === '' ? present.description && '' : description,
+    priority: priority ?? undefined,
+    condition,
+    actions: actions.length === 0 ? undefined : [...actions],
+    routeTo: routeTo === undefined ? present.routeTo : (routeTo ?? undefined),
+    deny: deny === undefined ? present.deny : (deny ?? undefined),
   };
   for (const field of ['onUnavailable', 'stop', 'suspended'] as const) {
-    // An absent field has its default already.
-    desired[field] = spec[field] === undefined && rule[field] === plainRule[field] ? undefined : rule[field];
+    const isDefault = spec[field] === undefined && rule[field] === plainRule[field];
+    if (rule[field] !== undefined && !isDefault) spec[field] = rule[field];
   }
-  const changed = Object.entries(desired).filter(
-    ([field, value]) => value !== undefined && !isDeepStrictEqual(spec[field as keyof RoutingRuleSpec] ?? null, value),
-  );
-  return {
-    set: Object.fromEntries(changed.filter(([, value]) => value !== null)),
-    remove: changed.filter(([, value]) => value === null).map(([field]) => field),
-  };
+  return Object.fromEntries(Object.entries(spec).filter(([, value]) => value !== undefined));
 }

@@ -1,5 +1,4 @@
-import { createHash } from 'node:crypto';
-import { type RuleTargets, ruleReferences } from '../../kinds/routingRule/ruleOutcome.ts';
+import { ruleReferences, ruleTargets } from '../../kinds/routingRule/ruleOutcome.ts';
 import { DEFAULT_PRIORITY, ROUTING_RULE, type RoutingRuleSpec } from '../../kinds/routingRule/spec.ts';
 import type { PlacedProblem } from '../../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../../model/resource.ts';
@@ -9,9 +8,11 @@ import type { RuleDefinition } from '../../rules/compile/definition.ts';
 import { draftProblems, type RuleDraft } from '../../rules/compile/ruleDraft.ts';
 import { parseRulesFile } from '../../rules/compile/rulesFile.ts';
 import type { CompileContext } from '../../rules/language/scope.ts';
-import type { CompiledRules, RuleReport, RulesFile, RulesFileProblem } from '../../rules/ruleCompiler.ts';
+import type { CompiledRules, RuleReport, RulesFileProblem } from '../../rules/ruleCompiler.ts';
 import type { Provenance, ResourceSource } from '../sources/source.ts';
+import { digestOfJson, type ResourceWrites } from './resourceWrites.ts';
 import { fieldsOf } from './rulesFile/ruleDocument.ts';
+import type { RulesFileWatch } from './rulesFile/rulesFileWatch.ts';
 
 const MAX_WARNINGS = 200;
 
@@ -51,45 +52,43 @@ export interface RuleInventory {
   readonly rules: readonly InventoryRule[];
 }
 
-export interface RuleInventoryOptions {
-  readonly source: Pick<ResourceSource, 'list' | 'provenance'>;
-  readonly compiled: CompiledRules | null;
-  readonly file: RulesFile | null;
-  readonly engine: RuleInventory['engine'];
+export interface RoutingRulesOptions {
+  readonly writes: ResourceWrites;
+  readonly defaultRoutingGroup: string;
+  /** Null: no rules file is configured. */
+  readonly file: RulesFileWatch | null;
+  readonly rulesType: 'FILE' | 'EXTERNAL';
+  readonly rulesEngineEnabled: boolean | undefined;
   readonly context: CompileContext;
-  readonly targets: RuleTargets;
 }
+
+type Rules = RoutingRulesOptions;
 
 /**
  * Lists every rule there is in firing order (docs/rules.md#a-set-of-rules), as they all are at the call. Compiles rules
  * that are not active for their problems, in turns of the event loop.
  */
-export async function ruleInventory(parts: RuleInventoryOptions): Promise<RuleInventory> {
-  const { compiled, file, engine, context } = parts;
+export async function ruleInventory(parts: Rules): Promise<RuleInventory> {
+  const compiled = parts.writes.controller.compiledRules;
+  const { fileState: state = 'absent', fileProblems: problems = [], fileWarnings = [] } = compiled ?? {};
+  const path = parts.file?.current.path;
   const turns = new Turns();
   const rules: InventoryRule[] = [];
   for (const listed of listedRules(parts)) {
-    rules.push(withProblems(listed, context));
+    rules.push(withProblems(listed, parts.context));
     if (turns.isOver) await turns.next();
   }
-  const state = compiled?.fileState ?? 'absent';
-  return {
-    engine,
-    file:
-      file === null
-        ? null
-        : {
-            path: file.path,
-            state,
-            problems: compiled?.fileProblems ?? [],
-            warnings: (compiled?.fileWarnings ?? []).slice(0, MAX_WARNINGS),
-          },
-    rules,
-  };
+  const file = path === undefined ? null : { path, state, problems, warnings: fileWarnings.slice(0, MAX_WARNINGS) };
+  return { engine: engineOf(parts), file, rules };
+}
+
+/** State of the rules engine of a configuration. */
+export function engineOf({ rulesType, rulesEngineEnabled }: Rules): RuleInventory['engine'] {
+  return rulesEngineEnabled === false ? 'off' : rulesType === 'EXTERNAL' ? 'external' : 'on';
 }
 
 /** The first rule of a name in firing order, or null. */
-export function ruleNamed(parts: RuleInventoryOptions, name: string): InventoryRule | null {
+export function ruleNamed(parts: Rules, name: string): InventoryRule | null {
   const [rule] = listedRules(parts, name);
   return rule === undefined ? null : withProblems(rule, parts.context);
 }
@@ -118,7 +117,13 @@ interface PlacedRule {
 }
 
 /** Rules in firing order. @param only the name of those listed; absent: all */
-function listedRules({ source, compiled, file, engine, targets }: RuleInventoryOptions, only?: string): PlacedRule[] {
+function listedRules(parts: Rules, only?: string): PlacedRule[] {
+  const { source, controller, table } = parts.writes;
+  const compiled = controller.compiledRules;
+  const file = parts.file?.current ?? null;
+  const engine = engineOf(parts);
+  const { clusters, admission } = table.current;
+  const targets = ruleTargets([...clusters.values()], admission, parts.defaultRoutingGroup);
   const fileState = compiled?.fileState ?? 'absent';
   const isListed = (name: string): boolean => only === undefined || name === only;
   const ofFile = file === null ? [] : parseRulesFile(file).documents.filter(({ rule }) => isListed(rule.name));
@@ -175,11 +180,7 @@ function fileRule(rule: RuleDefinition, place: string, leftOut: string | undefin
   };
 }
 
-function resourceRule(
-  resource: Resource,
-  source: RuleInventoryOptions['source'],
-  report: RuleReport | undefined,
-): Listed {
+function resourceRule(resource: Resource, source: ResourceSource, report: RuleReport | undefined): Listed {
   const { namespace, name } = resource.metadata;
   return {
     ...knownTexts(resource.spec, registryNameOf(resource), () => resourceFields(resource)),
@@ -200,12 +201,14 @@ const textsBySaid = new WeakMap<object, RuleTexts>();
 function knownTexts(said: object, name: string, facts: () => RuleFacts): RuleTexts {
   const before = textsBySaid.get(said);
   if (before?.name === name) return before;
-  const texts = versioned(facts());
+  const fields = facts();
+  const texts = { ...fields, version: digestOfJson(fields) };
   textsBySaid.set(said, texts);
   return texts;
 }
 
-function resourceFields(resource: Resource): RuleFacts {
+/** The text of a rule's resource, with defaults. */
+export function resourceFields(resource: Resource): RuleFacts {
   const spec = resource.spec as Partial<RoutingRuleSpec>;
   return {
     name: registryNameOf(resource),
@@ -225,10 +228,6 @@ function messageOf(report: RuleReport | undefined): string {
   if (report === undefined) return 'not looked at yet';
   if (!report.accepted) return report.message;
   return report.programmed ? report.message : report.programmedMessage;
-}
-
-function versioned<T extends object>(fields: T): T & { readonly version: string } {
-  return { ...fields, version: createHash('sha256').update(JSON.stringify(fields)).digest('base64url').slice(0, 16) };
 }
 
 function fileStatus(own: RuleStatus, state: CompiledRules['fileState'], engine: RuleInventory['engine']): RuleStatus {

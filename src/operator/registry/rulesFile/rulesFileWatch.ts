@@ -36,7 +36,7 @@ const EFFECTS = ['fileNotLoaded', 'ruleLeftOut', 'warning'] as const;
  */
 export class RulesFileWatch {
   readonly #options: RulesFileWatchOptions;
-  #current: RulesFile;
+  current: RulesFile;
   #watcher: FSWatcher | null = null;
   #timer: NodeJS.Timeout | undefined;
   #looking: Promise<void> | null = null;
@@ -47,16 +47,8 @@ export class RulesFileWatch {
 
   constructor(options: RulesFileWatchOptions) {
     this.#options = options;
-    this.#current = { ...this.#place(), text: null, error: 'not read yet' };
-  }
-
-  #place(): Pick<RulesFile, 'path' | 'defaultPriority'> {
-    const { path, defaultPriority } = this.#options;
-    return { path, defaultPriority };
-  }
-
-  get current(): RulesFile {
-    return this.#current;
+    const { path, defaultPriority } = options;
+    this.current = { path, defaultPriority, text: null, error: 'not read yet' };
   }
 
   /** Reads the file for the first time and begins to follow it. Resolves when `current` is what there is. */
@@ -98,7 +90,7 @@ export class RulesFileWatch {
 
   async #read(): Promise<void> {
     const { file, changedAt } = await this.#load();
-    const { text, error } = this.#current;
+    const { text, error } = this.current;
     if (this.#stopped || (file.text === text && file.error === error)) {
       this.#doubtedSince = null;
       return;
@@ -106,7 +98,7 @@ export class RulesFileWatch {
     const problems = await this.#options.check(file);
     if (this.#stopped || this.#isDoubtful(file, problems, changedAt)) return;
     this.#doubtedSince = null;
-    this.#current = file;
+    this.current = file;
     this.#log(file, problems);
     this.#options.onChange();
   }
@@ -115,7 +107,7 @@ export class RulesFileWatch {
   #isDoubtful(file: RulesFile, problems: readonly RulesFileProblem[], changedAt: number | null): boolean {
     const isEmpty = file.text !== null && file.text.trim() === '';
     const isSound =
-      problems.every(({ effect }) => effect === 'warning') && !(isEmpty && (this.#current.text ?? '').trim() !== '');
+      problems.every(({ effect }) => effect === 'warning') && !(isEmpty && (this.current.text ?? '').trim() !== '');
     if (isSound) return false;
     const { clock } = this.#options;
     if (this.#doubtedSince === null || this.#doubtedSince.text !== file.text) {
@@ -130,8 +122,8 @@ export class RulesFileWatch {
   }
 
   async #load(): Promise<{ readonly file: RulesFile; readonly changedAt: number | null }> {
-    const { path } = this.#options;
-    const place = this.#place();
+    const { path, defaultPriority } = this.#options;
+    const place = { path, defaultPriority };
     try {
       const stats = await stat(path);
       if (stats.size > MAX_BYTES) {
