@@ -2,11 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
-import type { Condition } from '../../model/condition.ts';
-import { API_GROUP, API_GROUP_VERSION } from '../../model/resource.ts';
+import { API_GROUP_VERSION } from '../../model/resource.ts';
 import { within } from '../../model/timeLimit.ts';
-import type { Transition } from '../reconcile/reconciler.ts';
-import { type AppliedChange, type ResourceReference, referenceTo } from '../registry/resourceWrites.ts';
+import type { Transition } from '../reconcile/controller.ts';
+import { type AppliedChange, referenceTo } from '../registry/resourceWrites.ts';
 import { type KubeApi, type KubeEvent, microTime } from '../sources/kubernetes/kubeApi.ts';
 import { kubeReason } from '../sources/kubernetes/kubeErrors.ts';
 
@@ -26,22 +25,16 @@ const MAX_REASON = 128;
 /** Longest value of a field in a note, in bytes: several fields shall have room. */
 const MAX_VALUE = 200;
 
-export interface EventRecorderOptions {
-  readonly api: Pick<KubeApi, 'createEvent'>;
-  /** Name of this process. */
-  readonly instance: string;
-  /** The gateway's Lease: what events of things without a resource are about. */
-  readonly lease: { readonly namespace: string; readonly name: string };
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 /**
  * Records transitions of conditions and changes by REST as Events (events.k8s.io/v1), one each, in the background, one after the
  * other. Never throws, never blocks its caller.
  */
 export class EventRecorder {
-  readonly #options: EventRecorderOptions;
+  readonly #api: Pick<KubeApi, 'createEvent'>;
+  readonly #instance: string;
+  readonly #lease: { readonly namespace: string; readonly name: string };
+  readonly #clock: Clock;
+  readonly #logger: Logger;
   readonly #waiting: KubeEvent[] = [];
   /** By object: events that it may have now, and when that was counted in monotonic milliseconds. */
   readonly #rooms = new Map<string, { readonly left: number; readonly at: number }>();
@@ -49,8 +42,22 @@ export class EventRecorder {
   #dropped = 0;
   #isFailing = false;
 
-  constructor(options: EventRecorderOptions) {
-    this.#options = options;
+  /**
+   * @param instance name of this process
+   * @param lease the gateway's Lease: what events of things without a resource are about
+   */
+  constructor(
+    api: Pick<KubeApi, 'createEvent'>,
+    instance: string,
+    lease: { readonly namespace: string; readonly name: string },
+    clock: Clock,
+    logger: Logger,
+  ) {
+    this.#api = api;
+    this.#instance = instance;
+    this.#lease = lease;
+    this.#clock = clock;
+    this.#logger = logger;
   }
 
   recordTransition(transition: Transition): void {
@@ -59,7 +66,7 @@ export class EventRecorder {
 
   /** Records a change by REST, if it changed something. */
   recordChange(change: AppliedChange): void {
-    this.#record(changeEvent(change, this.#options.lease));
+    this.#record(changeEvent(change, this.#lease));
   }
 
   /** Writes what waits, for a short time at most, and ends. */
@@ -73,16 +80,12 @@ export class EventRecorder {
       this.#dropped += 1;
       return;
     }
-    const { instance, clock } = this.#options;
     const { namespace, name: object } = draft.regarding;
     this.#waiting.push({
-      apiVersion: 'events.k8s.io/v1',
-      kind: 'Event',
       metadata: { name: `${object.slice(0, 200)}.${randomUUID().slice(0, 13)}`, namespace },
       // The time is now, not when its turn has come.
-      eventTime: microTime(clock.now()),
-      reportingController: `${API_GROUP}/gateway`,
-      reportingInstance: instance.slice(0, 128),
+      eventTime: microTime(this.#clock.now()),
+      reportingInstance: this.#instance.slice(0, 128),
       ...draft,
     });
     this.#writing ??= this.#writeAll().finally(() => {
@@ -91,7 +94,7 @@ export class EventRecorder {
   }
 
   #hasRoom({ regarding, type }: EventDraft): boolean {
-    const now = this.#options.clock.monotonic();
+    const now = this.#clock.monotonic();
     const key = JSON.stringify([regarding.kind, regarding.namespace, regarding.name]);
     const before = this.#rooms.get(key) ?? { left: BURST, at: now };
     const left = Math.min(BURST, before.left + (now - before.at) / REFILL_MS);
@@ -109,19 +112,18 @@ export class EventRecorder {
   }
 
   async #writeAll(): Promise<void> {
-    const { api, logger } = this.#options;
     // The caller continues first.
     await Promise.resolve();
     for (let event = this.#waiting.shift(); event !== undefined; event = this.#waiting.shift()) {
       try {
-        await api.createEvent(event.metadata.namespace, event);
+        await this.#api.createEvent(event);
         this.#isFailing = false;
       } catch (error) {
-        if (!this.#isFailing) logger.warn({ reason: kubeReason(error) }, 'failed to record events');
+        if (!this.#isFailing) this.#logger.warn({ reason: kubeReason(error) }, 'failed to record events');
         this.#isFailing = true;
       }
     }
-    if (this.#dropped > 0) logger.warn({ dropped: this.#dropped }, 'event rate limit exceeded; events dropped');
+    if (this.#dropped > 0) this.#logger.warn({ dropped: this.#dropped }, 'event rate limit exceeded; events dropped');
     this.#dropped = 0;
   }
 }
@@ -136,20 +138,17 @@ type EventDraft = Pick<KubeEvent, 'regarding' | 'action' | 'reason' | 'note' | '
 function transitionEvent({ resource, condition, before }: Transition): EventDraft | null {
   const { type, status, reason, message } = condition;
   const isDrift = type === 'Drift';
-  if (!(isDrift ? reason !== 'InStep' : isNews(condition, before))) return null;
-  const bad = isDrift || (type === 'Stalled' ? status === 'True' : status === 'False');
+  const isBad = isDrift || (type === 'Stalled' ? status === 'True' : status === 'False');
+  const isFirstNews = type === 'Accepted' || type === 'Stalled' || status === 'False';
+  const isNews = before === null ? isFirstNews : before.status !== status;
+  if (!(isDrift ? reason !== 'InStep' : isNews)) return null;
   return {
-    regarding: regardingResource(referenceTo(resource)),
+    regarding: { apiVersion: API_GROUP_VERSION, ...referenceTo(resource) },
     action: `Set${type}`,
     reason: `${type}${status === 'Unknown' ? 'Unknown' : ''}${reason === type ? '' : reason}`.slice(0, MAX_REASON),
     note: cutBytes(`${type}=${status}: ${message}`, MAX_NOTE),
-    type: bad ? 'Warning' : 'Normal',
+    type: isBad ? 'Warning' : 'Normal',
   };
-}
-
-function isNews({ type, status }: Condition, before: Condition | null): boolean {
-  if (before !== null) return before.status !== status;
-  return type === 'Accepted' || status === 'False' || type === 'Stalled';
 }
 
 /**
@@ -157,77 +156,47 @@ function isNews({ type, status }: Condition, before: Condition | null): boolean 
  * @param lease the gateway's own Lease, which events of things without a resource are about
  */
 function changeEvent(
-  change: AppliedChange,
+  { before, after, regarding, object, user, roles, recognisedBy }: AppliedChange,
   lease: { readonly namespace: string; readonly name: string },
 ): EventDraft | null {
-  const { before, after, regarding, object } = change;
   if (isDeepStrictEqual(before, after)) return null;
-  const { verb, past } = deed(before, after);
-  const who = `${change.user} (${[change.roles.join(', '), change.recognisedBy].filter((part) => part !== '').join('; ')})`;
+  const [was, is] = [fieldsOf(before), fieldsOf(after)];
+  const fields = [...new Set([...Object.keys(was), ...Object.keys(is)])];
+  const changed = fields.filter((field) => !isDeepStrictEqual(was[field], is[field]));
+  const isWhole = before === null || after === null;
+  const values = changed.map((field) =>
+    isWhole
+      ? `${field} ${valueText(is[field] ?? was[field])}`
+      : `${field} ${valueText(was[field])} → ${valueText(is[field])}`,
+  );
+  const isSwitch = !isWhole && changed.length === 1 && changed[0] === 'active';
+  const change = isSwitch ? (is.active === true ? 'Activate' : 'Deactivate') : 'Change';
+  const verb = before === null ? 'Add' : after === null ? 'Delete' : change;
+  const past = verb === 'Add' ? 'Added' : `${verb}d`;
+  const who = `${user} (${[roles.join(', '), recognisedBy].filter((part) => part !== '').join('; ')})`;
   return {
     regarding:
       regarding === 'gateway'
         ? { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', ...lease }
-        : regardingResource(regarding),
+        : { apiVersion: API_GROUP_VERSION, ...regarding },
     action: verb,
     reason: `${past}ByRest`,
-    note: cutBytes(`${who} ${past.toLowerCase()} ${object}: ${difference(before, after)}`, MAX_NOTE),
+    note: cutBytes(`${who} ${past.toLowerCase()} ${object}: ${values.join(', ')}`, MAX_NOTE),
     type: 'Normal',
   };
 }
 
-function regardingResource(reference: ResourceReference): EventDraft['regarding'] {
-  return { apiVersion: API_GROUP_VERSION, ...reference };
-}
-
-function deed(before: unknown, after: unknown): { readonly verb: string; readonly past: string } {
-  if (before === null) return { verb: 'Add', past: 'Added' };
-  if (after === null) return { verb: 'Delete', past: 'Deleted' };
-  const changed = changedFields(before, after);
-  if (changed.length !== 1 || changed[0] !== 'active') return { verb: 'Change', past: 'Changed' };
-  return fieldsOf(after).active === true
-    ? { verb: 'Activate', past: 'Activated' }
-    : { verb: 'Deactivate', past: 'Deactivated' };
-}
-
-function difference(before: unknown, after: unknown): string {
-  if (before === null || after === null) {
-    return Object.entries(fieldsOf(before ?? after))
-      .map(([field, value]) => `${field} ${valueText(value)}`)
-      .join(', ');
-  }
-  const [was, is] = [fieldsOf(before), fieldsOf(after)];
-  return changedFields(before, after)
-    .map((field) => `${field} ${valueText(was[field])} → ${valueText(is[field])}`)
-    .join(', ');
-}
-
-function changedFields(before: unknown, after: unknown): readonly string[] {
-  const [was, is] = [fieldsOf(before), fieldsOf(after)];
-  return [...new Set([...Object.keys(was), ...Object.keys(is)])].filter(
-    (field) => !isDeepStrictEqual(was[field], is[field]),
-  );
-}
-
 function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : { value };
+  return typeof value === 'object' ? ((value ?? {}) as Record<string, unknown>) : { value };
 }
 
 function valueText(value: unknown): string {
-  if (value === undefined || value === null) return 'unset';
-  return cutBytes(JSON.stringify(value), MAX_VALUE);
+  return value === undefined || value === null ? 'unset' : cutBytes(JSON.stringify(value), MAX_VALUE);
 }
 
 /** A text of at most so many bytes of UTF-8, cut between characters and marked where it was cut. */
 function cutBytes(text: string, bytes: number): string {
-  if (Buffer.byteLength(text) <= bytes) return text;
-  const mark = '…';
-  let room = bytes - Buffer.byteLength(mark);
-  let end = 0;
-  for (const character of text) {
-    room -= Buffer.byteLength(character);
-    if (room < 0) break;
-    end += character.length;
-  }
-  return text.slice(0, end) + mark;
+  const whole = Buffer.from(text);
+  if (whole.length <= bytes) return text;
+  return `${new TextDecoder().decode(whole.subarray(0, bytes - 3), { stream: true })}…`;
 }

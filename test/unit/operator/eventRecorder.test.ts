@@ -15,18 +15,18 @@ let recorder: EventRecorder;
 beforeEach(() => {
   vi.useFakeTimers({ now: START });
   [events, failure, warnings] = [[], null, []];
-  recorder = new EventRecorder({
-    api: {
-      createEvent: async (_namespace, { regarding, reason, eventTime }) => {
+  recorder = new EventRecorder(
+    {
+      createEvent: async ({ regarding, reason, eventTime }) => {
         if (failure !== null) throw new ApiException(failure, 'fails', '{"message":"no"}', {});
         events.push(`${regarding.name} ${reason} ${eventTime.slice(11, 19)}`);
       },
     },
-    instance: 'me',
-    lease: { namespace: 'default', name: 'engine-gateway' },
-    clock: { now: () => Date.now(), monotonic: () => Date.now() - START },
-    logger: pino({ level: 'warn' }, { write: (line: string) => void warnings.push(JSON.parse(line).msg) }),
-  });
+    'me',
+    { namespace: 'default', name: 'engine-gateway' },
+    { now: () => Date.now(), monotonic: () => Date.now() - START },
+    pino({ level: 'warn' }, { write: (line: string) => void warnings.push(JSON.parse(line).msg) }),
+  );
 });
 afterEach(async () => {
   await recorder.stop();
