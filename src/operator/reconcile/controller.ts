@@ -1,27 +1,38 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import {
   type CredentialsFinding,
   DataPlaneFindings,
   type ForwardedHeadersFinding,
   keysOfCluster,
+  noteFinding,
 } from '../../kinds/dataPlaneFindings.ts';
 import type { ProgramSettings } from '../../kinds/kindProgram.ts';
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
+import type { StatusDraft } from '../../kinds/status.ts';
 import type { Clock, Random } from '../../model/clock.ts';
-import { keyText, keyTextOf, type Resource, type ResourceKey } from '../../model/resource.ts';
+import { type Condition, conditionsAt, mergeConditions } from '../../model/condition.ts';
+import { GatewayError } from '../../model/errors.ts';
+import {
+  keyOfText,
+  keyText,
+  keyTextOf,
+  type Resource,
+  type ResourceKey,
+  type ResourceStatus,
+} from '../../model/resource.ts';
 import { type AdmissionCounts, noCounts } from '../../routing/admissionCounts.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Store } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
-import type { ResourceSource } from '../sources/source.ts';
+import { annotate, FencedWrite, type ResourceSource, VersionConflict } from '../sources/source.ts';
 import { resourceOfStored } from '../sources/storedResource.ts';
 import type { DeletionGuardSettings, HeldDeletions, OtherLosses } from './deletionGuard.ts';
 import type { ExternalChanges } from './externalChanges.ts';
 import type { GroupApplier } from './groupApplier.ts';
 import type { OperatorMetrics } from './metrics.ts';
-import { Reconciler, type Transition } from './reconciler.ts';
-import { ResourceWriter } from './resourceWriter.ts';
+import { ResourceWriter, type StoredState } from './resourceWriter.ts';
 import { RoutingState } from './routingState.ts';
 import { ServedResources } from './servedResources.ts';
 import { type DatabaseView, RowWatch } from './unmanagedRows.ts';
@@ -32,7 +43,17 @@ const MAX_PAUSE_MS = 250;
 /** How long a call of the REST API waits for the row of its resource, in milliseconds. */
 const STORED_TIMEOUT_MS = 2_000;
 
-/** Options of a controller; `rulesFileChanged` states when what outcomes depend on changed. Times in milliseconds. */
+/** A transition of a condition that was written, for events. */
+export interface Transition {
+  readonly resource: Resource;
+  readonly condition: Condition;
+  readonly before: Condition | null;
+}
+
+/** Conditions of the gateway that are only there at times; all others that no draft has belong to another user. */
+const TRANSIENT_TYPES = /^(DeletionsHeld|Discovered|Drift|Failing|HealthCredentials|Paused|ResolvedRefs|Stalled)$/;
+
+/** Options of a controller; call `scheduleRefresh` when the rules file changed. Times in milliseconds. */
 export interface ControllerOptions extends ProgramSettings {
   readonly kinds: KindRegistry;
   readonly source: ResourceSource;
@@ -82,6 +103,8 @@ export class Controller {
   readonly #resources: ServedResources;
   readonly #writer: ResourceWriter;
   readonly #findings = new DataPlaneFindings();
+  /** When the status of a resource was written last, in monotonic milliseconds, by `keyText`. */
+  readonly #written = new Map<string, { readonly uid: string; readonly at: number }>();
   #planned: NodeJS.Timeout | NodeJS.Immediate | null = null;
   /** Monotonic milliseconds before which no planned refresh begins. */
   #notBefore = 0;
@@ -96,7 +119,7 @@ export class Controller {
 
   constructor(options: ControllerOptions) {
     this.#options = options;
-    const { source, leadership, clock, metrics } = options;
+    const { clock, metrics } = options;
     this.#resources = new ServedResources(options, () => this.scheduleRefresh());
     this.#state = new RoutingState(options);
     this.#writer = new ResourceWriter(
@@ -104,23 +127,13 @@ export class Controller {
       () => (this.#resources.fromSource ? this.#state.outcomes : null),
       (key) => this.#queue.add(key),
     );
-    const reconciler = new Reconciler(options, this.#resources, this.#state, this.#writer, this.#findings);
-    this.#queue = new WorkQueue((key) => reconciler.reconcile(key), metrics, clock, options.random, options.logger);
+    this.#queue = new WorkQueue((key) => this.#reconcile(key), metrics, clock, options.random, options.logger);
     this.#rows = new RowWatch(
       options,
       (view) => this.#sawDatabase(view),
       () => this.#enqueueAll(),
     );
-    metrics.observe({
-      source,
-      queue: this.#queue,
-      leadership,
-      clock,
-      resources: this.#resources,
-      otherLosses: options.otherLosses ?? null,
-      databaseIsAvailable: () => !this.#rows.away,
-      rules: () => this.#state.compiled,
-    });
+    metrics.observe(options, this.#queue, this.#resources, this.#state, this.#rows);
   }
 
   /**
@@ -131,7 +144,7 @@ export class Controller {
     const { source, leadership, statusLeadership, table, services } = this.#options;
     const timeoutMs = this.#options.startTimeoutMs ?? 5_000;
     await this.#rows.start(timeoutMs);
-    this.#refresh();
+    this.refreshNow();
     this.#stops.push(
       source.watch((key, part) => {
         // A status that another wrote, such as a leader that was paused and comes late, is put right.
@@ -154,7 +167,7 @@ export class Controller {
       }),
     );
     await source.start(timeoutMs);
-    this.#refresh();
+    this.refreshNow();
     await statusLeadership?.start();
     await leadership.start();
     this.#options.effects?.start((key) => this.#enqueueKeys([keyText(key)]));
@@ -196,28 +209,19 @@ export class Controller {
     return this.#resources.fromSource;
   }
 
-  get databaseAway(): boolean {
-    return this.#rows.away;
-  }
-
   /** Mistakes of the rules file and reports on all rules as last compiled; null before the first time. */
   get compiledRules() {
     return this.#state.compiled;
   }
 
-  /** To be called when the rules file was read again. */
-  rulesFileChanged(): void {
-    this.scheduleRefresh();
-  }
-
   /** Notes what a response of a cluster showed (condition `ForwardedHeaders`). */
   reportForwardedHeaders(cluster: string, finding: ForwardedHeadersFinding): void {
-    this.#enqueueKeys(this.#findings.noteForwardedHeaders(cluster, finding, this.#state.outcomes));
+    this.#enqueueKeys(noteFinding(this.#findings.forwardedHeaders, cluster, finding, this.#state.outcomes));
   }
 
   /** Notes why credentials of health checks are not sent to a cluster (condition `HealthCredentials`); null: nothing is wrong. */
   reportHealthCredentials(cluster: string, finding: CredentialsFinding | null): void {
-    this.#enqueueKeys(this.#findings.noteCredentials(cluster, finding, this.#state.outcomes));
+    this.#enqueueKeys(noteFinding(this.#findings.credentials, cluster, finding, this.#state.outcomes));
   }
 
   /** Notes that the rule of a resource failed for a request (condition `Failing`, until the rule is changed). */
@@ -229,12 +233,7 @@ export class Controller {
   scheduleRefresh(): void {
     if (this.#planned !== null) return;
     const waitMs = this.#notBefore - this.#options.clock.monotonic();
-    this.#planned = waitMs > 1 ? setTimeout(() => this.#refresh(), waitMs) : setImmediate(() => this.#refresh());
-  }
-
-  /** Has the table follow the source now: a REST write is in it when this returns. */
-  refreshNow(): void {
-    this.#refresh();
+    this.#planned = waitMs > 1 ? setTimeout(() => this.refreshNow(), waitMs) : setImmediate(() => this.refreshNow());
   }
 
   /** Losses of most resources of a kind that are routed until they are confirmed. */
@@ -246,7 +245,7 @@ export class Controller {
   async confirmDeletions(): Promise<void> {
     await this.#options.store.resources.confirmDeletions();
     this.#believeLosses();
-    this.#refresh();
+    this.refreshNow();
   }
 
   #believeLosses(): void {
@@ -263,7 +262,7 @@ export class Controller {
   clusterDeleted(name: string): void {
     this.#rows.changed();
     this.#state.dropRow(name);
-    this.#refresh();
+    this.refreshNow();
   }
 
   /**
@@ -274,7 +273,7 @@ export class Controller {
     if (!(await this.#options.store.backends.setActive(name, active))) return false;
     this.#rows.changed();
     this.#state.switchRow(name, active);
-    this.#refresh();
+    this.refreshNow();
     return true;
   }
 
@@ -293,13 +292,141 @@ export class Controller {
     return this.#writer.whenStored(resource, isGone, STORED_TIMEOUT_MS);
   }
 
+  /**
+   * The leader's work on the resource of a key (`keyText`), or on its absence: has the database and the status state what it means. Does
+   * nothing before the source has been read. Rejects when it is to be tried again.
+   * @returns milliseconds after which it is due again; 0: when something changes
+   */
+  async #reconcile(key: string): Promise<number> {
+    const { leadership, effects } = this.#options;
+    if (!leadership.isLeader || !this.#resources.fromSource) return 0;
+    const outcome = this.#state.outcomes.get(key);
+    if (outcome === undefined) {
+      await this.#reconcileAbsence(key);
+      return 0;
+    }
+    const stored = await this.#writer.whenTried(key, outcome);
+    // It changed meanwhile.
+    if (stored === 'pending') return 1;
+    const { fence } = leadership;
+    const applied = fence === null ? null : effects?.apply(outcome, fence);
+    const failure = await Promise.resolve(applied).then(
+      () => null,
+      (error: unknown) => ({ error }),
+    );
+    const dueMs = await this.#writeStatus(key, outcome, this.#draft(key, outcome, stored));
+    await this.#removeEnded(outcome);
+    if (failure !== null) throw failure.error;
+    if (stored === 'failed')
+      throw new GatewayError('EG_DATABASE_UNAVAILABLE', 'the database does not have the resource');
+    return dueMs;
+  }
+
+  async #reconcileAbsence(key: string): Promise<void> {
+    const { changes, source, store, leadership, effects } = this.#options;
+    this.#findings.forget(key);
+    changes.forget(key);
+    this.#written.delete(key);
+    this.#writer.request();
+    const { fence } = leadership;
+    if (fence === null) return;
+    if (source.name === 'database') {
+      // A call that deletes a resource deletes what is stored, too; of a cluster, another program may have deleted the row.
+      const deleted = await store.resources.removeWithoutRow(keyOfText(key), fence);
+      if (deleted !== null) {
+        const resource = resourceOfStored(deleted);
+        changes.report({ resource, cluster: deleted.registryName, outcome: 'adopted', fields: [] });
+      }
+    }
+    await effects?.remove(keyOfText(key), fence);
+  }
+
+  #draft(key: string, outcome: ResourceOutcome, state: StoredState): StatusDraft {
+    const { kinds, source, changes, admissionCounts: counts = noCounts, table, effects } = this.#options;
+    const targets = effects?.targets ?? { of: () => null };
+    const isStored = state === 'stored';
+    const reason = isStored ? '' : 'the database is not available; the change follows when it is back';
+    const stored = { stored: isStored, reason };
+    const { kind, namespace } = outcome.key;
+    const view = { stored, table: table.current, findings: this.#findings, counts, targets };
+    const draft = kinds.of(kind).status(outcome, view);
+    const conditions = [...draft.conditions];
+    const drift = changes.condition(key, source.get(outcome.key) ?? outcome.resource);
+    if (drift !== null) conditions.push(drift);
+    const loss = this.#resources.heldOf(kind).find((each) => each.namespace === namespace);
+    if (loss !== undefined) {
+      const message = `${loss.held} ${kind} resources are gone from the source at once and stay routed; confirm with POST /api/heldDeletions/confirm, or declare them again`;
+      conditions.push(conditionsAt(draft.observedGeneration)('DeletionsHeld', 'True', 'MassDeletion', message));
+    }
+    return { ...draft, conditions };
+  }
+
+  /** Writes a status that differs from what it is, at most once in 5 s. @returns milliseconds after which it may be written; 0: nothing is left */
+  async #writeStatus(key: string, outcome: ResourceOutcome, draft: StatusDraft): Promise<number> {
+    const { source, clock, metrics, leadership, statusLeadership: leader = leadership } = this.#options;
+    const { statusIntervalMs = 5_000 } = this.#options;
+    const { uid } = outcome.resource.metadata;
+    const resource = source.get(outcome.key);
+    if (!leader.isLeader || resource === null || resource.metadata.uid !== uid) return 0;
+    const status = changedStatus(resource, draft, clock.now());
+    if (status === null) return 0;
+    const last = this.#written.get(key);
+    const waitMs = last?.uid === uid ? last.at + statusIntervalMs - clock.monotonic() : 0;
+    if (waitMs > 0) return waitMs;
+    const { fence } = leader;
+    try {
+      await source.patchStatus(outcome.key, uid, status, fence);
+    } catch (error) {
+      if (error instanceof FencedWrite && fence !== null) leader.noteFenced(fence);
+      // Changed or deleted meanwhile: what the source brings is looked at again.
+      if (error instanceof VersionConflict || error instanceof FencedWrite) return 0;
+      metrics.statusWrite(false);
+      throw error;
+    }
+    this.#written.set(key, { uid, at: clock.monotonic() });
+    metrics.statusWrite(true);
+    for (const condition of status.conditions ?? []) this.#noteCondition(resource, condition);
+    return 0;
+  }
+
+  #noteCondition(resource: Resource, condition: Condition): void {
+    const before = resource.status?.conditions?.find(({ type }) => type === condition.type) ?? null;
+    const isOfSameReason = before?.status === condition.status && before.reason === condition.reason;
+    // Each drift counts by itself: its message states what was changed, and when it was noticed.
+    if (isOfSameReason && (condition.type !== 'Drift' || before.message === condition.message)) return;
+    this.#options.metrics.statusTransitions.inc();
+    this.#options.onTransition({ resource, condition, before });
+  }
+
+  /**
+   * Takes away annotations without effect (an override, as `spec.active` changed after it): otherwise they would be effective again
+   * with a later change. Where the source cannot be written that is left to its owner.
+   */
+  async #removeEnded(outcome: ResourceOutcome): Promise<void> {
+    const { kinds, source, logger, onEnded } = this.#options;
+    const { key, resource } = outcome;
+    const names = kinds.of(key.kind).endedAnnotations(outcome);
+    if (names.length === 0) return;
+    const annotations = Object.fromEntries(names.map((name) => [name, null]));
+    try {
+      await annotate(source, key, annotations, resource.metadata.resourceVersion);
+      onEnded?.(resource);
+    } catch (error) {
+      // The resource changed again: its next reconcile looks again.
+      if (error instanceof VersionConflict) return;
+      if (!(error instanceof GatewayError) || error.code === 'EG_SOURCE_UNAVAILABLE') throw error;
+      logger.warn({ key, annotations: names, err: error }, 'failed to remove annotations without effect');
+    }
+  }
+
   #clearPlanned(): void {
     clearImmediate(this.#planned as NodeJS.Immediate);
     clearTimeout(this.#planned as NodeJS.Timeout);
     this.#planned = null;
   }
 
-  #refresh(): void {
+  /** Has the table follow the source now: a REST write is in it when this returns. */
+  refreshNow(): void {
     this.#clearPlanned();
     const { clock } = this.#options;
     const begin = clock.monotonic();
@@ -371,4 +498,28 @@ export class Controller {
     if (!this.#options.leadership.isLeader) return;
     for (const key of keys) this.#queue.add(key);
   }
+}
+
+/** The status of a resource with a draft; null if it is as it was. */
+function changedStatus(resource: Resource, draft: StatusDraft, now: number): ResourceStatus | null {
+  const existing = resource.status?.conditions ?? [];
+  const types = new Set(draft.conditions.map(({ type }) => type));
+  const status: ResourceStatus = {
+    ...draft.fields,
+    observedGeneration: draft.observedGeneration,
+    conditions: mergeConditions(
+      existing.filter(({ type }) => types.has(type)),
+      draft.conditions,
+      // RFC 3339 without fractions, as Kubernetes writes times.
+      `${new Date(now).toISOString().slice(0, 19)}Z`,
+    ),
+  };
+  // Conditions of others belong to them: no write of ours would take them away.
+  const own = existing.filter(({ type }) => types.has(type) || TRANSIENT_TYPES.test(type));
+  return isDeepStrictEqual(ordered(status), ordered({ ...resource.status, conditions: own })) ? null : status;
+}
+
+function ordered(status: ResourceStatus): unknown {
+  const conditions = [...(status.conditions ?? [])].sort((x, y) => (x.type < y.type ? -1 : 1));
+  return { ...status, conditions };
 }

@@ -1,14 +1,13 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { resourceKinds } from '../../kinds/registry.ts';
 import { SERVICE } from '../../kinds/serviceLookup.ts';
-import type { Clock } from '../../model/clock.ts';
 import { type Kind, keyOf, keyOfText, type Resource } from '../../model/resource.ts';
-import type { CompiledRules } from '../../rules/ruleCompiler.ts';
-import type { Leadership } from '../leadership/leadership.ts';
 import { countedCalls } from '../sources/kubernetes/apiServerCalls.ts';
-import type { ResourceSource } from '../sources/source.ts';
-import type { HeldDeletions, OtherLosses } from './deletionGuard.ts';
+import type { ControllerOptions } from './controller.ts';
+import type { HeldDeletions } from './deletionGuard.ts';
+import type { RoutingState } from './routingState.ts';
 import type { ServedResources } from './servedResources.ts';
+import type { RowWatch } from './unmanagedRows.ts';
 import type { WorkQueue } from './workQueue.ts';
 
 /** Most types of conditions that are counted for a kind, and listed of a resource: those of others are theirs to choose. */
@@ -18,19 +17,6 @@ const MAX_UNREADY = 200;
 /** Bounds as client-go's, but for those below a microsecond. */
 const queueBuckets = [0.000_01, 0.000_1, 0.001, 0.01, 0.1, 1, 10, 100];
 const reconcileBuckets = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
-
-export interface ObservedOperator {
-  readonly source: Pick<ResourceSource, 'state' | 'problems' | 'list' | 'get'>;
-  readonly queue: Pick<WorkQueue, 'depth' | 'waiting' | 'running'>;
-  readonly leadership: Pick<Leadership, 'isLeader' | 'name'>;
-  readonly clock: Clock;
-  readonly resources: Pick<ServedResources, 'heldOf'>;
-  /** Losses of what resources are made of, or null. */
-  readonly otherLosses: Pick<OtherLosses, 'losses'> | null;
-  readonly databaseIsAvailable: () => boolean;
-  /** All rules as last compiled; null before the first time. */
-  readonly rules: () => Pick<CompiledRules, 'reports' | 'fileProblems'> | null;
-}
 
 type Samples = Iterable<readonly [labels: Readonly<Record<string, string>>, value: number]>;
 
@@ -144,16 +130,14 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds) {
         errors.inc({ controller });
       };
     },
-    observe({
-      source,
-      queue,
-      leadership,
-      clock,
-      resources,
-      otherLosses,
-      databaseIsAvailable,
-      rules,
-    }: ObservedOperator) {
+    /** Observes the parts of an operator. */
+    observe(
+      { source, leadership, clock, otherLosses }: ControllerOptions,
+      queue: WorkQueue,
+      resources: ServedResources,
+      state: RoutingState,
+      rows: RowWatch,
+    ) {
       const queueGauge = (
         name: string,
         help: string,
@@ -204,7 +188,7 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds) {
         ['kind'],
         () => [
           ...kinds.names.map((kind) => [{ kind }, sumOf(resources.heldOf(kind))] as const),
-          ...(otherLosses === null ? [] : [[{ kind: SERVICE }, sumOf(otherLosses.losses)] as const]),
+          ...(otherLosses === undefined ? [] : [[{ kind: SERVICE }, sumOf(otherLosses.losses)] as const]),
         ],
       );
       // A list may have resources as they were before their last status.
@@ -228,7 +212,7 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds) {
         'Rules that are not used as they are written, by origin: resource (condition Accepted is False) or file (mistakes in the rules file).',
         ['origin'],
         () => {
-          const { reports = new Map(), fileProblems = [] } = rules() ?? {};
+          const { reports = new Map(), fileProblems = [] } = state.compiled ?? {};
           const rejected = [...reports.values()].filter(({ accepted }) => !accepted);
           return [
             [{ origin: 'resource' }, rejected.length],
@@ -237,7 +221,7 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds) {
         },
       );
       gauge('database_available', '1 while the database can be read, as the last look every 5 seconds found it.', () =>
-        Number(databaseIsAvailable()),
+        Number(!rows.away),
       );
       gauge('reconcile_queue_depth', 'Resources that wait for their reconcile.', () => queue.depth);
       gauge('leader', '1 while this process writes statuses and the copy of the resources.', () =>

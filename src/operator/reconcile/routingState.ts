@@ -1,20 +1,14 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { KindProgram, ProgramSettings, RoutingDraft } from '../../kinds/kindProgram.ts';
-import type { KindRegistry } from '../../kinds/kindRegistry.ts';
+import type { KindProgram, RoutingDraft } from '../../kinds/kindProgram.ts';
 import { isSameOutcome, type ResourceOutcome } from '../../kinds/outcome.ts';
 import type { ResourceKind } from '../../kinds/resourceKind.ts';
 import type { Kind, Resource } from '../../model/resource.ts';
 import { type AdmissionPolicy, noPolicy } from '../../routing/admissionPolicy.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
-import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { CompiledRules } from '../../rules/ruleCompiler.ts';
 import type { BackendRow, StoredResource } from '../../store/store.ts';
 import { resourceOfStored } from '../sources/storedResource.ts';
-
-export interface RoutingStateOptions extends ProgramSettings {
-  readonly kinds: KindRegistry;
-  readonly table: RoutingTableHolder;
-}
+import type { ControllerOptions } from './controller.ts';
 
 export type ResourceLists = ReadonlyMap<Kind, readonly Resource[]>;
 
@@ -23,26 +17,18 @@ export type ResourceLists = ReadonlyMap<Kind, readonly Resource[]>;
  * table follows the source at once, whatever the database does.
  */
 export class RoutingState {
-  readonly #options: RoutingStateOptions;
+  readonly #options: ControllerOptions;
   readonly #programs: readonly { readonly kind: ResourceKind; readonly program: KindProgram }[];
-  #outcomes: ReadonlyMap<string, ResourceOutcome> = new Map();
-  #compiled: CompiledRules | null = null;
+  /** By `keyText`. */
+  outcomes: ReadonlyMap<string, ResourceOutcome> = new Map();
+  compiled: CompiledRules | null = null;
   #clusters: readonly RoutableCluster[] = [];
   #admission: AdmissionPolicy = noPolicy;
   #rows: readonly BackendRow[] = [];
 
-  constructor(options: RoutingStateOptions) {
+  constructor(options: ControllerOptions) {
     this.#options = options;
     this.#programs = options.kinds.all.map((kind) => ({ kind, program: kind.program(options) }));
-  }
-
-  /** By `keyText`. */
-  get outcomes(): ReadonlyMap<string, ResourceOutcome> {
-    return this.#outcomes;
-  }
-
-  get compiled(): CompiledRules | null {
-    return this.#compiled;
   }
 
   /** Rows of Trino Gateway, which no resource has adopted. Takes effect with the next refresh. */
@@ -77,17 +63,17 @@ export class RoutingState {
    */
   refresh(resources: ResourceLists): readonly string[] {
     const draft: RoutingDraft = { rows: this.#rows, clusters: [], admission: noPolicy, rules: null };
-    const before = this.#outcomes;
+    const before = this.outcomes;
     const outcomes = new Map<string, ResourceOutcome>();
     for (const { kind, program } of this.#programs) {
       for (const [key, outcome] of program.refresh(resources.get(kind.kind) ?? [], draft)) outcomes.set(key, outcome);
     }
-    this.#outcomes = outcomes;
+    this.outcomes = outcomes;
     const { clusters, admission, rules } = draft;
-    const rulesChanged = rules !== null && this.#compiled?.ruleSet !== rules.ruleSet;
+    const rulesChanged = rules !== null && this.compiled?.ruleSet !== rules.ruleSet;
     const clustersChanged = !sameClusters(this.#clusters, clusters);
     const admissionChanged = !samePolicy(this.#admission, admission);
-    this.#compiled = rules;
+    this.compiled = rules;
     this.#clusters = clusters;
     if (admissionChanged) this.#admission = admission;
     if (rulesChanged || clustersChanged || admissionChanged) {
@@ -101,8 +87,8 @@ export class RoutingState {
   }
 
   #changedKeys(before: ReadonlyMap<string, ResourceOutcome>): readonly string[] {
-    const changed = [...before.keys()].filter((key) => !this.#outcomes.has(key));
-    for (const [key, outcome] of this.#outcomes) {
+    const changed = [...before.keys()].filter((key) => !this.outcomes.has(key));
+    for (const [key, outcome] of this.outcomes) {
       const last = before.get(key);
       if (last === outcome) continue;
       const isSame = last !== undefined && isSameOutcome(last, outcome);

@@ -23,7 +23,8 @@ export class RowWatch {
   #timer: NodeJS.Timeout | undefined;
   #turn: Promise<void> = Promise.resolve();
   #running = false;
-  #away = false;
+  /** True if the last poll found the database unavailable. */
+  away = false;
   /** Whether the stored resources were read. */
   #isRead = false;
   #warned = false;
@@ -38,11 +39,6 @@ export class RowWatch {
     this.#options = options;
     this.#onView = onView;
     this.#onReturn = onReturn;
-  }
-
-  /** True if the last poll found the database unavailable. */
-  get away(): boolean {
-    return this.#away;
   }
 
   /** To be called when a row was deleted or switched: what a look in flight reads is ignored. */
@@ -77,15 +73,15 @@ export class RowWatch {
       const view = await this.#read();
       if (this.#isStale) return;
       this.#isRead = true;
-      const returned = this.#away;
-      this.#away = false;
+      const returned = this.away;
+      this.away = false;
       this.#warn(view.unmanaged);
       this.#onView(view);
       if (returned) this.#onReturn();
     } catch (error) {
-      if (!this.#away)
+      if (!this.away)
         this.#options.logger.warn({ err: error }, 'failed to read the database; routing continues without it');
-      this.#away = true;
+      this.away = true;
     }
   }
 

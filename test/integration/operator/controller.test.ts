@@ -131,7 +131,7 @@ test('statuses are written on change only', async () => {
   const before = rig.source.get(clusterKey('a'))?.status;
   await until(async () => expect((await store.resources.get(clusterKey('a')))?.status).toEqual(before));
   const written = vi.spyOn(store.resources, 'writeDifference');
-  rig.controller.rulesFileChanged();
+  rig.controller.scheduleRefresh();
   await write('a.yaml', manifest('a'));
   await new Promise((resolve) => setTimeout(resolve, 500));
   expect(rig.source.get(clusterKey('a'))?.status).toBe(before);
@@ -163,7 +163,8 @@ test('an invalid change is refused in the status, and the last good version stay
 test('while the database is unavailable the table follows, REST answers pending, and all is made good afterwards', async () => {
   const cut = cuttable();
   await write('a.yaml', manifest('a'));
-  const rig = await start({}, cut.store);
+  const registry = new Registry();
+  const rig = await start({ controller: { metrics: operatorMetrics(registry) } }, cut.store);
   await until(async () => expect(await rowNames()).toEqual(['a']));
   cut.away = true;
   await write('b.yaml', manifest('b'));
@@ -172,7 +173,7 @@ test('while the database is unavailable the table follows, REST answers pending,
   expect(await rig.registry.add(cluster, by)).toMatchObject({ cluster, pending: true });
   expect(await rig.registry.delete('a', by)).toMatchObject({ pending: true });
   expect(rig.registry.all().map((entry) => entry.name)).toEqual(['b', 'c']);
-  await until(() => expect(rig.controller.databaseAway).toBe(true));
+  await until(async () => expect(await registry.metrics()).toContain('engine_gateway_database_available 0'));
   expect(await rowNames()).toEqual(['a']);
   cut.away = false;
   await until(async () => expect(await rowNames()).toEqual(['b', 'c']));
