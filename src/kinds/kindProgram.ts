@@ -50,26 +50,13 @@ export interface KindProgram {
   refresh(resources: readonly Resource[], draft: RoutingDraft): ReadonlyMap<string, ResourceOutcome>;
 }
 
-export interface DiscoveryFinding {
-  /** `namespace/name` of the Service. */
-  readonly service: string;
-  readonly reason: string;
-  readonly message: string;
-}
-
 /** Result of a discovery's last scan at its replica. */
 export interface DiscoveryReport {
-  readonly services: number;
-  readonly clusters: number;
-  /** Namespaces that it may not look at, or whose Services cannot be read. */
+  /** Fields of the status. */
+  readonly counts: Readonly<Record<'services' | 'clusters' | 'conflicts', number>>;
+  /** Condition `ResolvedRefs`: its namespaces may be looked at, and their Services can be read. */
   readonly references: State;
-  readonly conflicts: readonly DiscoveryFinding[];
-  /** Services that become no clusters. */
-  readonly refusals: readonly DiscoveryFinding[];
-  /** Services that are gone with most others, and whose clusters stay until that is confirmed. */
-  readonly held: number;
-  /** Reason that clusters could not be written, or null. */
-  readonly failure: string | null;
+  readonly discovered: State;
 }
 
 export interface DiscoveryReports {

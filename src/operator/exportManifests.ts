@@ -29,7 +29,8 @@ export function exportManifests(
   const manifests = kinds.all.flatMap(({ kind, exported, specProblems, hasUniqueNames }) => {
     const names = new Set<string>();
     return [...exported(input)].map(({ registryName, spec: exportedSpec }) => {
-      const name = freeName(registryName, names);
+      const name = resourceNames(registryName).find((each) => !names.has(each)) as string;
+      names.add(name);
       const spec = {
         // A kind without such names is known by metadata.name alone.
         ...(name === registryName || !hasUniqueNames ? {} : { name: registryName }),
@@ -48,13 +49,4 @@ export function exportManifests(
   });
   const yaml = manifests.map((manifest) => `---\n${new Document(manifest).toString({ lineWidth: 0 })}`).join('');
   return { yaml, problems };
-}
-
-function freeName(registryName: string, names: Set<string>): string {
-  for (const name of resourceNames(registryName)) {
-    if (names.has(name)) continue;
-    names.add(name);
-    return name;
-  }
-  throw new Error('names never end');
 }

@@ -1,5 +1,4 @@
 import { EventRecorder } from './events/eventRecorder.ts';
-import { ClassLeadership } from './leadership/classLeadership.ts';
 import { type DatabaseLeadership, leaseNameOf } from './leadership/leadership.ts';
 import { LeaseLeadership } from './leadership/leaseLeadership.ts';
 import type { OperatorOptions, SourceComponents } from './operatorOptions.ts';
@@ -28,22 +27,17 @@ export function kubernetesParts(options: OperatorOptions, row: DatabaseLeadershi
   const leaseName = resources.leaseName ?? classLease;
   const lease = { api, namespace, holder, clock, logger };
   const leadership = new LeaseLeadership({ ...lease, name: leaseName, row });
-  const ofClass = new LeaseLeadership({ ...lease, name: classLease, row: null });
   const source = new KubernetesSource({ api, kinds, namespaces, writeNamespace, clock, random, logger });
-  const events = new EventRecorder({
-    api,
-    instance: holder,
-    lease: { namespace, name: leaseName },
-    clock,
-    logger,
-  });
-  const statusLeadership = leaseName === classLease ? undefined : new ClassLeadership(leadership, ofClass, logger);
+  const events = new EventRecorder(api, holder, { namespace, name: leaseName }, clock, logger);
+  const isClassLeader = leaseName === classLease;
+  const ofClass = { ...lease, name: classLease, candidate: leadership };
+  const statusLeadership = isClassLeader ? undefined : new LeaseLeadership(ofClass);
   const stop = async (): Promise<void> => {
     await services.stop();
     await events.stop();
     await config.destroy();
   };
-  const services = new KubernetesServices({ api, clock, random, logger });
+  const services = new KubernetesServices(api, clock, random, logger);
   const credentials = new SecretCredentials(api, clock);
   const kubernetes = { source, statusLeadership, services, events, credentials, stop };
   return { source, namespace: own, leadership, kubernetes };

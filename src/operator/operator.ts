@@ -6,7 +6,7 @@ import { registryNameOf } from '../model/resourceName.ts';
 import { noCounts } from '../routing/admissionCounts.ts';
 import { OperatorAudit } from './audit/operatorAudit.ts';
 import { Discoveries } from './discovery/discoveries.ts';
-import { DatabaseLeadership, type Leadership } from './leadership/leadership.ts';
+import { DatabaseLeadership } from './leadership/leadership.ts';
 import type { OperatorOptions, ResourceSettings, SourceComponents } from './operatorOptions.ts';
 import { Controller } from './reconcile/controller.ts';
 import { ExternalChanges } from './reconcile/externalChanges.ts';
@@ -18,34 +18,13 @@ import { LimitRegistry } from './registry/limitRegistry.ts';
 import { type AppliedChange, ResourceWrites } from './registry/resourceWrites.ts';
 import { DatabaseSource, type DatabaseSourceOptions } from './sources/database/databaseSource.ts';
 import { DirectorySource } from './sources/directory/directorySource.ts';
-import type { HealthCredentials } from './sources/kubernetes/healthCredentials.ts';
-import type { ResourceSelection, ResourceSource } from './sources/source.ts';
+import type { ResourceSelection } from './sources/source.ts';
 
 /** The operator of one replica, ready to be started. */
-export interface Operator {
-  readonly source: ResourceSource;
-  readonly writes: ResourceWrites;
-  readonly leadership: Leadership;
-  readonly controller: Controller;
-  readonly registry: ResourceClusterRegistry;
-  readonly limits: LimitRegistry;
-  /** The tables of resource groups as calls use them; null: switched off. */
-  readonly groups: GroupWrites | null;
-  /**
-   * Credentials of a cluster's own Secret for health checks, by registry name; null when it names none.
-   * @param proxyTo the URL that they would be sent to
-   */
-  healthCredentials(cluster: string, proxyTo: string): Promise<HealthCredentials | null>;
-  /** Records a change that was made by REST where the source can: an event in Kubernetes. Never throws. */
-  recordChange(change: AppliedChange): void;
-  /** The audit of what no call changed, or null. */
-  readonly audit: OperatorAudit | null;
-  start(): Promise<void>;
-  stop(): Promise<void>;
-}
+export type Operator = Awaited<ReturnType<typeof createOperator>>;
 
 /** Makes the operator for the configured source of resources. */
-export async function createOperator(options: OperatorOptions): Promise<Operator> {
+export async function createOperator(options: OperatorOptions) {
   const metrics = operatorMetrics(options.metrics, options.kinds);
   const changes = new ExternalChanges(options.clock, options.logger, metrics, (change) =>
     audit?.recordExternalChange(change),
@@ -58,19 +37,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
   const areSeveral = namespaces.length === 0 ? namespace === '*' : new Set(namespaces).size > 1;
   const trust = areSeveral ? new NamespaceTrust([parts.namespace, ...trustedNamespaces]) : undefined;
   const policy = { ...options.policy, trust };
-  const discoveries =
-    kubernetes === undefined
-      ? undefined
-      : new Discoveries({
-          ...kubernetes,
-          leadership,
-          table,
-          allowed: options.discoveryNamespaces ?? [],
-          groups: policy.groups,
-          deletionGuard: options.deletionGuard,
-          clock,
-          logger,
-        });
+  const discoveries = kubernetes === undefined ? undefined : new Discoveries(options, kubernetes, leadership);
   const { groupOwners } = store;
   const effects = new GroupApplier(groupStores, groupOwners, () => controller.outcomes, logger);
   const controller: Controller = new Controller({
@@ -91,7 +58,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     },
   });
   const { auditWriter: writer, rulesFile } = options;
-  const audit =
+  const audit: OperatorAudit | null =
     writer === undefined
       ? null
       : new OperatorAudit({
@@ -115,16 +82,24 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     controller,
     registry,
     limits,
+    /** The tables of resource groups as calls use them; null: switched off. */
     groups,
-    healthCredentials: (cluster, proxyTo) => clusterCredentials(controller, kubernetes?.credentials, cluster, proxyTo),
-    recordChange: (change) => kubernetes?.events.recordChange(change),
+    /**
+     * Credentials of a cluster's own Secret for health checks, by registry name; null when it names none.
+     * @param proxyTo the URL that they would be sent to
+     */
+    healthCredentials: (cluster: string, proxyTo: string) =>
+      clusterCredentials(controller, kubernetes?.credentials, cluster, proxyTo),
+    /** Records a change that was made by REST where the source can: an event in Kubernetes. Never throws. */
+    recordChange: (change: AppliedChange) => kubernetes?.events.recordChange(change),
+    /** The audit of what no call changed, or null. */
     audit,
-    start: async () => {
+    start: async (): Promise<void> => {
       discoveries?.start(controller);
       await controller.start();
       audit?.start();
     },
-    stop: async () => {
+    stop: async (): Promise<void> => {
       await audit?.stop();
       await discoveries?.stop();
       await controller.stop();

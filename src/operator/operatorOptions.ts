@@ -32,7 +32,7 @@ export interface ResourceSettings {
   readonly unmanagedRows: 'serve' | 'ignore';
 }
 
-/** Options of `createOperator`; call `controller.rulesFileChanged()` when an input of outcomes has changed. */
+/** Options of `createOperator`; call `controller.scheduleRefresh()` when an input of outcomes has changed. */
 export interface OperatorOptions
   extends Omit<ProgramSettings, 'services' | 'discoveries'>,
     Pick<ControllerOptions, 'kinds' | 'table' | 'deletionGuard' | 'admissionCounts' | 'clock' | 'random' | 'logger'> {
@@ -50,17 +50,20 @@ export interface OperatorOptions
   readonly metrics: Registry;
 }
 
+/** Parts of an operator that there are only with Kubernetes. */
+export interface KubernetesComponents {
+  readonly source: KubernetesSource;
+  /** Leadership for statuses; undefined: general leadership. */
+  readonly statusLeadership: Leadership | undefined;
+  readonly services: KubernetesServices;
+  readonly events: EventRecorder;
+  readonly credentials: SecretCredentials;
+  readonly stop: () => Promise<void>;
+}
+
 export interface SourceComponents {
   readonly source: ResourceSource;
   readonly namespace: string;
   readonly leadership: Leadership;
-  readonly kubernetes?: {
-    readonly source: KubernetesSource;
-    /** Leadership for statuses; undefined: general leadership. */
-    readonly statusLeadership: Leadership | undefined;
-    readonly services: KubernetesServices;
-    readonly events: EventRecorder;
-    readonly credentials: SecretCredentials;
-    readonly stop: () => Promise<void>;
-  };
+  readonly kubernetes?: KubernetesComponents;
 }

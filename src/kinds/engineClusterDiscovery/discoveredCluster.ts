@@ -1,6 +1,6 @@
 import { problemText } from '../../model/errors.ts';
 import type { GroupBindings } from '../../model/groupBindings.ts';
-import { ACTIVE_ANNOTATION } from '../../model/resource.ts';
+import { ACTIVE_ANNOTATION, type Resource } from '../../model/resource.ts';
 import { resourceNames } from '../../model/resourceName.ts';
 import { clusterSpecProblems } from '../engineCluster/validation.ts';
 import { type KnownService, type ServicePort, serviceUrl } from '../serviceLookup.ts';
@@ -9,11 +9,9 @@ import { type EngineClusterDiscoverySpec, WEIGHT_ANNOTATION } from './spec.ts';
 /** Longest message about one Service, in characters: labels and annotations are other people's. */
 const MAX_MESSAGE = 300;
 
-/** The cluster of a Service. */
-export interface DiscoveredCluster {
-  /** metadata.name, which is the registry name as well. */
+/** The cluster of a Service; its name is metadata.name, and the registry name as well. */
+export interface DiscoveredCluster extends Pick<Resource, 'spec'> {
   readonly name: string;
-  readonly spec: Readonly<Record<string, unknown>>;
 }
 
 /** Thrown for a Service that becomes no cluster. */
@@ -40,11 +38,7 @@ export function withServiceNames(text: string, { namespace, name }: Pick<KnownSe
 /** The cluster of a Service by the template of a discovery. @throws ServiceNotUsable */
 export function discoveredCluster(service: KnownService, context: DiscoveryContext): DiscoveredCluster {
   const { template, port: wanted, scheme, gatewayClassName } = context.spec;
-  const { namespace, name, type, ports, annotations } = service;
-  // The API server lets no others through; a URL is made of them.
-  if (!isLabel(name) || !isLabel(namespace)) {
-    throw new ServiceNotUsable('InvalidService', 'its name or namespace is no label of DNS');
-  }
+  const { namespace, name, type, ports } = service;
   if (type === 'ExternalName') {
     const message = 'it stands for a name outside of Kubernetes; declare such a cluster by its proxyTo';
     throw new ServiceNotUsable('ExternalName', message);
@@ -59,16 +53,8 @@ export function discoveredCluster(service: KnownService, context: DiscoveryConte
   const routingGroup = groupOf(service, context);
   const isHttps = scheme === undefined ? isHttpsPort(port) : scheme === 'https';
   const proxyTo = serviceUrl({ name, namespace, port: port.port, scheme: isHttps ? 'https' : 'http' });
-  const weight = entryOf(annotations, WEIGHT_ANNOTATION);
-  if (weight !== undefined && !/^[0-9]{1,5}$/.test(weight)) {
-    const message = `its annotation ${WEIGHT_ANNOTATION} is no weight from 0 to 10000`;
-    throw new ServiceNotUsable('InvalidAnnotation', message);
-  }
-  const active = entryOf(annotations, ACTIVE_ANNOTATION);
-  if (active !== undefined && active !== 'true' && active !== 'false') {
-    const message = `its annotation ${ACTIVE_ANNOTATION} is neither true nor false`;
-    throw new ServiceNotUsable('InvalidAnnotation', message);
-  }
+  const weight = annotationOf(service, WEIGHT_ANNOTATION, /^[0-9]{1,5}$/, 'no weight from 0 to 10000');
+  const active = annotationOf(service, ACTIVE_ANNOTATION, /^(true|false)$/, 'neither true nor false');
   const { externalUrl, maxRunningQueries, healthCheck, tls } = template;
   const fields = {
     proxyTo,
@@ -87,10 +73,6 @@ export function discoveredCluster(service: KnownService, context: DiscoveryConte
   if (problems.length > 0) throw new ServiceNotUsable('InvalidCluster', problemText(problems));
   const [clusterName] = resourceNames(withServiceNames(template.name ?? '{namespace}-{service}', service));
   return { name: clusterName as string, spec };
-}
-
-function isLabel(text: string): boolean {
-  return /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(text);
 }
 
 /** The port that is meant, or null. */
@@ -119,6 +101,13 @@ function groupOf(service: KnownService, { spec: { template }, namespace, groups 
   const message = groups.joinRefusal(namespace, group) ?? groups.joinRefusal(service.namespace, group);
   if (message !== null) throw new ServiceNotUsable('GroupNotAllowed', message);
   return group;
+}
+
+/** The annotation of a Service; undefined without it. @throws ServiceNotUsable if it is not of the form */
+function annotationOf({ annotations }: KnownService, key: string, form: RegExp, mistake: string): string | undefined {
+  const text = entryOf(annotations, key);
+  if (text === undefined || form.test(text)) return text;
+  throw new ServiceNotUsable('InvalidAnnotation', `its annotation ${key} is ${mistake}`);
 }
 
 function entryOf(values: Readonly<Record<string, string>>, key: string): string | undefined {

@@ -1,8 +1,10 @@
-import { problemText } from '../../model/errors.ts';
+import { clusterUrlProblem } from '../../model/clusterUrl.ts';
+import { type Problem, problemText } from '../../model/errors.ts';
 import { isRecord } from '../../model/record.ts';
 import { keyTextOf, type Resource } from '../../model/resource.ts';
+import { clusterSpecProblems } from '../engineCluster/validation.ts';
 import { groupFindings } from '../groupFindings.ts';
-import type { DiscoveryFinding, DiscoveryReport, ProgramSettings } from '../kindProgram.ts';
+import type { DiscoveryReport, ProgramSettings } from '../kindProgram.ts';
 import {
   type Acceptance,
   accepted,
@@ -12,12 +14,21 @@ import {
   notAccepted,
   outcomeOf,
   type ResourceOutcome,
-  type State,
 } from '../outcome.ts';
-import { conditionColumn, plainKind, type ResourceKind } from '../resourceKind.ts';
-import { countField, ready, type StatusDraft, type StatusView, statusDraft } from '../status.ts';
-import { ENGINE_CLUSTER_DISCOVERIES, ENGINE_CLUSTER_DISCOVERY, EngineClusterDiscoverySpec } from './spec.ts';
-import { discoveryProblems } from './validation.ts';
+import { conditionColumn, plainKind, type ResourceKind, specCheck } from '../resourceKind.ts';
+import { countField, ready, statusDraft } from '../status.ts';
+import { withServiceNames } from './discoveredCluster.ts';
+import {
+  EMPTY_SELECTOR,
+  ENGINE_CLUSTER_DISCOVERIES,
+  ENGINE_CLUSTER_DISCOVERY,
+  EngineClusterDiscoverySpec,
+  GROUP_MISSING,
+  LABEL_OR_ANNOTATION,
+  labelKey,
+  NO_SERVICE_NAME,
+  VALUES_MISMATCH,
+} from './spec.ts';
 
 export interface DiscoveryOutcome extends ResourceOutcome {
   readonly acceptance: Acceptance;
@@ -77,7 +88,16 @@ export const engineClusterDiscovery: ResourceKind<DiscoveryOutcome> = {
     refresh: (resources) =>
       new Map(liveOf(resources).map((resource) => [keyTextOf(resource), discoveryOutcome(resource, settings)])),
   }),
-  status: discoveryStatus,
+  status: (outcome, { stored }) => {
+    const { acceptance, report } = outcome;
+    const { references = pending, discovered = pending, counts = {} } = report ?? {};
+    const isAccepted = acceptance.status === 'True';
+    return statusDraft(outcome, acceptance, counts, {
+      ResolvedRefs: isAccepted ? references : null,
+      Discovered: isAccepted ? discovered : null,
+      Ready: ready(acceptance, stored),
+    });
+  },
 };
 
 const accept = accepted('the discovery is valid');
@@ -114,45 +134,54 @@ function acceptanceOf(
 
 const pending = conditionState('Unknown', 'Pending', 'the Services have not been read yet');
 
-function discoveryStatus(outcome: DiscoveryOutcome, { stored }: Pick<StatusView, 'stored'>): StatusDraft {
-  const { acceptance, report } = outcome;
-  const isAccepted = acceptance.status === 'True';
-  const { services = 0, clusters = 0, conflicts = [], references = pending } = report ?? {};
-  const fields = report === null ? {} : { services, clusters, conflicts: conflicts.length };
-  return statusDraft(outcome, acceptance, fields, {
-    ResolvedRefs: isAccepted ? references : null,
-    Discovered: !isAccepted ? null : report === null ? pending : discoveredState(report),
-    Ready: ready(acceptance, stored),
-  });
+/** Stands for any Service: names of Services are labels of DNS. */
+const sampleService = { namespace: 'n', name: 's' };
+
+const checkSpec = specCheck(EngineClusterDiscoverySpec, function* ({ selector, template }, value) {
+  if (isRecord(selector)) yield* selectorProblems(selector);
+  if (!isRecord(template)) return;
+  const { routingGroup, routingGroupFrom: from, name, externalUrl, healthCheck, tls } = template;
+  if (routingGroup === undefined && from === undefined) {
+    yield { field: 'spec.template.routingGroup', message: `is missing: ${GROUP_MISSING}` };
+  }
+  if (isRecord(from) && (from.label === undefined) === (from.annotation === undefined)) {
+    yield { field: 'spec.template.routingGroupFrom', message: LABEL_OR_ANNOTATION };
+  }
+  if (typeof name === 'string' && !name.includes('{service}')) {
+    yield { field: 'spec.template.name', message: NO_SERVICE_NAME };
+  }
+  if (value === null) return;
+  const problem =
+    typeof externalUrl === 'string' ? clusterUrlProblem(withServiceNames(externalUrl, sampleService)) : null;
+  if (problem !== null) yield { field: 'spec.template.externalUrl', message: problem };
+  // Of a cluster that it would make: bounds of durations, certificates.
+  const cluster = { proxyTo: 'https://s.n.svc', routingGroup: 'g', healthCheck, tls };
+  const declared = Object.fromEntries(Object.entries(cluster).filter(([, field]) => field !== undefined));
+  for (const { field, message } of clusterSpecProblems(declared)) {
+    yield { field: field.replace(/^spec\./, 'spec.template.'), message };
+  }
+});
+
+function discoveryProblems(spec: unknown): readonly Problem[] {
+  // Of two forms of a field only one is named otherwise.
+  const message = 'must be the name of a port, such as http, or a number from 1 to 65535';
+  return checkSpec(spec).map((problem) => (problem.field === 'spec.port' ? { field: 'spec.port', message } : problem));
 }
 
-/** `a/x (…), b/y (…)`: the first five of them. */
-function findingsText(findings: readonly DiscoveryFinding[]): string {
-  const listed = findings.slice(0, 5).map(({ service, message }) => `${service}: ${message}`);
-  const more = findings.length - listed.length;
-  return `${listed.join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
-}
-
-/** Condition `Discovered`, without its generation: whether every Service that matches is a cluster. */
-function discoveredState(report: DiscoveryReport): State {
-  const { services, clusters, held, failure } = report;
-  // Scans that find the same have the same message.
-  const order = (a: DiscoveryFinding, b: DiscoveryFinding) => (a.service < b.service ? -1 : 1);
-  const [conflicts, refusals] = [report.conflicts.toSorted(order), report.refusals.toSorted(order)];
-  const count = `${services} Service${services === 1 ? '' : 's'}, ${clusters} cluster${clusters === 1 ? '' : 's'}`;
-  if (failure !== null) return conditionState('False', 'WriteFailed', `${count}; ${failure}`);
-  if (held > 0) {
-    const message = `${count}; ${held} Services are gone at once, and their clusters stay; confirm with POST /api/heldDeletions/confirm, or create the Services again`;
-    return conditionState('False', 'DeletionsHeld', message);
+function* selectorProblems({ matchLabels, matchExpressions }: Record<string, unknown>): Iterable<Problem> {
+  const labels = isRecord(matchLabels) ? Object.keys(matchLabels) : [];
+  const expressions = Array.isArray(matchExpressions) ? matchExpressions : [];
+  if (labels.length === 0 && expressions.length === 0) yield { field: 'spec.selector', message: EMPTY_SELECTOR };
+  const keyForm = new RegExp(labelKey.pattern);
+  for (const key of labels.filter((each) => !keyForm.test(each))) {
+    const message = `has ${JSON.stringify(key)}, which is no key of a label`;
+    yield { field: 'spec.selector.matchLabels', message };
   }
-  if (conflicts.length > 0) {
-    const message = `${count}; names that are not this discovery's: ${findingsText(conflicts)}`;
-    return conditionState('False', 'NameConflict', message);
+  for (const [index, each] of expressions.entries()) {
+    if (!isRecord(each)) continue;
+    const takesValues = each.operator === 'In' || each.operator === 'NotIn';
+    const hasValues = Array.isArray(each.values) && each.values.length > 0;
+    if (takesValues === hasValues) continue;
+    yield { field: `spec.selector.matchExpressions[${index}]`, message: VALUES_MISMATCH };
   }
-  if (refusals[0] !== undefined) {
-    const message = `${count}; Services that become no clusters: ${findingsText(refusals)}`;
-    return conditionState('False', refusals[0].reason, message);
-  }
-  if (clusters !== services) return conditionState('Unknown', 'Pending', `${count}; clusters are being written`);
-  return conditionState('True', 'Discovered', count);
 }

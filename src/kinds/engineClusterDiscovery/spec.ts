@@ -26,7 +26,8 @@ export const NO_SERVICE_NAME = 'template.name must hold {service}, such as {name
 export const GROUP_MISSING = 'template must have routingGroup or routingGroupFrom';
 export const LABEL_OR_ANNOTATION = 'routingGroupFrom must have either label or annotation';
 
-const labelKey = {
+/** Form of the key of a label. */
+export const labelKey = {
   pattern: '^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$',
   minLength: 1,
   maxLength: 317,

@@ -1,11 +1,8 @@
-import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import type { Logger } from 'pino';
 import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
 import {
   type DiscoveredCluster,
-  type DiscoveryContext,
   discoveredCluster,
   ServiceNotUsable,
 } from '../../kinds/engineClusterDiscovery/discoveredCluster.ts';
@@ -15,28 +12,23 @@ import {
   DISCOVERY_LABEL,
   discoveryOwner,
   ENGINE_CLUSTER_DISCOVERY,
+  type EngineClusterDiscoverySpec,
   MAX_CLUSTERS,
   SERVICE_ANNOTATION,
 } from '../../kinds/engineClusterDiscovery/spec.ts';
-import type { DiscoveryFinding, DiscoveryReport, DiscoveryReports } from '../../kinds/kindProgram.ts';
-import { type KnownService, SERVICE, type ServiceLists } from '../../kinds/serviceLookup.ts';
-import type { Clock } from '../../model/clock.ts';
-import type { GroupBindings } from '../../model/groupBindings.ts';
+import type { DiscoveryReport, DiscoveryReports } from '../../kinds/kindProgram.ts';
+import { conditionState, type State } from '../../kinds/outcome.ts';
+import { ALL_NAMESPACES, type KnownService, SERVICE, type ServiceLists } from '../../kinds/serviceLookup.ts';
+import { matchesLabels } from '../../model/labelSelector.ts';
 import { isRecord } from '../../model/record.ts';
-import { API_GROUP, API_GROUP_VERSION, keyOf, keyOfText, keyTextOf, type Resource } from '../../model/resource.ts';
+import { API_GROUP, API_GROUP_VERSION, keyOf, keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
-import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Leadership } from '../leadership/leadership.ts';
+import type { KubernetesComponents, OperatorOptions } from '../operatorOptions.ts';
 import type { Controller } from '../reconcile/controller.ts';
-import {
-  DeletionGuard,
-  type DeletionGuardSettings,
-  type HeldDeletions,
-  type OtherLosses,
-} from '../reconcile/deletionGuard.ts';
-import type { KubernetesSource } from '../sources/kubernetes/kubernetesSource.ts';
-import { VersionConflict } from '../sources/source.ts';
-import { matchingServices } from './matchingServices.ts';
+import { DeletionGuard, type HeldDeletions, type OtherLosses } from '../reconcile/deletionGuard.ts';
+import { digestOfJson } from '../registry/resourceWrites.ts';
+import { type OwnedResource, VersionConflict } from '../sources/source.ts';
 
 /** Clusters that are written or removed concurrently. */
 const MAX_WRITES = 8;
@@ -46,28 +38,10 @@ const COLLECT_MS = 100;
 const RETRY_MS = 2_000;
 /** Annotation of a discovered cluster: a digest of what its discovery made of the Service. */
 const DIGEST_ANNOTATION = `${API_GROUP}/discovery-digest`;
-
-type DiscoveryController = Pick<
-  Controller,
-  'outcomes' | 'isFromSource' | 'scheduleRefresh' | 'expectDeletion' | 'clusterDeleted' | 'whenStored'
->;
-
-/** Dependencies of discoveries. */
-export interface DiscoveriesOptions {
-  readonly services: ServiceLists;
-  readonly source: KubernetesSource;
-  /** Leadership of this gateway. */
-  readonly leadership: Leadership;
-  /** Leadership of the replica that writes clusters, if it is one of all gateways of a class. */
-  readonly statusLeadership: Leadership | undefined;
-  readonly table: Pick<RoutingTableHolder, 'current'>;
-  /** `resources.discovery.namespaces` */
-  readonly allowed: readonly string[];
-  readonly groups: GroupBindings;
-  readonly deletionGuard: DeletionGuardSettings;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
+/** Findings that a condition names. */
+const LISTED = 5;
+/** Reason of a list that is being made. */
+const NOT_LISTED = 'not listed yet';
 
 /** A discovery over time: if it loses most of its Services, their clusters stay until that is confirmed. */
 interface Scan {
@@ -75,25 +49,25 @@ interface Scan {
   /** Result of the last look; null before the first. */
   report: DiscoveryReport | null;
   /** Reason why clusters could not be written the last time; null: they were. */
-  failure: string | null;
+  reason: string | null;
 }
 
-/** A cluster as a discovery states it; `present`: as it is, or null. */
-interface WantedCluster extends Pick<Resource, 'spec'> {
-  readonly name: string;
+/** A Service that gives no cluster. */
+interface Finding {
+  /** `namespace/name`. */
   readonly service: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly annotations: Readonly<Record<string, string>>;
-  readonly present: Resource | null;
+  readonly reason: string;
+  readonly message: string;
 }
 
 interface ClusterPlan {
-  readonly write: readonly WantedCluster[];
+  /** With the uid of the cluster that is there; null creates it. */
+  readonly write: readonly { readonly cluster: OwnedResource; readonly uid: string | null }[];
   readonly remove: readonly Resource[];
   /** Clusters that are as they should be, or stay as they are. */
   readonly settled: number;
-  readonly conflicts: readonly DiscoveryFinding[];
-  readonly refusals: readonly DiscoveryFinding[];
+  readonly conflicts: readonly Finding[];
+  readonly refusals: readonly Finding[];
 }
 
 /**
@@ -101,17 +75,22 @@ interface ClusterPlan {
  * writes. It looks again if resources, Services or settings change.
  */
 export class Discoveries implements DiscoveryReports, OtherLosses {
-  readonly #options: DiscoveriesOptions;
+  readonly #options: OperatorOptions;
+  readonly #kubernetes: KubernetesComponents;
+  readonly #leadership: Leadership;
+  /** By uid of the discovery. */
   readonly #scans = new Map<string, Scan>();
   readonly #stops: (() => unknown)[] = [];
   readonly #stop = new AbortController();
   #running: Promise<void> | null = null;
   #isRequested = false;
   #retry: NodeJS.Timeout | undefined;
-  #controller: DiscoveryController | null = null;
+  #controller: Controller | null = null;
 
-  constructor(options: DiscoveriesOptions) {
+  constructor(options: OperatorOptions, kubernetes: KubernetesComponents, leadership: Leadership) {
     this.#options = options;
+    this.#kubernetes = kubernetes;
+    this.#leadership = leadership;
   }
 
   report(uid: string): DiscoveryReport | null {
@@ -127,23 +106,18 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     this.request();
   }
 
-  start(controller: DiscoveryController): void {
+  start(controller: Controller): void {
     this.#controller = controller;
-    const { services, leadership, statusLeadership } = this.#options;
-    for (const each of [services, leadership, statusLeadership])
-      this.#stops.push(each?.onChange(() => this.request()) ?? (() => undefined));
+    const { services, statusLeadership } = this.#kubernetes;
+    for (const each of [services, this.#leadership, statusLeadership])
+      if (each !== undefined) this.#stops.push(each.onChange(() => this.request()));
     this.request();
-  }
-
-  get #isLeader(): boolean {
-    const { leadership, statusLeadership = leadership } = this.#options;
-    return statusLeadership.isLeader;
   }
 
   async stop(): Promise<void> {
     this.#stop.abort();
     clearTimeout(this.#retry);
-    for (const stop of this.#stops.splice(0)) stop();
+    for (const stop of this.#stops) stop();
     for (const { guard } of this.#scans.values()) guard.stop();
     await this.#running;
   }
@@ -151,92 +125,87 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   /** Looks at all discoveries soon; many calls become one look. */
   request(): void {
     this.#isRequested = true;
-    if (this.#controller === null || this.#stop.signal.aborted || this.#running !== null) return;
-    this.#running = this.#run().finally(() => {
+    if (this.#controller === null || this.#stop.signal.aborted) return;
+    this.#running ??= this.#run(this.#controller).finally(() => {
       this.#running = null;
       if (this.#isRequested) this.request();
     });
   }
 
-  async #run(): Promise<void> {
+  async #run(controller: Controller): Promise<void> {
     const { signal } = this.#stop;
     await sleep(COLLECT_MS, undefined, { signal }).catch(() => undefined);
     if (signal.aborted) return;
     this.#isRequested = false;
     clearTimeout(this.#retry);
-    const isComplete = await this.#look().catch((error: unknown) => {
+    const isComplete = await this.#look(controller).catch((error: unknown) => {
       this.#options.logger.error({ err: error }, 'failed to list Services; retrying');
       return false;
     });
     if (!isComplete && !signal.aborted) this.#retry = setTimeout(() => this.request(), RETRY_MS);
   }
 
+  get #isLeader(): boolean {
+    return (this.#kubernetes.statusLeadership ?? this.#leadership).isLeader;
+  }
+
   /** One look at all discoveries; false if a write failed. */
-  async #look(): Promise<boolean> {
-    const { source } = this.#options;
-    const controller = this.#controller;
-    if (controller?.isFromSource !== true) return true;
+  async #look(controller: Controller): Promise<boolean> {
+    if (!controller.isFromSource) return true;
     const discoveries = [...controller.outcomes.values()].filter(isDiscoveryOutcome);
-    const owned = Map.groupBy(source.list(ENGINE_CLUSTER), (cluster) => discoveryOwner(cluster)?.uid ?? '');
+    const clusters = this.#kubernetes.source.list(ENGINE_CLUSTER);
+    const owned = Map.groupBy(clusters, (cluster) => discoveryOwner(cluster)?.uid ?? '');
     const uids = new Set(discoveries.map(({ resource }) => resource.metadata.uid));
     for (const [uid, { guard }] of this.#scans) {
       if (uids.has(uid)) continue;
       guard.stop();
       this.#scans.delete(uid);
     }
-    const plans = discoveries.map(
-      (outcome) => [outcome, this.#plan(outcome, owned.get(outcome.resource.metadata.uid) ?? [])] as const,
-    );
-    if (!this.#isLeader) return true;
+    const works = discoveries.map((outcome) => {
+      const { uid, namespace, name } = outcome.resource.metadata;
+      const plan = this.#plan(outcome, owned.get(uid) ?? [], controller);
+      return async () =>
+        plan === null || (await this.#carryOut(`${namespace}/${name}`, plan, this.#scanOf(uid), controller));
+    });
+    for (const [uid, orphans] of owned) {
+      if (uid !== '' && !uids.has(uid)) works.push(() => this.#removeOrphans(uid, orphans, controller));
+    }
     let isComplete = true;
-    for (const [outcome, plan] of plans) {
-      if (plan !== null && !(await this.#carryOut(outcome.resource, plan))) isComplete = false;
-    }
-    for (const [uid, clusters] of owned) {
-      if (uid !== '' && !uids.has(uid) && !(await this.#removeOrphans(uid, clusters))) isComplete = false;
-    }
+    for (const work of this.#isLeader ? works : []) if (!(await work())) isComplete = false;
     return isComplete;
   }
 
   /** Plans the clusters of a discovery, and reports on it; null: nothing changes, as it is paused or not accepted. */
-  #plan({ spec, paused, resource }: DiscoveryOutcome, owned: readonly Resource[]): ClusterPlan | null {
+  #plan(outcome: DiscoveryOutcome, owned: readonly Resource[], controller: Controller): ClusterPlan | null {
+    const { spec, paused, resource } = outcome;
     if (spec === null || paused) return null;
-    const { services: lists, allowed, groups, clock } = this.#options;
+    const { discoveryNamespaces: allowed = [], policy, clock } = this.#options;
     const { uid, namespace } = resource.metadata;
     const scan = this.#scanOf(uid);
     const { guard } = scan;
-    const matching = matchingServices(lists, { spec, namespace, allowed });
-    const ofClusters = owned.flatMap((cluster) => {
-      const service = discoveryOwner(cluster)?.service ?? null;
-      return service === null ? [] : [serviceResource(service, null)];
-    });
+    const matching = matchingServices(this.#kubernetes.services, spec, namespace, allowed);
+    const ofClusters = owned.flatMap((cluster) => serviceResource(discoveryOwner(cluster)?.service ?? null, null));
     if (scan.report === null) guard.restore(ofClusters);
-    const present = matching.services.map((each) => serviceResource(`${each.namespace}/${each.name}`, each));
-    const read = new Set(present.map(keyTextOf));
-    const unread = ofClusters.filter((each) => {
-      const { namespace: of } = each.metadata;
-      // A namespace that is no longer looked at is left on purpose; nothing is known of one that cannot be read.
-      if (!matching.isInScope(of)) guard.expect(keyTextOf(each));
-      return matching.isInScope(of) && !matching.isRead(of) && !read.has(keyTextOf(each));
-    });
-    const served = guard
-      .serve([...present, ...unread])
-      .filter(({ metadata }) => matching.isInScope(metadata.namespace));
+    const served = servedServices(guard, matching, ofClusters);
     // No call deletes Services.
     guard.forgive(new Set(), clock.monotonic());
-    const plan = clusterPlan(served, resource, { spec, namespace, groups }, owned, this.#holderIn(namespace, uid));
+    const context = { spec, namespace, groups: policy.groups };
+    const plan = clusterPlan(
+      served,
+      resource,
+      (service) => discoveredCluster(service, context),
+      owned,
+      this.#holderIn(namespace, uid),
+    );
+    const held = guard.held.reduce((sum, each) => sum + each.held, 0);
     const report: DiscoveryReport = {
-      services: served.length,
-      clusters: plan.settled,
+      counts: { services: served.length, clusters: plan.settled, conflicts: plan.conflicts.length },
       references: matching.references,
-      conflicts: plan.conflicts,
-      refusals: plan.refusals,
-      held: guard.held.reduce((sum, { held }) => sum + held, 0),
-      failure: scan.failure,
+      discovered: discoveredState(served.length, plan, held, scan.reason),
     };
     if (!isDeepStrictEqual(report, scan.report)) {
       scan.report = report;
-      this.#controller?.scheduleRefresh();
+      controller.scheduleRefresh();
     }
     return plan;
   }
@@ -246,105 +215,90 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     return this.#scans.getOrInsertComputed(uid, () => {
       const onDue = () => this.request();
       const guard = new DeletionGuard({ kind: SERVICE, settings, isOfAnother: () => false, clock, logger, onDue });
-      return { guard, report: null, failure: null };
+      return { guard, report: null, reason: null };
     });
   }
 
   /** Finds the owner of a cluster's name: another resource, in any namespace, or a row of Trino Gateway. */
   #holderIn(namespace: string, uid: string): (name: string) => string | null {
-    const { source, table } = this.#options;
-    const others = source.list(ENGINE_CLUSTER).filter((cluster) => discoveryOwner(cluster)?.uid !== uid);
+    const { source } = this.#kubernetes;
+    const isOwn = (cluster: Resource) => discoveryOwner(cluster)?.uid === uid;
+    const others = source.list(ENGINE_CLUSTER).filter((cluster) => !isOwn(cluster));
     const holders = new Map(others.map((cluster) => [registryNameOf(cluster), cluster]));
     return (name) => {
       const key = { kind: ENGINE_CLUSTER, namespace, name };
       const there = source.get(key);
-      const holder = there !== null && discoveryOwner(there)?.uid !== uid ? there : holders.get(name);
+      const holder = there !== null && !isOwn(there) ? there : holders.get(name);
       if (holder !== undefined) return `the ${ENGINE_CLUSTER} ${holder.metadata.namespace}/${holder.metadata.name}`;
       if (source.isOfAnother(key)) return `the ${ENGINE_CLUSTER} ${namespace}/${name} of another gateway`;
-      const isRow = table.current.clusters.get(name)?.origin === 'row';
+      const isRow = this.#options.table.current.clusters.get(name)?.origin === 'row';
       return isRow ? 'a row of the database without a resource' : null;
     };
   }
 
-  /** Writes and removes what a plan states; false if something failed. */
-  async #carryOut(discovery: Resource, { write, remove }: ClusterPlan): Promise<boolean> {
-    const { uid, namespace, name } = discovery.metadata;
+  /**
+   * Writes and removes clusters; false if something failed.
+   * @param scan null: the discovery was deleted. If its clusters are most of all clusters, they stay routed until that is confirmed, as
+   * with any other source
+   */
+  async #carryOut(
+    discovery: string,
+    { write, remove }: Pick<ClusterPlan, 'write' | 'remove'>,
+    scan: Scan | null,
+    controller: Controller,
+  ): Promise<boolean> {
+    const { logger } = this.#options;
     // Writes come first: a group is not to be without clusters in between.
-    const failures = [
-      ...(await this.#inTurns(write, (cluster) => this.#write(discovery, cluster))),
-      ...(await this.#inTurns(remove, (cluster) => this.#remove(cluster, true))),
-    ];
-    const reason = reasonOf(failures);
-    const failure = reason === null ? null : `failed to write discovered clusters: ${reason}`;
-    const scan = this.#scanOf(uid);
-    if (scan.failure !== failure) {
-      scan.failure = failure;
-      const facts = { discovery: `${namespace}/${name}`, reason };
-      if (failure !== null) this.#options.logger.warn(facts, 'failed to write discovered clusters');
+    const failures = await this.#inTurns(write, async ({ cluster, uid }) => {
+      await this.#kubernetes.source.applyOwned(cluster, uid, DISCOVERY_FIELD_MANAGER);
+      const what = uid === null ? 'a Service became a cluster' : 'a cluster follows its Service';
+      logger.info({ discovery, cluster: cluster.name, proxyTo: cluster.spec.proxyTo }, what);
+    });
+    failures.push(...(await this.#inTurns(remove, (cluster) => this.#remove(cluster, controller, scan !== null))));
+    // A conflict of versions is settled by the next look.
+    const first = failures.find((error) => !(error instanceof VersionConflict));
+    const reason = first === undefined ? null : first instanceof Error ? first.message : String(first);
+    if (reason !== null && scan?.reason !== reason)
+      logger.warn({ discovery, reason }, 'failed to write discovered clusters');
+    if (scan !== null && scan.reason !== reason) {
+      scan.reason = reason;
       this.#isRequested = true;
     }
     return failures.length === 0;
   }
 
-  async #write(discovery: Resource, { name, spec, labels, annotations, present }: WantedCluster): Promise<void> {
-    const { source, logger } = this.#options;
-    const { namespace, uid, name: owner } = discovery.metadata;
-    const cluster = {
-      ...{ kind: ENGINE_CLUSTER, namespace, name, spec, labels, annotations },
-      owner: { apiVersion: API_GROUP_VERSION, kind: ENGINE_CLUSTER_DISCOVERY, name: owner, uid, controller: true },
-    };
-    await source.applyOwned(cluster, present?.metadata.uid ?? null, DISCOVERY_FIELD_MANAGER);
-    const what = present === null ? 'a Service became a cluster' : 'a cluster follows its Service';
-    logger.info({ discovery: `${namespace}/${owner}`, cluster: name, proxyTo: spec.proxyTo }, what);
-  }
-
   /** Removes a cluster as it was read. @param isMeant true: no loss, as its Service is known to be deleted */
-  async #remove(cluster: Resource, isMeant: boolean): Promise<void> {
-    const { source, logger } = this.#options;
-    const controller = this.#controller;
+  async #remove(cluster: Resource, controller: Controller, isMeant: boolean): Promise<void> {
+    const { source } = this.#kubernetes;
     const key = keyOf(cluster);
     // A list may have resources as they were before their last status.
     const current = source.get(key);
     if (current === null || discoveryOwner(current)?.uid !== discoveryOwner(cluster)?.uid) return;
-    const unexpect = isMeant ? controller?.expectDeletion(key) : undefined;
+    const unexpect = isMeant ? controller.expectDeletion(key) : undefined;
     try {
       await source.delete(key, current.metadata.resourceVersion);
     } catch (error) {
       unexpect?.();
       throw error;
     }
-    logger.info({ cluster: cluster.metadata.name }, 'cluster removed with its Service or discovery');
+    this.#options.logger.info({ cluster: cluster.metadata.name }, 'cluster removed with its Service or discovery');
     if (!isMeant) return;
-    controller?.clusterDeleted(registryNameOf(cluster));
-    await controller?.whenStored(cluster);
+    controller.clusterDeleted(registryNameOf(cluster));
+    await controller.whenStored(cluster);
   }
 
-  /**
-   * Removes the clusters of a deleted discovery. If those are most of all clusters, they stay routed until that is
-   * confirmed, as with any other source; Kubernetes may have collected them already.
-   */
-  async #removeOrphans(uid: string, clusters: readonly Resource[]): Promise<boolean> {
-    const { source, logger } = this.#options;
-    const [first] = clusters;
-    const name = first === undefined ? undefined : discoveryOwner(first)?.name;
-    if (first === undefined || name === undefined) return true;
-    const { namespace } = first.metadata;
-    const failures = await this.#inTurns([name], async () => {
-      const owner = await source.readCurrent({ kind: ENGINE_CLUSTER_DISCOVERY, namespace, name });
-      // If it is there, the next event brings it.
-      if (owner?.metadata.uid === uid) return;
-      const [failure] = await this.#inTurns(clusters, (cluster) => this.#remove(cluster, false));
-      if (failure !== undefined) throw failure;
-    });
-    const reason = reasonOf(failures);
-    if (reason !== null) {
-      logger.warn({ discovery: `${namespace}/${name}`, reason }, 'clusters of deleted discovery not removed');
-    }
-    return failures.length === 0;
+  /** Removes the clusters of a deleted discovery; Kubernetes may have collected them already. */
+  async #removeOrphans(uid: string, clusters: readonly Resource[], controller: Controller): Promise<boolean> {
+    const [first] = clusters as [Resource];
+    const key = { ...keyOf(first), kind: ENGINE_CLUSTER_DISCOVERY, name: discoveryOwner(first)?.name ?? '' };
+    const owner = await this.#kubernetes.source.readCurrent(key);
+    // If it is there, the next event brings it.
+    if (owner?.metadata.uid === uid) return true;
+    return await this.#carryOut(`${key.namespace}/${key.name}`, { write: [], remove: clusters }, null, controller);
   }
 
   /** Works on each item while this replica leads, on some concurrently; returns the errors. */
-  async #inTurns<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<readonly unknown[]> {
+  async #inTurns<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<unknown[]> {
     const errors: unknown[] = [];
     for (let start = 0; start < items.length; start += MAX_WRITES) {
       if (!this.#isLeader || this.#stop.signal.aborted) break;
@@ -355,82 +309,154 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   }
 }
 
-/** Message of the first error that is no conflict of versions; null: none. */
-function reasonOf(errors: readonly unknown[]): string | null {
-  const first = errors.find((error) => !(error instanceof VersionConflict));
-  return first === undefined ? null : first instanceof Error ? first.message : String(first);
+interface MatchingServices {
+  readonly services: readonly KnownService[];
+  readonly isRead: (namespace: string) => boolean;
+  readonly isInScope: (namespace: string) => boolean;
+  /** Condition `ResolvedRefs`. */
+  readonly references: State;
 }
 
-/** A Service as a resource, as `DeletionGuard` takes it. @param key `namespace/name` */
-function serviceResource(key: string, service: KnownService | null): Resource {
-  const { namespace, name } = keyOfText(`${SERVICE}/${key}`);
+/**
+ * Selects Services, in the namespaces that the configuration allows and no others (docs/discovery.md#namespaces).
+ * Namespaces are followed from the first time on that a discovery names them.
+ * @param own namespace of the discovery: its Services it may always look at
+ * @param allowed `resources.discovery.namespaces`
+ */
+function matchingServices(
+  lists: ServiceLists,
+  { namespaces: wanted = [], selector: { matchLabels = {}, matchExpressions = [] } }: EngineClusterDiscoverySpec,
+  own: string,
+  allowed: readonly string[],
+): MatchingServices {
+  const mayAll = allowed.includes(ALL_NAMESPACES);
+  const wantsAll = wanted.includes(ALL_NAMESPACES);
+  const named = new Set(wantsAll ? [...wanted, own, ...allowed] : wanted.length === 0 ? [own] : wanted);
+  named.delete(ALL_NAMESPACES);
+  const permitted = [...named].filter((each) => mayAll || each === own || allowed.includes(each));
+  const isInScope = (each: string) => (wantsAll && mayAll) || permitted.includes(each);
+  // One list for all where that is allowed: the number of namespaces is other people's.
+  const read = (mayAll ? [ALL_NAMESPACES] : permitted).map((each) => ({ namespace: each, ...lists.list(each) }));
+  const requirements = [
+    ...Object.entries(matchLabels).map(([key, value]) => ({ key, operator: 'in' as const, values: [value] })),
+    ...matchExpressions.map(({ key, operator, values = [] }) => ({ key, operator: operators[operator], values })),
+  ];
+  const isMatch = ({ labels, namespace }: KnownService) =>
+    matchesLabels({ requirements }, labels) && isInScope(namespace);
+  const pending = read.filter(({ synced }) => !synced).map(({ namespace }) => namespace);
+  const failing = read.find(({ reason }) => reason !== null && reason !== NOT_LISTED);
+  const refused = [...named].filter((each) => !permitted.includes(each)).slice(0, LISTED);
+  let references = conditionState('True', 'ResolvedRefs', 'the Services of its namespaces are followed');
+  if (refused.length > 0) {
+    const message = `the Services of ${refused.join(', ')} may not be looked at; have the namespace added to resources.discovery.namespaces of the gateway's configuration, or take it out of spec.namespaces`;
+    references = conditionState('False', 'NamespaceNotAllowed', message);
+  } else if (failing !== undefined) {
+    const where = failing.namespace === ALL_NAMESPACES ? 'all namespaces' : failing.namespace;
+    const message = `the Services of ${where} cannot be read: ${failing.reason}`;
+    references = conditionState('False', 'ServicesUnavailable', message);
+  } else if (pending.length > 0) {
+    references = conditionState('Unknown', 'Pending', `the Services of ${pending.join(', ')} are being read`);
+  }
+  return {
+    services: read.flatMap(({ services }) => services.filter(isMatch)),
+    isInScope,
+    isRead: (each) => isInScope(each) && !pending.includes(mayAll ? ALL_NAMESPACES : each),
+    references,
+  };
+}
+
+const operators = { In: 'in', NotIn: 'notIn', Exists: 'exists', DoesNotExist: 'doesNotExist' } as const;
+
+/** A Service as a resource, as `DeletionGuard` takes it. @param key `namespace/name`; null: none */
+function serviceResource(key: string | null, service: KnownService | null): readonly Resource[] {
+  if (key === null) return [];
+  const [namespace = '', name = ''] = key.split('/');
   const { uid = '', creationTimestamp = '' } = service ?? {};
   const metadata = { namespace, name, uid, creationTimestamp, resourceVersion: '', generation: 0 };
-  return { apiVersion: API_GROUP_VERSION, kind: SERVICE, metadata, spec: { service } };
+  return [{ apiVersion: API_GROUP_VERSION, kind: SERVICE, metadata, spec: { service } }];
+}
+
+/** Services that have clusters: those that match, and those that are lost or cannot be read. @param ofClusters those that had one */
+function servedServices(
+  guard: DeletionGuard,
+  { services, isInScope, isRead }: MatchingServices,
+  ofClusters: readonly Resource[],
+): readonly Resource[] {
+  const present = services.flatMap((each) => serviceResource(`${each.namespace}/${each.name}`, each));
+  const keys = new Set(present.map(keyTextOf));
+  // A namespace that is no longer looked at is left on purpose.
+  for (const each of ofClusters) if (!isInScope(each.metadata.namespace)) guard.expect(keyTextOf(each));
+  const isUnknown = (each: Resource) => isInScope(each.metadata.namespace) && !isRead(each.metadata.namespace);
+  const unread = ofClusters.filter((each) => isUnknown(each) && !keys.has(keyTextOf(each)));
+  return guard.serve([...present, ...unread]).filter(({ metadata }) => isInScope(metadata.namespace));
 }
 
 /**
  * Works out which clusters a discovery writes and removes: never one that it does not own. Pure.
  * @param services as `serviceResource` gives them; where only the cluster of one is known, that stays as it is
+ * @param clusterOf the cluster of a Service; throws ServiceNotUsable
  * @param holder owner of a cluster's name as text; null: free, or the discovery itself
  */
 function clusterPlan(
   services: readonly Resource[],
-  discovery: Resource,
-  context: DiscoveryContext,
+  { metadata: { name: discovery, namespace, uid } }: Resource,
+  clusterOf: (service: KnownService) => DiscoveredCluster,
   owned: readonly Resource[],
   holder: (name: string) => string | null,
 ): ClusterPlan {
-  const byName = new Map(owned.map((cluster) => [cluster.metadata.name, cluster]));
-  const byService = new Map(owned.map((cluster) => [discoveryOwner(cluster)?.service ?? '', cluster]));
-  const wanted = new Map<string, WantedCluster>();
-  const unchanged = new Map<string, string>();
-  const conflicts: DiscoveryFinding[] = [];
-  const refusals: DiscoveryFinding[] = [];
+  const byService = new Map(owned.map((cluster) => [discoveryOwner(cluster)?.service ?? '', cluster.metadata.name]));
+  const wanted = new Map<string, OwnedResource>();
+  /** Services by the name of their cluster. */
+  const names = new Map<string, string>();
+  const conflicts: Finding[] = [];
+  const refusals: Finding[] = [];
   let left = 0;
   const titleOf = ({ metadata }: Resource): string => `${metadata.namespace}/${metadata.name}`;
   // Those that have a cluster first: who comes later takes no name, and no place, from them.
   const rank = (each: Resource): string =>
     `${byService.has(titleOf(each)) ? 0 : 1} ${each.metadata.creationTimestamp} ${titleOf(each)}`;
   for (const each of services.toSorted((a, b) => (rank(a) < rank(b) ? -1 : 1))) {
-    const key = titleOf(each);
-    const service = each.spec.service as KnownService | null;
-    if (service === null) {
-      const present = byService.get(key);
-      if (present !== undefined) unchanged.set(present.metadata.name, key);
+    const service = titleOf(each);
+    const known = each.spec.service as KnownService | null;
+    if (known === null) {
+      const name = byService.get(service);
+      if (name !== undefined) names.set(name, service);
       continue;
     }
-    let cluster: DiscoveredCluster;
     try {
-      cluster = discoveredCluster(service, context);
+      const { name, spec } = clusterOf(known);
+      const other = names.get(name);
+      const taken = other === undefined ? holder(name) : `the Service ${other}`;
+      if (taken !== null) throw new ServiceNotUsable('NameConflict', `the name ${name} is that of ${taken}`);
+      if (wanted.size >= MAX_CLUSTERS) left += 1;
+      else {
+        names.set(name, service);
+        const annotations = { [SERVICE_ANNOTATION]: service, [DIGEST_ANNOTATION]: digestOfJson(spec) };
+        const owner = { apiVersion: API_GROUP_VERSION, kind: ENGINE_CLUSTER_DISCOVERY, name: discovery, uid };
+        wanted.set(name, {
+          ...{ kind: ENGINE_CLUSTER, namespace, name, spec, annotations },
+          ...{ labels: { [DISCOVERY_LABEL]: discovery }, owner: { ...owner, controller: true } },
+        });
+      }
     } catch (error) {
       if (!(error instanceof ServiceNotUsable)) throw error;
-      refusals.push({ service: key, reason: error.reason, message: error.message });
-      continue;
-    }
-    const { name, spec } = cluster;
-    const other = wanted.get(name)?.service ?? unchanged.get(name);
-    const taken = other === undefined ? holder(name) : `the Service ${other}`;
-    if (taken !== null) {
-      const message = `the name ${name} is that of ${taken}`;
-      conflicts.push({ service: key, reason: 'NameConflict', message });
-    } else if (wanted.size >= MAX_CLUSTERS) left += 1;
-    else {
-      const labels = { [DISCOVERY_LABEL]: discovery.metadata.name };
-      const annotations = { [SERVICE_ANNOTATION]: key, [DIGEST_ANNOTATION]: digestOfSpec(spec) };
-      wanted.set(name, { name, spec, labels, annotations, present: byName.get(name) ?? null, service: key });
+      const { reason, message } = error;
+      (reason === 'NameConflict' ? conflicts : refusals).push({ service, reason, message });
     }
   }
   if (left > 0) {
     const message = `${left} more Services match than the ${MAX_CLUSTERS} of which clusters are made; narrow the selector, or use another discovery`;
     refusals.push({ service: '…', reason: 'TooManyServices', message });
   }
-  const write = [...wanted.values()].filter(
-    ({ spec, labels, annotations, present }) =>
-      !holds({ spec: present?.spec, ...present?.metadata }, { spec, labels, annotations }),
-  );
-  const remove = owned.filter(({ metadata: { name } }) => !wanted.has(name) && !unchanged.has(name));
-  return { write, remove, settled: wanted.size - write.length + unchanged.size, conflicts, refusals };
+  const present = new Map(owned.map((cluster) => [cluster.metadata.name, cluster]));
+  const write = [...wanted.values()].flatMap((cluster) => {
+    const { spec, metadata } = present.get(cluster.name) ?? {};
+    const { labels, annotations } = cluster;
+    const isWritten = holds({ spec, ...metadata }, { spec: cluster.spec, labels, annotations });
+    return isWritten ? [] : [{ cluster, uid: metadata?.uid ?? null }];
+  });
+  const remove = owned.filter(({ metadata }) => !names.has(metadata.name));
+  return { write, remove, settled: names.size - write.length, conflicts, refusals };
 }
 
 /** True if a value has all that is wanted; more of it may be a default, or another user's. */
@@ -439,6 +465,33 @@ function holds(present: unknown, wanted: unknown): boolean {
   return isRecord(present) && Object.entries(wanted).every(([field, value]) => holds(present[field], value));
 }
 
-function digestOfSpec(spec: Resource['spec']): string {
-  return createHash('sha256').update(JSON.stringify(spec)).digest('base64url').slice(0, 16);
+/** Condition `Discovered`: every Service that matches is a cluster. */
+function discoveredState(services: number, plan: ClusterPlan, held: number, reason: string | null): State {
+  const clusters = plan.settled;
+  const count = `${services} Service${services === 1 ? '' : 's'}, ${clusters} cluster${clusters === 1 ? '' : 's'}`;
+  // Scans that find the same have the same message.
+  const order = (a: Finding, b: Finding) => (a.service < b.service ? -1 : 1);
+  const [conflicts, refusals] = [plan.conflicts.toSorted(order), plan.refusals.toSorted(order)];
+  const [refusal] = refusals;
+  const state = (why: string, message: string) => conditionState('False', why, `${count}; ${message}`);
+  if (reason !== null) return state('WriteFailed', `failed to write discovered clusters: ${reason}`);
+  if (held > 0) {
+    const message = `${held} Services are gone at once, and their clusters stay; confirm with POST /api/heldDeletions/confirm, or create the Services again`;
+    return state('DeletionsHeld', message);
+  }
+  if (conflicts.length > 0) {
+    return state('NameConflict', `names that are not this discovery's: ${findingsText(conflicts)}`);
+  }
+  if (refusal !== undefined) {
+    return state(refusal.reason, `Services that become no clusters: ${findingsText(refusals)}`);
+  }
+  if (clusters === services) return conditionState('True', 'Discovered', count);
+  return conditionState('Unknown', 'Pending', `${count}; clusters are being written`);
+}
+
+/** `a/x (…), b/y (…)`: the first of them. */
+function findingsText(findings: readonly Finding[]): string {
+  const listed = findings.slice(0, LISTED).map(({ service, message }) => `${service}: ${message}`);
+  const more = findings.length - listed.length;
+  return `${listed.join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
 }
