@@ -197,11 +197,11 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
       owned,
       this.#holderIn(namespace, uid),
     );
-    const held = guard.held.reduce((sum, each) => sum + each.held, 0);
+    const heldServices = guard.held.reduce((sum, each) => sum + each.held, 0);
     const report: DiscoveryReport = {
       counts: { services: served.length, clusters: plan.settled, conflicts: plan.conflicts.length },
       references: matching.references,
-      discovered: discoveredState(served.length, plan, held, scan.reason),
+      discovered: discoveredState(served.length, plan, heldServices, scan.reason),
     };
     if (!isDeepStrictEqual(report, scan.report)) {
       scan.report = report;
@@ -255,7 +255,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
       logger.info({ discovery, cluster: cluster.name, proxyTo: cluster.spec.proxyTo }, what);
     });
     failures.push(...(await this.#inTurns(remove, (cluster) => this.#remove(cluster, controller, scan !== null))));
-    // A conflict of versions is settled by the next look.
+    // A conflict of versions is settled by the next scan.
     const first = failures.find((error) => !(error instanceof VersionConflict));
     const reason = first === undefined ? null : first instanceof Error ? first.message : String(first);
     if (reason !== null && scan?.reason !== reason)
@@ -417,14 +417,14 @@ function clusterPlan(
     `${byService.has(titleOf(each)) ? 0 : 1} ${each.metadata.creationTimestamp} ${titleOf(each)}`;
   for (const each of services.toSorted((a, b) => (rank(a) < rank(b) ? -1 : 1))) {
     const service = titleOf(each);
-    const known = each.spec.service as KnownService | null;
-    if (known === null) {
+    const content = each.spec.service as KnownService | null;
+    if (content === null) {
       const name = byService.get(service);
       if (name !== undefined) names.set(name, service);
       continue;
     }
     try {
-      const { name, spec } = clusterOf(known);
+      const { name, spec } = clusterOf(content);
       const other = names.get(name);
       const taken = other === undefined ? holder(name) : `the Service ${other}`;
       if (taken !== null) throw new ServiceNotUsable('NameConflict', `the name ${name} is that of ${taken}`);

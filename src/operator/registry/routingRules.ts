@@ -171,8 +171,8 @@ export class RoutingRules {
     if (home instanceof RulesFileWatch) {
       return await this.#changeFile(home, name, (text) => removeRule(home.current, text, name));
     }
-    const seen = version === undefined ? undefined : specVersion(home);
-    return await this.#options.writes.delete(routingRule, keyOf(home), seen);
+    const expected = version === undefined ? undefined : specVersion(home);
+    return await this.#options.writes.delete(routingRule, keyOf(home), expected);
   }
 
   #mayWrite(what: string): void {

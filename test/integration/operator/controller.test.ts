@@ -161,9 +161,8 @@ test('an invalid change is refused in the status, and the last good version stay
 });
 
 test('while the database is unavailable the table follows, REST answers pending, and all is made good afterwards', async () => {
-  const cut = cuttable();
+  const [cut, registry] = [cuttable(), new Registry()];
   await write('a.yaml', manifest('a'));
-  const registry = new Registry();
   const rig = await start({ controller: { metrics: operatorMetrics(registry) } }, cut.store);
   await until(async () => expect(await rowNames()).toEqual(['a']));
   cut.away = true;

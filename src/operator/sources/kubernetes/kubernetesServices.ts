@@ -127,7 +127,7 @@ function slimService({ metadata, spec = {} }: KubeObject): KubeObject {
     annotations = {},
   } = metadata;
   const short = Object.entries(annotations).filter(([, value]) => value.length <= MAX_ANNOTATION_LENGTH);
-  const kept = Object.fromEntries(short.slice(0, MAX_ANNOTATIONS));
+  const slimAnnotations = Object.fromEntries(short.slice(0, MAX_ANNOTATIONS));
   const { type = 'ClusterIP', externalName, ports = [] } = spec;
   const slimPorts = (ports as readonly Partial<ServicePort>[]).map(
     ({ name: portName = '', port = 0, protocol = 'TCP', appProtocol = '' }): ServicePort => ({
@@ -136,7 +136,7 @@ function slimService({ metadata, spec = {} }: KubeObject): KubeObject {
     }),
   );
   return {
-    metadata: { name, namespace, uid, resourceVersion, creationTimestamp, labels, annotations: kept },
+    metadata: { name, namespace, uid, resourceVersion, creationTimestamp, labels, annotations: slimAnnotations },
     spec: { type, externalName, ports: slimPorts },
   };
 }
