@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { DEFAULT_PRIORITY, ROUTING_RULE } from '../../../kinds/routingRule/spec.ts';
 import { GatewayError } from '../../../model/errors.ts';
 import type { ResourceKey } from '../../../model/resource.ts';
+import { Turns } from '../../../model/turns.ts';
 import type { RuleDefinition } from '../../../rules/compile/definition.ts';
 import { parseRulesFileInTurns, type RuleDocument } from '../../../rules/compile/rulesFile.ts';
 import type { RulesFile } from '../../../rules/ruleCompiler.ts';
@@ -48,13 +49,15 @@ export async function replaceRule(file: RulesFile, text: string, given: RuleFiel
 /** As Trino Gateway reads rules files. */
 const yaml11 = { version: '1.1', schema: 'yaml-1.1', uniqueKeys: false, merge: false } as const;
 
-/** True if a rules file states these rules, in their order. */
+/** True if a rules file states these rules, in their order. Works in turns of the event loop. */
 async function states(file: RulesFile, rules: readonly RuleFields[]): Promise<boolean> {
   const { documents } = await parseRulesFileInTurns(file);
-  return isDeepStrictEqual(
-    documents.map(({ rule }) => fieldsOf(rule)),
-    rules,
-  );
+  const turns = new Turns();
+  for (const [index, { rule }] of documents.entries()) {
+    if (!isDeepStrictEqual(fieldsOf(rule), rules[index])) return false;
+    if (turns.isOver) await turns.next();
+  }
+  return documents.length === rules.length;
 }
 
 /**
