@@ -42,6 +42,8 @@ const suite = (
     chaiConfig: { truncateThreshold: 0 },
     maxWorkers: workers,
     isolate,
+    // Node loads the modules itself: no file is transformed, and compiled code is kept. No test replaces modules.
+    experimental: { viteModuleRunner: false, nodeLoader: false },
     // Suites of one run that have as many workers share them; the others follow one after the other.
     sequence: { groupOrder: workers },
     globalSetup: [
@@ -57,7 +59,7 @@ export default defineConfig({
   test: {
     projects: [
       suite('unit', 120, { workers: waiting, startsProgram: false, isolate: false }),
-      suite('integration', 120, { workers: waiting, sharesServers: true }),
+      suite('integration', 120, { workers: waiting, sharesServers: true, isolate: false }),
       suite('contract', 300, { workers: 1 }),
       suite('operator', 120, { workers: waiting, sharesServers: true }),
       suite('engine', 600, { workers: 2, downloads: true }),
