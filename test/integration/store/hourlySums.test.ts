@@ -125,6 +125,9 @@ const byName = (all: readonly QueryStatistics[]) =>
   all.toSorted((a, b) => (JSON.stringify(a.value) < JSON.stringify(b.value) ? -1 : 1));
 
 for (const family of databases) {
+  /** Declares a test of what does not depend on the dialect. */
+  const once = (name: string, run: () => Promise<void>): void => void (family === oneDatabase && it(name, run));
+
   describe.skipIf(!family.available())(`figures by hour on ${family.name}`, () => {
     let server: TestDatabase;
     const replicas: KnexStore[] = [];
@@ -224,7 +227,7 @@ for (const family of databases) {
       expect(await sets()).toEqual([]);
     });
 
-    it.runIf(family === oneDatabase)('are made by the leader while the gateway runs', async () => {
+    once('are made by the leader while the gateway runs', async () => {
       const [store] = replicas as [KnexStore];
       const [of] = fc.sample(outcome, { numRuns: 1, seed: 1 }) as [QueryOutcomeRecord];
       await store.outcomes.put([{ ...of, created: START, state: 'FAILED' }]);

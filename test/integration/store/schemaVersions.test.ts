@@ -49,6 +49,9 @@ const alterations = [
 ] as const;
 
 for (const family of databases) {
+  /** Declares a test of what does not depend on the dialect. */
+  const once = (name: string, run: () => Promise<void>): void => void (family === oneDatabase && it(name, run));
+
   describe.skipIf(!family.available())(`schema versions on ${family.name}`, () => {
     let server: TestDatabase;
     let settings: Awaited<ReturnType<TestDatabase['create']>>;
@@ -225,7 +228,7 @@ for (const family of databases) {
       expect(await shape(byStatements)).toEqual(await shape(stepwise));
     });
 
-    it.runIf(family === oneDatabase)('that fail are tried again from their start', async () => {
+    once('that fail are tried again from their start', async () => {
       const database = open();
       const failing = changeOnce(ownVersion + 1, 'broken', () => ['update eg_nothing set x = 1']);
       await expect(migrate(database, logger, later([1, ...additions, failing]))).rejects.toThrow();
@@ -234,7 +237,7 @@ for (const family of databases) {
       expect(await versions(database)).toHaveLength(ownVersion + 1);
     });
 
-    it.runIf(family === oneDatabase)('leave out what a later one undoes', async () => {
+    once('leave out what a later one undoes', async () => {
       const database = open();
       const renaming = later(
         [1, untilVersion(ownVersion + 2, laterTable)],
@@ -246,43 +249,40 @@ for (const family of databases) {
       expect(await database.dialect.columns(database.knex, 'eg_latest')).not.toBeNull();
     });
 
-    it.runIf(family === oneDatabase)(
-      'beyond what a program can use make it refuse to start, and say what to do',
-      async () => {
-        const database = open();
-        await migrate(database, logger, later([1], [ownVersion + 2]));
-        await database.knex('eg_schema').where('version', '>', ownVersion).update({ program: '9.8.7' });
-        const message =
-          `the database has schema version ${ownVersion + 2}, made by engine-gateway 9.8.7, which programs below schema version ` +
-          `${ownVersion + 2} cannot use; this one, engine-gateway ${program}, has ${ownVersion}. Start engine-gateway 9.8.7 or newer, or ` +
-          'restore the backup of the database from before the upgrade';
-        await expect(migrate(database, logger)).rejects.toMatchObject({ code: 'EG_IMPOSSIBLE', message });
+    once('beyond what a program can use make it refuse to start, and say what to do', async () => {
+      const database = open();
+      await migrate(database, logger, later([1], [ownVersion + 2]));
+      await database.knex('eg_schema').where('version', '>', ownVersion).update({ program: '9.8.7' });
+      const message =
+        `the database has schema version ${ownVersion + 2}, made by engine-gateway 9.8.7, which programs below schema version ` +
+        `${ownVersion + 2} cannot use; this one, engine-gateway ${program}, has ${ownVersion}. Start engine-gateway 9.8.7 or newer, or ` +
+        'restore the backup of the database from before the upgrade';
+      await expect(migrate(database, logger)).rejects.toMatchObject({ code: 'EG_IMPOSSIBLE', message });
 
-        const folder = mkdtempSync(join(tmpdir(), 'schema-version-'));
-        const config = (name: string, runMigrationsEnabled: boolean): string => {
-          const file = join(folder, name);
-          const dataStore = { ...settings, runMigrationsEnabled };
-          writeFileSync(file, stringify({ dataStore, queryHistory: { spillDirectory: join(folder, 'spill') } }));
-          return file;
-        };
-        try {
-          for (const args of [
-            ['serve', '--config', config('migrating.yaml', true)],
-            ['serve', '--config', config('checking.yaml', false)],
-            ['migrate', '--config', config('migrating.yaml', true)],
-            ['migrate', '--print-sql', '--config', config('migrating.yaml', true)],
-          ]) {
-            const { code, stdout, stderr } = await runProgram(args);
-            expect({ args, failed: code !== 0, sql: stdout.includes('insert'), stderr }).toEqual({
-              ...{ args, failed: true, sql: false },
-              stderr: expect.stringContaining(message),
-            });
-          }
-        } finally {
-          rmSync(folder, { recursive: true, force: true });
+      const folder = mkdtempSync(join(tmpdir(), 'schema-version-'));
+      const config = (name: string, runMigrationsEnabled: boolean): string => {
+        const file = join(folder, name);
+        const dataStore = { ...settings, runMigrationsEnabled };
+        writeFileSync(file, stringify({ dataStore, queryHistory: { spillDirectory: join(folder, 'spill') } }));
+        return file;
+      };
+      try {
+        for (const args of [
+          ['serve', '--config', config('migrating.yaml', true)],
+          ['serve', '--config', config('checking.yaml', false)],
+          ['migrate', '--config', config('migrating.yaml', true)],
+          ['migrate', '--print-sql', '--config', config('migrating.yaml', true)],
+        ]) {
+          const { code, stdout, stderr } = await runProgram(args);
+          expect({ args, failed: code !== 0, sql: stdout.includes('insert'), stderr }).toEqual({
+            ...{ args, failed: true, sql: false },
+            stderr: expect.stringContaining(message),
+          });
         }
-      },
-    );
+      } finally {
+        rmSync(folder, { recursive: true, force: true });
+      }
+    });
   });
 }
 
