@@ -6,6 +6,7 @@ import { MemoizedRuleSet } from '../../../src/rules/decide/memoizedRuleSet.ts';
 import type { RuleRequest, RuleSet } from '../../../src/rules/decision.ts';
 import { systemSources } from '../../../src/rules/evaluation.ts';
 import type { RuleCompiler } from '../../../src/rules/ruleCompiler.ts';
+import { readTrace, type StoredTrace } from '../../../src/rules/storedTrace.ts';
 import type { QueryProperties } from '../../../src/sql/queryProperties.ts';
 import { defaultRuleCompiler, resourceRule } from '../../support/resourceRules.ts';
 import { sampleRequest } from '../../support/ruleAttempt.ts';
@@ -282,9 +283,16 @@ test.each(specs.map((spec) => [spec.condition, spec] as const))(
     fc.assert(
       fc.property(requests, (different) => {
         const ruleSet = compile([spec]);
+        const earlier: [trace: unknown, text: string][] = [];
         for (const request of [...different, ...different].map(requestOf)) {
-          expect(read(ruleSet.decide(request))).toEqual(read(compile([spec]).decide(request)));
+          const decision = ruleSet.decide(request);
+          expect(read(decision)).toEqual(read(compile([spec]).decide(request)));
+          const stored = readTrace(JSON.parse(decision.trace.stored ?? '[]') as StoredTrace);
+          expect(stored).toEqual(decision.trace.rules.filter(({ outcome }) => outcome !== 'not-matched'));
+          earlier.push([decision.trace.rules, JSON.stringify(decision.trace.rules)]);
         }
+        // Later requests change nothing of earlier traces.
+        for (const [trace, text] of earlier) expect(JSON.stringify(trace)).toBe(text);
       }),
       { numRuns: 2 },
     );
