@@ -60,59 +60,40 @@ test('code lines are neither blank nor comment, also where a comment shares a li
   expect(readBudgets()).toMatchObject({ 'src/model': { codeLines: 5 }, src: { commentLines: 3 } });
 });
 
-test.each<[string, string, string, string]>([
-  ['code', 'src/model/more.ts', 'const a = 1;\n', 'src/model: "codeLines" rises from 2 to 3\n'],
-  ['a room without a budget', 'src/store/db.ts', 'const a = 1;\n', 'src/store: "codeLines" rises from 0 to 1\n'],
-  ['files of other kinds', 'demo/fleet.yaml', 'a: 1\n', 'demo: "bytes" rises from 27 to 32\n'],
-  ['lines of tests', 'test/unit/b.test.ts', '\n', 'test: "lines" rises from 2 to 3\n'],
-  [
-    'a module that a test imports by a type',
-    'test/unit/b.test.ts',
-    "import type { Name } from '../../src/model/name.ts';",
-    'test: "importedModules" rises from 1 to 2',
-  ],
-  [
-    'a module that a test imports while it runs',
-    'test/unit/b.test.ts',
-    "await import('../../src/model/name.ts');",
-    'test: "importedModules" rises from 1 to 2',
-  ],
-  [
-    'a question as a comment',
-    'src/model/a.ts',
-    '/**\n * Whether it is active.\n */\n',
-    'src: "questionComments" rises from 0 to 1',
-  ],
-  ['a wide bag', 'src/model/a.ts', wideBag, 'src: "wideBags" rises from 0 to 1'],
-  ['a name that exists', 'src/rules/a.ts', 'export class Time {}\n', 'src: "duplicateExports" rises from 0 to 1'],
-  ['a word', 'docs/routing.md', 'Nobody asks.\n', 'words: "nobody" rises from 0 to 1: write no user, or no client'],
-])('%s costs', (_what, path, text, problem) => {
+test('each figure that rises is reported, with what to do', () => {
   start();
-  write(path, text);
+  write('src/model/more.ts', '/**\n * Whether it is active.\n */\nconst a = 1;\n');
+  write('src/store/db.ts', 'const a = 1;\n');
+  write('demo/fleet.yaml', 'a: 1\n');
+  write('test/unit/b.test.ts', "import type { Name } from '../../src/model/name.ts';\n");
+  write('test/unit/c.test.ts', "await import('../../src/model/bag.ts');\n");
+  write('src/model/bag.ts', wideBag);
+  write('src/rules/a.ts', 'export class Time {}\n');
+  write('docs/routing.md', 'Nobody asks.\n');
   const { status, problems } = budgets();
-  expect(problems).toContain(problem);
+  for (const problem of [
+    'src/model: "codeLines" rises from 2 to 14\n',
+    'src/store: "codeLines" rises from 0 to 1\n',
+    'demo: "bytes" rises from 27 to 32\n',
+    'test: "lines" rises from 2 to 4\n',
+    'test: "importedModules" rises from 1 to 3',
+    'src: "questionComments" rises from 0 to 1',
+    'src: "wideBags" rises from 0 to 1',
+    'src: "wideBagMembers" rises from 0 to 9\n',
+    'src: "duplicateExports" rises from 0 to 1',
+    'words: "nobody" rises from 0 to 1: write no user, or no client',
+  ])
+    expect(problems).toContain(problem);
   expect(problems.endsWith(help)).toBe(true);
   expect(status).toBe(1);
 });
 
-test('one more member of a wide bag costs', () => {
-  write('src/model/a.ts', wideBag);
-  start(true);
-  write('src/model/a.ts', wideBag.replace('{', '{\n  z: string;'));
-  const { problems } = budgets();
-  expect(problems).toContain('src: "wideBagMembers" rises from 9 to 10\n');
-  expect(problems).not.toContain('"wideBags"');
-});
-
-test.each<[string, string, string]>([
-  ['line comments that continue', 'src/model/a.ts', '// Returns the time\n// Where it is known.\n'],
-  ['names that are exported again', 'src/rules/a.ts', "export { Time } from '../model/time.ts';\n"],
-  ['bags of eight', 'src/model/a.ts', wideBag.replace('  a: number;\n', '')],
-  ['modules of rules in tests', 'test/unit/b.test.ts', "import '../../src/rules/a.ts';\n"],
-  ['listed modules in tests', 'test/unit/b.test.ts', "import '../../src/main.ts';\n"],
-])('%s cost no more than their size', (_what, path, text) => {
+test('comments that continue, re-exports, bags of eight, and modules that tests may import cost no more than their size', () => {
   start();
-  write(path, text);
+  write('src/model/a.ts', '// Returns the time\n// Where it is known.\n');
+  write('src/rules/a.ts', "export { Time } from '../model/time.ts';\n");
+  write('src/model/b.ts', wideBag.replace('  a: number;\n', ''));
+  write('test/unit/b.test.ts', "import '../../src/rules/a.ts';\nimport '../../src/main.ts';\n");
   expect(budgets().problems).not.toMatch(/questionComments|wideBag|duplicateExports|importedModules/);
 });
 
