@@ -1,17 +1,23 @@
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { afterEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Demo, startDemo, stopDemo, stopDemos } from '../../support/demo.ts';
 import { follow, submit } from '../../support/statementClient.ts';
 
 const run = promisify(execFile);
 
-afterEach(stopDemos);
+/** As the script starts it, and as `npm start` does. */
+let demo: Demo;
+let second: Demo;
+beforeAll(async () => {
+  [demo, second] = [await startDemo(), await startDemo(['npm', 'start', '--'])];
+});
+afterAll(stopDemos);
 
-const query = (demo: Demo, sql: string) => run('node', ['demo/query.ts', '--url', demo.url, sql]);
-const clusters = async (demo: Demo) =>
-  (await (await fetch(`${demo.url}/api/clusters`)).json()) as readonly {
+const query = (sql: string) => run('node', ['demo/query.ts', '--url', demo.url, sql]);
+const clusters = async ({ url }: Demo) =>
+  (await (await fetch(`${url}/api/clusters`)).json()) as readonly {
     readonly name: string;
     readonly proxyTo: string;
     readonly routingGroup: string;
@@ -25,13 +31,12 @@ const refuses = (url: string) =>
   );
 
 test('a demo prints commands that give rows and the page of the query', async () => {
-  const demo = await startDemo();
   const command = demo.lines.find((line) => line.includes('npm run -s query'));
   expect(command).toBe(`  npm run -s query -- --url ${demo.url} 'SELECT name FROM tpch.tiny.nation LIMIT 3'`);
   expect(demo.lines).toContain(
     `  trino --server ${demo.url} --user me --execute 'SELECT name FROM tpch.tiny.nation LIMIT 3'`,
   );
-  const { stdout, stderr } = await query(demo, 'SELECT name FROM tpch.tiny.nation LIMIT 3');
+  const { stdout, stderr } = await query('SELECT name FROM tpch.tiny.nation LIMIT 3');
   expect(stdout).toBe('["ALGERIA"]\n["ARGENTINA"]\n["BRAZIL"]\n');
   const [, page = '', id] = /^page: (\S+\/queries\/(\S+))\n$/.exec(stderr) ?? [];
   expect(await (await fetch(page)).text()).toContain('<meta name="shared-origin" content="false" />');
@@ -44,7 +49,6 @@ test('a demo prints commands that give rows and the page of the query', async ()
 });
 
 test('the figures of clusters are what runs there', async () => {
-  const demo = await startDemo();
   const sum = async () => (await clusters(demo)).map(({ running, queued }) => [running, queued]);
   await expect.poll(sum).toEqual([
     [0, 0],
@@ -67,23 +71,21 @@ test('the figures of clusters are what runs there', async () => {
 });
 
 test('two demos have different ports and files', async () => {
-  const first = await startDemo();
-  const second = await startDemo();
-  const addresses = [...(await clusters(first)), ...(await clusters(second))].map(({ proxyTo }) => proxyTo);
+  const addresses = [...(await clusters(demo)), ...(await clusters(second))].map(({ proxyTo }) => proxyTo);
   expect(new Set(addresses).size).toBe(6);
-  await fetch(`${first.url}/gateway/backend/deactivate/adhoc-1`, { method: 'POST' });
+  await fetch(`${demo.url}/gateway/backend/deactivate/adhoc-1`, { method: 'POST' });
   const manifest = ({ port }: Demo) => readFileSync(`demo/data/${port}/manifests/clusters.yaml`, 'utf8');
-  await expect.poll(() => manifest(first)).toContain('"active":false');
+  await expect.poll(() => manifest(demo)).toContain('"active":false');
   expect(manifest(second)).not.toContain('"active":false');
   expect(existsSync(`demo/data/${second.port}/gateway.db`)).toBe(true);
 });
 
-test.each([
-  ['the demo', ['node', 'scripts/start.ts']],
-  ['npm', ['npm', 'start', '--']],
-])('gateway and engines end when %s is killed', async (_, command) => {
-  const demo = await startDemo(command);
-  const urls = [demo.url, ...(await clusters(demo)).map(({ proxyTo }) => proxyTo)];
-  await stopDemo(demo, 'SIGKILL');
+test('gateways and engines end when what started them is killed', async () => {
+  const urls = [
+    demo.url,
+    second.url,
+    ...[...(await clusters(demo)), ...(await clusters(second))].map((each) => each.proxyTo),
+  ];
+  await Promise.all([stopDemo(demo, 'SIGKILL'), stopDemo(second, 'SIGKILL')]);
   for (const url of urls) await expect.poll(() => refuses(url)).toBe(true);
 });
