@@ -269,8 +269,8 @@ export async function until(
   timeoutMs = 30_000,
 ): Promise<void> {
   const deadline = performance.now() + timeoutMs;
-  while (!(await condition())) {
+  for (let pause = 5; !(await condition()); pause = Math.min(1.5 * pause, 50)) {
     if (performance.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await new Promise((resolve) => setTimeout(resolve, pause));
   }
 }

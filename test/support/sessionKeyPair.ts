@@ -12,3 +12,14 @@ export function sessionKeyPair(bits = 2048) {
   writeFileSync(paths.publicKeyRsa, publicKey.export({ type: 'spki', format: 'pem' }));
   return { ...paths, folder, privateKey };
 }
+
+let paths: { readonly privateKeyRsa: string; readonly publicKeyRsa: string } | undefined;
+
+/** Paths of one key pair, for tests that sign nothing with it. */
+export function sessionKeyPaths() {
+  if (paths === undefined) {
+    const { privateKeyRsa, publicKeyRsa } = sessionKeyPair();
+    paths = { privateKeyRsa, publicKeyRsa };
+  }
+  return paths;
+}

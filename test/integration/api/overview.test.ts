@@ -1,15 +1,14 @@
-import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { rename, rm, writeFile } from 'node:fs/promises';
+import { beforeAll, expect, test, vi } from 'vitest';
 import { stringify } from 'yaml';
-import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import type { SimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import type { ProblemList } from '../../../src/api/answers/overview.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import { manifest } from '../../support/manifest.ts';
 import { cancel, runQuery, submit } from '../../support/statementClient.ts';
+import { worldOf } from '../../support/world.ts';
 
-let folder: string;
+const world = worldOf('suite');
 let engine: SimulatedEngine;
 let gateway: GatewayProcess;
 
@@ -17,23 +16,11 @@ const cluster = (name: string, routingGroup: string, more: object = {}): string 
   stringify(manifest('EngineCluster', name, { proxyTo: engine.url, routingGroup, ...more }));
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'overview-'));
-  engine = await startSimulatedEngine({ name: 'engine' });
+  engine = await world.engine({ name: 'engine' });
   // Two clusters of one URL: only the decision knows which of them a query went to.
   const clusters = [cluster('first', 'adhoc'), cluster('second', 'etl'), cluster('resting', 'etl', { active: false })];
-  await writeFile(join(folder, 'clusters.yaml'), clusters.join('---\n'));
-  gateway = await startGateway({
-    resources: { source: 'directory', directory: folder },
-    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
-    queryHistory: { spillDirectory: join(folder, 'spill') },
-    monitor: { taskDelay: '500ms' },
-  });
-  await vi.waitFor(async () => expect((await fetch(`${gateway.url}/readyz`)).status).toBe(200), { timeout: 30_000 });
-});
-afterAll(async () => {
-  await gateway?.stop();
-  await engine?.close();
-  await rm(folder, { recursive: true, force: true });
+  await writeFile(world.path('clusters.yaml'), clusters.join('---\n'));
+  gateway = await world.startReady({ monitor: { taskDelay: '500ms' } });
 });
 
 const read = async (path: string) => (await fetch(`${gateway.url}${path}`)).json() as Promise<Record<string, never>>;
@@ -238,7 +225,7 @@ const rule = (name: string, spec: object): string =>
   stringify(
     manifest('RoutingRule', name, { condition: 'true', routeTo: { routingGroup: 'adhoc' }, priority: -1, ...spec }),
   );
-const writeRules = (...rules: readonly string[]) => writeFile(join(folder, 'rules.yaml'), rules.join('---\n'));
+const writeRules = (...rules: readonly string[]) => writeFile(world.path('rules.yaml'), rules.join('---\n'));
 const sendJson = (method: string, path: string, body: unknown) =>
   fetch(`${gateway.url}${path}`, {
     method,
@@ -267,7 +254,7 @@ const ruleChanges: readonly (readonly [what: string, change: () => Promise<unkno
   ],
   [
     'its group gets a cluster',
-    () => writeFile(join(folder, 'later.yaml'), cluster('late', 'later')),
+    () => writeFile(world.path('later.yaml'), cluster('late', 'later')),
     { unresolved: null },
   ],
   [
@@ -305,7 +292,7 @@ test('each change of the rules is another version; while nothing changes, all ca
 
   // Which rules there are is as before while their directory cannot be read; the overview is another one.
   const overview = (await fetch(`${gateway.url}/api/overview`)).headers.get('etag') ?? '';
-  await rename(folder, `${folder}-lost`);
+  await rename(world.folder, `${world.folder}-lost`);
   try {
     const source = async () =>
       (
@@ -315,10 +302,10 @@ test('each change of the rules is another version; while nothing changes, all ca
       ).source;
     await expect.poll(source, { timeout: 10_000 }).toMatchObject({ available: false });
   } finally {
-    await rename(`${folder}-lost`, folder);
+    await rename(`${world.folder}-lost`, world.folder);
   }
-  await rm(join(folder, 'rules.yaml'));
-  await rm(join(folder, 'later.yaml'));
+  await rm(world.path('rules.yaml'));
+  await rm(world.path('later.yaml'));
   const names = async () => {
     const response = await fetch(`${gateway.url}/api/rules`, { headers: { 'If-None-Match': etag } });
     return response.status === 304 ? null : ((await response.json()) as Rules).rules;
@@ -399,7 +386,7 @@ test('clusters are listed with their resource, their health and who overrides th
     resource: {
       namespace: 'default',
       name: 'first',
-      place: `${join(folder, 'clusters.yaml')}, document 1`,
+      place: `${world.path('clusters.yaml')}, document 1`,
       managers: [],
     },
   });
@@ -437,7 +424,7 @@ test('clusters are listed with their resource, their health and who overrides th
   expect((await put('nobody', { active: true })).status).toBe(404);
   expect((await put('first', { active: 'yes' })).status).toBe(400);
 
-  await writeFile(join(folder, 'wrong.yaml'), cluster('wrong', 'adhoc').replace(engine.url, 'ftp://nowhere'));
+  await writeFile(world.path('wrong.yaml'), cluster('wrong', 'adhoc').replace(engine.url, 'ftp://nowhere'));
   await vi.waitFor(
     async () => {
       const wrong = (await clusters()).find(({ name }) => name === 'wrong');
@@ -528,10 +515,10 @@ const problems = async () => {
 };
 
 test('problems are named with reason, since when, and what they affect', async () => {
-  await rm(join(folder, 'wrong.yaml'), { force: true });
+  await rm(world.path('wrong.yaml'), { force: true });
   const none = { verdict: 'ok', total: 0, problems: [] };
   await expect.poll(async () => (await problems()).list, { timeout: 20_000 }).toMatchObject(none);
-  const path = join(folder, 'problems.yaml');
+  const path = world.path('problems.yaml');
   const ruleOf = (name: string, spec: object) => stringify(manifest('RoutingRule', name, spec));
   await writeFile(
     path,

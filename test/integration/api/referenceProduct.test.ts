@@ -1,26 +1,22 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { request } from 'undici';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
-import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
+import { sessionKeyPaths } from '../../support/sessionKeyPair.ts';
+import { basic as basicOf, worldOf } from '../../support/world.ts';
 
 /** What clients of Trino Gateway rely on, with its product name; each value is what release 21 answers. */
-let folder: string;
+const world = worldOf('suite');
 let gateway: GatewayProcess;
-const keys = sessionKeyPair();
+const keys = sessionKeyPaths();
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'reference-product-'));
-  gateway = await startGateway({
+  gateway = await world.start({
     protocol: { productName: 'Trino' },
-    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
-    queryHistory: { spillDirectory: join(folder, 'spill') },
+    resources: { source: 'database' },
     authentication: {
       defaultType: 'form',
-      form: { selfSignKeyPair: { privateKeyRsa: keys.privateKeyRsa, publicKeyRsa: keys.publicKeyRsa } },
+      form: { selfSignKeyPair: keys },
     },
     authorization: { admin: '(.*)ADMIN(.*)', user: '(.*)USER(.*)', api: '(.*)API(.*)' },
     presetUsers: {
@@ -30,10 +26,6 @@ beforeAll(async () => {
     },
   });
 }, 90_000);
-afterAll(async () => {
-  await gateway?.stop();
-  rmSync(folder, { recursive: true, force: true });
-});
 
 const call = (path: string, body: unknown, headers: Record<string, string>) =>
   fetch(`${gateway.url}${path}`, {
@@ -41,7 +33,7 @@ const call = (path: string, body: unknown, headers: Record<string, string>) =>
     headers: { 'content-type': 'application/json', ...headers },
     body: typeof body === 'string' ? body : JSON.stringify(body),
   });
-const basic = (name: string) => ({ authorization: `Basic ${Buffer.from(`${name}:x`).toString('base64')}` });
+const basic = (name: string) => basicOf(name, 'x');
 
 test('/engine-gateway leads to the pages', async () => {
   const led = await fetch(`${gateway.url}/engine-gateway/history`, { redirect: 'manual' });
@@ -153,13 +145,13 @@ test('USER sees own queries alone, ADMIN all', async () => {
 
 describe('hidden pages', () => {
   const start = (more: object) =>
-    startGateway({
+    world.start({
       protocol: { productName: 'Trino' },
-      dataStore: { jdbcUrl: `jdbc:sqlite:${join(mkdtempSync(join(folder, 'pages-')), 'gateway.db')}` },
-      queryHistory: { spillDirectory: join(folder, 'spill') },
+      resources: { source: 'database' },
+      dataStore: { jdbcUrl: 'jdbc:sqlite::memory:' },
       authentication: {
         defaultType: 'form',
-        form: { selfSignKeyPair: { privateKeyRsa: keys.privateKeyRsa, publicKeyRsa: keys.publicKeyRsa } },
+        form: { selfSignKeyPair: keys },
       },
       authorization: { admin: '(.*)ADMIN(.*)', user: '(.*)USER(.*)', api: '(.*)API(.*)' },
       presetUsers: {
@@ -184,25 +176,17 @@ describe('hidden pages', () => {
 
   test('calls of pages that a role does not see, or nobody does, are refused', async () => {
     const other = await start({ uiConfiguration: { disablePages: ['history', 'dashboard'] } });
-    try {
-      expect(await statuses(other.url, 'user')).toEqual([403, 403, 403, 200, 403, 200]);
-      expect(await statuses(other.url, 'admin')).toEqual([403, 403, 403, 200, 200, 200]);
-      const refused = await fetch(`${other.url}/webapp/findQueryHistory`, { method: 'POST', headers: basic('admin') });
-      expect(await refused.text()).toContain('page history: uiConfiguration.disablePages switches it off');
-      const user = await fetch(`${other.url}/webapp/findSelector`, { method: 'POST', headers: basic('user') });
-      expect(await user.text()).toContain('pagePermissions does not give it to');
-    } finally {
-      await other.stop();
-    }
+    expect(await statuses(other.url, 'user')).toEqual([403, 403, 403, 200, 403, 200]);
+    expect(await statuses(other.url, 'admin')).toEqual([403, 403, 403, 200, 200, 200]);
+    const refused = await fetch(`${other.url}/webapp/findQueryHistory`, { method: 'POST', headers: basic('admin') });
+    expect(await refused.text()).toContain('page history: uiConfiguration.disablePages switches it off');
+    const user = await fetch(`${other.url}/webapp/findSelector`, { method: 'POST', headers: basic('user') });
+    expect(await user.text()).toContain('pagePermissions does not give it to');
   });
 
   test('hiddenPageCalls: allow answers them', async () => {
     const other = await start({ uiConfiguration: { disablePages: ['history'], hiddenPageCalls: 'allow' } });
-    try {
-      expect(await statuses(other.url, 'user')).toEqual([200, 200, 200, 200, 200, 200]);
-    } finally {
-      await other.stop();
-    }
+    expect(await statuses(other.url, 'user')).toEqual([200, 200, 200, 200, 200, 200]);
   });
 });
 

@@ -1,25 +1,14 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pino } from 'pino';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { openStore } from '../../../src/store/openStore.ts';
 import type { QueryRecord } from '../../../src/store/store.ts';
 import { runCommand } from '../../support/commandLine.ts';
+import { worldOf } from '../../support/world.ts';
 
-let folder: string;
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'cli-compare-'));
-});
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
-function file(name: string, text: string): string {
-  const path = join(folder, name);
-  writeFileSync(path, text);
-  return path;
-}
+const world = worldOf('suite');
+const file = (name: string, text: string): string => world.file(name, text);
 
 const rule = (name: string, group: string, condition: string, priority?: number) => ({
   ...{ name, condition, actions: [`result.put("routingGroup", "${group}")`] },
@@ -71,7 +60,15 @@ test('manifests as the new rules, which decide alike', async () => {
   const request = file('one.json', JSON.stringify({ headers: { 'X-Trino-Source': 'airflow' } }));
   const evaluated = await runCommand(['evaluate', '--product', 'Trino', '--rules', rules, '--request', request]);
   expect(evaluated).toMatchObject({ code: 0, stdout: expect.stringContaining('routing group etl (rule late)') });
-  const evaluatedFolder = await runCommand(['evaluate', '--product', 'Trino', '--rules', folder, '--request', request]);
+  const evaluatedFolder = await runCommand([
+    'evaluate',
+    '--product',
+    'Trino',
+    '--rules',
+    world.folder,
+    '--request',
+    request,
+  ]);
   expect(evaluatedFolder).toMatchObject({ code: 0, stdout: expect.stringContaining('routing group etl (rule late)') });
 });
 
@@ -108,7 +105,7 @@ test('a configuration with userMapping: rules see the mapped user here, and the 
 });
 
 test('the last queries of the history', async () => {
-  const path = join(folder, 'gateway.db');
+  const path = world.path('gateway.db');
   const database = new DatabaseSync(path);
   database.exec(`create table query_history (query_id varchar(256) primary key, query_text text, created bigint,
     backend_url varchar(256), user_name varchar(256), source varchar(256));
@@ -129,7 +126,7 @@ test('the last queries of the history', async () => {
 });
 
 test('edited rules: the history of a gateway by its rules and by edited ones', async () => {
-  const path = join(folder, 'edited.db');
+  const path = world.path('edited.db');
   const store = await openStore({
     jdbcUrl: `jdbc:sqlite:${path}`,
     runMigrations: true,

@@ -1,22 +1,15 @@
-import { execFile } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { promisify } from 'node:util';
 import { pino } from 'pino';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { parse, parseAllDocuments, stringify } from 'yaml';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { parse, parseAllDocuments } from 'yaml';
 import type { ResourceGroupColumns } from '../../../src/model/resourceGroup.ts';
 import type { NewSelector } from '../../../src/model/selector.ts';
 import { openStore } from '../../../src/store/openStore.ts';
+import { type Outcome, runCommand } from '../../support/commandLine.ts';
 import { mariadb, postgresql } from '../../support/databases.ts';
-import { startGateway } from '../../support/gatewayProcess.ts';
-import { programArguments } from '../../support/program.ts';
+import { call, worldOf } from '../../support/world.ts';
 
-const run = promisify(execFile);
-let folder: string;
-let config: string;
+const world = worldOf('test');
 let dataStore: { readonly jdbcUrl: string };
 let allowedSchemas: readonly string[] | null;
 
@@ -31,35 +24,27 @@ const selector: Omit<NewSelector, 'resourceGroupId'> = {
 };
 
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'export-'));
-  config = join(folder, 'gateway.yaml');
-  const database = new DatabaseSync(join(folder, 'gateway.db'));
+  const database = new DatabaseSync(world.path('gateway.db'));
   database.exec(
     'CREATE TABLE gateway_backend (name varchar(256) PRIMARY KEY, routing_group varchar(256), backend_url varchar(256), external_url varchar(256), active boolean)',
   );
   database.exec("INSERT INTO gateway_backend VALUES ('Old One', 'etl', 'http://127.0.0.1:9', 'http://127.0.0.1:9', 1)");
   database.close();
-  dataStore = { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` };
+  dataStore = { jdbcUrl: `jdbc:sqlite:${world.path('gateway.db')}` };
   allowedSchemas = null;
 });
-afterEach(() => rm(folder, { recursive: true, force: true }));
 
-const settings = () => ({
-  dataStore,
-  resourceGroups: { allowedSchemas },
-  queryHistory: { spillDirectory: join(folder, 'spill') },
-});
-const exported = async (...args: readonly string[]) => {
-  await writeFile(config, stringify(settings()));
-  return run(process.execPath, [...(await programArguments()), 'export', '--config', config, ...args]);
-};
+const settings = () =>
+  world.config({ dataStore, resources: { source: 'database' }, resourceGroups: { allowedSchemas } });
+const exported = (...args: readonly string[]): Promise<Outcome> =>
+  runCommand(['export', '--config', world.file('gateway.yaml', settings()), ...args]);
+/** What `validate` prints of what `export` printed. */
+const validated = async (name: string, text: string): Promise<string> =>
+  (await runCommand(['validate', '--strict', world.file(name, text)])).stdout;
 
 test('rows of a gateway that ran before and a rules file become manifests', async () => {
-  const rules = join(folder, 'rules.yaml');
-  await writeFile(
-    rules,
-    stringify({ name: 'air', description: 'd', condition: 'true', actions: ['result.put("routingGroup", "etl")'] }),
-  );
+  const actions = ['result.put("routingGroup", "etl")'];
+  const rules = world.file('rules.yaml', { name: 'air', description: 'd', condition: 'true', actions });
   const { stdout } = await exported('--rules', rules, '--namespace', 'queries');
   const objects = parseAllDocuments(stdout).map((document) => document.toJS() as Record<string, unknown>);
   expect(objects).toMatchObject([
@@ -73,7 +58,7 @@ test('rows of a gateway that ran before and a rules file become manifests', asyn
 });
 
 test('resource groups of an environment become a file that validate takes', async () => {
-  const database = new DatabaseSync(join(folder, 'gateway.db'));
+  const database = new DatabaseSync(world.path('gateway.db'));
   database.exec(`
     CREATE TABLE resource_groups (resource_group_id integer PRIMARY KEY, name varchar(250) NOT NULL, soft_memory_limit varchar(128),
       max_queued int NOT NULL, soft_concurrency_limit int, hard_concurrency_limit int NOT NULL, scheduling_policy varchar(128),
@@ -126,16 +111,10 @@ test('resource groups of an environment become a file that validate takes', asyn
       { group: 'global.${USER}' },
     ],
   });
-  const path = join(folder, 'resource-groups.json');
-  await writeFile(path, stdout);
-  const validated = await run(process.execPath, [...(await programArguments()), 'validate', '--strict', path]);
-  expect(validated.stdout).toBe('1 files, 0 resources, 0 rules: no mistakes\n');
-  const manifest = join(folder, 'resource-groups.yaml');
-  await writeFile(manifest, (await exported('--resource-groups', 'prod', '--manifest')).stdout);
-  const asResource = await run(process.execPath, [...(await programArguments()), 'validate', '--strict', manifest]);
-  expect(asResource.stdout).toBe('1 files, 1 resources, 0 rules: no mistakes\n');
-  const failed = (await exported('--resource-groups', 'dev').catch((error: unknown) => error)) as { stderr: string };
-  expect(failed).toMatchObject({
+  expect(await validated('resource-groups.json', stdout)).toBe('1 files, 0 resources, 0 rules: no mistakes\n');
+  const asResource = await exported('--resource-groups', 'prod', '--manifest');
+  expect(await validated('groups.yaml', asResource.stdout)).toBe('1 files, 1 resources, 0 rules: no mistakes\n');
+  expect(await exported('--resource-groups', 'dev')).toMatchObject({
     code: 1,
     stderr: 'error: there is no resource group of the environment dev; there are groups of prod, test\n',
   });
@@ -175,13 +154,9 @@ describe.each([mariadb, postgresql])('resource groups of another database of $na
         spec: { environment: 'prod', databases: [database], ...expected(2) },
       });
       expect(parse((await groups('--manifest')).stdout).spec).toEqual({ environment: 'prod', ...expected(1) });
-      const manifest = join(folder, 'elsewhere.yaml');
-      await writeFile(manifest, stdout);
-      const validated = await run(process.execPath, [...(await programArguments()), 'validate', '--strict', manifest]);
-      expect(validated.stdout).toBe('1 files, 1 resources, 0 rules: no mistakes\n');
+      expect(await validated('elsewhere.yaml', stdout)).toBe('1 files, 1 resources, 0 rules: no mistakes\n');
 
-      const failure = async (...args: readonly string[]) =>
-        ((await groups(...args).catch((error: unknown) => error)) as { stderr: string }).stderr;
+      const failure = async (...args: readonly string[]) => (await groups(...args)).stderr;
       const system = name === 'mysql' ? 'mysql' : 'template1';
       expect(await failure('--schema', 'a;b')).toMatch(/^error: --schema must be the name of a database: /);
       expect(await failure('--schema', system)).toBe(`error: ${system} is a database of the server itself.\n`);
@@ -200,34 +175,23 @@ describe.each([mariadb, postgresql])('resource groups of another database of $na
 
 test('options that only go with resource groups, and other databases where there are none', async () => {
   for (const option of [['--schema', 'x'], ['--manifest']]) {
-    const failed = (await exported(...option).catch((error: unknown) => error)) as { code: number; stderr: string };
-    expect(failed).toMatchObject({ code: 2, stderr: `error: ${option[0]} is for --resource-groups ENVIRONMENT\n` });
+    const stderr = `error: ${option[0]} is for --resource-groups ENVIRONMENT\n`;
+    expect(await exported(...option)).toMatchObject({ code: 2, stderr });
   }
-  const failed = (await exported('--resource-groups', 'prod', '--schema', 'x').catch((error: unknown) => error)) as {
-    stderr: string;
-  };
+  const failed = await exported('--resource-groups', 'prod', '--schema', 'x');
   expect(failed.stderr).toBe('error: --schema needs a database server; SQLite has one database only.\n');
 });
 
 test('mistakes of a rules file are reported with file and line, and nothing is printed', async () => {
-  const rules = join(folder, 'rules.yaml');
-  await writeFile(rules, 'name: a\nconditoin: x\n');
-  const failed = (await exported('--rules', rules).catch((error: unknown) => error)) as {
-    code: number;
-    stderr: string;
-    stdout: string;
-  };
-  expect(failed).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(/rules\.yaml:2:1: .*conditoin/) });
+  const stderr = expect.stringMatching(/rules\.yaml:2:1: .*conditoin/);
+  const rules = world.file('rules.yaml', 'name: a\nconditoin: x\n');
+  expect(await exported('--rules', rules)).toMatchObject({ code: 1, stdout: '', stderr });
 });
 
 test('such rows are routed, listed and marked as unmanaged', async () => {
-  const gateway = await startGateway(settings());
-  try {
-    const listed = await (await fetch(`${gateway.url}/gateway/backend/all`)).json();
-    expect(listed).toMatchObject([{ name: 'Old One', routingGroup: 'etl', active: true }]);
-    const verbose = await (await fetch(`${gateway.url}/readyz?verbose`)).text();
-    expect(verbose).toMatch(/unmanaged clusters: Old One: .*engine-gateway export/);
-  } finally {
-    await gateway.stop();
-  }
+  const gateway = await world.start(settings());
+  const listed = await call(gateway, 'GET', '/gateway/backend/all');
+  expect(listed.json).toMatchObject([{ name: 'Old One', routingGroup: 'etl', active: true }]);
+  const verbose = (await call(gateway, 'GET', '/readyz?verbose')).text;
+  expect(verbose).toMatch(/unmanaged clusters: Old One: .*engine-gateway export/);
 });

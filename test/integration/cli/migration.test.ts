@@ -1,24 +1,13 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { parse, stringify } from 'yaml';
+import { existsSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
 import { runCommand } from '../../support/commandLine.ts';
-import { startGateway } from '../../support/gatewayProcess.ts';
-import { manifest as declared } from '../../support/manifest.ts';
+import { declare, manifest as declared } from '../../support/queueing.ts';
 import { describeReferenceDatabases } from '../../support/referenceDatabases.ts';
+import { worldOf } from '../../support/world.ts';
 
-let folder: string;
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'cli-migration-'));
-});
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
-function file(name: string, content: string | object): string {
-  const path = join(folder, name);
-  writeFileSync(path, typeof content === 'string' ? content : stringify(content));
-  return path;
-}
+const world = worldOf('suite');
+const file = (name: string, content: string | object): string => world.file(name, content);
 
 const rule = (condition: string) => ({ name: 'r', condition, actions: [`result.put("routingGroup", "etl")`] });
 
@@ -50,18 +39,10 @@ describe('the product name of a configuration that does not give it', () => {
 
   test('is inferred at the start, and the log says so', async () => {
     const rulesConfigPath = file('rules.yaml', rule('request.getHeader("X-Trino-Source") == "a"'));
-    const gateway = await startGateway({
-      routingRules: { rulesConfigPath },
-      dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'inferred.db')}` },
-      queryHistory: { spillDirectory: join(folder, 'spill') },
-    });
-    try {
-      const line = await gateway.logged((entry) => entry.key === 'protocol.productName');
-      expect(line).toMatchObject({ level: 'warn', msg: expect.stringContaining('is taken as Trino') });
-      expect((await fetch(`${gateway.url}/trino-gateway/livez`)).status).toBe(200);
-    } finally {
-      await gateway.stop();
-    }
+    const gateway = await world.start({ resources: { source: 'database' }, routingRules: { rulesConfigPath } });
+    const line = await gateway.logged((entry) => entry.key === 'protocol.productName');
+    expect(line).toMatchObject({ level: 'warn', msg: expect.stringContaining('is taken as Trino') });
+    expect((await fetch(`${gateway.url}/trino-gateway/livez`)).status).toBe(200);
   });
 });
 
@@ -72,13 +53,9 @@ describe('the product name of rules that are looked at alone', () => {
   test('validate infers it, from directories of manifests as well', async () => {
     const rules = file('rules.yaml', rule(trino));
     expect(await runCommand(['validate', rules])).toMatchObject({ code: 0, stderr: noted });
-    const directory = mkdtempSync(join(folder, 'manifests-'));
-    const manifest = declared('RoutingRule', 'r', {
-      description: '',
-      condition: trino,
-      actions: ['result.put("routingGroup", "etl")'],
-    });
-    writeFileSync(join(directory, 'rule.yaml'), stringify(manifest));
+    const directory = world.subfolder('manifests');
+    const actions = ['result.put("routingGroup", "etl")'];
+    await declare(directory, declared('RoutingRule', 'r', { description: '', condition: trino, actions }));
     expect(await runCommand(['validate', directory])).toMatchObject({ code: 0, stderr: noted });
     const asEngine = await runCommand(['validate', '--product', 'Engine', rules]);
     // Objects of either name are read with every product name.
@@ -114,16 +91,16 @@ test('compare reports an unavailable database without empty lines', async () => 
 
 describe('config', () => {
   test('reads the key files that the configuration names, as serve does', async () => {
-    const selfSignKeyPair = { privateKeyRsa: join(folder, 'no.pem'), publicKeyRsa: join(folder, 'no.pub') };
+    const selfSignKeyPair = { privateKeyRsa: world.path('no.pem'), publicKeyRsa: world.path('no.pub') };
     const path = file('gateway.yaml', {
       authentication: { form: { selfSignKeyPair } },
       presetUsers: { a: { password: 'b', privileges: 'ADMIN' } },
-      authorization: { admin: 'ADMIN', ldapConfigPath: join(folder, 'no.ldap.yaml') },
+      authorization: { admin: 'ADMIN', ldapConfigPath: world.path('no.ldap.yaml') },
       serverConfig: {
         'http-server.https.enabled': true,
         'http-server.https.port': 0,
         'http-server.https.keystore.path': file('broken.pem', 'no certificate'),
-        'proxy.http-client.trust-store-path': join(folder, 'no-trust.pem'),
+        'proxy.http-client.trust-store-path': world.path('no-trust.pem'),
       },
     });
     const { code, stdout, stderr } = await runCommand(['config', '--config', path]);
@@ -140,7 +117,7 @@ describe('config', () => {
 });
 
 test('on SQLite nothing is made by export and migrate --print-sql', async () => {
-  const database = join(folder, 'absent.db');
+  const database = world.path('absent.db');
   const path = file('gateway.yaml', { dataStore: { jdbcUrl: `jdbc:sqlite:${database}` } });
   expect(await runCommand(['export', '--config', path])).toMatchObject({ code: 0 });
   const printed = await runCommand(['migrate', '--config', path, '--print-sql']);
@@ -161,7 +138,7 @@ describeReferenceDatabases(({ fixture, schema, create }) => {
     const before = await tables();
     const config = {
       dataStore: { ...settings, runMigrationsEnabled: false },
-      queryHistory: { spillDirectory: join(folder, 'spill') },
+      queryHistory: { spillDirectory: world.path('spill') },
       server: { address: '127.0.0.1' },
       serverConfig: { 'http-server.http.port': 0 },
     };
@@ -181,13 +158,9 @@ describeReferenceDatabases(({ fixture, schema, create }) => {
     await run(statements.map((statement) => statement.trim()).filter((statement) => statement !== ''));
     const again = await runCommand(['migrate', '--config', path, '--print-sql']);
     expect(again.stdout).toBe('');
-    const gateway = await startGateway(config);
-    try {
-      const line = await gateway.logged((entry) => entry.key === 'protocol.productName');
-      expect(line.msg).toContain('the database holds the migrations of Trino Gateway');
-      expect((await fetch(`${gateway.url}/trino-gateway/livez`)).status).toBe(200);
-    } finally {
-      await gateway.stop();
-    }
+    const gateway = await world.start({ ...config, resources: { source: 'database' } });
+    const line = await gateway.logged((entry) => entry.key === 'protocol.productName');
+    expect(line.msg).toContain('the database holds the migrations of Trino Gateway');
+    expect((await fetch(`${gateway.url}/trino-gateway/livez`)).status).toBe(200);
   });
 });

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { runCommand } from '../../support/commandLine.ts';
 import { startGatewayWithFile } from '../../support/gatewayProcess.ts';
-import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
+import { sessionKeyPaths } from '../../support/sessionKeyPair.ts';
 
 interface Example {
   readonly of: string;
@@ -40,7 +40,7 @@ const values = parse(read('test/fixtures/config/referenceValues.yaml')) as reado
 const refusals = parse(read('test/fixtures/config/referenceRefusals.yaml')) as readonly Refusal[];
 /** The table of keys, and no other. */
 const listed = /\n## Keys of the configuration\n(.*?)\n##/s.exec(read('docs/migration.md'))?.[1] ?? '';
-const keys = sessionKeyPair();
+const keys = sessionKeyPaths();
 
 let folder: string;
 beforeAll(() => {

@@ -1,23 +1,13 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { runCommand } from '../../support/commandLine.ts';
 import { manifest } from '../../support/manifest.ts';
+import { worldOf } from '../../support/world.ts';
 
-let folder: string;
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'cli-rules-'));
-});
-afterAll(() => rmSync(folder, { recursive: true }));
-
-function file(name: string, text: string): string {
-  const path = join(folder, name);
-  writeFileSync(path, text);
-  return path;
-}
-
+const world = worldOf('suite');
+const file = (name: string, text: string): string => world.file(name, text);
+/** The output without the folder of the files. */
+const inFolder = (text: string): string => text.replaceAll(`${world.folder}/`, '');
 const run = (args: readonly string[], input = '') => runCommand(args, {}, input);
 
 const goodRules = `---
@@ -70,7 +60,7 @@ spec:
     const { code, stdout } = await run(['validate', rules, manifests]);
     expect(code).toBe(0);
     const lines = stdout.split('\n').slice(0, -2);
-    expect(lines.map((line) => line.replace(`${folder}/`, '').split(': ').slice(0, 4).join(': '))).toEqual([
+    expect(lines.map((line) => inFolder(line).split(': ').slice(0, 4).join(': '))).toEqual([
       'differs.yaml:9:1: warning: second: priority is missing while "first" has 5',
       'differs.yaml:12:3: warning: second: condition',
       'differs.yaml:15:29: warning: second: actions[0]',
@@ -114,7 +104,7 @@ actions:
 `,
     );
     const { stdout } = await run(['validate', rules]);
-    expect(stdout.replaceAll(`${folder}/`, '').split('\n').slice(0, 2)).toEqual([
+    expect(inFolder(stdout).split('\n').slice(0, 2)).toEqual([
       'hashes.yaml:3:52: error: cut: condition: the string has no end: " is missing; in YAML, # after a space starts a comment, unless the whole value is quoted or a block after |',
       'hashes.yaml:10:3: error: comment: condition: # cannot be used here: write // for a comment, or + to concatenate strings',
     ]);
@@ -184,7 +174,7 @@ actions:
     const broken = file('broken-groups.json', '{\n  "rootGroups": [],\n}\n');
     const { code, stdout } = await run(['validate', wrong, broken]);
     expect(code).toBe(1);
-    expect(stdout.replaceAll(`${folder}/`, '').split('\n')).toEqual([
+    expect(inFolder(stdout).split('\n')).toEqual([
       'wrong-groups.json:7:7: error: rootGroups[0].softMemoryLimit must be a percentage such as 80% or a size such as 5GB (B, kB, MB, GB, TB, PB)',
       'wrong-groups.json:13:7: error: selectors[0].group leads nowhere: there is no group "adhoc"',
       expect.stringMatching(/^broken-groups\.json:3:1: error: is not JSON: /),
@@ -195,7 +185,7 @@ actions:
       'warned-groups.json',
       JSON.stringify({ ...good, selectors: [{ group: 'global' }, { user: 'bob', group: 'global' }] }, null, 2),
     );
-    expect((await run(['validate', warned])).stdout.replaceAll(`${folder}/`, '')).toContain(
+    expect(inFolder((await run(['validate', warned])).stdout)).toContain(
       'warned-groups.json:13:5: warning: selectors[1] is never reached: selectors[0] takes all that it would match\n',
     );
     expect((await run(['validate', '--strict', warned])).code).toBe(1);
@@ -253,7 +243,7 @@ actions:
     const manifests = file('groups.manifest.yaml', documents.join('---\n'));
     const { code, stdout } = await run(['validate', manifests]);
     expect(code).toBe(1);
-    expect(stdout.replaceAll(`${folder}/`, '').split('\n')).toEqual([
+    expect(inFolder(stdout).split('\n')).toEqual([
       'groups.manifest.yaml:6:3: error: wrong: spec.firstPriority must be at least 2, the number of selectors',
       'groups.manifest.yaml:7:3: error: wrong: spec.databases must not hold a name twice',
       'groups.manifest.yaml:12:7: error: wrong: spec.rootGroups[0].softMemoryLimit must be a percentage such as 80% or a size such as 5GB (B, kB, MB, GB, TB, PB)',
@@ -297,7 +287,7 @@ actions:
     const rules = file('names-rules.yaml', `${goodRules}${goodRules.replace('name: events', 'name: other')}`);
     const { code, stdout } = await run(['validate', first, second, rules]);
     expect(code).toBe(1);
-    const found = stdout.replaceAll(`${folder}/`, '').split('\n').slice(0, -2);
+    const found = inFolder(stdout).split('\n').slice(0, -2);
     expect(found).toEqual([
       'names-1.yaml:8:3: error: b: the name b belongs to EngineCluster other/b in names-2.yaml:8: this one gets NameConflict unless it is the older one; set another spec.name'.replace(
         '8:3',
@@ -337,7 +327,7 @@ actions:
       of('EngineCluster', 'a', { proxyTo: 'http://a:1', routingGroup: 'adhoc' }),
     );
     const { code, stdout } = await run(['validate', rest, clusters]);
-    const found = stdout.replaceAll(`${folder}/`, '').split('\n').slice(0, -2);
+    const found = inFolder(stdout).split('\n').slice(0, -2);
     expect([code, found.map((line) => line.replace(/^\S+ warning: /, '').replace(/; .*/, ''))]).toEqual([
       0,
       [
@@ -379,7 +369,7 @@ spec:
     const { code, stdout } = await run(['validate', manifest]);
     expect(code).toBe(1);
     const key = (name: string) => `result has no key ${name}: it has no effect; the group is routingGroup`;
-    expect(stdout.replaceAll(`${folder}/`, '').split('\n').slice(0, -2)).toEqual([
+    expect(inFolder(stdout).split('\n').slice(0, -2)).toEqual([
       'effects.yaml:5:3: error: a: spec.proxyTo has port 99999; ports are 1 to 65535',
       expect.stringContaining('effects.yaml:6:3: warning: a: spec.routingGroup: "etl large" holds a space'),
       expect.stringContaining('effects.yaml:7:3: error: a: spec.tls: tls has no effect over http; begin proxyTo with'),
@@ -390,7 +380,7 @@ spec:
   });
 
   test('a file that is not there', async () => {
-    expect((await run(['validate', join(folder, 'none.yaml')])).code).toBe(1);
+    expect((await run(['validate', world.path('none.yaml')])).code).toBe(1);
   });
 });
 
@@ -463,7 +453,7 @@ describe('evaluate', () => {
       const manifest = file(name, documents.map((each) => stringify(each)).join('---\n'));
       const { code, stdout, stderr } = await run(['evaluate', '--resource-groups', manifest, '--request', insert]);
       expect([code, stdout]).toEqual([1, '']);
-      return stderr.replaceAll(`${folder}/`, '');
+      return inFolder(stderr);
     };
     expect(await errors('two.yaml', resource('a'), resource('b'))).toMatch(
       /^two\.yaml:\d+:1: error: there are 2 resources of the kind ResourceGroupConfiguration; give a file with the one that is meant\n$/,

@@ -1,15 +1,12 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { stringify } from 'yaml';
-import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import type { RuleImpact } from '../../../src/api/answers/rules.ts';
 import { openStore } from '../../../src/store/openStore.ts';
 import type { QueryRecord } from '../../../src/store/store.ts';
 import { databases, type TestDatabase } from '../../support/databases.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
+import { manifest } from '../../support/manifest.ts';
+import { worldOf } from '../../support/world.ts';
 
 const bySource = (source: string) => `request.getHeader("X-Engine-Source") == "${source}"`;
 const byTag = 'request.getHeader("X-Engine-Client-Tags") == "team=x"';
@@ -174,10 +171,9 @@ const target = ({ kind, name }: { readonly kind: string; readonly name: string |
 
 for (const { name, available, start } of databases) {
   describe.skipIf(!available())(`impact of a change of rules, ${name}`, () => {
-    let folder: string;
+    const world = worldOf('suite');
     let database: TestDatabase;
     let settings: Awaited<ReturnType<TestDatabase['create']>>;
-    let engines: readonly SimulatedEngine[];
     let gateway: GatewayProcess;
 
     const post = (body: unknown, signal: AbortSignal | null = null) =>
@@ -195,26 +191,20 @@ for (const { name, available, start } of databases) {
     };
 
     beforeAll(async () => {
-      folder = await mkdtemp(join(tmpdir(), 'impact-'));
       database = await start();
       settings = await database.create();
-      engines = await Promise.all(['a', 'b', 'c'].map((engine) => startSimulatedEngine({ name: engine })));
-      const document = (kind: string, metadata: object, spec: object) =>
-        stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata, spec });
-      const clusters = engines.map((engine) =>
-        document('EngineCluster', { name: engine.name }, { proxyTo: engine.url, routingGroup: engine.name }),
+      const engines = await Promise.all(['a', 'b', 'c'].map((engine) => world.engine({ name: engine })));
+      await world.declare(
+        ...engines.map((engine) =>
+          manifest('EngineCluster', engine.name, { proxyTo: engine.url, routingGroup: engine.name }),
+        ),
+        ...Object.entries(present).map(([rule, spec]) => manifest('RoutingRule', rule, spec)),
       );
-      const rules = Object.entries(present).map(([rule, spec]) => document('RoutingRule', { name: rule }, spec));
-      await writeFile(join(folder, 'all.yaml'), [...clusters, ...rules].join('---\n'));
-      gateway = await startGateway({
-        resources: { source: 'directory', directory: folder },
+      gateway = await world.startReady({
         dataStore: settings,
-        queryHistory: { spillDirectory: join(folder, 'spill'), maxTextSize: '2000B', writeBeforeAnswer: true },
+        queryHistory: { maxTextSize: '2000B', writeBeforeAnswer: true },
         routing: { defaultRoutingGroup: 'a' },
         requestAnalyzerConfig: { analyzeRequest: true },
-      });
-      await vi.waitFor(async () => expect((await fetch(`${gateway.url}/readyz`)).status).toBe(200), {
-        timeout: 10_000,
       });
       for (const [body, headers] of submissions) {
         const response = await fetch(`${gateway.url}/v1/statement`, { method: 'POST', body, headers });
@@ -231,12 +221,7 @@ for (const { name, available, start } of databases) {
       await store.history.insert(earlier);
       await store.close();
     });
-    afterAll(async () => {
-      await gateway?.stop();
-      await Promise.all(engines?.map((engine) => engine.close()) ?? []);
-      await database?.dispose();
-      await rm(folder, { recursive: true, force: true });
-    });
+    afterAll(() => database?.dispose());
 
     test('a table of changes moves what it should, and what is not known is never unmoved', async () => {
       // What differs among databases is how the history is read.

@@ -1,52 +1,37 @@
-import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pino } from 'pino';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { stringify } from 'yaml';
-import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { openStore } from '../../../src/store/openStore.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
-import { manifest as declared } from '../../support/manifest.ts';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
+import { declare, manifest as declared } from '../../support/queueing.ts';
 import { TransactionClient } from '../../support/transactionClient.ts';
+import { call as send, worldOf } from '../../support/world.ts';
 
-let folder: string;
+const world = worldOf('test');
 let manifests: string;
 let rulesPath: string;
-let engines: SimulatedEngine[];
-const gateways: GatewayProcess[] = [];
 
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'rules-'));
-  manifests = await mkdtemp(join(tmpdir(), 'rule-manifests-'));
-  rulesPath = join(folder, 'rules.yaml');
-  engines = await Promise.all(['a', 'b'].map((name) => startSimulatedEngine({ name, port: 0 })));
+  manifests = world.subfolder('manifests');
+  rulesPath = world.path('rules.yaml');
+  const engines = await Promise.all(['a', 'b'].map((name) => world.engine({ name })));
   const clusters = engines.map(({ name, url }) =>
     declared('EngineCluster', name, { proxyTo: url, routingGroup: name }),
   );
-  await writeFile(join(manifests, 'clusters.yaml'), clusters.map((one) => stringify(one)).join('---\n'));
-});
-afterEach(async () => {
-  await Promise.all(gateways.splice(0).map((gateway) => gateway.stop()));
-  await Promise.all(engines.map((engine) => engine.close()));
-  await Promise.all([folder, manifests].map((path) => rm(path, { recursive: true, force: true })));
+  await declare(manifests, ...clusters);
 });
 
-async function start(more: Readonly<Record<string, unknown>> = {}): Promise<GatewayProcess> {
-  const gateway = await startGateway({
+const start = (more: Readonly<Record<string, unknown>> = {}): Promise<GatewayProcess> =>
+  world.startReady({
     resources: { source: 'directory', directory: manifests },
-    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
-    queryHistory: { spillDirectory: join(folder, 'spill') },
     monitor: { taskDelay: '500ms' },
     routing: { defaultRoutingGroup: 'a', explainHeader: true },
     requestAnalyzerConfig: { analyzeRequest: true },
     routingRules: { rulesConfigPath: rulesPath, rulesRefreshPeriod: '1h' },
     ...more,
   });
-  gateways.push(gateway);
-  await expect.poll(async () => (await fetch(`${gateway.url}/readyz`)).status).toBe(200);
-  return gateway;
-}
 
 /** Writes as careful editors do: beside it, then renamed. */
 async function replace(path: string, text: string): Promise<void> {
@@ -57,9 +42,7 @@ async function replace(path: string, text: string): Promise<void> {
 const rule = (name: string, condition: string, action: string, more = ''): string =>
   `---\n# ${name}, kept by hand\nname: ${name}\ndescription: "d"   # odd   spacing\n${more}condition: '${condition}'\nactions:\n- '${action}'\n`;
 
-function manifest(name: string, spec: Readonly<Record<string, unknown>>): string {
-  return stringify({ apiVersion: 'enginegateway.dev/v1', kind: 'RoutingRule', metadata: { name }, spec });
-}
+const manifest = (name: string, spec: object): string => stringify(declared('RoutingRule', name, spec));
 
 interface Submitted {
   readonly status: number;
@@ -80,15 +63,6 @@ async function submit(
   const body = (await response.json()) as Submitted['body'];
   return { status: response.status, decision: response.headers.get('x-engine-routing-decision') ?? '', body };
 }
-
-const send = async (gateway: GatewayProcess, method: string, path: string, body?: unknown) => {
-  const response = await fetch(gateway.url + path, {
-    method,
-    ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } }),
-  });
-  // biome-ignore lint/suspicious/noExplicitAny: tests read fields of answers
-  return { status: response.status, json: (await response.json().catch(() => null)) as any };
-};
 
 test('file and resource rules route by header, user and table; what they did is explained and remembered', async () => {
   await writeFile(
@@ -373,7 +347,7 @@ test('the queries that rules decided in the last hour and day are counted on all
   await writeFile(rulesPath, rule('all', 'true', 'result.put("routingGroup", "b")'));
   const gateway = await start();
   // As another replica writes them.
-  const settings = { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}`, runMigrations: false, logger: pino() };
+  const settings = { jdbcUrl: `jdbc:sqlite:${world.path('gateway.db')}`, runMigrations: false, logger: pino() };
   const store = await openStore(settings);
   const outcome = (id: number, decidedBy: string | null, minutesAgo: number) => ({
     ...{ queryId: `q${id}`, created: Date.now() - minutesAgo * 60_000, rule: decidedBy, lastSeen: 0, refused: false },

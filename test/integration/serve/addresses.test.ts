@@ -1,24 +1,10 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { stringify } from 'yaml';
-import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import { closeAll, closing } from '../../support/gateway.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
-import { manifest as declared } from '../../support/manifest.ts';
+import { describe, expect, test } from 'vitest';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
+import { manifest } from '../../support/manifest.ts';
+import { call, worldOf } from '../../support/world.ts';
 
-let folder: string;
+const world = worldOf('test');
 let gateway: GatewayProcess;
-
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'addresses-'));
-});
-afterEach(async () => {
-  await gateway.stop();
-  await closeAll();
-  await rm(folder, { recursive: true, force: true });
-});
 
 const sent = (name: string, proxyTo: string, more: object = {}) => ({
   name,
@@ -28,32 +14,18 @@ const sent = (name: string, proxyTo: string, more: object = {}) => ({
   ...more,
 });
 
-async function write(operation: 'add' | 'update', cluster: object) {
-  const response = await fetch(`${gateway.url}/gateway/backend/modify/${operation}`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(cluster),
-  });
-  return {
-    status: response.status,
-    body: (await response.json()) as { readonly error?: Readonly<Record<string, unknown>> },
-  };
-}
-
-const listed = async (): Promise<readonly string[]> => {
-  const clusters = (await (await fetch(`${gateway.url}/gateway/backend/all`)).json()) as { readonly proxyTo: string }[];
-  return clusters.map(({ proxyTo }) => proxyTo);
-};
+const write = (operation: 'add' | 'update', cluster: object) =>
+  call(gateway, 'POST', `/gateway/backend/modify/${operation}`, cluster);
+const listed = async (): Promise<readonly string[]> =>
+  (await call(gateway, 'GET', '/gateway/backend/all')).json.map(({ proxyTo }: { readonly proxyTo: string }) => proxyTo);
 
 describe('addresses that clusters may not have', () => {
-  const database = () => ({ dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` } });
-
   test('REST refuses them with the key that allows them, and takes those that are allowed', async () => {
-    const engine = closing(await startSimulatedEngine({ name: 'a' }));
-    gateway = await startGateway({ ...database(), resources: { allowedAddresses: ['169.254.7.0/24'] } });
+    const engine = await world.engine({ name: 'a' });
+    gateway = await world.start({ resources: { allowedAddresses: ['169.254.7.0/24'] } });
     expect(await write('add', sent('m', 'http://169.254.169.254'))).toMatchObject({
       status: 422,
-      body: {
+      json: {
         error: {
           code: 'EG_IMPOSSIBLE',
           field: 'proxyTo',
@@ -72,13 +44,13 @@ describe('addresses that clusters may not have', () => {
   });
 
   test('a manifest with one is not accepted; the last good version stays', async () => {
-    const file = join(folder, 'a.yaml');
-    const manifest = (proxyTo: string) => stringify(declared('EngineCluster', 'a', { proxyTo, routingGroup: 'adhoc' }));
-    await writeFile(file, manifest('http://engine-a.example:8080'));
-    gateway = await startGateway({ ...database(), resources: { source: 'directory', directory: folder } });
+    const declare = (proxyTo: string) =>
+      world.declare(manifest('EngineCluster', 'a', { proxyTo, routingGroup: 'adhoc' }));
+    await declare('http://engine-a.example:8080');
+    gateway = await world.start();
     await expect.poll(listed).toEqual(['http://engine-a.example:8080']);
-    await writeFile(file, manifest('http://[fd00:ec2::254]'));
-    const condition = async () => await (await fetch(`${gateway.url}/api/clusters`)).text();
+    await declare('http://[fd00:ec2::254]');
+    const condition = async () => (await call(gateway, 'GET', '/api/clusters')).text;
     await expect.poll(condition).toContain('AddressNotAllowed');
     expect(await listed()).toEqual(['http://engine-a.example:8080']);
   });

@@ -1,31 +1,23 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
-import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import { writeFile } from 'node:fs/promises';
+import { beforeAll, expect, test, vi } from 'vitest';
 import type { AuditedChange, AuditPage } from '../../../src/api/answers/audit.ts';
 import type { RunningQueryList } from '../../../src/api/answers/queries.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
-import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
+import { sessionKeyPaths } from '../../support/sessionKeyPair.ts';
 import { follow, submit } from '../../support/statementClient.ts';
+import { basic, call as callAs, worldOf } from '../../support/world.ts';
 
-const keys = sessionKeyPair();
+const keys = sessionKeyPaths();
 const users = { root: 'ADMIN_API_USER', ops: 'API', ann: 'USER' } as const;
 type User = keyof typeof users;
-let folder: string;
+const world = worldOf('suite');
 let config: Record<string, unknown>;
 let gateway: GatewayProcess;
 
 const until = (check: () => Promise<void>) => vi.waitFor(check, { timeout: 20_000, interval: 50 });
 
-async function call(user: User, path: string, method = 'GET', body?: unknown) {
-  const response = await fetch(`${gateway.url}${path}`, {
-    method,
-    headers: { Authorization: `Basic ${btoa(`${user}:${user} secret`)}`, 'Content-Type': 'application/json' },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  return { status: response.status, text: await response.text() };
-}
+const call = (user: User, path: string, method = 'GET', body?: unknown) =>
+  callAs(gateway, method, path, body, basic(user, `${user} secret`));
 const audit = async (query = ''): Promise<readonly AuditedChange[]> =>
   (JSON.parse((await call('ops', `/api/audit?limit=100&${query}`)).text) as AuditPage).changes;
 const inShort = (changes: readonly AuditedChange[]) =>
@@ -39,28 +31,21 @@ const rule = (name: string, group: string) =>
   `---\nname: ${name}\ndescription: d\ncondition: 'true'\nactions: ['result.put("routingGroup", "${group}")']\n`;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'eg-audit-'));
-  await mkdir(join(folder, 'clusters'));
-  await writeFile(join(folder, 'clusters/a.yaml'), cluster('a', 'adhoc'));
-  await writeFile(join(folder, 'rules.yaml'), rule('one', 'adhoc') + rule('two', 'adhoc'));
+  const directory = world.subfolder('clusters');
+  await writeFile(world.path('clusters/a.yaml'), cluster('a', 'adhoc'));
+  await writeFile(world.path('rules.yaml'), rule('one', 'adhoc') + rule('two', 'adhoc'));
   config = {
-    resources: { source: 'directory', directory: join(folder, 'clusters') },
-    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'g.db')}` },
-    queryHistory: { spillDirectory: join(folder, 'spill') },
-    routingRules: {
-      rulesEngineEnabled: true,
-      rulesConfigPath: join(folder, 'rules.yaml'),
-      rulesRefreshPeriod: '500ms',
-    },
+    resources: { source: 'directory', directory },
+    routingRules: { rulesEngineEnabled: true, rulesConfigPath: world.path('rules.yaml'), rulesRefreshPeriod: '500ms' },
     authentication: {
-      form: { selfSignKeyPair: { privateKeyRsa: keys.privateKeyRsa, publicKeyRsa: keys.publicKeyRsa } },
+      form: { selfSignKeyPair: keys },
     },
     authorization: { admin: '.*ADMIN.*', user: '.*USER.*', api: '.*API.*' },
     presetUsers: Object.fromEntries(
       Object.entries(users).map(([name, privileges]) => [name, { password: `${name} secret`, privileges }]),
     ),
   };
-  gateway = await startGateway(config);
+  gateway = await world.start(config);
   // What there is at the first start is no change: the next one is.
   let group = '';
   await vi.waitFor(
@@ -68,19 +53,13 @@ beforeAll(async () => {
       const changes = await audit('name=begun');
       if (changes.length === 0) {
         group = `g${Date.now()}`;
-        await writeFile(join(folder, 'clusters/begun.yaml'), cluster('begun', group));
+        await writeFile(world.path('clusters/begun.yaml'), cluster('begun', group));
       }
       expect(changes[0]).toMatchObject({ after: { routingGroup: group } });
     },
     { timeout: 60_000, interval: 5_000 },
   );
 });
-afterAll(async () => {
-  await gateway?.stop();
-  await rm(folder, { recursive: true, force: true });
-  await rm(keys.folder, { recursive: true, force: true });
-});
-
 test('has what calls change, with who, from where, before and after, and not twice as changes of files', async () => {
   const begun = Date.now();
   const since = `from=${begun}`;
@@ -107,7 +86,7 @@ test('has what calls change, with who, from where, before and after, and not twi
   });
   expect([changed.status, changed.text]).toEqual([200, changed.text]);
   // A file that is changed later is recorded after all of them: by then none of them was recorded twice.
-  await writeFile(join(folder, 'clusters/c.yaml'), cluster('c', 'adhoc'));
+  await writeFile(world.path('clusters/c.yaml'), cluster('c', 'adhoc'));
   const expected = [
     'rest create EngineCluster b ops',
     'rest change EngineCluster b root',
@@ -134,8 +113,8 @@ test('has what calls change, with who, from where, before and after, and not twi
 
 test('has what is changed in manifests and the rules file, once, also over a restart', async () => {
   const since = `from=${Date.now()}`;
-  await writeFile(join(folder, 'clusters/a.yaml'), cluster('a', 'etl'));
-  await writeFile(join(folder, 'rules.yaml'), rule('two', 'etl') + rule('three', 'adhoc'));
+  await writeFile(world.path('clusters/a.yaml'), cluster('a', 'etl'));
+  await writeFile(world.path('rules.yaml'), rule('two', 'etl') + rule('three', 'adhoc'));
   const expected = [
     'file change EngineCluster a -',
     'file change RoutingRule two -',
@@ -151,8 +130,8 @@ test('has what is changed in manifests and the rules file, once, also over a res
   });
   await gateway.stop();
   // Nobody watches while this is written.
-  await writeFile(join(folder, 'clusters/a.yaml'), cluster('a', 'night'));
-  gateway = await startGateway(config);
+  await writeFile(world.path('clusters/a.yaml'), cluster('a', 'night'));
+  gateway = await world.start(config);
   const all = [...expected, 'file change EngineCluster a -'];
   await until(async () => expect(inShort(await audit(since)).toSorted()).toEqual(all.toSorted()));
 });
@@ -202,25 +181,23 @@ test('secrets are masked, and long states are cut', async () => {
 });
 
 test('running queries are listed and ended, by users their own, and the audit has who ended which', async () => {
-  const engine = await startSimulatedEngine({ name: 'engine' });
-  onTestFinished(() => engine.close());
+  const engine = await world.engine({ name: 'engine' });
   await writeFile(
-    join(folder, 'clusters/engine.yaml'),
+    world.path('clusters/engine.yaml'),
     cluster('engine', 'running').replace('http://127.0.0.1:1', engine.url),
   );
   const routed = { headers: { 'X-Engine-Routing-Group': 'running', 'X-Engine-Source': 'dbt' } };
   /** A query that a cluster has begun, and that nobody follows. */
   const send = async (user: string) => {
     let page = await submit(gateway.url, `SELECT '${user}'`, { user, ...routed });
-    await until(async () => {
-      if (page.nextUri === undefined) page = await submit(gateway.url, `SELECT '${user}'`, { user, ...routed });
-      expect(page.nextUri).toBeDefined();
-    });
     while (page.nextUri?.includes('/queued/')) page = await follow(page.nextUri, { user, ...routed });
     return page;
   };
-  await writeFile(join(folder, 'rules.yaml'), rule('two', 'running'));
+  await writeFile(world.path('rules.yaml'), rule('two', 'running'));
   await until(async () => expect((await call('root', '/api/rules')).text).toContain('\\"running\\"'));
+  await until(async () =>
+    expect((await call('root', '/api/public/backends/engine/state')).text).toContain('"HEALTHY"'),
+  );
   const own = await send('ann');
   const others = await send('bob');
   const list = async (user: User, query = ''): Promise<RunningQueryList> =>

@@ -1,22 +1,14 @@
 /** Client certificates of real connections, and what rules, clusters and the API make of them. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { writeFile } from 'node:fs/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { stringify } from 'yaml';
-import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import type { SimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { overHttp1, overHttp2 } from '../../support/certificateClient.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
-import { until } from '../../support/gateway.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import { http2Client } from '../../support/http2Client.ts';
 import { manifest } from '../../support/manifest.ts';
-import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
-
-function sessionKeyPaths() {
-  const { privateKeyRsa, publicKeyRsa } = sessionKeyPair();
-  return { privateKeyRsa, publicKeyRsa };
-}
+import { sessionKeyPaths } from '../../support/sessionKeyPair.ts';
+import { worldOf } from '../../support/world.ts';
 
 type Keys = Readonly<Record<string, unknown>>;
 
@@ -24,11 +16,11 @@ const protocols = { 'HTTP/1.1': overHttp1, 'HTTP/2': overHttp2 } as const;
 const both = Object.entries(protocols);
 
 describe.skipIf(!hasOpenssl)('client certificates', () => {
+  const world = worldOf('suite');
   let certificates: ReturnType<typeof certificateFolder>;
   let authority: TestAuthority;
   let clients: TestAuthority;
   let server: TestCertificate;
-  let folder: string;
   /** Of the default group, and of the group that rules lead `ann` to. */
   let engines: readonly [SimulatedEngine, SimulatedEngine];
   let gateway: GatewayProcess | null = null;
@@ -38,43 +30,26 @@ describe.skipIf(!hasOpenssl)('client certificates', () => {
     authority = certificates.authority('servers');
     clients = certificates.authority('clients');
     server = authority.issue(['DNS:localhost', 'IP:127.0.0.1']);
-    folder = await mkdtemp(join(tmpdir(), 'client-certificates-'));
-    engines = [
-      await startSimulatedEngine({ name: 'a', record: true }),
-      await startSimulatedEngine({ name: 'b', record: true }),
-    ];
-    const manifests = engines.map((engine, index) =>
-      stringify(
-        manifest('EngineCluster', 'ab'.charAt(index), { proxyTo: engine.url, routingGroup: ['adhoc', 'etl'][index] }),
+    engines = [await world.engine({ name: 'a', record: true }), await world.engine({ name: 'b', record: true })];
+    await world.declare(
+      ...engines.map(({ name, url }, index) =>
+        manifest('EngineCluster', name, { proxyTo: url, routingGroup: ['adhoc', 'etl'][index] }),
       ),
-    );
-    const rule = stringify(
       manifest('RoutingRule', 'ann', {
         priority: 1,
         condition: 'engineRequestUser.userExistsAndEquals("ann")',
         routeTo: { routingGroup: 'etl' },
       }),
     );
-    await writeFile(join(folder, 'resources.yaml'), [...manifests, rule].join('---\n'));
   });
-  afterEach(async () => {
-    await gateway?.stop();
-    gateway = null;
-  });
-  afterAll(async () => {
-    await Promise.all(engines.map((engine) => engine.close()));
-    await rm(folder, { recursive: true, force: true });
-    certificates.dispose();
-  });
+  afterEach(() => world.kill());
+  afterAll(() => certificates.dispose());
 
   const byName: Keys = { clientCertificateIdentityField: 'CN' };
 
   /** Starts a gateway that takes users from certificates; answers its address over TLS. */
   async function start(requestAnalyzerConfig: Keys, more: Keys = {}): Promise<string> {
-    gateway = await startGateway({
-      resources: { source: 'directory', directory: folder },
-      dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
-      queryHistory: { spillDirectory: join(folder, 'spill') },
+    gateway = await world.startReady({
       requestAnalyzerConfig: { analyzeRequest: true, ...requestAnalyzerConfig },
       ...more,
       serverConfig: {
@@ -85,11 +60,6 @@ describe.skipIf(!hasOpenssl)('client certificates', () => {
         ...(more.serverConfig as object | undefined),
       },
     });
-    const { url } = gateway;
-    for (const name of ['a', 'b']) {
-      const state = async () => (await fetch(`${url}/api/public/backends/${name}/state`)).text();
-      await until(async () => (await state()).includes('"HEALTHY"'), `${name} to be healthy`);
-    }
     return String(gateway.listening.httpsUrl).replace('127.0.0.1', 'localhost');
   }
 
@@ -160,7 +130,7 @@ describe.skipIf(!hasOpenssl)('client certificates', () => {
   });
 
   test('a changed file of user mappings holds for connections that are there, and a broken one changes nothing', async () => {
-    const file = join(folder, 'users.json');
+    const file = world.path('users.json');
     const write = (...rules: readonly object[]) => writeFile(file, JSON.stringify({ rules }));
     await write({ pattern: 'CN=(.*), O=Example' });
     const url = await start(

@@ -1,17 +1,14 @@
 /** Tokens that clusters get for users of client certificates, verified by the published keys. */
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
-import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { createLocalJWKSet, createRemoteJWKSet, type JSONWebKeySet, jwtVerify } from 'jose';
+import { rename, writeFile } from 'node:fs/promises';
+import { createLocalJWKSet, createRemoteJWKSet, decodeProtectedHeader, type JSONWebKeySet, jwtVerify } from 'jose';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { stringify } from 'yaml';
-import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import type { SimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { overHttp1, overHttp2 } from '../../support/certificateClient.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
-import { until } from '../../support/gateway.ts';
-import { GatewayExit, type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { GatewayExit, type GatewayProcess } from '../../support/gatewayProcess.ts';
 import { manifest } from '../../support/manifest.ts';
+import { worldOf } from '../../support/world.ts';
 
 type Keys = Readonly<Record<string, unknown>>;
 type Pair = { readonly privateKey: KeyObject; readonly publicKey: KeyObject };
@@ -20,11 +17,11 @@ const newRsa = (): Pair => generateKeyPairSync('rsa', { modulusLength: 2048 });
 const newEc = (namedCurve: string): Pair => generateKeyPairSync('ec', { namedCurve });
 
 describe.skipIf(!hasOpenssl)('tokens for clusters', () => {
+  const world = worldOf('suite');
   let certificates: ReturnType<typeof certificateFolder>;
   let authority: TestAuthority;
   let server: TestCertificate;
   let ann: TestCertificate;
-  let folder: string;
   let engines: readonly SimulatedEngine[];
   let gateway: GatewayProcess | null = null;
 
@@ -33,26 +30,15 @@ describe.skipIf(!hasOpenssl)('tokens for clusters', () => {
     authority = certificates.authority('authority');
     server = authority.issue(['DNS:localhost', 'IP:127.0.0.1']);
     ann = authority.issueTo('/O=Example/CN=ann');
-    folder = await mkdtemp(join(tmpdir(), 'cluster-tokens-'));
-    engines = await Promise.all(
-      ['a', 'b'].map((name) => startSimulatedEngine({ name, record: true, productName: 'Trino' })),
+    engines = await Promise.all(['a', 'b'].map((name) => world.engine({ name, record: true, productName: 'Trino' })));
+    await world.declare(
+      ...engines.map(({ name, url }) => manifest('EngineCluster', name, { proxyTo: url, routingGroup: name })),
     );
-    const manifests = engines.map((engine, index) =>
-      stringify(manifest('EngineCluster', 'ab'.charAt(index), { proxyTo: engine.url, routingGroup: 'ab'[index] })),
-    );
-    await writeFile(join(folder, 'resources.yaml'), manifests.join('---\n'));
   });
-  afterEach(async () => {
-    await gateway?.stop();
-    gateway = null;
-  });
-  afterAll(async () => {
-    await Promise.all(engines.map((engine) => engine.close()));
-    await rm(folder, { recursive: true, force: true });
-    certificates.dispose();
-  });
+  afterEach(() => world.kill());
+  afterAll(() => certificates.dispose());
 
-  const privateKey = () => join(folder, 'private.pem');
+  const privateKey = () => world.path('private.pem');
 
   /** Puts a private key in place as Secrets change: whole, at once. */
   async function putKey(pair: Pair): Promise<void> {
@@ -62,11 +48,8 @@ describe.skipIf(!hasOpenssl)('tokens for clusters', () => {
 
   /** Starts a gateway whose clusters are sent tokens; answers its address over TLS. */
   async function start(tokens: Keys = {}, more: Keys = {}): Promise<string> {
-    gateway = await startGateway({
+    gateway = await world.startReady({
       protocol: { productName: 'Trino' },
-      resources: { source: 'directory', directory: folder },
-      dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
-      queryHistory: { spillDirectory: join(folder, 'spill') },
       requestAnalyzerConfig: { clientCertificateIdentityField: 'CN' },
       clientCertificateJwtAuthentication: {
         jwtSigningKeyPair: { privateKey: privateKey() },
@@ -82,11 +65,6 @@ describe.skipIf(!hasOpenssl)('tokens for clusters', () => {
         'http-server.https.ssl-context.refresh-time': '100ms',
       },
     });
-    const { url } = gateway;
-    for (const name of ['a', 'b']) {
-      const state = async () => (await fetch(`${url}/api/public/backends/${name}/state`)).text();
-      await until(async () => (await state()).includes('"HEALTHY"'), `${name} to be healthy`);
-    }
     return String(gateway.listening.httpsUrl).replace('127.0.0.1', 'localhost');
   }
 
@@ -110,15 +88,24 @@ describe.skipIf(!hasOpenssl)('tokens for clusters', () => {
     return { got, token: String(got.authorization ?? '').replace(/^Bearer /, '') };
   }
 
-  test.each<[string, () => Pair]>([
-    ['RS256', newRsa],
-    ['ES256', () => newEc('P-256')],
-    ['ES384', () => newEc('P-384')],
-    ['ES512', () => newEc('P-521')],
-  ])('are verified by the published keys: %s', async (alg, makePair) => {
-    const pair = makePair();
-    await putKey(pair);
-    const url = await start({ jwtIssuer: 'https://gateway.example', jwtAudiences: ['trino-{cluster}'] });
+  test('are verified by the published keys, of each algorithm', async () => {
+    const pairs = { RS256: newRsa(), ES256: newEc('P-256'), ES384: newEc('P-384'), ES512: newEc('P-521') };
+    await putKey(pairs.RS256);
+    const settings = {
+      jwtIssuer: 'https://gateway.example',
+      jwtAudiences: ['trino-{cluster}'],
+      jwtPublishAhead: '1ms',
+    };
+    const url = await start(settings);
+    for (const [alg, pair] of Object.entries(pairs)) {
+      await putKey(pair);
+      const use = async () => decodeProtectedHeader((await received(url, 'a', ann)).token).alg;
+      await expect.poll(use).toBe(alg);
+      await expectVerified(url, alg, pair);
+    }
+  });
+
+  async function expectVerified(url: string, alg: string, pair: Pair): Promise<void> {
     const { token, got } = await received(url, 'a', ann, {}, overHttp2);
     const { payload, protectedHeader } = await jwtVerify(token, createRemoteJWKSet(new URL(jwksUrl())), {
       issuer: 'https://gateway.example',
@@ -129,13 +116,13 @@ describe.skipIf(!hasOpenssl)('tokens for clusters', () => {
     expect([payload.sub, got['x-trino-user']]).toEqual(['ann', 'bob']);
     expect((payload.exp ?? 0) - (payload.iat ?? 0)).toBe(300);
     const { keys } = await publishedKeys();
-    expect(keys).toEqual([{ ...pair.publicKey.export({ format: 'jwk' }), kid: protectedHeader.kid, use: 'sig', alg }]);
+    expect(keys[0]).toEqual({ ...pair.publicKey.export({ format: 'jwk' }), kid: protectedHeader.kid, use: 'sig', alg });
     // The same token while it is fresh, and another one for another cluster.
     expect((await received(url, 'a', ann)).token).toBe(token);
     const other = (await received(url, 'b', ann)).token;
     await expect(jwtVerify(other, createRemoteJWKSet(new URL(jwksUrl())), { audience: 'trino-a' })).rejects.toThrow();
     await jwtVerify(other, createRemoteJWKSet(new URL(jwksUrl())), { audience: 'trino-b' });
-  });
+  }
 
   test('replace what the client sends for itself, and nothing where there is no certificate', async () => {
     await putKey(newEc('P-256'));

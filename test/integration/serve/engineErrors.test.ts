@@ -1,15 +1,12 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { stringify } from 'yaml';
 import type { RateSeries } from '../../../src/api/answers/overview.ts';
 import type { QueryPage, Statistics } from '../../../src/api/answers/queries.ts';
 import { closeAll, startServer, until } from '../../support/gateway.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import { manifest } from '../../support/manifest.ts';
+import { worldOf } from '../../support/world.ts';
 
-let folder: string;
+const world = worldOf('suite');
 let gateway: GatewayProcess;
 
 /** Sends a statement, which the cluster answers with the HTTP status that it names. */
@@ -22,7 +19,6 @@ const submit = (statement: string, more: Readonly<Record<string, string>> = {}) 
 const read = async <T>(path: string): Promise<T> => (await (await fetch(`${gateway.url}${path}`)).json()) as T;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'engine-errors-'));
   const cluster = await startServer((request, response) => {
     let statement = '';
     request.setEncoding('utf8').on('data', (chunk: string) => {
@@ -34,22 +30,11 @@ beforeAll(async () => {
       response.end(status === 200 ? '{"starting":false}' : 'no');
     });
   });
-  await writeFile(
-    join(folder, 'cluster.yaml'),
-    stringify(manifest('EngineCluster', 'broken', { proxyTo: cluster.url, routingGroup: 'adhoc' })),
-  );
-  gateway = await startGateway({
-    resources: { source: 'directory', directory: folder },
-    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
-    queryHistory: { spillDirectory: join(folder, 'spill') },
-  });
+  await world.declare(manifest('EngineCluster', 'broken', { proxyTo: cluster.url, routingGroup: 'adhoc' }));
+  gateway = await world.start();
   await until(async () => (await (await submit('STATUS 200')).text()).includes('starting'), 'routing');
 }, 60_000);
-afterAll(async () => {
-  await gateway?.stop();
-  await closeAll();
-  await rm(folder, { recursive: true, force: true });
-});
+afterAll(closeAll);
 
 test('statements that an engine answers with 4xx or 5xx are in the history and count as failed', async () => {
   const statuses = [400, 403, 404, 429, 500, 502, 503];

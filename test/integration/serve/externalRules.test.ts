@@ -1,12 +1,9 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
-import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import { closeAll, closing, startServer } from '../../support/gateway.ts';
-import { startGateway } from '../../support/gatewayProcess.ts';
+import { closeAll, startServer } from '../../support/gateway.ts';
 import { runQuery } from '../../support/statementClient.ts';
+import { addCluster, call, ready, worldOf } from '../../support/world.ts';
 
+const world = worldOf('test');
 afterEach(closeAll);
 
 test('with productName Trino the service gets what Trino Gateway sends, and an empty list of errors is none', async () => {
@@ -19,12 +16,10 @@ test('with productName Trino the service gets what Trino Gateway sends, and an e
       response.writeHead(200).end('{"routingGroup":"etl","errors":[]}');
     });
   });
-  const engine = closing(await startSimulatedEngine({ name: 'etl', productName: 'Trino', queuedPolls: 0 }));
-  const folder = await mkdtemp(join(tmpdir(), 'external-rules-'));
-  closing({ close: () => rm(folder, { recursive: true, force: true }) });
-  const gateway = await startGateway({
+  const engine = await world.engine({ name: 'etl', productName: 'Trino', queuedPolls: 0 });
+  const gateway = await world.start({
     protocol: { productName: 'Trino' },
-    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
+    resources: { source: 'database' },
     requestAnalyzerConfig: { analyzeRequest: true },
     routingRules: {
       rulesEngineEnabled: true,
@@ -32,14 +27,11 @@ test('with productName Trino the service gets what Trino Gateway sends, and an e
       rulesExternalConfiguration: { urlPath: service.url },
     },
   });
-  closing({ close: () => gateway.stop() });
-  const added = await fetch(`${gateway.url}/gateway/backend/modify/add`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ name: 'etl', proxyTo: engine.url, routingGroup: 'etl' }),
+  const added = await call(gateway, 'POST', '/gateway/backend/modify/add', {
+    ...{ name: 'etl', proxyTo: engine.url, routingGroup: 'etl' },
   });
   expect(added.status).toBe(200);
-  await expect.poll(async () => (await fetch(`${gateway.url}/readyz`)).status).toBe(200);
+  await ready(gateway);
 
   const answer = await fetch(`${gateway.url}/v1/statement?a=1&a=2&b=%20`, {
     method: 'POST',
@@ -82,31 +74,25 @@ test('rulesType EXTERNAL has the service decide; /readyz?verbose reports when it
       else response.writeHead(200).end('{"routingGroup":"etl"}');
     });
   });
-  const engine = closing(await startSimulatedEngine({ name: 'etl', queuedPolls: 0 }));
-  const other = closing(await startSimulatedEngine({ name: 'adhoc', queuedPolls: 0 }));
-  const folder = await mkdtemp(join(tmpdir(), 'external-rules-'));
-  closing({ close: () => rm(folder, { recursive: true, force: true }) });
-  const gateway = await startGateway({
-    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
+  const engine = await world.engine({ name: 'etl', queuedPolls: 0 });
+  const other = await world.engine({ name: 'adhoc', queuedPolls: 0 });
+  const gateway = await world.start({
+    resources: { source: 'database' },
     routingRules: {
       rulesEngineEnabled: true,
       rulesType: 'EXTERNAL',
       rulesExternalConfiguration: { urlPath: service.url, failureThreshold: 1 },
     },
   });
-  closing({ close: () => gateway.stop() });
-  const json = { 'content-type': 'application/json' };
-  for (const [name, { url }] of Object.entries({ etl: engine, adhoc: other })) {
-    const body = JSON.stringify({ name, proxyTo: url, active: true, routingGroup: name });
-    const added = await fetch(`${gateway.url}/gateway/backend/modify/add`, { method: 'POST', headers: json, body });
-    expect(added.status).toBe(200);
-  }
-  await expect.poll(async () => (await fetch(`${gateway.url}/readyz`)).status).toBe(200);
-  const ready = async () => await (await fetch(`${gateway.url}/readyz?verbose`)).text();
+  for (const { name, url } of [engine, other]) await addCluster(gateway, name, url, name);
+  await ready(gateway);
+  const readiness = async () => (await call(gateway, 'GET', '/readyz?verbose')).text;
 
   expect((await runQuery(gateway.url, 'SELECT 1')).id).toMatch(new RegExp(`_${engine.suffix}$`));
-  expect(await ready()).toContain('external rules service');
+  expect(await readiness()).toContain('external rules service');
   ill = true;
   expect((await runQuery(gateway.url, 'SELECT 1')).id).toMatch(new RegExp(`_${other.suffix}$`));
-  expect(await ready()).toContain('left alone for a while, header and default group decide: it answered status 500');
+  expect(await readiness()).toContain(
+    'left alone for a while, header and default group decide: it answered status 500',
+  );
 });

@@ -1,6 +1,3 @@
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Drain } from '../../../src/api/answers/clusters.ts';
@@ -8,8 +5,7 @@ import type { GroupState } from '../../../src/api/answers/limits.ts';
 import type { ProblemList, QuerySeries, RateSeries } from '../../../src/api/answers/overview.ts';
 import type { QueryPage, RunningQueryList, Statistics } from '../../../src/api/answers/queries.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
-import { until } from '../../support/gateway.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import {
   MIXED,
   MIXED_CLUSTER,
@@ -18,6 +14,7 @@ import {
   runMixedLoad,
   startMixedCluster,
 } from '../../support/mixedLoad.ts';
+import { worldOf } from '../../support/world.ts';
 
 const isFailed = ({ state, error_type }: OutcomeRow) =>
   state === 'LOST' || (state === 'FAILED' && error_type !== 'USER_ERROR');
@@ -27,9 +24,8 @@ const isEnded = ({ state }: OutcomeRow) => state !== 'RUNNING';
 const isTaken = (row: OutcomeRow) => row.cluster !== null;
 
 describe('figures after a mixed load', () => {
-  let folder: string;
+  const world = worldOf('suite');
   let store: KnexStore;
-  let cluster: { readonly url: string; close(): Promise<void> };
   let gateway: GatewayProcess;
   let rows: readonly OutcomeRow[] = [];
 
@@ -43,26 +39,14 @@ describe('figures after a mixed load', () => {
     Object.fromEntries([...Map.groupBy(of, ({ state }) => String(state))].map(([state, some]) => [state, some.length]));
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'figures-'));
-    cluster = await startMixedCluster();
-    await mkdir(join(folder, 'manifests'));
-    const dataStore = { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` };
-    gateway = await startGateway({
-      dataStore,
-      resources: { source: 'directory', directory: join(folder, 'manifests') },
-      queryHistory: { spillDirectory: join(folder, 'spill') },
-    });
-    await until(async () => (await fetch(`${gateway.url}/readyz`)).status === 200, 'readiness');
+    const cluster = world.closing(await startMixedCluster());
+    const dataStore = { jdbcUrl: `jdbc:sqlite:${world.path('gateway.db')}` };
+    gateway = await world.startReady({ resources: { source: 'directory', directory: world.subfolder('manifests') } });
     store = await openStore({ ...dataStore, runMigrations: false, logger: pino({ level: 'silent' }) });
-    const manifests = join(folder, 'manifests', 'mixed.yaml');
+    const manifests = world.path('manifests', 'mixed.yaml');
     rows = await runMixedLoad({ url: gateway.url, store, cluster: cluster.url, manifests });
   }, 120_000);
-  afterAll(async () => {
-    await gateway?.stop('SIGKILL');
-    await store?.close();
-    await cluster?.close();
-    await rm(folder, { recursive: true, force: true });
-  });
+  afterAll(() => store?.close());
 
   test('the rows are those of the load', () => {
     expect({

@@ -1,21 +1,12 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { startCountingCluster } from '../../support/countingCluster.ts';
 import { closeAll, startServer, until } from '../../support/gateway.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
-import { declare, manifest, sharedSecret } from '../../support/queueing.ts';
+import { manifest, sharedSecret } from '../../support/queueing.ts';
 import { follow, type QueryResults, submit } from '../../support/statementClient.ts';
+import { worldOf } from '../../support/world.ts';
 
-let folder: string;
-let gateway: GatewayProcess | undefined;
-
-afterEach(async () => {
-  await gateway?.stop('SIGKILL');
-  await closeAll();
-  await rm(folder, { recursive: true, force: true });
-});
+const world = worldOf('test');
+afterEach(closeAll);
 
 test.each([
   ['its request is held', '10s'],
@@ -30,21 +21,13 @@ test.each([
     const answer = request.method === 'POST' ? { id, infoUri: '', stats: { state: 'FINISHED' } } : { starting: false };
     response.end(JSON.stringify(answer));
   });
-  folder = await mkdtemp(join(tmpdir(), 'full-retry-'));
   const cluster = (proxyTo: string, more: object) => ({ proxyTo, routingGroup: 'adhoc', ...more });
-  await declare(
-    folder,
+  await world.declare(
     manifest('EngineCluster', 'full', cluster(full.url, { maxRunningQueries: 1 })),
     manifest('EngineCluster', 'failing', cluster(failing.url, { healthCheck: { interval: '1h' } })),
     manifest('RoutingGroup', 'adhoc', { queue: { hold, maxWait: '60s' } }),
   );
-  gateway = await startGateway({
-    ...sharedSecret,
-    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
-    queryHistory: { spillDirectory: folder },
-    resources: { source: 'directory', directory: folder },
-  });
-  const { url } = gateway;
+  const { url } = await world.start(sharedSecret);
   let first: QueryResults | null = null;
   await until(async () => {
     const page = await submit(url, 'SELECT 1').catch(() => null);

@@ -1,27 +1,14 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
-import { stringify } from 'yaml';
-import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import { closeAll, closing } from '../../support/gateway.ts';
-import { type GatewayProcess, startGatewayWithFile } from '../../support/gatewayProcess.ts';
+import { expect, test } from 'vitest';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
+import { manifest } from '../../support/manifest.ts';
+import { call, worldOf } from '../../support/world.ts';
 
-let folder: string;
-let gateway: GatewayProcess | undefined;
-
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'groups-'));
-});
-afterEach(async () => {
-  await gateway?.stop();
-  await closeAll();
-  await rm(folder, { recursive: true, force: true });
-});
+const world = worldOf('test');
+let gateway: GatewayProcess;
 
 const document = (kind: string, namespace: string, name: string, spec: object) =>
-  stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { namespace, name }, spec });
-const read = async (path: string) => await (await fetch(`${gateway?.url}${path}`)).json();
+  manifest(kind, name, spec, { namespace });
+const read = async (path: string) => (await call(gateway, 'GET', path)).json;
 
 /** Why a cluster is accepted, or not. */
 async function acceptance(name: string): Promise<string | undefined> {
@@ -41,48 +28,27 @@ async function ruleState(name: string): Promise<string> {
 }
 
 /** The group that a query of a source goes to, and the trace of its rules. */
-async function explain(source: string) {
-  const response = await fetch(`${gateway?.url}/api/explain`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ user: 'u', headers: { 'X-Engine-Source': source }, body: 'SELECT 1' }),
-  });
-  return JSON.stringify(await response.json());
-}
+const explain = async (source: string) =>
+  (await call(gateway, 'POST', '/api/explain', { user: 'u', headers: { 'X-Engine-Source': source }, body: 'SELECT 1' }))
+    .text;
 
 test('a group that is bound to namespaces takes no clusters and no queries of others', async () => {
-  const engines = await Promise.all(['etl-1', 'stray', 'adhoc-1'].map((name) => startSimulatedEngine({ name })));
-  for (const engine of engines) closing(engine);
+  const engines = await Promise.all(['etl-1', 'stray', 'adhoc-1'].map((name) => world.engine({ name })));
   const [etl, stray, adhoc] = engines.map(({ url }) => url);
   const bySource = (source: string) => ({
     condition: `request.getHeader("X-Engine-Source") == "${source}"`,
     actions: ['result.put("routingGroup", "etl")'],
   });
-  const manifests = join(folder, 'manifests.yaml');
-  await writeFile(
-    manifests,
-    [
-      document('EngineCluster', 'team-etl', 'etl-1', { proxyTo: etl, routingGroup: 'etl' }),
-      document('EngineCluster', 'team-b', 'stray', { proxyTo: stray, routingGroup: 'etl' }),
-      document('EngineCluster', 'team-b', 'adhoc-1', { proxyTo: adhoc, routingGroup: 'adhoc' }),
-      document('RoutingRule', 'platform', 'ours', bySource('airflow')),
-      document('RoutingRule', 'team-b', 'theirs', bySource('sneaky')),
-      document('RoutingRule', 'team-b', 'static', { condition: 'false', routeTo: { routingGroup: 'etl' } }),
-    ].join('---\n'),
+  await world.declare(
+    document('EngineCluster', 'team-etl', 'etl-1', { proxyTo: etl, routingGroup: 'etl' }),
+    document('EngineCluster', 'team-b', 'stray', { proxyTo: stray, routingGroup: 'etl' }),
+    document('EngineCluster', 'team-b', 'adhoc-1', { proxyTo: adhoc, routingGroup: 'adhoc' }),
+    document('RoutingRule', 'platform', 'ours', bySource('airflow')),
+    document('RoutingRule', 'team-b', 'theirs', bySource('sneaky')),
+    document('RoutingRule', 'team-b', 'static', { condition: 'false', routeTo: { routingGroup: 'etl' } }),
   );
-  const file = join(folder, 'gateway.yaml');
-  const configure = (groups: object) =>
-    writeFile(
-      file,
-      stringify({
-        dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
-        resources: { source: 'directory', directory: folder, ...groups },
-        server: { address: '127.0.0.1' },
-        serverConfig: { 'http-server.http.port': 0 },
-      }),
-    );
-  await configure({ groups: { etl: { join: ['team-etl'], route: ['team-etl', 'platform'] } } });
-  gateway = await startGatewayWithFile(file);
+  const groups = { etl: { join: ['team-etl'], route: ['team-etl', 'platform'] } };
+  gateway = await world.start({ resources: { source: 'directory', directory: world.folder, groups } });
   await expect.poll(() => acceptance('stray')).toBe('GroupNotAllowed');
   await expect.poll(() => acceptance('etl-1')).toBe('Accepted');
   await expect.poll(() => ruleState('static')).toMatch(/^NotAccepted: .*namespace team-b may not route/);
@@ -104,8 +70,7 @@ test('a group that is bound to namespaces takes no clusters and no queries of ot
   );
 
   await gateway.stop();
-  await configure({});
-  gateway = await startGatewayWithFile(file);
+  gateway = await world.start();
   await expect.poll(() => explain('sneaky')).toContain('"routingGroup":"etl"');
   await expect.poll(names).toEqual(['adhoc-1', 'etl-1', 'stray']);
   await expect.poll(() => ruleState('static')).toContain('Programmed');

@@ -1,21 +1,11 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
-import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import { writeFile } from 'node:fs/promises';
+import { expect, test } from 'vitest';
 import { until } from '../../support/gateway.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
+import { addCluster, call, worldOf } from '../../support/world.ts';
 
-let folder: string;
-let engine: SimulatedEngine | undefined;
-let gateway: GatewayProcess | undefined;
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'header-names-'));
-});
-afterEach(async () => {
-  await Promise.all([gateway?.stop(), engine?.close()]);
-  await rm(folder, { recursive: true, force: true });
-});
+const world = worldOf('test');
+let gateway: GatewayProcess;
 
 const rule = (name: string, condition: string) =>
   `---\nname: ${name}\ncondition: '${condition}'\nactions: ['result.put("routingGroup", "${name}")']\n`;
@@ -29,11 +19,10 @@ const rules = [
 ];
 
 const start = async (productName: string, more: object = {}) => {
-  const file = join(folder, 'rules.yaml');
+  const file = world.path('rules.yaml');
   await writeFile(file, rules.join(''));
-  gateway = await startGateway({
+  gateway = await world.start({
     protocol: { productName },
-    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
     resources: { source: 'database' },
     requestAnalyzerConfig: { analyzeRequest: true },
     routingRules: { rulesEngineEnabled: true, rulesConfigPath: file },
@@ -41,18 +30,14 @@ const start = async (productName: string, more: object = {}) => {
   });
 };
 
-const post = async (path: string, body: unknown) => {
-  const headers = { 'content-type': 'application/json' };
-  const response = await fetch(`${gateway?.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
-  return { status: response.status, body: await response.json().catch(() => null) };
-};
+const post = (path: string, body: unknown) => call(gateway, 'POST', path, body);
 
 test.each(['Engine', 'Trino', 'Acme'])(
   'rules of product %s read both names, as do the explanation and the paths of resource groups',
   async (product) => {
     await start(product);
     const groupOf = async (headers: Record<string, string>, body = 'SELECT 1') =>
-      (await post('/api/explain', { headers, body })).body as { group: string; message: string };
+      (await post('/api/explain', { headers, body })).json;
     const sent: readonly (readonly [string, Record<string, string>, string?])[] = ['X-Engine-', 'X-Trino-'].flatMap(
       (prefix) => [
         ['user', { [`${prefix}User`]: 'user' }] as const,
@@ -73,9 +58,9 @@ test.each(['Engine', 'Trino', 'Acme'])(
     const group = { softMemoryLimit: '10%', maxQueued: 1, hardConcurrencyLimit: 1 };
     for (const segment of ['engine', 'trino']) {
       const created = await post(`/${segment}/resourcegroup/create`, { ...group, name: segment });
-      expect(created).toMatchObject({ status: 200, body: { name: segment } });
-      const read = await fetch(`${gateway?.url}/${segment}/resourcegroup/read`);
-      expect(await read.json()).toContainEqual(expect.objectContaining({ name: segment }));
+      expect(created).toMatchObject({ status: 200, json: { name: segment } });
+      const read = await call(gateway, 'GET', `/${segment}/resourcegroup/read`);
+      expect(read.json).toContainEqual(expect.objectContaining({ name: segment }));
     }
   },
 );
@@ -87,15 +72,15 @@ test.each([
   ['Trino', 'Engine', ['x-engine-']],
 ] as const)('health checks of product %s with clusterHeaders %s send %j', async (product, clusterHeaders, prefixes) => {
   const engineProduct = clusterHeaders ?? product;
-  engine = await startSimulatedEngine({ name: 'a', productName: engineProduct, record: true });
+  const engine = await world.engine({ name: 'a', productName: engineProduct, record: true });
   await start(product, {
     protocol: { productName: product, ...(clusterHeaders === undefined ? {} : { clusterHeaders }) },
     clusterStatsConfiguration: { monitorType: 'JDBC' },
     backendState: { username: 'checker' },
     monitor: { taskDelay: '1s' },
   });
-  await post('/gateway/backend/modify/add', { name: 'a', proxyTo: engine.url, active: true, routingGroup: 'adhoc' });
-  const state = async () => (await fetch(`${gateway?.url}/api/public/backends/a/state`)).text();
+  await addCluster(gateway, 'a', engine.url);
+  const state = async () => (await call(gateway, 'GET', '/api/public/backends/a/state')).text;
   await until(async () => (await state()).includes('"HEALTHY"'), 'the cluster to be healthy', 30_000);
   const check = engine.requests.find(({ method }) => method === 'POST');
   const names = Object.keys(check?.headers ?? {}).filter((name) => /^x-(?:engine|trino)-/.test(name));

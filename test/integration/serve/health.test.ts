@@ -1,17 +1,10 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { stringify } from 'yaml';
-import {
-  type SimulatedEngine,
-  type SimulatedEngineOptions,
-  startSimulatedEngine,
-} from '../../../demo/simulatedEngine.ts';
+import { afterEach, describe, expect, test } from 'vitest';
+import type { SimulatedEngine, SimulatedEngineOptions } from '../../../demo/simulatedEngine.ts';
 import { closeAll, startServer } from '../../support/gateway.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import { manifest } from '../../support/manifest.ts';
 import { follow, submit } from '../../support/statementClient.ts';
+import { worldOf } from '../../support/world.ts';
 
 const minute = 'SELECT * FROM TABLE(slow(seconds => 60))';
 
@@ -25,23 +18,17 @@ interface ListedCluster {
 }
 
 describe('health and load of clusters, through a gateway as users run it', () => {
-  let folder: string;
+  const world = worldOf('test');
   const engines: SimulatedEngine[] = [];
   let gateway: GatewayProcess | undefined;
 
-  beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'health-'));
-  });
   afterEach(async () => {
-    await gateway?.stop();
-    gateway = undefined;
-    await Promise.all(engines.splice(0).map((engine) => engine.close()));
+    engines.length = 0;
     await closeAll();
-    await rm(folder, { recursive: true, force: true });
   });
 
   const engine = async (name: string, options: Partial<SimulatedEngineOptions> = {}): Promise<SimulatedEngine> => {
-    const started = await startSimulatedEngine({ name, queuedPolls: 0, ...options });
+    const started = await world.engine({ name, queuedPolls: 0, ...options });
     engines.push(started);
     return started;
   };
@@ -51,8 +38,8 @@ describe('health and load of clusters, through a gateway as users run it', () =>
     config: Readonly<Record<string, unknown>>,
     clusters: readonly { readonly name: string; readonly url: string; readonly healthCheck?: object }[] = engines,
   ): Promise<GatewayProcess> {
-    const manifests = clusters.map(({ name, url, healthCheck }) =>
-      stringify(
+    await world.declare(
+      ...clusters.map(({ name, url, healthCheck }) =>
         manifest('EngineCluster', name, {
           proxyTo: url,
           routingGroup: 'adhoc',
@@ -60,10 +47,7 @@ describe('health and load of clusters, through a gateway as users run it', () =>
         }),
       ),
     );
-    await writeFile(join(folder, 'clusters.yaml'), manifests.join('---\n'));
-    const resources = { source: 'directory', directory: folder };
-    const dataStore = { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` };
-    const started = await startGateway({ resources, dataStore, monitor: { taskDelay: '1h' }, ...config });
+    const started = await world.start({ monitor: { taskDelay: '1h' }, ...config });
     gateway = started;
     await expect
       .poll(async () => (await list(started)).map(({ health }) => health.checkedAt !== null))

@@ -1,35 +1,27 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { GatewayExit, type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
-import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
+import { manifest } from '../../support/manifest.ts';
+import { sessionKeyPaths } from '../../support/sessionKeyPair.ts';
+import { basic, call, worldOf } from '../../support/world.ts';
 
-const { privateKeyRsa, publicKeyRsa } = sessionKeyPair();
-const authentication = { form: { selfSignKeyPair: { privateKeyRsa, publicKeyRsa } } };
 const presetUsers = {
   boss: { password: 'abc', privileges: 'ADMIN_API' },
   reader: { password: 'abc', privileges: 'ADMIN_API_readonly' },
   guest: { password: 'abc', privileges: 'GUEST' },
 };
-const basic = (user: string) => `Basic ${Buffer.from(`${user}:abc`).toString('base64')}`;
 
 describe("expressions in Java's syntax", () => {
+  const world = worldOf('suite');
   let gateway: GatewayProcess;
-  let engine: SimulatedEngine;
   beforeAll(async () => {
-    engine = await startSimulatedEngine({ name: 'one' });
-    gateway = await startGateway({
-      ...{ authentication, presetUsers },
-      dataStore: { jdbcUrl: 'jdbc:sqlite::memory:' },
+    const { url } = await world.engine({ name: 'one' });
+    await world.declare(manifest('EngineCluster', 'one', { proxyTo: url, routingGroup: 'adhoc' }));
+    gateway = await world.startReady({
+      presetUsers,
+      authentication: { form: { selfSignKeyPair: sessionKeyPaths() } },
       authorization: { admin: '(?i).*ADMIN_API$', api: '.*\\p{Upper}_API.*+' },
       extraWhitelistPaths: ['/v1/[a-z&&[^ip]]++', '(?i)/EXTRA/.*\\Q.html\\E'],
     });
-    const body = JSON.stringify({ name: 'one', proxyTo: engine.url, active: true, routingGroup: 'adhoc' });
-    const headers = { authorization: basic('boss'), 'content-type': 'application/json' };
-    await fetch(`${gateway.url}/gateway/backend/modify/add`, { method: 'POST', headers, body });
-  });
-  afterAll(async () => {
-    await gateway?.stop();
-    await engine?.close();
   });
 
   test.each([
@@ -37,9 +29,8 @@ describe("expressions in Java's syntax", () => {
     ['reader', 200, 403],
     ['guest', 403, 403],
   ])('authorization: %s', async (user, api, admin) => {
-    const headers = { authorization: basic(user) };
-    expect((await fetch(`${gateway.url}/gateway/backend/all`, { headers })).status).toBe(api);
-    expect((await fetch(`${gateway.url}/entity`, { headers })).status).toBe(admin);
+    const statusOf = async (path: string) => (await call(gateway, 'GET', path, undefined, basic(user, 'abc'))).status;
+    expect([await statusOf('/gateway/backend/all'), await statusOf('/entity')]).toEqual([api, admin]);
   });
 
   test.each([
@@ -48,9 +39,8 @@ describe("expressions in Java's syntax", () => {
     ['/extra/page.html', true],
     ['/extra/page.js', false],
   ])('extraWhitelistPaths: %s', async (path, isProxied) => {
-    const response = await fetch(`${gateway.url}${path}`);
     // What is not proxied is a path that the gateway does not have.
-    expect((await response.text()).includes('EG_NOT_FOUND')).toBe(!isProxied);
+    expect((await call(gateway, 'GET', path)).text.includes('EG_NOT_FOUND')).toBe(!isProxied);
   });
 });
 

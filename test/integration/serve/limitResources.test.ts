@@ -1,57 +1,35 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
+import { addCluster, call as callAt, worldOf } from '../../support/world.ts';
 
-let folder: string;
-let gateway: GatewayProcess | undefined;
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'limits-'));
-});
-afterEach(async () => {
-  await gateway?.stop();
-  await rm(folder, { recursive: true, force: true });
-});
+let gateway: GatewayProcess;
 
 interface Stored {
   readonly name: string;
-  readonly spec: object | null;
   readonly inForce: boolean;
   readonly message: string;
-  readonly version: string;
-  readonly resource: { readonly namespace: string; readonly name: string } | null;
+  readonly resource: { readonly name: string } | null;
 }
-const call = async (method: string, path: string, body?: object) => {
-  const response = await fetch(`${gateway?.url}${path}`, {
-    method,
-    ...(body === undefined ? {} : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
-  });
-  const text = await response.text();
-  const json = (text === '' ? null : JSON.parse(text)) as Stored & {
-    readonly error?: { readonly code: string; readonly field?: string };
-  };
-  return { status: response.status, json };
-};
-const cluster = (name: string, routingGroup: string) =>
-  call('POST', '/gateway/backend/modify/add', { name, proxyTo: `http://${name}:1`, active: true, routingGroup });
+const call = (method: string, path: string, body?: object) => callAt(gateway, method, path, body);
 const limit = { per: 'user', maxRunning: 10, match: { users: ['~etl-.*'] } };
 
 describe.each(['directory', 'database'] as const)('groups and limits by REST, source %s', (source) => {
+  const world = worldOf('suite');
   const start = async (more: object = {}) => {
-    gateway = await startGateway({
-      dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'x.db')}` },
-      resources: { source, ...(source === 'directory' ? { directory: join(folder, 'manifests') } : {}), ...more },
-    });
+    const directory = source === 'directory' ? { directory: world.subfolder('manifests') } : {};
+    gateway = await world.start({ resources: { source, ...directory, ...more } });
   };
-  beforeEach(async () => {
-    await rm(join(folder, 'manifests'), { recursive: true, force: true });
-    await mkdir(join(folder, 'manifests'));
-  });
+  /** Starts another one, without what tests before it declared. */
+  const restart = async (more: object) => {
+    await world.end();
+    world.begin();
+    await start(more);
+  };
+  beforeAll(() => start());
 
   test('a group is declared, replaced and deleted; its clusters stay', async () => {
-    await start();
-    await cluster('a', 'etl');
+    await addCluster(gateway, 'a', 'http://a:1', 'etl');
     expect((await call('GET', '/api/groups/etl')).json).toMatchObject({
       clusters: [{ name: 'a', active: true, maxRunningQueries: null }],
       spec: null,
@@ -93,7 +71,6 @@ describe.each(['directory', 'database'] as const)('groups and limits by REST, so
   });
 
   test('a limit is declared, replaced and deleted', async () => {
-    await start();
     const path = '/api/limits/default/per-user';
     const first = await call('PUT', path, limit);
     expect(first).toMatchObject({ status: 200, json: { spec: limit, inForce: true } });
@@ -103,14 +80,13 @@ describe.each(['directory', 'database'] as const)('groups and limits by REST, so
       const conditions = JSON.stringify((await call('GET', path)).json.resource);
       expect(conditions).toContain('"type":"Ready","status":"True"');
     }, 20_000);
-    expect(await (await fetch(`${gateway?.url}/api/limits`)).json()).toHaveLength(1);
-    expect(await (await fetch(`${gateway?.url}/metrics`)).text()).toContain('engine_gateway_query_limits 1');
+    expect((await call('GET', '/api/limits')).json).toHaveLength(1);
+    expect((await call('GET', '/metrics')).text).toContain('engine_gateway_query_limits 1');
     expect((await call('DELETE', path)).status).toBe(200);
     expect((await call('GET', path)).status).toBe(404);
   });
 
   test('a limit that cannot be is rejected with its field, and nothing is stored', async () => {
-    await start();
     const path = '/api/limits/default/x';
     for (const [body, field] of [
       [{ maxRunning: 1 }, 'per'],
@@ -125,7 +101,7 @@ describe.each(['directory', 'database'] as const)('groups and limits by REST, so
 
   test('what a namespace may not do is refused before it is stored', async () => {
     const join = ['*'];
-    await start({
+    await restart({
       groups: { etl: { join: ['other'], route: ['*'], deny: ['other'] }, adhoc: { join, route: ['other'] } },
     });
     expect(await call('PUT', '/api/groups/etl', {})).toMatchObject({
@@ -140,11 +116,11 @@ describe.each(['directory', 'database'] as const)('groups and limits by REST, so
       status: 422,
       json: { error: { field: 'match.routingGroups' } },
     });
-    expect(await (await fetch(`${gateway?.url}/api/limits`)).json()).toEqual([]);
+    expect((await call('GET', '/api/limits')).json).toEqual([]);
   });
 
   test('resources.apiWrites: activation-only refuses writes', async () => {
-    await start({ apiWrites: 'activation-only' });
+    await restart({ apiWrites: 'activation-only' });
     for (const path of ['/api/groups/etl', '/api/limits/default/x']) {
       expect(await call('PUT', path, path.includes('groups') ? {} : limit)).toMatchObject({
         status: 403,
@@ -154,23 +130,24 @@ describe.each(['directory', 'database'] as const)('groups and limits by REST, so
   });
 });
 
-test('writes go into the file that holds the resource, and a second one of the same name says who has it', async () => {
-  const file = join(folder, 'manifests.yaml');
-  const group = (name: string, spec: string) =>
-    `---\n# ${name}\napiVersion: enginegateway.dev/v1\nkind: RoutingGroup\nmetadata: {name: ${name}}\nspec:\n${spec}`;
-  await writeFile(file, `${group('etl', '  maxRunningQueries: 5 # enough\n')}${group('second', '  name: etl\n')}`);
-  gateway = await startGateway({
-    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'x.db')}` },
-    resources: { source: 'directory', directory: folder },
+describe('a file of resources', () => {
+  const world = worldOf('suite');
+
+  test('writes go into the file that holds the resource, and a second one of the same name says who has it', async () => {
+    const file = world.path('manifests.yaml');
+    const group = (name: string, spec: string) =>
+      `---\n# ${name}\napiVersion: enginegateway.dev/v1\nkind: RoutingGroup\nmetadata: {name: ${name}}\nspec:\n${spec}`;
+    await writeFile(file, `${group('etl', '  maxRunningQueries: 5 # enough\n')}${group('second', '  name: etl\n')}`);
+    gateway = await world.start();
+    const groups = (await call('GET', '/api/groups')).json as readonly Stored[];
+    expect(groups.map(({ name, inForce, resource }) => [name, inForce, resource?.name])).toEqual([
+      ['etl', true, 'etl'],
+      ['etl', false, 'second'],
+    ]);
+    expect(groups[1]?.message).toContain('belongs to the older RoutingGroup default/etl');
+    expect((await call('PUT', '/api/groups/etl', { maxRunningQueries: 6 })).status).toBe(200);
+    expect(await readFile(file, 'utf8')).toContain('  maxRunningQueries: 6 # enough\n');
+    expect((await call('PUT', '/api/limits/default/new', limit)).status).toBe(200);
+    expect(await readdir(world.folder)).toContain('querylimit-new.yaml');
   });
-  const groups = (await (await fetch(`${gateway.url}/api/groups`)).json()) as readonly Stored[];
-  expect(groups.map(({ name, inForce, resource }) => [name, inForce, resource?.name])).toEqual([
-    ['etl', true, 'etl'],
-    ['etl', false, 'second'],
-  ]);
-  expect(groups[1]?.message).toContain('belongs to the older RoutingGroup default/etl');
-  expect((await call('PUT', '/api/groups/etl', { maxRunningQueries: 6 })).status).toBe(200);
-  expect(await readFile(file, 'utf8')).toContain('  maxRunningQueries: 6 # enough\n');
-  expect((await call('PUT', '/api/limits/default/new', limit)).status).toBe(200);
-  expect(await readdir(folder)).toContain('querylimit-new.yaml');
 });

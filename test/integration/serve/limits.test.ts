@@ -1,28 +1,22 @@
 /** Limits of queries at a gateway as users run it. What holds over replicas is in the tests of faults. */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import type { SimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import type { RoutedQuery } from '../../../src/api/answers/routing.ts';
 import { postgresql, type TestDatabase } from '../../support/databases.ts';
 import { freePort } from '../../support/freePort.ts';
 import { until } from '../../support/gateway.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
-import { declare, manifest } from '../../support/queueing.ts';
+import { manifest } from '../../support/manifest.ts';
 import { follow, type QueryResults, runQuery, submit } from '../../support/statementClient.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcpProxy.ts';
 import { TransactionClient } from '../../support/transactionClient.ts';
+import { worldOf } from '../../support/world.ts';
 
-let folder: string;
+const world = worldOf('suite');
 let engine: SimulatedEngine;
-const gateways: GatewayProcess[] = [];
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'limits-'));
-  engine = await startSimulatedEngine({ name: 'a' });
-  await declare(
-    folder,
+  engine = await world.engine({ name: 'a' });
+  await world.declare(
     manifest('EngineCluster', 'a', { proxyTo: engine.url, routingGroup: 'adhoc' }),
     manifest('EngineCluster', 'one', { proxyTo: engine.url, routingGroup: 'two', maxRunningQueries: 1 }),
     manifest('EngineCluster', 'other', { proxyTo: engine.url, routingGroup: 'two', maxRunningQueries: 1 }),
@@ -39,19 +33,9 @@ beforeAll(async () => {
     }),
   );
 });
-afterAll(async () => {
-  await Promise.all(gateways.map((gateway) => gateway.stop()));
-  await engine?.close();
-  await rm(folder, { recursive: true, force: true });
-});
 
-async function start(config: object): Promise<string> {
-  const resources = { source: 'directory', directory: folder };
-  const gateway = await startGateway({ authentication: 'none', ...config, resources });
-  gateways.push(gateway);
-  await until(async () => (await fetch(`${gateway.url}/readyz`)).status === 200, 'readiness');
-  return gateway.url;
-}
+const start = async (config: object = {}): Promise<string> =>
+  (await world.startReady({ authentication: 'none', ...config })).url;
 
 const finish = async (page: QueryResults, user: string): Promise<QueryResults> =>
   page.nextUri === undefined ? page : finish(await follow(page.nextUri, { user }), user);
@@ -61,7 +45,7 @@ describe('limits', () => {
   let url: string;
   const metric = async (line: string) => (await (await fetch(`${url}/metrics`)).text()).includes(`${line}\n`);
   beforeAll(async () => {
-    url = await start({ dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` } });
+    url = await start();
   });
 
   test('count each user apart; the next query waits, a further one is refused, and a slot is free with the end', async () => {
@@ -159,7 +143,7 @@ describe.skipIf(!postgresql.available())('limits where waiting queries are not k
 });
 
 describe('queries of a group whose cluster sleeps', () => {
-  let own: string;
+  const own = worldOf('suite');
   let night: SimulatedEngine;
   let url: string;
   const waiting = (group: string, count: number) =>
@@ -170,12 +154,10 @@ describe('queries of a group whose cluster sleeps', () => {
   const toGroup = (group: string, user: string) => ({ user, headers: { 'X-Engine-Routing-Group': group } });
 
   beforeAll(async () => {
-    own = await mkdtemp(join(tmpdir(), 'sleeping-'));
-    night = await startSimulatedEngine({ name: 'night', queuedPolls: 0, state: { starting: true } });
+    night = await own.engine({ name: 'night', queuedPolls: 0, state: { starting: true } });
     const away = `http://127.0.0.1:${await freePort()}`;
     const queue = { whenUnavailable: 'wait', hold: '1s', maxWait: '5m', maxQueued: 2 };
-    await declare(
-      own,
+    await own.declare(
       manifest('EngineCluster', 'night-1', { proxyTo: night.url, routingGroup: 'night' }),
       manifest('EngineCluster', 'away-1', { proxyTo: away, routingGroup: 'away' }),
       manifest('EngineCluster', 'adhoc-1', { proxyTo: engine.url, routingGroup: 'adhoc' }),
@@ -183,20 +165,8 @@ describe('queries of a group whose cluster sleeps', () => {
       manifest('RoutingGroup', 'away', { queue: { ...queue, hold: '100ms', maxWait: '1s' } }),
       manifest('RoutingGroup', 'spilling', { queue, fallbacks: ['adhoc'] }),
     );
-    const gateway = await startGateway({
-      authentication: 'none',
-      dataStore: { jdbcUrl: `jdbc:sqlite:${join(own, 'gateway.db')}` },
-      resources: { source: 'directory', directory: own },
-      routing: { defaultRoutingGroup: 'night' },
-      monitor: { taskDelay: '500ms' },
-    });
-    gateways.push(gateway);
-    url = gateway.url;
-    await until(async () => (await fetch(`${url}/readyz`)).status === 200, 'readiness');
-  });
-  afterAll(async () => {
-    await night?.close();
-    await rm(own, { recursive: true, force: true });
+    const routing = { defaultRoutingGroup: 'night' };
+    ({ url } = await own.startReady({ authentication: 'none', routing, monitor: { taskDelay: '500ms' } }));
   });
 
   test('wait for it and run when it wakes; beyond maxQueued and after maxWait they are refused, a fallback serves', async () => {

@@ -1,23 +1,20 @@
-import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { stringify } from 'yaml';
-import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import type { SimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import type { Drain } from '../../../src/api/answers/clusters.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import { postgresql, type TestDatabase } from '../../support/databases.ts';
 import { until } from '../../support/gateway.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import { manifest } from '../../support/manifest.ts';
 import { cancel, follow, pathOf, type QueryResults, submit } from '../../support/statementClient.ts';
+import { worldOf } from '../../support/world.ts';
 
 /** Queries of each kind: those that end within a moment, and those that go on until they have rows of their own. */
 const QUERIES = 300;
 
 describe.skipIf(!postgresql.available())('four replicas, each request of a query at another one', () => {
-  let folder: string;
+  const world = worldOf('suite');
   let database: TestDatabase;
   let store: KnexStore;
   let engine: SimulatedEngine;
@@ -25,19 +22,11 @@ describe.skipIf(!postgresql.available())('four replicas, each request of a query
   let requests = 0;
 
   const next = (): string => replicas[requests++ % replicas.length]?.url ?? '';
-  const declare = async (active: boolean) => {
-    const resources = ['a', 'b'].map((name) =>
-      stringify(
-        manifest('EngineCluster', name, {
-          proxyTo: engine.url,
-          routingGroup: name,
-          ...(name === 'a' ? { active } : {}),
-        }),
-      ),
+  const declare = (active: boolean) =>
+    world.declare(
+      manifest('EngineCluster', 'a', { proxyTo: engine.url, routingGroup: 'a', active }),
+      manifest('EngineCluster', 'b', { proxyTo: engine.url, routingGroup: 'b' }),
     );
-    await writeFile(join(folder, 'next'), resources.join('---\n'));
-    await rename(join(folder, 'next'), join(folder, 'clusters.yaml'));
-  };
   const begin = () => submit(next(), 'SELECT 1', { headers: { 'X-Engine-Routing-Group': 'a' } });
   const finish = async (page: QueryResults) => {
     let { nextUri } = page;
@@ -54,31 +43,20 @@ describe.skipIf(!postgresql.available())('four replicas, each request of a query
     Promise.all(replicas.map(async ({ url }) => (await (await fetch(`${url}/api/clusters/a/drain`)).json()) as Drain));
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'replicas-'));
     database = await postgresql.start();
     const dataStore = await database.create();
-    engine = await startSimulatedEngine({ name: 'engine' });
+    engine = await world.engine({ name: 'engine' });
     await declare(true);
     replicas = await Promise.all(
       [0, 1, 2, 3].map((number) =>
-        startGateway({
-          resources: { source: 'directory', directory: folder },
-          dataStore,
-          queryHistory: { spillDirectory: join(folder, `spill-${number}`) },
-        }),
+        world.startReady({ dataStore, queryHistory: { spillDirectory: world.path(`spill-${number}`) } }),
       ),
     );
-    for (const { url } of replicas) {
-      await until(async () => (await fetch(`${url}/readyz`)).status === 200, 'readiness');
-    }
     store = await openStore({ ...dataStore, runMigrations: false, logger: pino({ level: 'silent' }) });
   });
   afterAll(async () => {
-    await Promise.all(replicas.map((replica) => replica.stop('SIGKILL')));
     await store?.close();
-    await engine?.close();
     await database?.dispose();
-    await rm(folder, { recursive: true, force: true });
   });
 
   test('a query that ended is not running anywhere, and a drain settles within five seconds', async () => {

@@ -1,38 +1,28 @@
 /** API and pages at one address, what is proxied at another: by host name and by port. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { stringify } from 'yaml';
-import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import { afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { SimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { certificateFolder, hasOpenssl } from '../../support/certificates.ts';
 import { freePort } from '../../support/freePort.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import { http2Client } from '../../support/http2Client.ts';
-import { manifest as declared } from '../../support/manifest.ts';
+import { declare, manifest } from '../../support/queueing.ts';
 import { send, sendBytes } from '../../support/rawHttp.ts';
+import { worldOf } from '../../support/world.ts';
 
 type Keys = Readonly<Record<string, unknown>>;
 
-let folder: string;
+const world = worldOf('suite');
 let engine: SimulatedEngine;
 let gateway: GatewayProcess;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'origins-'));
-  engine = await startSimulatedEngine({ name: 'a' });
-  const manifest = declared('EngineCluster', 'a', { proxyTo: engine.url, routingGroup: 'adhoc' });
-  await writeFile(join(folder, 'clusters.yaml'), stringify(manifest));
-});
-afterAll(async () => {
-  await engine.close();
-  await rm(folder, { recursive: true, force: true });
+  engine = await world.engine({ name: 'a' });
+  await world.declare(manifest('EngineCluster', 'a', { proxyTo: engine.url, routingGroup: 'adhoc' }));
 });
 
 const config = (server: Keys, more: Keys = {}): Keys => ({
-  resources: { source: 'directory', directory: folder },
-  dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
-  queryHistory: { spillDirectory: join(folder, 'spill') },
   // Without authentication only known hosts are answered; these tests ask under many.
   server: { allowedHosts: ['*'], ...server },
   ...more,
@@ -73,9 +63,8 @@ async function sideOf(url: string, headers: readonly string[] = []): Promise<'ad
 describe('server.adminHosts', () => {
   beforeAll(async () => {
     const adminHosts = ['admin.example', '[::1]:8081', 'narrow.example:8443'];
-    gateway = await startGateway(config({ adminHosts, trustedProxies: ['127.0.0.1'] }));
+    gateway = await world.start(config({ adminHosts, trustedProxies: ['127.0.0.1'] }));
   });
-  afterAll(() => gateway.stop());
 
   test.each([
     ['the admin host', ['Host', 'admin.example'], 'admin'],
@@ -164,12 +153,13 @@ describe('server.adminHosts', () => {
 });
 
 describe('other ways', () => {
-  const running: GatewayProcess[] = [];
-  afterEach(async () => void (await Promise.all(running.splice(0).map((one) => one.stop()))));
-  const start = async (...args: Parameters<typeof startGateway>) => {
-    const started = await startGateway(...args);
-    running.push(started);
-    return started;
+  afterEach(() => world.kill());
+  const start = (keys: Keys) => world.start(keys);
+  const expectNoWarning = async ({ log, stop }: GatewayProcess): Promise<void> => {
+    // All of the log is there once the process has ended.
+    await stop();
+    expect(log.map(({ msg }) => msg)).toContain('stopped');
+    expect(log.filter(({ key }) => key === 'server.enginePages')).toEqual([]);
   };
 
   test('an untrusted peer does not say which host it asked for', async () => {
@@ -178,9 +168,10 @@ describe('other ways', () => {
   });
 
   test('server.adminPort: each port answers only its own, probes on both', async () => {
-    const { url, listening } = await start(config({ adminPort: 0 }));
-    expect(await sideOf(url)).toBe('queries');
-    expect(await sideOf(listening.adminUrl as string)).toBe('admin');
+    const started = await start(config({ adminPort: 0 }));
+    expect(await sideOf(started.url)).toBe('queries');
+    expect(await sideOf(started.listening.adminUrl as string)).toBe('admin');
+    await expectNoWarning(started);
   });
 
   test('server.adminPort beside server.adminHosts: either leads to the API', async () => {
@@ -223,36 +214,28 @@ describe('other ways', () => {
     ['the address that the gateway uses, as it is stated', null],
   ])('redirect takes the externalUrl of a resource: %s', async (_, stated) => {
     const externalUrl = stated ?? engine.url;
-    const directory = await mkdtemp(join(folder, 'stated-'));
-    const manifest = declared('EngineCluster', 'b', { proxyTo: engine.url, routingGroup: 'adhoc', externalUrl });
-    await writeFile(join(directory, 'clusters.yaml'), stringify(manifest));
+    const directory = await mkdtemp(world.path('stated-'));
+    await declare(
+      directory,
+      manifest('EngineCluster', 'b', { proxyTo: engine.url, routingGroup: 'adhoc', externalUrl }),
+    );
     const jdbcUrl = `jdbc:sqlite:${join(directory, 'gateway.db')}`;
     const resources = { source: 'directory', directory };
-    const { url } = await start(config({ enginePages: 'redirect' }, { resources, dataStore: { jdbcUrl } }));
-    await vi.waitFor(async () => expect((await fetch(`${url}/readyz`)).status).toBe(200), { timeout: 20_000 });
-    const { status, headers } = await send(url, '/ui/');
+    const started = await world.startReady(config({ enginePages: 'redirect' }, { resources, dataStore: { jdbcUrl } }));
+    const { status, headers } = await send(started.url, '/ui/');
     expect([status, headers.location]).toEqual([307, `${externalUrl}/ui/`]);
+    await expectNoWarning(started);
   });
 
   test('a configuration of the reference serves all at one address, and the start warns of it', async () => {
-    const { url, logged, listening } = await start({
-      dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'reference.db')}` },
-    });
+    const { url, logged, listening } = await start({});
     expect(listening.adminUrl).toBeNull();
     expect(await sideOf(url)).toBe('both');
     const warning = await logged(({ key }) => key === 'server.enginePages');
     expect(warning).toMatchObject({ level: 'warn', msg: expect.stringContaining('Set server.adminHosts') });
   });
 
-  test.each([
-    ['redirect', { enginePages: 'redirect' }],
-    ['off', { enginePages: 'off' }],
-    ['a port of its own', { adminPort: 0 }],
-  ])('no warning with %s', async (_, server) => {
-    const { log, stop } = await start(config(server));
-    // All of the log is there once the process has ended.
-    await stop();
-    expect(log.map(({ msg }) => msg)).toContain('stopped');
-    expect(log.filter(({ key }) => key === 'server.enginePages')).toEqual([]);
+  test('no warning with engine pages off', async () => {
+    await expectNoWarning(await start(config({ enginePages: 'off' })));
   });
 });

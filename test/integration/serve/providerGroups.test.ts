@@ -1,13 +1,11 @@
 /** Groups that a real OpenID provider names: in the claims of its ID tokens, and in its answers about access tokens. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { stringify } from 'yaml';
-import { closeAll, startServer, until } from '../../support/gateway.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { closeAll, startServer } from '../../support/gateway.ts';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import { manifest } from '../../support/manifest.ts';
 import { type OidcServer, startOidcProvider } from '../../support/oidcProvider.ts';
+import { worldOf } from '../../support/world.ts';
 
 interface Asked {
   readonly user: string | null;
@@ -32,13 +30,12 @@ const people = {
 };
 
 describe('groups of a real OpenID provider', () => {
-  let folder: string;
+  const world = worldOf('suite');
   let provider: OidcServer;
   let gateway: GatewayProcess;
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'provider-groups-'));
-    provider = await startOidcProvider(callback, 'engine', { groups: people });
+    provider = world.closing(await startOidcProvider(callback, 'engine', { groups: people }));
     let queries = 0;
     const { url } = await startServer((incoming, response) => {
       incoming.resume();
@@ -48,27 +45,20 @@ describe('groups of a real OpenID provider', () => {
       const id = `20260101_000000_${String(queries).padStart(5, '0')}_pgrps`;
       response.end(JSON.stringify({ id, stats: { state: 'FINISHED' } }));
     });
-    const meta = (kind: string, name: string, spec: object) => stringify(manifest(kind, name, spec));
     const rule = (group: string) => ({
       priority: 1,
       condition: `engineRequestUser.isInGroup("${group}")`,
       routeTo: { routingGroup: group.replace('/', '-') },
     });
-    await writeFile(
-      join(folder, 'resources.yaml'),
-      [
-        meta('EngineCluster', 'a', { proxyTo: url, routingGroup: 'adhoc' }),
-        meta('RoutingRule', 'etl', rule('etl')),
-        meta('RoutingRule', 'partners', rule('partners/etl')),
-      ].join('---\n'),
+    await world.declare(
+      manifest('EngineCluster', 'a', { proxyTo: url, routingGroup: 'adhoc' }),
+      manifest('RoutingRule', 'etl', rule('etl')),
+      manifest('RoutingRule', 'partners', rule('partners/etl')),
     );
-    const groupFile = join(folder, 'groups.txt');
+    const groupFile = world.path('groups.txt');
     await writeFile(groupFile, 'partners/etl:partners/grace\n');
-    gateway = await startGateway({
+    gateway = await world.startReady({
       authentication: 'none',
-      resources: { source: 'directory', directory: folder },
-      dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
-      queryHistory: { spillDirectory: join(folder, 'spill') },
       requestAnalyzerConfig: {
         analyzeRequest: true,
         trustedUserSources: ['bearer'],
@@ -82,15 +72,8 @@ describe('groups of a real OpenID provider', () => {
       },
       userGroups: { token: {}, userInfo: {}, file: { path: groupFile } },
     });
-    const state = async () => (await fetch(`${gateway.url}/api/public/backends/a/state`)).text();
-    await until(async () => (await state()).includes('"HEALTHY"'), 'the cluster to be healthy');
   });
-  afterAll(async () => {
-    await gateway?.stop();
-    await provider?.close();
-    await closeAll();
-    await rm(folder, { recursive: true, force: true });
-  });
+  afterAll(closeAll);
 
   /** Logs a user in at the provider, in the way of a command line. */
   const tokensOf = async (user: string): Promise<Tokens> => {

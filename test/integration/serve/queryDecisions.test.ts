@@ -1,15 +1,11 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { stringify } from 'yaml';
-import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import { beforeAll, expect, test } from 'vitest';
 import type { QueryPage } from '../../../src/api/answers/queries.ts';
 import type { RoutedQuery } from '../../../src/api/answers/routing.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import { manifest } from '../../support/manifest.ts';
-import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
+import { sessionKeyPaths } from '../../support/sessionKeyPair.ts';
 import { runQuery, submit } from '../../support/statementClient.ts';
+import { basic, worldOf } from '../../support/world.ts';
 
 const rules: Readonly<Record<string, object>> = {
   early: { condition: 'request.getHeader("X-Team") == "blue"', priority: 10, routeTo: { routingGroup: 'etl' } },
@@ -29,11 +25,10 @@ const rules: Readonly<Record<string, object>> = {
   },
 };
 
-let folder: string;
-let engine: SimulatedEngine;
+const world = worldOf('suite');
 let gateway: GatewayProcess;
 
-const as = (user: string) => ({ authorization: `Basic ${Buffer.from(`${user}:x`).toString('base64')}` });
+const as = (user: string) => basic(user, 'x');
 const read = async <T>(path: string, user = 'boss'): Promise<T> => {
   const response = await fetch(`${gateway.url}${path}`, { headers: as(user) });
   const text = await response.text();
@@ -49,40 +44,27 @@ const stored = async (id: string, user = 'boss'): Promise<RoutedQuery> => {
 };
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'decisions-'));
-  engine = await startSimulatedEngine({ name: 'engine' });
-  const document = (kind: string, name: string, spec: object) => stringify(manifest(kind, name, spec));
+  const engine = await world.engine({ name: 'engine' });
   const cluster = (name: string, routingGroup: string, more: object = {}) =>
-    document('EngineCluster', name, { proxyTo: engine.url, routingGroup, ...more });
-  const documents = [
+    manifest('EngineCluster', name, { proxyTo: engine.url, routingGroup, ...more });
+  await world.declare(
     cluster('first', 'adhoc'),
     cluster('second', 'adhoc'),
     cluster('resting', 'adhoc', { active: false }),
     cluster('only', 'etl'),
-    ...Object.entries(rules).map(([name, spec]) => document('RoutingRule', name, spec)),
-  ];
-  await writeFile(join(folder, 'resources.yaml'), documents.join('---\n'));
-  const { privateKeyRsa, publicKeyRsa } = sessionKeyPair();
-  gateway = await startGateway({
-    resources: { source: 'directory', directory: folder },
-    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
-    queryHistory: { spillDirectory: join(folder, 'spill') },
+    ...Object.entries(rules).map(([name, spec]) => manifest('RoutingRule', name, spec)),
+  );
+  gateway = await world.startReady({
     monitor: { taskDelay: '500ms' },
     requestAnalyzerConfig: { analyzeRequest: true },
     routingRules: { onRuleError: 'reject' },
-    authentication: { form: { selfSignKeyPair: { privateKeyRsa, publicKeyRsa } } },
+    authentication: { form: { selfSignKeyPair: sessionKeyPaths() } },
     presetUsers: {
       boss: { password: 'x', privileges: 'ADMIN_USER_API' },
       mallory: { password: 'x', privileges: 'USER' },
     },
     authorization: { admin: '.*ADMIN.*', user: '.*USER.*', api: '.*API.*' },
   });
-  await vi.waitFor(async () => expect((await fetch(`${gateway.url}/readyz`)).status).toBe(200), { timeout: 30_000 });
-});
-afterAll(async () => {
-  await gateway?.stop();
-  await engine?.close();
-  await rm(folder, { recursive: true, force: true });
 });
 
 test('a denied query names the rule that denied it, and what its condition read, without secrets', async () => {

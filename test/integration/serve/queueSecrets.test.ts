@@ -2,18 +2,15 @@
  * What the database has of queries that wait: credentials and texts are looked for in every column of every table, in clear
  * and as base64 or hexadecimal digits.
  */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { openStore } from '../../../src/store/openStore.ts';
 import type { Dialect } from '../../../src/store/store.ts';
 import { oneDatabase, type TestDatabase } from '../../support/databases.ts';
 import { closeAll, startServer, until } from '../../support/gateway.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
-import { declare, manifest, sharedSecret } from '../../support/queueing.ts';
+import { manifest, sharedSecret } from '../../support/queueing.ts';
 import { follow, pathOf, type QueryResults, submit } from '../../support/statementClient.ts';
+import { worldOf } from '../../support/world.ts';
 
 const basic = Buffer.from('ann:password-of-ann').toString('base64');
 /** Headers of each client, with what must be found nowhere. */
@@ -81,33 +78,22 @@ function formsOf(text: string): readonly string[] {
 }
 
 describe('what the database has of queries that wait', () => {
+  const world = worldOf('test');
   let server: TestDatabase;
-  let folder: string;
-  let gateway: GatewayProcess | undefined;
   beforeAll(async () => {
     server = await oneDatabase.start();
   });
-  afterEach(async () => {
-    await gateway?.stop('SIGKILL');
-    await closeAll();
-    await rm(folder, { recursive: true, force: true });
-  });
+  afterEach(closeAll);
   afterAll(() => server?.dispose());
 
   test('is nothing of their credentials, and of their texts nothing before a cluster has them', async () => {
     const cluster = await startCluster();
-    folder = await mkdtemp(join(tmpdir(), 'queue-secrets-'));
-    await declare(
-      folder,
+    await world.declare(
       manifest('EngineCluster', 'one', { proxyTo: cluster.url, routingGroup: 'adhoc', maxRunningQueries: 1 }),
       manifest('RoutingGroup', 'adhoc', { queue: { hold: '0s', maxWait: '5m' } }),
     );
     const dataStore = await server.create();
-    gateway = await startGateway({
-      ...sharedSecret,
-      dataStore,
-      resources: { source: 'directory', directory: folder },
-    });
+    const gateway = await world.start({ ...sharedSecret, dataStore });
     const { url } = gateway;
     const store = await openStore({ ...dataStore, runMigrations: false, logger: pino({ level: 'silent' }) });
     /** Every value of every column, as `table.column`. */

@@ -1,17 +1,14 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { stringify } from 'yaml';
 import type { Scaling } from '../../../src/api/answers/clusters.ts';
 import type { QueueList } from '../../../src/api/answers/queries.ts';
 import type { Explanation, RoutedQuery } from '../../../src/api/answers/routing.ts';
 import { postgresql, type TestDatabase } from '../../support/databases.ts';
 import { closeAll, startServer, until } from '../../support/gateway.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import { manifest } from '../../support/manifest.ts';
-import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
+import { sessionKeyPaths } from '../../support/sessionKeyPair.ts';
 import { cancel, follow, pathOf, type QueryResults, submit } from '../../support/statementClient.ts';
+import { basic, call, worldOf } from '../../support/world.ts';
 
 /** A cluster whose queries run until the test ends them. */
 async function startCluster() {
@@ -63,12 +60,12 @@ async function startCluster() {
   };
 }
 
-const asRoot = { Authorization: `Basic ${Buffer.from('root:secret').toString('base64')}` };
-const asAlice = { Authorization: `Basic ${Buffer.from('alice:secret').toString('base64')}` };
+const asRoot = basic('root', 'secret');
+const asAlice = basic('alice', 'secret');
 
 describe.skipIf(!postgresql.available())('what is seen of queries that wait at one replica, asked at another', () => {
+  const world = worldOf('test');
   let server: TestDatabase;
-  let folder: string;
   let replicas: GatewayProcess[] = [];
   let cluster: Awaited<ReturnType<typeof startCluster>>;
   /** Where the queries wait, and where the calls go. */
@@ -80,59 +77,47 @@ describe.skipIf(!postgresql.available())('what is seen of queries that wait at o
   });
   beforeEach(async () => {
     cluster = await startCluster();
-    folder = await mkdtemp(join(tmpdir(), 'queue-'));
-    const resource = (kind: string, name: string, spec: object) => stringify(manifest(kind, name, spec));
-    await writeFile(
-      join(folder, 'resources.yaml'),
-      [
-        resource('EngineCluster', 'one', { proxyTo: cluster.url, routingGroup: 'adhoc' }),
-        resource('RoutingRule', 'dbt', {
-          condition: 'request.getHeader("X-Engine-Source") == "dbt"',
-          routeTo: { routingGroup: 'adhoc' },
-        }),
-        resource('RoutingGroup', 'adhoc', { maxRunningQueries: 1, queue: { hold: '50ms', maxWait: '5m' } }),
-      ].join('---\n'),
+    await world.declare(
+      manifest('EngineCluster', 'one', { proxyTo: cluster.url, routingGroup: 'adhoc' }),
+      manifest('RoutingRule', 'dbt', {
+        condition: 'request.getHeader("X-Engine-Source") == "dbt"',
+        routeTo: { routingGroup: 'adhoc' },
+      }),
+      manifest('RoutingGroup', 'adhoc', { maxRunningQueries: 1, queue: { hold: '50ms', maxWait: '5m' } }),
     );
     const dataStore = await server.create();
-    const { privateKeyRsa, publicKeyRsa } = sessionKeyPair();
     replicas = await Promise.all(
-      [0, 1].map(() =>
-        startGateway({
+      [0, 1].map((number) =>
+        world.startReady({
           dataStore,
-          authentication: {
-            defaultType: 'form',
-            form: { selfSignKeyPair: { privateKeyRsa, publicKeyRsa } },
-          },
+          queryHistory: { spillDirectory: world.path(`spill-${number}`) },
+          authentication: { defaultType: 'form', form: { selfSignKeyPair: sessionKeyPaths() } },
           authorization: { admin: '.*ADMIN.*', user: '.*USER.*', api: '.*API.*' },
           presetUsers: {
             root: { password: 'secret', privileges: 'ADMIN_USER_API' },
             alice: { password: 'secret', privileges: 'USER' },
           },
           routing: { explainHeader: true },
-          resources: { source: 'directory', directory: folder },
         }),
       ),
     );
     [here = '', other = ''] = replicas.map(({ url }) => url);
-    for (const url of [here, other])
-      await until(async () => (await fetch(`${url}/readyz`)).status === 200, 'readiness');
   });
   afterEach(async () => {
-    await Promise.all(replicas.splice(0).map((replica) => replica.stop('SIGKILL')));
+    await world.kill();
     await closeAll();
-    await rm(folder, { recursive: true, force: true });
   });
   afterAll(() => server?.dispose());
 
-  const ask = async <T>(path: string, method = 'GET', body?: object, headers: object = asRoot): Promise<T> => {
-    const response = await fetch(`${other}${path}`, {
-      method,
-      headers: { ...headers, ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) },
-      body: body === undefined ? null : JSON.stringify(body),
-    });
-    const text = await response.text();
-    if (response.status >= 300) throw new Error(`HTTP ${response.status}: ${text}`);
-    return (text === '' ? null : JSON.parse(text)) as T;
+  const ask = async <T>(
+    path: string,
+    method = 'GET',
+    body?: object,
+    headers: Readonly<Record<string, string>> = asRoot,
+  ): Promise<T> => {
+    const { status, text, json } = await call({ url: other }, method, path, body, headers);
+    if (status >= 300) throw new Error(`HTTP ${status}: ${text}`);
+    return json as T;
   };
 
   /** Asks for a query until it has another id than the one it has now: its cluster's. */
@@ -249,7 +234,7 @@ describe.skipIf(!postgresql.available())('what is seen of queries that wait at o
     await cluster.finish(page.id);
     await followed;
     expect((await untilSent(first, 'alice')).page.id).toMatch(/_abcde$/);
-    const usersOf = async (headers: object) => {
+    const usersOf = async (headers: Readonly<Record<string, string>>) => {
       const { queries } = await ask<{ queries: RoutedQuery[] }>('/api/queries', 'GET', undefined, headers);
       return [...new Set(queries.map(({ user }) => user))].sort();
     };
@@ -295,8 +280,8 @@ describe.skipIf(!postgresql.available())('what is seen of queries that wait at o
         .poll(() => ask('/webapp/findQueryHistory', 'POST', { queryId: id }))
         .toMatchObject({ data: { total: 1, rows: [{ queryId: sent.id, user: 'alice' }] } });
       expect(await (await fetch(`${other}/ui/query.html?${id}`)).text()).toBe('page of the engine');
-      const call = await submit(other, `CALL system.runtime.kill_query(query_id => '${id}')`, { user: 'alice' });
-      expect(call.stats.state).toBe('FINISHED');
+      const killed = await submit(other, `CALL system.runtime.kill_query(query_id => '${id}')`, { user: 'alice' });
+      expect(killed.stats.state).toBe('FINISHED');
       expect(cluster.statements.at(-1)).toMatch(new RegExp(`=> '${sent.id}' *\\)$`));
       const cancelled = await fetch(`${other}/v1/query/${id}`, {
         method: 'DELETE',
@@ -331,14 +316,8 @@ describe.skipIf(!postgresql.available())('what is seen of queries that wait at o
 
   test('scaling counts those of all replicas; the explanation says that a query would wait, and for what', async () => {
     const described = { headers: { 'X-Engine-User': 'alice' }, body: 'SELECT 1' };
-    const explain = async () => {
-      const response = await fetch(`${here}/api/explain`, {
-        method: 'POST',
-        headers: { ...asRoot, 'Content-Type': 'application/json' },
-        body: JSON.stringify(described),
-      });
-      return (await response.json()) as Explanation;
-    };
+    const explain = async () =>
+      (await call({ url: here }, 'POST', '/api/explain', described, asRoot)).json as Explanation;
     expect(await explain()).toMatchObject({ outcome: 'routed', waitsFor: null });
     await waitingBehind(['alice', 'bob']);
     expect(await ask<Scaling>('/api/scaling/adhoc')).toMatchObject({ queued: 2, capacity: 1, complete: true });

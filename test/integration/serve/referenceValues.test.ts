@@ -1,6 +1,6 @@
-import { afterEach, describe, expect, test } from 'vitest';
-import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { describe, expect, test } from 'vitest';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
+import { addCluster, basic, call, worldOf } from '../../support/world.ts';
 
 /** A statement as a client sends it; the answer's text. */
 async function submit({ url }: GatewayProcess, headers: Readonly<Record<string, string>> = {}): Promise<string> {
@@ -9,29 +9,17 @@ async function submit({ url }: GatewayProcess, headers: Readonly<Record<string, 
 }
 
 describe('a gateway with odd values that Trino Gateway starts with', () => {
-  let gateway: GatewayProcess | null = null;
-  afterEach(async () => {
-    await gateway?.stop();
-    gateway = null;
-  });
-
-  const start = async (config: Readonly<Record<string, unknown>>) => {
-    gateway = await startGateway({
-      protocol: { productName: 'Trino' },
-      dataStore: { jdbcUrl: 'jdbc:sqlite::memory:' },
-      ...config,
+  const world = worldOf('test');
+  const start = (config: Readonly<Record<string, unknown>>) =>
+    world.start({
+      ...{ protocol: { productName: 'Trino' }, dataStore: { jdbcUrl: 'jdbc:sqlite::memory:' } },
+      ...{ resources: { source: 'database' }, monitor: { taskDelay: '1s' }, ...config },
     });
-    return gateway;
-  };
-  const register = async ({ url }: GatewayProcess, name: string, routingGroup: string) => {
-    const engine = await startSimulatedEngine({ name, productName: 'Trino' });
-    const body = JSON.stringify({ name, proxyTo: engine.url, active: true, routingGroup });
-    const headers = { 'content-type': 'application/json' };
-    expect((await fetch(`${url}/gateway/backend/modify/add`, { method: 'POST', headers, body })).status).toBe(200);
-    await expect
-      .poll(async () => (await fetch(`${url}/api/public/backends/${name}/state`)).text(), { timeout: 20_000 })
-      .toContain('HEALTHY');
-    return engine;
+  const register = async (gateway: GatewayProcess, name: string, routingGroup: string) => {
+    const engine = await world.engine({ name, productName: 'Trino' });
+    await addCluster(gateway, name, engine.url, routingGroup);
+    const state = async () => (await call(gateway, 'GET', `/api/public/backends/${name}/state`)).text;
+    await expect.poll(state, { timeout: 20_000 }).toContain('HEALTHY');
   };
 
   test.each([
@@ -39,55 +27,35 @@ describe('a gateway with odd values that Trino Gateway starts with', () => {
     ['a way that is not there', { defaultType: 'form' }],
     ['none in it', { defaultType: 'none' }],
   ])('authentication with %s lets no call pass but queries', async (_, authentication) => {
-    const { url } = await start({ authentication });
-    const basic = `Basic ${Buffer.from('ann:abc').toString('base64')}`;
-    for (const headers of [{}, { authorization: basic }]) {
-      expect((await fetch(`${url}/gateway/backend/all`, { headers })).status).toBe(401);
-      expect((await fetch(`${url}/webapp/getAllBackends`, { method: 'POST', headers })).status).toBe(401);
+    const gateway = await start({ authentication });
+    for (const headers of [{}, basic('ann', 'abc')]) {
+      expect((await call(gateway, 'GET', '/gateway/backend/all', undefined, headers)).status).toBe(401);
+      expect((await call(gateway, 'POST', '/webapp/getAllBackends', undefined, headers)).status).toBe(401);
     }
-    expect(await (await fetch(`${url}/loginType`, { method: 'POST' })).json()).toMatchObject({ data: 'none' });
-    const body = JSON.stringify({ username: 'ann', password: 'abc' });
-    const login = await fetch(`${url}/login`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body,
-    });
-    expect(await login.text()).toContain('holds neither form nor oauth');
-    expect(login.status).toBe(422);
-    expect((await fetch(`${url}/api/public/backends`)).status).toBe(200);
+    expect((await call(gateway, 'POST', '/loginType')).json).toMatchObject({ data: 'none' });
+    const login = await call(gateway, 'POST', '/login', { username: 'ann', password: 'abc' });
+    expect([login.status, login.text]).toEqual([422, expect.stringContaining('holds neither form nor oauth')]);
+    expect((await call(gateway, 'GET', '/api/public/backends')).status).toBe(200);
     // Routed, and refused as no cluster is there: not for want of a login.
-    expect(await submit(gateway as GatewayProcess)).toContain('No healthy cluster');
-    const readiness = await (await fetch(`${url}/readyz?verbose`)).text();
-    expect(readiness).not.toContain('every call passes');
+    expect(await submit(gateway)).toContain('No healthy cluster');
+    expect((await call(gateway, 'GET', '/readyz?verbose')).text).not.toContain('every call passes');
   });
 
   test('an empty default group refuses what no group is determined for', async () => {
-    const started = await start({
-      authentication: 'none',
-      routing: { defaultRoutingGroup: '' },
-      monitor: { taskDelay: '1s' },
-    });
-    const engine = await register(started, 'etl-one', 'etl');
-    try {
-      expect(await submit(started)).toContain('No healthy cluster');
-      expect(await submit(started, { 'X-Trino-Routing-Group': 'etl' })).toContain('nextUri');
-    } finally {
-      await engine.close();
-    }
+    const started = await start({ authentication: 'none', routing: { defaultRoutingGroup: '' } });
+    await register(started, 'etl-one', 'etl');
+    expect(await submit(started)).toContain('No healthy cluster');
+    expect(await submit(started, { 'X-Trino-Routing-Group': 'etl' })).toContain('nextUri');
   });
 
   test('external rules without their URL leave the decision to the header', async () => {
     const started = await start({
-      ...{ authentication: 'none', monitor: { taskDelay: '1s' } },
+      authentication: 'none',
       routingRules: { rulesEngineEnabled: 1, rulesType: 'EXTERNAL' },
     });
-    const engine = await register(started, 'etl-one', 'etl');
-    try {
-      expect(await submit(started, { 'X-Trino-Routing-Group': 'etl' })).toContain('nextUri');
-      const note = started.log.find(({ key }) => key === 'routingRules.rulesType');
-      expect(note?.msg).toContain('so that no service is asked');
-    } finally {
-      await engine.close();
-    }
+    await register(started, 'etl-one', 'etl');
+    expect(await submit(started, { 'X-Trino-Routing-Group': 'etl' })).toContain('nextUri');
+    const note = started.log.find(({ key }) => key === 'routingRules.rulesType');
+    expect(note?.msg).toContain('so that no service is asked');
   });
 });

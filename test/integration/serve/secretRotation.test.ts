@@ -1,6 +1,4 @@
-import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import mysql from 'mysql2/promise';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -8,10 +6,12 @@ import { stringify } from 'yaml';
 import { runProgram } from '../../support/commandLine.ts';
 import { startCountingCluster } from '../../support/countingCluster.ts';
 import { closeAll } from '../../support/gateway.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
+import { manifest } from '../../support/manifest.ts';
 import { hasMariadb, startMariadb } from '../../support/mariadb.ts';
 import { hasPostgresql, startPostgresql } from '../../support/postgresql.ts';
 import type { TestServer } from '../../support/serverProcess.ts';
+import { worldOf } from '../../support/world.ts';
 
 interface Account {
   readonly jdbcUrl: string;
@@ -70,25 +70,21 @@ const families = [
 ] as const;
 
 describe.each(families)('the password of %s in a file', (_, isAvailable, startServer, accountOf) => {
+  const world = worldOf('suite');
   let server: TestServer;
-  let folder: string;
   let gateway: GatewayProcess;
   beforeAll(async () => {
-    if (!isAvailable()) return;
-    server = await startServer({ isDurable: false });
-    folder = await mkdtemp(join(tmpdir(), 'rotation-'));
+    if (isAvailable()) server = await startServer({ isDurable: false });
   }, 120_000);
   afterAll(async () => {
-    await gateway?.stop();
     await server?.dispose();
     await closeAll();
-    if (folder !== undefined) await rm(folder, { recursive: true });
   });
 
   /** Replaces a file as a kubelet does. */
   const replace = async (name: string, text: string): Promise<void> => {
-    await writeFile(join(folder, `${name}.next`), text);
-    await rename(join(folder, `${name}.next`), join(folder, name));
+    await writeFile(world.path(`${name}.next`), text);
+    await rename(world.path(`${name}.next`), world.path(name));
   };
   const databaseLine = async (): Promise<string> => {
     const text = await (await fetch(`${gateway.url}/readyz?verbose`)).text();
@@ -110,19 +106,13 @@ describe.each(families)('the password of %s in a file', (_, isAvailable, startSe
       const { url } = await startCountingCluster(() => 0);
       const account = await accountOf(server);
       await replace('password', `${account.password}\n`);
-      const cluster = {
-        ...{ apiVersion: 'enginegateway.dev/v1', kind: 'EngineCluster', metadata: { name: 'one' } },
-        spec: { proxyTo: url, routingGroup: 'adhoc' },
-      };
-      await writeFile(join(folder, 'one.yaml'), stringify(cluster));
-      gateway = await startGateway({
+      await world.declare(manifest('EngineCluster', 'one', { proxyTo: url, routingGroup: 'adhoc' }));
+      gateway = await world.start({
         authentication: 'none',
-        resources: { source: 'directory', directory: folder },
         dataStore: {
           ...{ jdbcUrl: account.jdbcUrl, user: account.user },
-          password: `\${FILE:${join(folder, 'password')}}`,
+          password: `\${FILE:${world.path('password')}}`,
         },
-        queryHistory: { spillDirectory: join(folder, 'spill') },
       });
       await expect.poll(databaseLine).toContain('[+] database');
       await expect.poll(submit).toBe(200);
@@ -132,7 +122,7 @@ describe.each(families)('the password of %s in a file', (_, isAvailable, startSe
         .poll(databaseLine, { timeout: 20_000 })
         .toContain('it rejects the user or the password; check dataStore.user and dataStore.password');
       for (let query = 0; query < 20; query += 1) expect(await submit()).toBe(200);
-      const file = join(folder, 'gateway.conf');
+      const file = world.path('gateway.conf');
       await writeFile(file, stringify({ dataStore: { ...account, rotate: undefined } }));
       const rejected = 'error: The database is unavailable: it rejects the user or the password; check';
       for (const command of ['migrate', 'export']) {

@@ -1,16 +1,15 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFile, writeFile } from 'node:fs/promises';
 import { pino } from 'pino';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
-import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import type { SimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { openStore } from '../../../src/store/openStore.ts';
-import { GatewayExit, type GatewayProcess, startGateway, startGatewayWithFile } from '../../support/gatewayProcess.ts';
+import { GatewayExit, type GatewayProcess, startGatewayWithFile } from '../../support/gatewayProcess.ts';
 import { manifest as declared } from '../../support/manifest.ts';
 import { hasPostgresql, startPostgresql } from '../../support/postgresql.ts';
 import { sendBytes } from '../../support/rawHttp.ts';
 import { follow, type QueryResults, submit } from '../../support/statementClient.ts';
+import { addCluster, call, worldOf } from '../../support/world.ts';
 
 const manifest = (name: string, url: string, routingGroup = 'adhoc') =>
   stringify(declared('EngineCluster', name, { proxyTo: url, routingGroup }));
@@ -29,9 +28,8 @@ async function followAlternating(first: QueryResults, gateways: readonly Gateway
   return rows;
 }
 
-const json = async (url: string, init?: RequestInit): Promise<unknown> => (await fetch(url, init)).json();
 const clusters = async (gateway: GatewayProcess) =>
-  ((await json(`${gateway.url}/gateway/backend/all`)) as { name: string; active: boolean }[])
+  ((await call(gateway, 'GET', '/gateway/backend/all')).json as { name: string; active: boolean }[])
     .map(({ name, active }) => `${name} ${active}`)
     .sort();
 
@@ -42,34 +40,16 @@ async function disposablePostgresql() {
 }
 
 describe('the gateway as a process', () => {
-  let folder: string;
+  const world = worldOf('test');
   let engines: SimulatedEngine[];
-  const gateways: GatewayProcess[] = [];
 
   beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'serve-'));
-    engines = await Promise.all(['a', 'b'].map((name) => startSimulatedEngine({ name, port: 0 })));
-    await writeFile(join(folder, 'clusters.yaml'), engines.map(({ name, url }) => manifest(name, url)).join('---\n'));
-  });
-  afterEach(async () => {
-    await Promise.all(gateways.splice(0).map((gateway) => gateway.stop()));
-    await Promise.all(engines.map((engine) => engine.close()));
-    await rm(folder, { recursive: true, force: true });
+    engines = await Promise.all(['a', 'b'].map((name) => world.engine({ name })));
+    await writeFile(world.path('clusters.yaml'), engines.map(({ name, url }) => manifest(name, url)).join('---\n'));
   });
 
-  const config = (more: Readonly<Record<string, unknown>> = {}) => ({
-    resources: { source: 'directory', directory: folder },
-    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
-    queryHistory: { spillDirectory: join(folder, 'spill') },
-    monitor: { taskDelay: '500ms' },
-    ...more,
-  });
-  const start = async (settings: Readonly<Record<string, unknown>> = config()): Promise<GatewayProcess> => {
-    const gateway = await startGateway(settings);
-    gateways.push(gateway);
-    await expect.poll(async () => (await fetch(`${gateway.url}/readyz`)).status).toBe(200);
-    return gateway;
-  };
+  const config = (more: Readonly<Record<string, unknown>> = {}) => ({ monitor: { taskDelay: '500ms' }, ...more });
+  const start = (more: Readonly<Record<string, unknown>> = {}) => world.startReady(config(more));
 
   test('calls with a content type and without a body are answered (RFC 9112 §6.3)', async () => {
     const gateway = await start();
@@ -103,7 +83,6 @@ describe('the gateway as a process', () => {
     const running = queries.slice(6);
     await first.stop('SIGKILL');
     await second.stop();
-    gateways.length = 0;
     const third = await start();
     const rest = await Promise.all(running.map((query) => followAlternating(query, [third])));
     expect(rest.map((all) => all.length)).toEqual([25, 25]);
@@ -113,9 +92,8 @@ describe('the gateway as a process', () => {
     const first = await start();
     const { id } = await submit(first.url, 'SELECT 1', { user: 'ada', headers: { 'X-Engine-Source': 'test' } });
     expect(await first.stop()).toBe(0);
-    gateways.length = 0;
     const store = await openStore({
-      jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}`,
+      jdbcUrl: `jdbc:sqlite:${world.path('gateway.db')}`,
       runMigrations: false,
       logger: pino({ level: 'silent' }),
     });
@@ -133,20 +111,15 @@ describe('the gateway as a process', () => {
     const gateway = await start();
     expect(await clusters(gateway)).toEqual(['a true', 'b true']);
 
-    const added = await fetch(`${gateway.url}/gateway/backend/modify/add`, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify({ name: 'Third One', proxyTo: engines[0]?.url, active: true, routingGroup: 'etl' }),
-    });
-    expect(added.status).toBe(200);
+    await addCluster(gateway, 'Third One', engines[0]?.url ?? '', 'etl');
     expect(await clusters(gateway)).toEqual(['Third One true', 'a true', 'b true']);
 
     await fetch(`${gateway.url}/gateway/backend/deactivate/a`, { method: 'POST' });
-    expect(await readFile(join(folder, 'clusters.yaml'), 'utf8')).toContain('enginegateway.dev/active');
+    expect(await readFile(world.path('clusters.yaml'), 'utf8')).toContain('enginegateway.dev/active');
     for (let count = 0; count < 8; count++) await submit(gateway.url, 'SELECT 1');
     expect(engines.map((engine) => engine.queries.length)).toEqual([0, 8]);
 
-    await writeFile(join(folder, 'clusters.yaml'), manifest('b', engines[1]?.url ?? ''));
+    await writeFile(world.path('clusters.yaml'), manifest('b', engines[1]?.url ?? ''));
     await expect.poll(() => clusters(gateway)).toEqual(['Third One true', 'b true']);
   });
 
@@ -160,7 +133,7 @@ describe('the gateway as a process', () => {
 
   test('rules of resources choose the group', async () => {
     await writeFile(
-      join(folder, 'rules.yaml'),
+      world.path('rules.yaml'),
       stringify(
         declared('RoutingRule', 'airflow', {
           condition: 'request.getHeader("X-Engine-Source") == "airflow"',
@@ -168,8 +141,8 @@ describe('the gateway as a process', () => {
         }),
       ),
     );
-    await writeFile(join(folder, 'etl.yaml'), manifest('etl', engines[1]?.url ?? '', 'etl'));
-    await writeFile(join(folder, 'clusters.yaml'), manifest('a', engines[0]?.url ?? ''));
+    await writeFile(world.path('etl.yaml'), manifest('etl', engines[1]?.url ?? '', 'etl'));
+    await writeFile(world.path('clusters.yaml'), manifest('a', engines[0]?.url ?? ''));
     const gateway = await start();
     const sources = ['airflow', 'airflow', 'person'];
     for (const source of sources) await submit(gateway.url, 'SELECT 1', { headers: { 'X-Engine-Source': source } });
@@ -177,12 +150,12 @@ describe('the gateway as a process', () => {
   });
 
   test('SIGUSR2 switches the level of the log to debug and back; a changed configuration waits for the next start', async () => {
-    const file = join(folder, 'own.yaml');
+    const file = world.path('own.yaml');
     const write = (group: string) =>
       writeFile(
         file,
         stringify({
-          ...config(),
+          ...world.config(config()),
           server: { address: '127.0.0.1' },
           serverConfig: { 'http-server.http.port': 0 },
           routing: { defaultRoutingGroup: group },
@@ -190,7 +163,7 @@ describe('the gateway as a process', () => {
       );
     await write('adhoc');
     const gateway = await startGatewayWithFile(file);
-    gateways.push(gateway);
+    world.gateways.push(gateway);
     await write('nowhere');
     for (const level of ['debug', 'info']) {
       process.kill(gateway.pid, 'SIGUSR2');
@@ -199,7 +172,7 @@ describe('the gateway as a process', () => {
     expect((await submit(gateway.url, 'SELECT 1')).error).toBeUndefined();
     await gateway.stop();
     const next = await startGatewayWithFile(file);
-    gateways.push(next);
+    world.gateways.push(next);
     expect((await submit(next.url, 'SELECT 1')).error?.message).toContain('nowhere');
   });
 
@@ -211,7 +184,7 @@ describe('the gateway as a process', () => {
     ],
     ['a value that cannot be', () => ({ 'http-server.http.port': 'many' }), /http-server\.http\.port/],
   ])('%s ends the start with a clear message', async (_name, serverConfig, message) => {
-    const failed = await startGateway({ ...config(), serverConfig: serverConfig() }).catch((error: unknown) => error);
+    const failed = await world.start({ serverConfig: serverConfig() }).catch((error: unknown) => error);
     expect(failed).toBeInstanceOf(GatewayExit);
     expect(failed).toMatchObject({ exitCode: 1, stderr: expect.stringMatching(message) });
   });
@@ -221,7 +194,7 @@ describe('the gateway as a process', () => {
       await using server = await disposablePostgresql();
       const database = await server.createDatabase();
       await server.stop();
-      const gateway = await start(config({ dataStore: database }));
+      const gateway = await start({ dataStore: database });
       const { id } = await submit(gateway.url, 'SELECT 42');
       expect(await (await fetch(`${gateway.url}/readyz?verbose`)).text()).toMatch(/\[-\] database/);
 

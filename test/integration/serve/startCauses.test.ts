@@ -1,32 +1,16 @@
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { mkdir } from 'node:fs/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { mariadb, postgresql, type ServerDatabase } from '../../support/databases.ts';
 import { freePort } from '../../support/freePort.ts';
-import { GatewayExit, type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { GatewayExit, type GatewayProcess } from '../../support/gatewayProcess.ts';
+import { worldOf } from '../../support/world.ts';
 
 // What cannot be used at the start is named in the log and in /readyz?verbose, with what to do.
-let folder: string;
-let gateway: GatewayProcess | undefined;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'start-causes-'));
-});
-afterEach(async () => {
-  await gateway?.stop();
-  gateway = undefined;
-});
-afterAll(() => rm(folder, { recursive: true }));
+const world = worldOf('suite');
+afterEach(() => world.kill());
 
-const start = async (config: object, environment: Readonly<Record<string, string>> = {}): Promise<GatewayProcess> => {
-  const spillDirectory = join(folder, 'spill');
-  const dataStore = { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` };
-  gateway = await startGateway(
-    { authentication: 'none', dataStore, queryHistory: { spillDirectory }, ...config },
-    environment,
-  );
-  return gateway;
-};
+const start = (config: object, environment: Readonly<Record<string, string>> = {}): Promise<GatewayProcess> =>
+  world.start({ authentication: 'none', resources: {}, ...config }, environment);
 /** The line of a component in /readyz?verbose. */
 const state = async ({ url }: GatewayProcess, component: string): Promise<string> =>
   (await (await fetch(`${url}/readyz?verbose`)).text()).split('\n').find((line) => line.includes(component)) ?? '';
@@ -91,7 +75,7 @@ describe.skipIf(!mariadb.available())('MariaDB', () => {
 });
 
 test('a manifests directory that does not exist, until it does', async () => {
-  const directory = join(folder, 'manifests');
+  const directory = world.path('manifests');
   const running = await start({ resources: { source: 'directory', directory } });
   const cause = `there is no directory ${directory}: create it or correct resources.directory`;
   await expect.poll(() => reasons(running, 'manifests directory unavailable')).toEqual([cause]);
@@ -101,7 +85,7 @@ test('a manifests directory that does not exist, until it does', async () => {
 });
 
 test('no kubeconfig and no service account', async () => {
-  const none = { KUBECONFIG: '', HOME: join(folder, 'home'), KUBERNETES_SERVICE_HOST: '' };
+  const none = { KUBECONFIG: '', HOME: world.path('home'), KUBERNETES_SERVICE_HOST: '' };
   const running = await start({ resources: { source: 'kubernetes' } }, none);
   const cause =
     'neither a service account nor a kubeconfig was found: run in a pod, or set resources.kubeconfig or the variable KUBECONFIG';
@@ -110,7 +94,7 @@ test('no kubeconfig and no service account', async () => {
 });
 
 test('a kubeconfig that does not exist ends the start', async () => {
-  const kubeconfig = join(folder, 'kubeconfig');
+  const kubeconfig = world.path('kubeconfig');
   const ended = await start({ resources: { source: 'kubernetes', kubeconfig } }).catch((error: unknown) => error);
   expect(ended).toBeInstanceOf(GatewayExit);
   expect((ended as GatewayExit).exitCode).toBe(1);

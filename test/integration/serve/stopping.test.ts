@@ -1,16 +1,12 @@
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { stringify } from 'yaml';
 import { openStore } from '../../../src/store/openStore.ts';
 import { closeAll, startServer } from '../../support/gateway.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
 import { manifest } from '../../support/manifest.ts';
+import { worldOf } from '../../support/world.ts';
 
 /** An engine whose answers to `/v1/info/…` go on until they are released. */
 async function startEngine() {
@@ -28,38 +24,17 @@ async function startEngine() {
   return { url, waiting, release: () => waiting.shift()?.() };
 }
 
-let folder: string;
+const world = worldOf('test');
 let engine: Awaited<ReturnType<typeof startEngine>>;
-let gateway: GatewayProcess | null = null;
 
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'stopping-'));
   engine = await startEngine();
-  await writeFile(
-    join(folder, 'clusters.yaml'),
-    stringify(manifest('EngineCluster', 'a', { proxyTo: engine.url, routingGroup: 'adhoc' })),
-  );
+  await world.declare(manifest('EngineCluster', 'a', { proxyTo: engine.url, routingGroup: 'adhoc' }));
 });
-afterEach(async () => {
-  await gateway?.stop('SIGKILL');
-  gateway = null;
-  await closeAll();
-  await rm(folder, { recursive: true, force: true });
-});
+afterEach(closeAll);
 
-const jdbcUrl = () => `jdbc:sqlite:${join(folder, 'gateway.db')}`;
-
-async function start(server: Readonly<Record<string, string>>): Promise<GatewayProcess> {
-  gateway = await startGateway({
-    resources: { source: 'directory', directory: folder },
-    dataStore: { jdbcUrl: jdbcUrl() },
-    queryHistory: { spillDirectory: join(folder, 'spill'), flushInterval: '10s' },
-    server,
-  });
-  const { url } = gateway;
-  await expect.poll(async () => (await fetch(`${url}/readyz`)).status).toBe(200);
-  return gateway;
-}
+const start = (server: Readonly<Record<string, string>>) =>
+  world.startReady({ queryHistory: { flushInterval: '10s' }, server });
 
 /** One connection of a client, which it keeps. */
 function connection(url: string) {
@@ -111,7 +86,11 @@ test('a clean stop refuses new queries so that clients repeat them, finishes ans
   one.close();
   other.close();
 
-  const store = await openStore({ jdbcUrl: jdbcUrl(), runMigrations: false, logger: pino({ level: 'silent' }) });
+  const store = await openStore({
+    jdbcUrl: `jdbc:sqlite:${world.path('gateway.db')}`,
+    runMigrations: false,
+    logger: pino({ level: 'silent' }),
+  });
   expect(await store.history.get(id)).toMatchObject({ queryId: id, queryText: 'SELECT 1' });
   // Leadership that is held is not given to another one for seconds.
   expect(await store.leader.acquire('another', 1_000)).toMatchObject({ holder: 'another' });

@@ -1,19 +1,17 @@
 /** Groups of users from real sources, and what rules, limits, traces and explanations make of them. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { type IncomingHttpHeaders, request } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { stringify } from 'yaml';
 import { certificateFolder, hasOpenssl } from '../../support/certificates.ts';
 import { closeAll, startServer, until } from '../../support/gateway.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import { type LdapTestServer, ldapAvailable, startLdapServer } from '../../support/ldapServer.ts';
 import { manifest } from '../../support/manifest.ts';
-import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
+import { sessionKeyPaths } from '../../support/sessionKeyPair.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcpProxy.ts';
+import { basic as basicOf, call, worldOf } from '../../support/world.ts';
 
 type Headers = Readonly<Record<string, string>>;
 
@@ -51,10 +49,10 @@ const mappings = ([denied, ...others]: readonly string[]): string => {
   return JSON.stringify({ rules: [{ pattern: denied, allow: false }, ...rules] });
 };
 
-const basic = (user: string): Headers => ({ authorization: `Basic ${Buffer.from(`${user}:x`).toString('base64')}` });
+const basic = (user: string): Headers => basicOf(user, 'x');
 
 describe.skipIf(!hasOpenssl)('groups of users', () => {
-  let folder: string;
+  const world = worldOf('suite');
   let groupFile: string;
   let userFile: string;
   let gateway: GatewayProcess;
@@ -62,10 +60,9 @@ describe.skipIf(!hasOpenssl)('groups of users', () => {
   let certificates: ReturnType<typeof certificateFolder>;
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'user-groups-'));
-    groupFile = join(folder, 'groups.txt');
+    groupFile = world.path('groups.txt');
     await writeFile(groupFile, '# people\r\n\r\netl: airflow ,airflow,\nanalysts:ann , bob\nempty:\n');
-    userFile = join(folder, 'users.json');
+    userFile = world.path('users.json');
     await writeFile(userFile, mappings(['root.*', '(.*)@example\\.com', '(.*)']));
     certificates = certificateFolder();
     const { privateKey, publicKey } = await generateKeyPair('ES256');
@@ -78,38 +75,31 @@ describe.skipIf(!hasOpenssl)('groups of users', () => {
         .sign(privateKey);
       return { authorization: `Bearer ${token}` };
     };
-    const meta = (kind: string, name: string, spec: object) => stringify(manifest(kind, name, spec));
-    await writeFile(
-      join(folder, 'resources.yaml'),
-      [
-        meta('EngineCluster', 'a', { proxyTo: await startEngine(), routingGroup: 'adhoc' }),
-        meta('RoutingRule', 'etl', {
-          priority: 3,
-          condition: 'engineRequestUser.isInGroup("etl")',
-          routeTo: { routingGroup: 'etl' },
-        }),
-        meta('RoutingRule', 'several', {
-          priority: 2,
-          condition: 'engineRequestUser.getGroups().size() > 1',
-          actions: ['result.put("routingGroup", engineRequestUser.getGroups().toString())'],
-        }),
-        meta('RoutingRule', 'denied', {
-          priority: 9,
-          condition: 'engineRequestUser.isInGroup("denied")',
-          deny: { message: 'Not you.' },
-        }),
-        meta('QueryLimit', 'analysts', {
-          match: { groups: ['~analyst.*'] },
-          per: 'user',
-          rate: { queries: 1, period: '24h' },
-        }),
-      ].join('---\n'),
+    await world.declare(
+      manifest('EngineCluster', 'a', { proxyTo: await startEngine(), routingGroup: 'adhoc' }),
+      manifest('RoutingRule', 'etl', {
+        priority: 3,
+        condition: 'engineRequestUser.isInGroup("etl")',
+        routeTo: { routingGroup: 'etl' },
+      }),
+      manifest('RoutingRule', 'several', {
+        priority: 2,
+        condition: 'engineRequestUser.getGroups().size() > 1',
+        actions: ['result.put("routingGroup", engineRequestUser.getGroups().toString())'],
+      }),
+      manifest('RoutingRule', 'denied', {
+        priority: 9,
+        condition: 'engineRequestUser.isInGroup("denied")',
+        deny: { message: 'Not you.' },
+      }),
+      manifest('QueryLimit', 'analysts', {
+        match: { groups: ['~analyst.*'] },
+        per: 'user',
+        rate: { queries: 1, period: '24h' },
+      }),
     );
-    gateway = await startGateway({
+    gateway = await world.startReady({
       authentication: 'none',
-      resources: { source: 'directory', directory: folder },
-      dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
-      queryHistory: { spillDirectory: join(folder, 'spill') },
       requestAnalyzerConfig: {
         analyzeRequest: true,
         tokenUserField: 'sub',
@@ -130,14 +120,10 @@ describe.skipIf(!hasOpenssl)('groups of users', () => {
         file: { path: groupFile, refreshPeriod: '100ms' },
       },
     });
-    const state = async () => (await fetch(`${gateway.url}/api/public/backends/a/state`)).text();
-    await until(async () => (await state()).includes('"HEALTHY"'), 'the cluster to be healthy');
   });
   afterAll(async () => {
-    await gateway?.stop();
     await closeAll();
     certificates?.dispose();
-    await rm(folder, { recursive: true, force: true });
   });
 
   /** Submits a statement; from `localAddress` where it is given, which is no trusted proxy's. */
@@ -162,12 +148,8 @@ describe.skipIf(!hasOpenssl)('groups of users', () => {
     return { group, groups: said?.groups, ...(said?.note === undefined ? {} : { note: said.note }) };
   };
   const explain = async (description: object) => {
-    const answer = await fetch(`${gateway.url}/api/explain`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(description),
-    });
-    return { status: answer.status, body: (await answer.json()) as Record<string, never> };
+    const { status, json } = await call(gateway, 'POST', '/api/explain', description);
+    return { status, body: json as Record<string, never> };
   };
 
   test('rules route by group, and the decision has what each source said, in their order', async () => {
@@ -392,7 +374,7 @@ const groupOf = (cn: string, ...members: string[]) =>
 const unit = (ou: string) => `dn: ou=${ou},dc=example,dc=com\nobjectClass: organizationalUnit\nou: ${ou}\n\n`;
 
 describe.skipIf(!hasOpenssl || !ldapAvailable)('groups of a real LDAP server, over TLS', () => {
-  let folder: string;
+  const world = worldOf('suite');
   let ldap: LdapTestServer;
   let proxy: TcpProxy;
   let certificates: ReturnType<typeof certificateFolder>;
@@ -401,11 +383,10 @@ describe.skipIf(!hasOpenssl || !ldapAvailable)('groups of a real LDAP server, ov
   let gateway: GatewayProcess | null = null;
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'ldap-groups-'));
     certificates = certificateFolder();
     const authority = certificates.authority('ldap');
     const certificate = authority.issue(['IP:127.0.0.1']);
-    const files = { cert: join(folder, 'ldap.crt'), key: join(folder, 'ldap.key') };
+    const files = { cert: world.path('ldap.crt'), key: world.path('ldap.key') };
     await writeFile(files.cert, certificate.cert);
     await writeFile(files.key, certificate.key);
     ldap = await startLdapServer(
@@ -423,25 +404,22 @@ describe.skipIf(!hasOpenssl || !ldapAvailable)('groups of a real LDAP server, ov
       'ldapAdminBindDn: cn=reader,dc=example,dc=com\nldapAdminPassword: reader-secret',
       `ldapUserBaseDn: ou=people,dc=example,dc=com\nldapUserSearch: (uid=\${USER})\nldapGroupMemberAttribute: employeeType\n`,
     ];
-    await writeFile(join(folder, 'ldap.yaml'), lines.join('\n'));
+    await writeFile(world.path('ldap.yaml'), lines.join('\n'));
     proxy = await startTcpProxy(ldap.port);
     const replaced = lines.join('\n').replace(`${ldap.port}`, `${proxy.port}`);
-    await writeFile(join(folder, 'proxied.yaml'), replaced);
-    await writeFile(join(folder, 'refused.yaml'), lines.join('\n').replace('reader-secret', 'wrong-secret'));
-    userFile = join(folder, 'users.json');
+    await writeFile(world.path('proxied.yaml'), replaced);
+    await writeFile(world.path('refused.yaml'), lines.join('\n').replace('reader-secret', 'wrong-secret'));
+    userFile = world.path('users.json');
     const rules = [{ pattern: '(.*)@example\\.com', case: 'lower' }, { pattern: '(dag|eve.*)' }];
     await writeFile(userFile, JSON.stringify({ rules: rules.map((rule) => ({ user: '$1', ...rule })) }));
     engine = await startEngine();
-    const cluster = manifest('EngineCluster', 'a', { proxyTo: engine, routingGroup: 'adhoc' });
-    await writeFile(join(folder, 'resources.yaml'), stringify(cluster));
+    await world.declare(manifest('EngineCluster', 'a', { proxyTo: engine, routingGroup: 'adhoc' }));
   });
   afterAll(async () => {
-    await gateway?.stop();
     await closeAll();
     await proxy?.close();
     await ldap?.stop();
     certificates?.dispose();
-    await rm(folder, { recursive: true, force: true });
   });
 
   const start = async (
@@ -449,22 +427,17 @@ describe.skipIf(!hasOpenssl || !ldapAvailable)('groups of a real LDAP server, ov
     more: object = { authentication: 'none' },
     sources: object = {},
   ): Promise<void> => {
-    await gateway?.stop();
-    gateway = await startGateway({
+    await world.kill();
+    gateway = await world.startReady({
       ...more,
-      resources: { source: 'directory', directory: folder },
-      dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
-      queryHistory: { spillDirectory: join(folder, 'spill') },
       userGroups: {
         claimedUsers: ['header'],
         cacheDuration: '1s',
         timeout: '10s',
-        ldap: { configPath: join(folder, 'ldap.yaml'), ...search },
+        ldap: { configPath: world.path('ldap.yaml'), ...search },
         ...sources,
       },
     });
-    const state = async () => (await fetch(`${gateway?.url}/api/public/backends/a/state`)).text();
-    await until(async () => (await state()).includes('"HEALTHY"'), 'the cluster to be healthy');
   };
   const groupsOf = async (user: string) => (await allOf(user))?.[0];
   /** What each source said. */
@@ -484,11 +457,10 @@ describe.skipIf(!hasOpenssl || !ldapAvailable)('groups of a real LDAP server, ov
   });
 
   test('groups give callers of the API their roles, beside their privileges', async () => {
-    const { privateKeyRsa, publicKeyRsa } = sessionKeyPair();
     await start(
       { groupBaseDn: 'ou=groups,dc=example,dc=com' },
       {
-        authentication: { form: { selfSignKeyPair: { privateKeyRsa, publicKeyRsa } } },
+        authentication: { form: { selfSignKeyPair: sessionKeyPaths() } },
         presetUsers: {
           dag: { password: 'x' },
           'eve(*)': { password: 'x', privileges: 'API' },
@@ -543,7 +515,7 @@ describe.skipIf(!hasOpenssl || !ldapAvailable)('groups of a real LDAP server, ov
   });
 
   test('sources in the configured order, of which the first that has groups decides', async () => {
-    const path = join(folder, 'first.txt');
+    const path = world.path('first.txt');
     await writeFile(path, 'filed:dag\n');
     const file = { source: 'file', groups: ['filed'] };
     const none = { source: 'file', groups: [] };
@@ -558,9 +530,9 @@ describe.skipIf(!hasOpenssl || !ldapAvailable)('groups of a real LDAP server, ov
   });
 
   test('the last known groups count for their time, then none until the source is available', async () => {
-    const path = join(folder, 'lost.txt');
+    const path = world.path('lost.txt');
     await writeFile(path, 'filed:dag\n');
-    await start({ configPath: join(folder, 'proxied.yaml') }, undefined, {
+    await start({ configPath: world.path('proxied.yaml') }, undefined, {
       keepLastKnown: '3s',
       file: { path, refreshPeriod: '100ms' },
     });
@@ -584,7 +556,7 @@ describe.skipIf(!hasOpenssl || !ldapAvailable)('groups of a real LDAP server, ov
   });
 
   test('the log says why the server cannot be used, and the trace that it cannot', async () => {
-    await start({ configPath: join(folder, 'refused.yaml') });
+    await start({ configPath: world.path('refused.yaml') });
     const reason = 'The LDAP server does not answer properly; try again soon.';
     expect(await groupsOf('dag')).toEqual({ source: 'ldap', groups: [], note: reason });
     const line = await gateway?.logged(({ source }) => source === 'ldap');

@@ -1,50 +1,30 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import type { IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import manifest from '../../../package.json' with { type: 'json' };
-import { runCli } from '../../../src/cli/program.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { runCommand } from '../../support/commandLine.ts';
+import { closeAll, startServer } from '../../support/gateway.ts';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
+import { addCluster, call, worldOf } from '../../support/world.ts';
 
 const { version } = manifest;
 
 describe('the version is shown', () => {
   const checks: IncomingMessage[] = [];
-  const engine = createServer((request, response) => {
-    checks.push(request);
-    response.end('{}');
-  });
-  let folder: string;
+  const world = worldOf('suite');
   let gateway: GatewayProcess;
   beforeAll(async () => {
-    await new Promise<void>((resolve) => engine.listen(0, '127.0.0.1', resolve));
-    folder = await mkdtemp(join(tmpdir(), 'version-'));
-    const jdbcUrl = `jdbc:sqlite:${join(folder, 'gateway.db')}`;
-    gateway = await startGateway({
-      monitor: { taskDelay: '1s' },
-      dataStore: { jdbcUrl },
-      uiConfiguration: { enabled: false },
+    const engine = await startServer((request, response) => {
+      checks.push(request);
+      response.end('{}');
     });
-    const { port } = engine.address() as AddressInfo;
-    const proxyTo = `http://127.0.0.1:${port}`;
-    const body = JSON.stringify({ name: 'a', proxyTo, active: true, routingGroup: 'adhoc' });
-    const headers = { 'content-type': 'application/json' };
-    await fetch(`${gateway.url}/gateway/backend/modify/add`, { method: 'POST', headers, body });
+    gateway = await world.start({ monitor: { taskDelay: '1s' }, uiConfiguration: { enabled: false } });
+    await addCluster(gateway, 'a', engine.url);
   });
-  afterAll(async () => {
-    await gateway?.stop();
-    engine.close();
-    await rm(folder, { recursive: true, force: true });
-  });
-  const text = async (path: string): Promise<string> => await (await fetch(`${gateway.url}${path}`)).text();
+  afterAll(closeAll);
+  const text = async (path: string): Promise<string> => (await call(gateway, 'GET', path)).text;
 
   test('by --version', async () => {
-    let out = '';
-    const io = { stdout: { write: (line: string) => (out += line) }, stderr: { write: () => true }, environment: {} };
-    expect(await runCli(['--version'], io as unknown as Parameters<typeof runCli>[1])).toBe(0);
-    expect(out).toBe(`${version}\n`);
+    expect(await runCommand(['--version'])).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' });
   });
 
   test('in the first line of the log, and when it listens', () => {

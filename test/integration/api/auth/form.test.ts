@@ -2,21 +2,13 @@ import { scryptSync } from 'node:crypto';
 import bcrypt from 'bcrypt';
 import { SignJWT, UnsecuredJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Clock } from '../../../../src/model/clock.ts';
-import { accessSettings } from '../../../support/access.ts';
+import { accessSettings, TestClock } from '../../../support/access.ts';
 import { type ApiServer, type Call, startApi } from '../../../support/apiServer.ts';
 import { sessionKeyPair } from '../../../support/sessionKeyPair.ts';
 
 const keys = sessionKeyPair();
 const salt = Buffer.from('0123456789abcdef');
 const scryptHash = scryptSync('scrypt pass', salt, 32, { N: 1024, r: 8, p: 1 }).toString('base64');
-
-/** A clock that tests move. */
-class TestClock implements Clock {
-  ahead = 0;
-  now = () => Date.now() + this.ahead;
-  monotonic = () => performance.now() + this.ahead;
-}
 
 const clock = new TestClock();
 const cluster = { name: 'c1', proxyTo: 'http://c1:8080', active: true, routingGroup: 'adhoc' };

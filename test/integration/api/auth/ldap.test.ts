@@ -6,7 +6,7 @@ import { accessSettings } from '../../../support/access.ts';
 import { type ApiServer, startApi } from '../../../support/apiServer.ts';
 import { certificateFolder, hasOpenssl } from '../../../support/certificates.ts';
 import { type LdapTestServer, ldapAvailable, startLdapServer } from '../../../support/ldapServer.ts';
-import { sessionKeyPair } from '../../../support/sessionKeyPair.ts';
+import { sessionKeyPaths } from '../../../support/sessionKeyPair.ts';
 import { startTcpProxy } from '../../../support/tcpProxy.ts';
 
 const person = (rdn: string, uid: string, password: string, privileges: readonly string[]) =>
@@ -33,7 +33,7 @@ const tree = [
 ].join('');
 
 describe.skipIf(!ldapAvailable)('users of a real LDAP server', () => {
-  const keys = sessionKeyPair();
+  const keys = sessionKeyPaths();
   const folder = mkdtempSync(join(tmpdir(), 'ldap-file-'));
   let ldap: LdapTestServer;
   let searching: ApiServer;

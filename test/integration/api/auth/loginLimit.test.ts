@@ -3,7 +3,7 @@ import type { TrustPeer } from '../../../../src/gateway/headers/trustedProxies.t
 import type { Clock } from '../../../../src/model/clock.ts';
 import { accessSettings } from '../../../support/access.ts';
 import { type ApiServer, startApi } from '../../../support/apiServer.ts';
-import { sessionKeyPair } from '../../../support/sessionKeyPair.ts';
+import { sessionKeyPaths } from '../../../support/sessionKeyPair.ts';
 
 /** A clock that tests move, and nothing else. */
 class TestClock implements Clock {
@@ -13,7 +13,7 @@ class TestClock implements Clock {
   monotonic = () => this.ahead;
 }
 
-const keys = sessionKeyPair();
+const keys = sessionKeyPaths();
 const ADDRESS = '203.0.113.7';
 const MAX_ATTEMPTS = 3;
 const WINDOW_S = 60;

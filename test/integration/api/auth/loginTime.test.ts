@@ -3,9 +3,9 @@ import bcrypt from 'bcrypt';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { accessSettings } from '../../../support/access.ts';
 import { type ApiServer, startApi } from '../../../support/apiServer.ts';
-import { sessionKeyPair } from '../../../support/sessionKeyPair.ts';
+import { sessionKeyPaths } from '../../../support/sessionKeyPair.ts';
 
-const keys = sessionKeyPair();
+const keys = sessionKeyPaths();
 const salt = Buffer.from('0123456789abcdef');
 const scryptHash = scryptSync('right', salt, 32, { N: 2 ** 14, r: 8, p: 1 }).toString('base64');
 const users = ['plain', 'bcrypt', 'scrypt', 'unknown', 'without'];

@@ -2,18 +2,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Clock } from '../../../../src/model/clock.ts';
-import { accessSettings } from '../../../support/access.ts';
+import { accessSettings, TestClock } from '../../../support/access.ts';
 import { type Answer, type ApiServer, startApi } from '../../../support/apiServer.ts';
 import { type OidcServer, startOidcProvider } from '../../../support/oidcProvider.ts';
 
 const callback = 'http://gateway.example/oidc/callback';
-
-class TestClock implements Clock {
-  ahead = 0;
-  now = () => Date.now() + this.ahead;
-  monotonic = () => performance.now() + this.ahead;
-}
 
 const clock = new TestClock();
 let provider: OidcServer;

@@ -4,10 +4,10 @@ import { type KnexStore, openStore } from '../../../../src/store/openStore.ts';
 import { accessSettings } from '../../../support/access.ts';
 import { type ApiServer, startApi } from '../../../support/apiServer.ts';
 import { oneDatabase, type TestDatabase } from '../../../support/databases.ts';
-import { sessionKeyPair } from '../../../support/sessionKeyPair.ts';
+import { sessionKeyPaths } from '../../../support/sessionKeyPair.ts';
 
 const logger = pino({ level: 'silent' });
-const keys = sessionKeyPair();
+const keys = sessionKeyPaths();
 
 describe('sessions of two replicas', () => {
   let server: TestDatabase;

@@ -6,9 +6,9 @@ import { accessSettings } from '../../../support/access.ts';
 import { type ApiServer, startApi } from '../../../support/apiServer.ts';
 import { databases, type TestDatabase } from '../../../support/databases.ts';
 import type { OpenapiOperation } from '../../../support/openapiConformance.ts';
-import { sessionKeyPair } from '../../../support/sessionKeyPair.ts';
+import { sessionKeyPaths } from '../../../support/sessionKeyPair.ts';
 
-const keys = sessionKeyPair();
+const keys = sessionKeyPaths();
 const logger = pino({ level: 'silent' });
 const roles = ['ADMIN', 'USER', 'API'];
 let server: TestDatabase;

@@ -3,12 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Attribute, Change, Client } from 'ldapts';
 import { afterAll, describe, expect, test } from 'vitest';
-import type { Clock } from '../../../../src/model/clock.ts';
-import { accessSettings } from '../../../support/access.ts';
+import { accessSettings, TestClock } from '../../../support/access.ts';
 import { type Answer, type ApiServer, startApi } from '../../../support/apiServer.ts';
 import { ldapAvailable, startLdapServer } from '../../../support/ldapServer.ts';
 import { startOidcProvider } from '../../../support/oidcProvider.ts';
-import { sessionKeyPair } from '../../../support/sessionKeyPair.ts';
+import { sessionKeyPaths } from '../../../support/sessionKeyPair.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'secret-rotation-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -17,12 +16,6 @@ afterAll(() => rmSync(folder, { recursive: true }));
 function file(name: string, text: string): string {
   writeFileSync(join(folder, name), text);
   return `\${FILE:${join(folder, name)}}`;
-}
-
-class TestClock implements Clock {
-  ahead = 0;
-  now = () => Date.now() + this.ahead;
-  monotonic = () => performance.now() + this.ahead;
 }
 
 describe('secrets of logins at an OpenID provider, in files', async () => {
@@ -138,7 +131,7 @@ describe.skipIf(!ldapAvailable)('the password of the account that searches the L
         ].join('\n'),
       );
     writeServer('reader-secret');
-    const keys = sessionKeyPair();
+    const keys = sessionKeyPaths();
     const path = join(folder, 'ldap.yaml');
     const api = await startApi({
       access: accessSettings(`

@@ -8,7 +8,7 @@ import type { databases } from '../../../support/databases.ts';
 import { startGateway } from '../../../support/gatewayProcess.ts';
 import { startOidcProvider } from '../../../support/oidcProvider.ts';
 import { type OpenapiDocument, openapiConformance } from '../../../support/openapiConformance.ts';
-import { sessionKeyPair } from '../../../support/sessionKeyPair.ts';
+import { sessionKeyPaths } from '../../../support/sessionKeyPair.ts';
 import { cluster, clusterRows } from './clusters.ts';
 import { otherRows } from './otherRows.ts';
 import { group, resourceGroupRows } from './resourceGroups.ts';
@@ -55,7 +55,7 @@ export async function startContractRig(family: (typeof databases)[number]): Prom
     rulesConfigPath,
     `name: r\ndescription: d\ncondition: 'true'\nactions: ['result.put("routingGroup", "adhoc")']\n`,
   );
-  const keys = sessionKeyPair();
+  const keys = sessionKeyPaths();
   const provider = await startOidcProvider(redirectUrl);
   const server = await family.start();
   const database = await server.create();
@@ -82,7 +82,7 @@ export async function startContractRig(family: (typeof databases)[number]): Prom
     resources: { source: 'database' },
     routingRules: { rulesEngineEnabled: true, rulesConfigPath },
     authentication: {
-      form: { selfSignKeyPair: { privateKeyRsa: keys.privateKeyRsa, publicKeyRsa: keys.publicKeyRsa } },
+      form: { selfSignKeyPair: keys },
       oauth: {
         issuer: provider.issuer,
         clientId: provider.clientId,
