@@ -37,6 +37,8 @@ export function openapiConformance(document: OpenapiDocument): (method: string, 
     ([path, operations]) =>
       [new RegExp(`^${path.replaceAll('.', '\\.').replace(/\{[^}]+\}/g, '[^/]*')}/?$`), operations] as const,
   );
+  /** Compiled once: a test may make thousands of calls. */
+  const checks = new Map<object, ReturnType<typeof compileCheck>>();
   return (method, path, answer) => {
     const plain = path.split('?', 1)[0] ?? '';
     const operation = paths.find(([pattern]) => pattern.test(plain))?.[1][method.toLowerCase()];
@@ -55,7 +57,9 @@ export function openapiConformance(document: OpenapiDocument): (method: string, 
     if (media === undefined) throw new Error(`${method} ${plain}: ${answer.status} is not described as ${type}`);
     if (media.schema === undefined || Object.keys(media.schema).length === 0) return;
     const value = type === 'application/json' ? answer.json() : answer.text;
-    const checked = compileCheck(inline(media.schema, schemas) as never)(value);
+    const check = checks.get(media.schema) ?? compileCheck(inline(media.schema, schemas) as never);
+    checks.set(media.schema, check);
+    const checked = check(value);
     if (!checked.ok)
       throw new Error(`${method} ${plain}: ${answer.text} is not as described: ${JSON.stringify(checked.problems)}`);
   };
