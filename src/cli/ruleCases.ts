@@ -267,7 +267,7 @@ function valueJson(value: Value, e: Evaluation, depth = 0): unknown {
   }
   if (value instanceof JavaSmallInt) return value.value;
   if (value instanceof JavaChar) return value.text;
-  if (value instanceof JavaClass) return value.name;
+  if (value instanceof JavaClass) return value.text;
   checkDepth(depth);
   const all = (items: readonly Value[]): unknown[] => items.map((item) => valueJson(item, e, depth + 1));
   if (value instanceof JavaOptional) return value.value === null ? [] : all([value.value]);

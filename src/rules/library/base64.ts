@@ -22,10 +22,10 @@ export class JavaCodec extends JavaObject {
 
 export const base64Class = new LibraryClass('Base64');
 base64Class.statics
-  .add('getEncoder', [], () => new JavaCodec('encoder', 'base64'), 'identity')
-  .add('getUrlEncoder', [], () => new JavaCodec('encoder', 'base64url'), 'identity')
-  .add('getDecoder', [], () => new JavaCodec('decoder', 'base64'), 'identity')
-  .add('getUrlDecoder', [], () => new JavaCodec('decoder', 'base64url'), 'identity');
+  .addFresh('getEncoder', [], () => new JavaCodec('encoder', 'base64'))
+  .addFresh('getUrlEncoder', [], () => new JavaCodec('encoder', 'base64url'))
+  .addFresh('getDecoder', [], () => new JavaCodec('decoder', 'base64'))
+  .addFresh('getUrlDecoder', [], () => new JavaCodec('decoder', 'base64url'));
 
 export const UNITS_A_BYTE = 128;
 
@@ -65,20 +65,13 @@ export const encoderMethods = new MethodTable('Base64.Encoder', 'operands')
   .add('encodeToString', ['elements'], (e, self: JavaCodec, elements) =>
     encoded(self, itemsOf(elements, e), 'encodeToString', e),
   )
-  .add(
-    'encode',
-    ['elements'],
-    (e, self: JavaCodec, elements) =>
-      byteArray(Buffer.from(encoded(self, itemsOf(elements, e), 'encode', e), 'latin1'), e),
-    'identity',
+  .addFresh('encode', ['elements'], (e, self: JavaCodec, elements) =>
+    byteArray(Buffer.from(encoded(self, itemsOf(elements, e), 'encode', e), 'latin1'), e),
   )
-  .add('withoutPadding', [], (_e, self: JavaCodec) => new JavaCodec('encoder', self.alphabet, false), 'identity');
+  .addFresh('withoutPadding', [], (_e, self: JavaCodec) => new JavaCodec('encoder', self.alphabet, false));
 
 export const decoderMethods = new MethodTable('Base64.Decoder', 'operands')
-  .add('decode', ['string'], (e, self: JavaCodec, text) => decoded(self, text, e), 'identity')
-  .add(
-    'decode',
-    ['elements'],
-    (e, self: JavaCodec, elements) => decoded(self, bytesOf(itemsOf(elements, e), 'decode', e).toString('latin1'), e),
-    'identity',
+  .addFresh('decode', ['string'], (e, self: JavaCodec, text) => decoded(self, text, e))
+  .addFresh('decode', ['elements'], (e, self: JavaCodec, elements) =>
+    decoded(self, bytesOf(itemsOf(elements, e), 'decode', e).toString('latin1'), e),
   );

@@ -1,9 +1,9 @@
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
-import { compareByText, hashOf, javaEquals } from '../values/equality.ts';
+import { compareByText } from '../values/equality.ts';
 import { textBy } from '../values/text.ts';
 import { Mutable, type Value } from '../values/value.ts';
 import { LibraryClass } from './javaClass.ts';
-import { MethodTable } from './methodTable.ts';
+import { equalityMethods, MethodTable } from './methodTable.ts';
 
 /** Maximum number of bits of a set; every change creates a new number of this size. */
 const MAX_BITS = 16_384;
@@ -86,6 +86,7 @@ function nextSet(bits: bigint, from: number): number {
 }
 
 export const bitSetMethods = new MethodTable('BitSet', 'operands')
+  .include(equalityMethods)
   .add('set', ['int'], (e, self: JavaBitSet, at) => put(self, 1n << index(at), true, e))
   .add('set', ['int', 'boolean'], (e, self: JavaBitSet, at, isSet) => put(self, 1n << index(at), isSet, e))
   .add('set', ['int', 'int'], (e, self: JavaBitSet, from, to) => put(self, range(from, to), true, e))
@@ -127,8 +128,6 @@ export const bitSetMethods = new MethodTable('BitSet', 'operands')
     whole(e);
     return nextSet(~self.bits, from);
   })
-  .add('equals', ['any'], (e, self: JavaBitSet, other) => javaEquals(self, other, e))
-  .add('hashCode', [], (e, self: JavaBitSet) => hashOf(self, e))
   .add('toString', [], (e, self: JavaBitSet) => {
     e.step(MAX_BITS / WORD);
     return `{${self.indexes().join(', ')}}`;

@@ -57,7 +57,7 @@ collectionsClass.statics
     reorder(elements, e, (items) => sortItems(items, compareNatural, e)),
   )
   .add('reverse', ['elements'], (e, _self, elements) => reorder(elements, e, (items) => items.reverse()))
-  .add('reverseOrder', [], () => new JavaComparator((a, b, e) => compareNatural(b, a, e)), 'identity')
+  .addFresh('reverseOrder', [], () => new JavaComparator((a, b, e) => compareNatural(b, a, e)))
   .add('nCopies', ['int', 'any'], (e, _self, count, value) => {
     if (count < 0) throw new EvaluationError('nCopies needs a count of 0 or more');
     e.reserveElements(count, count);

@@ -11,11 +11,10 @@ import {
   JavaStream,
   sortItems,
 } from '../values/collections.ts';
-import { hashOf, javaEquals } from '../values/equality.ts';
+import { javaEquals } from '../values/equality.ts';
 import { compareNatural, includesValue, indexOfValue, lastIndexOfValue } from '../values/operators.ts';
-import { javaText } from '../values/text.ts';
 import { emptyOptional, JavaOptional, type Value } from '../values/value.ts';
-import { long, MethodTable } from './methodTable.ts';
+import { long, MethodTable, objectMethods } from './methodTable.ts';
 
 type AnyElements = JavaList | JavaSet | JavaCollection | JavaArray;
 
@@ -40,6 +39,7 @@ function sizeOf(collection: AnyElements): number {
 
 /** Shared read methods of lists, sets and views (`java.util.Collection`). */
 export const collectionMethods = new MethodTable('Collection', 'operands')
+  .include(objectMethods)
   .add('size', [], (_e, self: AnyElements) => sizeOf(self))
   .add('isEmpty', [], (_e, self: AnyElements) => sizeOf(self) === 0)
   .add('containsAll', ['elements'], (e, self: AnyElements, others) =>
@@ -48,12 +48,9 @@ export const collectionMethods = new MethodTable('Collection', 'operands')
       return includes(self, item, e);
     }),
   )
-  .add('iterator', [], (e, self: AnyElements) => new JavaIterator('iterator', itemsOf(self, e)), 'identity')
-  .add('stream', [], (e, self: AnyElements) => new JavaStream(itemsOf(self, e)), 'identity')
-  .add('toArray', [], (e, self: AnyElements) => new JavaArray(itemsOf(self, e)), 'identity')
-  .add('toString', [], (e, self: AnyElements) => javaText(self, e))
-  .add('hashCode', [], (e, self: AnyElements) => hashOf(self, e))
-  .add('equals', ['any'], (e, self: AnyElements, other) => javaEquals(self, other, e));
+  .addFresh('iterator', [], (e, self: AnyElements) => new JavaIterator('iterator', itemsOf(self, e)))
+  .addFresh('stream', [], (e, self: AnyElements) => new JavaStream(itemsOf(self, e)))
+  .addFresh('toArray', [], (e, self: AnyElements) => new JavaArray(itemsOf(self, e)));
 
 function textProperty(self: JavaMap, key: string, e: Evaluation): string | null {
   const value = self.get(key, e);
@@ -252,6 +249,7 @@ function keyAt(map: JavaMap, index: number, e: Evaluation): Value {
 
 /** `java.util.Map` with additional methods of TreeMap. */
 export const mapMethods = new MethodTable('Map', 'operands')
+  .include(objectMethods)
   .add('size', [], (_e, self: JavaMap) => self.size)
   .add('isEmpty', [], (_e, self: JavaMap) => self.size === 0)
   .add('get', ['any'], (e, self: JavaMap, key) => self.get(key, e) ?? null)
@@ -300,11 +298,10 @@ export const mapMethods = new MethodTable('Map', 'operands')
     return null;
   })
   .add('keySet', [], (e, self: JavaMap) => keys(self, e))
-  .add(
+  .addFresh(
     'values',
     [],
     (e, self: JavaMap) => new JavaCollection(self.ordered(e, compareNatural).map((entry) => entry.value)),
-    'identity',
   )
   .add('entrySet', [], (e, self: JavaMap) => {
     const set = new JavaSet('insertion', true);
@@ -312,17 +309,12 @@ export const mapMethods = new MethodTable('Map', 'operands')
     return set;
   })
   .add('firstKey', [], (e, self: JavaMap) => keyAt(self, 0, e))
-  .add('lastKey', [], (e, self: JavaMap) => keyAt(self, -1, e))
-  .add('toString', [], (e, self: JavaMap) => javaText(self, e))
-  .add('hashCode', [], (e, self: JavaMap) => hashOf(self, e))
-  .add('equals', ['any'], (e, self: JavaMap, other) => javaEquals(self, other, e));
+  .add('lastKey', [], (e, self: JavaMap) => keyAt(self, -1, e));
 
 export const entryMethods = new MethodTable('Map.Entry', 'operands')
+  .include(objectMethods)
   .add('getKey', [], (_e, self: JavaEntry) => self.key)
-  .add('getValue', [], (_e, self: JavaEntry) => self.value)
-  .add('toString', [], (e, self: JavaEntry) => javaText(self, e))
-  .add('hashCode', [], (e, self: JavaEntry) => hashOf(self, e))
-  .add('equals', ['any'], (e, self: JavaEntry, other) => javaEquals(self, other, e));
+  .add('getValue', [], (_e, self: JavaEntry) => self.value);
 
 export const iteratorMethods = new MethodTable('Iterator', 'operands')
   .add('hasNext', [], (_e, self: JavaIterator) => self.hasNext())
@@ -334,39 +326,24 @@ export const enumerationMethods = new MethodTable('Enumeration', 'operands')
 export const streamMethods = new MethodTable('Stream', 'operands')
   .add('count', [], (_e, self: JavaStream) => long(BigInt(self.items.length)))
   .add('toList', [], (e, self: JavaStream) => new JavaList(copied(self.items, e), 'immutable'))
-  .add('toArray', [], (_e, self: JavaStream) => new JavaArray(self.items), 'identity')
+  .addFresh('toArray', [], (_e, self: JavaStream) => new JavaArray(self.items))
   .add('findFirst', [], (_e, self: JavaStream) =>
     self.items.length === 0 ? emptyOptional : new JavaOptional(self.items[0] ?? null),
   )
-  .add(
-    'distinct',
-    [],
-    (e, self: JavaStream) => {
-      const set = new JavaSet('insertion');
-      for (const item of self.items) {
-        e.step();
-        set.fill(item, e);
-      }
-      return new JavaStream([...set.elements.values()]);
-    },
-    'identity',
-  )
-  .add(
-    'sorted',
-    [],
-    (e, self: JavaStream) => {
-      e.step(self.items.length);
-      return new JavaStream(sortItems(copied(self.items, e), compareNatural, e));
-    },
-    'identity',
-  )
-  .add('limit', ['int'], (e, self: JavaStream, most) => part(self, 0, Math.max(0, most), e), 'identity')
-  .add(
-    'skip',
-    ['int'],
-    (e, self: JavaStream, count) => part(self, Math.max(0, count), self.items.length, e),
-    'identity',
-  );
+  .addFresh('distinct', [], (e, self: JavaStream) => {
+    const set = new JavaSet('insertion');
+    for (const item of self.items) {
+      e.step();
+      set.fill(item, e);
+    }
+    return new JavaStream([...set.elements.values()]);
+  })
+  .addFresh('sorted', [], (e, self: JavaStream) => {
+    e.step(self.items.length);
+    return new JavaStream(sortItems(copied(self.items, e), compareNatural, e));
+  })
+  .addFresh('limit', ['int'], (e, self: JavaStream, most) => part(self, 0, Math.max(0, most), e))
+  .addFresh('skip', ['int'], (e, self: JavaStream, count) => part(self, Math.max(0, count), self.items.length, e));
 
 function part({ items }: JavaStream, from: number, to: number, e: Evaluation): JavaStream {
   const count = Math.max(0, Math.min(to, items.length) - from);
@@ -375,6 +352,7 @@ function part({ items }: JavaStream, from: number, to: number, e: Evaluation): J
 }
 
 export const optionalMethods = new MethodTable('Optional', 'operands')
+  .include(objectMethods)
   .add('get', [], (_e, self: JavaOptional) => {
     if (self.value === null) throw new EvaluationError('the Optional is empty; ask isPresent() first or use orElse');
     return self.value;
@@ -385,13 +363,7 @@ export const optionalMethods = new MethodTable('Optional', 'operands')
   })
   .add('orElse', ['any'], (_e, self: JavaOptional, otherwise) => self.value ?? otherwise)
   .add('isPresent', [], (_e, self: JavaOptional) => self.value !== null)
-  .add('isEmpty', [], (_e, self: JavaOptional) => self.value === null)
-  .add('toString', [], (e, self: JavaOptional) => javaText(self, e))
-  .add('hashCode', [], (e, self: JavaOptional) => hashOf(self, e))
-  .add('equals', ['any'], (e, self: JavaOptional, other) => javaEquals(self, other, e));
+  .add('isEmpty', [], (_e, self: JavaOptional) => self.value === null);
 
-export const arrayMethods = new MethodTable('array', 'operands').add(
-  'length',
-  [],
-  (_e, self: JavaArray) => self.items.length,
-);
+export const arrayMethods = new MethodTable('array', 'operands') //
+  .add('length', [], (_e, self: JavaArray) => self.items.length);

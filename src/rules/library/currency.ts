@@ -1,20 +1,13 @@
 import { EvaluationError } from '../evaluation.ts';
-import { compareByText, hashOf, javaEquals } from '../values/equality.ts';
-import { textBy } from '../values/text.ts';
-import { JavaObject } from '../values/value.ts';
+import { byText } from '../values/text.ts';
+import { TextHolder } from '../values/value.ts';
 import { LibraryClass } from './javaClass.ts';
 import { JavaLocale } from './locales.ts';
-import { MethodTable } from './methodTable.ts';
+import { MethodTable, objectMethods } from './methodTable.ts';
 
 /** `java.util.Currency`: a code of ISO 4217. */
-export class JavaCurrency extends JavaObject {
+export class JavaCurrency extends TextHolder {
   readonly kind = 'currency';
-  readonly code: string;
-
-  constructor(code: string) {
-    super();
-    this.code = code;
-  }
 }
 
 const codes: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'));
@@ -84,13 +77,10 @@ currencyClass.statics.add('getInstance', ['any'], (_e, _self, of) => {
 const LOOKUP_STEPS = 16;
 
 export const currencyMethods = new MethodTable('Currency', 'operands')
-  .add('getCurrencyCode', [], (_e, self: JavaCurrency) => self.code)
+  .add('getCurrencyCode', [], (_e, self: JavaCurrency) => self.text)
   .add('getDefaultFractionDigits', [], (e, self: JavaCurrency) => {
     e.step(LOOKUP_STEPS);
-    return fractionDigits(self.code);
+    return fractionDigits(self.text);
   })
-  .add('equals', ['any'], (e, self: JavaCurrency, other) => javaEquals(self, other, e))
-  .add('hashCode', [], (e, self: JavaCurrency) => hashOf(self, e))
-  .add('toString', [], (_e, self: JavaCurrency) => self.code);
-textBy('currency', (value) => (value as JavaCurrency).code);
-compareByText('currency', (value) => (value as JavaCurrency).code);
+  .include(objectMethods);
+byText('currency', (value) => (value as JavaCurrency).text);

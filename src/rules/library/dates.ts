@@ -1,26 +1,20 @@
 import { EvaluationError } from '../evaluation.ts';
 import { compareByText } from '../values/equality.ts';
 import { textBy } from '../values/text.ts';
-import { JavaObject } from '../values/value.ts';
+import { Holder } from '../values/value.ts';
 import { LibraryClass } from './javaClass.ts';
 import { long, MethodTable } from './methodTable.ts';
 
 /** `java.util.Date`: a moment in milliseconds. */
-export class JavaDate extends JavaObject {
+export class JavaDate extends Holder<number> {
   readonly kind = 'date';
-  readonly time: number;
-
-  constructor(time: number) {
-    super();
-    this.time = time;
-  }
 }
 
 export const dateMethods = new MethodTable('Date', 'operands').add('getTime', [], (_e, self: JavaDate) =>
-  long(BigInt(self.time)),
+  long(BigInt(self.value)),
 );
-textBy('date', (value) => new Date((value as JavaDate).time).toISOString());
-compareByText('date', (value) => String((value as JavaDate).time));
+textBy('date', (value) => new Date((value as JavaDate).value).toISOString());
+compareByText('date', (value) => String((value as JavaDate).value));
 
 export const dateClass = new LibraryClass('Date', ['date']);
 dateClass.constructors
@@ -28,14 +22,8 @@ dateClass.constructors
   .add('new', ['long'], (_e, _self, time) => new JavaDate(Number(BigInt.asIntN(53, time))));
 
 /** `java.util.Calendar` in the machine's time zone. */
-export class JavaCalendar extends JavaObject {
+export class JavaCalendar extends Holder<number> {
   readonly kind = 'calendar';
-  readonly time: number;
-
-  constructor(time: number) {
-    super();
-    this.time = time;
-  }
 }
 
 const calendarFields: readonly (readonly [name: string, number: number, read: (moment: Date) => number])[] = [
@@ -60,6 +48,6 @@ export const calendarMethods = new MethodTable('Calendar', 'operands')
   .add('get', ['int'], (_e, self: JavaCalendar, field) => {
     const calendarField = calendarFields.find(([, number]) => number === field);
     if (calendarField === undefined) throw new EvaluationError(`Calendar has no field ${field} here`);
-    return calendarField[2](new Date(self.time));
+    return calendarField[2](new Date(self.value));
   })
-  .add('getTimeInMillis', [], (_e, self: JavaCalendar) => long(BigInt(self.time)));
+  .add('getTimeInMillis', [], (_e, self: JavaCalendar) => long(BigInt(self.value)));

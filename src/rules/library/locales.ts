@@ -1,10 +1,9 @@
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import { lowerCase, lowerCaseIn, upperCase, upperCaseIn } from '../values/caseMapping.ts';
-import { compareByText, hashOf, javaEquals } from '../values/equality.ts';
-import { textBy } from '../values/text.ts';
+import { byText } from '../values/text.ts';
 import { JavaObject, type Value } from '../values/value.ts';
 import { LibraryClass } from './javaClass.ts';
-import { MethodTable } from './methodTable.ts';
+import { MethodTable, objectMethods } from './methodTable.ts';
 
 /** `java.util.Locale`: language and country. */
 export class JavaLocale extends JavaObject {
@@ -74,11 +73,9 @@ export const localeMethods = new MethodTable('Locale', 'operands')
   .add('getLanguage', [], (_e, self: JavaLocale) => self.language)
   .add('getCountry', [], (_e, self: JavaLocale) => self.country)
   .add('toLanguageTag', [], (_e, self: JavaLocale) => (textOf(self) === '' ? 'und' : textOf(self).replace('_', '-')))
-  .add('equals', ['any'], (e, self: JavaLocale, other) => javaEquals(self, other, e))
-  .add('hashCode', [], (e, self: JavaLocale) => hashOf(self, e))
-  .add('toString', [], (_e, self: JavaLocale) => textOf(self));
-textBy('locale', (value) => textOf(value as JavaLocale));
-compareByText('locale', (value) => textOf(value as JavaLocale));
+  .include(objectMethods);
+
+byText('locale', (value) => textOf(value as JavaLocale));
 
 export function localeOf(value: Value): JavaLocale {
   if (value instanceof JavaLocale) return value;

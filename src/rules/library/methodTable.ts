@@ -1,6 +1,7 @@
 import { type Evaluation, EvaluationError, SHORT_TEXT } from '../evaluation.ts';
 import { JavaArray, JavaCollection, JavaList, JavaMap, JavaSet } from '../values/collections.ts';
 import { describe } from '../values/describe.ts';
+import { hashOf, javaEquals } from '../values/equality.ts';
 import { javaText } from '../values/text.ts';
 import {
   doubleToInt,
@@ -168,6 +169,14 @@ export class MethodTable {
     return this.#add(name, { parameters, variadic: false, run: run as unknown as Method['run'], dependsOn });
   }
 
+  /** Adds an overload with a result that equals only itself, such as an array. */
+  addFresh<Self extends Value, const P extends readonly Parameter[]>(
+    name: string,
+    parameters: P,
+    run: (e: Evaluation, self: Self, ...args: Arguments<P>) => Value,
+  ): this {
+    return this.add(name, parameters, run, 'identity');
+  }
   /** Adds an overload with a variadic last parameter; its arguments come as one array. */
   addVariadic<Self extends Value, const P extends readonly Parameter[]>(
     name: string,
@@ -319,3 +328,13 @@ export const double = (value: number): JavaDouble => new JavaDouble(value);
 export const float = (value: number): JavaFloat => new JavaFloat(value);
 export const short = (value: number): JavaSmallInt => new JavaSmallInt('short', (value << 16) >> 16);
 export const char = (text: string): JavaChar => new JavaChar(text);
+
+/** `equals` and `hashCode` of values that compare by content. */
+export const equalityMethods = new MethodTable('Object', 'operands')
+  .add('hashCode', [], (e, self: Value) => hashOf(self, e))
+  .add('equals', ['any'], (e, self: Value, other) => javaEquals(self, other, e));
+
+/** The methods of `java.lang.Object` of such values. */
+export const objectMethods = new MethodTable('Object', 'operands')
+  .include(equalityMethods)
+  .add('toString', [], (e, self: Value) => javaText(self, e));

@@ -1,12 +1,10 @@
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
-import { hashOf, javaEquals } from '../values/equality.ts';
 import { compareDouble, compareNatural } from '../values/operators.ts';
 import { doubleText, floatText, javaText } from '../values/text.ts';
 import {
   doubleToInt,
   doubleToLong,
-  JavaDouble,
-  JavaFloat,
+  isNumber,
   JavaLong,
   type JavaNumberObject,
   JavaSmallInt,
@@ -14,13 +12,14 @@ import {
   type Value,
 } from '../values/value.ts';
 import { LibraryClass } from './javaClass.ts';
-import { double, float, long, MethodTable, short } from './methodTable.ts';
+import { double, float, long, MethodTable, objectMethods, short } from './methodTable.ts';
 
 type AnyNumber = number | JavaNumberObject;
 
 const asLong = (value: AnyNumber): bigint => (value instanceof JavaLong ? value.value : doubleToLong(toDouble(value)));
 
 export const numberMethods = new MethodTable('Number', 'operands')
+  .include(objectMethods)
   .add('intValue', [], (_e, self: AnyNumber) =>
     self instanceof JavaLong ? Number(BigInt.asIntN(32, self.value)) : doubleToInt(toDouble(self)),
   )
@@ -28,18 +27,13 @@ export const numberMethods = new MethodTable('Number', 'operands')
   .add('doubleValue', [], (_e, self: AnyNumber) => double(toDouble(self)))
   .add('floatValue', [], (_e, self: AnyNumber) => float(toDouble(self)))
   .add('shortValue', [], (_e, self: AnyNumber) => short(doubleToInt(toDouble(self))))
-  .add('toString', [], (e, self: AnyNumber) => javaText(self, e))
-  .add('hashCode', [], (e, self: AnyNumber) => hashOf(self, e))
-  .add('equals', ['any'], (e, self: AnyNumber, other) => javaEquals(self, other, e))
   .add('compareTo', ['any'], (e, self: AnyNumber, other) => compareNatural(self, other, e))
   .add('isNaN', [], (_e, self: AnyNumber) => Number.isNaN(toDouble(self)))
   .add('isInfinite', [], (_e, self: AnyNumber) => Math.abs(toDouble(self)) === Number.POSITIVE_INFINITY);
 
 export const booleanMethods = new MethodTable('Boolean', 'operands')
+  .include(objectMethods)
   .add('booleanValue', [], (_e, self: boolean) => self)
-  .add('toString', [], (_e, self: boolean) => String(self))
-  .add('hashCode', [], (e, self: boolean) => hashOf(self, e))
-  .add('equals', ['any'], (_e, self: boolean, other) => self === other)
   .add('compareTo', ['boolean'], (_e, self: boolean, other) => Number(self) - Number(other));
 
 const INT_MIN = -2_147_483_648;
@@ -304,23 +298,11 @@ export function convertTo(javaType: string, value: Value, e: Evaluation): Value 
   };
   const whole = (low: bigint, high: bigint): bigint => {
     if (typeof value === 'string') return parseWhole(value, 10, low, high);
-    if (typeof value === 'number') return BigInt(value);
-    return value instanceof JavaLong ||
-      value instanceof JavaDouble ||
-      value instanceof JavaFloat ||
-      value instanceof JavaSmallInt
-      ? BigInt.asIntN(64, asLong(value))
-      : fail();
+    return isNumber(value) ? BigInt.asIntN(64, asLong(value)) : fail();
   };
   const decimal = (): number => {
     if (typeof value === 'string') return parseDouble(value);
-    if (typeof value === 'number') return value;
-    return value instanceof JavaLong ||
-      value instanceof JavaDouble ||
-      value instanceof JavaFloat ||
-      value instanceof JavaSmallInt
-      ? toDouble(value)
-      : fail();
+    return isNumber(value) ? toDouble(value) : fail();
   };
   switch (javaType) {
     case 'int':

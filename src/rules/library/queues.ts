@@ -58,39 +58,24 @@ function mustBeCapacity(capacity: number): void {
 /** `java.util.PriorityQueue`: a binary heap with Java's layout, which determines the order of iteration. */
 export const priorityQueueClass = new LibraryClass('PriorityQueue', ['queue']);
 priorityQueueClass.constructors
-  .add('new', [], () => new JavaQueue([], null), 'identity')
-  .add(
-    'new',
-    ['int'],
-    (_e, _self, capacity) => {
-      mustBeCapacity(capacity);
-      return new JavaQueue([], null);
-    },
-    'identity',
-  )
-  .add('new', ['any'], (_e, _self, comparator) => new JavaQueue([], comparatorIn(comparator)), 'identity')
-  .add(
-    'new',
-    ['int', 'any'],
-    (_e, _self, capacity, comparator) => {
-      mustBeCapacity(capacity);
-      return new JavaQueue([], comparatorIn(comparator));
-    },
-    'identity',
-  )
-  .add(
-    'new',
-    ['elements'],
-    (e, _self, elements) => {
-      const items = itemsOf(elements, e);
-      e.reserveElements(items.length, items.length);
-      const heap = items.map((item) => notNull(item, 'PriorityQueue'));
-      const queue = new JavaQueue(heap, elements instanceof JavaQueue ? elements.comparator : null);
-      for (let at = (heap.length >>> 1) - 1; at >= 0; at -= 1) siftDown(queue, heap, at, heap[at] ?? null, e);
-      return queue;
-    },
-    'identity',
-  );
+  .addFresh('new', [], () => new JavaQueue([], null))
+  .addFresh('new', ['int'], (_e, _self, capacity) => {
+    mustBeCapacity(capacity);
+    return new JavaQueue([], null);
+  })
+  .addFresh('new', ['any'], (_e, _self, comparator) => new JavaQueue([], comparatorIn(comparator)))
+  .addFresh('new', ['int', 'any'], (_e, _self, capacity, comparator) => {
+    mustBeCapacity(capacity);
+    return new JavaQueue([], comparatorIn(comparator));
+  })
+  .addFresh('new', ['elements'], (e, _self, elements) => {
+    const items = itemsOf(elements, e);
+    e.reserveElements(items.length, items.length);
+    const heap = items.map((item) => notNull(item, 'PriorityQueue'));
+    const queue = new JavaQueue(heap, elements instanceof JavaQueue ? elements.comparator : null);
+    for (let at = (heap.length >>> 1) - 1; at >= 0; at -= 1) siftDown(queue, heap, at, heap[at] ?? null, e);
+    return queue;
+  });
 
 /** Counts a copy of the elements before a change, and the growth. */
 function changed(self: JavaList, e: Evaluation): Value[] {

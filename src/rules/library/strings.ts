@@ -13,7 +13,7 @@ import { itemsOf } from './collections.ts';
 import { format } from './format.ts';
 import { LibraryClass } from './javaClass.ts';
 import { JavaLocale, localeOf, lowerCaseOf, upperCaseOf } from './locales.ts';
-import { char, MethodTable } from './methodTable.ts';
+import { char, MethodTable, objectMethods } from './methodTable.ts';
 
 export const stringMethods = new MethodTable('String', 'operands')
   .add('length', [], (_e, self: string) => self.length)
@@ -70,21 +70,15 @@ export const stringMethods = new MethodTable('String', 'operands')
   .add('replaceFirst', ['string', 'string'], (e, self: string, pattern, by) =>
     javaPattern(pattern, e).replace(self, by, false, e),
   )
-  .add(
-    'split',
-    ['string'],
-    (e, self: string, pattern) => new JavaArray(javaPattern(pattern, e).split(self, 0, e)),
-    'identity',
-  )
-  .add(
+  .addFresh('split', ['string'], (e, self: string, pattern) => new JavaArray(javaPattern(pattern, e).split(self, 0, e)))
+  .addFresh(
     'split',
     ['string', 'int'],
     (e, self: string, pattern, limit) => new JavaArray(javaPattern(pattern, e).split(self, limit, e)),
-    'identity',
   )
-  .add('toCharArray', [], (e, self: string) => new JavaArray(units(e, self).map(char)), 'identity')
-  .add('chars', [], (e, self: string) => new JavaStream(units(e, self).map((unit) => unit.charCodeAt(0))), 'identity')
-  .add('lines', [], (e, self: string) => new JavaStream(linesOf(e, self)), 'identity')
+  .addFresh('toCharArray', [], (e, self: string) => new JavaArray(units(e, self).map(char)))
+  .addFresh('chars', [], (e, self: string) => new JavaStream(units(e, self).map((unit) => unit.charCodeAt(0))))
+  .addFresh('lines', [], (e, self: string) => new JavaStream(linesOf(e, self)))
   .add('regionMatches', ['int', 'string', 'int', 'int'], (e, self: string, from, other, otherFrom, length) => {
     const [own, others] = [region(self, from, length), region(other, otherFrom, length)];
     return own !== null && others !== null && equalTexts(own, others, e);
@@ -98,7 +92,7 @@ export const stringMethods = new MethodTable('String', 'operands')
       return ignoresCase ? sameIgnoringCase(own, others, e) : equalTexts(own, others, e);
     },
   )
-  .add('getBytes', [], (e, self: string) => bytes(e, self), 'identity')
+  .addFresh('getBytes', [], (e, self: string) => bytes(e, self))
   .add('indent', ['int'], (e, self: string, count) => indent(e, self, count))
   .addVariadic('formatted', [], (e, self: string, args) => format(self, args, e));
 
@@ -146,10 +140,8 @@ export const builderMethods = new MethodTable('StringBuilder', 'operands')
   .add('substring', ['int', 'int'], (e, self: JavaBuilder, from, to) => slice(e, self.text, from, to));
 
 export const charMethods = new MethodTable('Character', 'operands')
-  .add('toString', [], (_e, self: JavaChar) => self.text)
+  .include(objectMethods)
   .add('charValue', [], (_e, self: JavaChar) => self)
-  .add('hashCode', [], (_e, self: JavaChar) => self.text.charCodeAt(0))
-  .add('equals', ['any'], (_e, self: JavaChar, other) => other instanceof JavaChar && other.text === self.text)
   .add('compareTo', ['char'], (_e, self: JavaChar, other) => self.text.charCodeAt(0) - other.charCodeAt(0));
 
 export const stringClass = new LibraryClass('String', ['string']);
@@ -175,19 +167,14 @@ stringClass.constructors
 
 export const builderClass = new LibraryClass('StringBuilder', ['builder']);
 builderClass.constructors
-  .add('new', [], () => new JavaBuilder(), 'identity')
-  .add('new', ['int'], () => new JavaBuilder(), 'identity')
-  .add(
-    'new',
-    ['string'],
-    (e, _self, text) => {
-      const builder = new JavaBuilder();
-      e.reserveText(text.length);
-      builder.text = text;
-      return builder;
-    },
-    'identity',
-  );
+  .addFresh('new', [], () => new JavaBuilder())
+  .addFresh('new', ['int'], () => new JavaBuilder())
+  .addFresh('new', ['string'], (e, _self, text) => {
+    const builder = new JavaBuilder();
+    e.reserveText(text.length);
+    builder.text = text;
+    return builder;
+  });
 
 export const characterClass = new LibraryClass('Character', ['char']);
 characterClass.statics

@@ -67,18 +67,12 @@ function nextToken(self: JavaTokenizer, e: Evaluation): string {
 
 export const tokenizerClass = new LibraryClass('StringTokenizer', ['tokenizer']);
 tokenizerClass.constructors
-  .add('new', ['string'], (_e, _self, text) => new JavaTokenizer(text, ' \t\n\r\f', false), 'identity')
-  .add(
-    'new',
-    ['string', 'string'],
-    (_e, _self, text, delimiters) => new JavaTokenizer(text, delimiters, false),
-    'identity',
-  )
-  .add(
+  .addFresh('new', ['string'], (_e, _self, text) => new JavaTokenizer(text, ' \t\n\r\f', false))
+  .addFresh('new', ['string', 'string'], (_e, _self, text, delimiters) => new JavaTokenizer(text, delimiters, false))
+  .addFresh(
     'new',
     ['string', 'string', 'boolean'],
     (_e, _self, text, delimiters, gives) => new JavaTokenizer(text, delimiters, gives),
-    'identity',
   );
 
 export const tokenizerMethods = new MethodTable('StringTokenizer', 'operands')
@@ -148,12 +142,11 @@ function join(self: JavaJoiner, text: string, e: Evaluation): JavaJoiner {
 
 export const joinerClass = new LibraryClass('StringJoiner', ['joiner']);
 joinerClass.constructors
-  .add('new', ['string'], (_e, _self, delimiter) => new JavaJoiner(delimiter), 'identity')
-  .add(
+  .addFresh('new', ['string'], (_e, _self, delimiter) => new JavaJoiner(delimiter))
+  .addFresh(
     'new',
     ['string', 'string', 'string'],
     (_e, _self, delimiter, prefix, suffix) => new JavaJoiner(delimiter, prefix, suffix),
-    'identity',
   );
 
 function joinerText(self: JavaJoiner, e: Evaluation): string {

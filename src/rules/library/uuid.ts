@@ -1,18 +1,12 @@
 import { EvaluationError } from '../evaluation.ts';
-import { compareByText, javaEquals } from '../values/equality.ts';
-import { textBy } from '../values/text.ts';
-import { JavaObject } from '../values/value.ts';
+import { javaEquals } from '../values/equality.ts';
+import { byText } from '../values/text.ts';
+import { TextHolder } from '../values/value.ts';
 import { LibraryClass } from './javaClass.ts';
 import { MethodTable } from './methodTable.ts';
 
-export class JavaUuid extends JavaObject {
+export class JavaUuid extends TextHolder {
   readonly kind = 'uuid';
-  readonly text: string;
-
-  constructor(text: string) {
-    super();
-    this.text = text;
-  }
 }
 
 export const uuidClass = new LibraryClass('UUID', ['uuid']);
@@ -38,5 +32,4 @@ export const uuidMethods = new MethodTable('UUID', 'operands')
   .add('version', [], (_e, self: JavaUuid) => Number.parseInt(self.text.charAt(14), 16))
   .add('toString', [], (_e, self: JavaUuid) => self.text)
   .add('equals', ['any'], (e, self: JavaUuid, other) => javaEquals(self, other, e));
-textBy('uuid', (value) => (value as JavaUuid).text);
-compareByText('uuid', (value) => (value as JavaUuid).text);
+byText('uuid', (value) => (value as JavaUuid).text);

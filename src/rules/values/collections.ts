@@ -31,8 +31,8 @@ export class JavaList extends Mutable {
   }
 }
 
-export class JavaArray extends JavaObject {
-  readonly kind = 'array';
+/** An object with elements that do not change. */
+abstract class Elements extends JavaObject {
   readonly items: readonly Value[];
 
   constructor(items: readonly Value[]) {
@@ -41,15 +41,18 @@ export class JavaArray extends JavaObject {
   }
 }
 
-/** A view such as `map.values()`: a collection that is neither list nor set. */
-export class JavaCollection extends JavaObject {
-  readonly kind = 'collection';
-  readonly items: readonly Value[];
+export class JavaArray extends Elements {
+  readonly kind = 'array';
+}
 
-  constructor(items: readonly Value[]) {
-    super();
-    this.items = items;
-  }
+/** A view such as `map.values()`: a collection that is neither list nor set. */
+export class JavaCollection extends Elements {
+  readonly kind = 'collection';
+}
+
+/** A stream: only operations without functions. */
+export class JavaStream extends Elements {
+  readonly kind = 'stream';
 }
 
 /** Iteration order of sets and maps: HashMap, LinkedHashMap or TreeMap. */
@@ -254,17 +257,6 @@ export class JavaIterator extends JavaObject {
     const rest = this.items.slice(this.#next);
     this.#next = this.items.length;
     return rest;
-  }
-}
-
-/** A stream: only operations without functions. */
-export class JavaStream extends JavaObject {
-  readonly kind = 'stream';
-  readonly items: readonly Value[];
-
-  constructor(items: readonly Value[]) {
-    super();
-    this.items = items;
   }
 }
 

@@ -63,7 +63,7 @@ function objectKey(value: JavaObject, e: Evaluation, depth: number): Key {
   if (value instanceof JavaFloat) return `\0f${Object.is(value.value, -0) ? '-0' : value.value}`;
   if (value instanceof JavaSmallInt) return `\0${value.kind}${value.value}`;
   if (value instanceof JavaChar) return `\0c${value.text}`;
-  if (value instanceof JavaClass) return `\0k${value.name}`;
+  if (value instanceof JavaClass) return `\0k${value.text}`;
   if (depth >= MAX_VALUE_DEPTH) throw tooDeep();
   if (value instanceof JavaList) return joined('l', value.items, e, depth, false);
   if (value instanceof JavaOptional) return joined('o', [value.value], e, depth, false);

@@ -1,6 +1,7 @@
 import { type Evaluation, EvaluationError, SHORT_TEXT } from '../evaluation.ts';
 import { MAX_VALUE_DEPTH } from '../limits.ts';
 import { JavaArray, JavaCollection, JavaEntry, JavaList, JavaMap, JavaSet } from './collections.ts';
+import { compareByText } from './equality.ts';
 import { compareNatural } from './operators.ts';
 import {
   JavaBuilder,
@@ -56,6 +57,12 @@ export function textBy(kind: JavaObject['kind'], text: (value: JavaObject) => st
   ownText.set(kind, text);
 }
 
+/** Has values of a kind written, and compared, by a text. */
+export function byText(kind: JavaObject['kind'], text: (value: JavaObject) => string): void {
+  textBy(kind, text);
+  compareByText(kind, text);
+}
+
 /** `String.valueOf(value)`; null gives "null". */
 export function javaText(value: Value, e: Evaluation): string {
   if (typeof value === 'string') return value;
@@ -76,7 +83,7 @@ function scalarText(value: JavaObject): string | null {
   if (value instanceof JavaFloat) return floatText(value.value);
   if (value instanceof JavaChar) return value.text;
   if (value instanceof JavaBuilder) return value.text;
-  if (value instanceof JavaClass) return `class ${value.name}`;
+  if (value instanceof JavaClass) return `class ${value.text}`;
   const own = ownText.get(value.kind);
   return own === undefined ? null : own(value);
 }

@@ -5,48 +5,54 @@
  */
 export type Value = null | boolean | number | string | JavaObject;
 
-export type ValueKind =
-  | 'null'
-  | 'boolean'
-  | 'int'
-  | 'long'
-  | 'float'
-  | 'double'
-  | 'short'
-  | 'byte'
-  | 'char'
-  | 'string'
-  | 'builder'
-  | 'list'
-  | 'stack'
-  | 'queue'
-  | 'array'
-  | 'set'
-  | 'map'
-  | 'entry'
-  | 'collection'
-  | 'iterator'
-  | 'enumeration'
-  | 'stream'
-  | 'optional'
-  | 'class'
-  | 'comparator'
-  | 'date'
-  | 'calendar'
-  | 'uuid'
-  | 'locale'
-  | 'currency'
-  | 'tokenizer'
-  | 'joiner'
-  | 'bitSet'
-  | 'encoder'
-  | 'decoder'
-  | 'request'
-  | 'cookie'
-  | 'user'
-  | 'userInfo'
-  | 'query'
-  | 'qualifiedName';
+/** Names of the kinds of values in messages. */
+const kindNames = {
+  null: 'null',
+  boolean: 'Boolean',
+  int: 'Integer',
+  long: 'Long',
+  float: 'Float',
+  double: 'Double',
+  short: 'Short',
+  byte: 'Byte',
+  char: 'Character',
+  string: 'String',
+  builder: 'StringBuilder',
+  list: 'List',
+  stack: 'Stack',
+  queue: 'PriorityQueue',
+  array: 'array',
+  set: 'Set',
+  map: 'Map',
+  entry: 'Map.Entry',
+  collection: 'Collection',
+  iterator: 'Iterator',
+  enumeration: 'Enumeration',
+  stream: 'Stream',
+  optional: 'Optional',
+  class: 'Class',
+  comparator: 'Comparator',
+  date: 'Date',
+  calendar: 'Calendar',
+  uuid: 'UUID',
+  locale: 'Locale',
+  currency: 'Currency',
+  tokenizer: 'StringTokenizer',
+  joiner: 'StringJoiner',
+  bitSet: 'BitSet',
+  encoder: 'Base64.Encoder',
+  decoder: 'Base64.Decoder',
+  request: 'request',
+  cookie: 'Cookie',
+  user: 'user',
+  userInfo: 'UserInfo',
+  query: 'query',
+  qualifiedName: 'QualifiedName',
+};
+export type ValueKind = keyof typeof kindNames;
+export function kindName(kind: ValueKind): string {
+  return kindNames[kind];
+}
 
 export abstract class JavaObject {
   abstract readonly kind: ValueKind;
@@ -62,54 +68,18 @@ export abstract class Mutable extends JavaObject {
   abstract snapshot(): () => void;
 }
 
-/** A 64-bit integer. */
-export class JavaLong extends JavaObject {
-  readonly kind = 'long';
-  readonly value: bigint;
+/** A value that holds another one. */
+export abstract class Holder<T> extends JavaObject {
+  readonly value: T;
 
-  constructor(value: bigint) {
-    super();
-    this.value = BigInt.asIntN(64, value);
-  }
-}
-
-export class JavaDouble extends JavaObject {
-  readonly kind = 'double';
-  readonly value: number;
-
-  constructor(value: number) {
+  constructor(value: T) {
     super();
     this.value = value;
   }
 }
 
-/** A float: a number that is exact in 32 bits. */
-export class JavaFloat extends JavaObject {
-  readonly kind = 'float';
-  readonly value: number;
-
-  constructor(value: number) {
-    super();
-    this.value = Math.fround(value);
-  }
-}
-
-/** A short or byte: only their name is left, as arithmetic converts them to int. */
-export class JavaSmallInt extends JavaObject {
-  readonly kind: 'short' | 'byte';
-  readonly value: number;
-
-  constructor(kind: 'short' | 'byte', value: number) {
-    super();
-    this.kind = kind;
-    this.value = value;
-  }
-}
-
-/** A char: one UTF-16 unit. */
-export class JavaChar extends JavaObject {
-  readonly kind = 'char';
-  /** A string of length 1. */
+/** A value that is one text. */
+export abstract class TextHolder extends JavaObject {
   readonly text: string;
 
   constructor(text: string) {
@@ -118,28 +88,52 @@ export class JavaChar extends JavaObject {
   }
 }
 
-/** A class as a value, as in `x is Integer`. It has no methods. */
-export class JavaClass extends JavaObject {
+/** A 64-bit integer. */
+export class JavaLong extends Holder<bigint> {
+  readonly kind = 'long';
+
+  constructor(value: bigint) {
+    super(BigInt.asIntN(64, value));
+  }
+}
+
+export class JavaDouble extends Holder<number> {
+  readonly kind = 'double';
+}
+
+/** A float: a number that is exact in 32 bits. */
+export class JavaFloat extends Holder<number> {
+  readonly kind = 'float';
+
+  constructor(value: number) {
+    super(Math.fround(value));
+  }
+}
+
+/** A short or byte: only their name is left, as arithmetic converts them to int. */
+export class JavaSmallInt extends Holder<number> {
+  readonly kind: 'short' | 'byte';
+
+  constructor(kind: 'short' | 'byte', value: number) {
+    super(value);
+    this.kind = kind;
+  }
+}
+
+/** A char: one UTF-16 unit, a string of length 1. */
+export class JavaChar extends TextHolder {
+  readonly kind = 'char';
+}
+
+/** A class as a value, as in `x is Integer`: its name. It has no methods. */
+export class JavaClass extends TextHolder {
   readonly kind = 'class';
-  readonly name: string;
-
-  constructor(name: string) {
-    super();
-    this.name = name;
-  }
 }
 
-export class JavaOptional extends JavaObject {
+/** An Optional; null: empty. */
+export class JavaOptional extends Holder<Value> {
   readonly kind = 'optional';
-  /** Null: empty. */
-  readonly value: Value;
-
-  constructor(value: Value) {
-    super();
-    this.value = value;
-  }
 }
-
 export const emptyOptional = new JavaOptional(null);
 
 export class JavaBuilder extends Mutable {
@@ -170,49 +164,6 @@ export function kindOf(value: Value): ValueKind {
     default:
       return value.kind;
   }
-}
-
-const javaNames: Partial<Record<ValueKind, string>> = {
-  boolean: 'Boolean',
-  int: 'Integer',
-  long: 'Long',
-  float: 'Float',
-  double: 'Double',
-  short: 'Short',
-  byte: 'Byte',
-  char: 'Character',
-  string: 'String',
-  builder: 'StringBuilder',
-  list: 'List',
-  stack: 'Stack',
-  queue: 'PriorityQueue',
-  set: 'Set',
-  map: 'Map',
-  entry: 'Map.Entry',
-  collection: 'Collection',
-  iterator: 'Iterator',
-  enumeration: 'Enumeration',
-  stream: 'Stream',
-  optional: 'Optional',
-  class: 'Class',
-  comparator: 'Comparator',
-  date: 'Date',
-  calendar: 'Calendar',
-  uuid: 'UUID',
-  locale: 'Locale',
-  currency: 'Currency',
-  tokenizer: 'StringTokenizer',
-  joiner: 'StringJoiner',
-  bitSet: 'BitSet',
-  encoder: 'Base64.Encoder',
-  decoder: 'Base64.Decoder',
-  cookie: 'Cookie',
-  userInfo: 'UserInfo',
-  qualifiedName: 'QualifiedName',
-};
-
-export function kindName(kind: ValueKind): string {
-  return javaNames[kind] ?? kind;
 }
 
 /** True for int, long, float, double, short and byte. */
