@@ -132,12 +132,12 @@ async function checkFile(path: string, settings: ValidateSettings): Promise<File
   if (text !== null && holdsManifests(text)) return checkManifests(path, text, context, undefined, gatewayClass);
   if (text !== null && looksLikeGroupsFile(text)) return checkGroupsFileText(path, text);
   if (text !== null && !looksLikeRules(text)) return null;
-  const { documents, problems, warnings, rules } = checkRulesFile({ path, text, defaultPriority }, context);
+  const { documents, problems, warnings } = checkRulesFile({ path, text, defaultPriority }, context);
   const named = documents.map(({ rule, document, place }) => ({
     ...{ path, name: rule.name, document, ...place },
     resource: null,
   }));
-  return { problems, warnings, named, rules: rules.length };
+  return { problems, warnings, named, rules: documents.length };
 }
 
 function looksLikeRules(text: string): boolean {

@@ -3,19 +3,17 @@ import type { PlacedProblem } from '../model/errors.ts';
 import { claimNames, nameConflictMessage } from '../model/nameClaims.ts';
 import { keyTextOf } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
-import { Turns } from '../model/turns.ts';
-import { fileProblems, warningsOf } from './compile/checkRules.ts';
+import { runInTurns, runSteps } from '../model/turns.ts';
+import { type CompiledRulesFile, compileRulesFile } from './compile/checkRules.ts';
 import { type CompiledRule, compileRule } from './compile/compiledRule.ts';
-import { plainRule, type RuleDefinition } from './compile/definition.ts';
-import { priorityDifferences } from './compile/priorityDifferences.ts';
-import { draftDefinition, placedProblems, type RuleDraft } from './compile/ruleDraft.ts';
-import { type ParsedRulesFile, parseRulesFile, parseRulesFileInTurns, type RuleDocument } from './compile/rulesFile.ts';
+import type { RuleDefinition } from './compile/definition.ts';
+import { draftDefinition, placedProblems, placedText, type RuleDraft } from './compile/ruleDraft.ts';
+import { parseRulesFile, parseRulesFileInTurns } from './compile/rulesFile.ts';
 import { RuleFailureReports } from './decide/failureReports.ts';
 import { MemoizedRuleSet } from './decide/memoizedRuleSet.ts';
 import { CompiledRuleSet } from './decide/ruleSet.ts';
 import type { RuleSet } from './decision.ts';
 import { systemSources } from './evaluation.ts';
-import type { CompileContext } from './language/scope.ts';
 import { defaultRuleLimits } from './limits.ts';
 import type { EditedRules, RuleEdit } from './replay/recordedRequest.ts';
 import type { RouteRights } from './routeRights.ts';
@@ -376,8 +374,10 @@ class SetCompiler implements RuleCompiler {
       const { compilation } = entry;
       if (this.#reported.has(entry) || !('rule' in compilation) || compilation.rule.warnings.length === 0) continue;
       this.#reported.add(entry);
-      const warnings = compilation.rule.warnings.map(({ field, message, inText }) => ({ field, message, ...inText }));
-      unreported.push({ rule: compilation.rule.definition.name, warnings });
+      unreported.push({
+        rule: compilation.rule.definition.name,
+        warnings: placedWarnings(compilation.rule.warnings),
+      });
     }
     if (unreported.length > 0) onRuleWarnings(unreported);
   }
@@ -387,9 +387,7 @@ class SetCompiler implements RuleCompiler {
     if (typeof definition === 'string') return { reason: 'InvalidSpec', message: definition };
     const compiled = compileRule(definition, this.#options);
     if ('rule' in compiled) return compiled;
-    const message = compiled.problems
-      .map((problem) => `${problem.field}, line ${problem.line}, column ${problem.column}: ${problem.message}`)
-      .join('; ');
+    const message = placedText(placedProblems(compiled.problems));
     const isAnalysis = compiled.problems.every((problem) => problem.analysisDisabled);
     return { reason: isAnalysis ? 'AnalysisDisabled' : 'CompileError', message };
   }
@@ -399,18 +397,13 @@ class SetCompiler implements RuleCompiler {
     const parsed = await parseRulesFileInTurns(file);
     const entry = this.#knownFile(file);
     if (entry !== null) return entry.problems;
-    const turns = new Turns();
-    const compiled = new FileRules(file, parsed, this.#options);
-    for (const document of parsed.documents) {
-      compiled.add(document);
-      if (turns.isOver) await turns.next();
-    }
-    this.#preparedFile = compiled.known;
+    this.#preparedFile = knownFile(file, await runInTurns(compileRulesFile(file, parsed, this.#options)));
     return this.#preparedFile.problems;
   }
 
   #compileFile(file: RulesFile): KnownFile {
-    const entry = this.#knownFile(file) ?? this.#newFile(file);
+    const compile = () => runSteps(compileRulesFile(file, parseRulesFile(file), this.#options));
+    const entry = this.#knownFile(file) ?? knownFile(file, compile());
     this.#preparedFile = null;
     this.#file = entry;
     if (isLoaded(entry)) this.#lastGoodFile = entry.rules;
@@ -425,62 +418,12 @@ class SetCompiler implements RuleCompiler {
       ) ?? null
     );
   }
-
-  #newFile(file: RulesFile): KnownFile {
-    const parsed = parseRulesFile(file);
-    const compiled = new FileRules(file, parsed, this.#options);
-    for (const document of parsed.documents) compiled.add(document);
-    return compiled.known;
-  }
 }
 
-class FileRules {
-  readonly #file: RulesFile;
-  readonly #context: CompileContext;
-  readonly #rules: CompiledRule[] = [];
-  readonly #problems: RulesFileProblem[];
-  /**
-   * Warnings about the file's form, such as a missing description. Warnings about behaviour have precedence if the list
-   * is cut.
-   */
-  readonly #formWarnings: readonly RulesFileProblem[];
-  readonly #priorityWarnings: ReadonlyMap<number | null, RulesFileProblem>;
-
-  constructor(file: RulesFile, { documents, problems }: ParsedRulesFile, context: CompileContext) {
-    this.#file = file;
-    this.#context = context;
-    this.#problems = problems.filter(({ effect }) => effect !== 'warning');
-    this.#formWarnings = problems.filter(({ effect }) => effect === 'warning');
-    const warnings = context.differenceWarnings === false ? [] : priorityDifferences(file, documents);
-    this.#priorityWarnings = new Map(warnings.map((warning) => [warning.document, warning]));
-  }
-
-  add({ rule, document }: RuleDocument): void {
-    const ofPriority = this.#priorityWarnings.get(document);
-    const compiled = compileRule(rule, this.#context);
-    if ('rule' in compiled) {
-      this.#rules.push(ofPriority === undefined ? compiled.rule : withWarning(compiled.rule, ofPriority));
-      if (ofPriority !== undefined) this.#problems.push(ofPriority);
-      const at = { effect: 'warning', path: this.#file.path, document, rule: rule.name } as const;
-      this.#problems.push(...warningsOf(compiled.rule).map((warning) => ({ ...at, ...warning })));
-      return;
-    }
-    const at = { path: this.#file.path, document, rule: rule.name };
-    this.#problems.push(...fileProblems(compiled.problems, at));
-  }
-
-  get known(): KnownFile {
-    const { text, defaultPriority } = this.#file;
-    const problems = [...this.#problems, ...this.#formWarnings];
-    const entry = { text, defaultPriority, rules: this.#rules, problems };
-    return isLoaded(entry) ? entry : { ...entry, rules: [] };
-  }
-}
-
-/** Adds a warning that concerns none of the rule's texts. */
-function withWarning(rule: CompiledRule, { line, column, message }: RulesFileProblem): CompiledRule {
-  const warning = { field: 'priority', message, line, column, inText: null };
-  return { ...rule, warnings: [warning, ...rule.warnings] };
+/** A compiled file; without rules if a mistake rejects all of it. */
+function knownFile({ text, defaultPriority }: RulesFile, { rules, findings }: CompiledRulesFile): KnownFile {
+  const entry = { text, defaultPriority, rules, problems: findings };
+  return isLoaded(entry) ? entry : { ...entry, rules: [] };
 }
 
 /** True if no mistake rejects the whole file. */
@@ -499,21 +442,8 @@ function definitionOf(resource: RoutingRule): RuleDefinition | string {
   if (actions.length === 0 && spec.routeTo === undefined && spec.deny === undefined) {
     return 'exactly one of actions, routeTo and deny must be set';
   }
-  return {
-    ...plainRule,
-    name: registryNameOf(resource),
-    origin: 'resource',
-    namespace: resource.metadata.namespace,
-    description: spec.description ?? '',
-    priority: spec.priority ?? DEFAULT_PRIORITY,
-    condition: { text: spec.condition, field: 'condition', place: null },
-    actions: actions.map((text, index) => ({ text, field: `actions[${index}]`, place: null })),
-    routeTo: spec.routeTo ?? null,
-    deny: spec.deny === undefined ? null : { message: spec.deny.message, onError: spec.deny.onError ?? 'deny' },
-    onUnavailable: spec.onUnavailable ?? 'fallback',
-    stop: spec.stop ?? false,
-    suspended: spec.suspended ?? false,
-  };
+  const draft = { ...spec, name: registryNameOf(resource), actions };
+  return { ...draftDefinition(draft, 'resource'), namespace: resource.metadata.namespace };
 }
 
 interface JudgedResources {
@@ -634,7 +564,9 @@ function prefixed(field: string, refusal: string | null): string | null {
 
 /** Describes code that fails at evaluation, such as unknown variables. */
 function acceptedMessage(rule: CompiledRule): string {
-  const warnings = warningsOf(rule).map(({ line, column, message }) => `${message} (line ${line}, column ${column})`);
+  const warnings = rule.warnings.map(
+    ({ field, line, column, message }) => `${field}: ${message} (line ${line}, column ${column})`,
+  );
   return ['the rule compiles', ...warnings].join('; ').slice(0, 4096);
 }
 
@@ -672,25 +604,27 @@ function offReason(
   return null;
 }
 
-function ruleWarnings(rules: readonly CompiledRule[]): ReadonlyMap<string, readonly PlacedProblem[]> {
-  const warnings = new Map<string, readonly PlacedProblem[]>();
-  for (const { definition, warnings: given } of rules) {
-    if (given.length === 0) continue;
-    const key = `${definition.origin}/${definition.name}`;
-    const placed = given.map(({ field, message, inText }) => ({ field, message, ...inText }));
-    warnings.set(key, [...(warnings.get(key) ?? []), ...placed]);
+const ruleWarnings = (rules: readonly CompiledRule[]): CompiledRules['ruleWarnings'] =>
+  byRule(rules, ({ warnings }) => placedWarnings(warnings));
+const namedGroups = (rules: readonly CompiledRule[]): CompiledRules['namedGroups'] =>
+  byRule(rules, ({ groups }) => groups);
+
+/** Values of rules by `origin/name`; rules without any are left out. */
+function byRule<T>(
+  rules: readonly CompiledRule[],
+  of: (rule: CompiledRule) => readonly T[],
+): ReadonlyMap<string, readonly T[]> {
+  const all = new Map<string, readonly T[]>();
+  for (const rule of rules) {
+    const own = of(rule);
+    const key = `${rule.definition.origin}/${rule.definition.name}`;
+    if (own.length > 0) all.set(key, [...(all.get(key) ?? []), ...own]);
   }
-  return warnings;
+  return all;
 }
 
-function namedGroups(rules: readonly CompiledRule[]): ReadonlyMap<string, readonly string[]> {
-  const named = new Map<string, readonly string[]>();
-  for (const { definition, groups } of rules) {
-    if (groups.length === 0) continue;
-    const key = `${definition.origin}/${definition.name}`;
-    named.set(key, [...(named.get(key) ?? []), ...groups]);
-  }
-  return named;
+function placedWarnings(warnings: CompiledRule['warnings']): readonly PlacedProblem[] {
+  return warnings.map(({ field, message, inText }) => ({ field, message, ...inText }));
 }
 
 /** Active rules; rules of the file in their order. */

@@ -25,6 +25,10 @@ export interface RuleRequest {
   readonly user: RequestUser | null;
   /** Null while request analysis is off. */
   readonly queryProperties: QueryProperties | null;
+  /** Of recorded requests only: value of a header's first line, null if it was missing. @throws UnknownRead */
+  header?(lowerCaseName: string): string | null;
+  /** Of recorded requests only: true if reading a source (`requestValues.ts`) would throw. */
+  lacks?(source: string): boolean;
 }
 
 export interface RuleTrace {

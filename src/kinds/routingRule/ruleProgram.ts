@@ -1,9 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
-import { routeRights } from '../../rules/boundRights.ts';
 import { notInForce } from '../../rules/compiler.ts';
-import type { RouteRights } from '../../rules/routeRights.ts';
+import { type RouteRights, routeRights } from '../../rules/routeRights.ts';
 import type { CompiledRules, RulesFile } from '../../rules/ruleCompiler.ts';
 import type { ClusterPolicy } from '../engineCluster/clusterPolicy.ts';
 import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';

@@ -1,56 +1,86 @@
+import { runSteps } from '../../model/turns.ts';
 import type { CompileContext } from '../language/scope.ts';
 import type { RulesFile, RulesFileProblem } from '../ruleCompiler.ts';
 import { type CompiledRule, compileRule, type RuleProblem } from './compiledRule.ts';
-import type { RuleDefinition } from './definition.ts';
 import { priorityDifferences } from './priorityDifferences.ts';
-import { parseRulesFile, type RuleDocument } from './rulesFile.ts';
+import { type ParsedRulesFile, parseRulesFile, type RuleDocument } from './rulesFile.ts';
 
 export interface RulesFileCheck {
-  readonly rules: readonly RuleDefinition[];
   readonly documents: readonly RuleDocument[];
   readonly problems: readonly RulesFileProblem[];
   /** Rules that load but fail when they are evaluated, such as with unknown variables. */
   readonly warnings: readonly RulesFileProblem[];
 }
 
-export function checkRulesFile(file: RulesFile, context: CompileContext): RulesFileCheck {
-  const { documents, problems: parsed } = parseRulesFile(file);
-  const problems = parsed.filter(({ effect }) => effect !== 'warning');
-  const warnings = parsed.filter(({ effect }) => effect === 'warning');
-  if (context.differenceWarnings !== false) warnings.push(...priorityDifferences(file, documents));
+export interface CompiledRulesFile {
+  /** Rules of the documents that compile. */
+  readonly rules: readonly CompiledRule[];
+  /** Mistakes and warnings; those about the file's form, such as a missing description, come last, as lists are cut. */
+  readonly findings: readonly RulesFileProblem[];
+  /** Warnings that the rule cannot work. */
+  readonly mistakes: ReadonlySet<RulesFileProblem>;
+}
+
+/** Compiles the documents of a rules file, one in each step. */
+export function* compileRulesFile(
+  file: RulesFile,
+  { documents, problems }: ParsedRulesFile,
+  context: CompileContext,
+): Generator<void, CompiledRulesFile> {
+  const rules: CompiledRule[] = [];
+  const findings = problems.filter(({ effect }) => effect !== 'warning');
+  const mistakes = new Set<RulesFileProblem>();
+  const differences = context.differenceWarnings === false ? [] : priorityDifferences(file, documents);
+  const priorityWarnings = new Map(differences.map((warning) => [warning.document, warning]));
   for (const { rule, document } of documents) {
-    const compiled = compileRule(rule, context);
+    yield;
     const at = { path: file.path, document, rule: rule.name };
-    if ('rule' in compiled) {
-      for (const { field, isMistake, message, line, column } of compiled.rule.warnings) {
-        const finding = { ...at, line, column, message: `${field}: ${message}` };
-        if (isMistake === true) problems.push({ effect: 'ruleLeftOut', ...finding });
-        else warnings.push({ effect: 'warning', ...finding });
-      }
+    const compiled = compileRule(rule, context);
+    if ('problems' in compiled) {
+      findings.push(...compiled.problems.map((problem) => fileProblem(problem, at)));
       continue;
     }
-    problems.push(...fileProblems(compiled.problems, at));
+    const ofPriority = priorityWarnings.get(document);
+    if (ofPriority !== undefined) findings.push(ofPriority);
+    rules.push(ofPriority === undefined ? compiled.rule : withWarning(compiled.rule, ofPriority));
+    for (const { field, message, line, column, isMistake } of compiled.rule.warnings) {
+      const warning: RulesFileProblem = { effect: 'warning', ...at, line, column, message: `${field}: ${message}` };
+      findings.push(warning);
+      if (isMistake === true) mistakes.add(warning);
+    }
   }
-  return { rules: documents.map(({ rule }) => rule), documents, problems, warnings };
+  findings.push(...problems.filter(({ effect }) => effect === 'warning'));
+  return { rules, findings, mistakes };
+}
+
+/** Checks a rules file; a rule that loads and cannot work counts as a mistake. */
+export function checkRulesFile(file: RulesFile, context: CompileContext): RulesFileCheck {
+  const parsed = parseRulesFile(file);
+  const { findings, mistakes } = runSteps(compileRulesFile(file, parsed, context));
+  const { true: problems = [], false: warnings = [] } = Object.groupBy(findings, (finding) =>
+    finding.effect !== 'warning' || mistakes.has(finding) ? 'true' : 'false',
+  );
+  return {
+    documents: parsed.documents,
+    problems: problems.map((each) => (mistakes.has(each) ? { ...each, effect: 'ruleLeftOut' } : each)),
+    warnings,
+  };
 }
 
 /**
- * Mistakes in a rule's texts as mistakes of its file: mistakes that no gateway of this kind loads reject the whole
+ * A mistake in a rule's texts as a mistake of its file: mistakes that no gateway of this kind loads reject the whole
  * file.
  */
-export function fileProblems(
-  problems: readonly RuleProblem[],
+function fileProblem(
+  { field, message, line, column, unavailable }: RuleProblem,
   at: Pick<RulesFileProblem, 'path' | 'document' | 'rule'>,
-): readonly RulesFileProblem[] {
-  return problems.map(({ field, message, line, column, unavailable }) => ({
-    effect: unavailable ? 'ruleLeftOut' : 'fileNotLoaded',
-    ...at,
-    line,
-    column,
-    message: `${field}: ${message}`,
-  }));
+): RulesFileProblem {
+  const effect = unavailable ? 'ruleLeftOut' : 'fileNotLoaded';
+  return { effect, ...at, line, column, message: `${field}: ${message}` };
 }
 
-export function warningsOf({ warnings }: CompiledRule): readonly { line: number; column: number; message: string }[] {
-  return warnings.map(({ field, line, column, message }) => ({ line, column, message: `${field}: ${message}` }));
+/** Adds a warning that concerns none of the rule's texts. */
+function withWarning(rule: CompiledRule, { line, column, message }: RulesFileProblem): CompiledRule {
+  const warning = { field: 'priority', message, line, column, inText: null };
+  return { ...rule, warnings: [warning, ...rule.warnings] };
 }

@@ -12,8 +12,7 @@ import { describe } from '../values/describe.ts';
 import { type IndexKey, neededKeys } from './conditionKeys.ts';
 import { neverBoolean } from './conditionType.ts';
 import type { RuleDefinition, RuleText } from './definition.ts';
-import { literalHeaders } from './literalHeaders.ts';
-import { literalGroups, unknownResultKeys } from './resultKeys.ts';
+import { literalGroups, literalHeaders, unknownResultKeys } from './resultKeys.ts';
 import { ruleReads } from './ruleReads.ts';
 import { ruleVersion } from './ruleVersion.ts';
 

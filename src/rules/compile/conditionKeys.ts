@@ -1,7 +1,7 @@
 import type { ProductNames } from '../../model/names.ts';
 import type { Block, Expression } from '../language/ast.ts';
 import { tableKey } from '../objects/query.ts';
-import { listSource, literalText, memberOf, textSource } from './requestExpressions.ts';
+import { isUser, listSource, literalText, textSource } from './requestExpressions.ts';
 import { isFromBody } from './requestValues.ts';
 
 /** A condition's precondition: one of these values of a request. */
@@ -113,8 +113,7 @@ class KeyFinder {
   #call(call: Extract<Expression, { type: 'call' }>): readonly IndexKey[] | null {
     const [arg] = call.args;
     if (call.name === 'isPresent' && call.args.length === 0 && !call.safe) {
-      const isUser = memberOf(call.target, this.#names.requestUserObject) === 'getUser';
-      return isUser ? [{ source: 'user', value: null }] : null;
+      return isUser(call.target, this.#names) ? [{ source: 'user', value: null }] : null;
     }
     if (call.args.length !== 1 || arg === undefined || call.safe) return null;
     if (call.name === 'contains') return this.#collection(call.target, arg);
@@ -149,6 +148,6 @@ class KeyFinder {
     if (expression.type !== 'call' || expression.name !== 'orElse' || expression.safe) return null;
     const [otherwise] = expression.args;
     if (otherwise?.type !== 'literal' || otherwise.value !== nobody || expression.args.length !== 1) return null;
-    return memberOf(expression.target, this.#names.requestUserObject) === 'getUser' ? 'user' : null;
+    return isUser(expression.target, this.#names) ? 'user' : null;
   }
 }

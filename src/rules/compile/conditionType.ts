@@ -1,10 +1,11 @@
-import type { Block, Expression, Statement } from '../language/ast.ts';
-import { partsOf } from '../language/children.ts';
+import type { Block, Expression } from '../language/ast.ts';
+import { statementsIn } from '../language/children.ts';
 
 /** Returns the position of a value that makes a condition neither true nor false for every request, or null. */
 export function neverBoolean({ statements }: Block): number | null {
   const last = statements.at(-1);
-  if (last === undefined || statements.slice(0, -1).some(hasReturn)) return null;
+  const before = statementsIn({ statements: statements.slice(0, -1) });
+  if (last === undefined || before.some(({ type }) => type === 'return')) return null;
   switch (last.type) {
     case 'expression':
       return canBeBoolean(last.expression) ? null : last.offset;
@@ -17,10 +18,6 @@ export function neverBoolean({ statements }: Block): number | null {
     default:
       return null;
   }
-}
-
-function hasReturn(statement: Statement): boolean {
-  return statement.type === 'return' || partsOf(statement).statements.some(hasReturn);
 }
 
 function canBeBoolean(expression: Expression): boolean {

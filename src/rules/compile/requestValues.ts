@@ -57,7 +57,7 @@ export function isList(source: string): source is ListSource {
 export function textReader(source: string): ReadText {
   if (!source.startsWith(HEADER)) return texts[source] ?? (() => null);
   const name = source.slice(HEADER.length);
-  return ({ headers }) => firstHeader(headers, name) ?? null;
+  return (request) => (request.header === undefined ? firstHeader(request.headers, name) : request.header(name));
 }
 
 export function listReader<S extends ListSource>(source: S): (typeof lists)[S] {

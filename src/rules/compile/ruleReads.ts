@@ -2,10 +2,7 @@ import type { ProductNames } from '../../model/names.ts';
 import type { Block, Expression, Statement } from '../language/ast.ts';
 import { isPureMethod, isPureProperty, libraryClass } from '../library/library.ts';
 import type { DependsOn, MethodTable } from '../library/methodTable.ts';
-import { queryMethods } from '../objects/query.ts';
-import { requestMethods } from '../objects/request.ts';
-import { userMethods } from '../objects/user.ts';
-import { literalText } from './requestExpressions.ts';
+import { literalText, objectTables } from './requestExpressions.ts';
 import { ANALYSED, headerSource, isFromBody } from './requestValues.ts';
 
 /**
@@ -31,11 +28,7 @@ class ReadFinder {
 
   constructor(names: ProductNames) {
     this.#names = names;
-    this.#objects = new Map([
-      ['request', requestMethods],
-      [names.requestUserObject, userMethods],
-      [names.queryPropertiesObject, queryMethods],
-    ]);
+    this.#objects = objectTables(names);
   }
 
   addBlock({ statements }: Block): boolean {
@@ -118,8 +111,7 @@ class ReadFinder {
       this.sources.add(dependsOn.reads);
       return true;
     }
-    const [first] = args;
-    const header = dependsOn === 'header' && first !== undefined ? literalText(first) : null;
+    const header = dependsOn === 'header' ? literalText(args[0]) : null;
     if (header === null) return false;
     this.sources.add(headerSource(header, this.#names));
     return true;

@@ -12,7 +12,7 @@ import {
   type Scalar,
 } from 'yaml';
 import { DEFAULT_PRIORITY } from '../../kinds/routingRule/spec.ts';
-import { Turns } from '../../model/turns.ts';
+import { runInTurns, runSteps } from '../../model/turns.ts';
 import type { ProblemEffect, RulesFile, RulesFileProblem } from '../ruleCompiler.ts';
 import { plainRule, type RuleDefinition, type RuleText } from './definition.ts';
 import { textPlace } from './textPlace.ts';
@@ -42,22 +42,12 @@ const FIELDS = ['name', 'description', 'priority', 'condition', 'actions'];
  * `010` is 8, `1_000` is 1000, `yes` is a word; the last of two equal keys wins.
  */
 export function parseRulesFile(file: RulesFile): ParsedRulesFile {
-  const parse = parsedFiles.get(file);
-  if (parse !== undefined) return parse;
-  const steps = parsingOf(file);
-  for (let step = steps.next(); ; step = steps.next()) if (step.done) return remembered(file, step.value);
+  return parsedFiles.get(file) ?? remembered(file, runSteps(parsingOf(file)));
 }
 
 /** As `parseRulesFile`, in multiple turns of the event loop: a file may have thousands of rules. */
 export async function parseRulesFileInTurns(file: RulesFile): Promise<ParsedRulesFile> {
-  const parse = parsedFiles.get(file);
-  if (parse !== undefined) return parse;
-  const turns = new Turns();
-  const steps = parsingOf(file);
-  for (let step = steps.next(); ; step = steps.next()) {
-    if (step.done) return remembered(file, step.value);
-    if (turns.isOver) await turns.next();
-  }
+  return parsedFiles.get(file) ?? remembered(file, await runInTurns(parsingOf(file)));
 }
 
 /** Files are immutable, and each listing of the rules parses the file. */

@@ -1,35 +1,41 @@
 import type { CompiledRule } from '../compile/compiledRule.ts';
-import { isList, listReader, type ReadText, textReader } from '../compile/requestValues.ts';
+import { isList, listReader, textReader } from '../compile/requestValues.ts';
 import type { RuleRequest } from '../decision.ts';
 
-const NO_RULES: readonly number[] = [];
+const NONE: readonly never[] = [];
 
+/** Rules that need a value of one source. */
 class SourceRules {
+  readonly source: string;
   readonly #byValue = new Map<string, number[]>();
+  /** Rules that any value fulfils. */
   readonly present: number[] = [];
+  readonly all: number[] = [];
+
+  constructor(source: string) {
+    this.source = source;
+  }
 
   add(value: string | null, number: number): void {
-    if (value === null) {
-      this.present.push(number);
-      return;
-    }
-    const numbers = this.#byValue.get(value);
-    if (numbers === undefined) this.#byValue.set(value, [number]);
-    else numbers.push(number);
+    this.all.push(number);
+    const numbers = value === null ? this.present : this.#byValue.get(value);
+    if (numbers !== undefined) numbers.push(number);
+    else this.#byValue.set(value as string, [number]);
   }
 
   with(value: string): readonly number[] {
-    return this.#byValue.get(value) ?? NO_RULES;
+    return this.#byValue.get(value) ?? NONE;
   }
 }
 
 /** Rules by required table, part by part: a request's tables come in parts, and joining them is more expensive. */
-class TableRules {
+class TableRules extends SourceRules {
   readonly #byName = new Map<string, Map<string, Map<string, number[]>>>();
 
   /** @param key result of `tableKey` */
-  add(key: string, number: number): void {
-    const [catalog = '', schema = '', name = ''] = key.split('\0');
+  override add(key: string | null, number: number): void {
+    this.all.push(number);
+    const [catalog = '', schema = '', name = ''] = (key ?? '').split('\0');
     const bySchema = this.#byName.get(name) ?? new Map<string, Map<string, number[]>>();
     this.#byName.set(name, bySchema);
     const byCatalog = bySchema.get(schema) ?? new Map<string, number[]>();
@@ -37,58 +43,38 @@ class TableRules {
     byCatalog.set(catalog, [...(byCatalog.get(catalog) ?? []), number]);
   }
 
-  with([catalog = '', schema = '', name = '']: readonly string[]): readonly number[] {
-    return this.#byName.get(name)?.get(schema)?.get(catalog) ?? NO_RULES;
+  withTable([catalog = '', schema = '', name = '']: readonly string[]): readonly number[] {
+    return this.#byName.get(name)?.get(schema)?.get(catalog) ?? NONE;
   }
 }
 
-/** A source of one or several texts, and the rules that need one of them. */
-interface Source<Read> {
-  readonly read: Read;
-  readonly rules: SourceRules;
-}
-type ReadNames = (request: RuleRequest) => readonly string[] | undefined;
+type Mark = (marked: Uint32Array, request: RuleRequest) => void;
 
 /**
  * Finds rules that can match a request. Skips a rule only if its condition is certainly false without an error or a
- * side effect; a rule with unknown preconditions is always evaluated.
+ * side effect; a rule with unknown preconditions is always evaluated, and if a recorded request lacks a source, each
+ * rule that needs a value of it.
  */
 export class ConditionIndex {
   /** Bits of the rules that are always evaluated, 32 per word. */
   readonly #always: Uint32Array;
   readonly #marked: Uint32Array;
-  readonly #singles: readonly Source<ReadText>[];
-  readonly #lists: readonly Source<ReadNames>[];
-  readonly #tables: TableRules | null;
+  readonly #sources: readonly { readonly rules: SourceRules; readonly mark: Mark }[];
 
   constructor(rules: readonly CompiledRule[]) {
     const words = Math.ceil(rules.length / 32);
     this.#always = new Uint32Array(words);
     this.#marked = new Uint32Array(words);
     const sources = new Map<string, SourceRules>();
-    let tables: TableRules | null = null;
     rules.forEach(({ neededKeys: keys }, number) => {
       if (keys === null) set(this.#always, number);
       for (const { source, value } of keys ?? []) {
-        if (source === 'table') {
-          tables ??= new TableRules();
-          tables.add(value ?? '', number);
-          continue;
-        }
-        const entry = sources.get(source) ?? new SourceRules();
+        const entry = sources.get(source) ?? new (source === 'table' ? TableRules : SourceRules)(source);
         sources.set(source, entry);
         entry.add(value, number);
       }
     });
-    const several: Source<ReadNames>[] = [];
-    const single: Source<ReadText>[] = [];
-    for (const [source, rules] of sources) {
-      if (isList(source) && source !== 'table') several.push({ read: listReader(source), rules });
-      else single.push({ read: textReader(source), rules });
-    }
-    this.#singles = single;
-    this.#lists = several;
-    this.#tables = tables;
+    this.#sources = Array.from(sources.values(), (entry) => ({ rules: entry, mark: markOf(entry) }));
   }
 
   /**
@@ -98,23 +84,38 @@ export class ConditionIndex {
   candidates(request: RuleRequest): Uint32Array {
     const marked = this.#marked;
     marked.set(this.#always);
-    for (const { read, rules } of this.#singles) {
-      const value = read(request);
-      if (value === null || value === undefined) continue;
-      mark(marked, rules.with(value));
-      mark(marked, rules.present);
-    }
-    for (const { read, rules } of this.#lists) {
-      for (const value of read(request) ?? []) mark(marked, rules.with(value));
-    }
-    if (this.#tables !== null) {
-      for (const table of request.queryProperties?.tables ?? []) mark(marked, this.#tables.with(table));
+    for (const { rules, mark } of this.#sources) {
+      if (request.lacks?.(rules.source) === true) setAll(marked, rules.all);
+      else mark(marked, request);
     }
     return marked;
   }
 }
 
-function mark(bits: Uint32Array, numbers: readonly number[]): void {
+/** Marks the rules of a source for its values in a request. */
+function markOf(rules: SourceRules): Mark {
+  const { source } = rules;
+  if (rules instanceof TableRules) {
+    return (marked, { queryProperties }) => {
+      for (const table of queryProperties?.tables ?? NONE) setAll(marked, rules.withTable(table));
+    };
+  }
+  if (isList(source) && source !== 'table') {
+    const read = listReader(source);
+    return (marked, request) => {
+      for (const value of read(request) ?? NONE) setAll(marked, rules.with(value));
+    };
+  }
+  const read = textReader(source);
+  return (marked, request) => {
+    const value = read(request);
+    if (value === null || value === undefined) return;
+    setAll(marked, rules.with(value));
+    setAll(marked, rules.present);
+  };
+}
+
+function setAll(bits: Uint32Array, numbers: readonly number[]): void {
   for (const number of numbers) set(bits, number);
 }
 

@@ -1,9 +1,8 @@
-import { literalText } from '../compile/requestExpressions.ts';
-import { headerSource } from '../compile/requestValues.ts';
+import { objectTables, requestSource } from '../compile/requestExpressions.ts';
 import type { ReadValue, RuleRequest } from '../decision.ts';
 import { Evaluation, EvaluationError, systemSources } from '../evaluation.ts';
-import type { Expression, Statement } from '../language/ast.ts';
-import { childrenOf, partsOf } from '../language/children.ts';
+import type { Expression } from '../language/ast.ts';
+import { childrenOf, partsOf, statementsIn } from '../language/children.ts';
 import { CompileBudget } from '../language/compileBudget.ts';
 import { parse } from '../language/parser.ts';
 import { compileProgram } from '../language/program.ts';
@@ -11,9 +10,9 @@ import type { CompileContext } from '../language/scope.ts';
 import { CompileError } from '../language/source.ts';
 import type { MethodTable } from '../library/methodTable.ts';
 import { defaultRuleLimits } from '../limits.ts';
-import { QueryObject, queryMethods } from '../objects/query.ts';
-import { RequestObject, requestMethods } from '../objects/request.ts';
-import { UserObject, userMethods } from '../objects/user.ts';
+import { QueryObject } from '../objects/query.ts';
+import { RequestObject } from '../objects/request.ts';
+import { UserObject } from '../objects/user.ts';
 import { JavaMap } from '../values/collections.ts';
 import { javaText } from '../values/text.ts';
 
@@ -27,8 +26,9 @@ const MAX_TEXT = 200;
 export function readValues(condition: string, request: RuleRequest, context: CompileContext): readonly ReadValue[] {
   const reader = new ValueReader(request, context);
   try {
-    for (const statement of parse(condition, new CompileBudget(), context.names).statements)
-      reader.addStatement(statement);
+    for (const statement of statementsIn(parse(condition, new CompileBudget(), context.names))) {
+      for (const expression of partsOf(statement).expressions) reader.add(expression);
+    }
   } catch (error) {
     if (!(error instanceof CompileError)) throw error;
   }
@@ -42,29 +42,19 @@ class ValueReader {
   readonly #request: RuleRequest;
 
   constructor(request: RuleRequest, context: CompileContext) {
-    const { names } = context;
     this.#request = request;
     this.#context = context;
-    this.#tables = new Map([
-      ['request', requestMethods],
-      [names.requestUserObject, userMethods],
-      [names.queryPropertiesObject, queryMethods],
-    ]);
+    this.#tables = objectTables(context.names);
   }
 
-  addStatement(statement: Statement): void {
-    const { expressions, statements } = partsOf(statement);
-    for (const expression of expressions) this.#add(expression);
-    for (const inner of statements) this.addStatement(inner);
-  }
-
-  #add(expression: Expression): void {
+  add(expression: Expression): void {
     if (this.values.size >= MAX_VALUES) return;
     const text = this.#textOf(expression);
-    if (text === null) for (const child of childrenOf(expression)) this.#add(child);
+    if (text === null) for (const child of childrenOf(expression)) this.add(child);
     else if (!this.values.has(text)) {
       const value = this.#valueOf(text);
-      if (value !== null) this.values.set(text, { expression: text, value, source: this.#sourceOf(expression) });
+      if (value !== null)
+        this.values.set(text, { expression: text, value, source: requestSource(expression, this.#context.names) });
     }
   }
 
@@ -97,18 +87,6 @@ class ValueReader {
       if (error instanceof CompileError) return null;
       throw error;
     }
-  }
-
-  #sourceOf(expression: Expression): string | null {
-    if (expression.type !== 'property' && expression.type !== 'call') return null;
-    const { target, name } = expression;
-    const table = target.type === 'name' ? this.#tables.get(target.name) : undefined;
-    const overloads = expression.type === 'property' ? table?.getter(name) : table?.get(name);
-    const dependsOn = overloads?.methods[0]?.dependsOn;
-    if (typeof dependsOn === 'object') return dependsOn.reads;
-    const [first] = expression.type === 'call' ? expression.args : [];
-    const header = dependsOn === 'header' && first !== undefined ? literalText(first) : null;
-    return header === null ? null : headerSource(header, this.#context.names);
   }
 }
 

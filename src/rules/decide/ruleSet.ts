@@ -85,7 +85,6 @@ export interface RuleSetOptions {
 /** Differences in the evaluation of recorded requests (`src/rules/replay`). */
 export interface RecordedQuestions {
   objectOf(request: RuleRequest): RequestObject;
-  indexOf(rules: readonly CompiledRule[]): Pick<ConditionIndex, 'candidates'>;
   /** Evaluates the condition, like `matches`. */
   matches(rule: CompiledRule, e: Evaluation): boolean;
 }
@@ -124,9 +123,7 @@ export class CompiledRuleSet implements RuleSet {
     this.needsAnalysis = rules.some((rule) => rule.needsAnalysis);
     this.version = versionOf(rules);
     this.headers = [...new Set(rules.flatMap((rule) => rule.headers))].sort();
-    const { recorded } = options;
-    const indexOf = (all: readonly CompiledRule[]) => recorded?.indexOf(all) ?? new ConditionIndex(all);
-    this.#index = rules.length >= INDEX_FROM ? indexOf(rules) : allOf(rules.length);
+    this.#index = rules.length >= INDEX_FROM ? new ConditionIndex(rules) : allOf(rules.length);
   }
 
   decide(request: RuleRequest): RuleDecision {
@@ -333,7 +330,7 @@ export class CompiledRuleSet implements RuleSet {
       if (rights === null || name === undefined || deny === undefined || deny === null) continue;
       const refusal = isUnknown
         ? `the routing group is not known to rules, and namespace ${namespace} may deny queries to some groups only`
-        : rights.denyRefusal(namespace, { cluster, group });
+        : rights.denyRefusal(namespace, cluster, group);
       const isStopped = draft.denied !== null || draft.rejected !== null;
       if (refusal !== null || isStopped) draft.trace.note(number, 'skipped', { error: refusal ?? error });
       else {

@@ -1,6 +1,6 @@
 import type { ProductNames } from '../../model/names.ts';
-import type { Block, Expression, Statement } from '../language/ast.ts';
-import { partsOf } from '../language/children.ts';
+import type { Block, Expression } from '../language/ast.ts';
+import { statementsIn } from '../language/children.ts';
 import { libraryClass } from '../library/library.ts';
 import { kindOf, type ValueKind } from '../values/value.ts';
 
@@ -87,7 +87,7 @@ export class StaticKinds {
       [names.requestUserObject, USER_RESULTS],
       [names.queryPropertiesObject, QUERY_RESULTS],
     ]);
-    this.#addAll(block.statements);
+    this.#addAll(block);
     this.#cache.clear();
   }
 
@@ -175,8 +175,8 @@ export class StaticKinds {
       .reduce((first, second) => (first.kind === null ? second : first));
   }
 
-  #addAll(statements: readonly Statement[]): void {
-    for (const statement of statements) {
+  #addAll(block: Block): void {
+    for (const statement of statementsIn(block)) {
       if (statement.type === 'assign' && statement.target.type === 'name') {
         this.#assign(statement.target.name, statement.operator === '=' ? this.of(statement.value) : UNKNOWN);
       } else if (statement.type === 'declare') {
@@ -185,7 +185,6 @@ export class StaticKinds {
       } else if (statement.type === 'increment' || statement.type === 'foreach') {
         this.#assign(statement.name, UNKNOWN);
       }
-      this.#addAll(partsOf(statement).statements);
     }
   }
 

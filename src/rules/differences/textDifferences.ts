@@ -1,6 +1,6 @@
 import type { ProductNames } from '../../model/names.ts';
 import type { Block, Expression, Statement } from '../language/ast.ts';
-import { childrenOf, partsOf } from '../language/children.ts';
+import { expressionsIn } from '../language/children.ts';
 import { kindsWithMethods, libraryClass, methodsOfKind } from '../library/library.ts';
 import { kindName } from '../values/value.ts';
 import { operatorDifference } from './operatorDifference.ts';
@@ -60,25 +60,14 @@ class DifferenceFinder {
         statement.offset,
       );
     }
-    this.#visitAll(block.statements);
+    for (const expression of expressionsIn(block)) {
+      const message = this.#messageFor(expression);
+      if (message !== null) this.#add(message, expression.offset);
+    }
   }
 
   #add(message: string, offset: number): void {
     if (this.differences.length < MAX_DIFFERENCES) this.differences.push({ message, offset });
-  }
-
-  #visitAll(statements: readonly Statement[]): void {
-    for (const statement of statements) {
-      const parts = partsOf(statement);
-      for (const expression of parts.expressions) this.#visit(expression);
-      this.#visitAll(parts.statements);
-    }
-  }
-
-  #visit(expression: Expression): void {
-    for (const child of childrenOf(expression)) this.#visit(child);
-    const message = this.#messageFor(expression);
-    if (message !== null) this.#add(message, expression.offset);
   }
 
   #messageFor(expression: Expression): string | null {

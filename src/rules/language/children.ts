@@ -59,3 +59,24 @@ export function partsOf(statement: Statement): {
       return { expressions: [], statements: [] };
   }
 }
+
+/** The statements of a block, each before those within it. */
+export function statementsIn({ statements }: Block): readonly Statement[] {
+  return statements.flatMap((statement) => [statement, ...statementsIn(partsOf(statement))]);
+}
+
+/** The expressions of a statement itself, each after those within it. */
+export function expressionsOf(statement: Statement): readonly Expression[] {
+  const all: Expression[] = [];
+  const add = (expression: Expression): void => {
+    for (const child of childrenOf(expression)) add(child);
+    all.push(expression);
+  };
+  for (const expression of partsOf(statement).expressions) add(expression);
+  return all;
+}
+
+/** All expressions of a block. */
+export function expressionsIn(block: Block): readonly Expression[] {
+  return statementsIn(block).flatMap(expressionsOf);
+}

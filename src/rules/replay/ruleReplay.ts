@@ -1,12 +1,11 @@
 import type { ProductNames } from '../../model/names.ts';
 import { type CompiledRule, compileRule, matches, RuleFailed } from '../compile/compiledRule.ts';
 import type { RuleDefinition } from '../compile/definition.ts';
-import { headerName, isList, listReader, textReader } from '../compile/requestValues.ts';
+import { ConditionIndex } from '../decide/conditionIndex.ts';
 import { CompiledRuleSet } from '../decide/ruleSet.ts';
 import type { RuleDecision, RuleTrace } from '../decision.ts';
 import { Evaluation, EvaluationError, type Sources, systemSources } from '../evaluation.ts';
-import type { Block, Expression, Statement } from '../language/ast.ts';
-import { childrenOf, partsOf } from '../language/children.ts';
+import { expressionsIn } from '../language/children.ts';
 import { CompileBudget } from '../language/compileBudget.ts';
 import { parse } from '../language/parser.ts';
 import { isTotal } from '../language/recordedLogic.ts';
@@ -100,7 +99,7 @@ export class RuleReplay {
   readonly #before: CompiledRuleSet | null;
   readonly #after: CompiledRuleSet | null;
   readonly #changed: readonly CompiledRule[];
-  readonly #changedIndex: RecordedIndex;
+  readonly #changedIndex: ConditionIndex;
   /** True if a request without a matching changed rule has the same decision. */
   readonly #isSeparable: boolean;
   readonly #settings: EditedRulesSettings;
@@ -147,7 +146,7 @@ export class RuleReplay {
     }
     const [inBefore, inAfter] = [new Set(before), new Set(after)];
     this.#changed = compiled.filter((_, position) => inBefore.has(position) !== inAfter.has(position));
-    this.#changedIndex = new RecordedIndex(this.#changed);
+    this.#changedIndex = new ConditionIndex(this.#changed);
     this.#isSeparable =
       (before === null) === (after === null) && this.#changed.every((rule) => this.#facts.get(rule)?.isPlain === true);
   }
@@ -273,7 +272,9 @@ export class RuleReplay {
     const { deny, condition } = definition;
     const budget = new CompileBudget();
     const block = parse(condition.text, budget, context.names);
-    const isPlain = !mentions(block, ['result', 'state']);
+    const isPlain = !expressionsIn(block).some(
+      (each) => each.type === 'name' && (each.name === 'result' || each.name === 'state'),
+    );
     const isLenient = this.#settings.onRuleError === 'skip' && (deny === null || deny.onError === 'skip');
     const replay = isLenient ? 'lenient' : 'strict';
     // A condition that changes `result` or `state` runs up to the first unknown read.
@@ -299,87 +300,8 @@ export class RuleReplay {
       sources: this.#sources,
       recorded: {
         objectOf: (request) => new RecordedRequestObject(request as RecordedRequest, names),
-        indexOf: (all) => {
-          const index = new RecordedIndex(all);
-          return { candidates: (request) => index.candidates(request as RecordedRequest) };
-        },
         matches: (rule, e) => this.#matches(rule, e),
       },
     });
   }
-}
-
-interface SourceRules {
-  readonly byValue: Map<string, number[]>;
-  readonly present: number[];
-  readonly all: number[];
-}
-
-/**
- * Finds rules that can match a recorded request, like `ConditionIndex` for requests: if the record lacks a source, each
- * rule that needs a value of it can match.
- */
-class RecordedIndex {
-  readonly #always: Uint32Array;
-  readonly #marked: Uint32Array;
-  readonly #sources = new Map<string, SourceRules>();
-
-  constructor(rules: readonly CompiledRule[]) {
-    const words = Math.ceil(rules.length / 32);
-    this.#always = new Uint32Array(words);
-    this.#marked = new Uint32Array(words);
-    rules.forEach(({ neededKeys }, number) => {
-      if (neededKeys === null) mark(this.#always, [number]);
-      for (const { source, value } of neededKeys ?? []) this.#add(source, value, number);
-    });
-  }
-
-  #add(source: string, value: string | null, number: number): void {
-    const rules = this.#sources.get(source) ?? { byValue: new Map<string, number[]>(), present: [], all: [] };
-    this.#sources.set(source, rules);
-    rules.all.push(number);
-    if (value === null) rules.present.push(number);
-    else rules.byValue.set(value, [...(rules.byValue.get(value) ?? []), number]);
-  }
-
-  /** Marks the rules to evaluate, like `ConditionIndex.candidates`. */
-  candidates(request: RecordedRequest): Uint32Array {
-    const marked = this.#marked;
-    marked.set(this.#always);
-    for (const [source, { byValue, present, all }] of this.#sources) {
-      if (request.lacks(source)) {
-        mark(marked, all);
-        continue;
-      }
-      const values = valuesOf(request, source);
-      for (const value of values) mark(marked, byValue.get(value) ?? []);
-      if (values.length > 0) mark(marked, present);
-    }
-    return marked;
-  }
-}
-
-/** Values of a source in a request; tables with joined parts, as rules need them. */
-function valuesOf(request: RecordedRequest, source: string): readonly string[] {
-  if (isList(source)) {
-    const values = listReader(source)(request) ?? [];
-    return values.map((value) => (typeof value === 'string' ? value : value.join('\0')));
-  }
-  const header = headerName(source);
-  const value = header === null ? textReader(source)(request) : request.header(header);
-  return value === null || value === undefined ? [] : [value];
-}
-
-function mark(bits: Uint32Array, numbers: readonly number[]): void {
-  for (const number of numbers) bits[number >>> 5] = (bits[number >>> 5] ?? 0) | (1 << (number & 31));
-}
-
-function mentions({ statements }: Block, names: readonly string[]): boolean {
-  const inExpression = (expression: Expression): boolean =>
-    (expression.type === 'name' && names.includes(expression.name)) || childrenOf(expression).some(inExpression);
-  const inStatement = (statement: Statement): boolean => {
-    const { expressions, statements: inner } = partsOf(statement);
-    return expressions.some(inExpression) || inner.some(inStatement);
-  };
-  return statements.some(inStatement);
 }

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { RoutingRule, RoutingRuleSpec } from '../../../src/kinds/routingRule/spec.ts';
 import { GroupBindings, type GroupRights } from '../../../src/model/groupBindings.ts';
-import { routeRights } from '../../../src/rules/boundRights.ts';
 import type { RuleDecision } from '../../../src/rules/decision.ts';
+import { routeRights } from '../../../src/rules/routeRights.ts';
 import type { CompiledRules, RuleFailure } from '../../../src/rules/ruleCompiler.ts';
 import { defaultRuleCompiler, resourceRule } from '../../support/resourceRules.ts';
 import { clusterAt } from '../../support/routableCluster.ts';
