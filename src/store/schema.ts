@@ -1,4 +1,5 @@
 import type { SqlDialect } from './dialect.ts';
+import { outcomeColumns } from './outcomeColumns.ts';
 
 /** A table: the columns that must be there, and the statement that creates it. */
 export interface TableDefinition {
@@ -48,11 +49,14 @@ export const resourceGroups = table(
   ['resource_group_id', 'name', 'parent', 'soft_memory_limit', 'max_queued', 'hard_concurrency_limit'],
 );
 
+/** Which migrations the database has had, a row each (`schemaVersion.ts`). */
+export const SCHEMA_TABLE = 'eg_schema';
+
 /**
- * Tables (docs/compatibility.md#tables) shared with the gateway that ran before and with the engines' resource group
- * managers.
+ * All tables: first those shared with the gateway that ran before and with the engines' resource group managers
+ * (docs/compatibility.md#tables), then our own.
  */
-export const sharedTables: readonly TableDefinition[] = [
+export const tables: readonly TableDefinition[] = [
   table(
     'gateway_backend',
     () => `name varchar(256) primary key, routing_group varchar(256), backend_url varchar(256),
@@ -82,13 +86,6 @@ export const sharedTables: readonly TableDefinition[] = [
       source varchar(512) not null, environment varchar(128), query_type ${dialect.types.exactQueryType},
       ${dialect.types.exactKeys}`,
   ),
-];
-
-/** Which migrations the database has had, a row each (`schemaVersion.ts`). */
-export const SCHEMA_TABLE = 'eg_schema';
-
-/** Our own tables as of schema version 1; later ones come with a migration of their own (`schemaMigrations.ts`). */
-export const ownTables: readonly TableDefinition[] = [
   table(
     'eg_resources',
     (dialect) => `kind varchar(32) not null, namespace varchar(253) not null, name varchar(253) not null,
@@ -145,13 +142,63 @@ export const ownTables: readonly TableDefinition[] = [
   table('eg_ended_sessions', () => 'id varchar(128) primary key, until_ms bigint not null'),
   table('eg_marks', () => 'name varchar(32) primary key, value bigint not null'),
   table(
+    'eg_slot_queries',
+    ({ types }) => `query_id varchar(256) primary key, cluster varchar(256) not null, replica varchar(64) not null,
+      limit_keys ${types.longText} not null, noted bigint not null`,
+  ),
+  table('eg_refusals', () => 'name varchar(256) primary key, refused bigint not null, counted bigint not null'),
+  table('eg_query_outcomes', ({ types }) =>
+    outcomeColumns.map(({ name, type }) => `${name} ${type(types)}`).join(', '),
+  ),
+  table(
+    'eg_audit',
+    ({ types: { longText } }) => `id varchar(64) primary key, at bigint not null, source varchar(16) not null,
+      action varchar(16) not null, kind varchar(64) not null, namespace varchar(253) not null,
+      name varchar(256) not null, resource varchar(253) not null, object varchar(512) not null,
+      user_name varchar(256), manager varchar(256), recognised_by varchar(32), roles varchar(256) not null,
+      address varchar(64), call_text varchar(512), request_id varchar(64), before_text ${longText},
+      after_text ${longText}, digest varchar(64)`,
+  ),
+  table(
+    'eg_audited',
+    ({ types: { longText } }) => `kind varchar(64) not null, namespace varchar(253) not null,
+      name varchar(253) not null, title varchar(256) not null, uid varchar(128) not null, digest varchar(64) not null,
+      writers ${longText} not null, noted bigint not null, state ${longText} not null,
+      primary key (kind, namespace, name)`,
+  ),
+  table('eg_query_hours', () => 'hour bigint primary key, changes bigint not null, sums int not null'),
+  table(
+    'eg_query_sums',
+    ({ types: { longText } }) => `dimension varchar(32) not null, hour bigint not null, place int not null,
+      value varchar(256), queries bigint not null, endings ${longText} not null, queued ${longText} not null,
+      cpu_ms double precision not null, processed_bytes double precision not null,
+      result_bytes double precision not null, primary key (dimension, hour, place)`,
+  ),
+  table(
+    'eg_query_groups', // In the order of lists: of one group, by time.
+    () => `group_name varchar(256) not null, created bigint not null, query_id varchar(256) not null,
+      primary key (group_name, created, query_id)`,
+  ),
+  table(
+    'eg_group_owners',
+    () => `namespace varchar(63) not null, name varchar(253) not null, database_name varchar(64) not null,
+      environment varchar(128) not null, root_group varchar(250) not null, uid varchar(128) not null,
+      generation bigint not null, is_applied integer not null,
+      primary key (namespace, name, database_name, environment, root_group)`,
+  ),
+  table(
+    'eg_group_sets',
+    () => `set_id varchar(256) not null, group_name varchar(256) not null, last_used bigint not null,
+      primary key (set_id, group_name)`,
+  ),
+  table(
     SCHEMA_TABLE,
     () => `version int primary key, name varchar(256) not null, compatible_from int not null,
       program varchar(64) not null, applied bigint not null`,
   ),
 ];
 
-/** Indexes as of schema version 1; the first is the one that the shared table has always had. */
+/** All indexes; the first is the one that the shared table has always had. */
 export const indexes: readonly IndexDefinition[] = [
   { table: 'query_history', name: 'query_history_created_idx', columns: 'created' },
   { table: 'query_history', name: 'eg_query_history_user_idx', columns: 'user_name, created' },
@@ -170,4 +217,19 @@ export const indexes: readonly IndexDefinition[] = [
   { table: 'eg_queued_queries', name: 'eg_queued_queries_polled_idx', columns: 'polled_at' },
   { table: 'eg_query_decisions', name: 'eg_query_decisions_cluster_idx', columns: 'cluster, created' },
   { table: 'eg_query_decisions', name: 'eg_query_decisions_created_idx', columns: 'created' },
+  { table: 'eg_slot_queries', name: 'eg_slot_queries_replica_idx', columns: 'replica' },
+  { table: 'eg_slot_queries', name: 'eg_slot_queries_noted_idx', columns: 'noted' },
+  { table: 'eg_refusals', name: 'eg_refusals_counted_idx', columns: 'counted' },
+  { table: 'eg_query_outcomes', name: 'eg_query_outcomes_created_idx', columns: 'created' },
+  { table: 'eg_query_outcomes', name: 'eg_query_outcomes_state_idx', columns: 'state, created' },
+  { table: 'eg_query_outcomes', name: 'eg_query_outcomes_user_idx', columns: 'user_name, created' },
+  { table: 'eg_query_outcomes', name: 'eg_query_outcomes_error_idx', columns: 'error_name, created' },
+  { table: 'eg_query_outcomes', name: 'eg_query_outcomes_refused_idx', columns: 'refused, created' },
+  { table: 'eg_audit', name: 'eg_audit_at_idx', columns: 'at' },
+  { table: 'eg_audit', name: 'eg_audit_name_idx', columns: 'kind, name, at' },
+  { table: 'eg_audit', name: 'eg_audit_user_idx', columns: 'user_name, at' },
+  { table: 'eg_audit', name: 'eg_audit_digest_idx', columns: 'digest' },
+  { table: 'eg_query_sums', name: 'eg_query_sums_hour_idx', columns: 'hour' },
+  { table: 'eg_query_groups', name: 'eg_query_groups_created_idx', columns: 'created' },
+  { table: 'eg_group_sets', name: 'eg_group_sets_used_idx', columns: 'last_used' },
 ];
