@@ -4,7 +4,7 @@
  */
 import type { AddressInfo } from 'node:net';
 import { Registry } from 'prom-client';
-import { createLogging } from '../../src/config/logger.ts';
+import { createLogger } from '../../src/config/logger.ts';
 import { logOutput } from '../../src/config/logOutput.ts';
 import { admitAll } from '../../src/gateway/admission/admission.ts';
 import { DataPlane } from '../../src/gateway/dataPlane.ts';
@@ -16,8 +16,10 @@ import { createGatewayServer } from '../../src/gateway/server/gatewayServer.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { productNames } from '../../src/model/names.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
-import { createHistoryWriter, createOutcomeWriter } from '../../src/store/historyWriter.ts';
 import { openStore } from '../../src/store/openStore.ts';
+import type { QueryOutcomeRecord } from '../../src/store/queryOutcome.ts';
+import { RecordWriter } from '../../src/store/recordWriter.ts';
+import type { QueryRecord } from '../../src/store/store.ts';
 import {
   defaultDataPlaneOptions,
   defaultDataPlaneSettings,
@@ -34,17 +36,11 @@ const [cluster = '', database = '{}', spillDirectory = '', notesOutcomes = 'true
 const names = productNames('Engine');
 const registry = new Registry();
 // As in production; the benchmark reads the lines and drops them.
-const { logger } = createLogging({ level: 'info', destination: logOutput() });
+const logger = createLogger({ level: 'info', destination: logOutput() });
 const clock = systemClock;
 const store = await openStore({ ...JSON.parse(database), runMigrations: true, logger });
-const history = createHistoryWriter({
-  repository: store.history,
-  settings: defaultHistorySettings,
-  spillDirectory,
-  logger,
-  registry,
-  clock,
-});
+const writing = { settings: defaultHistorySettings, spillDirectory, logger, registry, clock };
+const history = new RecordWriter<QueryRecord>('history', (records) => store.history.insert(records), writing);
 const runningQueries = new RunningQueries({
   repository: store.runningQueries,
   outcomes: store.outcomes,
@@ -52,9 +48,7 @@ const runningQueries = new RunningQueries({
   logger,
 });
 runningQueries.start();
-const writer = createOutcomeWriter({
-  ...{ repository: store.outcomes, settings: defaultHistorySettings, spillDirectory, logger, registry, clock },
-});
+const writer = new RecordWriter<QueryOutcomeRecord>('outcomes', (records) => store.outcomes.put(records), writing);
 /** Ignores how queries end: what a gateway costs without that. */
 class NoOutcomes extends QueryOutcomes {
   override begin(): void {}

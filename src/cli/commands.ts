@@ -1,5 +1,5 @@
 import { effectiveYaml } from '../config/effective.ts';
-import { createLogging, type Logging, type LogLevel } from '../config/logger.ts';
+import { createLogger, type LogLevel } from '../config/logger.ts';
 import { logOutput } from '../config/logOutput.ts';
 import { GatewayError } from '../model/errors.ts';
 import { version } from '../model/version.ts';
@@ -26,9 +26,8 @@ export const serveCommand = command<ServeOptions>({
 /** Runs the gateway until SIGTERM or SIGINT. */
 async function serve({ config: configPaths }: ServeOptions, io: CliIo): Promise<number> {
   const loaded = await readConfigFiles(configPaths, io);
-  const logging = createLogging({ level: loaded.config.logging.level, destination: logOutput() });
-  const { logger } = logging;
-  switchLevelBySignal(logging, loaded.config.logging.level);
+  const logger = createLogger({ level: loaded.config.logging.level, destination: logOutput() });
+  switchLevelBySignal(logger, loaded.config.logging.level);
   logger.info({ version, node: process.version, config: configPaths }, 'starting');
   for (const { file = configPaths?.[0], line, field, message } of loaded.notes) {
     logger.warn({ file, line, key: field }, message);
@@ -65,10 +64,10 @@ function stopSignal(): Promise<NodeJS.Signals> {
 }
 
 /** Switches between the configured level of the log and `debug` at each SIGUSR2. */
-function switchLevelBySignal({ logger, setLevel }: Logging, configured: LogLevel): void {
+function switchLevelBySignal(logger: ReturnType<typeof createLogger>, configured: LogLevel): void {
   process.on('SIGUSR2', () => {
     const level = logger.level === configured ? 'debug' : configured;
-    setLevel(level);
+    logger.level = level;
     logger.info({ newLevel: level }, 'log level changed by SIGUSR2');
   });
 }

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { loadConfig } from '../config/loadConfig.ts';
-import { createLogging } from '../config/logger.ts';
+import { createLogger } from '../config/logger.ts';
 import { type ConfigNote, problemLine } from '../config/problem.ts';
 import { productNamedIn } from '../config/referenceNames.ts';
 import { REFERENCE_PRODUCT } from '../model/names.ts';
@@ -67,7 +67,7 @@ async function inferProductName(config: GatewayConfig): Promise<InferredProduct>
     const message = `is taken as ${named}, as ${rulesConfigPath} names objects or headers of ${named}; ${NAME_IT}`;
     return { productName: named, message };
   }
-  const { logger } = createLogging({ level: 'fatal', destination: { write: () => undefined } });
+  const logger = createLogger({ level: 'fatal', destination: { write: () => undefined } });
   const isReference = await hasReferenceMigrations(databaseSettings(config), logger);
   if (isReference === null) {
     const message = `is taken as Engine, as the database could not be asked whether it is one of Trino Gateway; ${NAME_IT}`;

@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline';
 import { Command } from 'commander';
 import type { Logger } from 'pino';
-import { createLogging } from '../config/logger.ts';
+import { createLogger } from '../config/logger.ts';
 import { GatewayError } from '../model/errors.ts';
 
 export interface CliIo {
@@ -91,7 +91,7 @@ function oneMore(value: string, before: readonly string[] = []): readonly string
 
 /** A log on standard error: standard output has results only. */
 export function stderrLogger(io: Pick<CliIo, 'stderr'>, level: 'info' | 'warn' = 'warn'): Logger {
-  return createLogging({ level, destination: { write: (line) => io.stderr.write(line) } }).logger;
+  return createLogger({ level, destination: { write: (line) => io.stderr.write(line) } });
 }
 
 /** Writes a line of JSON for each line of JSON on standard input, in order. */

@@ -11,14 +11,7 @@ import { MASK, maskUrls } from './secrets.ts';
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
 
-/** The program's log and the switch of its level. */
-export interface Logging {
-  readonly logger: Logger;
-  /** Sets the level of the logger and of every child that was made of it. */
-  setLevel(level: LogLevel): void;
-}
-
-export interface LoggingOptions {
+export interface LoggerOptions {
   readonly level: LogLevel;
   readonly destination: DestinationStream;
 }
@@ -30,16 +23,12 @@ const secretField =
 /** Nesting to which fields are looked at; below it a value is replaced as a whole. */
 const DEPTH = 8;
 
-/** Children whose level follows; more than this many at once are not made but for short-lived uses. */
-const FOLLOWERS = 1000;
-
 /**
  * Makes the program's log: JSON lines with level names and ISO times. The values of fields that hold secrets
  * (authorization, cookie, password, secret, token …) are masked in this one place, at any depth, in bindings of
- * children and in errors as well; so are passwords in URLs.
+ * children and in errors as well; so are passwords in URLs. Setting its level sets that of every child.
  */
-export function createLogging({ level, destination }: LoggingOptions): Logging {
-  const followers = new Followers();
+export function createLogger({ level, destination }: LoggerOptions): Logger {
   const options = {
     level,
     base: null,
@@ -53,55 +42,18 @@ export function createLogging({ level, destination }: LoggingOptions): Logging {
   };
   const logger: Logger = pino(options, destination);
   writeWhole(logger);
-  watchChildren(logger, (child) => followers.add(child));
-  return {
-    logger,
-    setLevel: (next) => {
-      logger.level = next;
-      for (const child of followers.living()) child.level = next;
-    },
-  };
+  maskChildren(logger);
+  return logger;
 }
 
-/** Reports every child. Children inherit this `child` from the root, so children of children are reported too. */
-function watchChildren(root: Logger, onChild: (child: Logger) => void): void {
+/** Masks the bindings of children. They inherit this `child` from the root, as their own children do. */
+function maskChildren(root: Logger): void {
   type MakeChild = (this: Logger, bindings: Bindings, options?: ChildLoggerOptions) => Logger;
   const makeChild = root.child as unknown as MakeChild;
   const child: MakeChild = function child(bindings, options) {
-    const result = makeChild.call(this, masked(bindings), options);
-    onChild(result);
-    return result;
+    return makeChild.call(this, masked(bindings), options);
   };
   root.child = child as unknown as typeof root.child;
-}
-
-/**
- * The living children of a log. A child keeps the level it was made with (pino), so they are remembered, weakly; the
- * dead are swept now and then, as loggers of single requests come and go.
- */
-class Followers {
-  readonly #references = new Set<WeakRef<Logger>>();
-  #untilSweep = FOLLOWERS;
-
-  add(child: Logger): void {
-    this.#untilSweep -= 1;
-    if (this.#untilSweep <= 0) this.#sweep();
-    if (this.#references.size < FOLLOWERS) this.#references.add(new WeakRef(child));
-  }
-
-  *living(): Iterable<Logger> {
-    for (const reference of this.#references) {
-      const child = reference.deref();
-      if (child !== undefined) yield child;
-    }
-  }
-
-  #sweep(): void {
-    this.#untilSweep = FOLLOWERS;
-    for (const reference of this.#references) {
-      if (reference.deref() === undefined) this.#references.delete(reference);
-    }
-  }
 }
 
 /** Internals of pino's loggers that create a line. */

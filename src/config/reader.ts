@@ -63,7 +63,6 @@ class Reader {
 
   #section(schema: FieldSchema, node: SourceNode, path: string): unknown {
     const inner = this.#unfold(node, path);
-    if (inner.kind === 'unreadable') return undefined;
     const { shorthand } = schema;
     if (shorthand !== undefined && inner.kind === 'scalar' && inner.text === shorthand.word) {
       const value = this.#sectionFrom(schema, [{ key: shorthand.key, line: inner.line, node: inner }], inner, path);
@@ -73,8 +72,7 @@ class Reader {
     }
     if (inner.kind !== 'map') {
       const word = shorthand === undefined ? '' : ` or the word ${shorthand.word}`;
-      this.#problem(path, node.line, `must be a group of keys${atRoot(path)}${word}, not ${nounOf(inner)}`);
-      return undefined;
+      return this.#wrongKind(path, node, inner, `a group of keys${atRoot(path)}${word}`);
     }
     return this.#sectionFrom(schema, inner.entries, inner, path);
   }
@@ -93,7 +91,7 @@ class Reader {
       if (entry !== undefined && child.withoutEffect !== undefined && entry.node.kind !== 'null') {
         this.#note(childPath, entry.line, `accepted, without effect: ${child.withoutEffect}`);
       }
-      const inPlace = entry?.node.kind === 'null' ? { kind: 'null' as const, line: entry.line } : entry?.node;
+      const inPlace = entry && nullInPlace(entry);
       // A missing key of a section that is there is the section's mistake: its line helps to find the place.
       const required = child.default === undefined && child.kind !== 'section' && inPlace === undefined;
       if (required) this.#problem(childPath, node?.line ?? null, 'must be given');
@@ -165,11 +163,7 @@ class Reader {
 
   #map(schema: FieldSchema, node: SourceNode, path: string): unknown {
     const inner = this.#unfold(node, path);
-    if (inner.kind === 'unreadable') return undefined;
-    if (inner.kind !== 'map') {
-      this.#problem(path, node.line, `must be a group of keys, not ${nounOf(inner)}`);
-      return undefined;
-    }
+    if (inner.kind !== 'map') return this.#wrongKind(path, node, inner, 'a group of keys');
     // Free keys: no prototype, so that a name such as "constructor" finds nothing that the file does not hold.
     const values: Record<string, unknown> = Object.create(null);
     const entriesByKey = new Map<string, SourceEntry>();
@@ -188,21 +182,14 @@ class Reader {
 
   #list(schema: FieldSchema, node: SourceNode, path: string): unknown {
     const inner = this.#unfold(node, path);
-    if (inner.kind === 'unreadable') return undefined;
-    if (inner.kind !== 'list') {
-      this.#problem(path, node.line, `must be a list such as [a, b], not ${nounOf(inner)}`);
-      return undefined;
-    }
+    if (inner.kind !== 'list') return this.#wrongKind(path, node, inner, 'a list such as [a, b]');
     const before = this.problems.length;
     const items = inner.items.map((item, index) => this.read(itemsOf(schema), item, `${path}[${index}]`));
     return this.problems.length === before ? items : undefined;
   }
 
   #scalar(schema: FieldSchema, node: SourceNode, path: string): unknown {
-    if (node.kind !== 'scalar') {
-      this.#problem(path, node.line, `must be ${nounOfKind(schema)}, not ${nounOf(node)}`);
-      return undefined;
-    }
+    if (node.kind !== 'scalar') return this.#wrongKind(path, node, node, nounOfKind(schema));
     const result = readScalar(schema, node.text);
     if ('value' in result) {
       if (result.note !== undefined) this.#note(path, node.line, result.note);
@@ -210,6 +197,10 @@ class Reader {
     }
     this.#problem(path, node.line, withoutSecret(result.wrong, node));
     return undefined;
+  }
+
+  #wrongKind(path: string, { line }: SourceNode, inner: SourceNode, wanted: string): undefined {
+    if (inner.kind !== 'unreadable') this.#problem(path, line, `must be ${wanted}, not ${nounOf(inner)}`);
   }
 
   /** A reference standing for a whole list or group of keys is read as YAML of its own. */

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { FollowedFiles } from '../../config/followedFiles.ts';
+import { followFiles } from '../../config/followedFiles.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { noTlsMaterial, readTlsFiles, TlsFileError, type TlsFiles, type TlsMaterial, tlsMaterial } from './tlsFiles.ts';
 
@@ -65,7 +65,7 @@ export async function watchTls(options: TlsWatchOptions): Promise<TlsWatch> {
   }
   try {
     const listeners: ((material: TlsMaterial) => void)[] = [];
-    const followed = await FollowedFiles.open(
+    const followed = await followFiles(
       () => readTlsFiles(files),
       (contents) => tlsMaterial(files, contents),
       (problem, material) => report(options, listeners, problem, material),

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
-import { type Followed, FollowedFiles } from '../../config/followedFiles.ts';
+import { type Followed, followFiles } from '../../config/followedFiles.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { Evaluation, EvaluationError } from '../../rules/evaluation.ts';
 import { CompileError } from '../../rules/language/source.ts';
@@ -58,7 +58,7 @@ export async function followMapping<T>(
     if (reason === null) logger.info({ file }, 'user mapping file reloaded');
     else logger.error({ file, reason }, 'changed user mapping file rejected; last valid rules stay active');
   };
-  return await FollowedFiles.open(text, open, report, refreshTime);
+  return await followFiles(text, open, report, refreshTime);
 }
 
 /** The user of a name: the first rule that matches all of it decides. */

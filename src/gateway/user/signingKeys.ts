@@ -1,7 +1,7 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
-import { FollowedFiles } from '../../config/followedFiles.ts';
+import { type Followed, followFiles } from '../../config/followedFiles.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import {
@@ -87,7 +87,7 @@ export async function openSigningKeys(
     latest = await readKeyFiles(settings);
     return latest.contents;
   };
-  const files = await FollowedFiles.open(read, () => latest as KeyFiles, report, refreshTime);
+  const files = await followFiles(read, () => latest as KeyFiles, report, refreshTime);
   keys = new SigningKeys(settings, files, clock, logger);
   return keys;
 }
@@ -95,7 +95,7 @@ export async function openSigningKeys(
 /** Rotating keys for signing and verifying tokens. */
 export class SigningKeys {
   readonly #settings: SigningKeySettings;
-  readonly #files: FollowedFiles<KeyFiles, string>;
+  readonly #files: Followed<KeyFiles>;
   readonly #clock: Clock;
   readonly #logger: Logger;
   #signing: SigningKey;
@@ -104,7 +104,7 @@ export class SigningKeys {
   /** Keys that no longer sign, with the end of their publication. */
   #retired: { readonly key: PublishedKey; readonly until: number }[] = [];
 
-  constructor(settings: SigningKeySettings, files: FollowedFiles<KeyFiles, string>, clock: Clock, logger: Logger) {
+  constructor(settings: SigningKeySettings, files: Followed<KeyFiles>, clock: Clock, logger: Logger) {
     this.#settings = settings;
     this.#files = files;
     this.#clock = clock;

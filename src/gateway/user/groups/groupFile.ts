@@ -1,6 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import type { Logger } from 'pino';
-import { FollowedFiles } from '../../../config/followedFiles.ts';
+import { followFiles } from '../../../config/followedFiles.ts';
 import type { Clock } from '../../../model/clock.ts';
 import { GatewayError } from '../../../model/errors.ts';
 import { within } from '../../../model/timeLimit.ts';
@@ -85,7 +85,7 @@ export async function openGroupFile(
     });
     return inTime(path, reading, readTimeout);
   };
-  const file = await FollowedFiles.open(read, (text) => parsed(path, text), report, refreshPeriod);
+  const file = await followFiles(read, (text) => parsed(path, text), report, refreshPeriod);
   return {
     name: 'file',
     groupsOf(asker) {
