@@ -6,8 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { systemClock } from '../src/model/clock.ts';
-import { createHistoryWriter } from '../src/store/historyWriter.ts';
 import { openStore } from '../src/store/openStore.ts';
+import { RecordWriter } from '../src/store/recordWriter.ts';
+import type { QueryRecord } from '../src/store/store.ts';
 import { defaultHistorySettings } from '../test/support/defaults.ts';
 import { hasPostgresql, startPostgresql } from '../test/support/postgresql.ts';
 
@@ -22,8 +23,8 @@ export async function run(): Promise<void> {
   const spillDirectory = mkdtempSync(path.join(tmpdir(), 'eg-bench-'));
   const logger = pino({ level: 'warn' });
   const store = await openStore({ ...(await server.createDatabase()), runMigrations: true, logger });
-  const writer = createHistoryWriter({
-    ...{ repository: store.history, spillDirectory, logger, registry: new Registry(), clock: systemClock },
+  const writer = new RecordWriter<QueryRecord>('history', (records) => store.history.insert(records), {
+    ...{ spillDirectory, logger, registry: new Registry(), clock: systemClock },
     settings: defaultHistorySettings,
   });
   const statement = `select ${Array.from({ length: 60 }, (_, index) => `column_${index}`).join(', ')} from t where x = 1`;

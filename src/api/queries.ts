@@ -5,7 +5,7 @@ import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { StoredDecision } from '../routing/storedDecision.ts';
 import type { QueryHistoryRepository } from '../store/historyRepository.ts';
-import type { ListedOutcome, QueryList, QueryListFilter, QueryListMark } from '../store/queryList.ts';
+import type { ListedOutcome, QueryList, QueryListFilter } from '../store/queryList.ts';
 import { type QueryState, queryStates } from '../store/queryOutcome.ts';
 import type { QueryStatisticsRepository } from '../store/queryStatistics.ts';
 import type { RunningQueryRepository } from '../store/runningQueryRepository.ts';
@@ -108,7 +108,7 @@ export function queryRoutes(api: RouteContext, { list, statistics, keptHours, cl
     handle: async ({ request, query }) => {
       const size = Math.max(1, Math.min(Number(query.limit ?? DEFAULT_PAGE), MAX_PAGE));
       const filter = visibleFilter(await visibleUser(request), query);
-      const rows = await list.find(filter, size, markOf(query.after), LISTED_TEXT);
+      const rows = await list.find(filter, size, placeOf(query.after), LISTED_TEXT);
       const last = rows.length < size ? undefined : rows.at(-1);
       const next = last === undefined ? null : `${last.created}:${last.queryId}`;
       return { queries: rows.map(queryRow), next, keptHours };
@@ -184,7 +184,7 @@ function visibleFilter(user: string | null, query: Static<typeof Filter>): Query
   };
 }
 
-function markOf(after: string | undefined): QueryListMark | null {
+function placeOf(after: string | undefined) {
   if (after === undefined) return null;
   const parts = /^(\d{1,15}):(.+)$/s.exec(after);
   if (parts !== null) return { created: Number(parts[1]), queryId: searchText(parts[2] as string) };
@@ -196,7 +196,7 @@ function queryRow({ created, outcome, ...rest }: ListedOutcome) {
 }
 
 async function* chunks(list: QueryList, filter: QueryListFilter): AsyncGenerator<ReturnType<typeof queryRow>[]> {
-  let after: QueryListMark | null = null;
+  let after: ReturnType<typeof placeOf> = null;
   for (let count = 0; count < MAX_EXPORTED; ) {
     const most = Math.min(CHUNK, MAX_EXPORTED - count);
     const rows: readonly ListedOutcome[] = await list.find(filter, most, after, EXPORTED_TEXT);

@@ -20,3 +20,49 @@ export const literalPattern = (text: string): string => text.replace(/[!%_]/g, '
 export function whereBegins(query: Knex.QueryBuilder, column: string, text: string): void {
   query.whereRaw("?? like ? escape '!'", [column, `${literalPattern(text)}%`]);
 }
+
+/** Place of a query in lists. */
+export interface QueryPlace {
+  readonly created: number;
+  readonly queryId: string;
+}
+
+/** Sorts queries from the newest on, and leaves out those up to a place. @param table its alias */
+export function newestFirst(query: Knex.QueryBuilder, table: string, after: QueryPlace | null = null): void {
+  const [created, id] = [`${table}.created`, `${table}.query_id`];
+  query.orderBy([
+    { column: created, order: 'desc' },
+    { column: id, order: 'desc' },
+  ]);
+  if (after === null) return;
+  query.where(created, '<=', after.created);
+  query.where((older) => older.where(created, '<', after.created).orWhere(id, '<', after.queryId));
+}
+
+/** Narrows to times, in milliseconds: `from` inclusive, `to` exclusive. */
+export function whereWithin(
+  query: Knex.QueryBuilder,
+  column: string,
+  { from, to }: { readonly from?: number; readonly to?: number },
+): void {
+  if (from !== undefined) query.where(column, '>=', from);
+  if (to !== undefined) query.where(column, '<', to);
+}
+
+/** Narrows to the values that are given. @param isPrefix true if their beginnings are enough */
+export function whereGiven(
+  query: Knex.QueryBuilder,
+  columns: Readonly<Record<string, string | undefined>>,
+  isPrefix: boolean,
+): void {
+  for (const [column, value] of Object.entries(columns)) {
+    if (value === undefined) continue;
+    if (isPrefix) whereBegins(query, column, value);
+    else query.where(column, value);
+  }
+}
+
+/** The same by the columns of a table's alias. */
+export function prefixed<T>(table: string, columns: Readonly<Record<string, T>>): Readonly<Record<string, T>> {
+  return Object.fromEntries(Object.entries(columns).map(([column, value]) => [`${table}.${column}`, value]));
+}

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import knexFactory, { type Knex } from 'knex';
 import pg from 'pg';
 import type { Logger } from 'pino';
-import { type DatabaseHost, DatabaseHosts } from './databaseHosts.ts';
+import { type DatabaseHost, firstOf } from './databaseHosts.ts';
 import type { SqlDialect } from './dialect.ts';
 import { mysqlDialect } from './dialects/mysql.ts';
 import { postgresqlDialect } from './dialects/postgresql.ts';
@@ -183,7 +183,7 @@ export function openDatabase(target: DatabaseTarget, limits: DatabaseLimits, log
     connection: serverConnection(target, first, connectTimeoutMs) as Knex.StaticConnectionConfig,
     ...(hostCount < 2 && !target.isPrimary
       ? {}
-      : { hosts: new DatabaseHosts(target.hosts, target.isPrimary, connectTimeoutMs, logger) }),
+      : { connectToFirst: firstOf(target.hosts, target.isPrimary, connectTimeoutMs, logger) }),
     ...(target.password === null || typeof target.password === 'string' ? {} : { followedPassword: target.password }),
     queryTimeoutMs: target.queryTimeoutMs ?? limits.queryTimeoutMs,
     ...(target.schemas.length > 0 ? { searchPath: target.schemas } : {}),

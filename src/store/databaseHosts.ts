@@ -7,38 +7,37 @@ export interface DatabaseHost {
   readonly port: number;
 }
 
-/** Hosts of a database server, in the order in which connections try them. */
-export class DatabaseHosts {
-  readonly #hosts: readonly DatabaseHost[];
-  readonly #isPrimary: boolean;
-  readonly #timeoutMs: number;
-  readonly #logger: Logger;
+/** Connects to the first host that can be used. @throws the driver's error for the last host if none can be used */
+export type ConnectToFirst = (
+  connectTo: (host: DatabaseHost) => Promise<RawConnection>,
+  run: (connection: RawConnection, query: QueryObject) => Promise<QueryObject>,
+  cut: (connection: RawConnection) => void,
+) => Promise<RawConnection>;
+
+/**
+ * Tries the hosts of a database server in their order, for each connection.
+ * @param isPrimary true if only a server that takes writes is used
+ */
+export function firstOf(
+  hosts: readonly DatabaseHost[],
+  isPrimary: boolean,
+  timeoutMs: number,
+  logger: Logger,
+): ConnectToFirst {
   /** Hosts that the last attempt could not use. */
-  readonly #unavailable = new Set<DatabaseHost>();
-
-  /** @param isPrimary true if only a server that takes writes is used */
-  constructor(hosts: readonly DatabaseHost[], isPrimary: boolean, timeoutMs: number, logger: Logger) {
-    this.#hosts = hosts;
-    this.#isPrimary = isPrimary;
-    this.#timeoutMs = timeoutMs;
-    this.#logger = logger;
-  }
-
-  /**
-   * Connects to the first host that can be used.
-   * @throws the driver's error for the last host if none can be used
-   */
-  async connect(
-    connectTo: (host: DatabaseHost) => Promise<RawConnection>,
-    run: (connection: RawConnection, query: QueryObject) => Promise<QueryObject>,
-    cut: (connection: RawConnection) => void,
-  ): Promise<RawConnection> {
+  const unavailable = new Set<DatabaseHost>();
+  const takesWrites = async (run: (query: QueryObject) => Promise<QueryObject>): Promise<boolean> => {
+    const result = await within(run({ sql: 'show transaction_read_only' }), timeoutMs, null);
+    const response = result?.response as { readonly rows?: readonly { transaction_read_only: string }[] } | undefined;
+    return response?.rows?.[0]?.transaction_read_only === 'off';
+  };
+  return async (connectTo, run, cut) => {
     let failure: unknown;
-    for (const host of this.#hosts) {
+    for (const host of hosts) {
       try {
         const connection = await connectTo(host);
-        if (!this.#isPrimary || (await this.#takesWrites((query) => run(connection, query)))) {
-          if (this.#unavailable.delete(host)) this.#logger.info({ ...host }, 'database host available again');
+        if (!isPrimary || (await takesWrites((query) => run(connection, query)))) {
+          if (unavailable.delete(host)) logger.info({ ...host }, 'database host available again');
           return connection;
         }
         cut(connection);
@@ -47,16 +46,9 @@ export class DatabaseHosts {
         failure = error;
       }
       const reason = failure instanceof Error ? failure.message : String(failure);
-      if (!this.#unavailable.has(host)) this.#logger.warn({ ...host, reason }, 'database host unavailable');
-      this.#unavailable.add(host);
+      if (!unavailable.has(host)) logger.warn({ ...host, reason }, 'database host unavailable');
+      unavailable.add(host);
     }
     throw failure;
-  }
-
-  async #takesWrites(run: (query: QueryObject) => Promise<QueryObject>): Promise<boolean> {
-    const response = await within(run({ sql: 'show transaction_read_only' }), this.#timeoutMs, null);
-    const rows = (response?.response as { readonly rows?: readonly { transaction_read_only: string }[] } | undefined)
-      ?.rows;
-    return rows?.[0]?.transaction_read_only === 'off';
-  }
+  };
 }

@@ -1,3 +1,4 @@
+import { batches } from './columns.ts';
 import { agedTable } from './deletion.ts';
 import { cutToWidth } from './historyText.ts';
 
@@ -15,8 +16,8 @@ export class EndedQueryRepository extends agedTable('eg_ended_queries', 'ended')
     const fitted = [...new Set(queryIds.map((queryId) => cutToWidth(queryId, WIDTH)))];
     const { clockMs } = this.database.dialect;
     return this.database.run(async (knex) => {
-      for (let start = 0; start < fitted.length; start += BATCH) {
-        const rows = fitted.slice(start, start + BATCH).map((id) => ({ query_id: id, ended: knex.raw(clockMs) }));
+      for (const some of batches(fitted, BATCH)) {
+        const rows = some.map((id) => ({ query_id: id, ended: knex.raw(clockMs) }));
         await knex('eg_ended_queries').insert(rows).onConflict('query_id').ignore();
       }
     });

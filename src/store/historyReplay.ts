@@ -1,3 +1,4 @@
+import { newestFirst, type QueryPlace, whereWithin } from './columns.ts';
 import type { Database } from './database.ts';
 import { storable } from './historyText.ts';
 import type { Dialect } from './store.ts';
@@ -42,81 +43,56 @@ const lengthOf: Readonly<Record<Dialect, string>> = {
 /** Location of queries: with a cluster, or denied and rejected ones. */
 type Place = 'history' | 'refused';
 
-/** Tables and columns that a database has; one of another gateway, or of an earlier version, lacks some. */
-interface Tables {
-  readonly hasDecisions: boolean;
-  readonly hasRejected: boolean;
-}
-
 /**
  * Reads a range of the history, newest first, with submissions that were denied or rejected, in pages that memory holds
- * easily; the next page is read while the last one is worked with.
+ * easily; the next page is read while the last one is worked with. The tables of another gateway, or of an earlier
+ * version, lack some.
  * @throws GatewayError EG_DATABASE_UNAVAILABLE
  */
 export async function* replayedRows(database: Database, range: ReplayRange): AsyncGenerator<readonly ReplayedRow[]> {
   const has = async (table: string) => (await database.run((knex) => database.dialect.columns(knex, table))) !== null;
-  const tables = { hasDecisions: await has('eg_query_decisions'), hasRejected: await has('eg_query_outcomes') };
-  const history = new RowReader(database, range, tables, 'history');
-  const refused = tables.hasRejected ? new RowReader(database, range, tables, 'refused') : null;
+  const hasDecisions = await has('eg_query_decisions');
+  const places: readonly Place[] = (await has('eg_query_outcomes')) ? ['history', 'refused'] : ['history'];
+  const readers = places.map((place) => rowsOf((after) => page(database, range, hasDecisions, place, after)));
+  const heads: (ReplayedRow | undefined)[] = [];
+  for (const reader of readers) heads.push((await reader.next()).value);
   for (let rows: ReplayedRow[] = []; ; rows = []) {
     while (rows.length < ROWS) {
-      const [taken, denied] = [await history.first(), refused === null ? null : await refused.first()];
-      if (taken === null && denied === null) break;
-      const reader = denied === null || (taken !== null && taken.created >= denied.created) ? history : refused;
-      rows.push(reader?.take() as ReplayedRow);
+      const [first, second] = heads;
+      const next = first === undefined || (second !== undefined && second.created > first.created) ? 1 : 0;
+      const row = heads[next];
+      if (row === undefined) break;
+      rows.push(row);
+      heads[next] = (await readers[next]?.next())?.value;
     }
     if (rows.length > 0) yield rows;
     if (rows.length < ROWS) return;
   }
 }
 
-class RowReader {
-  readonly #page: (after: ReplayedRow | null) => Promise<readonly ReplayedRow[]>;
-  #rows: readonly ReplayedRow[] = [];
-  #position = 0;
-  /** Null: there are no more. */
-  #next: Promise<readonly ReplayedRow[]> | null;
-
-  constructor(database: Database, range: ReplayRange, tables: Tables, place: Place) {
-    this.#page = (after) => page(database, range, tables, place, after);
-    this.#next = this.#page(null);
-  }
-
-  /** The row that comes next; null if it is missing. */
-  async first(): Promise<ReplayedRow | null> {
-    if (this.#position === this.#rows.length && this.#next !== null) {
-      this.#rows = await this.#next;
-      this.#position = 0;
-      const last = this.#rows.at(-1);
-      this.#next = last === undefined || this.#rows.length < ROWS ? null : this.#page(last);
-      // Its error is thrown where it is awaited, even if the caller does so much later.
-      this.#next?.catch(() => undefined);
-    }
-    return this.#rows[this.#position] ?? null;
-  }
-
-  take(): ReplayedRow | null {
-    this.#position += 1;
-    return this.#rows[this.#position - 1] ?? null;
+/** Reads page after page, one ahead. */
+async function* rowsOf(
+  read: (after: ReplayedRow | null) => Promise<readonly ReplayedRow[]>,
+): AsyncGenerator<ReplayedRow, undefined> {
+  for (let next: Promise<readonly ReplayedRow[]> | null = read(null); next !== null; ) {
+    const rows: readonly ReplayedRow[] = await next;
+    next = rows.length < ROWS ? null : read(rows.at(-1) ?? null);
+    // Its error is thrown where it is awaited, even if the caller does so much later.
+    next?.catch(() => undefined);
+    yield* rows;
   }
 }
 
 async function page(
   database: Database,
-  { from, to, user, source }: ReplayRange,
-  { hasDecisions }: Tables,
+  range: ReplayRange,
+  hasDecisions: boolean,
   place: Place,
-  after: Pick<ReplayedRow, 'created' | 'queryId'> | null,
+  after: QueryPlace | null,
 ): Promise<readonly ReplayedRow[]> {
   const rows: readonly Row[] = await database.run((knex) => {
     const isRefused = place === 'refused';
     const query = knex(isRefused ? 'eg_query_outcomes as h' : 'query_history as h')
-      .where('h.created', '>=', from)
-      .where('h.created', '<', to)
-      .orderBy([
-        { column: 'h.created', order: 'desc' },
-        { column: 'h.query_id', order: 'desc' },
-      ])
       .limit(ROWS)
       .select({
         ...{ queryId: 'h.query_id', user: 'h.user_name', source: 'h.source', routingGroup: 'h.routing_group' },
@@ -130,12 +106,10 @@ async function page(
       query.leftJoin('eg_query_decisions as d', 'd.query_id', 'h.query_id');
       query.select(knex.raw('substr(d.decision, 1, ?) as decision', [MAX_DECISION_LENGTH]));
     }
-    if (user !== undefined) query.where('h.user_name', storable(user));
-    if (source !== undefined) query.where('h.source', storable(source));
-    if (after !== null) {
-      query.where('h.created', '<=', after.created);
-      query.where((older) => older.where('h.created', '<', after.created).orWhere('h.query_id', '<', after.queryId));
-    }
+    if (range.user !== undefined) query.where('h.user_name', storable(range.user));
+    if (range.source !== undefined) query.where('h.source', storable(range.source));
+    whereWithin(query, 'h.created', range);
+    newestFirst(query, 'h', after);
     return query;
   });
   return rows.map(({ length, ...row }) => ({

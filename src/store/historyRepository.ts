@@ -1,7 +1,7 @@
 import type { Knex } from 'knex';
 import { LRUCache } from 'lru-cache';
 import { GatewayError } from '../model/errors.ts';
-import { literalPattern, whereBegins } from './columns.ts';
+import { literalPattern, newestFirst, prefixed, whereGiven, whereWithin } from './columns.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { fitRecord } from './historyText.ts';
@@ -34,18 +34,6 @@ function recordOf<R extends QueryListRow>(row: Stored<R>): R {
   return { ...row, ...present, cluster: cluster ?? '' } as unknown as R;
 }
 
-const equalities: readonly [keyof HistoryFilter, string][] = [
-  ['user', 'h.user_name'],
-  ['backendUrl', 'h.backend_url'],
-  ['externalUrl', 'h.external_url'],
-  ['routingGroup', 'h.routing_group'],
-  ['queryId', 'h.query_id'],
-  ['source', 'h.source'],
-];
-
-/** Fields whose beginning may be enough; addresses are whole. */
-const beginnings: ReadonlySet<keyof HistoryFilter> = new Set(['user', 'routingGroup', 'queryId', 'source']);
-
 /**
  * Case-insensitive substring condition on a column. No index helps: each row that matches the other filters is read.
  */
@@ -60,28 +48,20 @@ export function filteredHistory(knex: Knex, dialect: Dialect, filter: HistoryFil
   const query = knex('query_history as h');
   const isPrefix = filter.match === 'prefix';
   if (filter.visibleTo !== undefined) query.where('h.user_name', filter.visibleTo);
-  for (const [field, column] of equalities) {
-    const value = filter[field];
-    if (value === undefined) continue;
-    if (isPrefix && beginnings.has(field)) whereBegins(query, column, String(value));
-    else query.where(column, value);
-  }
-  if (filter.from !== undefined) query.where('h.created', '>=', filter.from);
-  if (filter.to !== undefined) query.where('h.created', '<', filter.to);
+  const { user, routingGroup, queryId, source, backendUrl, externalUrl } = filter;
+  const beginnings = { user_name: user, routing_group: routingGroup, query_id: queryId, source };
+  whereGiven(query, prefixed('h', beginnings), isPrefix);
+  // Addresses are whole.
+  whereGiven(query, prefixed('h', { backend_url: backendUrl, external_url: externalUrl }), false);
+  whereWithin(query, 'h.created', filter);
   if (filter.text !== undefined) textMatches(query, dialect, 'h.query_text', filter.text);
   if (filter.cluster !== undefined) {
     const decisions = knex('eg_query_decisions').select('query_id');
-    if (isPrefix) whereBegins(decisions, 'cluster', filter.cluster);
-    else decisions.where('cluster', filter.cluster);
+    whereGiven(decisions, { cluster: filter.cluster }, isPrefix);
     query.whereIn('h.query_id', decisions);
   }
   return query;
 }
-
-const newestFirst = [
-  { column: 'h.created', order: 'desc' },
-  { column: 'h.query_id', order: 'desc' },
-];
 
 /** `query_history`, `eg_query_decisions` and `eg_query_groups`. */
 export class QueryHistoryRepository {
@@ -131,25 +111,18 @@ export class QueryHistoryRepository {
         throw new GatewayError('EG_MALFORMED', message, { field: 'page' });
       }
       // The page's ids first, by an index in its order; long texts are read for the page's rows only.
-      const ids = filteredHistory(knex, dialect, filter)
-        .select('h.query_id')
-        .orderBy(newestFirst)
-        .limit(limit)
-        .offset(offset)
-        .as('p');
-      if (after !== undefined) {
-        ids.where('h.created', '<=', after.created);
-        ids.where((older) => older.where('h.created', '<', after.created).orWhere('h.query_id', '<', after.queryId));
-      }
-      const rows: Stored<QueryListRow>[] = await knex
+      const ids = filteredHistory(knex, dialect, filter).select('h.query_id').limit(limit).offset(offset).as('p');
+      newestFirst(ids, 'h', after);
+      const listed = knex
         .from(ids)
         .join('query_history as h', 'h.query_id', 'p.query_id')
         .leftJoin('eg_query_decisions as d', 'd.query_id', 'h.query_id')
         .select({
           ...listedColumns,
           queryText: knex.raw(listedText, [PAGE_CHARACTERS, Math.ceil(PAGE_CHARACTERS / limit)]),
-        })
-        .orderBy(newestFirst);
+        });
+      newestFirst(listed, 'h');
+      const rows: Stored<QueryListRow>[] = await listed;
       const isLast = after === undefined && rows.length < limit && (rows.length > 0 || offset === 0);
       return {
         total: isLast ? offset + rows.length : await this.total(knex, filter),

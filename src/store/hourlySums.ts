@@ -1,5 +1,6 @@
 import type { Knex } from 'knex';
 import { Turns } from '../model/turns.ts';
+import { batches } from './columns.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { failureConditions, queryStates, RUNNING } from './queryOutcome.ts';
@@ -217,9 +218,8 @@ async function hoursUntil(database: Database, now: number): Promise<readonly Hou
   const missing: number[] = [];
   for (let hour = first; hour < end; hour += 1) if (!present.has(hour)) missing.push(hour);
   if (missing.length === 0) return rows;
-  for (let from = 0; from < missing.length; from += ROWS_A_STATEMENT) {
+  for (const added of batches(missing, ROWS_A_STATEMENT)) {
     await database.run((knex) => {
-      const added = missing.slice(from, from + ROWS_A_STATEMENT);
       // From the clock, so that a row that was deleted meanwhile never comes back with the number that it had.
       const changes = knex.raw(database.dialect.clockMs);
       return knex('eg_query_hours')
@@ -243,8 +243,8 @@ async function sumHour(database: Database, hour: number, changes: number): Promi
       .update({ sums: rows === null ? -FORMAT : FORMAT });
     if (mine === 0) return;
     await trx('eg_query_sums').where('hour', hour).delete();
-    for (let from = 0; from < (rows?.length ?? 0); from += ROWS_A_STATEMENT) {
-      await trx('eg_query_sums').insert(rows?.slice(from, from + ROWS_A_STATEMENT));
+    for (const some of batches(rows ?? [], ROWS_A_STATEMENT)) {
+      await trx('eg_query_sums').insert(some);
       if (turns.isOver) await turns.next();
     }
   });

@@ -3,7 +3,7 @@ import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Knex } from 'knex';
 import type { Secret } from '../model/secret.ts';
-import type { DatabaseHost, DatabaseHosts } from './databaseHosts.ts';
+import type { ConnectToFirst, DatabaseHost } from './databaseHosts.ts';
 import { databaseFailure } from './failures.ts';
 
 export interface RawConnection {
@@ -24,7 +24,7 @@ export interface QueryObject {
 
 /** The part of knex's clients that ours override; knex publishes no types for it. */
 interface BaseClient {
-  config: { queryTimeoutMs?: number; hosts?: DatabaseHosts; followedPassword?: Secret };
+  config: { queryTimeoutMs?: number; connectToFirst?: ConnectToFirst; followedPassword?: Secret };
   connectionSettings: { filename: string; password?: unknown };
   driver: unknown;
   acquireRawConnection(): Promise<RawConnection>;
@@ -54,8 +54,8 @@ async function connectToHost(
   connect: () => Promise<RawConnection>,
   run: (connection: RawConnection, query: QueryObject) => Promise<QueryObject>,
 ): Promise<RawConnection> {
-  const { hosts, followedPassword } = client.config;
-  if (hosts === undefined && followedPassword === undefined) return await connect();
+  const { connectToFirst, followedPassword } = client.config;
+  if (connectToFirst === undefined && followedPassword === undefined) return await connect();
   const connectTo = async (host?: DatabaseHost): Promise<RawConnection> => {
     // knex hides the password, so that a copy of the settings lacks it. A followed one is read for each connection.
     const { password: fixed } = client.connectionSettings;
@@ -63,7 +63,7 @@ async function connectToHost(
     client.connectionSettings = { ...client.connectionSettings, ...host, password };
     return await connect();
   };
-  return hosts === undefined ? await connectTo() : await hosts.connect(connectTo, run, cut);
+  return connectToFirst === undefined ? await connectTo() : await connectToFirst(connectTo, run, cut);
 }
 
 /** SQLSTATE and names of errors of a server that only reads. */

@@ -6,6 +6,7 @@ import type { Kind } from '../model/resource.ts';
 import { settlesWithin } from '../model/timeLimit.ts';
 import { AuditRepository } from './auditRepository.ts';
 import { BackendRepository } from './backendRepository.ts';
+import { newestFirst } from './columns.ts';
 import { type Database, type DatabaseLimits, defaultLimits, openDatabase } from './database.ts';
 import { EndedQueryRepository } from './endedQueryRepository.ts';
 import { EndedSessionRepository } from './endedSessionRepository.ts';
@@ -190,14 +191,11 @@ export type PastQuery = Pick<QueryRecord, 'queryId' | 'queryText' | 'user' | 'so
 export function readLastQueries(options: ReadOptions, count: number): Promise<readonly PastQuery[]> {
   return readAsItIs(options, async (database) => {
     const rows: Record<'query_id' | 'query_text' | 'user_name' | 'source', string | null>[] = await database.run(
-      (knex) =>
-        knex('query_history')
-          .orderBy([
-            { column: 'created', order: 'desc' },
-            { column: 'query_id', order: 'desc' },
-          ])
-          .limit(count)
-          .select('query_id', 'query_text', 'user_name', 'source'),
+      (knex) => {
+        const last = knex('query_history as h').limit(count);
+        newestFirst(last, 'h');
+        return last.select('query_id', 'query_text', 'user_name', 'source');
+      },
     );
     return rows.toReversed().map((row) => ({
       queryId: row.query_id ?? '',

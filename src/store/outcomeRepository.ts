@@ -1,4 +1,5 @@
 import { BulkInsert } from './bulkInsert.ts';
+import { batches } from './columns.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import type { SqlDialect } from './dialect.ts';
@@ -86,13 +87,10 @@ export class QueryOutcomeRepository {
       byId.set(id, present === undefined ? record : merged(present, record));
     }
     const dialect = this.database.dialect.name;
-    const write = async (some: readonly QueryOutcomeRecord[]) =>
+    for (const some of statements([...byId.values()])) {
+      const rows = some.map((record) => outcomeColumns.map(({ of }) => of(record)));
       await this.database.transaction(async (trx) => {
-        await upsert.run(
-          trx,
-          dialect,
-          some.map((record) => outcomeColumns.map(({ of }) => of(record))),
-        );
+        await upsert.run(trx, dialect, rows);
         await insertGroupSets(trx, dialect, some);
         // Those of queries that clusters took come with the history.
         const refused = some.filter((record) => record.refused);
@@ -100,7 +98,7 @@ export class QueryOutcomeRepository {
         const ids = some.map((record) => String(idOf.of(record)));
         await noteChanges(trx, this.database, ids);
       });
-    for (const some of statements([...byId.values()])) await write(some);
+    }
   }
 
   get(queryId: string): Promise<QueryOutcomeRecord | null> {
@@ -166,8 +164,8 @@ export class QueryOutcomeRepository {
   /** Returns the states of the queries that are over, by id. */
   async ends(queryIds: readonly string[]): Promise<ReadonlyMap<string, QueryState>> {
     const ends = new Map<string, QueryState>();
-    for (let start = 0; start < queryIds.length; start += READ_BATCH) {
-      const some = new Map(queryIds.slice(start, start + READ_BATCH).map((id) => [cutToWidth(id, ID_WIDTH), id]));
+    for (const ids of batches(queryIds, READ_BATCH)) {
+      const some = new Map(ids.map((id) => [cutToWidth(id, ID_WIDTH), id]));
       const rows: { readonly query_id: string; readonly state: QueryState }[] = await this.database.run((knex) =>
         knex(TABLE)
           .whereIn('query_id', [...some.keys()])

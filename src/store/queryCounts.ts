@@ -121,7 +121,7 @@ export function queryCounts(database: Database) {
       if (intervals.to - intervals.from <= NAMED) return countNamed(intervals);
       const rows = await database.run((knex) => ask<{ url: string }>(knex, allUrls[dialect]));
       const urls: (string | null)[] = [...rows.map(({ url }) => url), null];
-      const parts = partsOf(intervals, urls.length > FEW_URLS ? 1 : PARTS);
+      const parts = intervalParts(intervals, urls.length > FEW_URLS ? 1 : PARTS);
       const counts: QueryCount[] = [];
       await runStatements(
         urls.flatMap((url) => parts.map((part) => async () => void counts.push(...(await count(url, part))))),
@@ -141,7 +141,7 @@ export async function runStatements(statements: readonly (() => Promise<void>)[]
 }
 
 /** The same times in parts, each of whole intervals but for the ends. */
-function partsOf({ from, to, length }: CountedIntervals, parts: number): CountedIntervals[] {
+export function intervalParts({ from, to, length }: CountedIntervals, parts: number): CountedIntervals[] {
   const step = Math.max(1, Math.ceil((to - from) / length / parts)) * length;
   const list: CountedIntervals[] = [];
   for (let start = from; start < to; ) {

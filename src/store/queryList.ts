@@ -1,5 +1,5 @@
 import type { Knex } from 'knex';
-import { whereBegins } from './columns.ts';
+import { newestFirst, prefixed, type QueryPlace, whereGiven, whereWithin } from './columns.ts';
 import type { Database } from './database.ts';
 import { filteredHistory, textMatches } from './historyRepository.ts';
 import { type OutcomeRow, outcomeColumns, outcomeOfRow } from './outcomeColumns.ts';
@@ -21,11 +21,6 @@ export interface QueryListFilter
   /** Inclusive bounds of the time from begin to end. */
   readonly minElapsedMillis?: number;
   readonly maxElapsedMillis?: number;
-}
-
-export interface QueryListMark {
-  readonly created: number;
-  readonly queryId: string;
 }
 
 export interface ListedOutcome {
@@ -64,7 +59,7 @@ type Row = Readonly<Record<string, string | number | null>>;
 /** Page of the list: the number of queries after a mark, and the characters of each statement. */
 interface Page {
   readonly limit: number;
-  readonly after: QueryListMark | null;
+  readonly after: QueryPlace | null;
   readonly textLength: number;
 }
 
@@ -74,17 +69,8 @@ export function queryList(database: Database) {
   const start = (knex: Knex, column: string, length: number, name = 'query_text') =>
     knex.raw(`substr(${column}, 1, ?) as ${name}`, [length]);
   const paged = (query: Knex.QueryBuilder, table: 'h' | 'o' | 'g', { limit, after }: Page) => {
-    query.orderBy([
-      { column: `${table}.created`, order: 'desc' },
-      { column: `${table}.query_id`, order: 'desc' },
-    ]);
-    query.limit(limit);
-    if (after === null) return query;
-    const { created, queryId } = after;
-    query.where(`${table}.created`, '<=', created);
-    return query.where((rest) =>
-      rest.where(`${table}.created`, '<', created).orWhere(`${table}.query_id`, '<', queryId),
-    );
+    newestFirst(query, table, after);
+    return query.limit(limit);
   };
 
   /**
@@ -94,7 +80,7 @@ export function queryList(database: Database) {
    * @returns the table whose times order the list
    */
   const ofGroup = (query: Knex.QueryBuilder, table: 'h' | 'o', filter: QueryListFilter, isNarrow: boolean) => {
-    const { userGroup, from, to } = filter;
+    const { userGroup } = filter;
     if (userGroup === undefined) return table;
     const name = groupColumn(userGroup);
     if (isNarrow) {
@@ -104,8 +90,7 @@ export function queryList(database: Database) {
       return table;
     }
     query.join('eg_query_groups as g', 'g.query_id', `${table}.query_id`).where('g.group_name', name);
-    if (from !== undefined) query.where('g.created', '>=', from);
-    if (to !== undefined) query.where('g.created', '<', to);
+    whereWithin(query, 'g.created', filter);
     return 'g';
   };
 
@@ -143,22 +128,11 @@ export function queryList(database: Database) {
       );
     if (areRejected) query.where('o.refused', 1);
     if (filter.visibleTo !== undefined) query.where('o.user_name', filter.visibleTo);
-    const equal = {
-      user: 'user_name',
-      source: 'source',
-      cluster: 'cluster',
-      routingGroup: 'routing_group',
-      queryId: 'query_id',
-    } as const;
-    for (const [field, column] of Object.entries(equal) as [keyof typeof equal, string][]) {
-      const value = filter[field];
-      if (value === undefined) continue;
-      if (filter.match === 'prefix') whereBegins(query, `o.${column}`, value);
-      else query.where(`o.${column}`, value);
-    }
-    const { from, to, states, errorName, errorType, minElapsedMillis, maxElapsedMillis, text } = filter;
-    if (from !== undefined) query.where('o.created', '>=', from);
-    if (to !== undefined) query.where('o.created', '<', to);
+    const { user, source, cluster, routingGroup, queryId } = filter;
+    const equal = { user_name: user, source, cluster, routing_group: routingGroup, query_id: queryId };
+    whereGiven(query, prefixed('o', equal), filter.match === 'prefix');
+    whereWithin(query, 'o.created', filter);
+    const { states, errorName, errorType, minElapsedMillis, maxElapsedMillis, text } = filter;
     if (states !== undefined) query.whereIn('o.state', [...states]);
     else query.whereNot('o.state', RUNNING);
     if (errorName !== undefined) query.where('o.error_name', errorName);
@@ -180,7 +154,7 @@ export function queryList(database: Database) {
     find: (
       filter: QueryListFilter,
       limit: number,
-      after: QueryListMark | null,
+      after: QueryPlace | null,
       textLength: number,
     ): Promise<readonly ListedOutcome[]> =>
       database.run(async (knex) => {
@@ -188,7 +162,7 @@ export function queryList(database: Database) {
         const page = { limit, after, textLength };
         if (asksForOutcomes(filter)) return await ended(knex, filter, page, false);
         const [some, others] = [await taken(knex, filter, page), await ended(knex, filter, page, true)];
-        return [...some, ...others].sort(newestFirst).slice(0, limit);
+        return [...some, ...others].sort(byTime).slice(0, limit);
       }),
     /** Outcomes of queries by id, without running ones. @param ids of a page: 2,000 at most */
     ends: (ids: readonly string[]): Promise<ReadonlyMap<string, QueryEnd>> =>
@@ -208,7 +182,7 @@ function asksForOutcomes(filter: QueryListFilter): boolean {
   return [states, errorName, errorType, minElapsedMillis, maxElapsedMillis].some((value) => value !== undefined);
 }
 
-function newestFirst(a: ListedOutcome, b: ListedOutcome): number {
+function byTime(a: ListedOutcome, b: ListedOutcome): number {
   return b.created - a.created || (a.queryId < b.queryId ? 1 : -1);
 }
 

@@ -1,7 +1,7 @@
 import type { Knex } from 'knex';
 import type { Database } from './database.ts';
 import { addCount, durationPercentiles } from './durationBucket.ts';
-import { type CountedIntervals, runStatements, slotOf } from './queryCounts.ts';
+import { type CountedIntervals, intervalParts, runStatements, slotOf } from './queryCounts.ts';
 import { failureConditions, RUNNING } from './queryOutcome.ts';
 
 /** Median and 95th percentile of a duration, milliseconds; null if no query said it. */
@@ -132,7 +132,7 @@ export function queryRates(database: Database) {
         lines.set(start, line);
         return line;
       };
-      const work = partsOf(intervals).flatMap((part) => [
+      const work = intervalParts(intervals, Math.ceil((intervals.to - intervals.from) / PART_MS)).flatMap((part) => [
         async () => {
           for (const row of await elapsedRows(part)) lineOf(row).addElapsed(row);
         },
@@ -257,13 +257,4 @@ class Line {
 function percentiles(buckets: ReadonlyMap<number, number>): RatePercentiles {
   const within = durationPercentiles(buckets);
   return { p50: within(0.5), p95: within(0.95) };
-}
-
-/** The same times in parts that a statement counts within its time limit. */
-function partsOf({ from, to, length }: CountedIntervals): CountedIntervals[] {
-  const parts: CountedIntervals[] = [];
-  for (let start = from; start < to; start += PART_MS) {
-    parts.push({ from: start, to: Math.min(start + PART_MS, to), length });
-  }
-  return parts;
 }

@@ -35,9 +35,6 @@ const listedColumns = {
 /** A row with the database's time, and that until which its replica is known to live. */
 type Row = Omit<QueuedQueryRow, 'waitingMs' | 'isHeld'> & { readonly now: number; readonly expires: number | null };
 
-/** Longest response that is written together with others: as many as a statement takes stay below MySQL's packets. */
-const MAX_GROUPED_RESPONSE = 32_768;
-
 interface Ending {
   readonly id: string;
   readonly end: QueuedQueryEnd;
@@ -59,6 +56,8 @@ export class QueuedQueryRepository {
     this.ends = new Batcher(
       (endings, { replica, from }) => this.#endAll(endings, replica, from),
       ({ id }) => id,
+      BATCH_BYTES,
+      ({ end }) => (end.answer?.length ?? 0) + ROW_BYTES,
     );
     this.puts = new Batcher(
       (rows) => this.#insert(rows),
@@ -123,19 +122,9 @@ export class QueuedQueryRepository {
     return this.#change({ id, state: 'submitting', replica }, { state: 'waiting' });
   }
 
-  /** Ends it, and deletes its request. */
-  async end(id: string, replica: string, from: 'waiting' | 'submitting', end: QueuedQueryEnd): Promise<boolean> {
-    const isShort = end.answer !== null && end.answer.length <= MAX_GROUPED_RESPONSE;
-    if (isShort) return await this.ends.add({ id, end }, { replica, from });
-    const changed = await this.database.run((knex) =>
-      knex('eg_queued_queries')
-        .where({ id, replica, state: from })
-        .update({
-          ...{ state: end.state, engine_id: cut(end.engineId), answer: end.answer, request: null, command: null },
-          changed: knex.raw(this.database.dialect.clockMs),
-        }),
-    );
-    return changed > 0;
+  /** Ends it, and deletes its request. Those that come while others are being written go together. */
+  end(id: string, replica: string, from: 'waiting' | 'submitting', end: QueuedQueryEnd): Promise<boolean> {
+    return this.ends.add({ id, end }, { replica, from });
   }
 
   /** Deletes one that waits. */
@@ -284,12 +273,11 @@ export class QueuedQueryRepository {
   /** Deletes answers that are older; @returns how many */
   forgetResponses(olderThanMs: number): Promise<number> {
     return this.database.run(async (knex) => {
-      const changed = await knex('eg_queued_queries')
+      return await knex('eg_queued_queries')
         .whereIn('state', ['submitted', 'failed'])
         .whereNotNull('answer')
         .whereRaw(`changed < ${this.database.dialect.clockMs} - ?`, [olderThanMs])
         .update({ answer: null });
-      return changed;
     });
   }
 
@@ -368,10 +356,11 @@ export class QueuedQueryRepository {
         });
       if (changed === 0 || changed === endings.length) return endings.map(() => changed > 0);
       // Each response is sealed with a separate number: a row that has it was changed here.
-      const rows = (await knex('eg_queued_queries').whereIn('id', ids).select('id', 'answer')) as {
-        readonly id: string;
-        readonly answer: string | null;
-      }[];
+      const rows: { readonly id: string; readonly answer: string | null }[] = await knex('eg_queued_queries')
+        .whereIn('id', ids)
+        .where({ replica })
+        .whereIn('state', ['submitted', 'failed'])
+        .select('id', 'answer');
       const answers = new Map(rows.map(({ id, answer }) => [id, answer]));
       return endings.map(({ id, end }) => answers.get(id) === end.answer);
     });

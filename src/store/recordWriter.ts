@@ -69,7 +69,6 @@ export class RecordWriter<R extends WrittenRecord> {
   private readonly byId = new Map<string, R>();
   private timer: NodeJS.Timeout | null = null;
   private running: Promise<void> | null = null;
-  private inFlight: readonly R[] = [];
   private ended = false;
   private closed = false;
   private backOffMs = 0;
@@ -244,22 +243,13 @@ export class RecordWriter<R extends WrittenRecord> {
   }
 
   private async writeQueueHead(): Promise<void> {
-    const batch = this.takeBatch(this.queue, 0);
-    // Removed before it is written, so that a spill at the same time does not take it too; put back on failure.
-    this.queue.splice(0, batch.length);
-    for (const record of batch) this.characters -= weight(record);
-    this.inFlight = batch;
-    try {
-      await this.insert(batch);
-    } catch (error) {
-      // Unless it has been put on disk in the meantime.
-      if (this.inFlight === batch) {
-        this.queue.unshift(...batch);
-        for (const record of batch) this.characters += weight(record);
-      }
-      throw error;
-    } finally {
-      if (this.inFlight === batch) this.inFlight = [];
+    const { queue } = this;
+    const batch = this.takeBatch(queue, 0);
+    await this.insert(batch);
+    // Unless all of it was put on disk in the meantime: what is stored twice is there once.
+    if (this.queue === queue) {
+      queue.splice(0, batch.length);
+      for (const record of batch) this.characters -= weight(record);
     }
     this.forget(batch);
   }
@@ -325,9 +315,6 @@ export class RecordWriter<R extends WrittenRecord> {
   }
 
   private spillAtOnce(): void {
-    // Records in flight may or may not be stored; duplicates are stored once.
-    this.queue.unshift(...this.inFlight);
-    this.inFlight = [];
     this.spillQueue();
     this.lose(this.queue.length, 'disk');
     this.forget(this.queue);

@@ -3,6 +3,7 @@ import type { Knex } from 'knex';
 import type { Kind, ResourceKey } from '../model/resource.ts';
 import { Turns } from '../model/turns.ts';
 import { backendColumns, backendRows } from './backendRepository.ts';
+import { batches } from './columns.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { fenceHolds } from './leaderRepository.ts';
@@ -264,18 +265,16 @@ async function storedRow(trx: Knex.Transaction, key: ResourceKey): Promise<Row |
 }
 
 async function putResources(trx: Knex.Transaction, resources: readonly StoredResource[]): Promise<void> {
-  for (let start = 0; start < resources.length; start += BATCH) {
-    const columns = resources.slice(start, start + BATCH).map(toRow);
-    await trx('eg_resources').insert(columns).onConflict(['kind', 'namespace', 'name']).merge();
+  for (const some of batches(resources, BATCH)) {
+    await trx('eg_resources').insert(some.map(toRow)).onConflict(['kind', 'namespace', 'name']).merge();
   }
 }
 
 async function putRows(trx: Knex.Transaction, rows: readonly BackendRow[]): Promise<void> {
   // In the order of the table's key, as statements of other programs on all rows go: in another one both could wait for each other.
   const inOrder = rows.toSorted((one, other) => (one.name < other.name ? -1 : 1));
-  for (let start = 0; start < inOrder.length; start += BATCH) {
-    const columns = inOrder.slice(start, start + BATCH).map(backendColumns);
-    await trx('gateway_backend').insert(columns).onConflict('name').merge();
+  for (const some of batches(inOrder, BATCH)) {
+    await trx('gateway_backend').insert(some.map(backendColumns)).onConflict('name').merge();
   }
 }
 

@@ -21,8 +21,8 @@ import { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import { createRuleCompiler } from '../../rules/compiler.ts';
 import type { RuleCompilerOptions } from '../../rules/ruleCompiler.ts';
 import { AuditWriter } from '../../store/auditWriter.ts';
-import { createHistoryWriter, createOutcomeWriter } from '../../store/historyWriter.ts';
 import { databaseName } from '../../store/jdbcUrl.ts';
+import { RecordWriter } from '../../store/recordWriter.ts';
 import { openStoreWaiting } from '../../store/waitingStore.ts';
 import { clusterPolicy, databaseSettings, deletionGuard, historySettings, ruleCompilerOptions } from '../settings.ts';
 
@@ -102,9 +102,9 @@ export async function openStorage(context: GatewayContext) {
     ...{ settings: historySettings(config), spillDirectory: config.queryHistory.spillDirectory },
     ...{ logger, registry: metrics, clock },
   };
-  const history = createHistoryWriter({ repository: store.history, ...writing });
+  const history = new RecordWriter('history', store.history.insert.bind(store.history), writing);
   onClose(() => history.close(FLUSH_TIMEOUT_MS));
-  const outcomes = createOutcomeWriter({ repository: store.outcomes, ...writing });
+  const outcomes = new RecordWriter('outcomes', store.outcomes.put.bind(store.outcomes), writing);
   onClose(() => outcomes.close(FLUSH_TIMEOUT_MS));
   const auditWriter = new AuditWriter(store.audit, config.audit.maxEntries, logger);
   onClose(() => auditWriter.close(FLUSH_TIMEOUT_MS));

@@ -1,9 +1,9 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { queryStart } from '../../routing/queryId.ts';
-import type { OutcomeWriter } from '../../store/historyWriter.ts';
 import type { QueryOutcomeRepository } from '../../store/outcomeRepository.ts';
 import { certainty, type QueryOutcomeRecord, type QueryState, RUNNING } from '../../store/queryOutcome.ts';
+import type { RecordWriter } from '../../store/recordWriter.ts';
 import type { RunningQueryRepository } from '../../store/runningQueryRepository.ts';
 import type { FinalPage, PageError } from './finalPage.ts';
 
@@ -36,7 +36,7 @@ export interface OutcomeCounts {
 }
 
 export interface QueryOutcomesDependencies {
-  readonly writer: Pick<OutcomeWriter, 'add'>;
+  readonly writer: Pick<RecordWriter<QueryOutcomeRecord>, 'add'>;
   /** Shared state of the replicas about queries that clients follow. */
   readonly running: Pick<RunningQueryRepository, 'lastSeen'>;
   readonly stored: Pick<QueryOutcomeRepository, 'unended' | 'ends'>;

@@ -8,10 +8,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vites
 import { systemClock } from '../../../src/model/clock.ts';
 import { GatewayError } from '../../../src/model/errors.ts';
 import { DatabaseFailure } from '../../../src/store/failures.ts';
-import { createHistoryWriter, createOutcomeWriter } from '../../../src/store/historyWriter.ts';
 import { openStore } from '../../../src/store/openStore.ts';
 import { certainty, type QueryOutcomeRecord } from '../../../src/store/queryOutcome.ts';
-import type { HistorySettings } from '../../../src/store/recordWriter.ts';
+import { type HistorySettings, RecordWriter } from '../../../src/store/recordWriter.ts';
 import type { QueryRecord } from '../../../src/store/store.ts';
 import { defaultHistorySettings } from '../../support/defaults.ts';
 import { hasMariadb, startMariadb } from '../../support/mariadb.ts';
@@ -46,8 +45,8 @@ const create = (
   settings: Partial<HistorySettings> = {},
 ) => {
   const registry = new Registry();
-  const writer = createHistoryWriter({
-    ...{ repository: { insert }, spillDirectory: directory, logger, registry, clock: systemClock },
+  const writer = new RecordWriter('history', insert, {
+    ...{ spillDirectory: directory, logger, registry, clock: systemClock },
     settings: { ...defaultHistorySettings, flushIntervalMs: 10, ...settings },
   });
   const lost = async () => {
@@ -120,15 +119,8 @@ describe('the history writer', () => {
   it('leaves outcomes on disk beside the queries, redacted, for the next start', async () => {
     const settings = { ...defaultHistorySettings, flushIntervalMs: 10, redact: ["password '[^']*'"] };
     const writerOf = (put: (records: readonly QueryOutcomeRecord[]) => Promise<void>) =>
-      createOutcomeWriter({
-        ...{
-          repository: { put },
-          settings,
-          spillDirectory: directory,
-          logger,
-          registry: new Registry(),
-        },
-        clock: systemClock,
+      new RecordWriter('outcomes', put, {
+        ...{ settings, spillDirectory: directory, logger, registry: new Registry(), clock: systemClock },
       });
     const first = writerOf(() => Promise.reject(away()));
     first.add({ ...outcome('q1'), errorMessage: "no user with password 'hunter2'" });

@@ -1,7 +1,8 @@
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { QueryPlace } from '../../../src/store/columns.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
-import type { QueryListFilter, QueryListMark } from '../../../src/store/queryList.ts';
+import type { QueryListFilter } from '../../../src/store/queryList.ts';
 import { certainty, type QueryOutcomeRecord } from '../../../src/store/queryOutcome.ts';
 import type {
   BackendRow,
@@ -264,7 +265,7 @@ for (const database of databases) {
           ...{ queryText: 'drop "100%"', elapsedMillis: null },
         }),
       ]);
-      const ids = async (filter: QueryListFilter, limit = 10, after: QueryListMark | null = null) =>
+      const ids = async (filter: QueryListFilter, limit = 10, after: QueryPlace | null = null) =>
         (await store.queryList.find({ source, ...filter }, limit, after, 100)).map(({ queryId }) => queryId.slice(5));
       expect(await ids({})).toEqual(['5', '4', '3', '2', 'denied', '1', '0']);
       expect(await ids({}, 3)).toEqual(['5', '4', '3']);
@@ -310,7 +311,7 @@ for (const database of databases) {
           ...{ created: base + 15, user: 'ann', state: 'DENIED', refused: true, cluster: null, groups: ['etl'] },
         }),
       ]);
-      const ids = async (filter: QueryListFilter, limit = 10, after: QueryListMark | null = null) =>
+      const ids = async (filter: QueryListFilter, limit = 10, after: QueryPlace | null = null) =>
         (await store.queryList.find(filter, limit, after, 100)).map(({ queryId }) => queryId.slice(8));
       expect(await ids({ userGroup: 'etl' })).toEqual(['denied', '1', '0']);
       expect(await ids({ userGroup: 'etl' }, 1, { created: base + 15, queryId: 'grouped denied' })).toEqual(['1']);

@@ -3,11 +3,12 @@ import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { systemClock } from '../../../src/model/clock.ts';
 import { GatewayError } from '../../../src/model/errors.ts';
-import { createHistoryWriter } from '../../../src/store/historyWriter.ts';
+import { RecordWriter } from '../../../src/store/recordWriter.ts';
+import type { QueryRecord } from '../../../src/store/store.ts';
 import { defaultHistorySettings } from '../../support/defaults.ts';
 
-const writer = createHistoryWriter({
-  repository: { insert: () => Promise.reject(new GatewayError('EG_DATABASE_UNAVAILABLE', 'away')) },
+const insert = () => Promise.reject(new GatewayError('EG_DATABASE_UNAVAILABLE', 'away'));
+const writer = new RecordWriter<QueryRecord>('history', insert, {
   settings: { ...defaultHistorySettings, bufferSize: 200, flushIntervalMs: 5 },
   spillDirectory: process.argv[2] ?? '',
   logger: pino({ level: 'silent' }),
