@@ -8,7 +8,6 @@ import { Registry } from 'prom-client';
 import { systemClock } from '../src/model/clock.ts';
 import { openStore } from '../src/store/openStore.ts';
 import { RecordWriter } from '../src/store/recordWriter.ts';
-import type { QueryRecord } from '../src/store/store.ts';
 import { defaultHistorySettings } from '../test/support/defaults.ts';
 import { hasPostgresql, startPostgresql } from '../test/support/postgresql.ts';
 
@@ -23,7 +22,7 @@ export async function run(): Promise<void> {
   const spillDirectory = mkdtempSync(path.join(tmpdir(), 'eg-bench-'));
   const logger = pino({ level: 'warn' });
   const store = await openStore({ ...(await server.createDatabase()), runMigrations: true, logger });
-  const writer = new RecordWriter<QueryRecord>('history', (records) => store.history.insert(records), {
+  const writer = new RecordWriter('history', store.history.insert.bind(store.history), {
     ...{ spillDirectory, logger, registry: new Registry(), clock: systemClock },
     settings: defaultHistorySettings,
   });

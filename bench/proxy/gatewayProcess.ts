@@ -17,9 +17,7 @@ import { systemClock } from '../../src/model/clock.ts';
 import { productNames } from '../../src/model/names.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import { openStore } from '../../src/store/openStore.ts';
-import type { QueryOutcomeRecord } from '../../src/store/queryOutcome.ts';
 import { RecordWriter } from '../../src/store/recordWriter.ts';
-import type { QueryRecord } from '../../src/store/store.ts';
 import {
   defaultDataPlaneOptions,
   defaultDataPlaneSettings,
@@ -40,7 +38,7 @@ const logger = createLogger({ level: 'info', destination: logOutput() });
 const clock = systemClock;
 const store = await openStore({ ...JSON.parse(database), runMigrations: true, logger });
 const writing = { settings: defaultHistorySettings, spillDirectory, logger, registry, clock };
-const history = new RecordWriter<QueryRecord>('history', (records) => store.history.insert(records), writing);
+const history = new RecordWriter('history', store.history.insert.bind(store.history), writing);
 const runningQueries = new RunningQueries({
   repository: store.runningQueries,
   outcomes: store.outcomes,
@@ -48,7 +46,7 @@ const runningQueries = new RunningQueries({
   logger,
 });
 runningQueries.start();
-const writer = new RecordWriter<QueryOutcomeRecord>('outcomes', (records) => store.outcomes.put(records), writing);
+const writer = new RecordWriter('outcomes', store.outcomes.put.bind(store.outcomes), writing);
 /** Ignores how queries end: what a gateway costs without that. */
 class NoOutcomes extends QueryOutcomes {
   override begin(): void {}

@@ -101,7 +101,6 @@ class SetCompiler implements RuleCompiler {
   /** Results of the last `compile` by resource; null if names were claimed twice. */
   #judgedLast: {
     readonly resources: readonly RoutingRule[];
-    /** Results in order. */
     readonly all: readonly Judged[];
     readonly reports: ReadonlyMap<string, RuleReport>;
     readonly rights: string | null;

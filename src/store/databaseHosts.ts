@@ -24,7 +24,6 @@ export function firstOf(
   timeoutMs: number,
   logger: Logger,
 ): ConnectToFirst {
-  /** Hosts that the last attempt could not use. */
   const unavailable = new Set<DatabaseHost>();
   const takesWrites = async (run: (query: QueryObject) => Promise<QueryObject>): Promise<boolean> => {
     const result = await within(run({ sql: 'show transaction_read_only' }), timeoutMs, null);

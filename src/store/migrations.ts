@@ -48,7 +48,6 @@ export async function checkSchema(database: Database, all = migrations): Promise
   );
 }
 
-/** @returns what was added */
 async function runSteps(
   connection: Knex,
   dialect: SqlDialect,

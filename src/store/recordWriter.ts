@@ -59,7 +59,6 @@ export class RecordWriter<R extends WrittenRecord> {
   private readonly options: RecordWriterOptions;
   private readonly insertBatch: (records: readonly R[]) => Promise<void>;
   private readonly isOfOutcomes: boolean;
-  /** Name of the records in log lines. */
   private readonly what: string;
   private readonly redactors: readonly RE2JS[];
   private readonly metrics: HistoryMetrics;
