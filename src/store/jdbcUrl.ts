@@ -75,16 +75,6 @@ export function parseJdbcUrl(settings: JdbcSettings): JdbcParse {
       ? problem('names no file; write "jdbc:sqlite:FILE", e.g. "jdbc:sqlite:data/gateway.db"')
       : { target: { dialect: 'sqlite', file }, ignored: [] };
   }
-  if (name === 'oracle') {
-    return problem(
-      'names an Oracle database, which this gateway cannot use; move its tables to PostgreSQL, MySQL or MariaDB',
-    );
-  }
-  if (name === 'mysql+srv') {
-    return problem(
-      'names its hosts by an SRV record, which is not looked up here; list them: "jdbc:mysql://A,B/DATABASE"',
-    );
-  }
   if (name !== 'mysql' && name !== 'mariadb' && name !== 'postgresql') {
     return problem(`names the database "${name}", which is not supported; write ${forms}`);
   }

@@ -226,12 +226,13 @@ async function readAsItIs<T>(
   options: ReadOptions,
   work: (database: Database) => Promise<T>,
   name: string | null = null,
+  limits: DatabaseLimits = defaultLimits,
 ): Promise<T> {
   const { target: own } = targetOf(options);
   if (name !== null && own.dialect === 'sqlite') throw noOtherDatabase();
   const target = own.dialect === 'sqlite' || name === null ? own : { ...own, database: name };
   const isNewFile = target.dialect === 'sqlite' && !existsSync(target.file);
-  const database = openDatabase(isNewFile ? { ...target, file: ':memory:' } : target, defaultLimits, options.logger);
+  const database = openDatabase(isNewFile ? { ...target, file: ':memory:' } : target, limits, options.logger);
   try {
     return await work(database);
   } catch (error) {
@@ -274,16 +275,11 @@ const LIMITS = { ...defaultLimits, maxConnections: 1, connectTimeoutMs: 3000, ac
 export async function hasReferenceMigrations(settings: JdbcSettings, logger: Logger): Promise<boolean | null> {
   const parsed = parseJdbcUrl(settings);
   if ('problems' in parsed || parsed.target.dialect === 'sqlite') return false;
-  const database = openDatabase(parsed.target, LIMITS, logger);
-  try {
-    return await database.run(async (knex) => {
+  const work = (database: Database) =>
+    database.run(async (knex) => {
       const { dialect } = database;
       const history = await dialect.columns(knex, 'flyway_schema_history');
       return history !== null && (await dialect.columns(knex, 'gateway_backend')) !== null;
     });
-  } catch {
-    return null;
-  } finally {
-    await database.close();
-  }
+  return await readAsItIs({ ...settings, logger }, work, null, LIMITS).catch(() => null);
 }

@@ -35,6 +35,8 @@ const listedColumns = {
 /** A row with the database's time, and that until which its replica is known to live. */
 type Row = Omit<QueuedQueryRow, 'waitingMs' | 'isHeld'> & { readonly now: number; readonly expires: number | null };
 
+type Change = Readonly<Record<string, string | Knex.Raw | null>>;
+
 interface Ending {
   readonly id: string;
   readonly end: QueuedQueryEnd;
@@ -142,13 +144,7 @@ export class QueuedQueryRepository {
 
   /** Notes that a waiting one comes before all others of its group, also those that were moved before; false where it does not wait. */
   moveFirst(id: string): Promise<boolean> {
-    return this.database.run(async (knex) => {
-      const now = knex.raw(this.database.dialect.clockMs);
-      const changed: number = await knex('eg_queued_queries')
-        .where({ id, state: 'waiting' })
-        .update({ moved_at: now, changed: now });
-      return changed > 0;
-    });
+    return this.#change({ id, state: 'waiting' }, { moved_at: this.#now });
   }
 
   /** What is asked of a replica: commands, and the queries that were moved first, the last one at the end. */
@@ -167,14 +163,7 @@ export class QueuedQueryRepository {
 
   /** Writes down why some of them wait. */
   setReason(ids: readonly string[], reason: string): Promise<void> {
-    const sorted = [...ids].sort();
-    return this.database.run(async (knex) => {
-      for (const some of batches(sorted, BATCH_IDS)) {
-        await knex('eg_queued_queries')
-          .whereIn('id', some)
-          .update({ reason: cutToWidth(reason, REASON_WIDTH) });
-      }
-    });
+    return this.#changeAll(ids, { reason: cutToWidth(reason, REASON_WIDTH) });
   }
 
   /** How many wait for a routing group at other replicas than this one, and at none. */
@@ -190,14 +179,7 @@ export class QueuedQueryRepository {
 
   /** Notes that their clients ask for them. */
   touch(ids: readonly string[]): Promise<void> {
-    const sorted = [...ids].sort();
-    return this.database.run(async (knex) => {
-      for (const some of batches(sorted, BATCH_IDS)) {
-        await knex('eg_queued_queries')
-          .whereIn('id', some)
-          .update({ polled_at: knex.raw(this.database.dialect.clockMs) });
-      }
-    });
+    return this.#changeAll(ids, { polled_at: this.#now });
   }
 
   /** Those of the ids that no client has asked for in so many milliseconds. */
@@ -284,11 +266,10 @@ export class QueuedQueryRepository {
   /** Deletes what waits, and what was being submitted, and was not asked for in so many milliseconds; @returns how many */
   deleteAbandoned(forMs: number): Promise<number> {
     return this.database.run(async (knex) => {
-      const deleted = await knex('eg_queued_queries')
+      return await knex('eg_queued_queries')
         .whereIn('state', ['waiting', 'submitting'])
         .whereRaw(`polled_at < ${this.database.dialect.clockMs} - ?`, [forMs])
         .delete();
-      return deleted;
     });
   }
 
@@ -378,13 +359,26 @@ export class QueuedQueryRepository {
   }
 
   /** Changes a row that is as expected, and no other: of several who try, one succeeds. */
-  #change(expected: Readonly<Record<string, string>>, change: Readonly<Record<string, string | null>>) {
+  #change(expected: Readonly<Record<string, string>>, change: Change): Promise<boolean> {
     return this.database.run(async (knex) => {
       const changed: number = await knex('eg_queued_queries')
         .where(expected)
-        .update({ ...change, changed: knex.raw(this.database.dialect.clockMs) });
+        .update({ ...change, changed: this.#now });
       return changed > 0;
     });
+  }
+
+  #changeAll(ids: readonly string[], change: Change): Promise<void> {
+    const sorted = [...ids].sort();
+    return this.database.run(async (knex) => {
+      for (const some of batches(sorted, BATCH_IDS)) {
+        await knex('eg_queued_queries').whereIn('id', some).update(change);
+      }
+    });
+  }
+
+  get #now(): Knex.Raw {
+    return this.database.knex.raw(this.database.dialect.clockMs);
   }
 
   #insert(rows: readonly NewQueuedQuery[]): Promise<readonly undefined[]> {
