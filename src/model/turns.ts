@@ -19,21 +19,3 @@ export class Turns {
     this.#began = performance.now();
   }
 }
-
-/** Runs all steps of a generator; returns its result. */
-export function runSteps<T>(steps: Generator<void, T>): T {
-  for (;;) {
-    const step = steps.next();
-    if (step.done === true) return step.value;
-  }
-}
-
-/** As `runSteps`, in turns of the event loop. */
-export async function runInTurns<T>(steps: Generator<void, T>): Promise<T> {
-  const turns = new Turns();
-  for (;;) {
-    const step = steps.next();
-    if (step.done === true) return step.value;
-    if (turns.isOver) await turns.next();
-  }
-}

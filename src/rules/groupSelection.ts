@@ -147,14 +147,6 @@ class TimeBudget {
   }
 }
 
-class Unknown {
-  readonly message: string;
-
-  constructor(message: string) {
-    this.message = message;
-  }
-}
-
 /** Evaluates one selector for one query. */
 class Attempt {
   readonly #selector: FileSelector;
@@ -174,12 +166,15 @@ class Attempt {
     for (const [condition, value] of texts) {
       const regex = this.#selector[condition];
       if (regex == null) continue;
-      const response = this.#matches(regex, value(this.#criteria));
-      if (response instanceof Unknown) unknown ??= { outcome: 'unknown', condition, message: response.message };
-      else if (response !== null) return { outcome: 'not-matched', condition, message: response };
+      try {
+        const message = this.#mismatch(regex, value(this.#criteria));
+        if (message !== null) return { outcome: 'not-matched', condition, message };
+      } catch (error) {
+        if (!(error instanceof EvaluationError)) throw error;
+        unknown ??= { outcome: 'unknown', condition, message: error.message };
+      }
     }
-    const plain = this.#plainCondition();
-    return plain ?? unknown ?? matched;
+    return this.#plainCondition() ?? unknown ?? matched;
   }
 
   /** Evaluates conditions without expressions; null: all are true. */
@@ -209,16 +204,11 @@ class Attempt {
     return refused('clientTags', `the query has no client tag ${missing.map((tag) => JSON.stringify(tag)).join(', ')}`);
   }
 
-  /** Returns the reason that none of the values matches; null if one does. */
-  #matches(regex: string, values: readonly string[]): string | null | Unknown {
+  /** Returns the reason that none of the values matches; null if one does. @throws EvaluationError if it is unknown */
+  #mismatch(regex: string, values: readonly string[]): string | null {
     if (values.length === 0) return `${JSON.stringify(regex)} has nothing to match: the user is in no group`;
-    try {
-      const pattern = this.#pattern(regex);
-      if (values.some((value) => pattern.matches(value, this.#evaluation))) return null;
-    } catch (error) {
-      if (error instanceof EvaluationError) return new Unknown(error.message);
-      throw error;
-    }
+    const pattern = this.#pattern(regex);
+    if (values.some((value) => pattern.matches(value, this.#evaluation))) return null;
     return `${JSON.stringify(regex)} does not match ${values.map((value) => JSON.stringify(value)).join(', ')}`;
   }
 

@@ -1,9 +1,8 @@
-import { runSteps } from '../../model/turns.ts';
 import type { CompileContext } from '../language/scope.ts';
 import type { RulesFile, RulesFileProblem } from '../ruleCompiler.ts';
 import { type CompiledRule, compileRule, type RuleProblem } from './compiledRule.ts';
 import { priorityDifferences } from './priorityDifferences.ts';
-import { type ParsedRulesFile, parseRulesFile, type RuleDocument } from './rulesFile.ts';
+import { type ParsedRulesFile, parseRulesFile, type RuleDocument, runSteps } from './rulesFile.ts';
 
 export interface RulesFileCheck {
   readonly documents: readonly RuleDocument[];

@@ -12,10 +12,28 @@ import {
   type Scalar,
 } from 'yaml';
 import { DEFAULT_PRIORITY } from '../../kinds/routingRule/spec.ts';
-import { runInTurns, runSteps } from '../../model/turns.ts';
+import { Turns } from '../../model/turns.ts';
 import type { ProblemEffect, RulesFile, RulesFileProblem } from '../ruleCompiler.ts';
 import { plainRule, type RuleDefinition, type RuleText } from './definition.ts';
 import { textPlace } from './textPlace.ts';
+
+/** Runs all steps of a generator; returns its result. */
+export function runSteps<T>(steps: Generator<void, T>): T {
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+  }
+}
+
+/** As `runSteps`, in turns of the event loop. */
+export async function runInTurns<T>(steps: Generator<void, T>): Promise<T> {
+  const turns = new Turns();
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+    if (turns.isOver) await turns.next();
+  }
+}
 
 export interface RuleDocument {
   /** Counted from 1. */

@@ -23,6 +23,13 @@ const INDEX_FROM = 4;
 class ResultMap extends JavaMap {
   /** Keys and values in turn; null if empty. */
   puts: Value[] | null = null;
+  /** The last group from the current rule, or undefined. */
+  groupPut: Value | undefined;
+
+  beginRule(): void {
+    this.puts = null;
+    this.groupPut = undefined;
+  }
 
   override put(key: Value, value: Value, e: Evaluation): Value | undefined {
     const before = super.put(key, value, e);
@@ -45,25 +52,13 @@ class ResultMap extends JavaMap {
   /** Always records the group, which decides. */
   #note(key: Value, value: Value): void {
     if (typeof key !== 'string') return;
+    if (key === GROUP_KEY) this.groupPut = value;
     if (this.puts === null) this.puts = [key, value];
     else if (this.puts.length < MAX_PUTS * 2 || key === GROUP_KEY) this.puts.push(key, value);
-  }
-
-  /** The last group from the current rule, or undefined. */
-  get groupPut(): Value | undefined {
-    const { puts } = this;
-    if (puts === null) return undefined;
-    const index = puts.length === 2 ? (puts[0] === GROUP_KEY ? 0 : -1) : lastKey(puts, GROUP_KEY);
-    return index < 0 ? undefined : (puts[index + 1] ?? null);
   }
 }
 
 const MAX_PUTS = 100;
-
-function lastKey(puts: readonly Value[], key: string): number {
-  for (let index = puts.length - 2; index >= 0; index -= 2) if (puts[index] === key) return index;
-  return -1;
-}
 
 export interface RuleSetOptions {
   readonly names: ProductNames;
@@ -156,31 +151,19 @@ export class CompiledRuleSet implements RuleSet {
 
   ask(request: RuleRequest, marked: Uint32Array): { readonly decision: RuleDecision; readonly hasFailed: boolean } {
     const result = new ResultMap();
-    const objects = {
-      request: this.#options.recorded?.objectOf(request) ?? new RequestObject(request, this.#options.names),
-      state: new JavaMap(),
-      result,
-      user: request.user === null ? undefined : new UserObject(request.user),
-      query: request.queryProperties === null ? undefined : new QueryObject(request.queryProperties),
-    };
-    const e = new Evaluation(objects, this.#options.limits, this.#options.sources);
+    const { names, limits, sources, recorded } = this.#options;
+    const object = recorded?.objectOf(request) ?? new RequestObject(request, names);
+    const e = evaluationOf(request, object, result, limits, sources);
     const draft = new DecisionDraft(new Trace(this.#rules));
     for (const number of numbersOf(marked)) {
       this.#askRule(number, request, result, e, draft);
       if (draft.isFinal) break;
     }
     this.#settleBounded(draft);
-    const decision = {
-      routingGroup: draft.routingGroup,
-      cluster: draft.cluster,
-      rule: draft.rule,
-      denied: draft.denied,
-      rejected: draft.rejected,
-      onUnavailable: draft.onUnavailable,
-      useHeader: this.#options.fileFailed && draft.rule === null,
-      trace: draft.trace,
-    };
-    return { decision, hasFailed: draft.hasFailed };
+    const { routingGroup, cluster, rule, denied, rejected, onUnavailable, trace, hasFailed } = draft;
+    const useHeader = this.#options.fileFailed && rule === null;
+    const decision = { routingGroup, cluster, rule, denied, rejected, onUnavailable, useHeader, trace };
+    return { decision, hasFailed };
   }
 
   #askRule(number: number, request: RuleRequest, result: ResultMap, e: Evaluation, draft: DecisionDraft): void {
@@ -196,7 +179,7 @@ export class CompiledRuleSet implements RuleSet {
       this.#notAsked(rule, number, draft.outOfTime, draft);
       return;
     }
-    result.puts = null;
+    result.beginRule();
     e.requireAnalysis = deny !== null;
     e.isUnreadable = false;
     try {
@@ -241,15 +224,7 @@ export class CompiledRuleSet implements RuleSet {
     if (routeTo?.routingGroup !== undefined) result.put(GROUP_KEY, routeTo.routingGroup, e);
     const group = result.groupPut;
     if (group !== undefined && group !== null && typeof group !== 'string') {
-      throw new RuleFailed(
-        'actions',
-        rule.actions.at(-1)?.program ?? rule.condition,
-        {
-          message: `result.routingGroup must be a String, not ${describe(group)}`,
-          offset: 0,
-        },
-        0,
-      );
+      throw resultFailure(rule, `result.routingGroup must be a String, not ${describe(group)}`);
     }
   }
 
@@ -261,9 +236,7 @@ export class CompiledRuleSet implements RuleSet {
     const group = result.groupPut;
     if (typeof group !== 'string' || group === '') return;
     const message = rights.groupRefusal(namespace, group);
-    if (message === null) return;
-    const action = rule.actions.at(-1);
-    throw new RuleFailed(action?.field ?? 'condition', action?.program ?? rule.condition, { message, offset: 0 }, 0);
+    if (message !== null) throw resultFailure(rule, message, rule.actions.at(-1)?.field ?? 'condition');
   }
 
   #noteMatch(number: number, result: ResultMap, e: Evaluation, draft: DecisionDraft): void {
@@ -349,14 +322,34 @@ export class CompiledRuleSet implements RuleSet {
 /** Maximum length of a group name from a rule, in UTF-16 units: it goes into headers, logs and the history. */
 const MAX_GROUP_LENGTH = 1024;
 
-function checkGroupLength({ actions, condition }: CompiledRule, { groupPut }: ResultMap): void {
+function checkGroupLength(rule: CompiledRule, { groupPut }: ResultMap): void {
   if (typeof groupPut !== 'string' || groupPut.length <= MAX_GROUP_LENGTH) return;
-  const message = `result.routingGroup is longer than ${MAX_GROUP_LENGTH} characters`;
-  throw new RuleFailed('actions', actions.at(-1)?.program ?? condition, { message, offset: 0 }, 0);
+  throw resultFailure(rule, `result.routingGroup is longer than ${MAX_GROUP_LENGTH} characters`);
+}
+
+function resultFailure({ actions, condition }: CompiledRule, message: string, field = 'actions'): RuleFailed {
+  return new RuleFailed(field, actions.at(-1)?.program ?? condition, { message, offset: 0 }, 0);
+}
+
+export function evaluationOf(
+  { user, queryProperties }: RuleRequest,
+  request: RequestObject,
+  result: JavaMap,
+  limits: RuleLimits,
+  sources: Sources,
+): Evaluation {
+  const objects = {
+    request,
+    state: new JavaMap(),
+    result,
+    user: user === null ? undefined : new UserObject(user),
+    query: queryProperties === null ? undefined : new QueryObject(queryProperties),
+  };
+  return new Evaluation(objects, limits, sources);
 }
 
 /** Numbers of marked rules, ascending. */
-function numbersOf(marked: Uint32Array): readonly number[] {
+export function numbersOf(marked: Uint32Array): readonly number[] {
   const numbers: number[] = [];
   for (let word = 0; word < marked.length; word += 1) {
     for (let bits = marked[word] ?? 0; bits !== 0; bits &= bits - 1) {

@@ -38,13 +38,10 @@ export class ExpressionParser extends TokenReader {
       if (binding === null || binding.left < minimum) return left;
       this.advance();
       if (binding.operator === 'is') left = this.#instanceOf(left, token.offset);
-      else
-        left = this.#combine(
-          binding.operator,
-          left,
-          this.nested(() => this.#binary(binding.right)),
-          token.offset,
-        );
+      else {
+        const right = this.nested(() => this.#binary(binding.right));
+        left = this.#combine(binding.operator, left, right, token.offset);
+      }
     }
   }
 
@@ -64,15 +61,8 @@ export class ExpressionParser extends TokenReader {
     const isLong = operands.length > 1;
     // The node on the left is dropped: its list is reused.
     operands.push(right);
-    const depth = 1 + Math.max(left.depth, right.depth + 1);
-    const node: Expression = {
-      type: 'logical',
-      operator,
-      operands,
-      offset,
-      depth: isLong ? Math.max(left.depth, right.depth + 1) : depth,
-    };
-    return this.#checked(node);
+    const depth = Math.max(left.depth, right.depth + 1) + (isLong ? 0 : 1);
+    return this.#checked({ type: 'logical', operator, operands, offset, depth });
   }
 
   /** Expressions in parentheses: never merged into a surrounding chain. */

@@ -155,21 +155,10 @@ function numberValue(digits: string, suffix: string, offset: number): Value {
       offset,
     );
   }
-  switch (suffix) {
-    case '':
-      return isWhole ? wholeValue(digits, offset) : new JavaDouble(Number(digits));
-    case 'l':
-    case 'L':
-      if (isWhole) return longValue(digits, offset);
-      break;
-    case 'd':
-    case 'D':
-      return new JavaDouble(Number(digits));
-    case 'f':
-    case 'F':
-      return new JavaFloat(Number(digits));
-    default:
-  }
+  if (suffix === '' && isWhole) return wholeValue(digits, offset);
+  if (/^[lL]$/.test(suffix) && isWhole) return longValue(digits, offset);
+  if (/^[dD]?$/.test(suffix)) return new JavaDouble(Number(digits));
+  if (/^[fF]$/.test(suffix)) return new JavaFloat(Number(digits));
   const Refusal = /^[bBiI]$/.test(suffix) ? UnavailableError : CompileError;
   throw new Refusal(
     `${text}${suffix.slice(0, MAX_SHOWN_LENGTH)} is no number; allowed suffixes are L, f and d`,

@@ -75,12 +75,8 @@ function classOf(expression: Expression, scope: Scope): ReturnType<typeof librar
   if (ofName !== undefined) return ofName;
   // A package name: the whole dotted text is a class.
   if (name.includes('.') && (root === 'java' || root === 'javax' || root === 'jakarta')) {
-    const isComplete = /\.[A-Z]\w*$/.test(name);
-    if (isComplete)
-      throw new UnavailableError(
-        `the class ${name} is not available; there are ${classNames().join(', ')}`,
-        expression.offset,
-      );
+    const message = `the class ${name} is not available; there are ${classNames().join(', ')}`;
+    if (/\.[A-Z]\w*$/.test(name)) throw new UnavailableError(message, expression.offset);
   }
   return undefined;
 }
@@ -90,13 +86,7 @@ function propertyCode(expression: Node<'property'>, scope: Scope): Code {
   const ofTarget = classOf(target, scope);
   if (ofTarget !== undefined) {
     const field = ofTarget.fields.get(name);
-    if (field === undefined) {
-      const fields = [...ofTarget.fields.keys()];
-      throw new UnavailableError(
-        `${ofTarget.name} has no constant ${name}${fields.length > 0 ? `; it has ${fields.join(', ')}` : ''}`,
-        offset,
-      );
-    }
+    if (field === undefined) throw unavailable(ofTarget.name, `constant ${name}`, [...ofTarget.fields.keys()], offset);
     return () => field;
   }
   const asClass = classOf(expression, scope);
@@ -147,10 +137,12 @@ function checkMember(kind: ValueKind, name: string, args: number | null, offset:
   const table = methodsOfKind(kind);
   if (table === undefined) return;
   if (args === null ? table.getter(name) !== null : table.get(name) !== undefined) return;
-  throw new UnavailableError(
-    `${table.owner} has no ${args === null ? 'property' : 'method'} ${name}; it has ${table.names().join(', ')}`,
-    offset,
-  );
+  throw unavailable(table.owner, `${args === null ? 'property' : 'method'} ${name}`, table.names(), offset);
+}
+
+function unavailable(owner: string, member: string, others: readonly string[], offset: number): UnavailableError {
+  const choices = others.length > 0 ? `; it has ${others.join(', ')}` : '';
+  return new UnavailableError(`${owner} has no ${member}${choices}`, offset);
 }
 
 function methodCode(expression: Node<'call'>, scope: Scope): Code {
@@ -159,11 +151,7 @@ function methodCode(expression: Node<'call'>, scope: Scope): Code {
   if (ofTarget !== undefined) {
     const overloads = ofTarget.statics.get(name);
     if (overloads === undefined) {
-      const names = ofTarget.statics.names();
-      throw new UnavailableError(
-        `${ofTarget.name} has no static method ${name}${names.length > 0 ? `; it has ${names.join(', ')}` : ''}`,
-        offset,
-      );
+      throw unavailable(ofTarget.name, `static method ${name}`, ofTarget.statics.names(), offset);
     }
     return constantWhereImmutable(ofTarget.name, overloads, args, callCode(overloads, args, offset, scope));
   }
@@ -182,25 +170,16 @@ function methodCode(expression: Node<'call'>, scope: Scope): Code {
   const find = overloadFinder(name);
   const [first] = codes;
   const isCompared = name === 'equals' && args[0] !== undefined && isOptionalText(args[0], scope);
-  if (codes.length === 1 && first !== undefined) {
-    return (e) => {
-      const self = receiver(e);
-      if (self === SKIPPED) return SKIPPED;
-      const arg = isCompared ? comparedWith(first(e), self) : first(e);
-      e.at = offset;
-      return invoke(find(self), e, self, [arg]);
-    };
-  }
+  const only = codes.length === 1 ? first : undefined;
   return (e) => {
     const self = receiver(e);
     if (self === SKIPPED) return SKIPPED;
-    const values = codes.length === 0 ? NO_ARGUMENTS : codes.map((code) => code(e));
+    const values = only === undefined ? codes.map((code) => code(e)) : [only(e)];
+    if (isCompared) values[0] = comparedWith(values[0] ?? null, self);
     e.at = offset;
     return invoke(find(self), e, self, values);
   };
 }
-
-const NO_ARGUMENTS: readonly Value[] = [];
 
 /** Finds a method by the receiver's type; caches the last one. */
 function overloadFinder(name: string): (self: Value) => Overloads {

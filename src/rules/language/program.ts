@@ -108,7 +108,7 @@ function statementCode(statement: Statement, scope: Scope): Code {
     case 'for':
       return scope.inBlock(() => forCode(statement, scope));
     case 'while':
-      return whileCode(statement, scope);
+      return loopCode('while', { ...statement, update: null }, scope);
     case 'return':
       return returnCode(statement, scope);
   }
@@ -178,21 +178,13 @@ type Combine = ((before: Value, value: Value, e: Evaluation) => Value) | null;
 
 /** Calculation of `+=`, `-=` etc.; null for a plain assignment. */
 function combiner(operator: AssignmentOperator, offset: number): Combine {
-  switch (operator) {
-    case '=':
-      return null;
-    case '+=':
-      return add;
-    case '-=':
-      return (before, value) => arithmetic('-', before, value, offset);
-    case '*=':
-      return (before, value) => arithmetic('*', before, value, offset);
-    case '/=':
-      return (before, value) => arithmetic('/', before, value, offset);
-    case '%=':
-      return (before, value) => arithmetic('%', before, value, offset);
-  }
+  if (operator === '=') return null;
+  if (operator === '+=') return add;
+  const sign = signs[operator];
+  return (before, value) => arithmetic(sign, before, value, offset);
 }
+
+const signs = { '-=': '-', '*=': '*', '/=': '/', '%=': '%' } as const;
 
 function assignVariable(
   { name, offset }: Extract<Expression, { type: 'name' }>,
@@ -281,6 +273,16 @@ function iterated(value: Value, e: Evaluation, offset: number): readonly Value[]
 
 function forCode({ start, test, update, body, offset }: Node<'for'>, scope: Scope): Code {
   const startCode: Code = start === null ? () => null : statementCode(start, scope);
+  const loop = loopCode('for', { test, update, body, testFirst: true, offset }, scope);
+  return (e) => {
+    startCode(e);
+    return loop(e);
+  };
+}
+
+type Loop = Pick<Node<'for'>, 'test' | 'update' | 'body' | 'offset'> & Pick<Node<'while'>, 'testFirst'>;
+
+function loopCode(word: 'for' | 'while', { test, update, body, testFirst, offset }: Loop, scope: Scope): Code {
   const { code, cost } = measured(scope, () => ({
     test: test === null ? () => true : compileExpression(test, scope),
     update: update === null ? () => null : statementCode(update, scope),
@@ -288,32 +290,14 @@ function forCode({ start, test, update, body, offset }: Node<'for'>, scope: Scop
   }));
   const { test: testCode, update: updateCode, body: bodyCode } = code;
   return (e) => {
-    startCode(e);
-    while (requireBoolean(testCode(e), 'for', offset)) {
-      e.at = offset;
-      e.step(cost);
-      bodyCode(e);
-      if (e.hasReturned) return e.returnValue;
-      updateCode(e);
-    }
-    return null;
-  };
-}
-
-function whileCode({ test, body, testFirst, offset }: Node<'while'>, scope: Scope): Code {
-  const { code, cost } = measured(scope, () => ({
-    test: compileExpression(test, scope),
-    body: scope.inBlock(() => blockCode(body, scope)),
-  }));
-  const { test: testCode, body: bodyCode } = code;
-  return (e) => {
     let isFirst = !testFirst;
-    while (isFirst || requireBoolean(testCode(e), 'while', offset)) {
+    while (isFirst || requireBoolean(testCode(e), word, offset)) {
       isFirst = false;
       e.at = offset;
       e.step(cost);
       bodyCode(e);
       if (e.hasReturned) return e.returnValue;
+      updateCode(e);
     }
     return null;
   };

@@ -164,30 +164,14 @@ function parseReplacement(replacement: string, e: Evaluation): (string | number)
   if (!/[\\$]/.test(replacement)) return [replacement];
   e.text(16 * replacement.length);
   const parts: (string | number)[] = [];
-  let plain = '';
-  const flush = (): void => {
-    if (plain !== '') parts.push(plain);
-    plain = '';
-  };
-  for (let index = 0; index < replacement.length; index += 1) {
-    const char = replacement.charAt(index);
-    if (char === '\\') {
-      index += 1;
-      if (index >= replacement.length) throw new EvaluationError('the replacement ends with \\');
-      plain += replacement.charAt(index);
-    } else if (char === '$') {
-      index += 1;
-      const digit = replacement.charAt(index);
-      if (!/[0-9]/.test(digit))
-        throw new EvaluationError('$ in a replacement needs a group number; write \\\\$ for the character');
-      flush();
-      e.reserveElements(parts.length + 1, 1);
-      parts.push(Number(digit));
-    } else {
-      plain += char;
+  for (const [part, escaped, group] of replacement.matchAll(/\\(.)?|\$([0-9])?|[^\\$]+/gs)) {
+    if (part === '\\') throw new EvaluationError('the replacement ends with \\');
+    if (part === '$') {
+      throw new EvaluationError('$ in a replacement needs a group number; write \\\\$ for the character');
     }
+    e.reserveElements(parts.length + 1, 1);
+    parts.push(group === undefined ? (escaped ?? part) : Number(group));
   }
-  flush();
   return parts;
 }
 

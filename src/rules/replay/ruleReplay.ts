@@ -2,16 +2,14 @@ import type { ProductNames } from '../../model/names.ts';
 import { type CompiledRule, compileRule, matches, RuleFailed } from '../compile/compiledRule.ts';
 import type { RuleDefinition } from '../compile/definition.ts';
 import { ConditionIndex } from '../decide/conditionIndex.ts';
-import { CompiledRuleSet } from '../decide/ruleSet.ts';
+import { CompiledRuleSet, evaluationOf, numbersOf } from '../decide/ruleSet.ts';
 import type { RuleDecision, RuleTrace } from '../decision.ts';
-import { Evaluation, EvaluationError, type Sources, systemSources } from '../evaluation.ts';
+import { type Evaluation, EvaluationError, type Sources, systemSources } from '../evaluation.ts';
 import { expressionsIn } from '../language/children.ts';
 import { CompileBudget } from '../language/compileBudget.ts';
 import { parse } from '../language/parser.ts';
 import { isTotal } from '../language/recordedLogic.ts';
 import { type CompileContext, Scope } from '../language/scope.ts';
-import { QueryObject } from '../objects/query.ts';
-import { UserObject } from '../objects/user.ts';
 import type { RouteRights } from '../routeRights.ts';
 import { JavaMap } from '../values/collections.ts';
 import {
@@ -170,25 +168,14 @@ export class RuleReplay {
 
   /** True if a changed rule matches, fails, or cannot be replayed. */
   #isTouched(request: RecordedRequest): boolean {
-    const marked = this.#changedIndex.candidates(request);
-    for (const [number, rule] of this.#changed.entries()) {
-      if (((marked[number >>> 5] ?? 0) & (1 << (number & 31))) === 0) continue;
-      if (this.#doesMatch(rule, request) !== false) return true;
-    }
-    return false;
+    const candidates = numbersOf(this.#changedIndex.candidates(request));
+    return candidates.some((number) => this.#doesMatch(this.#changed[number] as CompiledRule, request) !== false);
   }
 
   #doesMatch(rule: CompiledRule, request: RecordedRequest): boolean | null {
     try {
-      const { user, queryProperties } = request;
-      const objects = {
-        request: new RecordedRequestObject(request, this.#names),
-        state: new JavaMap(),
-        result: new JavaMap(),
-        user: user === null ? undefined : new UserObject(user),
-        query: queryProperties === null ? undefined : new QueryObject(queryProperties),
-      };
-      const e = new Evaluation(objects, this.#settings.limits, this.#sources);
+      const object = new RecordedRequestObject(request, this.#names);
+      const e = evaluationOf(request, object, new JavaMap(), this.#settings.limits, this.#sources);
       e.requireAnalysis = rule.definition.deny !== null;
       return matches(rule, e);
     } catch (error) {
