@@ -220,13 +220,6 @@ async function readHistory(
   }));
 }
 
-/** Options of `compare` with edited rules of a running gateway. */
-interface EditOptions {
-  readonly edits?: string;
-  readonly delete?: readonly string[];
-  readonly since?: string;
-}
-
 const LISTED = 20;
 /** A command has no waiting caller; users can interrupt it. */
 const REPLAY_MS = 600_000;
@@ -237,7 +230,7 @@ const REPLAY_MS = 600_000;
  */
 async function compareEdits(
   config: GatewayConfig,
-  options: EditOptions,
+  options: { readonly edits?: string; readonly delete?: readonly string[]; readonly since?: string },
   queries: number,
   io: CliIo,
 ): Promise<ReplayReport> {

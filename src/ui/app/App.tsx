@@ -2,22 +2,55 @@ import { MantineProvider } from '@mantine/core';
 import { ModalsProvider } from '@mantine/modals';
 import { Notifications } from '@mantine/notifications';
 import { QueryClientProvider } from '@tanstack/react-query';
-import { lazy, Suspense, useMemo, useState } from 'react';
+import { Component, type ErrorInfo, lazy, type ReactNode, Suspense, useEffect, useMemo, useRef, useState } from 'react';
 import { createBrowserRouter, Navigate, Route, RouterProvider, Routes } from 'react-router';
-import { HealthByLooks, HealthByStream } from '../client/health.ts';
+import { HealthByLooks, HealthByStream, useHealth } from '../client/live.ts';
 import { createQueryClient } from '../client/queryClient.ts';
-import { ErrorBoundary } from '../components/ErrorBoundary.tsx';
 import { To } from '../components/elements.tsx';
-import { PageFrame } from '../components/frame.tsx';
-import { EmptyState, ErrorState, Loading } from '../components/states.tsx';
+import { EmptyState, ErrorState, Loading, PageFrame } from '../components/frame.tsx';
 import { TimeZoneProvider } from '../components/time.tsx';
 import { LoginPage } from '../pages/login/LoginPage.tsx';
 import { isShown, SessionProvider, type SessionState, type UserSession, useSessionState } from '../session/session.ts';
 import { basePath } from './gateway.ts';
-import { Outside } from './Outside.tsx';
 import { type DetailPage, pages } from './pages.ts';
-import { Shell } from './Shell.tsx';
+import { Outside, Shell } from './Shell.tsx';
 import { theme } from './theme.ts';
+
+/** Shows a defect of a page in its place; the rest stays usable. A page with missing code is reloaded. */
+class ErrorBoundary extends Component<{ readonly children: ReactNode }, { readonly error: Error | null }> {
+  override state: { readonly error: Error | null } = { error: null };
+
+  static getDerivedStateFromError(error: unknown): { readonly error: Error } {
+    return { error: error instanceof Error ? error : new Error(String(error)) };
+  }
+
+  override componentDidCatch(error: unknown, info: ErrorInfo): void {
+    console.error(error, info.componentStack);
+  }
+
+  override render(): ReactNode {
+    const { error } = this.state;
+    if (error === null) return this.props.children;
+    // A newer gateway has other files: reloading loads the new page.
+    return (
+      <>
+        {/dynamically imported module|unable to preload/i.test(error.message) && <ReloadOnReturn />}
+        <ErrorState error={error} onRetry={() => window.location.reload()} retryLabel="Reload" />
+      </>
+    );
+  }
+}
+
+/** Reloads the page when the gateway is available again: its code could not be loaded in an outage. */
+function ReloadOnReturn() {
+  const { isReachable } = useHealth();
+  const wasLost = useRef(false);
+  useEffect(() => {
+    if (!isReachable) wasLost.current = true;
+    else if (wasLost.current) window.location.reload();
+  }, [isReachable]);
+  return null;
+}
 
 /** Leaving a page can be asked about (useFormGuard) with a router of this kind only. */
 const router = createBrowserRouter(

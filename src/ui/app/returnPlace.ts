@@ -1,5 +1,6 @@
 import { useEffect, useLayoutEffect, useRef } from 'react';
 import { useLocation, useNavigationType } from 'react-router';
+import { useLatest } from '../components/addressState.ts';
 
 /** Scroll position and followed link of a page. */
 interface Place {
@@ -20,10 +21,7 @@ export function useReturnPlace(begin: () => void): void {
   const isReturn = useNavigationType() === 'POP';
   const places = useRef(new Map<string, Place>());
   const shownPath = useRef(pathname);
-  const latestBegin = useRef(begin);
-  useEffect(() => {
-    latestBegin.current = begin;
-  });
+  const latestBegin = useLatest(begin);
   // Before the new page is painted: it may be shorter, which scrolls.
   useLayoutEffect(() => {
     const remembered = places.current;
@@ -55,7 +53,7 @@ export function useReturnPlace(begin: () => void): void {
       return;
     }
     return returnTo(place);
-  }, [key, pathname, isReturn]);
+  }, [key, pathname, isReturn, latestBegin]);
 }
 
 /** Scrolls and focuses when the content is there; returns a function that stops this. */

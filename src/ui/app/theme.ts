@@ -12,8 +12,14 @@ import {
   Tooltip,
 } from '@mantine/core';
 
-/** A dialog's head is no landmark: the page has one of that kind already. */
-const partsOfDialogs = { header: { role: 'presentation' } };
+const dialog = {
+  // The library locks scrolling by a style element, which the content security policy forbids; app.css does it.
+  lockScroll: false,
+  closeButtonProps: { 'aria-label': 'Close' },
+  // A dialog's head is no landmark: the page has one of that kind already.
+  attributes: { header: { role: 'presentation' } },
+  transitionProps: { duration: 0 },
+};
 
 /** Mantine's theme with colours whose contrast holds for small text in both schemes (WCAG 2.2, 1.4.3). */
 export const theme = createTheme({
@@ -24,23 +30,8 @@ export const theme = createTheme({
   respectReducedMotion: true,
   headings: { fontWeight: '600', sizes: { h1: { fontSize: '1.375rem' }, h2: { fontSize: '1.0625rem' } } },
   components: {
-    // The library locks scrolling by a style element, which the content security policy forbids; app.css does it.
-    Modal: Modal.extend({
-      defaultProps: {
-        lockScroll: false,
-        closeButtonProps: { 'aria-label': 'Close' },
-        attributes: partsOfDialogs,
-        transitionProps: { duration: 0 },
-      },
-    }),
-    Drawer: Drawer.extend({
-      defaultProps: {
-        lockScroll: false,
-        closeButtonProps: { 'aria-label': 'Close' },
-        attributes: partsOfDialogs,
-        transitionProps: { duration: 0 },
-      },
-    }),
+    Modal: Modal.extend({ defaultProps: dialog }),
+    Drawer: Drawer.extend({ defaultProps: dialog }),
     Popover: Popover.extend({ defaultProps: { shadow: 'md', transitionProps: { duration: 0 } } }),
     // In a landmark, as all other content.
     Tooltip: Tooltip.extend({

@@ -1,7 +1,7 @@
 import { csrf, pendingHeaderName } from '../app/gateway.ts';
-import { ApiError, errorOf } from './apiError.ts';
+import type { ErrorFacts, FieldOwner, PlacedProblem } from './types.ts';
 
-export interface CallOptions {
+interface CallOptions {
   /** POST if there is a body or by default, as the calls under /webapp expect. */
   readonly method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly body?: unknown;
@@ -107,4 +107,91 @@ function isEnvelope(value: unknown): value is { data?: unknown } {
 /** The quoted texts of `299 - "text"` entries (RFC 7234 §5.5). */
 function warningsOf(header: string | null): readonly string[] {
   return [...(header ?? '').matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, text = '']) => text.replaceAll(/\\(.)/g, '$1'));
+}
+
+/** Details of an error in addition to its code and message. */
+interface Details extends Pick<ErrorFacts, 'field' | 'owners' | 'problems'> {
+  readonly retryAfterSeconds?: number;
+}
+
+/** A response that is not a success, or no response. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError';
+  /** HTTP status; 0 if there was no response. */
+  readonly status: number;
+  /** Code of the gateway's catalogue (docs/errors.md), e.g. `EG_FIELD_OWNED`; `EG_AWAY` if there was no response. */
+  readonly code: string;
+  /** Path of the field that is wrong, e.g. `data.softMemoryLimit`. */
+  readonly field: string | undefined;
+  /** Owners of fields that a change would set (`EG_FIELD_OWNED`). */
+  readonly owners: readonly FieldOwner[];
+  readonly problems: readonly PlacedProblem[];
+  /** Retry delay in seconds (`Retry-After`); undefined if the response has none. */
+  readonly retryAfterSeconds: number | undefined;
+
+  constructor(status: number, code: string, message: string, facts: Details = {}) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.field = facts.field;
+    this.owners = facts.owners ?? [];
+    this.problems = facts.problems ?? [];
+    this.retryAfterSeconds = facts.retryAfterSeconds;
+  }
+
+  /** True if a retry may succeed: there was no response, or a dependency of the gateway is unavailable. */
+  get mayPass(): boolean {
+    return this.status === 0 || this.status === 429 || this.status === 502 || this.status === 503;
+  }
+}
+
+/**
+ * Returns the error of a response: the gateway's body in either of its forms, else a text for the status.
+ * @param retryAfter header `Retry-After`; the gateway sends seconds, other values are ignored
+ */
+function errorOf(status: number, body: unknown, retryAfter: string | null = null): ApiError {
+  const { error, msg } = (body ?? {}) as { readonly error?: Partial<ErrorFacts>; readonly msg?: string };
+  const message = error?.message ?? msg ?? `The gateway answered ${status}.`;
+  const wait = retryAfter !== null && /^\d{1,5}$/.test(retryAfter) ? { retryAfterSeconds: Number(retryAfter) } : {};
+  return new ApiError(status, error?.code ?? `HTTP_${status}`, message, { ...error, ...wait });
+}
+
+/** Returns the message of any thrown value, with the retry time if the response has it. */
+export function messageOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  if (!(error instanceof ApiError) || error.retryAfterSeconds === undefined || /in \d+ s\.$/.test(message))
+    return message;
+  const trouble = message.replace(/(; try again (soon|shortly))?\.?$/, '');
+  return `${trouble}; try again in ${error.retryAfterSeconds} s.`;
+}
+
+/**
+ * Returns messages of an error by field of a form, with their positions if known. Empty if the error names no field, or
+ * if the field is correct but owned by another manager.
+ * @param isField true for fields of the form, without the prefix `data.` of web application calls
+ */
+export function mistakesOf(error: unknown, isField: (field: string) => boolean): Readonly<Record<string, string>> {
+  if (!(error instanceof ApiError) || error.code === 'EG_FIELD_OWNED') return {};
+  const single = error.field === undefined ? [] : [{ field: error.field, message: error.message }];
+  const messages: Record<string, string> = {};
+  for (const problem of error.problems.length > 0 ? error.problems : single) {
+    const field = problem.field.replace(/^data\./, '');
+    if (!isField(field)) continue;
+    const place = 'line' in problem ? `line ${problem.line}, column ${problem.column}: ` : '';
+    const before = messages[field];
+    messages[field] = `${before === undefined ? '' : `${before}; `}${place}${problem.message}`;
+  }
+  return messages;
+}
+
+/** Offset of a position in a text; line and column count from 1. Beyond the text: its end. */
+export function offsetOf(text: string, line: number, column: number): number {
+  const lines = text.split('\n').slice(0, line - 1);
+  const start = lines.reduce((sum, each) => sum + each.length + 1, 0);
+  return Math.min(start + column - 1, text.length);
+}
+
+/** True if the object of a call does not exist. */
+export function isMissing(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 404;
 }

@@ -1,6 +1,7 @@
 import { type QueryKey, useMutation, useQueryClient } from '@tanstack/react-query';
-import { confirm } from '../components/confirm.tsx';
-import { notifyFailed, notifyWritten } from '../components/notify.tsx';
+import { useCallback } from 'react';
+import { useLatest } from '../components/addressState.ts';
+import { confirm, notifyFailed, notifyWritten, type Question } from '../components/notify.tsx';
 import { type ApiResponse, callWhole } from './call.ts';
 import { objectPath, QUEUE, RUNNING_KEY } from './resources.ts';
 import type { QueuedQuery, RunningQuery } from './types.ts';
@@ -30,59 +31,69 @@ export function useReported<V, T = unknown>({ write, keys, report, done, failed 
   });
 }
 
+/** A change that is made after a question. Returns a stable function. */
+export function useAsked<V, T = unknown>(question: (subject: V) => Question | Promise<Question>, change: Change<V, T>) {
+  const { mutate } = useReported(change);
+  const latest = useLatest(question);
+  return useCallback(
+    async (subject: V): Promise<void> => {
+      if (await confirm(await latest.current(subject))) mutate(subject);
+    },
+    [latest, mutate],
+  );
+}
+
 const ownerText = (user: string | null): string => user ?? 'nobody who is known';
+const queuePath = ({ id }: QueuedQuery) => objectPath('/api/queue', id);
 
-/** Actions of administrators on a queued query, each after a confirmation. */
-export interface QueueChanges {
-  readonly moveFirst: (query: QueuedQuery) => Promise<void>;
-  readonly drop: (query: QueuedQuery) => Promise<void>;
-}
-
-/** Asks, then moves a queued query to the front or removes it. */
-export function useQueueChanges(): QueueChanges {
-  const path = ({ id }: QueuedQuery) => objectPath('/api/queue', id);
-  const moving = useReported({
-    write: (query: QueuedQuery) => callWhole(`${path(query)}/first`),
-    keys: [QUEUE],
-    done: ({ id }) => `${id} is the first of its group.`,
-    failed: ({ id }) => `${id} could not be moved`,
-  });
-  const dropping = useReported({
-    write: (query: QueuedQuery) => callWhole(path(query), { method: 'DELETE' }),
-    keys: [QUEUE],
-    done: ({ id }) => `${id} is taken out of the queue.`,
-    failed: ({ id }) => `${id} could not be dropped`,
-  });
-  return {
-    async moveFirst(query) {
-      const { id, user, routingGroup } = query;
+/** Asks, then moves a queued query to the front. */
+export const useMoveFirst = () =>
+  useAsked<QueuedQuery>(
+    ({ id, user, routingGroup }) => {
       const text = `The query of ${ownerText(user)} runs before all others that wait for ${routingGroup}. The limits hold for it as before.`;
-      if (await confirm({ title: `Move ${id} first?`, text, action: 'Move first' })) moving.mutate(query);
+      return { title: `Move ${id} first?`, text, action: 'Move first' };
     },
-    async drop(query) {
-      const { id, user } = query;
-      const text = `The query of ${ownerText(user)} does not run; its client gets an error that says that an administrator took it out.`;
-      if (await confirm({ title: `Drop ${id}?`, text, action: 'Drop', dangerous: true })) dropping.mutate(query);
+    {
+      write: (query) => callWhole(`${queuePath(query)}/first`),
+      keys: [QUEUE],
+      done: ({ id }) => `${id} is the first of its group.`,
+      failed: ({ id }) => `${id} could not be moved`,
     },
-  };
-}
+  );
 
-export function useEnd(): (query: RunningQuery) => Promise<void> {
-  const client = useQueryClient();
-  const { mutate } = useReported({
-    write: ({ queryId }: RunningQuery) => callWhole(objectPath('/api/queries/running', queryId), { method: 'DELETE' }),
-    keys: [RUNNING_KEY],
-    report: (response, { queryId }) => {
-      void client.invalidateQueries({ queryKey: ['query', queryId], exact: true });
-      notifyWritten(`${queryId} is ended.`, response);
+/** Asks, then removes a queued query. */
+export const useDrop = () =>
+  useAsked<QueuedQuery>(
+    ({ id, user }) => {
+      const text = `The query of ${ownerText(user)} does not run; its client gets an error that says that an administrator took it out.`;
+      return { title: `Drop ${id}?`, text, action: 'Drop', dangerous: true };
     },
-    failed: ({ queryId }) => `${queryId} could not be ended`,
-  });
-  return async (query) => {
-    const { queryId, user, cluster } = query;
-    const text = `The query of ${ownerText(user)} on ${cluster} ends; its client gets an error that says that it was canceled.`;
-    if (await confirm({ title: `End ${queryId}?`, text, action: 'End', dangerous: true })) mutate(query);
-  };
+    {
+      write: (query) => callWhole(queuePath(query), { method: 'DELETE' }),
+      keys: [QUEUE],
+      done: ({ id }) => `${id} is taken out of the queue.`,
+      failed: ({ id }) => `${id} could not be dropped`,
+    },
+  );
+
+/** Asks, then ends a running query. */
+export function useEnd() {
+  const client = useQueryClient();
+  return useAsked<RunningQuery>(
+    ({ queryId, user, cluster }) => {
+      const text = `The query of ${ownerText(user)} on ${cluster} ends; its client gets an error that says that it was canceled.`;
+      return { title: `End ${queryId}?`, text, action: 'End', dangerous: true };
+    },
+    {
+      write: ({ queryId }) => callWhole(objectPath('/api/queries/running', queryId), { method: 'DELETE' }),
+      keys: [RUNNING_KEY],
+      report: (response, { queryId }) => {
+        void client.invalidateQueries({ queryKey: ['query', queryId], exact: true });
+        notifyWritten(`${queryId} is ended.`, response);
+      },
+      failed: ({ queryId }) => `${queryId} could not be ended`,
+    },
+  );
 }
 
 /** A call of the web application, with its arguments in addition to the database. */

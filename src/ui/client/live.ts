@@ -1,6 +1,7 @@
-import { type QueryKey, useQueryClient } from '@tanstack/react-query';
+import { type QueryKey, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useSyncExternalStore } from 'react';
 import type { TopicName } from '../../api/events/topics.ts';
+import { basePath } from '../app/gateway.ts';
 
 /** Polling interval while the stream reports changes, in case an event was missed. */
 export const RARELY_MS = 120_000;
@@ -186,4 +187,84 @@ export function useLive(topic: TopicName, queryKey: QueryKey): number {
     [client, topic],
   );
   return useSyncExternalStore(live.onState, () => live.isConnected) ? RARELY_MS : POLL_MS;
+}
+
+/** Polling interval without the event stream, in milliseconds. */
+const HEALTH_MS = 2_500;
+/** Timeout of a poll. Together with the silence of the stream before it, a loss shows within five seconds. */
+const TIMEOUT_MS = 1_900;
+
+export interface Unavailable {
+  readonly name: 'database' | 'resource source';
+  /** Start and cause, as the gateway reports them. */
+  readonly message: string;
+}
+
+interface Health {
+  readonly isReachable: boolean;
+  readonly unavailable: readonly Unavailable[];
+}
+
+const allWell: Health = { isReachable: true, unavailable: [] };
+
+const HEALTH = ['health'];
+
+/** Health of the gateway, as {@link HealthByStream} or {@link HealthByLooks} keeps it up to date. */
+export function useHealth(): Health {
+  return useQuery({ queryKey: HEALTH, queryFn: ({ signal }) => health(signal), staleTime: HEALTH_MS }).data ?? allWell;
+}
+
+/** Follows the health of the gateway by the event stream, for users who are known: one of these is in the page. */
+export function HealthByStream() {
+  const interval = useLive('health', HEALTH);
+  useFollowedHealth(interval > HEALTH_MS * 4 ? interval : HEALTH_MS);
+  return null;
+}
+
+/** Polls the health if there is no event stream, before the login. */
+export function HealthByLooks() {
+  useFollowedHealth(HEALTH_MS);
+  return null;
+}
+
+/** Keeps the health up to date, and refetches failed queries when the gateway or a dependency is available again. */
+function useFollowedHealth(interval: number): void {
+  const client = useQueryClient();
+  const { data = allWell } = useQuery({
+    queryKey: HEALTH,
+    queryFn: ({ signal }) => health(signal),
+    refetchInterval: interval,
+    staleTime: HEALTH_MS,
+  });
+  const lacks = data.isReachable ? data.unavailable.map(({ name }) => name).join() : 'gateway';
+  const before = useRef(lacks);
+  useEffect(() => {
+    if (before.current !== '' && before.current !== lacks) {
+      void client.refetchQueries({ type: 'active', predicate: ({ state }) => state.error !== null });
+    }
+    before.current = lacks;
+  }, [client, lacks]);
+}
+
+/** Parses the lines of the probe (docs/rest-api.md#probes). Never throws, except for an aborted poll. */
+async function health(signal: AbortSignal): Promise<Health> {
+  try {
+    const deadline = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
+    const answer = await fetch(`${basePath}/readyz?verbose`, { signal: deadline });
+    return {
+      isReachable: answer.status === 200 || answer.status === 503,
+      unavailable: unavailableOf(await answer.text()),
+    };
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return { isReachable: false, unavailable: [] };
+  }
+}
+
+function unavailableOf(lines: string): readonly Unavailable[] {
+  return [...lines.matchAll(/^\[-\] (database|resource source): (.*)$/gm)].flatMap(([, name, message = '']) => {
+    // A source that is read and has mistakes is available.
+    if (name === 'resource source' && !/ is unavailable/.test(message)) return [];
+    return [{ name: name as Unavailable['name'], message }];
+  });
 }

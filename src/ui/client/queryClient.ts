@@ -1,5 +1,5 @@
 import { MutationCache, QueryClient } from '@tanstack/react-query';
-import { ApiError } from './apiError.ts';
+import { ApiError } from './call.ts';
 
 /**
  * Polling interval of data without events: counts of queries, growing lists. The event stream (live.ts) reports changes

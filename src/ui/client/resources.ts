@@ -1,7 +1,6 @@
 import { keepPreviousData, type QueryKey, queryOptions, useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import type { TopicName } from '../../api/events/topics.ts';
 import type { DEFAULT_PRIORITY } from '../../kinds/routingRule/spec.ts';
-import { ApiError } from './apiError.ts';
 import { call } from './call.ts';
 import { useLive } from './live.ts';
 import { SLOW_MS } from './queryClient.ts';
@@ -294,9 +293,4 @@ export function useWholeQuery(queryId: string) {
 /** True if the gateway assigned the id while the query was queued. */
 export function isGatewayId(queryId: string): boolean {
   return queryId.endsWith('_queue');
-}
-
-/** True if the object of a call does not exist. */
-export function isMissing(error: unknown): boolean {
-  return error instanceof ApiError && error.status === 404;
 }

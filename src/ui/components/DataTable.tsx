@@ -1,46 +1,11 @@
 import { Group, Table, UnstyledButton } from '@mantine/core';
 import { IconArrowDown, IconArrowsSort, IconArrowUp } from '@tabler/icons-react';
-import {
-  type ColumnDef,
-  columnFilteringFeature,
-  createFilteredRowModel,
-  createSortedRowModel,
-  FlexRender,
-  filterFn_includesString,
-  globalFilteringFeature,
-  type Row,
-  type RowData,
-  rowSortingFeature,
-  sortFn_alphanumeric,
-  sortFn_basic,
-  tableFeatures,
-  useTable,
-} from '@tanstack/react-table';
 import { useWindowVirtualizer } from '@tanstack/react-virtual';
-import {
-  Fragment,
-  memo,
-  type ReactNode,
-  type Ref,
-  useDeferredValue,
-  useLayoutEffect,
-  useMemo,
-  useRef,
-  useState,
-} from 'react';
-import { sortingOf, sortingText, useAddressState } from './addressState.ts';
+import { memo, type ReactNode, type Ref, useDeferredValue, useLayoutEffect, useMemo, useRef, useState } from 'react';
+import { useAddressState } from './addressState.ts';
 import classes from './DataTable.module.css';
-import { useKeptFocus } from './keptFocus.ts';
-
-const features = tableFeatures({
-  columnFilteringFeature,
-  globalFilteringFeature,
-  rowSortingFeature,
-  filteredRowModel: createFilteredRowModel(),
-  sortedRowModel: createSortedRowModel(),
-  filterFns: { includesString: filterFn_includesString },
-  sortFns: { alphanumeric: sortFn_alphanumeric, basic: sortFn_basic },
-});
+import { useKeptFocus } from './focus.ts';
+import { EmptyState } from './frame.tsx';
 
 /** Above this number, only visible rows are rendered. */
 const FEW_ROWS = 100;
@@ -63,25 +28,16 @@ export interface Column<T> {
   readonly isSortable?: false;
 }
 
-type Definition<T extends RowData> = ColumnDef<typeof features, T>;
-
-/** Parts of a column that the library needs. */
-function definitionOf<T extends RowData>({ id, header, value, cell, isSortable }: Column<T>): Definition<T> {
-  return {
-    ...{ id, header, enableSorting: value !== undefined && isSortable !== false },
-    ...(value === undefined ? {} : { accessorFn: value }),
-    ...(cell === undefined ? {} : { cell: ({ row }) => cell(row.original) }),
-  };
-}
-
-interface DataTableProps<T extends RowData> {
+interface DataTableProps<T> {
   readonly label: string;
   readonly columns: readonly Column<T>[];
   readonly rows: readonly T[];
   readonly rowId: (row: T) => string;
   readonly filter?: string;
+  /** A text is shown as an empty state. */
   readonly empty: ReactNode;
-  readonly sortedBy?: { readonly id: string; readonly desc: boolean };
+  /** Initial sorting: the id of a column, or `-id` for descending order. */
+  readonly sortedBy?: string;
   /** Name of the address parameter for the sorting. Default: `sort`. */
   readonly sortIn?: string;
 }
@@ -93,29 +49,14 @@ interface DataTableProps<T extends RowData> {
  * Of many rows only visible ones are rendered. A row is rendered again only if its data changed: `columns`, `rowId` and
  * unchanged rows must stay the same objects.
  */
-export function DataTable<T extends RowData>(props: DataTableProps<T>) {
-  const { label, columns, rows, rowId, filter = '', empty, sortedBy, sortIn = 'sort' } = props;
-  const [sorted, setSorted] = useAddressState(sortIn, sortingText(sortedBy === undefined ? [] : [sortedBy]));
-  const sorting = useMemo(() => sortingOf(sorted), [sorted]);
+export function DataTable<T>(props: DataTableProps<T>) {
+  const { label, columns, rows, rowId, filter = '', empty, sortedBy = '', sortIn = 'sort' } = props;
+  const [sorting, setSorting] = useAddressState(sortIn, sortedBy);
   // Typing stays responsive while thousands of rows are filtered.
-  const globalFilter = useDeferredValue(filter);
-  const definitions = useMemo(() => columns.map(definitionOf), [columns]);
-  const table = useTable(
-    {
-      features,
-      columns: definitions,
-      data: rows as T[],
-      getRowId: rowId,
-      globalFilterFn: 'includesString',
-      state: { globalFilter, sorting },
-      onSortingChange: (change) => setSorted(sortingText(typeof change === 'function' ? change(sorting) : change)),
-    },
-    (state) => ({ sorting: state.sorting, applied: state.globalFilter }),
-  );
-  const shownRows = table.getRowModel().rows;
-  const isLong = shownRows.length > FEW_ROWS;
+  const wanted = useDeferredValue(filter);
+  const shown = useMemo(() => visibleRows(rows, columns, wanted, sorting), [rows, columns, wanted, sorting]);
+  const isLong = shown.length > FEW_ROWS;
   const [head, widths] = useColumnWidths(isLong);
-  const groups = table.getHeaderGroups();
   const keptFocus = useKeptFocus<HTMLTableElement>();
   return (
     <>
@@ -126,7 +67,7 @@ export function DataTable<T extends RowData>(props: DataTableProps<T>) {
         verticalSpacing="xs"
         highlightOnHover
         {...(widths === null ? {} : { layout: 'fixed' as const })}
-        {...(isLong ? { 'aria-rowcount': shownRows.length + 1 } : {})}
+        {...(isLong ? { 'aria-rowcount': shown.length + 1 } : {})}
       >
         {widths !== null && (
           <colgroup>
@@ -136,58 +77,88 @@ export function DataTable<T extends RowData>(props: DataTableProps<T>) {
           </colgroup>
         )}
         <Table.Thead ref={head}>
-          {groups.map((group) => (
-            <Table.Tr key={group.id} {...(isLong ? { 'aria-rowindex': 1 } : {})}>
-              {group.headers.map((header) => {
-                const sorted = header.column.getIsSorted();
-                const content = <table.FlexRender header={header} />;
-                return (
-                  <Table.Th key={header.id} scope="col" aria-sort={ariaSort(sorted)}>
-                    {header.column.getCanSort() ? (
-                      <UnstyledButton className={classes.sort} onClick={header.column.getToggleSortingHandler()}>
-                        <Group gap={4} wrap="nowrap">
-                          {content}
-                          <SortIcon sorted={sorted} />
-                        </Group>
-                      </UnstyledButton>
-                    ) : (
-                      content
-                    )}
-                  </Table.Th>
-                );
-              })}
-            </Table.Tr>
-          ))}
+          <Table.Tr {...(isLong ? { 'aria-rowindex': 1 } : {})}>
+            {columns.map((column) => (
+              <Head key={column.id} column={column} first={shown[0]} sorting={sorting} onSort={setSorting} />
+            ))}
+          </Table.Tr>
         </Table.Thead>
         {isLong ? (
-          <SeenRows rows={shownRows} columns={columns} />
+          <SeenRows {...{ rows: shown, rowId, columns }} />
         ) : (
           <Table.Tbody>
-            {shownRows.map((row) => (
-              <MemoRow key={row.id} row={row} original={row.original} columns={columns} index={null} place={null} />
+            {shown.map((row) => (
+              <MemoRow key={rowId(row)} row={row} columns={columns} index={null} place={null} />
             ))}
           </Table.Tbody>
         )}
       </Table>
-      {shownRows.length === 0 && empty}
+      {shown.length === 0 && (typeof empty === 'string' ? <EmptyState title={empty} /> : empty)}
     </>
   );
 }
 
-interface SeenRowsProps<T extends RowData> {
-  readonly rows: readonly Row<typeof features, T>[];
-  readonly columns: readonly Column<T>[];
+const { compare } = new Intl.Collator('en', { numeric: true });
+
+function visibleRows<T>(rows: readonly T[], columns: readonly Column<T>[], filter: string, sorting: string) {
+  const wanted = filter.toLowerCase();
+  const matches = rows.filter((row) =>
+    columns.some(({ value }) => value !== undefined && String(value(row)).toLowerCase().includes(wanted)),
+  );
+  const { value } = columns.find(({ id }) => sorting === id || sorting === `-${id}`) ?? {};
+  if (value === undefined) return wanted === '' ? rows : matches;
+  const sign = sorting.startsWith('-') ? -1 : 1;
+  return matches.toSorted((one, other) => {
+    const [a, b] = [value(one), value(other)];
+    return sign * (typeof a === 'number' && typeof b === 'number' ? a - b : compare(String(a), String(b)));
+  });
 }
 
+interface HeadProps<T> {
+  readonly column: Column<T>;
+  readonly first: T | undefined;
+  readonly sorting: string;
+  readonly onSort: (sorting: string) => void;
+}
+
+/** A column's name; a click sorts: texts first ascending, numbers first descending, then the other way, then not. */
+function Head<T>({ column: { id, header, value, isSortable }, first, sorting, onSort }: HeadProps<T>) {
+  const [Icon, sorted] =
+    sorting === id
+      ? [IconArrowUp, 'ascending' as const]
+      : sorting === `-${id}`
+        ? [IconArrowDown, 'descending' as const]
+        : [IconArrowsSort, 'none' as const];
+  const isText = first !== undefined && typeof value?.(first) === 'string';
+  const order = isText ? ['', id, `-${id}`, ''] : ['', `-${id}`, id, ''];
+  const next = order[order.indexOf(sorted === 'none' ? '' : sorting) + 1] ?? '';
+  return (
+    <Table.Th scope="col" aria-sort={sorted}>
+      {value !== undefined && isSortable !== false ? (
+        <UnstyledButton className={classes.sort} onClick={() => onSort(next)}>
+          <Group gap={4} wrap="nowrap">
+            {header}
+            <Icon size={14} aria-hidden className={sorted === 'none' ? classes.faint : undefined} />
+          </Group>
+        </UnstyledButton>
+      ) : (
+        header
+      )}
+    </Table.Th>
+  );
+}
+
+type SeenRowsProps<T> = Pick<DataTableProps<T>, 'rows' | 'rowId' | 'columns'>;
+
 /** The visible rows, with space for the others before and after them. */
-function SeenRows<T extends RowData>({ rows, columns }: SeenRowsProps<T>) {
+function SeenRows<T>({ rows, rowId, columns }: SeenRowsProps<T>) {
   const body = useRef<HTMLTableSectionElement>(null);
   const [top, setTop] = useState(0);
   const virtualizer = useWindowVirtualizer<HTMLTableRowElement>({
     count: rows.length,
     estimateSize: () => USUAL_HEIGHT,
     overscan: OVERSCAN,
-    getItemKey: (index) => rows[index]?.id ?? index,
+    getItemKey: (index) => (index in rows ? rowId(rows[index] as T) : index),
     scrollMargin: top,
   });
   // Content above the table may change its height. Read it together with the layout of the page: a read at each change
@@ -206,7 +177,7 @@ function SeenRows<T extends RowData>({ rows, columns }: SeenRowsProps<T>) {
   const before = (items[0]?.start ?? top) - top;
   const after = virtualizer.getTotalSize() - ((items.at(-1)?.end ?? top) - top);
   return (
-    <Fragment>
+    <>
       <tbody ref={body} aria-hidden className={classes.room}>
         <tr style={{ height: before }}>
           <td colSpan={columns.length} style={{ height: before }} />
@@ -216,16 +187,7 @@ function SeenRows<T extends RowData>({ rows, columns }: SeenRowsProps<T>) {
         {items.map(({ key, index }) => {
           const row = rows[index];
           if (row === undefined) return null;
-          return (
-            <MemoRow
-              key={String(key)}
-              row={row}
-              original={row.original}
-              columns={columns}
-              index={index}
-              place={virtualizer.measureElement}
-            />
-          );
+          return <MemoRow key={String(key)} {...{ row, columns, index }} place={virtualizer.measureElement} />;
         })}
       </Table.Tbody>
       <tbody aria-hidden className={classes.room}>
@@ -233,13 +195,12 @@ function SeenRows<T extends RowData>({ rows, columns }: SeenRowsProps<T>) {
           <td colSpan={columns.length} style={{ height: Math.max(after, 0) }} />
         </tr>
       </tbody>
-    </Fragment>
+    </>
   );
 }
 
-interface DataRowProps<T extends RowData> {
-  readonly row: Row<typeof features, T>;
-  readonly original: T;
+interface DataRowProps<T> {
+  readonly row: T;
   readonly columns: readonly Column<T>[];
   /** Index among all rows if only some are rendered, else null. */
   readonly index: number | null;
@@ -247,27 +208,17 @@ interface DataRowProps<T extends RowData> {
   readonly place: Ref<HTMLTableRowElement> | null;
 }
 
-function DataRow<T extends RowData>({ row, index, place }: DataRowProps<T>) {
+const MemoRow = memo(function DataRow<T>({ row, columns, index, place }: DataRowProps<T>) {
   return (
     <Table.Tr ref={place} {...(index === null ? {} : { 'data-index': index, 'aria-rowindex': index + 2 })}>
-      {row.getAllCells().map((cell) => (
-        <Table.Td key={cell.id} data-label={cell.column.columnDef.header}>
-          <FlexRender cell={cell} />
+      {columns.map(({ id, header, value, cell }) => (
+        <Table.Td key={id} data-label={header}>
+          {cell === undefined ? value?.(row) : cell(row)}
         </Table.Td>
       ))}
     </Table.Tr>
   );
-}
-
-/** Each refetch recreates all rows of the table library; their data is mostly unchanged. */
-const MemoRow = memo(
-  DataRow,
-  (before, after) =>
-    before.original === after.original &&
-    before.columns === after.columns &&
-    before.index === after.index &&
-    before.place === after.place,
-) as typeof DataRow;
+}) as <T>(props: DataRowProps<T>) => ReactNode;
 
 /**
  * Column widths in percent, as the browser chose them for the first rows, so that scrolling does not change them. Null
@@ -285,13 +236,4 @@ function useColumnWidths(isFixed: boolean): [Ref<HTMLTableSectionElement>, reado
     }
   }, [isFixed, widths]);
   return [head, isFixed ? widths : null];
-}
-
-function SortIcon({ sorted }: { readonly sorted: false | 'asc' | 'desc' }) {
-  const Icon = sorted === 'asc' ? IconArrowUp : sorted === 'desc' ? IconArrowDown : IconArrowsSort;
-  return <Icon size={14} aria-hidden className={sorted === false ? classes.faint : undefined} />;
-}
-
-function ariaSort(sorted: false | 'asc' | 'desc'): 'ascending' | 'descending' | 'none' {
-  return sorted === 'asc' ? 'ascending' : sorted === 'desc' ? 'descending' : 'none';
 }

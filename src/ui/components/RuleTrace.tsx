@@ -4,9 +4,9 @@ import { Link } from 'react-router';
 import { NO_PRIORITY } from '../client/resources.ts';
 import type { RuleEffect } from '../client/types.ts';
 import { useSees } from '../session/session.ts';
+import classes from './components.module.css';
 import { Faint, LightBadge } from './elements.tsx';
-import { ruleAddress } from './links.ts';
-import classes from './RuleTrace.module.css';
+import { ruleAddress } from './names.tsx';
 
 const looks = {
   fired: { color: 'green', label: 'fired' },

@@ -1,35 +1,48 @@
-import { useCallback, useEffect, useRef } from 'react';
+import { type RefObject, useCallback, useEffect, useRef } from 'react';
 import { useSearchParams } from 'react-router';
 
-/** Sets a value: `push` adds a history entry, `replace` (while the user types) does not. */
-export type SetAddressState = (value: string, how?: 'push' | 'replace') => void;
-
-/**
- * A value in a parameter of the page's address, so that it survives reloads and can be shared.
- * @param name of the parameter
- * @param initial value without the parameter
- */
-export function useAddressState(name: string, initial = ''): readonly [value: string, set: SetAddressState] {
-  const [parameters, setParameters] = useSearchParams();
-  const latest = useRef(setParameters);
+/** The value of the last rendering, for stable functions. */
+export function useLatest<T>(value: T): RefObject<T> {
+  const latest = useRef(value);
   useEffect(() => {
-    latest.current = setParameters;
+    latest.current = value;
   });
-  // A stable function, which avoids rendering again.
-  const set: SetAddressState = useCallback(
-    (value, how = 'replace') =>
+  return latest;
+}
+
+/** The parameters of the page's address, and a stable function that changes them, which avoids rendering again. */
+function useParameters() {
+  const [parameters, setParameters] = useSearchParams();
+  const latest = useLatest(setParameters);
+  const change = useCallback(
+    (edit: (next: URLSearchParams) => void, replace: boolean) =>
       latest.current(
         (before) => {
           const next = new URLSearchParams(before);
-          if (value === initial) next.delete(name);
-          else next.set(name, value);
+          edit(next);
           return next;
         },
-        { replace: how === 'replace' },
+        { replace },
       ),
-    [name, initial],
+    [latest],
   );
-  return [parameters.get(name) ?? initial, set];
+  return [parameters, change] as const;
+}
+
+/**
+ * A value in a parameter of the page's address, so that it survives reloads and can be shared. It is set with a history
+ * entry (`push`) or without one (`replace`, while the user types).
+ * @param name of the parameter
+ * @param initial value without the parameter
+ */
+export function useAddressState(name: string, initial = '') {
+  const [parameters, change] = useParameters();
+  const set = useCallback(
+    (value: string, how: 'push' | 'replace' = 'replace') =>
+      change((next) => (value === initial ? next.delete(name) : next.set(name, value)), how === 'replace'),
+    [change, name, initial],
+  );
+  return [parameters.get(name) ?? initial, set] as const;
 }
 
 export interface OpenInAddress<Kind extends string> {
@@ -43,44 +56,17 @@ export interface OpenInAddress<Kind extends string> {
  * it leaves no separate history entry.
  * @param kinds mutually exclusive parameters that open an object; a stable array
  */
-export function useOpenInAddress<Kind extends string>(
-  kinds: readonly Kind[],
-): readonly [opened: OpenInAddress<Kind> | null, set: (opened: OpenInAddress<Kind> | null) => void] {
-  const [parameters, setParameters] = useSearchParams();
-  const latest = useRef(setParameters);
-  useEffect(() => {
-    latest.current = setParameters;
-  });
+export function useOpenInAddress<Kind extends string>(kinds: readonly Kind[]) {
+  const [parameters, change] = useParameters();
   const set = useCallback(
     (opened: OpenInAddress<Kind> | null) =>
-      latest.current(
-        (before) => {
-          const next = new URLSearchParams(before);
-          for (const kind of kinds) next.delete(kind);
-          if (opened !== null) next.set(opened.kind, opened.key);
-          return next;
-        },
-        { replace: opened === null },
-      ),
-    [kinds],
+      change((next) => {
+        for (const kind of kinds) next.delete(kind);
+        if (opened !== null) next.set(opened.kind, opened.key);
+      }, opened === null),
+    [change, kinds],
   );
   const kind = kinds.find((each) => parameters.has(each));
-  return [kind === undefined ? null : { kind, key: parameters.get(kind) ?? '' }, set];
-}
-
-export interface SortedBy {
-  readonly id: string;
-  readonly desc: boolean;
-}
-
-/** Parses a sorting parameter: `name`, or `-name` for descending order. */
-export function sortingOf(text: string): SortedBy[] {
-  const id = text.replace(/^-/, '');
-  return id === '' ? [] : [{ id, desc: text !== id }];
-}
-
-/** Returns the sorting parameter; empty without sorting. */
-export function sortingText([first]: readonly SortedBy[]): string {
-  if (first === undefined) return '';
-  return first.desc ? `-${first.id}` : first.id;
+  const opened: OpenInAddress<Kind> | null = kind === undefined ? null : { kind, key: parameters.get(kind) ?? '' };
+  return [opened, set] as const;
 }

@@ -1,5 +1,15 @@
-import { ActionIcon, Alert, type AlertProps, Anchor, Badge, Button, Table, Text, type TextProps } from '@mantine/core';
-import { IconAlertTriangle, IconInfoCircle, type IconProps } from '@tabler/icons-react';
+import {
+  ActionIcon,
+  Alert,
+  type AlertProps,
+  Anchor,
+  Badge,
+  Button,
+  CopyButton,
+  Text,
+  type TextProps,
+} from '@mantine/core';
+import { IconAlertTriangle, IconCheck, IconCopy, IconInfoCircle, type IconProps } from '@tabler/icons-react';
 import type { ComponentType, ReactNode } from 'react';
 import { Link } from 'react-router';
 
@@ -106,57 +116,19 @@ export function SmallAction({ label, name, icon: Icon, size = 'xs', ...rest }: S
   );
 }
 
-interface PlainRow {
-  readonly key: string;
-  readonly cells: readonly ReactNode[];
-  readonly className?: string | undefined;
-}
-
-interface PlainTableProps {
-  readonly label: string;
-  readonly className?: string | undefined;
-  readonly head: readonly string[];
-  readonly rows: readonly PlainRow[];
-  readonly cellClass?: string | undefined;
-  /** Index of the first column that is aligned at its end, as numbers are. Default: none. */
-  readonly numbersFrom?: number;
-  /** True if the first cell of a row names it. */
-  readonly hasRowHeads?: boolean;
-}
-
-/** A table of few rows, without sorting. */
-export function PlainTable({ label, className, head, rows, cellClass, numbersFrom, hasRowHeads }: PlainTableProps) {
-  const align = (index: number) => (index >= (numbersFrom ?? head.length) ? { ta: 'right' as const } : {});
+export function CopyText({ text, what }: { readonly text: string; readonly what: string }) {
   return (
-    <Table aria-label={label} verticalSpacing={4} className={className ?? ''}>
-      <Table.Thead>
-        <Table.Tr>
-          {head.map((name, index) => (
-            <Table.Th key={name} scope="col" {...align(index)}>
-              {name}
-            </Table.Th>
-          ))}
-        </Table.Tr>
-      </Table.Thead>
-      <Table.Tbody>
-        {rows.map(({ key, cells, className: ofRow }) => (
-          <Table.Tr key={key} className={ofRow ?? ''}>
-            {cells.map((cell, index) => {
-              const Cell = hasRowHeads === true && index === 0 ? Table.Th : Table.Td;
-              return (
-                <Cell
-                  key={head[index]}
-                  className={cellClass ?? ''}
-                  {...(Cell === Table.Th ? { scope: 'row' } : {})}
-                  {...align(index)}
-                >
-                  {cell}
-                </Cell>
-              );
-            })}
-          </Table.Tr>
-        ))}
-      </Table.Tbody>
-    </Table>
+    <CopyButton value={text}>
+      {({ copied, copy }) => (
+        // The browser's own hint, as lists have many of these.
+        <ActionIcon
+          onClick={copy}
+          aria-label={copied ? `${what} copied` : `Copy ${what}`}
+          title={copied ? 'Copied' : `Copy ${what}`}
+        >
+          {copied ? <IconCheck size={16} aria-hidden /> : <IconCopy size={16} aria-hidden />}
+        </ActionIcon>
+      )}
+    </CopyButton>
   );
 }

@@ -1,7 +1,8 @@
 import { Button, Group, Text } from '@mantine/core';
+import { openConfirmModal } from '@mantine/modals';
 import { type NotificationData, notifications } from '@mantine/notifications';
-import { messageOf } from '../client/apiError.ts';
-import type { ApiResponse } from '../client/call.ts';
+import { type ApiResponse, messageOf } from '../client/call.ts';
+import { focusedPlace, returnFocusTo } from './focus.ts';
 
 type Effects = Pick<ApiResponse<unknown>, 'pending' | 'warnings'>;
 
@@ -56,4 +57,30 @@ export function notifyUndoable(message: string, effects: Effects, undo: (() => v
     ),
   });
   notifyWarnings(effects.warnings);
+}
+
+export interface Question {
+  readonly title: string;
+  /** Consequence of the action, as a sentence. */
+  readonly text: string;
+  readonly action: string;
+  readonly dangerous?: boolean;
+}
+
+/** Asks for confirmation; returns true if the user confirms. The focus returns to the previous element. */
+export function confirm({ title, text, action, dangerous = false }: Question): Promise<boolean> {
+  const before = focusedPlace();
+  return new Promise((resolve) => {
+    openConfirmModal({
+      title,
+      children: <Text size="sm">{text}</Text>,
+      labels: { confirm: action, cancel: 'Cancel' },
+      confirmProps: dangerous ? { color: 'red.9' } : {},
+      onConfirm: () => resolve(true),
+      onClose: () => {
+        returnFocusTo(before);
+        resolve(false);
+      },
+    });
+  });
 }

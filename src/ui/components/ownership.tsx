@@ -1,10 +1,11 @@
 import { Button, List, Stack, Text } from '@mantine/core';
 import { IconGitBranch, IconLock } from '@tabler/icons-react';
-import { ApiError, messageOf } from '../client/apiError.ts';
+import type { API_FIELD_MANAGER } from '../../model/resource.ts';
+import { ApiError, messageOf } from '../client/call.ts';
+import type { ClusterState } from '../client/types.ts';
 import { useSees } from '../session/session.ts';
+import classes from './components.module.css';
 import { Notice, To } from './elements.tsx';
-import { type Managers, otherManagers } from './managers.ts';
-import classes from './states.module.css';
 
 /** Shows other owners of the resource's fields before an edit; nothing if they are missing. */
 export function ManagedElsewhere({ managers }: { readonly managers: Managers }) {
@@ -105,4 +106,18 @@ export function AuditLink({ kind, name, namespace }: AuditLinkProps) {
       Changes
     </To>
   );
+}
+
+type Managers = NonNullable<ClusterState['resource']>['managers'];
+
+const ownManager: typeof API_FIELD_MANAGER = 'engine-gateway-api';
+
+/** Short text for the managers of a resource; empty if unknown. */
+export function managersText(managers: Managers): string {
+  return [...new Set(managers.map(({ manager }) => (manager === ownManager ? 'REST' : manager)))].join(', ');
+}
+
+/** Managers other than the gateway, such as `kubectl` or a GitOps controller. */
+function otherManagers(managers: Managers): Managers {
+  return managers.filter(({ manager }) => manager !== ownManager);
 }

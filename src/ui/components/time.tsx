@@ -1,5 +1,5 @@
 import { useLocalStorage } from '@mantine/hooks';
-import { createContext, type ReactNode, useContext, useEffect, useState } from 'react';
+import { createContext, Fragment, type ReactNode, useContext, useEffect, useState } from 'react';
 import { agoText, dateTimeText } from './zonedTime.ts';
 
 interface Zone {
@@ -52,4 +52,14 @@ function useNow(everyMs: number): number {
     return () => clearInterval(timer);
   }, [everyMs]);
   return now;
+}
+
+const stamps = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)/;
+
+export function MessageText({ text }: { readonly text: string }) {
+  return text.split(stamps).map((part, index) => {
+    const at = index % 2 === 1 ? Date.parse(part) : Number.NaN;
+    // biome-ignore lint/suspicious/noArrayIndexKey: parts have no identity but their place
+    return Number.isNaN(at) ? <Fragment key={index}>{part}</Fragment> : <Time key={index} at={at} />;
+  });
 }

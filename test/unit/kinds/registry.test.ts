@@ -5,11 +5,11 @@ import { resourceKinds } from '../../../src/kinds/registry.ts';
 
 /** Texts for people: pages of the user interface. */
 const prose = [
-  ...['RuleDialog.tsx', 'RuleTable.tsx', 'ruleChanges.ts'].map((name) => `src/ui/pages/rules/${name}`),
+  ...['RuleDialog', 'RulesPage'].map((name) => `src/ui/pages/rules/${name}.tsx`),
   'src/ui/pages/audit/AuditPage.tsx',
-  ...['clusterParts.tsx', 'clusterTexts.ts'].map((name) => `src/ui/pages/clusters/${name}`),
-  ...['Declaration', 'LimitsPage'].map((name) => `src/ui/pages/limits/${name}.tsx`),
-  'src/ui/pages/resourceGroups/declarations.ts',
+  ...['clusters/clusterParts', 'groups/groupParts'].map((name) => `src/ui/pages/${name}.tsx`),
+  'src/ui/pages/limits/LimitsPage.tsx',
+  'src/ui/pages/resourceGroups/declarations.tsx',
 ];
 
 const word = new RegExp(

@@ -1,45 +1,54 @@
-import { Alert, Button, Modal, NativeSelect, Stack, Text, TextInput } from '@mantine/core';
-import { useForm } from '@mantine/form';
+import { Alert, Button, Modal, Stack, Text } from '@mantine/core';
 import { useMemo } from 'react';
 import { useSearchParams } from 'react-router';
 import { useAuditedChange, useEarlier } from '../../client/resources.ts';
 import type { AuditedChange, AuditPage as Page } from '../../client/types.ts';
 import { useAddressState } from '../../components/addressState.ts';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
-import { Faint, LightBadge, PlainTable, To } from '../../components/elements.tsx';
-import { FilterForm, useWallTimes, wrongEnd } from '../../components/FilterForm.tsx';
-import { Framed, PageFrame } from '../../components/frame.tsx';
-import { clusterAddress, groupAddress, queryAddress, ruleAddress } from '../../components/links.ts';
-import { useReturnFocus } from '../../components/returnFocus.ts';
-import { EarlierPages, EmptyState, RequestState } from '../../components/states.tsx';
+import { Faint, LightBadge, To } from '../../components/elements.tsx';
+import { PlainTable } from '../../components/facts.tsx';
+import { useReturnFocus } from '../../components/focus.ts';
+import { type FilterField, FilterForm, filterParameters, filtersOf } from '../../components/forms.tsx';
+import { EarlierPages, Framed, PageFrame, RequestState } from '../../components/frame.tsx';
+import { clusterAddress, groupAddress, queryAddress, ruleAddress } from '../../components/names.tsx';
 import { Time } from '../../components/time.tsx';
 import classes from './audit.module.css';
-import { fieldDifferences } from './difference.ts';
 
-/** Filters as parameters of the page's address. */
-const filterNames = ['kind', 'namespace', 'name', 'user', 'manager', 'source', 'from', 'to'] as const;
-type Filters = Readonly<Record<(typeof filterNames)[number], string>>;
+const sources = [
+  { value: '', label: 'any' },
+  { value: 'rest', label: 'REST and pages' },
+  { value: 'kubernetes', label: 'Kubernetes' },
+  { value: 'file', label: 'file' },
+  { value: 'database', label: 'another program' },
+  { value: 'gateway', label: 'the gateway' },
+];
 
-const filtersOf = (read: (name: string) => string): Filters =>
-  Object.fromEntries(filterNames.map((name) => [name, read(name)])) as Filters;
-
-const toParameters = (filters: Filters) =>
-  new URLSearchParams(Object.entries(filters).filter(([, value]) => value !== ''));
+const auditFilters = [
+  { name: 'kind', label: 'Kind' },
+  { name: 'name', label: 'Name' },
+  { name: 'namespace', label: 'Namespace' },
+  { name: 'user', label: 'User' },
+  { name: 'manager', label: 'Field manager' },
+  { name: 'source', label: 'Source', choices: sources },
+  { name: 'from', label: 'From', kind: 'time' },
+  { name: 'to', label: 'To', kind: 'time', above: ['from', 'Must be later than "From".'] },
+] as const satisfies readonly FilterField[];
 
 /** Audit: who changed what, when, from where, before and after. The page's address contains the filter. */
 export default function AuditPage() {
   const [parameters, setParameters] = useSearchParams();
-  const filters = filtersOf((name) => parameters.get(name) ?? '');
-  const request = toParameters(filters);
+  const filters = filtersOf<(typeof auditFilters)[number]['name']>(auditFilters, parameters);
+  const request = filterParameters(filters);
   request.set('match', 'prefix');
   request.set('limit', '50');
   const audit = useEarlier<Page>(['audit', filters], '/api/audit', request);
   return (
     <PageFrame title="Audit">
-      <FilterBar
-        key={`${useWallTimes().timeZone} ${toParameters(filters)}`}
+      <FilterForm
+        className={classes.filters}
+        fields={auditFilters}
         filters={filters}
-        onChange={(next) => setParameters(toParameters(next))}
+        onChange={(next) => setParameters(filterParameters(next))}
       />
       <RequestState query={audit} label="Loading the audit">
         {({ pages }) => (
@@ -55,51 +64,6 @@ export default function AuditPage() {
   );
 }
 
-const sources = [
-  { value: '', label: 'any' },
-  { value: 'rest', label: 'REST and pages' },
-  { value: 'kubernetes', label: 'Kubernetes' },
-  { value: 'file', label: 'file' },
-  { value: 'database', label: 'another program' },
-  { value: 'gateway', label: 'the gateway' },
-];
-
-interface FilterBarProps {
-  readonly filters: Filters;
-  readonly onChange: (filters: Filters) => void;
-}
-
-function FilterBar({ filters, onChange }: FilterBarProps) {
-  const { timeZone, toWall, toTime } = useWallTimes();
-  const form = useForm({
-    mode: 'uncontrolled',
-    initialValues: { ...filters, from: toWall(filters.from), to: toWall(filters.to) },
-    validate: { to: wrongEnd },
-  });
-  const submit = form.onSubmit((values) => {
-    const texts = filtersOf((name) => values[name as keyof Filters].trim());
-    onChange({ ...texts, from: toTime(values.from), to: toTime(values.to) });
-  });
-  const input = (name: keyof Filters) => ({ key: form.key(name), ...form.getInputProps(name), size: 'xs' as const });
-  const clear = () => {
-    const none = filtersOf(() => '');
-    form.setValues(none);
-    onChange(none);
-  };
-  return (
-    <FilterForm className={classes.filters} onSubmit={submit} onClear={clear}>
-      <TextInput label="Kind" {...input('kind')} />
-      <TextInput label="Name" {...input('name')} />
-      <TextInput label="Namespace" {...input('namespace')} />
-      <TextInput label="User" {...input('user')} />
-      <TextInput label="Field manager" {...input('manager')} />
-      <NativeSelect label="Source" data={sources} {...input('source')} />
-      <TextInput label={`From (${timeZone})`} type="datetime-local" {...input('from')} />
-      <TextInput label={`To (${timeZone})`} type="datetime-local" {...input('to')} />
-    </FilterForm>
-  );
-}
-
 /** Changes, newest first; one of them can be opened with the state before it. */
 function AuditTable({ changes }: { readonly changes: readonly AuditedChange[] }) {
   const [openedId, setOpened] = useAddressState('change');
@@ -107,10 +71,9 @@ function AuditTable({ changes }: { readonly changes: readonly AuditedChange[] })
   const shown = changes.find(({ id }) => id === openedId);
   const other = useAuditedChange(openedId, shown !== undefined);
   const opened = openedId === '' ? undefined : (shown ?? other.data);
-  const empty = <EmptyState title="No change matches." />;
   return (
     <>
-      <DataTable label="Changes" columns={columns} rows={changes} rowId={({ id }) => id} empty={empty} />
+      <DataTable label="Changes" columns={columns} rows={changes} rowId={({ id }) => id} empty="No change matches." />
       {opened === null && (
         <Alert role="status" color="yellow" title="No such change" withCloseButton onClose={() => setOpened('')}>
           The audit has no change {openedId}: it keeps changes for a time.
@@ -241,4 +204,38 @@ function ChangeDialog({ change, onClose }: ChangeProps & { readonly onClose: () 
       </Stack>
     </Modal>
   );
+}
+
+/** A field that differs between two states; undefined if missing. */
+interface FieldDifference {
+  readonly field: string;
+  readonly before: string | undefined;
+  readonly after: string | undefined;
+}
+
+const MAX_FIELDS = 200;
+
+/** Lists differences between two states by field, in the order of the fields. */
+function fieldDifferences(before: unknown, after: unknown): readonly FieldDifference[] {
+  const old = fieldsOf(before);
+  const now = fieldsOf(after);
+  const fields = [...new Set([...old.keys(), ...now.keys()])];
+  return fields
+    .filter((field) => old.get(field) !== now.get(field))
+    .slice(0, MAX_FIELDS)
+    .map((field) => ({ field, before: old.get(field), after: now.get(field) }));
+}
+
+/** Leaves of a state by path: texts unchanged, other values as JSON. */
+function fieldsOf(state: unknown): ReadonlyMap<string, string> {
+  const fields = new Map<string, string>();
+  const add = (path: string, value: unknown): void => {
+    if (typeof value === 'object' && value !== null && Object.keys(value).length > 0) {
+      for (const [name, inner] of Object.entries(value)) {
+        add(Array.isArray(value) ? `${path}[${name}]` : path === '' ? name : `${path}.${name}`, inner);
+      }
+    } else fields.set(path, typeof value === 'string' ? value : JSON.stringify(value));
+  };
+  if (state !== null && state !== undefined) add('', state);
+  return fields;
 }

@@ -2,37 +2,41 @@ import { Badge, Button, Group, Text } from '@mantine/core';
 import { IconExternalLink, IconPencil } from '@tabler/icons-react';
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
+import type { API_FIELD_MANAGER } from '../../../model/resource.ts';
+import { isMissing } from '../../client/call.ts';
 import { RARELY_MS } from '../../client/live.ts';
-import { isMissing, RUNNING_KEY, useCluster } from '../../client/resources.ts';
+import { RUNNING_KEY, useCluster } from '../../client/resources.ts';
 import type { ClusterDetails } from '../../client/types.ts';
 import { useOpenInAddress } from '../../components/addressState.ts';
-import { formatElapsed } from '../../components/amounts.ts';
-import { StatusBadge } from '../../components/badges.tsx';
-import { Faint, Notice, PlainTable, SmallAction, To } from '../../components/elements.tsx';
-import { FactList } from '../../components/FactList.tsx';
-import { Columns, PageFrame, Panel } from '../../components/frame.tsx';
-import { clusterHistoryAddress, queryAddress } from '../../components/links.ts';
-import { ClusterNames, GroupName, useNameInPath } from '../../components/namedObject.tsx';
-import { EmptyState, RequestState } from '../../components/states.tsx';
+import { Faint, Notice, SmallAction, To } from '../../components/elements.tsx';
+import { FactList, PlainTable, StatusBadge } from '../../components/facts.tsx';
+import { Columns, EmptyState, PageFrame, Panel, RequestState } from '../../components/frame.tsx';
+import {
+  ClusterNames,
+  clusterHistoryAddress,
+  GroupName,
+  queryAddress,
+  useNameInPath,
+} from '../../components/names.tsx';
+import { formatElapsed } from '../../components/texts.ts';
 import { Ago, Time } from '../../components/time.tsx';
 import { useRole, useSees } from '../../session/session.ts';
-import { WaitingQueries } from '../queue/QueueTable.tsx';
-import { RunningTable } from '../queue/RunningTable.tsx';
-import { OpenedForm } from './ClusterForm.tsx';
-import classes from './clusterPage.module.css';
+import { Leads, QueryFigures } from '../groups/objectParts.tsx';
+import { RunningTable, WaitingQueries } from '../queue/tables.tsx';
 import {
   ActiveSwitch,
   ClusterAudit,
   Conditions,
   DiscoveredNote,
   DrainProgress,
-  Leads,
-  QueryFigures,
+  newQueriesText,
   resourceFacts,
+  sourceOf,
   useDrain,
   useMayDrain,
 } from './clusterParts.tsx';
-import { differencesText, newQueriesText, ownersText, sourceOf, valueText } from './clusterTexts.ts';
+import classes from './clusters.module.css';
+import { OpenedForm } from './switching.tsx';
 
 /** Address parameters that open the form. */
 const forms = ['edit'] as const;
@@ -61,18 +65,17 @@ export default function ClusterPage() {
       )}
     </>
   );
+  const missing = (
+    <EmptyState title={`There is no backend ${name}, or not any more.`}>
+      <To address="/clusters">To all backends</To>
+      <To address={clusterHistoryAddress(name)}>To its queries in the history</To>
+    </EmptyState>
+  );
   return (
     <PageFrame title={`Backend ${name}`} actions={actions}>
-      {isGone ? (
-        <EmptyState title={`There is no backend ${name}, or not any more.`}>
-          <To address="/clusters">To all backends</To>
-          <To address={clusterHistoryAddress(name)}>To its queries in the history</To>
-        </EmptyState>
-      ) : (
-        <RequestState query={cluster} label="Loading the backend">
-          {(data) => <Whole key={name} cluster={data} mayWrite={mayWrite} />}
-        </RequestState>
-      )}
+      <RequestState query={cluster} label="Loading the backend" missing={missing}>
+        {(data) => <Whole key={name} cluster={data} />}
+      </RequestState>
       {opened !== null && cluster.data?.name === name && (
         <OpenedForm
           key={name}
@@ -90,7 +93,7 @@ interface DetailsProps {
   readonly cluster: ClusterDetails;
 }
 
-function Whole({ cluster, mayWrite }: DetailsProps & { readonly mayWrite: boolean }) {
+function Whole({ cluster }: DetailsProps) {
   const { name, group, routed, active, resource } = cluster;
   const seesQueue = useSees('queue');
   // These are refetched after the remaining queries.
@@ -104,7 +107,7 @@ function Whole({ cluster, mayWrite }: DetailsProps & { readonly mayWrite: boolea
       )}
       <Columns>
         <Panel title="State">
-          <State cluster={cluster} mayWrite={mayWrite} />
+          <State cluster={cluster} />
           <DiscoveredNote cluster={cluster} />
         </Panel>
         <Panel title="Health">
@@ -138,7 +141,7 @@ function Whole({ cluster, mayWrite }: DetailsProps & { readonly mayWrite: boolea
   );
 }
 
-function State({ cluster, mayWrite }: DetailsProps & { readonly mayWrite: boolean }) {
+function State({ cluster }: DetailsProps) {
   const { status, reason, checkedAt, routed, proxyTo, sharesUrlWith, queued, running, workers, group } = cluster;
   const { maxRunningQueries, ejection, flappingSince, discovery } = cluster;
   const check = (
@@ -172,7 +175,7 @@ function State({ cluster, mayWrite }: DetailsProps & { readonly mayWrite: boolea
         [
           'New queries',
           <Group key="active">
-            <ActiveSwitch cluster={cluster} mayWrite={mayWrite} />
+            <ActiveSwitch cluster={cluster} />
           </Group>,
         ],
         ['Running', countText(running, maxRunningQueries)],
@@ -352,4 +355,33 @@ function Declared({ cluster }: DetailsProps) {
       <ClusterAudit name={cluster.name} />
     </>
   );
+}
+
+const ownManager: typeof API_FIELD_MANAGER = 'engine-gateway-api';
+
+export function valueText(value: unknown): string {
+  if (value === null || value === undefined) return 'none';
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/** Owners of a field; empty if unknown. */
+export function ownersText(managers: readonly string[]): string {
+  const named = managers.map((manager) => (manager === ownManager ? 'REST, which has taken it over' : manager));
+  return named.length === 0 ? '' : `by ${named.join(' and ')}`;
+}
+
+/** Compares active and declared values, with the reason for differences. */
+export function differencesText(cluster: Pick<ClusterDetails, 'fields' | 'resource' | 'routed' | 'override'>): string {
+  const { fields, resource, routed, override } = cluster;
+  const count = fields.filter(({ differs }) => differs).length;
+  if (!routed) return 'Nothing of it is in force: it is not routed.';
+  if (count === 0) return 'All that is declared is in force.';
+  const acceptance = resource?.conditions.find(({ type }) => type === 'Accepted');
+  const reasons = [
+    ...(resource?.paused === true ? ['the resource is paused'] : []),
+    ...(acceptance?.status === 'False' ? [`the resource is not accepted: ${acceptance.message}`] : []),
+    ...(override === null ? [] : ['an override is in force']),
+  ];
+  const what = `${count === 1 ? '1 field is' : `${count} fields are`} in force as other than declared`;
+  return `${what}${reasons.length === 0 ? '' : `: ${reasons.join('; ')}`}.`;
 }

@@ -11,36 +11,32 @@ import {
   Tooltip,
   UnstyledButton,
 } from '@mantine/core';
-
 import { IconExternalLink, IconInfoCircle, IconPencil, IconPlus, IconSearch, IconTrash } from '@tabler/icons-react';
 import { type ReactNode, useCallback, useMemo } from 'react';
 import { Link } from 'react-router';
 import { useClusters } from '../../client/resources.ts';
 import type { ClusterState } from '../../client/types.ts';
 import { useAddressState, useOpenInAddress } from '../../components/addressState.ts';
-import { StatusBadge } from '../../components/badges.tsx';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
 import { Faint, LightBadge, MainAction, To } from '../../components/elements.tsx';
-import { FactList } from '../../components/FactList.tsx';
-import { Framed, PageFrame } from '../../components/frame.tsx';
-import { clusterAddress } from '../../components/links.ts';
-import { GroupName } from '../../components/namedObject.tsx';
-import { useReturnFocus } from '../../components/returnFocus.ts';
-import { EmptyState, RequestState } from '../../components/states.tsx';
+import { FactList, StatusBadge } from '../../components/facts.tsx';
+import { useReturnFocus } from '../../components/focus.ts';
+import { EmptyState, Framed, PageFrame, RequestState } from '../../components/frame.tsx';
+import { clusterAddress, GroupName } from '../../components/names.tsx';
 import { Time } from '../../components/time.tsx';
 import { useRole } from '../../session/session.ts';
-import { ClusterForm, OpenedForm } from './ClusterForm.tsx';
 import {
   activeColumn,
   ClusterAudit,
   Conditions,
   DiscoveredNote,
   DrainProgress,
+  discoveredText,
   resourceFacts,
+  sourceOf,
 } from './clusterParts.tsx';
 import classes from './clusters.module.css';
-import { discoveredText, sourceOf } from './clusterTexts.ts';
-import { useDelete } from './switching.ts';
+import { ClusterForm, OpenedForm, useDelete } from './switching.tsx';
 
 /** Forms by address parameter: a cluster by its name, and a new one. */
 const forms = ['edit', 'new'] as const;
@@ -84,8 +80,8 @@ export default function ClustersPage() {
               <DataTable
                 label="Backends"
                 {...{ columns, rows, rowId, filter }}
-                empty={<EmptyState title={emptyTitle(rows)} />}
-                sortedBy={{ id: 'name', desc: false }}
+                empty={emptyTitle(rows)}
+                sortedBy="name"
               />
             </Framed>
           </>
@@ -128,7 +124,7 @@ function columnsOf(actions: Actions): readonly Column<ClusterState>[] {
         </Text>
       ),
     },
-    activeColumn(actions.mayWrite),
+    activeColumn,
     {
       ...{ id: 'status', header: 'Status', value: ({ status }) => status },
       cell: (cluster) => <Status cluster={cluster} onDetails={actions.onDetails} />,

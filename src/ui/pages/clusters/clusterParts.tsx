@@ -1,46 +1,31 @@
-import { Badge, Group, SegmentedControl, Stack, Switch, Text } from '@mantine/core';
+import { Badge, Group, Stack, Switch, Text } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { useMemo } from 'react';
+import type { ENGINE_CLUSTER_DISCOVERY } from '../../../kinds/engineClusterDiscovery/spec.ts';
 import { SLOW_MS } from '../../client/queryClient.ts';
-import {
-  CLUSTERS,
-  drainQuery,
-  type FigureRange,
-  figureRanges,
-  type RunningFilter,
-  useFigures,
-  useRules,
-} from '../../client/resources.ts';
-import type { ClusterState, Drain, ResourceCondition, Statistics } from '../../client/types.ts';
-import { useAddressState } from '../../components/addressState.ts';
-import { formatElapsed } from '../../components/amounts.ts';
+import { CLUSTERS, drainQuery } from '../../client/resources.ts';
+import type { ClusterState, Drain, NewQueries, ResourceCondition } from '../../client/types.ts';
 import type { Column } from '../../components/DataTable.tsx';
-import { Faint, LightBadge, PlainTable, Strong, To } from '../../components/elements.tsx';
-import { type Fact, FactList } from '../../components/FactList.tsx';
-import { Panel } from '../../components/frame.tsx';
-import { queryAddress, ruleAddress } from '../../components/links.ts';
-import { MessageText } from '../../components/MessageText.tsx';
-import { AuditLink } from '../../components/ownership.tsx';
-import { RequestPanel, RequestState } from '../../components/states.tsx';
-import { Ago, Time } from '../../components/time.tsx';
-import { useRole, useSees } from '../../session/session.ts';
-import { failuresText } from '../dashboard/chart.ts';
-import detailClasses from './clusterPage.module.css';
+import { Faint, LightBadge, Strong } from '../../components/elements.tsx';
+import type { Fact } from '../../components/facts.tsx';
+import { AuditLink, managersText } from '../../components/ownership.tsx';
+import { formatElapsed } from '../../components/texts.ts';
+import { Ago, MessageText, Time } from '../../components/time.tsx';
+import { useRole } from '../../session/session.ts';
 import classes from './clusters.module.css';
-import { discoveredText, leadsTo, type RuleDestination } from './clusterTexts.ts';
-import { useSwitch } from './switching.ts';
+import { useSwitch } from './switching.tsx';
 
 interface ClusterProps {
   readonly cluster: ClusterState;
 }
 
-export const activeColumn = (mayWrite: boolean): Column<ClusterState> => ({
+export const activeColumn: Column<ClusterState> = {
   ...{ id: 'active', header: 'Active', value: ({ active }) => String(active) },
-  cell: (cluster) => <ActiveSwitch cluster={cluster} mayWrite={mayWrite} />,
-});
+  cell: (cluster) => <ActiveSwitch cluster={cluster} />,
+};
 
 /** Switch for new queries of a cluster, for users with the right, with its last change. */
-export function ActiveSwitch({ cluster, mayWrite }: ClusterProps & { readonly mayWrite: boolean }) {
+export function ActiveSwitch({ cluster }: ClusterProps) {
+  const mayWrite = useRole('ADMIN');
   const { isPending, wanted, switchTo } = useSwitch(cluster.name);
   const { active, override, differs, origin, routed } = cluster;
   const at = override?.at == null ? Number.NaN : Date.parse(override.at);
@@ -73,8 +58,10 @@ export function ActiveSwitch({ cluster, mayWrite }: ClusterProps & { readonly ma
 
 /** Polling interval of a recently deactivated cluster, until all replicas know. */
 const SETTLING_MS = 5_000;
+
 /** Polling interval of a drained cluster: no new queries arrive while it is inactive. */
 const DRAINED_MS = 60_000;
+
 /** Above this number of clusters, the progress of others is polled less often. */
 const MAX_BESIDE = 50;
 
@@ -192,149 +179,50 @@ export function Conditions({ conditions }: { readonly conditions: readonly Resou
   );
 }
 
-const MAX_RULES = 50;
-
-interface LeadsProps extends RuleDestination {
-  /** True if queries without another decision go there. */
-  readonly isDefault: boolean;
+/** Short text for the source of a cluster: manager of its resource, file, REST, or an unmanaged row. */
+export function sourceOf({
+  origin,
+  resource,
+  discovery,
+}: Pick<ClusterState, 'origin' | 'resource' | 'discovery'>): string {
+  if (discovery !== null) return `discovered by ${discovery.name}`;
+  if (origin === 'kubernetes') return managersText(resource?.managers ?? []) || 'Kubernetes';
+  return { row: 'row without a resource', directory: 'file', database: 'REST' }[origin];
 }
 
-/** Rules that route to a cluster or a routing group, for users who can see rules. */
-export function Leads({ cluster, group, isDefault }: LeadsProps) {
-  const isShown = [useSees('routing-rules'), useRole('ADMIN')].every(Boolean);
-  const rules = useRules(isShown);
-  const leads = useMemo(() => leadsTo(rules.data?.rules ?? [], { cluster, group }), [rules.data, cluster, group]);
-  if (!isShown) return null;
-  return (
-    <RequestPanel title="Rules that lead here" query={rules} label="Loading rules">
-      {({ engine }) => (
-        <>
-          {leads.length > 0 && (
-            <ul className={detailClasses.list}>
-              {leads.slice(0, MAX_RULES).map(({ rule: { name, description, status, message }, how }) => (
-                <li key={name}>
-                  <To address={ruleAddress(name)}>{name}</To>{' '}
-                  <Text span size="sm">
-                    {how}
-                    {status === 'Programmed' ? '' : `; ${message}`}
-                  </Text>
-                  {description !== '' && <Faint>{description}</Faint>}
-                </li>
-              ))}
-            </ul>
-          )}
-          <Text size="sm" c={leads.length === 0 ? '' : 'dimmed'}>
-            {leadsNote(leads.length, isDefault, engine)}
-          </Text>
-        </>
-      )}
-    </RequestPanel>
-  );
+const discoveryKind: typeof ENGINE_CLUSTER_DISCOVERY = 'EngineClusterDiscovery';
+
+/**
+ * Explains why a discovered cluster cannot be edited or deleted, and what to change instead; null for other clusters.
+ */
+export function discoveredText({ discovery, resource }: Pick<ClusterState, 'discovery' | 'resource'>): string | null {
+  if (discovery === null) return null;
+  const name = `${resource === null ? '' : `${resource.namespace}/`}${discovery.name}`;
+  const service = discovery.service === null ? '' : ` from the Service ${discovery.service}`;
+  return `Discovered${service} by the ${discoveryKind} ${name}: change its template, or labels and annotations of the Service. Switching on and off works here.`;
 }
 
-function leadsNote(count: number, isDefault: boolean, engine: 'on' | 'off' | 'external'): string {
-  if (engine === 'external') return 'An external service decides where queries go.';
-  const hidden = count > MAX_RULES ? `${count - MAX_RULES} more lead here. ` : '';
-  const none = count === 0 ? 'No rule names it. ' : hidden;
-  const byDefault = isDefault ? ' Queries that nothing else decides on go here: it is the default group.' : '';
-  return `${none}Clients may name a group in a header, and actions may compute one.${byDefault}`;
+/** Describes what happens to new queries of a group without active clusters. */
+export function newQueriesText(newQueries: NewQueries): string {
+  switch (newQueries.outcome) {
+    case 'fallback':
+    case 'default': {
+      const { routingGroup, clusters, outcome } = newQueries;
+      const which = outcome === 'default' ? 'the default group' : 'its fallback';
+      return `New queries go to ${which} ${routingGroup} (${someNames(clusters)}).`;
+    }
+    case 'wait': {
+      const { maxQueued, maxWaitMillis } = newQueries;
+      return `New queries wait for a backend, at most ${maxQueued.toLocaleString('en')} at a time and each at most ${formatElapsed(maxWaitMillis)}; beyond that they are refused.`;
+    }
+    case 'refused':
+      return 'New queries are refused: clients get the error NO_NODES_AVAILABLE.';
+  }
 }
 
-interface QueryFiguresProps {
-  readonly of: RunningFilter;
-  readonly history: string;
-}
+const MAX_NAMES = 5;
 
-const rangeChoices = [
-  { value: 'hour', label: 'Last hour' },
-  { value: 'day', label: 'Last day' },
-  { value: 'week', label: 'Last week' },
-];
-
-/** Counts, durations and last errors of the queries that ended in the range of the address. */
-export function QueryFigures(props: QueryFiguresProps) {
-  return useSees('history') ? <ShownFigures {...props} /> : null;
-}
-
-function ShownFigures({ of, history }: QueryFiguresProps) {
-  const [chosen, setChosen] = useAddressState('range', 'hour');
-  const range = chosen in figureRanges ? (chosen as FigureRange) : 'hour';
-  const figures = useFigures(of, range);
-  const choose = (value: string) => setChosen(value, 'push');
-  return (
-    <Panel
-      title="Rates and errors"
-      actions={<SegmentedControl size="xs" aria-label="Range" data={rangeChoices} value={range} onChange={choose} />}
-    >
-      <RequestState query={figures} label="Loading figures">
-        {({ figures: values, failures, keptHours }) => (
-          <>
-            {values === null ? (
-              <Text size="sm">No query has ended in this time.</Text>
-            ) : (
-              <FactList facts={figureFacts(values, figureRanges[range])} />
-            )}
-            {failures.length > 0 && (
-              <PlainTable
-                label="Last errors"
-                className={detailClasses.failures}
-                head={['Last errors', 'Error']}
-                rows={failures.map(({ queryId, created, user, outcome }) => ({
-                  key: queryId,
-                  cells: [
-                    <div key="query" className={detailClasses.id}>
-                      <To address={queryAddress(queryId)} size="xs">
-                        {queryId}
-                      </To>
-                      <Faint>
-                        <Time at={Date.parse(created)} /> {user ?? ''}
-                      </Faint>
-                    </div>,
-                    <div key="error">
-                      <Text size="xs">{outcome?.errorName ?? outcome?.state.toLowerCase()}</Text>
-                      <Faint lineClamp={2} className={detailClasses.breaking}>
-                        {outcome?.errorMessage}
-                      </Faint>
-                    </div>,
-                  ],
-                }))}
-              />
-            )}
-            <Faint mt="xs">
-              {figureRanges[range] > keptHours * 3_600_000 && `Queries are kept for ${keptHours} hours. `}
-              <To address={history} size="xs">
-                All in the history
-              </To>
-            </Faint>
-          </>
-        )}
-      </RequestState>
-    </Panel>
-  );
-}
-
-type Values = Statistics['values'][number];
-
-function figureFacts(values: Values, rangeMs: number): readonly Fact[] {
-  const { queries, failures: failed, refused, userErrors, states, elapsedMillis, queuedMillis } = values;
-  const perMinute = queries / (rangeMs / 60_000);
-  const rate = perMinute >= 10 ? Math.round(perMinute) : perMinute.toFixed(1);
-  const byState = Object.entries(states)
-    .map(([state, count]) => [state, state === 'FAILED' ? count - userErrors : count] as const)
-    .filter(([, count]) => count > 0)
-    .map(([state, count]) => `${count.toLocaleString('en')} ${state.toLowerCase()}`);
-  const endings = userErrors === 0 ? byState : [...byState, `${userErrors.toLocaleString('en')} users’ errors`];
-  const share = (failed + refused) / queries;
-  return [
-    ['Queries', `${queries.toLocaleString('en')} (${rate} a minute)`],
-    ['How they ended', endings.join(', ')],
-    ['Failed or refused', `${(share * 100).toFixed(1)} %: ${failuresText({ failed, refused, userErrors })}`],
-    ['Duration', percentilesText(elapsedMillis)],
-    ['Queued', percentilesText(queuedMillis)],
-  ];
-}
-
-function percentilesText({ p50, p95, p99 }: Values['elapsedMillis']): string {
-  if (p50 === null || p95 === null || p99 === null) return 'not known';
-  return `half within ${formatElapsed(p50)}, 95 % within ${formatElapsed(p95)}, 99 % within ${formatElapsed(p99)}`;
+export function someNames(names: readonly string[]): string {
+  const others = names.length - MAX_NAMES;
+  return others > 0 ? `${names.slice(0, MAX_NAMES).join(', ')} and ${others} more` : names.join(', ');
 }

@@ -1,5 +1,5 @@
 import type { QuerySeries, RateSeries } from '../../client/types.ts';
-import type { ChartLine } from '../../components/chartPaths.ts';
+import type { ChartLine } from './TimeChart.tsx';
 
 /** Maximum number of clusters with a separate line, by queries; all others share one more. */
 export const MAX_LINES = 7;

@@ -1,44 +1,38 @@
 import { Badge, Stack, Text } from '@mantine/core';
 import { IconPlayerPause } from '@tabler/icons-react';
-import { useMemo } from 'react';
-import { isMissing, useClusters, useGroup, useGroups } from '../../client/resources.ts';
+import { isMissing } from '../../client/call.ts';
+import { useClusters, useGroup, useGroups } from '../../client/resources.ts';
 import type { ClusterState, GroupDetails } from '../../client/types.ts';
-import { StatusBadge } from '../../components/badges.tsx';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
 import { Notice, SmallAction, To } from '../../components/elements.tsx';
-import { FactList } from '../../components/FactList.tsx';
-import { Columns, PageFrame, Panel } from '../../components/frame.tsx';
-import { groupHistoryAddress } from '../../components/links.ts';
-import { ClusterName, GroupNames, useNameInPath } from '../../components/namedObject.tsx';
-import { EmptyState, RequestState } from '../../components/states.tsx';
+import { FactList, StatusBadge } from '../../components/facts.tsx';
+import { Columns, EmptyState, PageFrame, Panel, RequestState } from '../../components/frame.tsx';
+import { ClusterName, GroupNames, groupHistoryAddress, useNameInPath } from '../../components/names.tsx';
 import { useRole, useSees } from '../../session/session.ts';
-import { activeColumn, DrainProgress, Leads, QueryFigures } from '../clusters/clusterParts.tsx';
-import { newQueriesText } from '../clusters/clusterTexts.ts';
-import { useDrainAll } from '../clusters/switching.ts';
-import { GroupDeclaration } from '../limits/Declaration.tsx';
-import { WaitingQueries } from '../queue/QueueTable.tsx';
-import { RunningTable } from '../queue/RunningTable.tsx';
-import { groupFacts, ofLimit, specOf } from './groupFacts.ts';
+import { activeColumn, DrainProgress, newQueriesText } from '../clusters/clusterParts.tsx';
+import { useDrainAll } from '../clusters/switching.tsx';
+import { RunningTable, WaitingQueries } from '../queue/tables.tsx';
+import { GroupDeclaration, groupFacts, ofLimit, specOf } from './groupParts.tsx';
+import { Leads, QueryFigures } from './objectParts.tsx';
 
 /** All data of a routing group: clusters and their capacity, queue, fallback, and sources of queries. */
 export default function GroupPage() {
   const name = useNameInPath();
   const group = useGroup(name);
   const mayWrite = useRole('ADMIN');
-  const isGone = isMissing(group.error);
-  const actions = mayWrite && !isGone && group.data !== undefined ? <DrainAll group={group.data} /> : undefined;
+  const isThere = group.data !== undefined && !isMissing(group.error);
+  const actions = mayWrite && isThere ? <DrainAll group={group.data} /> : undefined;
+  const missing = (
+    <EmptyState title={`There is no routing group ${name}: no backend belongs to it, and no resource declares it.`}>
+      <To address="/limits">To all routing groups</To>
+      <To address={groupHistoryAddress(name)}>To its queries in the history</To>
+    </EmptyState>
+  );
   return (
     <PageFrame title={`Routing group ${name}`} actions={actions}>
-      {isGone ? (
-        <EmptyState title={`There is no routing group ${name}: no backend belongs to it, and no resource declares it.`}>
-          <To address="/limits">To all routing groups</To>
-          <To address={groupHistoryAddress(name)}>To its queries in the history</To>
-        </EmptyState>
-      ) : (
-        <RequestState query={group} label="Loading the routing group">
-          {(data) => <Whole key={name} group={data} mayWrite={mayWrite} />}
-        </RequestState>
-      )}
+      <RequestState query={group} label="Loading the routing group" missing={missing}>
+        {(data) => <Whole key={name} group={data} />}
+      </RequestState>
     </PageFrame>
   );
 }
@@ -62,8 +56,8 @@ function DrainAll({ group: { name, clusters, withoutTakers } }: GroupProps) {
   );
 }
 
-function Whole({ group, mayWrite }: GroupProps & { readonly mayWrite: boolean }) {
-  const { name, isDefault, resource, clusters, withoutTakers } = group;
+function Whole({ group }: GroupProps) {
+  const { name, isDefault, clusters, withoutTakers } = group;
   const seesQueue = useSees('queue');
   return (
     <>
@@ -73,18 +67,14 @@ function Whole({ group, mayWrite }: GroupProps & { readonly mayWrite: boolean })
         </Notice>
       )}
       <Panel title="Backends">
-        <Backends group={name} mayWrite={mayWrite} />
+        <Backends group={name} />
       </Panel>
       <Columns>
         <Panel title="Capacity and limits">
           <Capacity group={group} />
         </Panel>
         <Panel title="Declared by">
-          {resource === null ? (
-            <Text size="sm">Nothing: as the configuration says.</Text>
-          ) : (
-            <GroupDeclaration group={group} resource={resource} />
-          )}
+          <GroupDeclaration group={group} none="Nothing: as the configuration says." />
         </Panel>
         <QueryFigures of={{ routingGroup: name }} history={groupHistoryAddress(name)} />
         <Leads cluster={null} group={name} isDefault={isDefault} />
@@ -125,9 +115,8 @@ function Capacity({ group }: GroupProps) {
   );
 }
 
-function Backends({ group, mayWrite }: { readonly group: string; readonly mayWrite: boolean }) {
+function Backends({ group }: { readonly group: string }) {
   const clusters = useClusters();
-  const columns = useMemo(() => columnsOf(mayWrite), [mayWrite]);
   return (
     <RequestState query={clusters} label="Loading backends">
       {(all) => (
@@ -136,35 +125,33 @@ function Backends({ group, mayWrite }: { readonly group: string; readonly mayWri
           columns={columns}
           rows={all.filter(({ routingGroup }) => routingGroup === group)}
           rowId={({ name, resource }) => `${name} ${resource?.namespace ?? ''}`}
-          empty={<EmptyState title="No backend belongs to it." />}
-          sortedBy={{ id: 'name', desc: false }}
+          empty="No backend belongs to it."
+          sortedBy="name"
         />
       )}
     </RequestState>
   );
 }
 
-function columnsOf(mayWrite: boolean): readonly Column<ClusterState>[] {
-  return [
-    { id: 'name', header: 'Name', value: ({ name }) => name, cell: ({ name }) => <ClusterName name={name} /> },
-    activeColumn(mayWrite),
-    {
-      ...{ id: 'status', header: 'Status', value: ({ status }) => status },
-      cell: (cluster) => (
-        <Stack gap={2} align="flex-start">
-          {cluster.routed ? <StatusBadge status={cluster.status} /> : <Badge color="red">Not routed</Badge>}
-          {cluster.routed && !cluster.active && <DrainProgress cluster={cluster} beside="its group" />}
-          {cluster.status !== 'HEALTHY' && <Text size="xs">{cluster.reason}</Text>}
-        </Stack>
-      ),
-    },
-    {
-      ...{ id: 'running', header: 'Running', value: ({ running }) => running ?? -1 },
-      cell: ({ running, maxRunningQueries }) => ofLimit(running, maxRunningQueries ?? undefined),
-    },
-    {
-      ...{ id: 'queued', header: 'Queued there', value: ({ queued }) => queued ?? -1 },
-      cell: ({ queued }) => queued ?? '–',
-    },
-  ];
-}
+const columns: readonly Column<ClusterState>[] = [
+  { id: 'name', header: 'Name', value: ({ name }) => name, cell: ({ name }) => <ClusterName name={name} /> },
+  activeColumn,
+  {
+    ...{ id: 'status', header: 'Status', value: ({ status }) => status },
+    cell: (cluster) => (
+      <Stack gap={2} align="flex-start">
+        {cluster.routed ? <StatusBadge status={cluster.status} /> : <Badge color="red">Not routed</Badge>}
+        {cluster.routed && !cluster.active && <DrainProgress cluster={cluster} beside="its group" />}
+        {cluster.status !== 'HEALTHY' && <Text size="xs">{cluster.reason}</Text>}
+      </Stack>
+    ),
+  },
+  {
+    ...{ id: 'running', header: 'Running', value: ({ running }) => running ?? -1 },
+    cell: ({ running, maxRunningQueries }) => ofLimit(running, maxRunningQueries ?? undefined),
+  },
+  {
+    ...{ id: 'queued', header: 'Queued there', value: ({ queued }) => queued ?? -1 },
+    cell: ({ queued }) => queued ?? '–',
+  },
+];

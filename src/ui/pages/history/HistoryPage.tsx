@@ -1,20 +1,24 @@
-import { ActionIcon, Button, Group, Pagination, Text, Tooltip } from '@mantine/core';
-import { IconDownload, IconRefresh } from '@tabler/icons-react';
+import { ActionIcon, Anchor, Button, Group, Pagination, Text, Tooltip } from '@mantine/core';
+import { IconDownload, IconExternalLink, IconRefresh } from '@tabler/icons-react';
 import { keepPreviousData, useIsFetching, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useEffect, useMemo } from 'react';
-import { useSearchParams } from 'react-router';
+import { memo, useEffect, useMemo } from 'react';
+import { Link, useSearchParams } from 'react-router';
 import { call } from '../../client/call.ts';
 import { SLOW_MS } from '../../client/queryClient.ts';
 import { useClusters, useEarlier } from '../../client/resources.ts';
-import type { ClusterState, ListedQuery, QueryPage, SearchRow } from '../../client/types.ts';
-import { To } from '../../components/elements.tsx';
-import { Framed, PageFrame } from '../../components/frame.tsx';
-import { EarlierPages, RequestState } from '../../components/states.tsx';
+import type { ClusterState, ListedQuery, OutcomeView, QueryPage, SearchRow } from '../../client/types.ts';
+import { type Column, DataTable } from '../../components/DataTable.tsx';
+import { CopyText, To } from '../../components/elements.tsx';
+import { OutcomeBadge } from '../../components/facts.tsx';
+import { FilterForm } from '../../components/forms.tsx';
+import { EarlierPages, EmptyState, Framed, PageFrame, RequestState } from '../../components/frame.tsx';
+import { QueryId, queryAddress } from '../../components/names.tsx';
+import { formatElapsed } from '../../components/texts.ts';
+import { Time } from '../../components/time.tsx';
 import { useSession } from '../../session/session.ts';
-import { entryOfListed, entryOfRow, type HistoryEntry } from './clusterOfRow.ts';
-import { FilterBar } from './FilterBar.tsx';
 import {
   type Filters,
+  historyFilters,
   isListed,
   pageOf,
   parseFilters,
@@ -22,7 +26,7 @@ import {
   toListParameters,
   toSearchRequest,
 } from './filters.ts';
-import { HistoryTable } from './HistoryTable.tsx';
+import classes from './history.module.css';
 
 const PAGE_SIZE = 25;
 const HISTORY = ['history'];
@@ -67,13 +71,17 @@ export default function HistoryPage() {
   const page = pageOf(parameters);
   const show = (next: Filters, nextPage = 1) => setParameters(toAddressParameters(next, nextPage));
   const backends = clusters.data ?? none;
+  const varied = {
+    cluster: { suggestions: backends.map(({ name }) => name) },
+    ...(user.roles.includes('ADMIN') ? {} : { user: { fixed: user.userName } }),
+  };
   return (
     <PageFrame title="Query History" actions={<Actions filters={filters} />}>
-      <FilterBar
+      <FilterForm<keyof Filters>
+        className={classes.filters}
+        fields={historyFilters.map((field) => ({ ...field, ...varied[field.name as 'cluster'] }))}
         filters={filters}
-        clusters={clusters.data?.map(({ name }) => name) ?? []}
-        onlyUser={user.roles.includes('ADMIN') ? null : user.userName}
-        onChange={show}
+        onChange={(next) => show({ ...next, errorName: next.errorName.toUpperCase() })}
       />
       {isListed(filters) ? (
         <Listed filters={filters} clusters={backends} />
@@ -241,4 +249,148 @@ function totalText(total: number): string {
   const count = total.toLocaleString('en');
   if (total >= TOTAL_BOUND) return `${count} queries or more`;
   return total === 1 ? '1 query' : `${count} queries`;
+}
+
+interface HistoryTableProps {
+  readonly rows: readonly HistoryEntry[];
+  /** True if there is a filter; used without rows, like `queryId`. */
+  readonly filtered: boolean;
+  /** The filtered id; may be empty. */
+  readonly queryId: string;
+}
+
+/** A page of the history, newest first. Memoized, as its rows have many parts. */
+const HistoryTable = memo(({ rows, filtered, queryId }: HistoryTableProps) => {
+  const empty = (
+    <EmptyState
+      title={filtered ? 'No query matches the filters.' : 'No query has run yet, or the history is switched off.'}
+    >
+      {queryId.endsWith('_queue') && (
+        <Anchor component={Link} to="/queue" size="sm">
+          To the queries that wait for a cluster
+        </Anchor>
+      )}
+    </EmptyState>
+  );
+  return <DataTable label="Queries" columns={columns} rows={rows} rowId={(row) => row.queryId} empty={empty} />;
+});
+
+const named = (text: string | null) => <span className={classes.name}>{text || '–'}</span>;
+
+/** Sorting a single page would mislead. */
+const columns: readonly Column<HistoryEntry>[] = [
+  {
+    ...{ id: 'Submitted', header: 'Submitted' },
+    cell: ({ at }) => (
+      <span className={classes.time}>
+        <Time at={at} />
+      </span>
+    ),
+  },
+  {
+    ...{ id: 'Query id', header: 'Query id' },
+    cell: ({ queryId, enginePage }) => (
+      <div className={classes.id}>
+        <QueryId id={queryId} />
+        <CopyText text={queryId} what="query id" />
+        {enginePage !== null && (
+          <ActionIcon
+            {...{ component: 'a', href: enginePage, target: '_blank', rel: 'noreferrer' }}
+            aria-label={`The engine's page of ${queryId}`}
+            title="The engine's page"
+          >
+            <IconExternalLink size={16} aria-hidden />
+          </ActionIcon>
+        )}
+      </div>
+    ),
+  },
+  { id: 'Outcome', header: 'Outcome', cell: ({ outcome }) => <Outcome outcome={outcome} /> },
+  { id: 'Backend', header: 'Backend', cell: ({ cluster }) => named(cluster) },
+  { id: 'Routing group', header: 'Routing group', cell: ({ routingGroup }) => routingGroup ?? '–' },
+  { id: 'User', header: 'User', cell: ({ user }) => named(user) },
+  { id: 'Source', header: 'Source', cell: ({ source }) => named(source) },
+  {
+    ...{ id: 'SQL', header: 'SQL' },
+    cell: ({ queryId, queryText }) => (
+      <Link className={classes.sql} to={queryAddress(queryId)}>
+        {queryText.slice(0, 200)}
+      </Link>
+    ),
+  },
+];
+
+/** State, duration and error of a query. */
+function Outcome({ outcome }: Pick<HistoryEntry, 'outcome'>) {
+  if (outcome === null) return '–';
+  const { state, errorName, elapsedMillis } = outcome;
+  return (
+    <div className={classes.outcome}>
+      <OutcomeBadge state={state} />
+      {errorName != null && <span className={classes.name}>{errorName}</span>}
+      {elapsedMillis != null && <span className={classes.elapsed}>{formatElapsed(elapsedMillis)}</span>}
+    </div>
+  );
+}
+
+/** Fields of a cluster that identify where a query ran. */
+type NamedUrl = Pick<ClusterState, 'name' | 'proxyTo'> & Partial<Pick<ClusterState, 'externalUrl'>>;
+
+interface HistoryEntry {
+  readonly queryId: string;
+  readonly queryText: string;
+  readonly user: string | null;
+  readonly source: string | null;
+  readonly routingGroup: string | null;
+  /** Names of its cluster; empty if no cluster received it. */
+  readonly cluster: string;
+  /** Link to the engine's page of it, or null. */
+  readonly enginePage: string | null;
+  readonly at: number;
+  /** Null: it runs, or its end was not observed. */
+  readonly outcome: Pick<OutcomeView, 'state' | 'errorName' | 'elapsedMillis'> | null;
+}
+
+function entryOfRow(row: SearchRow, clusters: readonly NamedUrl[]): HistoryEntry {
+  const { queryId, queryText, user = null, source = null, routingGroup = null, captureTime } = row;
+  const { state, errorName = null, elapsedMillis = null } = row;
+  return {
+    ...{ queryId, queryText, user, source, routingGroup, at: captureTime },
+    cluster: clusterText(row, clusters),
+    enginePage: engineLink(row),
+    outcome: state === undefined ? null : { state, errorName, elapsedMillis },
+  };
+}
+
+function entryOfListed(query: ListedQuery, clusters: readonly NamedUrl[]): HistoryEntry {
+  const { queryId, queryText, user, source, routingGroup, cluster, created, outcome } = query;
+  // The chosen cluster of a rejected query does not know it.
+  const present = outcome?.state === 'REFUSED' ? undefined : clusters.find(({ name }) => name === cluster);
+  const engine = present?.externalUrl ?? present?.proxyTo ?? null;
+  return {
+    ...{ queryId, queryText, user, source, routingGroup, outcome, at: Date.parse(created) },
+    cluster: cluster ?? '',
+    enginePage: engine === null ? null : engineLink({ queryId, backendUrl: engine }),
+  };
+}
+
+/**
+ * The cluster that a query ran on: the stored name. A row without one (of Trino Gateway) only has the URL, which
+ * several clusters may share: then all of them are named.
+ */
+function clusterText(
+  { cluster, backendUrl }: Pick<SearchRow, 'cluster' | 'backendUrl'>,
+  clusters: readonly NamedUrl[],
+): string {
+  if (cluster !== undefined) return cluster;
+  const names = clusters.filter(({ proxyTo }) => proxyTo === backendUrl).map(({ name }) => name);
+  return names.length === 0 ? backendUrl : names.join(' or ');
+}
+
+function engineLink({
+  externalUrl,
+  backendUrl,
+  queryId,
+}: Pick<SearchRow, 'externalUrl' | 'backendUrl' | 'queryId'>): string {
+  return `${externalUrl ?? backendUrl}/ui/query.html?${encodeURIComponent(queryId)}`;
 }

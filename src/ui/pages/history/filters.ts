@@ -1,30 +1,60 @@
-/** Filters of the history as parameters of the page's address, so that they survive reloads and can be shared. */
-const filterNames = [
-  ...(['cluster', 'user', 'userGroup', 'source', 'routingGroup', 'queryId', 'text', 'state'] as const),
-  ...(['errorName', 'errorType', 'minElapsedMillis', 'maxElapsedMillis', 'from', 'to'] as const),
-] as const;
+import { type FilterField, filterParameters, filtersOf, isCount } from '../../components/forms.tsx';
 
-type FilterName = (typeof filterNames)[number];
+const outcomes = [
+  { value: '', label: 'any' },
+  { value: 'FAILED', label: 'failed' },
+  { value: 'CANCELLED', label: 'cancelled' },
+  { value: 'ABANDONED', label: 'abandoned' },
+  { value: 'REFUSED', label: 'refused by the gateway' },
+  { value: 'DENIED', label: 'denied by a rule' },
+  { value: 'LOST', label: 'lost with its cluster' },
+  { value: 'REFUSED,DENIED', label: 'refused or denied' },
+  { value: 'FAILED,LOST,REFUSED,DENIED', label: 'any but well' },
+  { value: 'FINISHED', label: 'finished' },
+];
 
-/**
- * Values of filters; empty: no filter. `from` and `to` are milliseconds since 1970 as text, bounds of the duration
- * milliseconds.
- */
+const errorTypes = [
+  { value: '', label: 'any' },
+  { value: 'USER_ERROR', label: "the user's" },
+  { value: 'INTERNAL_ERROR', label: 'internal' },
+  { value: 'INSUFFICIENT_RESOURCES', label: 'insufficient resources' },
+  { value: 'EXTERNAL', label: 'external' },
+];
+
+/** Filters of the history. */
+export const historyFilters = [
+  { name: 'cluster', label: 'Backend' },
+  { name: 'user', label: 'User' },
+  { name: 'userGroup', label: 'Member of' },
+  { name: 'source', label: 'Source' },
+  { name: 'routingGroup', label: 'Routing group' },
+  { name: 'queryId', label: 'Query id' },
+  { name: 'text', label: 'Text of the query' },
+  { name: 'state', label: 'Outcome', choices: outcomes },
+  { name: 'errorName', label: 'Error name, whole', placeholder: 'SYNTAX_ERROR' },
+  { name: 'errorType', label: 'Error type', choices: errorTypes },
+  { name: 'minElapsedMillis', label: 'Ran at least (s)', kind: 'seconds' },
+  {
+    name: 'maxElapsedMillis',
+    label: 'Ran at most (s)',
+    kind: 'seconds',
+    above: ['minElapsedMillis', 'Must not be below "Ran at least".'],
+  },
+  { name: 'from', label: 'From', kind: 'time' },
+  { name: 'to', label: 'To', kind: 'time', above: ['from', 'Must be later than "From".'] },
+] as const satisfies readonly FilterField[];
+
+type FilterName = (typeof historyFilters)[number]['name'];
+
 export type Filters = Readonly<Record<FilterName, string>>;
 
-const filtersOf = (read: (name: FilterName) => string): Filters =>
-  Object.fromEntries(filterNames.map((name) => [name, read(name)])) as Filters;
-
-export const noFilters: Filters = filtersOf(() => '');
-
 export function parseFilters(parameters: URLSearchParams): Filters {
-  return filtersOf((name) => parameters.get(name) ?? '');
+  return filtersOf<FilterName>(historyFilters, parameters);
 }
 
 /** Address parameters for filters and a page (from 1). */
 export function toAddressParameters(filters: Filters, page: number): URLSearchParams {
-  const parameters = new URLSearchParams();
-  for (const name of filterNames) if (filters[name] !== '') parameters.set(name, filters[name]);
+  const parameters = filterParameters(filters);
   if (page > 1) parameters.set('page', String(page));
   return parameters;
 }
@@ -49,19 +79,13 @@ export function isListed(filters: Filters): boolean {
 /** Marks ids of submissions that the gateway rejected (docs/protocol.md#outcomes). */
 const REFUSED = '_refused_';
 
-const numbers = ['from', 'to', 'minElapsedMillis', 'maxElapsedMillis'] as const;
-
 /** Parameters of `/api/queries`; invalid numbers are ignored. */
 export function toListParameters(filters: Filters): URLSearchParams {
-  const parameters = toAddressParameters(filters, 1);
-  for (const name of numbers) if (!isCount(filters[name])) parameters.delete(name);
+  const parameters = filterParameters(filters);
+  for (const { name, ...field } of historyFilters)
+    if ('kind' in field && !isCount(filters[name])) parameters.delete(name);
   parameters.set('match', 'prefix');
   return parameters;
-}
-
-/** True if a text is a valid number of milliseconds. */
-export function isCount(text: string): boolean {
-  return /^\d{1,15}$/.test(text);
 }
 
 /** The body of `/api/history/search`. */

@@ -1,14 +1,13 @@
 import { Button, Group, Stack, Text, Title } from '@mantine/core';
+import type { QueryLimitSpec } from '../../../kinds/queryLimit/spec.ts';
 import { useGroups, useLimits } from '../../client/resources.ts';
 import type { GroupState, LimitState } from '../../client/types.ts';
 import { useAddressState } from '../../components/addressState.ts';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
 import { Faint } from '../../components/elements.tsx';
-import { Framed, PageFrame } from '../../components/frame.tsx';
-import { ClusterNames, GroupName, GroupNames } from '../../components/namedObject.tsx';
-import { EmptyState, RequestState } from '../../components/states.tsx';
-import { counted, ofLimit, specOf } from '../groups/groupFacts.ts';
-import { DeclaringResource, GroupDeclaration } from './Declaration.tsx';
+import { Framed, PageFrame, RequestState } from '../../components/frame.tsx';
+import { ClusterNames, GroupName, GroupNames } from '../../components/names.tsx';
+import { counted, DeclaringResource, GroupDeclaration, ofLimit, specOf } from '../groups/groupParts.tsx';
 import classes from './limits.module.css';
 
 /** Limits: routing groups with their queues, and limits of users and sources, each with its usage. */
@@ -40,7 +39,7 @@ export default function LimitsPage() {
                 columns={groupColumns}
                 rows={group === '' ? rows : rows.filter(({ name }) => name === group)}
                 rowId={({ name, resource }) => `${name} ${resource?.namespace ?? ''}/${resource?.name ?? ''}`}
-                empty={<EmptyState title={noGroup} />}
+                empty={noGroup}
                 sortIn="groupSort"
               />
             </Framed>
@@ -56,9 +55,7 @@ export default function LimitsPage() {
               columns={limitColumns}
               rows={rows}
               rowId={limitName}
-              empty={
-                <EmptyState title="There is no limit of users or sources. Limits are written as QueryLimit resources." />
-              }
+              empty="There is no limit of users or sources. Limits are written as QueryLimit resources."
             />
           </Framed>
         )}
@@ -91,12 +88,7 @@ const groupColumns: readonly Column<GroupState>[] = [
   },
   {
     ...{ id: 'state', header: 'Declared by', value: ({ inForce }) => (inForce ? 1 : 0) },
-    cell: (group) =>
-      group.resource === null ? (
-        <Faint size="sm">nothing: as the configuration says</Faint>
-      ) : (
-        <GroupDeclaration group={group} resource={group.resource} />
-      ),
+    cell: (group) => <GroupDeclaration group={group} none="nothing: as the configuration says" />,
   },
 ];
 
@@ -120,17 +112,7 @@ function Clusters({ group: { clusters } }: { readonly group: GroupState }) {
   );
 }
 
-interface LimitSpec {
-  readonly match?: Readonly<Record<string, readonly string[]>>;
-  readonly per?: string;
-  readonly maxRunning?: number;
-  readonly maxQueued?: number;
-  readonly rate?: { readonly queries: number; readonly period?: string; readonly burst?: number };
-  readonly mode?: string;
-  readonly message?: string;
-}
-
-const limitSpecOf = ({ spec }: LimitState): LimitSpec => spec as LimitSpec;
+const limitSpecOf = ({ spec }: LimitState): QueryLimitSpec => spec as QueryLimitSpec;
 const limitName = ({ namespace, name }: LimitState): string => `${namespace}/${name}`;
 
 const limitColumns: readonly Column<LimitState>[] = [
@@ -154,7 +136,7 @@ const limitColumns: readonly Column<LimitState>[] = [
 
 const labels: Readonly<Record<string, string>> = { groups: 'groups of users', routingGroups: 'routing groups' };
 
-function What({ spec: { match = {}, per, maxRunning, maxQueued, rate, message } }: { readonly spec: LimitSpec }) {
+function What({ spec: { match = {}, per, maxRunning, maxQueued, rate, message } }: { readonly spec: QueryLimitSpec }) {
   const whom = Object.entries(match).map(([field, values]) => `${labels[field] ?? field} ${values.join(', ')}`);
   const limits = [
     ...(maxRunning === undefined ? [] : [`${maxRunning} at a time`]),

@@ -1,9 +1,10 @@
 import { Button, Card, Divider, PasswordInput, Stack, Text, Textarea, TextInput } from '@mantine/core';
 import { useForm } from '@mantine/form';
-import { useEffect, useState } from 'react';
+import { useDocumentTitle } from '@mantine/hooks';
+import { useMutation } from '@tanstack/react-query';
+import { useState } from 'react';
 import { product } from '../../app/gateway.ts';
-import { messageOf } from '../../client/apiError.ts';
-import { call } from '../../client/call.ts';
+import { call, messageOf } from '../../client/call.ts';
 import type { LoginMethod } from '../../client/types.ts';
 import { Notice } from '../../components/elements.tsx';
 import { useSessionChange } from '../../session/session.ts';
@@ -16,9 +17,7 @@ interface LoginPageProps {
 }
 
 export function LoginPage({ methods, expired }: LoginPageProps) {
-  useEffect(() => {
-    document.title = `Log in · ${product} Gateway`;
-  }, []);
+  useDocumentTitle(`Log in · ${product} Gateway`);
   return (
     <Card withBorder padding="lg" className={classes.card}>
       <Stack>
@@ -62,8 +61,6 @@ function Fields({ methods }: { readonly methods: readonly LoginMethod[] }) {
 
 function PasswordLogin({ byToken }: { readonly byToken: boolean }) {
   const changed = useSessionChange();
-  const [error, setError] = useState<string | null>(null);
-  const [busy, setBusy] = useState(false);
   const form = useForm({
     mode: 'uncontrolled',
     initialValues: { username: '', password: '' },
@@ -72,22 +69,17 @@ function PasswordLogin({ byToken }: { readonly byToken: boolean }) {
       password: (value) => (value.trim() !== '' ? null : byToken ? 'Enter a token.' : 'Enter your password.'),
     },
   });
-  const submit = form.onSubmit(async ({ username, password }) => {
-    setBusy(true);
-    setError(null);
-    try {
+  const login = useMutation({
+    mutationFn: async ({ username, password }: typeof form.values) => {
       await call('/login', { body: { username, password: byToken ? password.trim() : password } });
       await changed();
-    } catch (failed) {
-      setError(messageOf(failed));
-    } finally {
-      setBusy(false);
-    }
+    },
   });
+  const input = (name: 'username' | 'password') => ({ key: form.key(name), ...form.getInputProps(name) });
   return (
-    <form onSubmit={submit} noValidate>
+    <form onSubmit={form.onSubmit((values) => login.mutate(values))} noValidate>
       <Stack>
-        {error !== null && <Notice tone="error">{error}</Notice>}
+        {login.error !== null && <Notice tone="error">{messageOf(login.error)}</Notice>}
         {byToken ? (
           <Textarea
             label="Token"
@@ -97,28 +89,20 @@ function PasswordLogin({ byToken }: { readonly byToken: boolean }) {
             spellCheck={false}
             minRows={4}
             rows={4}
-            key={form.key('password')}
-            {...form.getInputProps('password')}
+            {...input('password')}
           />
         ) : (
           <>
-            <TextInput
-              label="Name"
-              autoComplete="username"
-              autoFocus
-              key={form.key('username')}
-              {...form.getInputProps('username')}
-            />
+            <TextInput label="Name" autoComplete="username" autoFocus {...input('username')} />
             <PasswordInput
               label="Password"
               autoComplete="current-password"
               visibilityToggleButtonProps={{ 'aria-label': 'Show the password' }}
-              key={form.key('password')}
-              {...form.getInputProps('password')}
+              {...input('password')}
             />
           </>
         )}
-        <Button type="submit" loading={busy} fullWidth>
+        <Button type="submit" loading={login.isPending} fullWidth>
           Log in
         </Button>
       </Stack>
@@ -131,28 +115,15 @@ interface Provider {
   readonly label: string;
 }
 
-/** Redirects to a login provider; tracks the pending provider and failures. */
-function useProviderLogin() {
-  const [error, setError] = useState<string | null>(null);
-  const [busy, setBusy] = useState<string | null>(null);
-  const begin = async (name: string) => {
-    setBusy(name);
-    setError(null);
-    try {
-      window.location.assign(await call<string>(`/sso/${encodeURIComponent(name)}`));
-    } catch (failed) {
-      setError(messageOf(failed));
-      setBusy(null);
-    }
-  };
-  return { error, busy, begin };
-}
-
 function Providers({ providers, isOnly }: { readonly providers: readonly Provider[]; readonly isOnly: boolean }) {
-  const { error, busy, begin } = useProviderLogin();
+  const login = useMutation({
+    mutationFn: async (name: string) => window.location.assign(await call<string>(`/sso/${encodeURIComponent(name)}`)),
+  });
+  // The provider's page follows.
+  const busy = login.isPending || login.isSuccess ? login.variables : null;
   return (
     <Stack gap={isOnly ? 'md' : 'xs'}>
-      {error !== null && <Notice tone="error">{error}</Notice>}
+      {login.error !== null && <Notice tone="error">{messageOf(login.error)}</Notice>}
       {isOnly && (
         <Text size="sm" ta="center">
           You log in at your organisation's identity provider.
@@ -162,7 +133,7 @@ function Providers({ providers, isOnly }: { readonly providers: readonly Provide
         <Button
           key={name}
           variant={isOnly ? 'filled' : 'default'}
-          onClick={() => void begin(name)}
+          onClick={() => login.mutate(name)}
           loading={busy === name}
           disabled={busy !== null && busy !== name}
           fullWidth

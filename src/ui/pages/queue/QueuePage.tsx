@@ -4,17 +4,12 @@ import type { QueuedQuery } from '../../client/types.ts';
 import { useAddressState } from '../../components/addressState.ts';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
 import { Faint } from '../../components/elements.tsx';
-import { Framed, PageFrame } from '../../components/frame.tsx';
-import { GroupName } from '../../components/namedObject.tsx';
-import { EmptyState, RequestState } from '../../components/states.tsx';
+import { EmptyState, Framed, PageFrame, RequestState } from '../../components/frame.tsx';
+import { GroupName } from '../../components/names.tsx';
 import { Ago } from '../../components/time.tsx';
 import { useRole } from '../../session/session.ts';
-import { noneWaits, QueueTable } from './QueueTable.tsx';
 import classes from './queue.module.css';
-import { RunningTable } from './RunningTable.tsx';
-
-/** Maximum number of rows: a browser takes seconds for thousands. */
-const MAX_ROWS = 200;
+import { noneWaits, QueueTable, RunningTable } from './tables.tsx';
 
 /**
  * Queue: queued queries with start and reason, which administrators can move to the front or drop; and running queries,
@@ -40,7 +35,6 @@ export default function QueuePage() {
           const matching = queries.filter(({ id, routingGroup, user: sender, source, reason }) =>
             [id, routingGroup, sender ?? '', source ?? '', reason].some((text) => text.toLowerCase().includes(wanted)),
           );
-          const shown = matching.slice(0, MAX_ROWS);
           return (
             <>
               <Title order={2}>By group and user</Title>
@@ -51,17 +45,17 @@ export default function QueuePage() {
                   rows={groupsOf(queries)}
                   rowId={({ name }) => name}
                   empty={null}
-                  sortedBy={{ id: 'count', desc: true }}
+                  sortedBy="-count"
                   sortIn="groupSort"
                 />
               </Framed>
               <Title order={2}>Queries</Title>
               <Filter label="Id, group, user, source or reason" value={filter} onChange={setFilter} />
               <Framed>
-                <QueueTable queries={shown} />
+                <QueueTable queries={matching} />
               </Framed>
               <Text size="sm" role="status">
-                {countText(queries.length, matching.length, shown.length)}
+                {countText(queries.length, matching.length)}
               </Text>
             </>
           );
@@ -86,9 +80,8 @@ function Filter({ label, value, onChange }: FilterProps) {
   return <TextInput size="xs" label={label} value={value} onChange={(event) => onChange(event.currentTarget.value)} />;
 }
 
-function countText(all: number, matching: number, shown: number): string {
+function countText(all: number, matching: number): string {
   const total = all === 1 ? '1 query waits' : `${all.toLocaleString('en')} queries wait`;
-  if (shown < matching) return `${total}; the oldest ${shown} of ${matching.toLocaleString('en')} are shown.`;
   return matching === all ? `${total}.` : `${total}; ${matching.toLocaleString('en')} match.`;
 }
 

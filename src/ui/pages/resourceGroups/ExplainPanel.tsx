@@ -3,10 +3,9 @@ import { useForm } from '@mantine/form';
 import { useMutation } from '@tanstack/react-query';
 import { call } from '../../client/call.ts';
 import type { GroupExplanation } from '../../client/types.ts';
-import { Explained } from '../../components/Explained.tsx';
 import { Notice } from '../../components/elements.tsx';
-import { Panel } from '../../components/frame.tsx';
-import { listed } from '../../components/listed.ts';
+import { QuestionForm } from '../../components/forms.tsx';
+import { listed } from '../../components/texts.ts';
 import { queryTypeChoices } from './forms.ts';
 import classes from './resourceGroups.module.css';
 
@@ -41,48 +40,37 @@ export function ExplainPanel({ database, environments }: ExplainPanelProps) {
   });
   const explain = useMutation({
     mutationFn: (values: typeof form.values) => {
-      const { user, environment, queryType, groups, tags } = values;
-      const estimateOf = (name: (typeof fields)[number][0]) => values[name].trim() || null;
+      const { user, environment, queryType, groups, tags, ...others } = values;
+      const { originalUser, authenticatedUser, source, ...estimates } = Object.fromEntries(
+        Object.entries(others).map(([name, text]) => [name, text.trim() || null]),
+      );
       return call<GroupExplanation>('/api/resourcegroups/explain', {
         body: {
-          ...{ useSchema: database, environment, user, queryType },
-          ...{ originalUser: values.originalUser || null, authenticatedUser: values.authenticatedUser || null },
-          source: values.source || null,
-          resourceEstimates: {
-            executionTime: estimateOf('executionTime'),
-            cpuTime: estimateOf('cpuTime'),
-            peakMemory: estimateOf('peakMemory'),
-          },
-          groups: listed(groups),
-          clientTags: listed(tags),
+          ...{ useSchema: database, environment, user, queryType, originalUser, authenticatedUser, source },
+          ...{ resourceEstimates: estimates, groups: listed(groups), clientTags: listed(tags) },
         },
       });
     },
   });
   return (
-    <Panel title="Which group takes a query">
-      <form onSubmit={form.onSubmit((values) => explain.mutate(values))}>
-        <Stack gap="sm">
-          <div className={classes.fields}>
-            {fields.map(([name, label, placeholder]) => (
-              <TextInput
-                key={name}
-                {...{ label, placeholder }}
-                required={name === 'user'}
-                {...form.getInputProps(name)}
-              />
-            ))}
-            <Select label="Query type" clearable data={queryTypeChoices} {...form.getInputProps('queryType')} />
-            {environments.length > 1 && (
-              <Select label="Environment" required data={[...environments]} {...form.getInputProps('environment')} />
-            )}
-          </div>
-          <Explained question="Which group takes it?" failure="Not explained" explain={explain}>
-            {(explanation) => <Answer explanation={explanation} />}
-          </Explained>
-        </Stack>
-      </form>
-    </Panel>
+    <QuestionForm
+      title="Which group takes a query"
+      question="Which group takes it?"
+      failure="Not explained"
+      explain={explain}
+      onSubmit={form.onSubmit((values) => explain.mutate(values))}
+      answer={(explanation) => <Answer explanation={explanation} />}
+    >
+      <div className={classes.fields}>
+        {fields.map(([name, label, placeholder]) => (
+          <TextInput key={name} {...{ label, placeholder }} required={name === 'user'} {...form.getInputProps(name)} />
+        ))}
+        <Select label="Query type" clearable data={queryTypeChoices} {...form.getInputProps('queryType')} />
+        {environments.length > 1 && (
+          <Select label="Environment" required data={[...environments]} {...form.getInputProps('environment')} />
+        )}
+      </div>
+    </QuestionForm>
   );
 }
 

@@ -2,21 +2,26 @@ import { Alert, Button, Group, Paper, Text, TextInput, Title } from '@mantine/co
 import { IconInfoCircle, IconPencil, IconPlus, IconTrash } from '@tabler/icons-react';
 import { type FormEvent, useCallback, useMemo, useState } from 'react';
 import { useSearchParams } from 'react-router';
-import { ApiError } from '../../client/apiError.ts';
+import { ApiError, isMissing } from '../../client/call.ts';
 import { type GroupsChange, useChange } from '../../client/changes.ts';
-import { isMissing, type ResourceGroups, useResourceGroups } from '../../client/resources.ts';
+import { type ResourceGroups, useResourceGroups } from '../../client/resources.ts';
 import type { DeclaredGroups, PropertyView, SelectorView } from '../../client/types.ts';
 import { type OpenInAddress, useOpenInAddress } from '../../components/addressState.ts';
-import { confirm } from '../../components/confirm.tsx';
 import { IconAction, MainAction } from '../../components/elements.tsx';
-import { PageFrame } from '../../components/frame.tsx';
-import { notifyFailed, notifyWritten } from '../../components/notify.tsx';
+import { RecordForm } from '../../components/forms.tsx';
+import { EmptyState, PageFrame, RequestState } from '../../components/frame.tsx';
+import { confirm, notifyFailed, notifyWritten } from '../../components/notify.tsx';
 import { NotOpened, onlyAdministrators } from '../../components/ownership.tsx';
-import { RecordForm } from '../../components/RecordForm.tsx';
-import { EmptyState, RequestState } from '../../components/states.tsx';
 import { useRole } from '../../session/session.ts';
-import { DeclaredBy, DeclaredNote, DeclaringResources } from './DeclaredBy.tsx';
-import { type Declarations, declarationsOf, groupsKind, nameOf } from './declarations.ts';
+import {
+  type Declarations,
+  DeclaredBy,
+  DeclaredNote,
+  DeclaringResources,
+  declarationsOf,
+  groupsKind,
+  nameOf,
+} from './declarations.tsx';
 import { ExplainPanel } from './ExplainPanel.tsx';
 import { type FormName, formOf, forms, recordName, selectorKey } from './forms.ts';
 import { ResourceGroupTree, type TreeActions } from './GroupTree.tsx';

@@ -2,9 +2,9 @@ import type { GroupsChange } from '../../client/changes.ts';
 import type { ResourceGroups } from '../../client/resources.ts';
 import type { DeclaredGroups, ResourceGroupView, SelectorView } from '../../client/types.ts';
 import type { OpenInAddress } from '../../components/addressState.ts';
-import type { Field, Values } from '../../components/RecordForm.tsx';
-import type { Declarations } from './declarations.ts';
-import { descendants } from './tree.ts';
+import type { Field, Values } from '../../components/forms.tsx';
+import type { Declarations } from './declarations.tsx';
+import { descendants } from './GroupTree.tsx';
 
 /**
  * Forms by address parameter: `group` contains the group's id, `newGroup` the id of its parent or nothing, `selector`

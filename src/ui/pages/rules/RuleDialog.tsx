@@ -6,29 +6,25 @@ import {
   SegmentedControl,
   Stack,
   Switch,
+  Text,
   Textarea,
   TextInput,
+  Title,
 } from '@mantine/core';
 import { IconPlus, IconTrash } from '@tabler/icons-react';
-import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { type ChangeEvent, type FormEvent, useMemo, useRef, useState } from 'react';
-import { ApiError } from '../../client/apiError.ts';
-import { callWhole } from '../../client/call.ts';
-import { mistakesOf, offsetOf } from '../../client/mistakes.ts';
-import { objectPath, RULES } from '../../client/resources.ts';
+import { type QueryClient, useMutation, useQueryClient } from '@tanstack/react-query';
+import { type ChangeEvent, type FormEvent, useId, useMemo, useRef, useState } from 'react';
+import { ApiError, type ApiResponse, callWhole, mistakesOf, offsetOf } from '../../client/call.ts';
+import { useAsked } from '../../client/changes.ts';
+import { NO_PRIORITY, objectPath, RULES } from '../../client/resources.ts';
 import type { RuleInput, RuleState } from '../../client/types.ts';
 import { Faint, IconAction, Notice, SmallAction } from '../../components/elements.tsx';
-import { FormButtons } from '../../components/FormButtons.tsx';
-import { useFormGuard } from '../../components/leaveGuard.ts';
-import { managersText } from '../../components/managers.ts';
-import { notifyWritten } from '../../components/notify.tsx';
-import { AuditLink, ManagedElsewhere, WriteFailure } from '../../components/ownership.tsx';
-import { useReturnFocus } from '../../components/returnFocus.ts';
-import { Differences, differences } from './Differences.tsx';
-import { Impact } from './Impact.tsx';
-import { type Fields, newFields, notifyChanged, toFields, toRule, type Way } from './ruleChanges.ts';
+import { useReturnFocus } from '../../components/focus.ts';
+import { FormButtons, useFormGuard } from '../../components/forms.tsx';
+import { notifyFailed, notifyUndoable, notifyWritten } from '../../components/notify.tsx';
+import { AuditLink, ManagedElsewhere, managersText, WriteFailure } from '../../components/ownership.tsx';
 import classes from './rules.module.css';
-import { TryPanel } from './TryPanel.tsx';
+import { Impact, TryPanel } from './TryPanel.tsx';
 
 /** Short text for the manager of a rule: the rules file, REST, a manifest, or the managers of its resource. */
 export function ruleOwner({ origin, place, managers }: Pick<RuleState, 'origin' | 'place' | 'managers'>): string {
@@ -263,4 +259,171 @@ function showPlace(form: HTMLFormElement | null, error: unknown): void {
   if (first.line === undefined || first.column === undefined) return;
   const offset = offsetOf(element.value, first.line, first.column);
   element.setSelectionRange(offset, offset + 1);
+}
+
+interface Difference {
+  readonly field: string;
+  readonly before: string;
+  readonly after: string;
+}
+
+const labels = {
+  description: 'Description',
+  priority: 'Priority',
+  condition: 'Condition',
+  actions: 'Actions',
+  routeTo: 'To',
+  deny: 'Denied with',
+  onUnavailable: 'Where no cluster can take it',
+  stop: 'No later rule is asked',
+  suspended: 'Suspended',
+} as const;
+
+/** Changed fields of a rule; empty for a new one. */
+function differences(before: RuleInput | null, after: RuleInput): readonly Difference[] {
+  if (before === null) return [];
+  return (Object.keys(labels) as (keyof typeof labels)[])
+    .map((field) => ({ field: labels[field], before: textOf(before[field]), after: textOf(after[field]) }))
+    .filter((change) => change.before !== change.after);
+}
+
+function textOf(value: RuleInput[keyof typeof labels]): string {
+  if (value === null || value === '') return 'none';
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  if (typeof value !== 'object') return String(value);
+  if (Array.isArray(value)) return value.length === 0 ? 'none' : value.join('\n');
+  if ('message' in value) return value.message;
+  const { cluster, routingGroup } = value as NonNullable<RuleInput['routeTo']>;
+  return cluster === undefined ? `group ${routingGroup}` : `cluster ${cluster}`;
+}
+
+function Differences({ changes }: { readonly changes: readonly Difference[] }) {
+  const heading = useId();
+  return (
+    <section aria-labelledby={heading} className={classes.changes}>
+      <Title order={2} size="h5" id={heading}>
+        What changes
+      </Title>
+      {changes.length === 0 ? (
+        <Text size="sm" c="dimmed">
+          Nothing yet.
+        </Text>
+      ) : (
+        <dl>
+          {changes.map(({ field, before, after }) => (
+            <div key={field}>
+              <dt>{field}</dt>
+              <dd>
+                <del className={classes.code}>{before}</del>
+              </dd>
+              <dd>
+                <ins className={classes.code}>{after}</ins>
+              </dd>
+            </div>
+          ))}
+        </dl>
+      )}
+    </section>
+  );
+}
+
+type Way = 'actions' | 'group' | 'cluster' | 'deny';
+
+/** Values of the form, for all kinds of effects, so that switching between them loses nothing. */
+interface Fields extends Pick<RuleState, 'description' | 'condition' | 'actions' | 'stop' | 'suspended'> {
+  readonly priority: number | string;
+  readonly way: Way;
+  readonly target: string;
+  readonly message: string;
+  readonly denyOnError: 'deny' | 'skip' | undefined;
+  readonly onUnavailable: 'fallback' | 'reject';
+}
+
+const newFields: Fields = {
+  ...{ description: '', priority: '', condition: '', way: 'group', actions: [''], target: '', message: '' },
+  ...{ denyOnError: undefined, onUnavailable: 'fallback', stop: false, suspended: false },
+};
+
+function toFields(rule: RuleState): Fields {
+  const { description, priority, condition, actions, routeTo, deny, onUnavailable, stop, suspended } = rule;
+  const target = routeTo?.cluster === undefined ? 'group' : 'cluster';
+  return {
+    ...{ description, condition, onUnavailable, stop, suspended },
+    priority: priority === NO_PRIORITY ? '' : priority,
+    way: deny !== null ? 'deny' : routeTo === null ? 'actions' : target,
+    actions: actions.length === 0 ? [''] : actions,
+    target: routeTo?.cluster ?? routeTo?.routingGroup ?? '',
+    message: deny?.message ?? '',
+    denyOnError: deny?.onError,
+  };
+}
+
+function toRule(name: string, fields: Fields): RuleInput {
+  const { description, priority, condition, way, actions, target, message, denyOnError } = fields;
+  const { onUnavailable, stop, suspended } = fields;
+  const routes = way === 'group' ? { routingGroup: target.trim() } : { cluster: target.trim() };
+  return {
+    ...{ name, description, condition, onUnavailable, stop, suspended },
+    priority: typeof priority === 'number' ? priority : null,
+    actions: way === 'actions' ? actions : [],
+    routeTo: way === 'group' || way === 'cluster' ? routes : null,
+    deny: way === 'deny' ? { message, ...(denyOnError === undefined ? {} : { onError: denyOnError }) } : null,
+  };
+}
+
+/**
+ * Reports a changed rule, with an undo for some seconds unless another user changes it meanwhile.
+ * @param before state before the change; an invalid rule cannot be written again
+ */
+function notifyChanged(client: QueryClient, before: RuleState, response: ApiResponse<RuleState>): void {
+  const { suspended, version } = response.data;
+  const isSwitched = before.suspended !== suspended;
+  const what = isSwitched ? (suspended ? 'suspended' : 'no longer suspended') : 'changed';
+  const { name, ...body } = toRule(before.name, toFields(before));
+  const undo = undoing(client, before, `The rule ${name} was not changed back`, async () => {
+    const path = objectPath('/api/rules', name);
+    const changed = await callWhole(path, { method: 'PUT', body: { ...body, version } });
+    notifyWritten(`The rule ${name} is as it was before.`, changed);
+  });
+  notifyUndoable(`The rule ${name} is ${what}.`, response, undo);
+}
+
+/** Writes a rule again; null if it was invalid. */
+function undoing(client: QueryClient, rule: RuleState, failed: string, write: () => Promise<void>) {
+  if (rule.problems.length > 0) return null;
+  return () =>
+    void write()
+      .catch((error: unknown) => notifyFailed(failed, error))
+      .then(() => client.invalidateQueries({ queryKey: RULES }));
+}
+
+/** Asks, then deletes a rule; it can be added again for some seconds, unless another rule has its name. */
+export function useDeleteRule() {
+  const client = useQueryClient();
+  return useAsked<RuleState>(
+    ({ name, position, place, managers }) => {
+      const effect = position === null ? 'It is not asked at present.' : 'Requests are decided without it at once.';
+      const returns =
+        managers.length === 0 ? '' : ' Where a GitOps controller declares it, that controller will create it again.';
+      const text = `It is taken out of ${place}. ${effect}${returns}`;
+      return { title: `Delete ${name}?`, text, action: 'Delete', dangerous: true };
+    },
+    {
+      write: ({ name, version }) =>
+        callWhole(`${objectPath('/api/rules', name)}?version=${encodeURIComponent(version)}`, { method: 'DELETE' }),
+      keys: [RULES],
+      report: (response, rule) => {
+        const { name, resource } = rule;
+        const undo = undoing(client, rule, `The rule ${name} was not added again`, async () => {
+          const body = toRule(name, toFields(rule));
+          const added = await callWhole<RuleState>('/api/rules', { method: 'POST', body });
+          const now = added.data.resource;
+          const place = now === resource ? '' : `, as RoutingRule ${now}, not in the place where it was`;
+          notifyWritten(`The rule ${name} is there again${place}.`, added);
+        });
+        notifyUndoable(`The rule ${name} is deleted.`, response, undo);
+      },
+      failed: ({ name }) => `The rule ${name} could not be deleted`,
+    },
+  );
 }
