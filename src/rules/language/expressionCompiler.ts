@@ -75,18 +75,8 @@ export function compileExpression(expression: Expression, scope: Scope): Code {
 }
 
 function globalCode(object: GlobalObject): Code {
-  switch (object) {
-    case 'request':
-      return (e) => e.objects.request;
-    case 'state':
-      return (e) => e.objects.state;
-    case 'result':
-      return (e) => e.objects.result;
-    case 'user':
-      return (e) => e.objects.user ?? null;
-    case 'query':
-      return (e) => e.objects.query ?? null;
-  }
+  if (object === 'request') return (e) => e.objects.request;
+  return (e) => e.objects[object] ?? null;
 }
 
 function nameCode({ name, offset }: Node<'name'>, scope: Scope): Code {
@@ -141,7 +131,7 @@ function logicalCode(expression: Node<'logical'>, scope: Scope): Code {
   const codes = operands.map((operand) => {
     if (operand.type === 'literal' && typeof operand.value !== 'boolean') {
       // Trino Gateway rejects such texts too, unless the operand is never reached.
-      return literalOperand(operator, operand.value, operand.offset);
+      return () => requireBoolean(operand.value, operator, operand.offset);
     }
     return compileExpression(operand, scope);
   });
@@ -159,10 +149,6 @@ function logicalCode(expression: Node<'logical'>, scope: Scope): Code {
     for (const code of codes) if (requireBoolean(code(e), operator, offset) === decisive) return decisive;
     return !decisive;
   };
-}
-
-function literalOperand(operator: string, value: Value, offset: number): Code {
-  return () => requireBoolean(value, operator, offset);
 }
 
 function ternaryCode({ test, yes, no, offset }: Node<'ternary'>, scope: Scope): Code {

@@ -91,46 +91,29 @@ function readToken(text: string, offset: number): Token {
   return { type: 'operator', text: operator, value: null, offset, end: offset + operator.length };
 }
 
+const STRINGS: Readonly<Record<string, RegExp>> = {
+  '"': /"((?:[^"\\]+|\\.)*)("?)/sy,
+  "'": /'((?:[^'\\]+|\\.)*)('?)/sy,
+};
+/** A backslash with what follows it: octal digits of a character up to \377, as in MVEL, or one character. */
+const ESCAPE = /\\(?:([0-3][0-7]{2}|[0-7]{1,2}(?![89]))|(.?))/gs;
+
 function readString(text: string, start: number, quote: string): Token {
-  let value = '';
-  let offset = start + 1;
-  for (;;) {
-    const char = text.charAt(offset);
-    if (char === '') {
-      const hint = 'in YAML, # after a space starts a comment, unless the whole value is quoted or a block after |';
-      throw new CompileError(`the string has no end: ${quote} is missing; ${hint}`, start);
-    }
-    if (char === quote) break;
-    if (char === '\\') {
-      const octal = octalEscape(text, offset + 1);
-      if (octal !== null) {
-        value += String.fromCharCode(Number.parseInt(octal, 8));
-        offset += 1 + octal.length;
-        continue;
-      }
-      const escaped = ESCAPES[text.charAt(offset + 1)];
-      if (escaped === undefined) {
-        throw new CompileError(
-          `\\${text.charAt(offset + 1)} is no escape sequence; allowed are \\\\ \\" \\' \\n \\t \\r \\b \\f \\101, other characters as they are`,
-          offset,
-        );
-      }
-      value += escaped;
-      offset += 2;
-    } else {
-      value += char;
-      offset += 1;
-    }
-  }
-  return { type: 'literal', text: '', value, offset: start, end: offset + 1 };
-}
-
-const OCTAL = /[0-3][0-7]{2}|[0-7]{1,2}(?![89])/y;
-
-/** Octal digits of a character up to \377, as in MVEL, or null. */
-function octalEscape(text: string, offset: number): string | null {
-  OCTAL.lastIndex = offset;
-  return OCTAL.exec(text)?.[0] ?? null;
+  const form = STRINGS[quote] as RegExp;
+  form.lastIndex = start;
+  const [whole = quote, body = '', close] = form.exec(text) ?? [];
+  const value = body.replace(ESCAPE, (_all, octal: string | undefined, char: string, offset: number) => {
+    if (octal !== undefined) return String.fromCharCode(Number.parseInt(octal, 8));
+    const escaped = ESCAPES[char];
+    if (escaped !== undefined) return escaped;
+    throw new CompileError(
+      `\\${char} is no escape sequence; allowed are \\\\ \\" \\' \\n \\t \\r \\b \\f \\101, other characters as they are`,
+      start + 1 + offset,
+    );
+  });
+  if (close === quote) return { type: 'literal', text: '', value, offset: start, end: start + whole.length };
+  const hint = 'in YAML, # after a space starts a comment, unless the whole value is quoted or a block after |';
+  throw new CompileError(`the string has no end: ${quote} is missing; ${hint}`, start);
 }
 
 function readNumber(text: string, offset: number): Token {

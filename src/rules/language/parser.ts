@@ -29,8 +29,7 @@ const REFUSED_STATEMENTS: Readonly<Record<string, string>> = {
 
 class Parser extends ExpressionParser {
   program(): Block {
-    const block = this.#statements(() => this.peek().type === 'end');
-    return block;
+    return this.#statements(() => this.peek().type === 'end');
   }
 
   #statements(atEnd: () => boolean): Block {
@@ -86,14 +85,9 @@ class Parser extends ExpressionParser {
   #simple(): Statement {
     const { offset } = this.peek();
     if (this.at('++') || this.at('--')) {
-      const by = this.advance().text === '++' ? 1 : -1;
-      return {
-        type: 'increment',
-        name: this.variableName(`after ${by === 1 ? '++' : '--'}`),
-        by,
-        prefix: true,
-        offset,
-      };
+      const { text } = this.advance();
+      const name = this.variableName(`after ${text}`);
+      return { type: 'increment', name, by: text === '++' ? 1 : -1, prefix: true, offset };
     }
     const expression = this.expression();
     const operator = this.peek();
@@ -104,13 +98,8 @@ class Parser extends ExpressionParser {
     if (operator.type === 'operator' && ASSIGNMENTS.has(operator.text)) {
       this.#checkTarget(expression);
       this.advance();
-      return {
-        type: 'assign',
-        target: expression,
-        operator: operator.text as AssignmentOperator,
-        value: this.expression(),
-        offset,
-      };
+      const value = this.expression();
+      return { type: 'assign', target: expression, operator: operator.text as AssignmentOperator, value, offset };
     }
     return { type: 'expression', expression, offset };
   }
@@ -123,18 +112,9 @@ class Parser extends ExpressionParser {
 
   #declares(): boolean {
     if (this.at('var')) return true;
-    const next = this.peek(1);
-    return (
-      next.type === 'name' &&
-      !isReservedWord(next.text) &&
-      !isReservedWord(this.peek().text) &&
-      this.#afterNameDeclares()
-    );
-  }
-
-  #afterNameDeclares(): boolean {
-    const after = this.peek(2);
-    return after.text === '=' || after.text === ';' || after.type === 'end' || after.text === ':' || after.text === '}';
+    const [next, after] = [this.peek(1), this.peek(2)];
+    if (next.type !== 'name' || isReservedWord(next.text) || isReservedWord(this.peek().text)) return false;
+    return after.type === 'end' || ['=', ';', ':', '}'].includes(after.text);
   }
 
   #declaration(): Statement {

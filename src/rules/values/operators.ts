@@ -193,16 +193,9 @@ function compareWithNumber(operator: ComparisonOperator, a: Value, b: Value, off
 }
 
 function decide<T extends string | number | bigint>(operator: ComparisonOperator, a: T, b: T): boolean {
-  switch (operator) {
-    case '<':
-      return a < b;
-    case '<=':
-      return a <= b;
-    case '>':
-      return a > b;
-    default:
-      return a >= b;
-  }
+  if (operator === '<') return a < b;
+  if (operator === '<=') return a <= b;
+  return operator === '>' ? a > b : a >= b;
 }
 
 /** Natural order of Java's sorted collections, `Collections.min` and `compareTo`. */
@@ -249,20 +242,19 @@ export function includesValue(items: readonly Value[], value: Value, e: Evaluati
 
 /** Index of the first element that equals a value, or -1. */
 export function indexOfValue(items: readonly Value[], value: Value, e: Evaluation): number {
-  for (let index = 0; index < items.length; index += 1) {
-    e.step();
-    if (javaEquals(items[index] ?? null, value, e)) return index;
-  }
-  return -1;
+  return items.findIndex(equalTo(value, e));
 }
 
 /** Index of the last element that equals a value, or -1. */
 export function lastIndexOfValue(items: readonly Value[], value: Value, e: Evaluation): number {
-  for (let index = items.length - 1; index >= 0; index -= 1) {
+  return items.findLastIndex(equalTo(value, e));
+}
+
+function equalTo(value: Value, e: Evaluation): (item: Value) => boolean {
+  return (item) => {
     e.step();
-    if (javaEquals(items[index] ?? null, value, e)) return index;
-  }
-  return -1;
+    return javaEquals(item, value, e);
+  };
 }
 
 /** `value == empty`: null, blank text, zero, false, an empty list or set (MVEL's BlankLiteral). */
