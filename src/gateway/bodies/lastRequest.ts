@@ -6,6 +6,10 @@ import { hasBody } from './body.ts';
 /** Most time, in milliseconds, in which what a client still sends after its last response is dropped. */
 const LINGER_MS = 5_000;
 
+/** Most connections that linger at a time; further ones are closed with the response. */
+const MAX_LINGERING = 64;
+let lingering = 0;
+
 /** Connections over HTTP/1 on which a request was rejected before its end was seen. */
 const ended = new WeakSet<object>();
 
@@ -53,5 +57,11 @@ export function linger(socket: Socket, last = ''): void {
   if (socket.destroyed) return;
   const timer = setTimeout(() => socket.destroy(), LINGER_MS).unref();
   socket.once('close', () => clearTimeout(timer));
+  if (lingering < MAX_LINGERING) {
+    lingering++;
+    socket.once('close', () => {
+      lingering--;
+    });
+  } else socket.once('finish', () => socket.destroy());
   socket.end(last);
 }

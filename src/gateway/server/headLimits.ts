@@ -62,8 +62,8 @@ export function responseParserErrors(
     const socket = duplex as RespondingSocket;
     const last = socket[lastResponse];
     if (last === 'parser error') {
-      // The parser reports each packet that is dropped, and the end of the client's side.
-      if (error.code === 'HPE_INVALID_EOF_STATE' || error.code?.startsWith('HPE_') !== true) socket.destroy(error);
+      // The end of the client's side, or of the time for the request.
+      socket.destroy();
       return;
     }
     const status = statusOf(error);
@@ -74,6 +74,8 @@ export function responseParserErrors(
       return;
     }
     socket[lastResponse] = 'parser error';
+    // The parser would copy each further packet into an error.
+    socket.removeAllListeners('data').on('data', () => undefined);
     linger(socket, responseText(status, status === 431 ? tooLarge : ''));
   });
 }
