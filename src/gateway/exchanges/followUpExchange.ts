@@ -1,8 +1,7 @@
 import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import type { ExchangeParts } from '../dataPlaneComposition.ts';
-import { ownerCluster } from '../ownership/ownerCluster.ts';
-import { movedOwner, type QueryOwner } from '../ownership/queryOwner.ts';
+import { movedOwner, ownerCluster, type QueryOwner } from '../ownership/queryOwner.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { Upstream } from '../upstreams/upstreams.ts';
 import type { RespondingCluster } from './addedLines.ts';
@@ -169,18 +168,10 @@ export class FollowUpExchange extends ForwardExchange {
     const { runningQueries, outcomes, logger } = this.parts;
     const queryId = this.#queryId;
     const { cluster } = this.#owner;
-    const { basePath, pool, proxyTo } = upstream;
-    upstream.requestStarted();
+    const { proxyTo } = upstream;
     try {
       const { target, headers, headersTimeout } = this.outgoingNow();
-      const { statusCode: status, body } = await pool.request({
-        path: basePath + target,
-        method: 'DELETE',
-        headers: headers as string[],
-        headersTimeout,
-        bodyTimeout: headersTimeout,
-      });
-      await body.dump();
+      const { status } = await upstream.ask('DELETE', target, headers, headersTimeout);
       if (status < 300 || status === 404 || status === 410) {
         runningQueries.noteEnd(queryId, cluster);
         outcomes.cancel(queryId, cluster);
@@ -188,8 +179,6 @@ export class FollowUpExchange extends ForwardExchange {
       logger.info({ queryId, proxyTo, status }, 'query cancelled; client disconnected');
     } catch (error) {
       logger.warn({ queryId, proxyTo, err: error }, 'failed to cancel query');
-    } finally {
-      upstream.requestEnded();
     }
   }
 }

@@ -1,5 +1,4 @@
 import type { Clock } from '../../model/clock.ts';
-import { withTimeLimit } from '../../model/timeLimit.ts';
 import { userAgent } from '../../model/version.ts';
 import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
 import type { Upstream, Upstreams } from '../upstreams/upstreams.ts';
@@ -9,7 +8,6 @@ import type { QueryOwner } from './queryOwner.ts';
 const INFO_PATH = '/v1/info';
 /** The five characters that the query ids of a coordinator end in. */
 const coordinatorId = /^[a-z0-9]{5}$/;
-const MAX_RESPONSE_BYTES = 65_536;
 /** Milliseconds for all responses. */
 const TIME_LIMIT = 2_000;
 /** Milliseconds for which answers count: a client that invents query ids causes one request a second to each cluster. */
@@ -98,31 +96,9 @@ export class CoordinatorSearch {
 
 /** The coordinator's id; null if the cluster responds without one. @throws what the connection throws */
 async function coordinatorAt(upstream: Upstream): Promise<string | null> {
-  const late = () => new Error('no answer in time');
-  upstream.requestStarted();
-  try {
-    return await withTimeLimit(TIME_LIMIT, late, async (signal) => {
-      const { statusCode, body } = await upstream.pool.request({
-        path: `${upstream.basePath}${INFO_PATH}`,
-        method: 'GET',
-        headers: { accept: 'application/json', 'user-agent': userAgent },
-        headersTimeout: TIME_LIMIT,
-        bodyTimeout: TIME_LIMIT,
-        signal,
-      });
-      const chunks: Buffer[] = [];
-      let size = 0;
-      for await (const chunk of body) {
-        size += (chunk as Buffer).length;
-        // Leaving the loop ends the connection.
-        if (size > MAX_RESPONSE_BYTES) return null;
-        chunks.push(chunk as Buffer);
-      }
-      return statusCode === 200 ? reportedId(Buffer.concat(chunks).toString('utf8')) : null;
-    });
-  } finally {
-    upstream.requestEnded();
-  }
+  const headers = { accept: 'application/json', 'user-agent': userAgent };
+  const { status, text } = await upstream.ask('GET', INFO_PATH, headers, TIME_LIMIT);
+  return status === 200 && text !== null ? reportedId(text) : null;
 }
 
 function reportedId(text: string): string | null {

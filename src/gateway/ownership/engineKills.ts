@@ -1,4 +1,3 @@
-import { withTimeLimit } from '../../model/timeLimit.ts';
 import { userAgent } from '../../model/version.ts';
 import type { DataPlaneParts } from '../dataPlaneComposition.ts';
 
@@ -31,21 +30,9 @@ export async function killAtCluster(
   const { cluster, proxyTo } = lookup.owner;
   const upstream = upstreams.get(proxyTo);
   if (upstream === null) return { kind: 'unknown' };
-  const late = () => new Error(`no answer within ${TIME_LIMIT} ms`);
-  upstream.requestStarted();
   try {
-    const status = await withTimeLimit(TIME_LIMIT, late, async (signal) => {
-      const { statusCode, body } = await upstream.pool.request({
-        path: `${upstream.basePath}/v1/query/${encodeURIComponent(queryId)}`,
-        method: 'DELETE',
-        headers: { 'user-agent': userAgent, ...names.clusterHeaders('User', user) },
-        headersTimeout: TIME_LIMIT,
-        bodyTimeout: TIME_LIMIT,
-        signal,
-      });
-      await body.dump();
-      return statusCode;
-    });
+    const headers = { 'user-agent': userAgent, ...names.clusterHeaders('User', user) };
+    const { status } = await upstream.ask('DELETE', `/v1/query/${encodeURIComponent(queryId)}`, headers, TIME_LIMIT);
     const isGone = status === 404 || status === 410;
     if (status >= 300 && !isGone) return { kind: 'refused', cluster, status };
     // Its client may never ask again: whatever counts the query hears of its end here.
@@ -53,7 +40,5 @@ export async function killAtCluster(
     return { kind: isGone ? 'gone' : 'killed', cluster };
   } catch (error) {
     return { kind: 'unreachable', cluster, reason: error instanceof Error ? error.message : String(error) };
-  } finally {
-    upstream.requestEnded();
   }
 }

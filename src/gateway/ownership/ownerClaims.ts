@@ -1,48 +1,36 @@
+import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
+import type { Clock } from '../../model/clock.ts';
 import { FairMap } from '../../model/fairMap.ts';
 import { within } from '../../model/timeLimit.ts';
+import { QUEUE_SUFFIX } from '../../routing/queryId.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
-import { mayHaveMoved, type OwnershipConflict, type QueryOwner } from './queryOwner.ts';
+import type { Store } from '../../store/store.ts';
+import {
+  fullIdOf,
+  type KnownOwner,
+  type KnownOwners,
+  MAX_COORDINATORS_PER_CLUSTER,
+  MAX_FULL_IDS,
+  ownerKey,
+} from './knownOwners.ts';
+import type { OwnerPresence } from './ownerPresence.ts';
+import { mayHaveMoved, type OwnershipConflict, ownerOf, type QueryOwner } from './queryOwner.ts';
 
-export interface KnownOwner {
-  owner: QueryOwner;
-  settled: boolean;
-}
-
-/** Owners in memory, by suffix or by full id. */
-export interface OwnerMemory {
-  get(key: string): KnownOwner | undefined;
-  remember(key: string, owner: QueryOwner, settled: boolean): KnownOwner;
-}
-
-/** Owners in the database, by suffix or by full id. Every method rejects while the database is unavailable. */
-export interface OwnerRecords {
-  /** `coordinator` or `query`, for messages. */
-  readonly kind: string;
-  get(key: string): Promise<QueryOwner | null>;
-  /** Stores an owner where the key has none. @returns the owner that is stored afterwards */
-  claim(key: string, owner: QueryOwner): Promise<QueryOwner>;
-  /**
-   * Replaces an owner.
-   * @param from the owner that must be stored
-   * @param silentFor milliseconds for which no replica may have seen a sign of life of `from`; null if it does not
-   * matter
-   * @returns the owner that is stored afterwards
-   */
-  replace(key: string, from: QueryOwner, to: QueryOwner, silentFor: number | null): Promise<QueryOwner>;
-}
-
-/** Conditions of claims, the same for suffixes and full ids. */
-export interface ClaimConditions {
+/** Parts of the data plane that claims work with. */
+interface ClaimParts {
+  readonly store: Pick<Store, 'coordinators' | 'queries'>;
   readonly table: { readonly current: RoutingTable };
-  /** Milliseconds since the last sign of life at a `proxyTo`. */
-  readonly silentFor: (proxyTo: string) => number;
-  /** `routing.ownerTakeover`, milliseconds. */
-  readonly takeover: number;
-  /** Longest wait for the database, milliseconds. */
-  readonly learnTimeout: number;
-  readonly unavailable: () => void;
   readonly logger: Logger;
+  readonly clock: Clock;
+}
+
+/** Times of claims, milliseconds. */
+interface ClaimTimes {
+  /** `routing.ownerTakeover`. */
+  readonly takeover: number;
+  /** Longest wait for the database. */
+  readonly learnTimeout: number;
 }
 
 /** The outcome of a claim; null: the claimant is the owner. */
@@ -56,6 +44,14 @@ interface Pending {
 /** Writes that wait for the database. */
 const MAX_UNWRITTEN = 100_000;
 const REPEATED_AT_ONCE = 100;
+/** Suffixes whose claim the database gave to another cluster than this replica's memory did. */
+const MAX_CONTESTED = 10_000;
+/** Milliseconds after which a cluster may claim one more suffix: 360 an hour, more than any restarting cluster needs. */
+const REFILL_MS = 10_000;
+const MAX_CLUSTERS = 10_000;
+
+/** Stands for the gateway where ids of its own are claimed by a cluster. */
+const gatewayItself: QueryOwner = { cluster: '', proxyTo: '' };
 
 /**
  * Decides who owns a suffix or a query id: the first to claim it, by an insert into the database, keeps it. The owner
@@ -64,41 +60,87 @@ const REPEATED_AT_ONCE = 100;
  * claim later: the first one that is stored wins.
  */
 export class OwnerClaims {
-  readonly #memory: OwnerMemory;
-  readonly #records: OwnerRecords;
-  readonly #conditions: ClaimConditions;
-  readonly #onLoss: (key: string, claimant: QueryOwner, owner: QueryOwner) => void;
+  readonly #known: KnownOwners;
+  readonly #presence: OwnerPresence;
+  readonly #parts: ClaimParts;
+  readonly #times: ClaimTimes;
+  readonly #noteAway: () => void;
   readonly #pending = new Map<string, Pending>();
   readonly #unwritten = new FairMap<string, QueryOwner>({ max: MAX_UNWRITTEN });
+  /** Clusters that responded with an id whose suffix the database has not confirmed yet. */
+  readonly #unsettled = new FairMap<string, QueryOwner>({ max: MAX_FULL_IDS });
+  readonly #contested = new LRUCache<string, true>({ max: MAX_CONTESTED });
+  /** Limit of new coordinators per cluster: a burst of 256, then one every 10 s. */
+  readonly #budgets = new LRUCache<string, { left: number; at: number }>({ max: MAX_CLUSTERS });
 
-  /** @param onLoss called if the database settled a claim that memory had accepted for another cluster */
+  /** @param noteAway called when the database cannot be read or written */
   constructor(
-    memory: OwnerMemory,
-    records: OwnerRecords,
-    conditions: ClaimConditions,
-    onLoss: (key: string, claimant: QueryOwner, owner: QueryOwner) => void,
+    known: KnownOwners,
+    presence: OwnerPresence,
+    parts: ClaimParts,
+    times: ClaimTimes,
+    noteAway: () => void,
   ) {
-    this.#memory = memory;
-    this.#records = records;
-    this.#conditions = conditions;
-    this.#onLoss = onLoss;
+    this.#known = known;
+    this.#presence = presence;
+    this.#parts = parts;
+    this.#times = times;
+    this.#noteAway = noteAway;
   }
 
   /**
-   * A cluster responded with a query id.
-   * @param key the id's suffix, or the whole id
-   * @param mayClaim asked for a key that no one owns: whether the claimant may have one more
+   * A cluster responded with a query id, which makes it the owner where no one else is.
+   * @param id a plausible one
    * @returns null when it is the owner and all is stored; else a promise of the outcome, which takes no longer than the
-   *   learn timeout and never rejects
+   *   learn timeout (the owner is then stored later) and never rejects
    */
-  learn(key: string, claimant: QueryOwner, mayClaim: () => boolean): null | Promise<Claimed> {
-    const entry = this.#memory.get(key);
-    if (entry === undefined) return this.#claim(key, claimant, mayClaim);
-    if (entry.owner.proxyTo === claimant.proxyTo) {
-      if (entry.owner.cluster !== claimant.cluster) this.#rename(entry, claimant);
+  learn(id: string, owner: QueryOwner): null | Promise<Claimed> {
+    const key = ownerKey(id);
+    // The gateway's own: a cluster that could own them would get the requests for queries that wait.
+    if (key === QUEUE_SUFFIX) return Promise.resolve({ kind: 'owned', owner: gatewayItself });
+    const isFullId = fullIdOf(key) !== null;
+    const claimed = this.claim(key, owner, isFullId ? () => true : () => this.#takeBudget(owner.cluster));
+    if (isFullId) return claimed;
+    if (claimed === null) {
+      this.#noteUnsettled(key, id, owner);
       return null;
     }
-    return this.#dispute(key, claimant, entry);
+    return claimed.then((outcome) => {
+      if (outcome === null) this.#noteUnsettled(key, id, owner);
+      return outcome;
+    });
+  }
+
+  /**
+   * Claims a suffix or an id for a cluster, as `learn` does.
+   * @param mayClaim asked for a key that no one owns: whether the claimant may have one more
+   */
+  claim(key: string, claimant: QueryOwner, mayClaim: () => boolean): null | Promise<Claimed> {
+    const known = this.#known.get(key);
+    if (known === undefined) return this.#claimNew(key, claimant, mayClaim);
+    if (known.owner.proxyTo !== claimant.proxyTo) return this.#dispute(key, claimant, known);
+    if (known.owner.cluster !== claimant.cluster) this.#rename(known, claimant);
+    return null;
+  }
+
+  /**
+   * True if a cluster responded with the id while the database was unavailable, which then confirmed another cluster as
+   * the owner of the id's suffix. Which of the two runs the query cannot be known: neither gets its requests.
+   */
+  isDisowned(id: string): boolean {
+    if (this.#contested.size === 0) return false;
+    const key = ownerKey(id);
+    if (!this.#contested.has(key)) return false;
+    const claimant = this.#unsettled.get(id);
+    return claimant !== undefined && claimant.proxyTo !== this.#known.get(key)?.owner.proxyTo;
+  }
+
+  /** The owner in the database. Rejects while the database is unavailable. */
+  async stored(key: string): Promise<QueryOwner | null> {
+    const { coordinators, queries } = this.#parts.store;
+    const id = fullIdOf(key);
+    const row: QueryOwner | null = await (id === null ? coordinators.get(key) : queries.get(id));
+    return row === null ? null : ownerOf(row);
   }
 
   /** Repeats writes that the database could not take. */
@@ -107,25 +149,68 @@ export class OwnerClaims {
     for (const [key, owner] of this.#unwritten.entries()) {
       if (left-- === 0) return;
       this.#unwritten.delete(key);
-      this.#records.claim(key, owner).then(
+      this.#store(key, owner).then(
         (stored) => this.#settle(key, owner, stored),
         () => this.#unwritten.set(key, owner.cluster, owner),
       );
     }
   }
 
-  /** Two clusters are registered with one URL, or one has a new name: the owner's name is one that is registered. */
-  #rename(entry: KnownOwner, claimant: QueryOwner): void {
-    const { clusters } = this.#conditions.table.current;
-    if (clusters.get(entry.owner.cluster)?.proxyTo === entry.owner.proxyTo) return;
-    if (clusters.get(claimant.cluster)?.proxyTo === claimant.proxyTo) entry.owner = claimant;
+  #noteUnsettled(suffix: string, id: string, owner: QueryOwner): void {
+    const coordinator = this.#known.get(suffix);
+    if (coordinator === undefined || coordinator.owner.proxyTo !== owner.proxyTo) return;
+    coordinator.isUsed = true;
+    if (!coordinator.settled) this.#unsettled.set(id, owner.cluster, owner);
   }
 
-  #claim(key: string, claimant: QueryOwner, mayClaim: () => boolean): Promise<Claimed> {
+  #takeBudget(cluster: string): boolean {
+    const now = this.#parts.clock.monotonic();
+    const budget = this.#budgets.get(cluster) ?? { left: MAX_COORDINATORS_PER_CLUSTER, at: now };
+    const left = Math.min(MAX_COORDINATORS_PER_CLUSTER, budget.left + (now - budget.at) / REFILL_MS);
+    this.#budgets.set(cluster, { left: left < 1 ? left : left - 1, at: now });
+    return left >= 1;
+  }
+
+  /** Stores an owner where the key has none. @returns the owner that is stored afterwards */
+  async #store(key: string, owner: QueryOwner): Promise<QueryOwner> {
+    const { store, clock } = this.#parts;
+    const { cluster, proxyTo } = owner;
+    const id = fullIdOf(key);
+    const now = clock.now();
+    if (id !== null) return ownerOf(await store.queries.learn({ queryId: id, cluster, proxyTo, created: now }));
+    return ownerOf(await store.coordinators.learn({ suffix: key, ...ownerOf(owner), lastSeen: now }));
+  }
+
+  /**
+   * Replaces a stored owner.
+   * @param silentFor milliseconds for which no replica may have seen a sign of life of `from`; null if it does not
+   * matter
+   * @returns the owner that is stored afterwards
+   */
+  async #replace(key: string, from: QueryOwner, to: QueryOwner, silentFor: number | null): Promise<QueryOwner> {
+    const { store, clock } = this.#parts;
+    const { cluster, proxyTo } = to;
+    const id = fullIdOf(key);
+    const now = clock.now();
+    if (id !== null) {
+      return ownerOf(await store.queries.replace({ queryId: id, cluster, proxyTo, created: now }, from.proxyTo));
+    }
+    const row = { suffix: key, ...ownerOf(to), lastSeen: now };
+    return ownerOf(await store.coordinators.replace(row, from.proxyTo, silentFor === null ? null : now - silentFor));
+  }
+
+  /** Two clusters are registered with one URL, or one has a new name: the owner's name is one that is registered. */
+  #rename(known: KnownOwner, claimant: QueryOwner): void {
+    const { clusters } = this.#parts.table.current;
+    if (clusters.get(known.owner.cluster)?.proxyTo === known.owner.proxyTo) return;
+    if (clusters.get(claimant.cluster)?.proxyTo === claimant.proxyTo) known.owner = claimant;
+  }
+
+  #claimNew(key: string, claimant: QueryOwner, mayClaim: () => boolean): Promise<Claimed> {
     const pending = this.#pending.get(key);
     if (pending !== undefined) {
       if (pending.owner.proxyTo === claimant.proxyTo) return pending.outcome;
-      return pending.outcome.then(() => this.learn(key, claimant, mayClaim));
+      return pending.outcome.then(() => this.claim(key, claimant, mayClaim));
     }
     if (!mayClaim()) return Promise.resolve({ kind: 'tooMany' });
     const outcome = this.#decide(key, claimant).finally(() => this.#pending.delete(key));
@@ -134,87 +219,94 @@ export class OwnerClaims {
   }
 
   async #decide(key: string, claimant: QueryOwner): Promise<Claimed> {
-    const [memory, records] = [this.#memory, this.#records];
-    const { learnTimeout, logger, unavailable } = this.#conditions;
+    const known = this.#known;
     let isLate = false;
-    const writing = records.claim(key, claimant).then(
+    const writing = this.#store(key, claimant).then(
       (stored) => {
         if (isLate) this.#settle(key, claimant, stored);
         return stored;
       },
       (error: unknown) => {
-        unavailable();
+        this.#noteAway();
         this.#unwritten.set(key, claimant.cluster, claimant);
-        logger.warn({ err: error, [records.kind]: key }, 'failed to store owner of queries; kept in memory');
+        this.#parts.logger.warn({ err: error, ...named(key) }, 'failed to store owner of queries; kept in memory');
         return null;
       },
     );
-    const stored = await within(writing, learnTimeout, 'late' as const);
+    const stored = await within(writing, this.#times.learnTimeout, 'late' as const);
     if (stored === 'late') isLate = true;
     // A lookup may have found the owner meanwhile.
-    const entry = memory.get(key);
-    if (entry !== undefined && entry.owner.proxyTo !== claimant.proxyTo) return this.#dispute(key, claimant, entry);
-    if (stored === null || stored === 'late') {
-      memory.remember(key, claimant, false);
-      return null;
+    const found = known.get(key);
+    if (found !== undefined && found.owner.proxyTo !== claimant.proxyTo) return this.#dispute(key, claimant, found);
+    const isStored = stored !== null && stored !== 'late';
+    if (isStored && stored.proxyTo !== claimant.proxyTo) {
+      return this.#dispute(key, claimant, known.remember(key, stored, true));
     }
-    if (stored.proxyTo === claimant.proxyTo) {
-      memory.remember(key, claimant, true);
-      return null;
-    }
-    return this.#dispute(key, claimant, memory.remember(key, stored, true));
+    known.remember(key, claimant, isStored);
+    return null;
   }
 
-  async #dispute(key: string, claimant: QueryOwner, entry: KnownOwner): Promise<Claimed> {
-    const [memory, records] = [this.#memory, this.#records];
-    const { table, learnTimeout, takeover, silentFor, logger } = this.#conditions;
-    const { owner } = entry;
-    const replacing = async (from: QueryOwner, silence: number | null): Promise<Claimed> => {
-      const stored = await within(records.replace(key, from, claimant, silence), learnTimeout, null);
-      if (stored === null) return { kind: 'owned', owner: from };
-      const isOwner = stored.proxyTo === claimant.proxyTo;
-      memory.remember(key, isOwner ? claimant : stored, true);
-      if (isOwner && silence !== null) {
-        logger.warn({ [records.kind]: key, from: from.cluster, to: claimant.cluster }, 'owner of query ids changed');
-      }
-      return isOwner ? null : { kind: 'owned', owner: stored };
-    };
+  async #dispute(key: string, claimant: QueryOwner, { owner, settled }: KnownOwner): Promise<Claimed> {
+    const { table, logger } = this.#parts;
+    const { takeover, learnTimeout } = this.#times;
+    const isMoved = mayHaveMoved(table.current, owner, claimant);
     try {
-      if (mayHaveMoved(table.current, owner, claimant)) {
-        memory.remember(key, claimant, entry.settled);
-        await replacing(owner, null);
+      if (isMoved) {
+        this.#known.remember(key, claimant, settled);
+        await this.#takeOver(key, owner, claimant, null);
         return null;
       }
-      if (silentFor(owner.proxyTo) < takeover) return { kind: 'owned', owner };
-      const stored = (await within(records.get(key), learnTimeout, undefined)) ?? owner;
+      if (this.#presence.silentFor(owner.proxyTo) < takeover) return { kind: 'owned', owner };
+      const stored = (await within(this.stored(key), learnTimeout, null)) ?? owner;
       if (stored.proxyTo === claimant.proxyTo) {
-        memory.remember(key, claimant, true);
+        this.#known.remember(key, claimant, true);
         return null;
       }
-      if (stored.proxyTo !== owner.proxyTo) memory.remember(key, stored, true);
-      if (silentFor(stored.proxyTo) < takeover) return { kind: 'owned', owner: stored };
-      return await replacing(stored, takeover);
+      if (stored.proxyTo !== owner.proxyTo) this.#known.remember(key, stored, true);
+      if (this.#presence.silentFor(stored.proxyTo) < takeover) return { kind: 'owned', owner: stored };
+      return await this.#takeOver(key, stored, claimant, takeover);
     } catch (error) {
-      this.#conditions.unavailable();
-      logger.debug({ err: error, [records.kind]: key }, 'failed to decide claim of query ids in the database');
-      return mayHaveMoved(table.current, owner, claimant) ? null : { kind: 'owned', owner };
+      this.#noteAway();
+      logger.debug({ err: error, ...named(key) }, 'failed to decide claim of query ids in the database');
+      return isMoved ? null : { kind: 'owned', owner };
     }
+  }
+
+  /** Replaces an owner in the database, and in memory as the database has it then. @param silence as of `#replace` */
+  async #takeOver(key: string, from: QueryOwner, to: QueryOwner, silence: number | null): Promise<Claimed> {
+    const stored = await within(this.#replace(key, from, to, silence), this.#times.learnTimeout, null);
+    if (stored === null) return { kind: 'owned', owner: from };
+    const isOwner = stored.proxyTo === to.proxyTo;
+    this.#known.remember(key, isOwner ? to : stored, true);
+    if (isOwner && silence !== null) {
+      this.#parts.logger.warn({ ...named(key), from: from.cluster, to: to.cluster }, 'owner of query ids changed');
+    }
+    return isOwner ? null : { kind: 'owned', owner: stored };
   }
 
   /** The database settled what memory had decided. */
   #settle(key: string, claimant: QueryOwner, stored: QueryOwner): void {
-    const { table, unavailable } = this.#conditions;
-    const entry = this.#memory.get(key);
+    const { table, logger } = this.#parts;
+    const known = this.#known.get(key);
     if (stored.proxyTo === claimant.proxyTo) {
-      if (entry?.owner.proxyTo === stored.proxyTo) entry.settled = true;
+      if (known?.owner.proxyTo === stored.proxyTo) known.settled = true;
       return;
     }
-    if (entry !== undefined && entry.owner.proxyTo !== claimant.proxyTo) return;
+    if (known !== undefined && known.owner.proxyTo !== claimant.proxyTo) return;
     if (mayHaveMoved(table.current, stored, claimant)) {
-      this.#records.replace(key, stored, claimant, null).catch(unavailable);
+      this.#replace(key, stored, claimant, null).catch(this.#noteAway);
       return;
     }
-    this.#memory.remember(key, stored, true);
-    this.#onLoss(key, claimant, stored);
+    this.#known.remember(key, stored, true);
+    if (fullIdOf(key) !== null) return;
+    this.#contested.set(key, true);
+    const clusters = [stored.cluster, claimant.cluster];
+    logger.warn({ suffix: key, clusters }, 'suffix claimed by two clusters during an outage; the first stored keeps it');
   }
+}
+
+/** The key for log messages. */
+function named(key: string): { readonly suffix: string } | { readonly queryId: string } {
+  const id = fullIdOf(key);
+  return id === null ? { suffix: key } : { queryId: id };
 }

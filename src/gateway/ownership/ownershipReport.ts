@@ -1,4 +1,3 @@
-import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { Counter, type Registry } from 'prom-client';
 import type { Clock } from '../../model/clock.ts';
@@ -13,9 +12,9 @@ const MAX_PAIRS = 1_000;
 export class OwnershipReport {
   readonly #conflicts: Counter<'cluster' | 'owner'>;
   readonly #logger: Logger;
-  readonly #pairs = new Set<string>();
-  /** Pairs that were warned of a moment ago. */
-  readonly #warned: LRUCache<string, true>;
+  readonly #clock: Clock;
+  /** When each pair was last warned of, monotonic milliseconds. */
+  readonly #warned = new Map<string, number>();
 
   constructor(registry: Registry, logger: Logger, clock: Clock) {
     this.#conflicts = new Counter({
@@ -25,7 +24,7 @@ export class OwnershipReport {
       registers: [registry],
     });
     this.#logger = logger;
-    this.#warned = new LRUCache({ max: MAX_PAIRS, ttl: WARN_AGAIN_AFTER, perf: { now: () => clock.monotonic() } });
+    this.#clock = clock;
   }
 
   /**
@@ -36,11 +35,12 @@ export class OwnershipReport {
     const owner = conflict.kind === 'owned' ? conflict.owner.cluster : '';
     const pair = JSON.stringify([cluster, owner]);
     // Names are those of resources, which come and go.
-    const isKnown = this.#pairs.has(pair) || this.#pairs.size < MAX_PAIRS;
-    if (isKnown) this.#pairs.add(pair);
+    const isKnown = this.#warned.has(pair) || this.#warned.size < MAX_PAIRS;
+    const key = isKnown ? pair : '';
     this.#conflicts.inc(isKnown ? { cluster, owner } : { cluster: 'other', owner: 'other' });
-    if (this.#warned.has(pair)) return;
-    this.#warned.set(pair, true);
+    const now = this.#clock.monotonic();
+    if (now < (this.#warned.get(key) ?? Number.NEGATIVE_INFINITY) + WARN_AGAIN_AFTER) return;
+    this.#warned.set(key, now);
     if (conflict.kind === 'owned') {
       this.#logger.warn(
         { cluster, owner, queryId },

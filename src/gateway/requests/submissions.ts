@@ -15,7 +15,7 @@ import type { UndecidedSubmission } from '../exchanges/queryRecorder.ts';
 import { conditionsOf } from '../exchanges/refusingRule.ts';
 import type { Submission } from '../exchanges/submission.ts';
 import { SubmissionExchange } from '../exchanges/submissionExchange.ts';
-import { ownerCluster } from '../ownership/ownerCluster.ts';
+import { ownerCluster } from '../ownership/queryOwner.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { noteUser } from './clusterRequests.ts';
 import { ProxiedRuleRequest } from './proxiedRuleRequest.ts';

@@ -1,5 +1,6 @@
 import { Pool } from 'undici';
 import type { Clock } from '../../model/clock.ts';
+import { withTimeLimit } from '../../model/timeLimit.ts';
 import type { ClusterTls } from '../tls/clusterTls.ts';
 import { clusterConnector } from './clusterReads.ts';
 
@@ -23,6 +24,9 @@ export interface UpstreamOptions {
  * of a deleted cluster far more often.
  */
 const UNUSED_AFTER_MS = 600_000;
+
+/** Maximum size of a response to a request of the gateway itself. */
+const MAX_ASKED_BYTES = 65_536;
 
 /** A cluster address with its connection pool. */
 export class Upstream {
@@ -79,6 +83,42 @@ export class Upstream {
   requestEnded(): void {
     this.#inFlight--;
     this.#lastUsed = this.#clock.monotonic();
+  }
+
+  /**
+   * Sends a request of the gateway itself, within a time limit in milliseconds.
+   * @param path below `proxyTo`
+   * @param headers by name, or names and values in turn
+   * @returns the response; its text is null if it is too long
+   * @throws what the connection throws
+   */
+  async ask(
+    method: 'GET' | 'DELETE',
+    path: string,
+    headers: Readonly<Record<string, string>> | readonly string[],
+    timeLimit: number,
+  ): Promise<{ readonly status: number; readonly text: string | null }> {
+    const late = () => new Error(`no answer within ${timeLimit} ms`);
+    this.requestStarted();
+    try {
+      return await withTimeLimit(timeLimit, late, async (signal) => {
+        const { statusCode: status, body } = await this.pool.request({
+          ...{ path: this.basePath + path, method, headers: headers as Record<string, string>, signal },
+          ...{ headersTimeout: timeLimit, bodyTimeout: timeLimit },
+        });
+        const chunks: Buffer[] = [];
+        let size = 0;
+        for await (const chunk of body) {
+          size += (chunk as Buffer).length;
+          // Leaving the loop ends the connection.
+          if (size > MAX_ASKED_BYTES) return { status, text: null };
+          chunks.push(chunk as Buffer);
+        }
+        return { status, text: Buffer.concat(chunks).toString('utf8') };
+      });
+    } finally {
+      this.requestEnded();
+    }
   }
 
   isUnusedSince(time: number): boolean {
