@@ -1,4 +1,4 @@
-import { decisionText } from '../src/gateway/exchanges/decisionText.ts';
+import { decisionText } from '../src/gateway/exchanges/queryRecorder.ts';
 import { productNames } from '../src/model/names.ts';
 import { createRuleCompiler } from '../src/rules/compiler.ts';
 import type { RuleSet } from '../src/rules/decision.ts';

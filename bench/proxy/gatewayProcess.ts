@@ -9,7 +9,6 @@ import { logOutput } from '../../src/config/logOutput.ts';
 import { admitAll } from '../../src/gateway/admission/admission.ts';
 import { DataPlane } from '../../src/gateway/dataPlane.ts';
 import { HealthMonitors } from '../../src/gateway/health/healthMonitors.ts';
-import { OutcomeMetrics } from '../../src/gateway/outcomes/outcomeMetrics.ts';
 import { QueryOutcomes } from '../../src/gateway/outcomes/queryOutcomes.ts';
 import { RunningQueries } from '../../src/gateway/ownership/runningQueries.ts';
 import { createGatewayServer } from '../../src/gateway/server/gatewayServer.ts';
@@ -39,12 +38,7 @@ const clock = systemClock;
 const store = await openStore({ ...JSON.parse(database), runMigrations: true, logger });
 const writing = { settings: defaultHistorySettings, spillDirectory, logger, registry, clock };
 const history = new RecordWriter('history', store.history.insert.bind(store.history), writing);
-const runningQueries = new RunningQueries({
-  repository: store.runningQueries,
-  outcomes: store.outcomes,
-  clock,
-  logger,
-});
+const runningQueries = new RunningQueries(store.runningQueries, store.outcomes, clock, logger);
 runningQueries.start();
 const writer = new RecordWriter('outcomes', store.outcomes.put.bind(store.outcomes), writing);
 /** Ignores how queries end: what a gateway costs without that. */
@@ -56,16 +50,9 @@ class NoOutcomes extends QueryOutcomes {
   override lose(): void {}
   override refuse(): void {}
 }
-const outcomes = new (notesOutcomes === 'true' ? QueryOutcomes : NoOutcomes)({
-  ...{
-    writer,
-    running: store.runningQueries,
-    stored: store.outcomes,
-    counts: new OutcomeMetrics(registry),
-    clock,
-    logger,
-  },
-});
+const outcomes = new (notesOutcomes === 'true' ? QueryOutcomes : NoOutcomes)(
+  ...([writer, store.runningQueries, store.outcomes, registry, clock, logger] as const),
+);
 outcomes.start();
 const table = new RoutingTableHolder();
 const monitors = new HealthMonitors(

@@ -1,9 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance } from 'fastify';
-import { announcedLength } from '../gateway/bodies/body.ts';
-import { memoryMessage } from '../gateway/bodies/bodyRefusal.ts';
 import { endWith, isUnfinished } from '../gateway/bodies/lastRequest.ts';
-import type { RequestBodies } from '../gateway/bodies/requestBodies.ts';
+import { announcedLength, memoryMessage, type RequestBodies } from '../gateway/bodies/requestBodies.ts';
 import { GatewayError } from '../model/errors.ts';
 
 /**

@@ -1,11 +1,9 @@
 import { Type } from 'typebox';
-import { DescribedRequest } from '../gateway/analysis/describedRequest.ts';
-import type { ExplainRequest } from '../gateway/analysis/explainRequest.ts';
+import { DescribedRequest, type ExplainRequest } from '../gateway/analysis/explainRequest.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
-import { readCandidates } from '../routing/candidates.ts';
 import { isQueuedId } from '../routing/queryId.ts';
-import type { QueryDecision, StoredDecision } from '../routing/storedDecision.ts';
+import { type QueryDecision, readCandidates, type StoredDecision } from '../routing/storedDecision.ts';
 import { readTrace } from '../rules/storedTrace.ts';
 import type { QueryHistoryRepository } from '../store/historyRepository.ts';
 import type { TransactionRepository } from '../store/owners.ts';

@@ -11,7 +11,7 @@ import type {
   LimitRegistry,
 } from '../operator/registry/limitRegistry.ts';
 import type { SpecWrite, SpecWriteContext } from '../operator/registry/resourceWrites.ts';
-import { newQueriesWithout } from '../routing/newQueries.ts';
+import { newQueriesWithout } from '../routing/explanation.ts';
 import { takesNewQueries } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { GroupDetails, GroupState, LimitState } from './answers/limits.ts';

@@ -1,7 +1,7 @@
 import swagger, { type FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
-import { DescribedRequest } from '../gateway/analysis/describedRequest.ts';
+import { DescribedRequest } from '../gateway/analysis/explainRequest.ts';
 import { ExactMatchSelector } from '../model/exactMatchSelector.ts';
 import { GlobalProperty, StoredGlobalProperty } from '../model/globalProperty.ts';
 import { RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import type { PublishedKey } from '../gateway/user/signingKey.ts';
+import type { PublishedKey } from '../gateway/user/clusterTokens.ts';
 import { type RoutingTable, takesNewQueries } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { type RouteContext, routes } from './routes.ts';

@@ -1,15 +1,15 @@
 import { readFile } from 'node:fs/promises';
 import { text as readAll } from 'node:stream/consumers';
 import { productNamedIn } from '../config/referenceNames.ts';
-import type { MappedUsers } from '../gateway/user/mappedUsers.ts';
+import type { MappedUsers } from '../gateway/user/userMapping.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { GroupsFile } from '../model/groupsFile/storedGroups.ts';
 import { type ProductNames, productNames } from '../model/names.ts';
 import { firstHeader, headerValues } from '../model/rawHeaders.ts';
 import { type ExplainedRouting, routingOf } from '../routing/explanation.ts';
 import { GroupRouter } from '../routing/groupRouter.ts';
+import { userRefusal } from '../routing/refusal.ts';
 import { emptyTable } from '../routing/routingTable.ts';
-import { userRefusal } from '../routing/userRefusal.ts';
 import type { RuleRequest } from '../rules/decision.ts';
 import { type GroupCriteria, type GroupSelection, selectGroup } from '../rules/groupSelection.ts';
 import { priorityOption, productOfRules } from './configFile.ts';

@@ -4,9 +4,8 @@ import { formatSize } from '../config/units.ts';
 import { AnalysisThread } from '../gateway/analysis/analysisThread.ts';
 import { RequestBodies } from '../gateway/bodies/requestBodies.ts';
 import { Http2Connections } from '../gateway/server/http2Connections.ts';
-import { OpenRequests } from '../gateway/server/openRequests.ts';
-import { memoryShare, OverloadManager } from '../gateway/server/overloadManager.ts';
-import { TlsMetrics } from '../gateway/tls/tlsWatch.ts';
+import { memoryShare, OpenRequests, OverloadManager } from '../gateway/server/overloadManager.ts';
+import { TlsMetrics } from '../gateway/tls/tlsFiles.ts';
 import { DEFAULT_CACHE_BYTES, requestAnalysis } from '../sql/analyzeRequest.ts';
 import { startHourlySums } from '../store/hourlySumsJob.ts';
 import { startRetention } from '../store/retention.ts';
@@ -87,12 +86,7 @@ export async function startComponents({ context, beginStop, close }: OpenContext
   const bodies = new RequestBodies(limits.memory, context.metrics);
   const openRequests = new OpenRequests();
   const overload = new OverloadManager(memoryShare(processMemoryLimit()), openRequests, clock, logger, context.metrics);
-  const http2Connections = new Http2Connections({
-    connections: limits.http2Connections,
-    clock,
-    logger,
-    registry: context.metrics,
-  });
+  const http2Connections = new Http2Connections(limits.http2Connections, clock, logger, context.metrics);
   const externalRules = openExternalRules(context, tls.rulesService);
   const queue = await openQueue(context, storage.store);
   const waits = openAdmission(context, control, storage, queue);

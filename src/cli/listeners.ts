@@ -5,12 +5,15 @@ import { originReader } from '../api/auth/clientAddress.ts';
 import { JWKS_PATH } from '../api/probes.ts';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { isOpenAccess, listenAddresses } from '../config/openAccess.ts';
-import { trustPeers } from '../gateway/headers/trustedProxies.ts';
-import { createGatewayServer, type GatewayServerOptions, type ServerLimits } from '../gateway/server/gatewayServer.ts';
-import { hostCheck } from '../gateway/server/hostCheck.ts';
-import { type Origins, sideByHost } from '../gateway/server/origins.ts';
-import { createSecureGatewayServer } from '../gateway/server/secureServer.ts';
-import type { TlsWatch } from '../gateway/tls/tlsWatch.ts';
+import { trustPeers } from '../gateway/headers/requestHeaders.ts';
+import {
+  createGatewayServer,
+  createSecureGatewayServer,
+  type GatewayServerOptions,
+  type ServerLimits,
+} from '../gateway/server/gatewayServer.ts';
+import { hostCheck, type Origins, sideByHost } from '../gateway/server/requestChecks.ts';
+import type { TlsWatch } from '../gateway/tls/tlsFiles.ts';
 import { GatewayError } from '../model/errors.ts';
 import { productNames } from '../model/names.ts';
 import { parseHost } from '../model/requestHost.ts';

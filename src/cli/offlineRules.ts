@@ -4,9 +4,9 @@ import {
   type DescribedRequest,
   describedRuleRequest,
   parseDescribedRequest,
-} from '../gateway/analysis/describedRequest.ts';
-import { MappedUsers, mappedSources, type NameMappingSettings, openNameRules } from '../gateway/user/mappedUsers.ts';
+} from '../gateway/analysis/explainRequest.ts';
 import { localUsers } from '../gateway/user/userExtractor.ts';
+import { MappedUsers, mappedSources, type NameMappingSettings, openNameRules } from '../gateway/user/userMapping.ts';
 import { routingRule } from '../kinds/routingRule/kind.ts';
 import { ROUTING_RULE, type RoutingRule, type RoutingRuleSpec } from '../kinds/routingRule/spec.ts';
 import { systemClock } from '../model/clock.ts';

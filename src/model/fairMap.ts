@@ -1,9 +1,8 @@
 /** Bounds of a `FairMap`, in entries. */
-export interface FairMapOptions<Key, Value> {
+export interface FairMapOptions {
   readonly max: number;
   /** Bound of one group; default: `max`. */
   readonly maxPerGroup?: number;
-  readonly onDrop?: (key: Key, value: Value) => void;
 }
 
 /**
@@ -13,14 +12,12 @@ export interface FairMapOptions<Key, Value> {
 export class FairMap<Key, Value> {
   readonly #max: number;
   readonly #maxPerGroup: number;
-  readonly #onDrop: (key: Key, value: Value) => void;
   readonly #entries = new Map<Key, { readonly group: string; readonly value: Value }>();
   readonly #groups = new Map<string, Set<Key>>();
 
-  constructor({ max, maxPerGroup = max, onDrop: dropped = () => undefined }: FairMapOptions<Key, Value>) {
+  constructor({ max, maxPerGroup = max }: FairMapOptions) {
     this.#max = max;
     this.#maxPerGroup = maxPerGroup;
-    this.#onDrop = dropped;
   }
 
   get size(): number {
@@ -84,10 +81,8 @@ export class FairMap<Key, Value> {
   #dropOldest(group: string, members: Set<Key>, bound: number): void {
     let left = Math.min(members.size, 1 + (bound >> 7));
     for (const key of members) {
-      const value = this.get(key) as Value;
       members.delete(key);
       this.#entries.delete(key);
-      this.#onDrop(key, value);
       if (--left === 0) break;
     }
     if (members.size === 0) this.#groups.delete(group);

@@ -1,3 +1,5 @@
+import type { RequestUser } from '../model/requestUser.ts';
+
 /** Reason of a rejection by the gateway; also the label of the metric. */
 export type RefusalReason =
   | 'denied'
@@ -186,4 +188,9 @@ function queryResults(id: string, infoUri: string, message: string, error: NonNu
     },
     warnings: [],
   };
+}
+
+/** The rejection of a request with a user that the user mapping rejects; null for others. */
+export function userRefusal({ refusal }: RequestUser): Refusal | null {
+  return refusal === undefined ? null : { reason: 'user_mapping', message: refusal, queryId: null };
 }

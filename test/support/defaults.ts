@@ -7,11 +7,10 @@ import type { GatewayConfig } from '../../src/config/gatewayConfig.ts';
 import { parseConfig } from '../../src/config/loadConfig.ts';
 import type { RequestAnalyzer } from '../../src/gateway/analysis/requestAnalyzer.ts';
 import { RequestBodies } from '../../src/gateway/bodies/requestBodies.ts';
-import type { DataPlaneDependencies, DataPlaneOptions } from '../../src/gateway/dataPlaneComposition.ts';
+import type { DataPlaneDependencies, DataPlaneOptions } from '../../src/gateway/dataPlane.ts';
 import { defaultStickinessOptions } from '../../src/gateway/ownership/stickiness.ts';
 import { Http2Connections } from '../../src/gateway/server/http2Connections.ts';
-import { OpenRequests } from '../../src/gateway/server/openRequests.ts';
-import { OverloadManager } from '../../src/gateway/server/overloadManager.ts';
+import { OpenRequests, OverloadManager } from '../../src/gateway/server/overloadManager.ts';
 import { ClusterTls } from '../../src/gateway/tls/clusterTls.ts';
 import type { TlsMaterial } from '../../src/gateway/tls/tlsFiles.ts';
 import { systemClock } from '../../src/model/clock.ts';
@@ -38,13 +37,7 @@ export const defaultApiBodyLimit = config.server.maxApiBodySize;
 export const defaultDeletionGuard = deletionGuard(config);
 
 /** TLS toward servers without files and settings of their own: certificates are verified as Node.js does. */
-export const verifyingTls = new ClusterTls({
-  material: () => noMaterial,
-  verifyHostname: true,
-  serverAt: () => null,
-  guard: null,
-  logger: pino({ level: 'silent' }),
-});
+export const verifyingTls = new ClusterTls({ current: noMaterial }, true, () => null, null, pino({ level: 'silent' }));
 
 /** Bodies of requests without a limit. */
 export function unlimitedBodies(): RequestBodies {
@@ -53,10 +46,7 @@ export function unlimitedBodies(): RequestBodies {
 
 /** HTTP/2 for every client that asks for it. */
 export function unlimitedHttp2(): Http2Connections {
-  return new Http2Connections({
-    ...{ connections: Number.POSITIVE_INFINITY, clock: systemClock },
-    ...{ logger: pino({ level: 'silent' }), registry: new Registry() },
-  });
+  return new Http2Connections(Number.POSITIVE_INFINITY, systemClock, pino({ level: 'silent' }), new Registry());
 }
 
 /** What a server of clients is made of beside data plane and API, with nothing switched on. */

@@ -1,14 +1,17 @@
-import type { Server, ServerOptions } from 'node:http';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type Logger, pino } from 'pino';
 import { Registry } from 'prom-client';
 import { type Admission, admitAll } from '../../src/gateway/admission/admission.ts';
 import type { RequestAnalyzer } from '../../src/gateway/analysis/requestAnalyzer.ts';
 import type { RequestBodies } from '../../src/gateway/bodies/requestBodies.ts';
-import { DataPlane } from '../../src/gateway/dataPlane.ts';
-import type { DataPlaneDependencies, DataPlaneOptions, QueueOptions } from '../../src/gateway/dataPlaneComposition.ts';
-import type { DataPlaneSettings } from '../../src/gateway/dataPlaneSettings.ts';
+import {
+  DataPlane,
+  type DataPlaneDependencies,
+  type DataPlaneOptions,
+  type DataPlaneSettings,
+  type QueueOptions,
+} from '../../src/gateway/dataPlane.ts';
 import { ExternalRulesClient, type ExternalRulesOptions } from '../../src/gateway/external/externalRules.ts';
 import type { ForwardedHeadersObservation } from '../../src/gateway/headers/forwardedCheck.ts';
 import type { RunningQueries } from '../../src/gateway/ownership/runningQueries.ts';
@@ -145,10 +148,10 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
   const externalRules =
     options.externalRules === undefined
       ? null
-      : new ExternalRulesClient(
-          { names, clock: systemClock, logger, registry },
-          { ...defaultExternalRules, ...options.externalRules },
-        );
+      : new ExternalRulesClient(names, systemClock, logger, registry, {
+          ...defaultExternalRules,
+          ...options.externalRules,
+        });
   const { admission: wanted = admitAll } = options;
   const admission = typeof wanted === 'function' ? wanted(table, registry) : wanted;
   const bodies = options.bodies ?? unlimitedBodies();

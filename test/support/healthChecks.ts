@@ -1,7 +1,6 @@
-import { CheckClient } from '../../src/gateway/health/checkClient.ts';
-import { type CheckSettings, healthChecks } from '../../src/gateway/health/checks.ts';
-import type { MonitorSettings } from '../../src/gateway/health/clusterMonitor.ts';
+import { CheckClient, type CheckSettings, healthChecks } from '../../src/gateway/health/checks.ts';
 import type { HealthCheckKinds } from '../../src/gateway/health/healthCheck.ts';
+import type { MonitorSettings } from '../../src/gateway/health/healthMonitors.ts';
 import type { ClusterTls } from '../../src/gateway/tls/clusterTls.ts';
 import { type ProductNames, productNames } from '../../src/model/names.ts';
 import { verifyingTls } from './defaults.ts';

@@ -1,7 +1,10 @@
 import type { AddressInfo } from 'node:net';
-import type { GatewayServerOptions } from '../../src/gateway/server/gatewayServer.ts';
-import { OpenRequests } from '../../src/gateway/server/openRequests.ts';
-import { type ClientCertificateMode, createSecureGatewayServer } from '../../src/gateway/server/secureServer.ts';
+import {
+  type ClientCertificateMode,
+  createSecureGatewayServer,
+  type GatewayServerOptions,
+} from '../../src/gateway/server/gatewayServer.ts';
+import { OpenRequests } from '../../src/gateway/server/overloadManager.ts';
 import type { TestCertificate } from './certificates.ts';
 import { defaultServerOptions } from './defaults.ts';
 import { closing, startGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts';

@@ -1,8 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
-import type { ClientView } from '../../gateway/headers/forwardedHeaders.ts';
-import { RequestHeaders } from '../../gateway/headers/requestHeaders.ts';
-import { plainAddress, type TrustPeer } from '../../gateway/headers/trustedProxies.ts';
+import { type ClientView, plainAddress, RequestHeaders, type TrustPeer } from '../../gateway/headers/requestHeaders.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { LoginSource } from './attemptLimit.ts';
 

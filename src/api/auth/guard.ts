@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import type { ClientView } from '../../gateway/headers/forwardedHeaders.ts';
+import type { ClientView } from '../../gateway/headers/requestHeaders.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { AppliedChange } from '../../operator/registry/resourceWrites.ts';
 import { errorResponses } from '../schemas.ts';

@@ -1,8 +1,8 @@
 import { decodeJwt } from 'jose';
 import { Counter, type Registry } from 'prom-client';
-import { claimOf, missingClaim } from '../../gateway/user/jwtClaims.ts';
-import type { TokenIssuer } from '../../gateway/user/tokenIssuer.ts';
-import type { UserNamespace } from '../../gateway/user/userNamespace.ts';
+import { claimOf, missingClaim } from '../../gateway/user/credentials.ts';
+import type { UserNamespace } from '../../gateway/user/requestIssuers.ts';
+import type { TokenIssuer } from '../../gateway/user/tokens.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { RoleMapping } from './privileges.ts';
 

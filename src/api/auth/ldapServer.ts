@@ -14,7 +14,7 @@ import {
   SizeLimitExceededError,
 } from 'ldapts';
 import { type LdapSettings, USER_MARK } from '../../config/ldapFile.ts';
-import { MAX_GROUPS, type SourceResponse } from '../../gateway/user/groups/groupSources.ts';
+import { MAX_GROUPS, type SourceResponse } from '../../gateway/user/groups/userGroups.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { trustStoreConversion } from '../../model/javaKeyStore.ts';
 import { settlesWithin } from '../../model/timeLimit.ts';

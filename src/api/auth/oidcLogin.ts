@@ -17,7 +17,7 @@ import {
   randomState,
 } from 'openid-client';
 import { FIRST_PROVIDER } from '../../config/issuerChecks.ts';
-import { CLOCK_TOLERANCE_S } from '../../gateway/user/tokenIssuer.ts';
+import { CLOCK_TOLERANCE_S } from '../../gateway/user/tokens.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { Secret } from '../../model/secret.ts';

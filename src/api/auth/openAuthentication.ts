@@ -8,11 +8,11 @@ import { type ConfiguredProvider, FIRST_PROVIDER, openidProviders } from '../../
 import { loadLdapFile } from '../../config/ldapFile.ts';
 import { isOpenAccess } from '../../config/openAccess.ts';
 import { problemLine } from '../../config/problem.ts';
-import type { TrustPeer } from '../../gateway/headers/trustedProxies.ts';
+import type { TrustPeer } from '../../gateway/headers/requestHeaders.ts';
 import type { ClientCertificates } from '../../gateway/user/clientCertificates.ts';
 import type { UserGroups } from '../../gateway/user/groups/userGroups.ts';
-import { TokenIssuer } from '../../gateway/user/tokenIssuer.ts';
-import { UserNamespace, userPrefixOf } from '../../gateway/user/userNamespace.ts';
+import { UserNamespace, userPrefixOf } from '../../gateway/user/requestIssuers.ts';
+import { TokenIssuer } from '../../gateway/user/tokens.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { ProductNames } from '../../model/names.ts';

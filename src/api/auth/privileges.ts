@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { UserGroups } from '../../gateway/user/groups/userGroups.ts';
-import { byLogin, type UserEvidence } from '../../gateway/user/userEvidence.ts';
+import { byLogin, type UserEvidence } from '../../gateway/user/userExtractor.ts';
 import type { Clock } from '../../model/clock.ts';
 import { compileWholeMatch } from '../../model/regex/wholeMatch.ts';
 import { type Role, roles } from './caller.ts';

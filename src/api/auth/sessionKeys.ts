@@ -2,7 +2,7 @@ import { createPrivateKey, createPublicKey, hkdfSync, type KeyObject, randomByte
 import { readFile } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
-import { type SignatureAlgorithm, signatureAlgorithm, USABLE_KEYS } from '../../gateway/user/signingKey.ts';
+import { type SignatureAlgorithm, signatureAlgorithm, USABLE_KEYS } from '../../gateway/user/clusterTokens.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { Secret } from '../../model/secret.ts';

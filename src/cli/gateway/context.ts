@@ -5,10 +5,9 @@ import { Registry } from 'prom-client';
 import type { Environment } from '../../config/environment.ts';
 import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import { SharedCounts } from '../../gateway/admission/sharedCounts.ts';
-import { type TrustPeer, trustPeers } from '../../gateway/headers/trustedProxies.ts';
+import { type TrustPeer, trustPeers } from '../../gateway/headers/requestHeaders.ts';
 import { ClusterChanges } from '../../gateway/health/clusterChanges.ts';
-import { ruleFailureCounter } from '../../gateway/metrics/ruleMetrics.ts';
-import { OutcomeMetrics } from '../../gateway/outcomes/outcomeMetrics.ts';
+import { ruleFailureCounter } from '../../gateway/metrics/dataPlaneMetrics.ts';
 import { QueryOutcomes } from '../../gateway/outcomes/queryOutcomes.ts';
 import { RunningQueries } from '../../gateway/ownership/runningQueries.ts';
 import { resourceKinds } from '../../kinds/registry.ts';
@@ -108,15 +107,11 @@ export async function openStorage(context: GatewayContext) {
   onClose(() => outcomes.close(FLUSH_TIMEOUT_MS));
   const auditWriter = new AuditWriter(store.audit, config.audit.maxEntries, logger);
   onClose(() => auditWriter.close(FLUSH_TIMEOUT_MS));
-  const runningQueries = new RunningQueries({
-    ...{ repository: store.runningQueries, outcomes: store.outcomes, clock, logger },
-  });
+  const { runningQueries: running, outcomes: stored } = store;
+  const runningQueries = new RunningQueries(running, stored, clock, logger);
   onClose(() => runningQueries.stop());
   runningQueries.start();
-  const queryOutcomes = new QueryOutcomes({
-    ...{ writer: outcomes, running: store.runningQueries, stored: store.outcomes, clock, logger },
-    counts: new OutcomeMetrics(metrics),
-  });
+  const queryOutcomes = new QueryOutcomes(outcomes, running, stored, metrics, clock, logger);
   onClose(() => queryOutcomes.stop());
   queryOutcomes.start();
   const groupTables = config.resourceGroups.enabled

@@ -2,28 +2,33 @@ import { ldapServers } from '../../api/auth/openAuthentication.ts';
 import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import { httpClientSettings } from '../../config/httpClient.ts';
 import type { HttpClient } from '../../config/schema/serverConfig.ts';
-import { trustPeers } from '../../gateway/headers/trustedProxies.ts';
+import { trustPeers } from '../../gateway/headers/requestHeaders.ts';
 import { AddressGuard } from '../../gateway/tls/addressGuard.ts';
-import { ClusterTls, type ClusterTlsOptions, clusterAtOrigin } from '../../gateway/tls/clusterTls.ts';
-import { type TlsMetrics, type TlsUse, type TlsWatch, watchTls } from '../../gateway/tls/tlsWatch.ts';
+import { ClusterTls, clusterAtOrigin, type ServerAt } from '../../gateway/tls/clusterTls.ts';
+import { type TlsMetrics, type TlsUse, TlsWatch } from '../../gateway/tls/tlsFiles.ts';
 import { ClientCertificates } from '../../gateway/user/clientCertificates.ts';
-import { CertificateIdentities, ClusterTokens } from '../../gateway/user/clusterTokens.ts';
-import { openGroupFile, READ_TIMEOUT_MS } from '../../gateway/user/groups/groupFile.ts';
+import {
+  CertificateIdentities,
+  ClusterTokens,
+  openSigningKeys,
+  type SigningKeySettings,
+  type SigningKeys,
+} from '../../gateway/user/clusterTokens.ts';
 import {
   certificateGroups,
   type GroupSource,
   headerGroups,
   ldapGroups,
+  openGroupFile,
+  READ_TIMEOUT_MS,
+  RememberedGroups,
   tokenClaimGroups,
   tokenReviewGroups,
+  UserGroups,
   userInfoGroups,
-} from '../../gateway/user/groups/groupSources.ts';
-import { RememberedGroups } from '../../gateway/user/groups/rememberedGroups.ts';
-import { UserGroups } from '../../gateway/user/groups/userGroups.ts';
-import { MappedUsers } from '../../gateway/user/mappedUsers.ts';
+} from '../../gateway/user/groups/userGroups.ts';
 import { namesWithoutPrefix } from '../../gateway/user/requestIssuers.ts';
-import { openSigningKeys, type SigningKeySettings, type SigningKeys } from '../../gateway/user/signingKeys.ts';
-import { followUserMapping } from '../../gateway/user/userMapping.ts';
+import { followUserMapping, MappedUsers } from '../../gateway/user/userMapping.ts';
 import { type GroupSourceName, groupSourceNames } from '../../model/membership.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import { clusterPolicy, incomingTlsFiles, outgoingTlsFiles } from '../settings.ts';
@@ -43,13 +48,8 @@ interface OutgoingTls {
 export async function openIncomingTls(context: GatewayContext, metrics: TlsMetrics): Promise<TlsWatch | null> {
   const files = incomingTlsFiles(context.config);
   if (files === null) return null;
-  const watch = await watchTls({
-    use: 'clients',
-    files,
-    refreshTime: context.config.serverConfig['http-server.https.ssl-context.refresh-time'],
-    logger: context.logger,
-    metrics,
-  });
+  const refreshTime = context.config.serverConfig['http-server.https.ssl-context.refresh-time'];
+  const watch = await TlsWatch.open('clients', files, refreshTime, context.logger, metrics);
   context.onClose(() => watch.stop());
   return watch;
 }
@@ -63,20 +63,10 @@ export async function openOutgoingTls(
   table: { readonly current: RoutingTable },
   metrics: TlsMetrics,
 ): Promise<OutgoingTls> {
-  const open = async (
-    use: TlsUse,
-    client: HttpClient,
-    serverAt: ClusterTlsOptions['serverAt'],
-    guard: AddressGuard | null,
-  ) => {
+  const open = async (use: TlsUse, client: HttpClient, serverAt: ServerAt, guard: AddressGuard | null) => {
     const { config, logger, onClose } = context;
-    const watch = await watchTls({
-      use,
-      files: outgoingTlsFiles(config, client),
-      refreshTime: config.serverConfig['http-server.https.ssl-context.refresh-time'],
-      logger,
-      metrics,
-    });
+    const refreshTime = config.serverConfig['http-server.https.ssl-context.refresh-time'];
+    const watch = await TlsWatch.open(use, outgoingTlsFiles(config, client), refreshTime, logger, metrics);
     onClose(() => watch.stop());
     const { verifyHostname } = httpClientSettings(config, client);
     if (!verifyHostname) {
@@ -85,13 +75,7 @@ export async function openOutgoingTls(
         'certificate host names are not verified',
       );
     }
-    return new ClusterTls({
-      material: () => watch.current,
-      verifyHostname,
-      serverAt,
-      guard,
-      logger,
-    });
+    return new ClusterTls(watch, verifyHostname, serverAt, guard, logger);
   };
   const clusters = clusterAtOrigin(table);
   const guard = new AddressGuard(clusterPolicy(context.config).addresses);

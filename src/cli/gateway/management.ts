@@ -13,8 +13,8 @@ import type { ExternalRulesClient } from '../../gateway/external/externalRules.t
 import { routingReadinessOf } from '../../gateway/health/routingReadiness.ts';
 import { ReplayThread } from '../../gateway/replay/replayThread.ts';
 import type { UserGroups } from '../../gateway/user/groups/userGroups.ts';
-import type { MappedUsers } from '../../gateway/user/mappedUsers.ts';
 import { localUsers } from '../../gateway/user/userExtractor.ts';
+import type { MappedUsers } from '../../gateway/user/userMapping.ts';
 import { routingRule } from '../../kinds/routingRule/kind.ts';
 import type { Condition } from '../../model/condition.ts';
 import type { Leadership } from '../../operator/leadership/leadership.ts';

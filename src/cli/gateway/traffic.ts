@@ -19,22 +19,18 @@ import { QueueMetrics } from '../../gateway/admission/queueMetrics.ts';
 import { RunningSlots } from '../../gateway/admission/runningSlots.ts';
 import { SlotHeartbeats } from '../../gateway/admission/slotHeartbeats.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
-import { DataPlane } from '../../gateway/dataPlane.ts';
-import type { QueueOptions } from '../../gateway/dataPlaneComposition.ts';
+import { DataPlane, type QueueOptions } from '../../gateway/dataPlane.ts';
 import { ExternalRulesClient } from '../../gateway/external/externalRules.ts';
-import { CheckClient } from '../../gateway/health/checkClient.ts';
 import type { CredentialsRefusal } from '../../gateway/health/checkCredentials.ts';
-import { healthChecks } from '../../gateway/health/checks.ts';
+import { CheckClient, healthChecks } from '../../gateway/health/checks.ts';
 import { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
 import type { RunningQueries } from '../../gateway/ownership/runningQueries.ts';
 import { defaultStickinessOptions } from '../../gateway/ownership/stickiness.ts';
 import { QueueKey } from '../../gateway/queue/queueKey.ts';
 import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
 import type { Tracing } from '../../gateway/tracing/openTelemetry.ts';
-import type { ReviewToken } from '../../gateway/user/kubernetesTokens.ts';
-import { EXCHANGE_TIMEOUT_MS } from '../../gateway/user/tokenExchange.ts';
-import { userAndQueryAnalyzer } from '../../gateway/user/userAndQueryAnalyzer.ts';
-import { UserExtractor } from '../../gateway/user/userExtractor.ts';
+import { EXCHANGE_TIMEOUT_MS, type ReviewToken } from '../../gateway/user/tokens.ts';
+import { UserExtractor, userAndQueryAnalyzer } from '../../gateway/user/userExtractor.ts';
 import { compileWholeMatch } from '../../model/regex/wholeMatch.ts';
 import { countedCalls } from '../../operator/sources/kubernetes/apiServerCalls.ts';
 import { isSameEngine } from '../../routing/routingTable.ts';
@@ -55,10 +51,11 @@ export function openExternalRules(context: GatewayContext, tls: ClusterTls): Ext
   const { config, names, clock, logger, metrics, onClose } = context;
   const options = externalRulesOptions(config);
   if (options === null) return null;
-  const client = new ExternalRulesClient(
-    { names, clock, logger, registry: metrics },
-    { ...options, ownCookies: ownCookies(names), tls },
-  );
+  const client = new ExternalRulesClient(names, clock, logger, metrics, {
+    ...options,
+    ownCookies: ownCookies(names),
+    tls,
+  });
   onClose(() => client.close());
   return client;
 }
@@ -113,9 +110,7 @@ export async function openDataPlane(
     reviewToken: await tokenReviews(context),
   });
   onClose(() => users.close());
-  const analyzer = userAndQueryAnalyzer({
-    ...{ users, certificates: certificates?.users ?? null, mapping, groups, analyze, logger },
-  });
+  const analyzer = userAndQueryAnalyzer(users, certificates?.users ?? null, mapping, groups, analyze, logger);
   return new DataPlane(
     {
       names,

@@ -1,6 +1,6 @@
 import { durationText } from '../../model/durationText.ts';
 import type { GroupPolicy } from '../../routing/admissionPolicy.ts';
-import { isServed, unlimitedCapacity } from '../../routing/eligibleClusters.ts';
+import { isServed, unlimitedCapacity } from '../../routing/clusterChoice.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';

@@ -5,7 +5,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { firstHeader } from '../../model/rawHeaders.ts';
 import { type AdmissionPolicy, DEFAULT_QUEUE, noPolicy, type QueuePolicy } from '../../routing/admissionPolicy.ts';
-import { findEligible } from '../../routing/eligibleClusters.ts';
+import { findEligible } from '../../routing/clusterChoice.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
 import type { Admission, AdmissionRequest, AdmissionResponse, QuerySlots, QueuePosition } from './admission.ts';

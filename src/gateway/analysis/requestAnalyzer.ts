@@ -1,7 +1,10 @@
+import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import type { Membership, SourceGroups } from '../../model/membership.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
-import type { BodyStart } from '../bodies/body.ts';
+import { MAX_QUERY_GROUPS } from '../../store/queryGroups.ts';
+import type { BodyStart } from '../bodies/requestBodies.ts';
 
 export interface Analysis {
   readonly user: RequestUser;
@@ -21,4 +24,44 @@ export interface RequestAnalyzer {
    * @param body the whole body; null if it is longer than the buffer, or missing
    */
   analyze(request: IncomingMessage, body: BodyStart | null, isSubmission: boolean): Analysis | Promise<Analysis>;
+}
+
+const MAX_DIGEST_LENGTH = 200;
+
+export function membershipOf(sources: readonly SourceGroups[]): Membership {
+  const groups = [...new Set(sources.flatMap((source) => source.groups))].sort();
+  const text = JSON.stringify(groups);
+  const digest = text.length > MAX_DIGEST_LENGTH ? createHash('sha256').update(text).digest('base64') : text;
+  return { groups, sources, digest };
+}
+
+/** Groups of a user to store with a query; absent if empty. */
+export function queryGroups({ membership }: RequestUser): { readonly groups?: readonly string[] } {
+  const groups = membership?.groups ?? [];
+  if (groups.length === 0) return {};
+  // The list itself if it is short: followed queries reference it.
+  return { groups: groups.length > MAX_QUERY_GROUPS ? groups.slice(0, MAX_QUERY_GROUPS) : groups };
+}
+
+const killQuery = /kill_query/i;
+const execute = /\bexecute\b/i;
+/** The name in a prepared statement's header: URL-encoded, or compressed and only readable by the analysis. */
+const inHeader = /kill(?:_|%5f)query|zstd/i;
+
+/**
+ * True if a submission may call `kill_query`, so that it must be analyzed even if no rule needs that: its text contains
+ * the word, or it executes such a prepared statement of the request. Others cost one search of their text.
+ * @param text the body
+ * @param preparedKey `ProductNames.headerKey('Prepared-Statement')`
+ */
+export function mayKillQuery(text: string, request: IncomingMessage, preparedKey: string): boolean {
+  if (killQuery.test(text)) return true;
+  if (!execute.test(text)) return false;
+  const raw = request.rawHeaders;
+  for (let index = 0; index < raw.length; index += 2) {
+    const name = raw[index] as string;
+    if (name.length !== preparedKey.length || name.toLowerCase() !== preparedKey) continue;
+    if (inHeader.test(raw[index + 1] as string)) return true;
+  }
+  return false;
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { constants, type Http2ServerResponse } from 'node:http2';
 import type { Socket } from 'node:net';
-import { hasBody } from './body.ts';
+import { hasBody } from './requestBodies.ts';
 
 /** Most time, in milliseconds, in which what a client still sends after its last response is dropped. */
 const LINGER_MS = 5_000;

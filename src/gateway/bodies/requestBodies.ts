@@ -1,7 +1,61 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { announcedLength, type BodyStart, emptyBody, hasBody } from './body.ts';
+import { firstHeader, isHeader } from '../../model/rawHeaders.ts';
+import type { Refusal } from '../../routing/refusal.ts';
 import { BodyBytes } from './bodyBytes.ts';
+
+/** True if a request has a body (RFC 9112 §6.3). */
+export function hasBody(request: IncomingMessage): boolean {
+  const raw = request.rawHeaders;
+  for (let index = 0; index < raw.length; index += 2) {
+    const name = raw[index] as string;
+    if (isHeader(name, 'content-length')) return Number(raw[index + 1]) > 0;
+    if (isHeader(name, 'transfer-encoding')) return true;
+  }
+  return false;
+}
+
+/** Bytes that the client announced; null when it did not say. */
+export function announcedLength(request: IncomingMessage): number | null {
+  const value = firstHeader(request.rawHeaders, 'content-length');
+  return value === undefined ? null : Number(value);
+}
+
+export interface BodyStart {
+  readonly bytes: Buffer;
+  /** False: more follows, and the request is paused. */
+  readonly complete: boolean;
+  /** The bytes as UTF-8. */
+  readonly text: string;
+}
+
+const nothing = Buffer.alloc(0);
+
+export const emptyBody: BodyStart = { bytes: nothing, complete: true, text: '' };
+
+/** Why the body of a request is rejected. */
+export type BodyFault = 'request_memory' | 'body_too_large';
+
+/**
+ * The refusal of a request for its body.
+ * @param memory `server.requestMemory`, bytes
+ * @param maxBodySize `server.maxBodySize`, bytes
+ */
+export function bodyRefusal(reason: BodyFault, memory: number, maxBodySize: number): Refusal {
+  const message =
+    reason === 'request_memory'
+      ? memoryMessage(memory)
+      : `The body is larger than ${maxBodySize} bytes (server.maxBodySize).`;
+  return { reason, message, queryId: null };
+}
+
+/**
+ * The message for a client if there is no memory for its body.
+ * @param memory `server.requestMemory`, bytes
+ */
+export function memoryMessage(memory: number): string {
+  return `Other requests take the ${Math.floor(memory)} bytes that there are for bodies (server.requestMemory); send the request again in a second.`;
+}
 
 /** Bodies up to this size are small; a quarter of the memory is kept for them. */
 const SMALL_BODY = 65_536;

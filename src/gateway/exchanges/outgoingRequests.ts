@@ -1,11 +1,63 @@
 import type { Readable } from 'node:stream';
 import { firstHeader, headerValues, isHeader } from '../../model/rawHeaders.ts';
+import { type ChoiceStep, explainNoCluster } from '../../routing/clusterChoice.ts';
+import type { PickRequest } from '../../routing/clusterChooser.ts';
 import { type GroupDecision, setHeadersOf } from '../../routing/groupDecision.ts';
+import { type Refusal, toRefusal } from '../../routing/refusal.ts';
+import type { ClusterEntry } from '../../routing/routingTable.ts';
+import { type StoredChoice, toStoredChoice } from '../../routing/storedDecision.ts';
 import { BodyRelay } from '../bodies/bodyRelay.ts';
-import type { ExchangeParts } from '../dataPlaneComposition.ts';
+import type { ExchangeParts } from '../dataPlane.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
+import type { Upstream } from '../upstreams/upstreams.ts';
 import { headerText } from '../user/clusterTokens.ts';
-import { holdsServiceAccountToken } from '../user/kubernetesTokens.ts';
+import { holdsServiceAccountToken } from '../user/tokens.ts';
+
+export interface Target {
+  readonly cluster: ClusterEntry;
+  /** Connections to it; null if its URL is not an HTTP URL. */
+  readonly upstream: Upstream | null;
+  /** True if it serves in place of the group that was decided on. */
+  readonly fallback: boolean;
+  /** Steps to this cluster; null if it belongs to the decided group. */
+  readonly steps: readonly ChoiceStep[] | null;
+  /** The clusters that were there; null if only one could take it. */
+  readonly choice: StoredChoice | null;
+}
+
+export interface NoTarget {
+  readonly cluster: null;
+  /** True if a retry soon makes sense: an active cluster has not been checked yet. */
+  readonly pending: boolean;
+  readonly refusal: Refusal;
+  readonly choice: StoredChoice;
+}
+
+/** Chooses among the clusters that the decision allows; see `ClusterChooser.choose` for the parameters. */
+export function chooseTarget(
+  { table: { current }, chooser, upstreams }: ExchangeParts,
+  decision: GroupDecision,
+  request: PickRequest,
+  excluded: ReadonlyMap<string, string> | null,
+  login: string | null = null,
+): Target | NoTarget {
+  const choice = chooser.choose(current, decision, request, excluded, login);
+  const candidates = toStoredChoice(current, choice.takers, choice.cluster, excluded, (group) =>
+    chooser.strategyOf(current, group),
+  );
+  if (choice.cluster !== null) {
+    const { cluster, fallback, steps } = choice;
+    return { cluster, upstream: upstreams.get(cluster.proxyTo), fallback, steps, choice: candidates };
+  }
+  const { pending } = choice;
+  const refusal = toRefusal(pending ? 'pending' : 'no_cluster', explainNoCluster(decision, choice));
+  return { cluster: null, pending, refusal, choice: candidates };
+}
+
+/** The one cluster that can take a request. */
+export function onlyTarget({ upstreams }: ExchangeParts, cluster: ClusterEntry): Target {
+  return { cluster, upstream: upstreams.get(cluster.proxyTo), fallback: false, steps: null, choice: null };
+}
 
 export interface OutgoingRequest {
   readonly method: string;

@@ -1,21 +1,249 @@
-import { firstHeader } from '../../model/rawHeaders.ts';
-import type { RequestUser } from '../../model/requestUser.ts';
-import type { StoredChoice } from '../../routing/candidates.ts';
-import { type ChoiceStep, stepsText } from '../../routing/choiceSteps.ts';
-import type { GroupDecision } from '../../routing/groupDecision.ts';
+import type { Membership } from '../../model/membership.ts';
+import type { ProductNames } from '../../model/names.ts';
+import { firstHeader, headerValues, type RawHeaders } from '../../model/rawHeaders.ts';
+import type { NameMapping, RequestUser } from '../../model/requestUser.ts';
+import { type ChoiceStep, stepsText } from '../../routing/clusterChoice.ts';
+import type { ExternalResponse, GroupDecision } from '../../routing/groupDecision.ts';
 import type { UndecidedRouting } from '../../routing/groupRouter.ts';
-import { type Refusal, refusalError } from '../../routing/refusal.ts';
+import { STATEMENT_PATH } from '../../routing/proxiedPaths.ts';
+import { type Refusal, type RefusalReason, refusalError } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
-import type { DecisionTimes, FailedAttempt } from '../../routing/storedDecision.ts';
-import { noTrace, type ReadCondition } from '../../rules/decision.ts';
-import { queryGroups } from '../analysis/membership.ts';
-import type { BodyStart } from '../bodies/body.ts';
-import type { SharedParts } from '../dataPlaneComposition.ts';
+import type {
+  DecisionTimes,
+  FailedAttempt,
+  StoredChoice,
+  StoredDecision,
+  StoredExternalResponse,
+  StoredRequest,
+  StoredUserGroups,
+} from '../../routing/storedDecision.ts';
+import { headerName } from '../../rules/compile/requestValues.ts';
+import { readValues } from '../../rules/decide/readValues.ts';
+import {
+  noTrace,
+  type ReadCondition,
+  type ReadValue,
+  type RuleCondition,
+  type RuleRequest,
+  type RuleSet,
+} from '../../rules/decision.ts';
+import { queryGroups } from '../analysis/requestAnalyzer.ts';
+import type { BodyStart } from '../bodies/requestBodies.ts';
+import type { SharedParts } from '../dataPlane.ts';
 import type { QueryFacts, RefusedQuery } from '../outcomes/queryOutcomes.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
-import { decisionText, type KeptDecision, type WayToCluster } from './decisionText.ts';
-import { RequestFacts } from './requestFacts.ts';
 import { type Submission, waitNote } from './submission.ts';
+
+/** Longest value that is kept, characters. */
+const MAX_VALUE_LENGTH = 256;
+/** Most headers that rules read of which values are kept, in addition to those of the protocol. */
+const MAX_OF_RULES = 16;
+
+/** Headers of the protocol that rules read more than others. User, source and text have columns of their own. */
+const OF_PROTOCOL = ['User', 'Catalog', 'Schema', 'Client-Tags', 'Client-Info', 'Routing-Group'] as const;
+
+/** Names in lower case of the headers of which a value is kept wherever a request has one. */
+export function keptHeaders(names: ProductNames): readonly string[] {
+  let keys = keysByNames.get(names);
+  if (keys === undefined) {
+    keys = OF_PROTOCOL.map((name) => names.headerKey(name));
+    keysByNames.set(names, keys);
+  }
+  return keys;
+}
+
+const keysByNames = new WeakMap<ProductNames, readonly string[]>();
+
+/** Names of headers whose values are, or may be, secrets: they are kept nowhere. */
+const SECRET =
+  /auth|cookie|credential|passw|secret|token|signature|assertion|api-?key|private|jwt|session-?id|ssl|client-cert|prepared-statement/;
+
+/** True if a header may hold a secret. @param name in lower case */
+export function isSecretHeader(name: string): boolean {
+  return SECRET.test(name);
+}
+
+export interface SeenRequest {
+  readonly headers: RawHeaders;
+  readonly path: string;
+  /** Null: there is no query string. */
+  readonly query: string | null;
+  readonly body: BodyStart;
+}
+
+/**
+ * Stored data of a request for the replay of rules (docs/rules.md#impact): a few protocol headers, and headers that
+ * active rules read by name. Never a header that may contain a secret.
+ */
+export class RequestFacts {
+  readonly #ofProtocol: readonly string[];
+  readonly #preparedKey: string;
+  readonly #ofRules = new WeakMap<RuleSet, readonly string[]>();
+
+  constructor(names: ProductNames) {
+    this.#ofProtocol = keptHeaders(names);
+    this.#preparedKey = names.headerKey('Prepared-Statement');
+  }
+
+  /** @param rules those active; null for none */
+  of({ headers, path, query, body }: SeenRequest, rules: RuleSet | null): StoredRequest {
+    const values: Record<string, string | null> = {};
+    const unkept: string[] = [];
+    const keep = (name: string, isNotedWhereAbsent: boolean): void => {
+      const [value, ...further] = headerValues(headers, name);
+      if (value === undefined) {
+        if (isNotedWhereAbsent) values[name] = null;
+      } else if (further.length > 0 || value.length > MAX_VALUE_LENGTH) unkept.push(name);
+      else values[name] = value;
+    };
+    for (const name of this.#ofProtocol) keep(name, false);
+    for (const name of rules === null ? [] : this.#readBy(rules)) keep(name, true);
+    if (firstHeader(headers, this.#preparedKey) !== undefined) unkept.push(this.#preparedKey);
+    if (query !== null) unkept.push('query string');
+    const contentType = firstHeader(headers, 'content-type')?.toLowerCase() ?? '';
+    if (contentType.startsWith('application/x-www-form-urlencoded')) unkept.push('form');
+    const isOtherText = contentType.includes('charset') && !/charset\s*=\s*"?utf-?8/.test(contentType);
+    return {
+      text: body.complete ? body.text.length : null,
+      headers: values,
+      ...(unkept.length === 0 && !isOtherText ? {} : { unkept: isOtherText ? [...unkept, 'text'] : unkept }),
+      ...(rules?.version === undefined ? {} : { rules: rules.version }),
+      ...(path === STATEMENT_PATH ? {} : { path: path.slice(0, MAX_VALUE_LENGTH) }),
+    };
+  }
+
+  #readBy(rules: RuleSet): readonly string[] {
+    let names = this.#ofRules.get(rules);
+    if (names === undefined) {
+      names = (rules.headers ?? [])
+        .filter((name) => name.length <= MAX_VALUE_LENGTH && !isSecretHeader(name) && !this.#ofProtocol.includes(name))
+        .slice(0, MAX_OF_RULES);
+      this.#ofRules.set(rules, names);
+    }
+    return names;
+  }
+}
+
+/** Characters of a condition that are kept with a query. */
+const MAX_CONDITION_LENGTH = 4_096;
+
+/** Conditions by name of their rule, of each rule set that rejected something. */
+const conditionsBySet = new WeakMap<RuleSet, ReadonlyMap<string, RuleCondition>>();
+
+/**
+ * The condition of a rule that rejected a request, with the values that it read, to be kept with the query. Values that
+ * may be secret, and those that are kept of no request (docs/rules.md#impact), are left out.
+ * @param rule null for none
+ * @param rules those that the request was decided by; null for none
+ */
+export function conditionsOf(
+  rule: string | null,
+  rules: RuleSet | null,
+  request: RuleRequest,
+  names: ProductNames,
+): readonly ReadCondition[] {
+  const present = rule === null || rules === null ? undefined : conditionsIn(rules).get(rule);
+  if (present === undefined) return [];
+  const condition = present.condition.slice(0, MAX_CONDITION_LENGTH);
+  const values = readValues(present.condition, request, { names, analyzeRequest: request.user !== null });
+  return [{ ...present, condition, values: values.filter(mayBeKept) }];
+}
+
+function mayBeKept({ source }: ReadValue): boolean {
+  if (source === null) return false;
+  const header = headerName(source);
+  return header === null || !isSecretHeader(header);
+}
+
+function conditionsIn(rules: RuleSet): ReadonlyMap<string, RuleCondition> {
+  let byName = conditionsBySet.get(rules);
+  if (byName === undefined) {
+    byName = new Map(rules.conditions?.().map((each) => [each.rule, each]));
+    conditionsBySet.set(rules, byName);
+  }
+  return byName;
+}
+
+/** Steps of a query to its cluster, in addition to the decision. */
+export interface WayToCluster {
+  readonly cluster: string;
+  /** Another group served in place of the one asked for. */
+  readonly fallback: boolean;
+  /** Steps to this cluster; null if it belongs to the requested group. */
+  readonly steps: readonly ChoiceStep[] | null;
+  /** Clusters tried before; null for none. */
+  readonly attempts: readonly FailedAttempt[] | null;
+  /** The clusters that were there for it; left out or null if none was chosen among several. */
+  readonly choice?: StoredChoice | null;
+  /** Reason and duration of the wait; null without a wait. */
+  readonly admission?: string | null;
+  /** The gateway's own id under which it waited; left out if it did not. */
+  readonly queuedAs?: string;
+  /** Reason of the gateway's rejection, if any. */
+  readonly refused?: RefusalReason;
+  /** The condition of a rule that rejected it; left out if none did. */
+  readonly conditions?: readonly ReadCondition[];
+  readonly times?: DecisionTimes;
+  readonly request?: StoredRequest;
+  /** Groups of its user; left out if no source of groups is configured. */
+  readonly membership?: Membership | undefined;
+  /** Result of the user mapping; absent if the user's name is not mapped. */
+  readonly mapping?: NameMapping | undefined;
+}
+
+/** A decision, or what is known of a query that was rejected before there was one. */
+export type KeptDecision =
+  | GroupDecision
+  | (Omit<GroupDecision, 'decidedBy' | 'onUnavailable'> & Pick<StoredDecision, 'decidedBy'>);
+
+const MAX_KEPT_GROUPS = 64;
+
+/**
+ * A decision as it is kept with the query: `StoredDecision` as JSON. What the rules did is put in as a text that decisions by
+ * the same values share.
+ */
+export function decisionText(decision: KeptDecision, way: WayToCluster): string {
+  const { cluster, fallback, steps, attempts, admission = null, queuedAs, request, membership, mapping } = way;
+  const { refused, conditions = [], times, choice = null } = way;
+  const { stored } = decision.trace;
+  const rest = JSON.stringify({
+    group: decision.group,
+    decidedBy: decision.decidedBy,
+    ...(decision.rule === null ? {} : { rule: decision.rule }),
+    ...(refused === undefined ? {} : { refused }),
+    ...(conditions.length === 0 ? {} : { conditions }),
+    ...(decision.external === undefined ? {} : { external: storedResponse(decision.external) }),
+    ...(decision.cluster === null ? {} : { pinned: decision.cluster }),
+    cluster,
+    ...(choice === null || choice.strategy === null ? {} : { strategy: choice.strategy }),
+    ...(fallback ? { fallback: true } : {}),
+    ...(steps === null ? {} : { steps: steps.map(({ text }) => text) }),
+    ...(attempts === null ? {} : { attempts }),
+    ...(admission === null ? {} : { admission }),
+    ...(queuedAs === undefined ? {} : { queuedAs }),
+    ...(times === undefined ? {} : { times }),
+    ...(mapping === undefined ? {} : { userMapping: mapping }),
+    ...(membership === undefined ? {} : { userGroups: membership.sources.map(storedGroups) }),
+    ...(request === undefined ? {} : { request }),
+  } satisfies StoredDecision);
+  const candidates = choice === null ? '' : `,"candidates":${choice.candidates}`;
+  const rules = stored === null ? '' : `,"rules":${stored}`;
+  return `${rest.slice(0, -1)}${candidates}${rules}}`;
+}
+
+function storedGroups({ source, groups, note }: Membership['sources'][number]): StoredUserGroups {
+  const first = groups.slice(0, MAX_KEPT_GROUPS);
+  const more = groups.length - first.length;
+  return { source, groups: first, ...(more > 0 ? { more } : {}), ...(note === undefined ? {} : { note }) };
+}
+
+/** The stored part of the external rules service's response: values of headers may be secrets. */
+function storedResponse(response: ExternalResponse): StoredExternalResponse {
+  if (!('headers' in response)) return response;
+  const { headers, ...rest } = response;
+  const set = Object.keys(headers);
+  return set.length === 0 ? rest : { ...rest, setHeaders: set };
+}
 
 export interface SubmissionRoute {
   readonly decision: GroupDecision;

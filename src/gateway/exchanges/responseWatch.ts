@@ -1,8 +1,147 @@
+import { brotliDecompressSync, gunzipSync, inflateSync, constants as zlib, zstdDecompressSync } from 'node:zlib';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import { FinalPageReader } from '../outcomes/finalPage.ts';
 import type { QueryOutcomes } from '../outcomes/queryOutcomes.ts';
 import type { RunningQueries } from '../ownership/runningQueries.ts';
-import { decodeStart } from './responseId.ts';
+
+/** A response to a submission holds its id within this many bytes. */
+export const MAX_HELD_BYTES = 65_536;
+
+/** Query id found in the first bytes of a response. */
+export type IdSearch = { readonly id: string } | 'absent' | 'incomplete';
+
+/** The start of a JSON object with the id as its first member, as engines write it. */
+const FIRST_ID = /^\s*\{\s*"id"\s*:\s*"([^"\\]*)"/;
+
+/**
+ * Finds the string `id` of a JSON object from its first bytes (docs/protocol.md#learning): where it is not the first
+ * member, from the whole object.
+ * @param text bytes of the response as latin1; ids are ASCII
+ */
+export function findId(text: string): IdSearch {
+  const first = FIRST_ID.exec(text)?.[1];
+  if (first !== undefined) return { id: detached(first) };
+  const begin = text.trim();
+  if (begin !== '' && !begin.startsWith('{')) return 'absent';
+  if (!begin.endsWith('}')) return 'incomplete';
+  try {
+    const { id } = JSON.parse(begin) as { readonly id?: unknown };
+    return typeof id === 'string' ? { id } : 'absent';
+  } catch {
+    return 'incomplete';
+  }
+}
+
+/** A copy: a part of a text keeps the whole of it in memory, and ids are remembered for long. */
+function detached(part: string): string {
+  return ` ${part}`.slice(1);
+}
+
+/** Bytes of an encoded response that are decoded at most: its next URI and its error stand there. */
+const MAX_DECODED_BYTES = MAX_HELD_BYTES;
+/** Less is not the start of a response that is longer than the limit: the next URI may stand behind it. */
+const MIN_DECODED_BYTES = 4096;
+/** Precision with which the input is found that decodes to the limit. */
+const ENCODED_STEP_BYTES = 4;
+/** Members of a gzip stream; servers send one. */
+const MAX_GZIP_MEMBERS = 16;
+const GZIP_MEMBER = Buffer.from([0x1f, 0x8b, 0x08]);
+/** log2 of the largest window of brotli; encoders use 22. */
+const MAX_BROTLI_WINDOW = 22;
+/** log2 of the largest window of zstd (RFC 9659). */
+const MAX_ZSTD_WINDOW = 23;
+/** zstd decodes whole blocks of at most this size (RFC 8878 §3.1.1.2.4). */
+const ZSTD_BLOCK_BYTES = 131_072;
+
+interface Decoder {
+  /** Decodes up to the end of the input, also if the stream is longer. */
+  decode(bytes: Buffer): Buffer;
+  /** True if less input costs less. Brotli decodes a whole window before it returns any of it. */
+  readonly isGradual: boolean;
+}
+
+const deflated = { finishFlush: zlib.Z_SYNC_FLUSH, maxOutputLength: MAX_DECODED_BYTES };
+const gunzip: Decoder = {
+  decode: (bytes) => {
+    if (hasManyMembers(bytes)) throw new RangeError(`more than ${MAX_GZIP_MEMBERS} members`);
+    return gunzipSync(bytes, deflated);
+  },
+  isGradual: true,
+};
+const decoders: ReadonlyMap<string, Decoder> = new Map([
+  ['gzip', gunzip],
+  ['x-gzip', gunzip],
+  ['deflate', { decode: (bytes) => inflateSync(bytes, deflated), isGradual: true }],
+  [
+    'br',
+    {
+      decode: (bytes) => {
+        if (brotliWindow(bytes) > MAX_BROTLI_WINDOW) throw new RangeError(`a window over 2^${MAX_BROTLI_WINDOW}`);
+        const options = { finishFlush: zlib.BROTLI_OPERATION_FLUSH, maxOutputLength: MAX_DECODED_BYTES };
+        return brotliDecompressSync(bytes, options);
+      },
+      isGradual: false,
+    },
+  ],
+  [
+    'zstd',
+    {
+      decode: (bytes) =>
+        zstdDecompressSync(bytes, {
+          finishFlush: zlib.ZSTD_e_flush,
+          maxOutputLength: MAX_DECODED_BYTES + ZSTD_BLOCK_BYTES,
+          params: { [zlib.ZSTD_d_windowLogMax]: MAX_ZSTD_WINDOW },
+        }),
+      isGradual: true,
+    },
+  ],
+]);
+
+/**
+ * Returns the start of an encoded response, decoded: at most 64 kB. Null if the encoding is unknown, the stream is
+ * broken or one that no server sends, or too little of it can be decoded within the limit.
+ * @param encoding value of Content-Encoding
+ */
+export function decodeStart(bytes: Buffer, encoding: string): Buffer | null {
+  const decoder = decoders.get(encoding.trim().toLowerCase());
+  if (decoder === undefined) return null;
+  let start: Buffer = noBytes;
+  // The synchronous decoders of Node return nothing of what is over the limit: an input is looked for that is just below.
+  let fitting = 0;
+  let tooLong = bytes.length;
+  let size = bytes.length;
+  do {
+    try {
+      start = decoder.decode(bytes.subarray(0, size)).subarray(0, MAX_DECODED_BYTES);
+      if (size === bytes.length) return start;
+      if (start.length >= MAX_DECODED_BYTES / 2) break;
+      fitting = size;
+    } catch (error) {
+      const isTooLong = (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
+      if (!isTooLong || !decoder.isGradual) return null;
+      tooLong = size;
+    }
+    size = (fitting + tooLong) >> 1;
+  } while (tooLong - fitting > ENCODED_STEP_BYTES);
+  return start.length < MIN_DECODED_BYTES ? null : start;
+}
+const noBytes = Buffer.alloc(0);
+
+/** True if bytes that begin a member (RFC 1952) occur too often. */
+function hasManyMembers(bytes: Buffer): boolean {
+  let members = 0;
+  for (let at = bytes.indexOf(GZIP_MEMBER); at >= 0; at = bytes.indexOf(GZIP_MEMBER, at + GZIP_MEMBER.length)) {
+    members += 1;
+    if (members > MAX_GZIP_MEMBERS) return true;
+  }
+  return false;
+}
+
+/** log2 of the window of a brotli stream if it is over 17, else less (RFC 7932 §9.1). */
+function brotliWindow(bytes: Buffer): number {
+  const first = bytes[0] ?? 0;
+  return (first & 1) === 0 ? 16 : 17 + ((first >> 1) & 7);
+}
 
 /** The next URI stands before columns and data; quotes within strings are escaped, so that data never looks like it. */
 const NEXT = '"nextUri":"';

@@ -2,7 +2,7 @@ import type { RequestUser } from '../../model/requestUser.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import type { QuerySlots } from '../admission/admission.ts';
-import type { BodyStart } from '../bodies/body.ts';
+import type { BodyStart } from '../bodies/requestBodies.ts';
 
 export interface Submission {
   readonly body: BodyStart;

@@ -1,25 +1,31 @@
 import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
-import type { StoredChoice } from '../../routing/candidates.ts';
+import type { PickRequest } from '../../routing/clusterChooser.ts';
 import { type GroupDecision, ofTransaction } from '../../routing/groupDecision.ts';
 import type { CountedSubmission } from '../../routing/localLoad.ts';
 import { isPlausible } from '../../routing/queryId.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
-import type { FailedAttempt } from '../../routing/storedDecision.ts';
-import type { PickRequest } from '../../routing/strategies.ts';
+import type { FailedAttempt, StoredChoice } from '../../routing/storedDecision.ts';
 import type { QuerySlots } from '../admission/admission.ts';
-import type { ExchangeParts } from '../dataPlaneComposition.ts';
+import type { ExchangeParts } from '../dataPlane.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { isOwnFault, isReset } from '../upstreams/clusterError.ts';
-import type { RespondingCluster } from './addedLines.ts';
-import { chooseTarget, onlyTarget, type Target } from './clusterTargets.ts';
 import { type AttemptFailure, Exchange, type ExchangeEnd, type HeldResponse } from './exchange.ts';
 import { foreignQueryId, overloaded, unknownTransaction, unreachableOwner } from './exchangeRefusals.ts';
-import { type Destination, type OutgoingRequest, outgoingRequest, relayedBody, requestTo } from './outgoingRequests.ts';
+import {
+  chooseTarget,
+  type Destination,
+  type OutgoingRequest,
+  onlyTarget,
+  outgoingRequest,
+  relayedBody,
+  requestTo,
+  type Target,
+} from './outgoingRequests.ts';
 import type { SubmissionRoute } from './queryRecorder.ts';
-import { decodeStart, findId, MAX_HELD_BYTES } from './responseId.ts';
-import { namesNext, ResponseWatch } from './responseWatch.ts';
+import type { RespondingCluster } from './responseHeaders.ts';
+import { decodeStart, findId, MAX_HELD_BYTES, namesNext, ResponseWatch } from './responseWatch.ts';
 import { type Submission, waitNote } from './submission.ts';
 
 /**

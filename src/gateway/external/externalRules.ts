@@ -3,15 +3,230 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { type Dispatcher, Pool } from 'undici';
 import type { Clock } from '../../model/clock.ts';
 import { durationText } from '../../model/durationText.ts';
+import { exceededBound } from '../../model/jsonShape.ts';
 import type { ProductNames } from '../../model/names.ts';
+import type { RequestUser } from '../../model/requestUser.ts';
 import { withTimeLimit } from '../../model/timeLimit.ts';
 import type { ExternalResponse } from '../../routing/groupDecision.ts';
 import type { ExternalRules } from '../../routing/groupRouter.ts';
 import type { RuleRequest } from '../../rules/decision.ts';
+import { parametersOf } from '../../rules/requestParameters.ts';
+import type { QueryProperties } from '../../sql/queryProperties.ts';
+import { withoutCookies } from '../headers/cookies.ts';
 import type { ClusterTls } from '../tls/clusterTls.ts';
-import { CircuitBreaker } from './circuitBreaker.ts';
-import { MAX_REPLY_BYTES, parseReply } from './externalReply.ts';
-import { externalRequest } from './externalRequest.ts';
+
+/** A valid response of the external rules service. */
+export interface ExternalReply {
+  /** The group; null only with errors. */
+  readonly routingGroup: string | null;
+  /** Null: no errors. */
+  readonly errors: readonly string[] | null;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export type ParsedReply = { readonly reply: ExternalReply } | { readonly problem: string };
+
+/**
+ * Maximum size of a response in bytes, regardless of the configuration: a group, errors and headers are far shorter,
+ * and parsing more would delay all requests.
+ */
+export const MAX_REPLY_BYTES = 1_048_576;
+
+/** Limits of a reply's JSON. */
+const BOUNDS = { values: 5_000, depth: 100 };
+
+/** Maximum total length of names and values of headers: clusters reject requests with longer headers. */
+const MAX_HEADERS_LENGTH = 65_536;
+
+/** Headers of the connection to the cluster, or written by the gateway. */
+const neverSet = new Set([
+  'connection',
+  'content-length',
+  'expect',
+  'forwarded',
+  'host',
+  'http2-settings',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'via',
+]);
+
+/** RFC 9110 §5.6.2 and §5.5: valid names of headers. */
+const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+/**
+ * Parses a response (docs/rules.md#an-external-rules-service): JSON, exactly one group, errors, headers. Ignores
+ * headers that rules never set (hop-by-hop, Host, Content-Length, forwarded ones) and those in `excludeHeaders`.
+ * @param excluded `excludeHeaders`, lower-case, under the names of the configured product
+ */
+export function parseReply(text: string, excluded: ReadonlySet<string>, names: ProductNames): ParsedReply {
+  const exceeded = exceededBound(text, BOUNDS);
+  if (exceeded === 'values') return { problem: `its answer has more than ${BOUNDS.values} values` };
+  if (exceeded === 'depth') return { problem: `its answer is nested more than ${BOUNDS.depth} levels deep` };
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return { problem: 'its answer is not JSON' };
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return { problem: 'its answer is not a JSON object' };
+  }
+  const { routingGroup, errors, externalHeaders } = value as Record<string, unknown>;
+  const messages = errorsOf(errors);
+  if (messages === undefined) return { problem: 'errors is neither null nor an array of texts' };
+  const headers = headersOf(externalHeaders, excluded, names);
+  if (typeof headers === 'string') return { problem: headers };
+  if (typeof routingGroup === 'string' && routingGroup.trim() !== '') {
+    return { reply: { routingGroup, errors: messages, headers } };
+  }
+  const isMissing = routingGroup === undefined || routingGroup === null;
+  if (messages !== null && isMissing) return { reply: { routingGroup: null, errors: messages, headers } };
+  return { problem: 'routingGroup does not name exactly one group' };
+}
+
+/** Undefined: malformed. */
+function errorsOf(errors: unknown): readonly string[] | null | undefined {
+  if (errors === undefined || errors === null) return null;
+  if (!Array.isArray(errors) || errors.some((error) => typeof error !== 'string')) return undefined;
+  return errors;
+}
+
+function headersOf(
+  value: unknown,
+  excluded: ReadonlySet<string>,
+  { ownHeader }: ProductNames,
+): Readonly<Record<string, string>> | string {
+  if (value === undefined || value === null) return {};
+  if (typeof value !== 'object' || Array.isArray(value)) return 'externalHeaders is not an object';
+  const byKey = new Map<string, readonly [string, string]>();
+  let length = 0;
+  for (const [name, line] of Object.entries(value)) {
+    if (typeof line !== 'string') return `externalHeaders.${name.slice(0, 64)} is not a text`;
+    if (!token.test(name)) return 'externalHeaders holds a name that cannot be a header name';
+    if (!fieldValue.test(line)) return `externalHeaders.${name.slice(0, 64)} holds characters that no header can`;
+    length += name.length + line.length;
+    if (length > MAX_HEADERS_LENGTH) return `externalHeaders is longer than ${MAX_HEADERS_LENGTH} characters`;
+    const own = ownHeader(name);
+    const key = own.toLowerCase();
+    if (neverSet.has(key) || key.startsWith('x-forwarded-') || excluded.has(key)) continue;
+    byKey.set(key, [own, line]);
+  }
+  return Object.fromEntries(byKey.values());
+}
+
+/** A POST to the external rules service. */
+export interface ExternalRequest {
+  readonly body: string;
+  readonly headers: string[];
+}
+
+/** Headers of this connection or this body, never the client's (RFC 9110 §7.6.1, §8). */
+const ours = new Set([
+  'accept',
+  'accept-encoding',
+  'connection',
+  'content-encoding',
+  'content-length',
+  'content-type',
+  'expect',
+  'host',
+  'http2-settings',
+  'keep-alive',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/**
+ * Builds a request to the external rules service (docs/rules.md#an-external-rules-service). Values that a servlet
+ * returns as null are null.
+ * @param excluded `excludeHeaders`, lower-case, under the names of the configured product
+ * @param ownCookies the gateway's cookies, which are never forwarded
+ * @param sendHttpHeaders true if the client's headers are also sent as HTTP headers, for services that read them there
+ */
+export function externalRequest(
+  request: RuleRequest,
+  names: ProductNames,
+  excluded: ReadonlySet<string>,
+  ownCookies: ReadonlySet<string>,
+  sendHttpHeaders: boolean,
+): ExternalRequest {
+  const headers = new Map<string, { readonly name: string; value: string }>();
+  const lines: string[] = ['Content-Type', 'application/json', 'Accept', 'application/json'];
+  for (let index = 0; index < request.headers.length; index += 2) {
+    const name = request.headers[index] as string;
+    const line = request.headers[index + 1] as string;
+    const key = name.toLowerCase();
+    if (excluded.has(key)) continue;
+    const value = key === 'cookie' ? withoutCookies(line, ownCookies) : line;
+    if (key === 'cookie' && value === '') continue;
+    for (const clusterName of names.isProtocolHeader(key) ? names.clusterNames(name) : [name]) {
+      const header = headers.get(clusterName.toLowerCase());
+      if (header === undefined) headers.set(clusterName.toLowerCase(), { name: clusterName, value });
+      else header.value = `${header.value}, ${value}`;
+      if (sendHttpHeaders && !ours.has(key)) lines.push(clusterName, value);
+    }
+  }
+  const user = request.user === null ? null : userOf(request.user);
+  const { isReference } = names;
+  const query = request.queryProperties === null ? null : properties(request.queryProperties, isReference);
+  // Trino Gateway has read the body before it reads parameters: form parameters are not included.
+  const parameters = Object.fromEntries(parametersOf(isReference ? { ...request, formBody: null } : request));
+  const body = {
+    headers: Object.fromEntries([...headers.values()].map(({ name, value }) => [name, value])),
+    remoteUser: request.remoteUser,
+    method: request.method,
+    requestURI: request.path,
+    queryString: request.query,
+    session: null,
+    remoteAddr: request.remoteAddr,
+    // No DNS lookup: a hanging resolver would delay queries.
+    remoteHost: request.remoteAddr,
+    parameterMap: parameters,
+    ...(user === null ? {} : { [capital(names.requestUserObject)]: user }),
+    ...(query === null ? {} : { [capital(names.queryPropertiesObject)]: query }),
+    // The fields under the names of Trino Gateway (docs/compatibility.md#external-rules-service).
+    ...(isReference ? { contentType: 'application/json', parameters } : {}),
+    ...(isReference && user !== null ? { [names.requestUserObject]: user } : {}),
+    ...(isReference && query !== null ? { [names.queryPropertiesObject]: query } : {}),
+  };
+  return { body: JSON.stringify(body), headers: lines };
+}
+
+function userOf({ user, userInfo }: RequestUser): object {
+  return { user, userInfo: userInfo === null ? null : JSON.stringify(userInfo) };
+}
+
+/**
+ * The query in the form of Trino Gateway (docs/compatibility.md#external-rules-service).
+ * @param isReference true omits missing values, as Trino Gateway does, instead of null
+ */
+function properties(query: QueryProperties, isReference: boolean): object {
+  const { body, queryType, resourceGroupQueryType, defaultCatalog, defaultSchema, errorMessage } = query;
+  const { catalogs, schemas, catalogSchemas, isNewQuerySubmission } = query;
+  const all = {
+    ...{ body, queryType, resourceGroupQueryType, tables: query.tables.map((parts) => parts.join('.')) },
+    ...{ defaultCatalog, defaultSchema, catalogs, schemas, catalogSchemas, isNewQuerySubmission },
+    isQueryParsingSuccessful: errorMessage === null,
+    errorMessage,
+  };
+  return isReference ? Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null)) : all;
+}
+
+function capital(name: string): string {
+  return name.charAt(0).toUpperCase() + name.slice(1);
+}
 
 /** Settings that may change while running (`routingRules.rulesExternalConfiguration`); times in milliseconds. */
 export interface ExternalRulesSettings {
@@ -22,7 +237,9 @@ export interface ExternalRulesSettings {
    * there.
    */
   readonly emptyErrors: 'defaultGroup' | 'ignore' | null;
+  /** Consecutive failures after which calls are skipped. */
   readonly failureThreshold: number;
+  /** Time until one trial call is allowed. */
   readonly retryAfter: number;
 }
 
@@ -44,13 +261,6 @@ export interface ExternalRulesOptions {
   readonly tls: ClusterTls;
 }
 
-export interface ExternalRulesDependencies {
-  readonly names: ProductNames;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly registry: Registry;
-}
-
 /** A failed call; the message is for log and trace, and contains no data of the request. */
 class CallFailed extends Error {}
 
@@ -66,22 +276,25 @@ export class ExternalRulesClient implements ExternalRules {
   readonly #clock: Clock;
   readonly #pool: Pool;
   readonly #path: string;
-  readonly #breaker: CircuitBreaker;
   readonly #ownCookies: ReadonlySet<string>;
   readonly #calls: Counter<'outcome'>;
   readonly #duration: Histogram;
   /** Keys of headers that are not sent. */
   readonly #excluded: ReadonlySet<string>;
   #running = 0;
+  /** Consecutive failures. */
+  #failures = 0;
+  /** Monotonic time of the next trial call; null while calls are not skipped. */
+  #retryAt: number | null = null;
+  #isTrying = false;
   #lastFailure: string | null = null;
 
-  constructor(dependencies: ExternalRulesDependencies, options: ExternalRulesOptions) {
-    const { registry, clock } = dependencies;
+  constructor(names: ProductNames, clock: Clock, logger: Logger, registry: Registry, options: ExternalRulesOptions) {
     const url = new URL(options.url);
     this.#options = options;
     this.needsAnalysis = options.needsAnalysis;
-    this.#names = dependencies.names;
-    this.#logger = dependencies.logger;
+    this.#names = names;
+    this.#logger = logger;
     this.#clock = clock;
     this.#path = `${url.pathname}${url.search}`;
     this.#ownCookies = new Set(options.ownCookies);
@@ -96,7 +309,6 @@ export class ExternalRulesClient implements ExternalRules {
       bodyTimeout: options.idleTimeout,
       maxResponseSize: this.#maxReplyBytes,
     });
-    this.#breaker = new CircuitBreaker(options.settings, clock);
     this.#calls = new Counter({
       name: 'engine_gateway_external_rules_requests_total',
       help: 'Requests for which the external rules service was to be asked, by outcome: answered, errors, failed, or skipped while it is left alone after failures.',
@@ -113,38 +325,54 @@ export class ExternalRulesClient implements ExternalRules {
       name: 'engine_gateway_external_rules_circuit_open',
       help: '1 while the external rules service is left alone after failures.',
       registers: [registry],
-      collect: () => {
-        open.set(this.#breaker.isOpen ? 1 : 0);
-      },
+      collect: () => open.set(this.#retryAt === null ? 0 : 1),
     });
   }
 
   /** Reason that the circuit breaker is open, or null. */
   get openReason(): string | null {
-    return this.#breaker.isOpen ? this.#lastFailure : null;
+    return this.#retryAt === null ? null : this.#lastFailure;
   }
 
   async request(request: RuleRequest): Promise<ExternalResponse> {
-    if (!this.#breaker.enter()) return this.#answer({ outcome: 'skipped', reason: this.#lastFailure ?? 'it failed' });
+    if (!this.#mayCall()) return this.#answer({ outcome: 'skipped', reason: this.#lastFailure ?? 'it failed' });
     const before = this.#clock.monotonic();
     try {
       const answer = await this.#call(request);
-      const wasOpen = this.#breaker.isOpen;
-      this.#breaker.noteSuccess();
-      if (wasOpen) this.#logger.info('external rules service available again');
+      if (this.#retryAt !== null) this.#logger.info('external rules service available again');
+      this.#failures = 0;
+      this.#retryAt = null;
+      this.#isTrying = false;
       return this.#answer(answer);
     } catch (error) {
       const reason = this.#failure(error);
-      const wasOpen = this.#breaker.isOpen;
+      const wasOpen = this.#retryAt !== null;
       this.#lastFailure = reason;
-      this.#breaker.noteFailure();
-      const { isOpen } = this.#breaker;
-      const next = isOpen && !wasOpen ? '; it is left alone for a while' : '';
+      this.#noteFailure();
+      const next = this.#retryAt !== null && !wasOpen ? '; it is left alone for a while' : '';
       this.#logger.warn({ reason }, `the external rules service failed${next}`);
       return this.#answer({ outcome: 'failed', reason });
     } finally {
       this.#duration.observe((this.#clock.monotonic() - before) / 1000);
     }
+  }
+
+  /** True if the service may be called: after consecutive failures only one trial call at intervals. */
+  #mayCall(): boolean {
+    if (this.#retryAt === null) return true;
+    if (this.#isTrying || this.#clock.monotonic() < this.#retryAt) return false;
+    this.#isTrying = true;
+    return true;
+  }
+
+  #noteFailure(): void {
+    const { failureThreshold, retryAfter } = this.#options.settings;
+    this.#failures += 1;
+    // Calls in flight when the threshold was reached do not extend the time.
+    if (this.#retryAt !== null && !this.#isTrying) return;
+    if (this.#failures < failureThreshold) return;
+    this.#isTrying = false;
+    this.#retryAt = this.#clock.monotonic() + retryAfter;
   }
 
   get #maxReplyBytes(): number {

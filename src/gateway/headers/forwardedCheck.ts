@@ -1,5 +1,5 @@
 import type { Clock } from '../../model/clock.ts';
-import type { ClientView } from './forwardedHeaders.ts';
+import type { ClientView } from './requestHeaders.ts';
 
 /** Support of forwarded headers by a cluster, observed in its responses (condition ForwardedHeaders). */
 export interface ForwardedHeadersObservation {

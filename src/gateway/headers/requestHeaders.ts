@@ -1,17 +1,164 @@
 import type { IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
+import { BlockList, isIP, type Socket } from 'node:net';
 import type { ProductNames } from '../../model/names.ts';
 import { firstHeader, headerValues } from '../../model/rawHeaders.ts';
-import {
-  type ClientView,
-  directView,
-  forwardedView,
-  type IncomingForwarded,
-  pushForwarded,
-} from './forwardedHeaders.ts';
-import { withoutCookies } from './ownCookies.ts';
+import { withoutCookies } from './cookies.ts';
 import { cookiesForCluster } from './protocolHeaders.ts';
-import { plainAddress, type TrustPeer } from './trustedProxies.ts';
+
+export type TrustPeer = (address: string) => boolean;
+
+/**
+ * Returns the trust decision (docs/routing.md#what-changes-on-the-way-and-what-does-not).
+ * @param processForwarded `http-server.process-forwarded`: every peer is trusted
+ * @param trustedProxies valid addresses and networks in CIDR form
+ */
+export function trustPeers(processForwarded: boolean, trustedProxies: readonly string[]): TrustPeer {
+  if (processForwarded) return () => true;
+  if (trustedProxies.length === 0) return () => false;
+  const list = new BlockList();
+  for (const entry of trustedProxies) {
+    const [address = '', prefix] = entry.split('/');
+    const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
+    if (prefix === undefined) list.addAddress(address, family);
+    else list.addSubnet(address, Number(prefix), family);
+  }
+  return (address) => list.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
+}
+
+/** An address without the IPv4-mapped form of dual-stack sockets. */
+export function plainAddress(address: string | undefined): string {
+  if (address === undefined) return 'unknown';
+  return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address;
+}
+
+/** Address of the client and the gateway's address as the client named it, behind trusted proxies. */
+export interface ClientView {
+  readonly address: string;
+  readonly scheme: 'http' | 'https';
+  /** Host that the client named, without port. */
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The forwarded headers of an incoming request; values of repeated lines joined by ", ". */
+interface IncomingForwarded {
+  readonly for?: string | undefined;
+  readonly proto?: string | undefined;
+  readonly host?: string | undefined;
+  readonly port?: string | undefined;
+  readonly forwarded?: string | undefined;
+}
+
+/** The view of a client that is the peer of a connection. */
+function directView({ peer: address, scheme }: Connection, socket: Socket, hostHeader: string | undefined): ClientView {
+  const named = hostHeader === undefined ? null : splitHost(hostHeader);
+  if (named !== null) return { address, scheme, host: named.host, port: named.port ?? defaultPort(scheme) };
+  return { address, scheme, host: plainAddress(socket.localAddress), port: socket.localPort ?? 0 };
+}
+
+/**
+ * The view behind a trusted proxy: `Forwarded` (RFC 7239) before `X-Forwarded-*`, as engines read them; in a chain the
+ * first element is the client's.
+ */
+function forwardedView(
+  connection: Connection,
+  socket: Socket,
+  hostHeader: string | undefined,
+  incoming: IncomingForwarded,
+): ClientView {
+  const standard = incoming.forwarded === undefined ? null : parseForwarded(incoming.forwarded);
+  const address = standard?.for ?? addressOf(first(incoming.for)) ?? connection.peer;
+  const proto = (standard?.proto ?? first(incoming.proto))?.toLowerCase();
+  const scheme = proto === 'https' || proto === 'http' ? proto : connection.scheme;
+  const hostText = standard?.host ?? first(incoming.host) ?? hostHeader;
+  const named = hostText === undefined ? null : splitHost(hostText);
+  const statedPort = portOf(standard === null ? first(incoming.port) : undefined);
+  return {
+    address,
+    scheme,
+    host: named?.host ?? plainAddress(socket.localAddress),
+    port: statedPort ?? named?.port ?? (named === null ? (socket.localPort ?? 0) : defaultPort(scheme)),
+  };
+}
+
+/**
+ * Adds headers that describe the client to a cluster. `Forwarded` is only written if one came from a trusted proxy, so that
+ * both are consistent.
+ * @param addresses of the client and of the proxies up to the peer
+ */
+function pushForwarded(
+  lines: string[],
+  { scheme, host, port }: ClientView,
+  addresses: string,
+  withForwarded: boolean,
+): void {
+  lines.push('X-Forwarded-For', addresses, 'X-Forwarded-Proto', scheme);
+  lines.push('X-Forwarded-Host', host, 'X-Forwarded-Port', String(port));
+  if (!withForwarded) return;
+  const elements = addresses.split(',').map((address) => `for=${node(address.trim())}`);
+  elements[0] += `;host="${host}:${port}";proto=${scheme}`;
+  lines.push('Forwarded', elements.join(', '));
+}
+
+function defaultPort(scheme: 'http' | 'https'): number {
+  return scheme === 'https' ? 443 : 80;
+}
+
+function first(list: string | undefined): string | undefined {
+  if (list === undefined) return undefined;
+  const comma = list.indexOf(',');
+  const value = (comma < 0 ? list : list.slice(0, comma)).trim();
+  return value === '' ? undefined : value;
+}
+
+function portOf(text: string | undefined): number | undefined {
+  if (text === undefined || !/^\d{1,5}$/.test(text)) return undefined;
+  const port = Number(text);
+  return port >= 1 && port <= 65_535 ? port : undefined;
+}
+
+/** `host`, `host:port`, `[::1]:port`; null if invalid. */
+function splitHost(text: string): { host: string; port: number | undefined } | null {
+  const match = /^(\[[0-9A-Fa-f:.]+\]|[^\s:/@,;"[\]]+)(?::(\d*))?$/.exec(text);
+  return match?.[1] === undefined ? null : { host: match[1], port: portOf(match[2]) };
+}
+
+/** An address of X-Forwarded-For or `for=` without port and brackets. */
+function addressOf(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const bracketed = /^\[([^\]]+)\](?::\d+)?$/.exec(text);
+  if (bracketed?.[1] !== undefined) return bracketed[1];
+  const withPort = /^([^:]+):\d+$/.exec(text);
+  return withPort?.[1] ?? text;
+}
+
+/** A node identifier of RFC 7239: IPv6 addresses are bracketed and quoted. */
+function node(address: string): string {
+  if (address.includes(':')) return `"[${address.replace(/[[\]"]/g, '')}]"`;
+  return /^[\w.-]+$/.test(address) ? address : 'unknown';
+}
+
+/** The first element of a `Forwarded` header; null without usable values. */
+function parseForwarded(text: string): { for?: string; proto?: string; host?: string } | null {
+  const element: { for?: string; proto?: string; host?: string } = {};
+  const pair = /([A-Za-z]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]*))\s*([;,]|$)/y;
+  let position = /^\s*/.exec(text)?.[0].length ?? 0;
+  for (;;) {
+    pair.lastIndex = position;
+    const match = pair.exec(text);
+    if (match === null) break;
+    const value = match[2]?.replace(/\\(.)/g, '$1') ?? match[3] ?? '';
+    const name = match[1]?.toLowerCase();
+    if (name === 'for') {
+      const address = addressOf(value);
+      if (address !== undefined && address !== '') element.for = address;
+    } else if (name === 'proto') element.proto = value;
+    else if (name === 'host') element.host = value;
+    if (match[4] !== ';') break;
+    position = pair.lastIndex + (/^\s*/.exec(text.slice(pair.lastIndex))?.[0].length ?? 0);
+  }
+  return Object.keys(element).length === 0 ? null : element;
+}
 
 /** Handling of a client's header on the way to a cluster. */
 const Action = { copy: 0, drop: 1, connection: 2, cookie: 3, acceptEncoding: 4, forwarded: 5, host: 6 } as const;
@@ -88,7 +235,7 @@ export class RequestHeaders {
     const host = firstHeader(request.rawHeaders, 'host');
     if (connection.trusted) {
       const incoming = forwardedOf(request);
-      if (incoming !== null) return forwardedView(this.#direct(request, connection, host), incoming);
+      if (incoming !== null) return forwardedView(connection, request.socket, host, incoming);
     }
     const view = this.#directView(request, connection, host);
     return view.address === connection.peer ? view : { ...view, address: connection.peer };
@@ -111,7 +258,7 @@ export class RequestHeaders {
     const key = connection.scheme === 'https' ? `s${hostHeader}` : hostHeader;
     let view = this.#hosts.get(key);
     if (view === undefined) {
-      view = directView(this.#direct(request, connection, host));
+      view = directView(connection, request.socket, host);
       if (this.#hosts.size >= MAX_KNOWN_HOSTS) this.#hosts.clear();
       if (hostHeader !== '') this.#hosts.set(key, view);
     }
@@ -206,7 +353,7 @@ export class RequestHeaders {
       pushForwarded(lines, this.#directView(request, connection, host), connection.peer, false);
       return;
     }
-    const view = forwardedView(this.#direct(request, connection, host), incoming);
+    const view = forwardedView(connection, request.socket, host, incoming);
     const { peer } = connection;
     const { for: list = '' } = incoming;
     const chain = list === '' && view.address !== peer ? view.address : list;
@@ -225,16 +372,6 @@ export class RequestHeaders {
       this.#connections.set(socket, connection);
     }
     return connection;
-  }
-
-  #direct(request: IncomingMessage, connection: Connection, hostHeader: string | undefined) {
-    return {
-      peer: connection.peer,
-      scheme: connection.scheme,
-      hostHeader,
-      localAddress: plainAddress(request.socket.localAddress),
-      localPort: request.socket.localPort ?? 0,
-    };
   }
 
   #learn(name: string): Action | readonly string[] {

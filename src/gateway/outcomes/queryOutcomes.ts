@@ -1,9 +1,10 @@
 import type { Logger } from 'pino';
+import { Counter, Histogram, type Registry } from 'prom-client';
 import type { Clock } from '../../model/clock.ts';
 import { queryStart } from '../../routing/queryId.ts';
-import type { QueryOutcomeRepository } from '../../store/outcomeRepository.ts';
-import { certainty, type QueryOutcomeRecord, type QueryState, RUNNING } from '../../store/queryOutcome.ts';
 import type { RecordWriter } from '../../store/recordWriter.ts';
+import type { QueryOutcomeRepository } from '../../store/outcomeRepository.ts';
+import { certainty, isUserError, type QueryOutcomeRecord, type QueryState, RUNNING } from '../../store/queryOutcome.ts';
 import type { RunningQueryRepository } from '../../store/runningQueryRepository.ts';
 import type { FinalPage, PageError } from './finalPage.ts';
 
@@ -28,21 +29,6 @@ export interface RefusedQuery {
   /** `StoredDecision` as JSON; null without a decision. */
   readonly decision: string | null;
   readonly error: { readonly name: string; readonly type: string; readonly code: number; readonly message: string };
-}
-
-export interface OutcomeCounts {
-  /** @param seconds null: unknown */
-  ended(group: string | null, state: QueryState, seconds: number | null, errorType: string | null): void;
-}
-
-export interface QueryOutcomesDependencies {
-  readonly writer: Pick<RecordWriter<QueryOutcomeRecord>, 'add'>;
-  /** Shared state of the replicas about queries that clients follow. */
-  readonly running: Pick<RunningQueryRepository, 'lastSeen'>;
-  readonly stored: Pick<QueryOutcomeRepository, 'unended' | 'ends'>;
-  readonly counts: OutcomeCounts;
-  readonly clock: Clock;
-  readonly logger: Logger;
 }
 
 /** Age at which a running query gets a row: shorter ones cost one write. */
@@ -104,7 +90,12 @@ const statesOfErrors: ReadonlyMap<string, QueryState> = new Map([
  * not know the submission.
  */
 export class QueryOutcomes {
-  readonly #dependencies: QueryOutcomesDependencies;
+  readonly #writer: Pick<RecordWriter<QueryOutcomeRecord>, 'add'>;
+  readonly #running: Pick<RunningQueryRepository, 'lastSeen'>;
+  readonly #stored: Pick<QueryOutcomeRepository, 'unended' | 'ends'>;
+  readonly #metrics: OutcomeMetrics;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
   readonly #open = new Map<string, OpenQuery>();
   readonly #ended = new Set<string>();
   /** Queries of other replicas that their clusters do not know. */
@@ -112,8 +103,21 @@ export class QueryOutcomes {
   #timer: NodeJS.Timeout | null = null;
   #sweeping: Promise<void> | null = null;
 
-  constructor(dependencies: QueryOutcomesDependencies) {
-    this.#dependencies = dependencies;
+  /** @param running shared state of the replicas about queries that clients follow */
+  constructor(
+    writer: Pick<RecordWriter<QueryOutcomeRecord>, 'add'>,
+    running: Pick<RunningQueryRepository, 'lastSeen'>,
+    stored: Pick<QueryOutcomeRepository, 'unended' | 'ends'>,
+    registry: Registry,
+    clock: Clock,
+    logger: Logger,
+  ) {
+    this.#writer = writer;
+    this.#running = running;
+    this.#stored = stored;
+    this.#metrics = new OutcomeMetrics(registry);
+    this.#clock = clock;
+    this.#logger = logger;
   }
 
   /** Starts the sweeps for long and abandoned queries. */
@@ -132,7 +136,7 @@ export class QueryOutcomes {
   begin(queryId: string, facts: QueryFacts): void {
     const query = this.#open.get(queryId);
     if (query !== undefined) query.facts = facts;
-    else this.#follow(queryId, facts, this.#dependencies.clock.now());
+    else this.#follow(queryId, facts, this.#clock.now());
   }
 
   awaitsRows(queryId: string): boolean {
@@ -142,7 +146,7 @@ export class QueryOutcomes {
   /** Records a response of a continuing query. @param hasRows true if it has rows */
   page(queryId: string, cluster: string, bytes: number, hasRows = false): void {
     const query = this.#open.get(queryId) ?? this.#follow(queryId, factsOf(cluster), null);
-    query.lastSeen = this.#dependencies.clock.now();
+    query.lastSeen = this.#clock.now();
     this.#missed.delete(queryId);
     if (hasRows) noteRows(query);
     query.isLost = false;
@@ -158,7 +162,7 @@ export class QueryOutcomes {
   end(queryId: string, cluster: string, bytes: number, page: FinalPage | null, hasRows = false): void {
     if (this.#ended.has(queryId)) return;
     const query = this.#open.get(queryId) ?? this.#unfollowed(queryId, cluster);
-    query.lastSeen = this.#dependencies.clock.now();
+    query.lastSeen = this.#clock.now();
     query.pages += 1;
     query.bytes += bytes;
     if (hasRows) noteRows(query);
@@ -172,7 +176,7 @@ export class QueryOutcomes {
   cancel(queryId: string, cluster: string): void {
     if (this.#ended.has(queryId)) return;
     const query = this.#open.get(queryId) ?? this.#unfollowed(queryId, cluster);
-    query.lastSeen = this.#dependencies.clock.now();
+    query.lastSeen = this.#clock.now();
     this.#close(queryId, query, 'CANCELLED', certainty.cancelled, null);
   }
 
@@ -181,7 +185,7 @@ export class QueryOutcomes {
    * soon. A query that this replica does not follow is looked up first: any client may send any id.
    */
   lose(queryId: string, cluster: string): void {
-    const now = this.#dependencies.clock.now();
+    const now = this.#clock.now();
     const query = this.#open.get(queryId);
     if (query === undefined) {
       const isNew = !this.#ended.has(queryId) && !this.#missed.has(queryId);
@@ -194,10 +198,9 @@ export class QueryOutcomes {
 
   /** Records a submission that the gateway rejected, or that a cluster rejected with an HTTP error. */
   refuse({ queryId, state, facts, queryText, decision, error }: RefusedQuery): void {
-    const { clock, writer, counts } = this.#dependencies;
-    const now = clock.now();
-    counts.ended(facts.routingGroup, state, null, error.type);
-    writer.add({
+    const now = this.#clock.now();
+    this.#metrics.ended(facts.routingGroup, state, null, error.type);
+    this.#writer.add({
       ...{ queryId, created: now, lastSeen: now, state, certainty: certainty.said, refused: true },
       ...facts,
       ...errorColumns(error),
@@ -209,7 +212,7 @@ export class QueryOutcomes {
   /** Writes rows of long queries, and ends abandoned ones. Never rejects. */
   sweep(): Promise<void> {
     this.#sweeping ??= this.#sweep()
-      .catch((error: unknown) => this.#dependencies.logger.debug({ err: error }, 'ends of queries deferred'))
+      .catch((error: unknown) => this.#logger.debug({ err: error }, 'ends of queries deferred'))
       .finally(() => {
         this.#sweeping = null;
       });
@@ -217,8 +220,7 @@ export class QueryOutcomes {
   }
 
   async #sweep(): Promise<void> {
-    const { clock, running, stored } = this.#dependencies;
-    const now = clock.now();
+    const now = this.#clock.now();
     const silent: string[] = [];
     let rows = 0;
     for (const [queryId, query] of this.#open) {
@@ -231,8 +233,8 @@ export class QueryOutcomes {
     }
     await this.#endMissed(now);
     if (silent.length === 0) return;
-    const ends = await stored.ends(silent);
-    const elsewhere = await running.lastSeen(silent);
+    const ends = await this.#stored.ends(silent);
+    const elsewhere = await this.#running.lastSeen(silent);
     for (const queryId of silent) {
       const query = this.#open.get(queryId);
       if (query === undefined || query.lastSeen >= now - ABANDONED_AFTER_MS) continue;
@@ -252,7 +254,7 @@ export class QueryOutcomes {
   async #endMissed(now: number): Promise<void> {
     const due = [...this.#missed].filter(([, { since }]) => since < now - LOST_AFTER_MS).slice(0, MAX_ROWS);
     if (due.length === 0) return;
-    const unended = await this.#dependencies.stored.unended(due.map(([queryId]) => queryId));
+    const unended = await this.#stored.unended(due.map(([queryId]) => queryId));
     for (const [queryId, { cluster, since }] of due) {
       const present = unended.get(queryId);
       // Another response arrived meanwhile.
@@ -273,7 +275,7 @@ export class QueryOutcomes {
   }
 
   #unfollowed(queryId: string, cluster: string, created: number | null = null): OpenQuery {
-    const now = this.#dependencies.clock.now();
+    const now = this.#clock.now();
     return {
       facts: factsOf(cluster),
       created: created ?? queryStart(queryId) ?? now,
@@ -319,7 +321,7 @@ export class QueryOutcomes {
     const isGuess = state === 'LOST' || state === 'ABANDONED';
     const elapsed =
       page?.elapsedMillis ?? (isGuess && page === null ? null : Math.max(0, query.lastSeen - query.created));
-    this.#dependencies.counts.ended(
+    this.#metrics.ended(
       query.facts.routingGroup,
       state,
       elapsed === null ? null : elapsed / 1000,
@@ -337,7 +339,7 @@ export class QueryOutcomes {
     elapsedMillis: number | null,
   ): void {
     const { error, ...figures } = page ?? { error: null, ...noPage };
-    this.#dependencies.writer.add({
+    this.#writer.add({
       ...{ queryId, created, lastSeen, state, certainty: sureness, refused: false },
       ...facts,
       ...figures,
@@ -368,4 +370,60 @@ function isOwn({ lastSeen }: OpenQuery, stored = 0): boolean {
 function factsOf(cluster: string): QueryFacts {
   const unknown = { routingGroup: null, user: null, source: null, rule: null, gatewayQueuedMillis: null };
   return { cluster, ...unknown };
+}
+
+/** Maximum number of groups with separate series; queries of further groups, or without a group, share one. */
+const MAX_GROUPS = 200;
+/** The engines' types of errors; a cluster may send other values. */
+const errorTypes: ReadonlySet<string> = new Set([
+  ...['USER_ERROR', 'INTERNAL_ERROR', 'INSUFFICIENT_RESOURCES', 'EXTERNAL'],
+]);
+
+/** Counts of ended queries by group, state and error. */
+class OutcomeMetrics {
+  readonly #seconds: Histogram<'group' | 'state'>;
+  readonly #ended: Counter<'state'>;
+  readonly #failures: Counter<'type'>;
+  readonly #groups = new Set<string>();
+
+  constructor(registry: Registry) {
+    const registers = [registry];
+    this.#seconds = new Histogram({
+      name: 'engine_gateway_query_duration_seconds',
+      help: 'Time from the submission of a query to its end, in seconds, by routing group (the first 200; others are empty) and state, as of engine_gateway_queries_ended_total.',
+      labelNames: ['group', 'state'],
+      buckets: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600],
+      registers,
+    });
+    this.#ended = new Counter({
+      name: 'engine_gateway_queries_ended_total',
+      help: 'Queries that ended at this replica, by state: finished, failed, user_error, cancelled, abandoned, refused, denied or lost; user_error are those that failed because of their user.',
+      labelNames: ['state'],
+      registers,
+    });
+    this.#failures = new Counter({
+      name: 'engine_gateway_query_failures_total',
+      help: "Queries that failed, were lost or were refused at this replica, users' errors among them, by type: user_error, internal_error, insufficient_resources, external or other.",
+      labelNames: ['type'],
+      registers,
+    });
+    for (const type of [...errorTypes, 'other']) this.#failures.inc({ type: type.toLowerCase() }, 0);
+  }
+
+  /** @param seconds null: unknown */
+  ended(group: string | null, state: QueryState, seconds: number | null, errorType: string | null): void {
+    const label = isUserError(state, errorType) ? 'user_error' : state.toLowerCase();
+    this.#ended.inc({ state: label });
+    if (seconds !== null) this.#seconds.observe({ group: this.#groupOf(group), state: label }, seconds);
+    if (state !== 'FAILED' && state !== 'LOST' && state !== 'REFUSED') return;
+    const isKnown = errorType !== null && errorTypes.has(errorType);
+    this.#failures.inc({ type: isKnown ? errorType.toLowerCase() : 'other' });
+  }
+
+  #groupOf(group: string | null): string {
+    if (group === null || this.#groups.has(group)) return group ?? '';
+    if (this.#groups.size >= MAX_GROUPS) return '';
+    this.#groups.add(group);
+    return group;
+  }
 }

@@ -1,5 +1,5 @@
 import { userAgent } from '../../model/version.ts';
-import type { DataPlaneParts } from '../dataPlaneComposition.ts';
+import type { DataPlaneParts } from '../dataPlane.ts';
 
 type KillParts = Pick<DataPlaneParts, 'names' | 'stickiness' | 'upstreams' | 'runningQueries'>;
 

@@ -1,5 +1,10 @@
+import { LRUCache } from 'lru-cache';
+import type { Clock } from '../../model/clock.ts';
 import { FairMap } from '../../model/fairMap.ts';
+import { growingTo } from '../../model/growingCache.ts';
 import { coordinatorSuffix } from '../../routing/queryId.ts';
+import type { RoutingTable } from '../../routing/routingTable.ts';
+import type { Upstreams } from '../upstreams/upstreams.ts';
 import type { QueryOwner } from './queryOwner.ts';
 
 /** The owner of a coordinator's ids from its start to its end, or of one id that ends in no suffix. */
@@ -42,11 +47,10 @@ export class KnownOwners {
   readonly #bySuffix = new FairMap<string, KnownOwner>({
     max: MAX_COORDINATORS,
     maxPerGroup: MAX_COORDINATORS_PER_CLUSTER,
-    onDrop: (_suffix, coordinator) => this.#forgetNewest(coordinator),
   });
   readonly #byId = new FairMap<string, KnownOwner>({ max: MAX_FULL_IDS });
   /** Coordinators by `proxyTo`: the one that was learned last. */
-  readonly #newestAt = new Map<string, KnownOwner>();
+  readonly #newestAt = new LRUCache<string, KnownOwner>(growingTo(MAX_COORDINATORS));
   #order = 0;
 
   get(key: string): KnownOwner | undefined {
@@ -60,7 +64,7 @@ export class KnownOwners {
   }
 
   /** `proxyTo` of all owners of coordinators. */
-  addresses(): IterableIterator<string> {
+  addresses(): Iterable<string> {
     return this.#newestAt.keys();
   }
 
@@ -68,8 +72,6 @@ export class KnownOwners {
     const known: KnownOwner = { key, owner, order: ++this.#order, settled, isUsed: true };
     if (fullIdOf(key) !== null) this.#byId.set(key, owner.cluster, known);
     else {
-      const before = this.#bySuffix.get(key);
-      if (before !== undefined) this.#forgetNewest(before);
       this.#bySuffix.set(key, owner.cluster, known);
       this.#newestAt.set(owner.proxyTo, known);
     }
@@ -107,16 +109,46 @@ export class KnownOwners {
     }
     return used;
   }
+}
 
-  /** The newest of the others takes its place; seldom, as the newest of a cluster is hardly ever the one to go. */
-  #forgetNewest(coordinator: KnownOwner): void {
-    const { proxyTo } = coordinator.owner;
-    if (this.#newestAt.get(proxyTo) !== coordinator) return;
-    this.#newestAt.delete(proxyTo);
-    for (const other of this.#bySuffix.values()) {
-      if (other === coordinator || other.owner.proxyTo !== proxyTo) continue;
-      const newest = this.#newestAt.get(proxyTo);
-      if (newest === undefined || other.order > newest.order) this.#newestAt.set(proxyTo, other);
+/**
+ * When each owner of queries showed its last sign of life: a response to any request, or, while it is registered, a
+ * health check that does not find it UNHEALTHY. A cluster that was deleted is present for as long as its queries are
+ * followed.
+ */
+export class OwnerPresence {
+  readonly #table: { readonly current: RoutingTable };
+  readonly #upstreams: Pick<Upstreams, 'peek'>;
+  readonly #clock: Clock;
+  readonly #lastAlive = new Map<string, number>();
+
+  constructor(table: { readonly current: RoutingTable }, upstreams: Pick<Upstreams, 'peek'>, clock: Clock) {
+    this.#table = table;
+    this.#upstreams = upstreams;
+    this.#clock = clock;
+  }
+
+  /**
+   * Notes who is alive now; called every second.
+   * @param owners `proxyTo` of all known owners
+   */
+  sample(owners: Iterable<string>): void {
+    const now = this.#clock.monotonic();
+    const present = new Set(owners);
+    // One that is seen for the first time, after a start, is given the whole time.
+    for (const proxyTo of present) if (!this.#lastAlive.has(proxyTo)) this.#lastAlive.set(proxyTo, now);
+    for (const { proxyTo, health } of this.#table.current.clusters.values()) {
+      present.add(proxyTo);
+      const isAlive =
+        health.status !== 'UNHEALTHY' && (this.#upstreams.peek(proxyTo)?.unreachableSince ?? null) === null;
+      if (isAlive || !this.#lastAlive.has(proxyTo)) this.#lastAlive.set(proxyTo, now);
     }
+    for (const proxyTo of this.#lastAlive.keys()) if (!present.has(proxyTo)) this.#lastAlive.delete(proxyTo);
+  }
+
+  /** Milliseconds since the last sign of life at a `proxyTo`; 0 for one that was never sampled. */
+  silentFor(proxyTo: string): number {
+    const now = this.#clock.monotonic();
+    return now - Math.max(this.#lastAlive.get(proxyTo) ?? now, this.#upstreams.peek(proxyTo)?.lastResponded ?? 0);
   }
 }

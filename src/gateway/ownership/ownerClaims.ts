@@ -12,9 +12,9 @@ import {
   type KnownOwners,
   MAX_COORDINATORS_PER_CLUSTER,
   MAX_FULL_IDS,
+  type OwnerPresence,
   ownerKey,
 } from './knownOwners.ts';
-import type { OwnerPresence } from './ownerPresence.ts';
 import { mayHaveMoved, type OwnershipConflict, ownerOf, type QueryOwner } from './queryOwner.ts';
 
 /** Parts of the data plane that claims work with. */
@@ -74,13 +74,7 @@ export class OwnerClaims {
   readonly #budgets = new LRUCache<string, { left: number; at: number }>({ max: MAX_CLUSTERS });
 
   /** @param noteAway called when the database cannot be read or written */
-  constructor(
-    known: KnownOwners,
-    presence: OwnerPresence,
-    parts: ClaimParts,
-    times: ClaimTimes,
-    noteAway: () => void,
-  ) {
+  constructor(known: KnownOwners, presence: OwnerPresence, parts: ClaimParts, times: ClaimTimes, noteAway: () => void) {
     this.#known = known;
     this.#presence = presence;
     this.#parts = parts;
@@ -301,7 +295,10 @@ export class OwnerClaims {
     if (fullIdOf(key) !== null) return;
     this.#contested.set(key, true);
     const clusters = [stored.cluster, claimant.cluster];
-    logger.warn({ suffix: key, clusters }, 'suffix claimed by two clusters during an outage; the first stored keeps it');
+    logger.warn(
+      { suffix: key, clusters },
+      'suffix claimed by two clusters during an outage; the first stored keeps it',
+    );
   }
 }
 

@@ -6,13 +6,6 @@ import { guessedStates } from '../../store/queryOutcome.ts';
 import type { RunningQueryRepository } from '../../store/runningQueryRepository.ts';
 import type { RunningQueryRow } from '../../store/store.ts';
 
-export interface RunningQueryDependencies {
-  readonly repository: Omit<RunningQueryRepository, 'list'>;
-  readonly outcomes: Pick<QueryOutcomeRepository, 'ends'>;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 export interface ClusterQueries {
   readonly queries: readonly RunningQueryRow[];
   /** False: the database is unavailable, and only this replica's own are known. */
@@ -58,7 +51,10 @@ interface Running {
  * share them through `eg_running_queries`.
  */
 export class RunningQueries {
-  readonly #dependencies: RunningQueryDependencies;
+  readonly #repository: Omit<RunningQueryRepository, 'list'>;
+  readonly #outcomes: Pick<QueryOutcomeRepository, 'ends'>;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
   readonly #running = new Map<string, Running>();
   #ended = new Set<string>();
   #timer: NodeJS.Timeout | null = null;
@@ -66,8 +62,16 @@ export class RunningQueries {
   #away = false;
   #isSame: (one: string, other: string) => boolean = (one, other) => one === other;
 
-  constructor(dependencies: RunningQueryDependencies) {
-    this.#dependencies = dependencies;
+  constructor(
+    repository: Omit<RunningQueryRepository, 'list'>,
+    outcomes: Pick<QueryOutcomeRepository, 'ends'>,
+    clock: Clock,
+    logger: Logger,
+  ) {
+    this.#repository = repository;
+    this.#outcomes = outcomes;
+    this.#clock = clock;
+    this.#logger = logger;
   }
 
   /** @param isSame whether two names of clusters mean the same engine; until this is called, those that are equal */
@@ -92,7 +96,7 @@ export class RunningQueries {
    * @param isNew whether this is the response to its submission: it began now
    */
   noteActivity(queryId: string, cluster: string, isNew = false): void {
-    const now = this.#dependencies.clock.now();
+    const now = this.#clock.now();
     const query = this.#running.get(queryId);
     if (query !== undefined) {
       if (!this.#isSame(query.cluster, cluster)) return;
@@ -122,13 +126,12 @@ export class RunningQueries {
 
   /** The queries of a cluster, on all replicas. Never rejects. */
   async ofCluster(cluster: string): Promise<ClusterQueries> {
-    const { repository, clock } = this.#dependencies;
-    const since = clock.now() - ABANDONED_AFTER_MS;
+    const since = this.#clock.now() - ABANDONED_AFTER_MS;
     const rows = new Map<string, RunningQueryRow>();
     let over: ReadonlySet<string> = new Set();
     let complete = true;
     try {
-      for (const row of await repository.ofCluster(cluster, since)) {
+      for (const row of await this.#repository.ofCluster(cluster, since)) {
         if (!this.#ended.has(row.queryId)) rows.set(row.queryId, row);
       }
       over = await this.#endsOf([...this.#running].filter(([, query]) => query.cluster === cluster).map(([id]) => id));
@@ -159,11 +162,11 @@ export class RunningQueries {
   }
 
   #isOld({ started }: Running): boolean {
-    return this.#dependencies.clock.now() - started >= WRITE_AFTER_MS;
+    return this.#clock.now() - started >= WRITE_AFTER_MS;
   }
 
   async #endsOf(queryIds: readonly string[]): Promise<ReadonlySet<string>> {
-    const ends = await this.#dependencies.outcomes.ends(queryIds);
+    const ends = await this.#outcomes.ends(queryIds);
     return new Set([...ends].filter(([, state]) => !guessedStates.includes(state)).map(([queryId]) => queryId));
   }
 
@@ -176,8 +179,7 @@ export class RunningQueries {
   }
 
   async #writeNow(all: boolean): Promise<void> {
-    const { repository, clock, logger } = this.#dependencies;
-    const now = clock.now();
+    const now = this.#clock.now();
     const due = new Map<string, RunningQueryRow>();
     const checked: string[] = [];
     for (const [queryId, running] of this.#running) {
@@ -203,19 +205,19 @@ export class RunningQueries {
       noteEnd = this.#ended;
       this.#ended = new Set();
       const rows = [...due.values()];
-      if (rows.length > 0) await repository.put(rows);
+      if (rows.length > 0) await this.#repository.put(rows);
       for (const { queryId, lastSeen } of rows) {
         const running = this.#running.get(queryId);
         if (running === undefined) this.#ended.add(queryId);
         else running.stored = lastSeen;
       }
-      if (noteEnd.size > 0) await repository.remove([...noteEnd]);
+      if (noteEnd.size > 0) await this.#repository.remove([...noteEnd]);
       this.#away = false;
     } catch (error) {
       // Rows of the past are worth nothing later: readers look at their time.
       for (const queryId of noteEnd) if (this.#ended.size < MAX_QUERIES) this.#ended.add(queryId);
       const reason = error instanceof Error ? error.message : String(error);
-      if (!this.#away) logger.warn({ reason }, 'running queries not shared with other replicas');
+      if (!this.#away) this.#logger.warn({ reason }, 'running queries not shared with other replicas');
       this.#away = true;
     }
   }

@@ -6,9 +6,8 @@ import { coordinatorSuffix, isPlausible } from '../../routing/queryId.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { HistoryWriter, Store } from '../../store/store.ts';
 import type { Upstreams } from '../upstreams/upstreams.ts';
-import { fullIdKey, KnownOwners, ownerKey } from './knownOwners.ts';
+import { fullIdKey, KnownOwners, OwnerPresence, ownerKey } from './knownOwners.ts';
 import { type Claimed, OwnerClaims } from './ownerClaims.ts';
-import { OwnerPresence } from './ownerPresence.ts';
 import { identified, ownerOf, type QueryOwner } from './queryOwner.ts';
 
 /** Source of an owner, or the reason that it is missing; label of the lookup metric. */
@@ -132,13 +131,10 @@ export class Stickiness {
     return this.#claims.isDisowned(id);
   }
 
-  /** The owner that was learned last among those that fulfil a condition, as far as memory knows. */
-  newestOwner(condition: (owner: QueryOwner) => boolean): QueryOwner | null {
-    return this.#known.newestOwner(condition);
-  }
-
-  /** Looks for such an owner in the database. Never rejects. */
+  /** The owner that was learned last among those that fulfil a condition, in memory or in the database. Never rejects. */
   async findNewestOwner(condition: (owner: QueryOwner) => boolean): Promise<QueryOwner | 'unknown' | 'undecided'> {
+    const known = this.#known.newestOwner(condition);
+    if (known !== null) return known;
     const { logger } = this.#parts;
     try {
       const stored = await within(this.#allStored(), this.#options.lookupTimeout, null);

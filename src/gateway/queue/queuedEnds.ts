@@ -1,8 +1,8 @@
 import type { ProductNames } from '../../model/names.ts';
 import { firstHeader } from '../../model/rawHeaders.ts';
 import { type Refusal, type RefusalReason, refusalError } from '../../routing/refusal.ts';
-import { queryGroups } from '../analysis/membership.ts';
-import { decisionText } from '../exchanges/decisionText.ts';
+import { queryGroups } from '../analysis/requestAnalyzer.ts';
+import { decisionText } from '../exchanges/queryRecorder.ts';
 import type { QueryOutcomes, RefusedQuery } from '../outcomes/queryOutcomes.ts';
 import type { StoredSubmission } from './storedSubmission.ts';
 

@@ -1,6 +1,6 @@
 import type { Refusal } from '../../routing/refusal.ts';
 import type { QueuedQueryRepository } from '../../store/queuedQueryRepository.ts';
-import type { BodyStart } from '../bodies/body.ts';
+import type { BodyStart } from '../bodies/requestBodies.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { DurableQueue } from './durableQueue.ts';
 import type { QueuedOwners } from './queuedOwners.ts';

@@ -4,8 +4,8 @@ import { type ProxiedPaths, STATEMENT_PATH, targetText } from '../../routing/pro
 import type { Refusal, RefusalReason } from '../../routing/refusal.ts';
 import type { QueuedQueryRepository } from '../../store/queuedQueryRepository.ts';
 import type { QueuedQueryRow } from '../../store/store.ts';
-import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
-import { waitLine } from '../exchanges/addedLines.ts';
+import type { DataPlaneSettings } from '../dataPlane.ts';
+import { waitLine } from '../exchanges/responseHeaders.ts';
 import type { RequestHeaders } from '../headers/requestHeaders.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { abandonedText, type DurableQueue } from './durableQueue.ts';

@@ -1,7 +1,7 @@
 import type { Refusal } from '../../routing/refusal.ts';
 import type { QuerySlots } from '../admission/admission.ts';
 import type { GatewayResponses } from '../exchanges/ownResponses.ts';
-import { findId } from '../exchanges/responseId.ts';
+import { findId } from '../exchanges/responseWatch.ts';
 import type { Submission } from '../exchanges/submission.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { type CapturedAnswer, CapturedResponse } from './capturedResponse.ts';

@@ -11,8 +11,8 @@ import { readTrace } from '../../rules/storedTrace.ts';
 import type { AnalyzeRequest } from '../../sql/analyzeRequest.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import type { ReplayedRow } from '../../store/historyReplay.ts';
-import { membershipOf } from '../analysis/membership.ts';
-import { keptHeaders } from '../exchanges/requestFacts.ts';
+import { membershipOf } from '../analysis/requestAnalyzer.ts';
+import { keptHeaders } from '../exchanges/queryRecorder.ts';
 import type { ReplaySettings } from './replayJob.ts';
 
 export interface RecordedQueryContext {

@@ -4,9 +4,8 @@ import type { RequestUser } from '../../model/requestUser.ts';
 import type { RuleRequest } from '../../rules/decision.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import type { Analysis } from '../analysis/requestAnalyzer.ts';
-import type { BodyStart } from '../bodies/body.ts';
-import type { ClientView } from '../headers/forwardedHeaders.ts';
-import type { RequestHeaders } from '../headers/requestHeaders.ts';
+import type { BodyStart } from '../bodies/requestBodies.ts';
+import type { ClientView, RequestHeaders } from '../headers/requestHeaders.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 
 /**

@@ -9,7 +9,7 @@ import {
 } from 'node:http2';
 import type { ReadableOptions } from 'node:stream';
 import { UnreadChunks } from '../bodies/unreadChunks.ts';
-import { clientSessionOf } from './clientSession.ts';
+import { clientSessionOf } from './http2Connections.ts';
 
 /**
  * A request over HTTP/2 that reads like one over HTTP/1.1: no pseudo headers among its lines, `Host` for `:authority`,

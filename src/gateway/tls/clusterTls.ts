@@ -21,18 +21,8 @@ type PlainConnectorFactory = (
   options: buildConnector.BuildOptions & { readonly timeout: number; readonly allowH2: false },
 ) => buildConnector.connector;
 
-/** Options of `ClusterTls`. */
-export interface ClusterTlsOptions {
-  /** Active certificate files (`proxy.http-client.key-store-path` and others of a client). */
-  readonly material: () => TlsMaterial;
-  /** `https.hostname-verification`: true if the certificate must name the host. */
-  readonly verifyHostname: boolean;
-  /** The server at an origin such as `https://a:8443`; null if unknown. */
-  readonly serverAt: (origin: string) => ServerTls | null;
-  /** Rejects connections to special addresses; null for servers that the configuration names. */
-  readonly guard: AddressGuard | null;
-  readonly logger: Logger;
-}
+/** Finds the server at an origin such as `https://a:8443`; null if unknown. */
+export type ServerAt = (origin: string) => ServerTls | null;
 
 /**
  * TLS for connections to clusters (or another server), for every client: certificates are verified against the
@@ -40,7 +30,11 @@ export interface ClusterTlsOptions {
  * is not verified. Changed files and resources apply to the next connection.
  */
 export class ClusterTls {
-  readonly #options: ClusterTlsOptions;
+  readonly #files: { readonly current: TlsMaterial };
+  readonly #verifyHostname: boolean;
+  readonly #serverAt: ServerAt;
+  readonly #guard: AddressGuard | null;
+  readonly #logger: Logger;
   /** By origin: running queries of a deleted cluster still use it. */
   readonly #servers = new Map<string, ServerTls>();
   readonly #warned = new Set<string>();
@@ -50,8 +44,23 @@ export class ClusterTls {
   >();
   readonly #contexts = new Map<string, { readonly material: TlsMaterial; readonly context: SecureContext }>();
 
-  constructor(options: ClusterTlsOptions) {
-    this.#options = options;
+  /**
+   * @param files active certificate files (`proxy.http-client.key-store-path` and others of a client)
+   * @param verifyHostname `https.hostname-verification`: true if the certificate must name the host
+   * @param guard rejects connections to special addresses; null for servers that the configuration names
+   */
+  constructor(
+    files: { readonly current: TlsMaterial },
+    verifyHostname: boolean,
+    serverAt: ServerAt,
+    guard: AddressGuard | null,
+    logger: Logger,
+  ) {
+    this.#files = files;
+    this.#verifyHostname = verifyHostname;
+    this.#serverAt = serverAt;
+    this.#guard = guard;
+    this.#logger = logger;
   }
 
   /**
@@ -59,7 +68,7 @@ export class ClusterTls {
    * @param connectPlainly creates the connector of connections in clear text
    */
   connector(timeout: number, connectPlainly: PlainConnectorFactory = buildConnector): buildConnector.connector {
-    const { guard } = this.#options;
+    const guard = this.#guard;
     const common = { timeout, allowH2: false as const, ...(guard === null ? {} : { lookup: guard.lookup }) };
     const plain = connectPlainly(common);
     const connections = new Map<
@@ -99,13 +108,12 @@ export class ClusterTls {
    * usable context.
    */
   optionsFor(origin: string): TlsConnection {
-    const { serverAt, material, verifyHostname } = this.#options;
-    const current = serverAt(origin);
+    const current = this.#serverAt(origin);
     if (current !== null) this.#servers.set(origin, current);
     const server = current ?? this.#servers.get(origin) ?? null;
     const tls = server?.tls ?? null;
     const of = JSON.stringify(tls);
-    const files = material();
+    const files = this.#files.current;
     const entry = this.#materials.get(origin);
     if (entry !== undefined && entry.of === of && entry.material === files) return entry.options;
     this.#warnUnverified(origin, server);
@@ -113,7 +121,7 @@ export class ClusterTls {
       secureContext: this.#context(tls?.caBundle ?? null, files),
       ...(tls?.serverName === undefined ? {} : { servername: tls.serverName }),
       ...(tls?.insecureSkipVerify === true ? { rejectUnauthorized: false } : {}),
-      ...(verifyHostname ? {} : { checkServerIdentity: () => undefined }),
+      ...(this.#verifyHostname ? {} : { checkServerIdentity: () => undefined }),
     };
     this.#materials.set(origin, { of, material: files, options });
     return options;
@@ -132,7 +140,7 @@ export class ClusterTls {
   #warnUnverified(origin: string, server: ServerTls | null): void {
     if (server?.tls?.insecureSkipVerify !== true || this.#warned.has(origin)) return;
     this.#warned.add(origin);
-    this.#options.logger.warn(
+    this.#logger.warn(
       { cluster: server.name, origin },
       "the cluster's certificate is not verified (spec.tls.insecureSkipVerify): any host at that address reads queries and passwords",
     );
@@ -140,7 +148,7 @@ export class ClusterTls {
 }
 
 /** Finds the cluster at an origin; of several, the first with TLS settings. */
-export function clusterAtOrigin(table: { readonly current: RoutingTable }): ClusterTlsOptions['serverAt'] {
+export function clusterAtOrigin(table: { readonly current: RoutingTable }): ServerAt {
   return (origin) => {
     let server: ServerTls | null = null;
     for (const cluster of table.current.clusters.values()) {

@@ -2,7 +2,11 @@ import type { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
+import type { Logger } from 'pino';
+import { Counter, Gauge, type Registry } from 'prom-client';
+import { followFiles, type Followed } from '../../config/followedFiles.ts';
 import { certificatesIn, certificatesProblem } from '../../model/certificates.ts';
+import { GatewayError } from '../../model/errors.ts';
 import { isJavaKeyStore, keyStoreConversion, trustStoreConversion } from '../../model/javaKeyStore.ts';
 
 export interface TlsFile {
@@ -116,4 +120,118 @@ function why(error: unknown, isPem: boolean): string {
   if (/key values mismatch/i.test(message)) return 'the private key is not that of the first certificate';
   if (isPem) return `not a certificate chain with its private key (${message})`;
   return `neither PEM nor a key store in PKCS#12 that can be opened (${message})`;
+}
+
+/** Use of certificate files; the label of their metrics. */
+export type TlsUse = 'clients' | 'clusters' | 'healthChecks' | 'rulesService';
+
+export class TlsMetrics {
+  readonly #expiry: Gauge<'use'>;
+  readonly #reloads: Counter<'use' | 'result'>;
+
+  constructor(registry: Registry) {
+    this.#expiry = new Gauge({
+      name: 'engine_gateway_tls_certificate_expiry_timestamp_seconds',
+      help: 'End of validity of the certificate in use, seconds since 1970 (PEM files only).',
+      labelNames: ['use'],
+      registers: [registry],
+    });
+    this.#reloads = new Counter({
+      name: 'engine_gateway_tls_reloads_total',
+      help: 'Changed certificate files, by result: taken or refused.',
+      labelNames: ['use', 'result'],
+      registers: [registry],
+    });
+  }
+
+  inUse(use: TlsUse, { chain: [leaf] }: TlsMaterial): void {
+    // From the start, so that Prometheus detects the first reload as an increase.
+    for (const result of ['taken', 'refused']) this.#reloads.inc({ use, result }, 0);
+    if (leaf !== undefined) this.#expiry.set({ use }, leaf.validToDate.getTime() / 1000);
+  }
+
+  reloaded(use: TlsUse, result: 'taken' | 'refused'): void {
+    this.#reloads.inc({ use, result });
+  }
+}
+
+/** Followed certificate files: changes are applied, broken files are reported and leave the last good ones active. */
+export class TlsWatch {
+  readonly #use: TlsUse;
+  readonly #logger: Logger;
+  readonly #metrics: TlsMetrics;
+  readonly #listeners: ((material: TlsMaterial) => void)[] = [];
+  /** Null: there are no files. */
+  #files: Followed<TlsMaterial> | null = null;
+
+  private constructor(use: TlsUse, logger: Logger, metrics: TlsMetrics) {
+    this.#use = use;
+    this.#logger = logger;
+    this.#metrics = metrics;
+  }
+
+  /**
+   * Loads certificate files and follows them. Compares contents, not times: mounted Secrets change by a swapped link.
+   * @param refreshTime milliseconds between two reads of the files
+   * @throws GatewayError EG_IMPOSSIBLE for unusable files at the start: the message names key and file
+   */
+  static async open(
+    use: TlsUse,
+    files: TlsFiles,
+    refreshTime: number,
+    logger: Logger,
+    metrics: TlsMetrics,
+  ): Promise<TlsWatch> {
+    const watch = new TlsWatch(use, logger, metrics);
+    if (files.keyStore === null && files.trustStore === null) return watch;
+    try {
+      watch.#files = await followFiles(
+        () => readTlsFiles(files),
+        (contents) => tlsMaterial(files, contents),
+        (problem, material) => watch.#report(problem, material),
+        refreshTime,
+      );
+    } catch (error) {
+      if (!(error instanceof TlsFileError)) throw error;
+      const { key } = error.file;
+      throw new GatewayError('EG_IMPOSSIBLE', `${key}: ${error.message}`, { field: key, cause: error });
+    }
+    watch.#noteUse(watch.current);
+    return watch;
+  }
+
+  /** The active files; a new object after each change. */
+  get current(): TlsMaterial {
+    return this.#files?.current ?? noTlsMaterial;
+  }
+
+  onChange(listener: (material: TlsMaterial) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  stop(): void {
+    this.#files?.stop();
+  }
+
+  #report(reason: string | null, material: TlsMaterial): void {
+    const use = this.#use;
+    this.#metrics.reloaded(use, reason === null ? 'taken' : 'refused');
+    if (reason !== null) {
+      this.#logger.error({ use, reason }, 'changed certificate files rejected; last valid ones stay active');
+      return;
+    }
+    for (const listener of this.#listeners) listener(material);
+    const [leaf] = material.chain;
+    this.#logger.info({ use, subject: leaf?.subject, validTo: leaf?.validTo }, 'certificate files reloaded');
+    this.#noteUse(material);
+  }
+
+  #noteUse(material: TlsMaterial): void {
+    const use = this.#use;
+    this.#metrics.inUse(use, material);
+    const [leaf] = material.chain;
+    if (leaf !== undefined && leaf.validToDate.getTime() < Date.now()) {
+      this.#logger.warn({ use, subject: leaf.subject, validTo: leaf.validTo }, 'certificate expired');
+    }
+  }
 }

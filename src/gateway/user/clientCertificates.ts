@@ -8,10 +8,21 @@ import { type CertificateNames, certificateNames } from '../../model/certificate
 import type { Clock } from '../../model/clock.ts';
 import { growingTo } from '../../model/growingCache.ts';
 import { headerValues } from '../../model/rawHeaders.ts';
-import { plainAddress, type TrustPeer } from '../headers/trustedProxies.ts';
-import type { MappedUser } from './mappingRules.ts';
-import { byCertificate, type UserEvidence } from './userEvidence.ts';
-import type { UserMapping } from './userMapping.ts';
+import { plainAddress, type TrustPeer } from '../headers/requestHeaders.ts';
+import { byCertificate, type UserEvidence } from './userExtractor.ts';
+import type { MappedUser, UserMapping } from './userMapping.ts';
+
+/** Pages, logins and probes, whose clients cannot present a certificate. */
+const open = /^\/(?:ui|oauth2|v1\/info|v1\/node)(?:\/|$)/;
+
+/**
+ * True if a proxied path requires the user of a client certificate: all but the engines' web pages, logins and probes.
+ * Further proxied paths are included.
+ * @param path without dot segments, as sent
+ */
+export function isAuthenticated(path: string): boolean {
+  return !open.test(path);
+}
 
 export type CertificateUser =
   | { readonly kind: 'none' }

@@ -1,23 +1,85 @@
+import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
 import { Counter, Registry } from 'prom-client';
+import type { CertificateNames } from '../../model/certificateNames.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { firstHeader, headerValues, type RawHeaders } from '../../model/rawHeaders.ts';
-import { noUser, type RequestUser } from '../../model/requestUser.ts';
+import { type NameMapping, noUser, type RequestUser } from '../../model/requestUser.ts';
+import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
+import type { RequestAnalyzer } from '../analysis/requestAnalyzer.ts';
 import { cookieValue } from '../headers/cookies.ts';
-import { basicUser, credentialsOf } from './credentials.ts';
-import { type Claims, MAX_TOKEN_LENGTH, unverifiedClaims } from './jwtClaims.ts';
-import { type KubernetesTokenSettings, KubernetesTokens, type ReviewToken } from './kubernetesTokens.ts';
+import type { ClientCertificates } from './clientCertificates.ts';
+import { basicUser, type Claims, credentialsOf, MAX_TOKEN_LENGTH, unverifiedClaims, userName } from './credentials.ts';
+import type { UserGroups } from './groups/userGroups.ts';
 import {
   namesWithoutPrefix,
   type RequestIssuer,
   type RequestIssuerSettings,
   RequestIssuers,
+  type UserNamespace,
 } from './requestIssuers.ts';
-import { EXCHANGE_TIMEOUT_MS, TokenExchange } from './tokenExchange.ts';
-import type { TokenCounter } from './tokenIssuer.ts';
-import { EvidentUser, type UserEvidence } from './userEvidence.ts';
-import { userName } from './userName.ts';
+import {
+  EXCHANGE_TIMEOUT_MS,
+  type KubernetesTokenSettings,
+  KubernetesTokens,
+  type ReviewToken,
+  type TokenCounter,
+  TokenExchange,
+} from './tokens.ts';
+import type { MappedUsers } from './userMapping.ts';
+
+export interface UserEvidence {
+  /**
+   * `exchange`: the provider's response about a bearer token; `tokenReview`: that of the Kubernetes API server;
+   * `login`: of the API; `none`: there is no user.
+   */
+  readonly source: UserSource | 'exchange' | 'tokenReview' | 'certificate' | 'login' | 'none';
+  /** Claims of the user's JWT, or null. */
+  readonly claims: Claims | null;
+  /** Valid group names of these claims, with several issuers; default: any. */
+  readonly groupNamespace?: UserNamespace;
+  readonly isVerified: boolean;
+  readonly certificate?: CertificateNames;
+  /** The provider's response about the user's token, if any. */
+  readonly userInfo?: Claims;
+  /** Groups of the user's service account, if any. */
+  readonly kubernetesGroups?: readonly string[];
+}
+
+const none: UserEvidence = { source: 'none', claims: null, isVerified: false };
+
+export function byCertificate(certificate: CertificateNames): UserEvidence {
+  return { source: 'certificate', claims: null, isVerified: true, certificate };
+}
+
+export function byTokenReview(kubernetesGroups: readonly string[]): UserEvidence {
+  return { source: 'tokenReview', claims: null, isVerified: true, kubernetesGroups };
+}
+
+export const byLogin: UserEvidence = { source: 'login', claims: null, isVerified: true };
+
+const byExchange: UserEvidence = { source: 'exchange', claims: null, isVerified: true };
+
+/** A user with its evidence, which stays in this process: it is not stored. */
+export class EvidentUser implements RequestUser {
+  readonly user: string;
+  readonly userInfo = null;
+  readonly mapping?: NameMapping;
+  readonly #evidence: UserEvidence;
+
+  /** @param mapping result of the user mapping; absent if the name is not mapped */
+  constructor(user: string, evidence: UserEvidence, mapping?: NameMapping) {
+    this.user = user;
+    if (mapping !== undefined) this.mapping = mapping;
+    this.#evidence = evidence;
+  }
+
+  static evidenceOf(user: RequestUser): UserEvidence {
+    if (#evidence in user) return user.#evidence;
+    return user.userInfo === null ? none : { ...byExchange, userInfo: user.userInfo };
+  }
+}
 
 /** Sources of a user's name, in the order of docs/request-user.md#sources-in-this-order. */
 export type UserSource = 'header' | 'basic' | 'bearer' | 'cookie';
@@ -217,4 +279,72 @@ function tokenCounter(registry: Registry): TokenCounter {
 /** Null without a user: the next source is tried. */
 function named(user: RequestUser): RequestUser | null {
   return user.user === null ? null : user;
+}
+
+export interface UserAnalyzer extends RequestAnalyzer {
+  /** The user without groups. Neither throws nor rejects. */
+  identity(request: IncomingMessage): RequestUser | Promise<RequestUser>;
+}
+
+/**
+ * Extracts user and query properties of requests. A defect is logged and means "unknown": it never fails a query.
+ * @param certificates users of client certificates, which have precedence; null: disabled
+ * @param mapping of user names; null: disabled
+ * @param groups of users; null: disabled
+ */
+export function userAndQueryAnalyzer(
+  users: UserExtractor,
+  certificates: ClientCertificates | null,
+  mapping: MappedUsers | null,
+  groups: UserGroups | null,
+  analyze: AnalyzeLongRequest,
+  logger: Logger,
+): UserAnalyzer {
+  const withoutUser = (error: unknown): RequestUser => {
+    logger.error({ err: error }, 'failed to determine user of request');
+    return noUser;
+  };
+  const withoutAnalysis = (error: unknown): null => {
+    logger.error({ err: error }, 'failed to analyse request');
+    return null;
+  };
+  const userOf = (request: IncomingMessage, sources: UserGroups | null) =>
+    guarded(() => {
+      const { rawHeaders: headers, socket } = request;
+      const certificate = certificates?.of(request);
+      const claimed: RequestUser | Promise<RequestUser> =
+        certificate?.kind === 'user' ? new EvidentUser(certificate.user, certificate.evidence) : users.user(headers);
+      const mapped = mapping === null ? claimed : after(claimed, (one) => mapping.of(one));
+      if (sources === null) return mapped;
+      return after(mapped, (one) =>
+        one.refusal === undefined ? sources.of(one, { headers, address: socket.remoteAddress }) : one,
+      );
+    }, withoutUser);
+  return {
+    user: (request) => userOf(request, groups),
+    identity: (request) => userOf(request, null),
+    analyze(request, body, isSubmission) {
+      const { method = '', rawHeaders: headers } = request;
+      const text = body === null ? { body } : { body: body.bytes, utf8Body: body.text };
+      const properties = guarded(() => analyze({ method, isSubmission, headers, ...text }), withoutAnalysis);
+      const user = userOf(request, groups);
+      if (!(user instanceof Promise) && !(properties instanceof Promise)) return { user, queryProperties: properties };
+      return Promise.all([user, properties]).then(([one, queryProperties]) => ({ user: one, queryProperties }));
+    },
+  };
+}
+
+/** Continues with a value: synchronously unless it is a promise. */
+function after<T, Next>(value: T | Promise<T>, next: (value: T) => Next | Promise<Next>): Next | Promise<Next> {
+  return value instanceof Promise ? value.then(next) : next(value);
+}
+
+/** Runs a step; its errors are handled, also those of a promise. */
+function guarded<T>(step: () => T | Promise<T>, onError: (error: unknown) => T): T | Promise<T> {
+  try {
+    const result = step();
+    return result instanceof Promise ? result.catch(onError) : result;
+  } catch (error) {
+    return onError(error);
+  }
 }

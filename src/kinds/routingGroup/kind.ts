@@ -3,7 +3,7 @@ import type { Problem } from '../../model/errors.ts';
 import type { GroupBindings } from '../../model/groupBindings.ts';
 import { isRecord } from '../../model/record.ts';
 import { DEFAULT_QUEUE, type GroupPolicy } from '../../routing/admissionPolicy.ts';
-import { requestKeyOf } from '../../routing/requestKey.ts';
+import { requestKeyOf } from '../../routing/clusterChooser.ts';
 import { groupFindings, groupNameProblem } from '../groupFindings.ts';
 import {
   accepted,

@@ -34,13 +34,7 @@ async function setUp(...allowed: string[]) {
       found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
     );
   });
-  const tls = new ClusterTls({
-    material: () => ({ context: {} }) as never,
-    verifyHostname: true,
-    serverAt: () => null,
-    guard,
-    logger: capturingLogger([]),
-  });
+  const tls = new ClusterTls({ current: { context: {} } as never }, true, () => null, guard, capturingLogger([]));
   const check = closing(openChecks({}, { tls })).kinds.INFO_API as AnonymousCheck;
   return {
     names,

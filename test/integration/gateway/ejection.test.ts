@@ -1,9 +1,8 @@
 import { Registry } from 'prom-client';
 import { afterEach, expect, test } from 'vitest';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import type { MonitorSettings } from '../../../src/gateway/health/clusterMonitor.ts';
 import type { HealthCheckKinds } from '../../../src/gateway/health/healthCheck.ts';
-import { HealthMonitors } from '../../../src/gateway/health/healthMonitors.ts';
+import { HealthMonitors, type MonitorSettings } from '../../../src/gateway/health/healthMonitors.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import { capturingLogger, closeAll, closing, clusterAt, startGateway } from '../../support/gateway.ts';
 import { defaultMonitorSettings, openChecks } from '../../support/healthChecks.ts';

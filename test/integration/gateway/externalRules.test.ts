@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { afterEach, describe, expect, test } from 'vitest';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import type { ExternalRulesOptions, ExternalRulesSettings } from '../../../src/gateway/external/externalRules.ts';
-import { userAndQueryAnalyzer } from '../../../src/gateway/user/userAndQueryAnalyzer.ts';
+import { userAndQueryAnalyzer } from '../../../src/gateway/user/userExtractor.ts';
 import { productNames } from '../../../src/model/names.ts';
 import { noTrace, type RuleDecision, type RuleSet } from '../../../src/rules/decision.ts';
 import { requestAnalysis } from '../../../src/sql/analyzeRequest.ts';
@@ -166,11 +166,14 @@ test('receives user and query where requests are analysed', async () => {
   const { gateway } = await gatewayAsking(
     { url: rules.url, needsAnalysis: true },
     {
-      analyzer: userAndQueryAnalyzer({
-        users: { user: () => ({ user: 'alice', userInfo: { sub: 'a' } }) } as never,
-        analyze: requestAnalysis({ names, maxBodySize: 1_000, clientsUseV2Format: false, cacheBytes: 0 }),
-        logger: capturingLogger([]),
-      }),
+      analyzer: userAndQueryAnalyzer(
+        { user: () => ({ user: 'alice', userInfo: { sub: 'a' } }) } as never,
+        null,
+        null,
+        null,
+        requestAnalysis({ names, maxBodySize: 1_000, clientsUseV2Format: false, cacheBytes: 0 }),
+        capturingLogger([]),
+      ),
     },
   );
   await submit(gateway.url, 'SELECT * FROM sales.orders', { headers: { 'X-Engine-Catalog': 'hive' } });

@@ -42,7 +42,7 @@ describe.skipIf(!hasOpenssl)('connections over TLS', () => {
     const registry = new Registry();
     const log: Record<string, unknown>[] = [];
     const logger = pino({ base: null }, { write: (line: string) => void log.push(JSON.parse(line)) });
-    const http2Connections = new Http2Connections({ connections, clock, logger, registry });
+    const http2Connections = new Http2Connections(connections, clock, logger, registry);
     const gateway = await startSecureGateway(
       certificate,
       authority.cert,

@@ -3,8 +3,7 @@ import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { afterAll, describe, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import { userAndQueryAnalyzer } from '../../../src/gateway/user/userAndQueryAnalyzer.ts';
-import { UserExtractor } from '../../../src/gateway/user/userExtractor.ts';
+import { UserExtractor, userAndQueryAnalyzer } from '../../../src/gateway/user/userExtractor.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import { productNames } from '../../../src/model/names.ts';
 import { requestAnalysis } from '../../../src/sql/analyzeRequest.ts';
@@ -37,7 +36,7 @@ function analyzer(clientsUseV2Format = false) {
   });
   closing(users);
   const analyze = requestAnalysis({ names, maxBodySize: 1_000_000, clientsUseV2Format, cacheBytes: 0 });
-  return userAndQueryAnalyzer({ users, analyze, logger });
+  return userAndQueryAnalyzer(users, null, null, null, analyze, logger);
 }
 
 /** Two clusters in groups of their own, a query running on each, and no rule that needs the analysis. */

@@ -103,12 +103,7 @@ describe('a cluster that answers with a query id of another cluster', () => {
   ])('%s: the answer is refused, the owner keeps its queries on every replica', async (_what, owned, claimed) => {
     const [a, b] = [await cluster('a', owned), await cluster('b', claimed)];
     const clusters = [entry(a), entry(b)];
-    const runningQueries = new RunningQueries({
-      repository: store.runningQueries,
-      outcomes: store.outcomes,
-      clock: systemClock,
-      logger,
-    });
+    const runningQueries = new RunningQueries(store.runningQueries, store.outcomes, systemClock, logger);
     const one = await gateway({ clusters, runningQueries });
     const other = await gateway({ clusters });
     expect(results((await submit(one, 'a')).text).id).toBe(owned);

@@ -1,6 +1,6 @@
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
-import { createSecureGatewayServer } from '../../../src/gateway/server/secureServer.ts';
+import { createSecureGatewayServer } from '../../../src/gateway/server/gatewayServer.ts';
 import { hasOpenssl, localCertificate } from '../../support/certificates.ts';
 import { defaultServerOptions } from '../../support/defaults.ts';
 import { closeAll, closing, clusterAt, startGateway, type TestGateway } from '../../support/gateway.ts';

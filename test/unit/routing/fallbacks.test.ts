@@ -1,8 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { GroupPolicy } from '../../../src/routing/admissionPolicy.ts';
-import { type ChoiceStep, stepsText } from '../../../src/routing/choiceSteps.ts';
-import { chooseCluster, explainNoCluster, type PickCluster } from '../../../src/routing/clusterChoice.ts';
+import {
+  type ChoiceStep,
+  chooseCluster,
+  explainNoCluster,
+  type PickCluster,
+  stepsText,
+} from '../../../src/routing/clusterChoice.ts';
 import { explainRouting } from '../../../src/routing/explanation.ts';
 import type { GroupDecision } from '../../../src/routing/groupDecision.ts';
 import { neverChecked, type RoutingTable } from '../../../src/routing/routingTable.ts';

@@ -32,7 +32,7 @@ function fleet(
     ...{ defaultRoutingGroup: 'adhoc', strategy: 'weightedRandom' as const, groupStrategies },
     ...{ affinity: { by: 'source' } as const, groupAffinities },
   };
-  const chooser = new ClusterChooser(settings, { random, monotonic: () => now, names: productNames('Engine') });
+  const chooser = new ClusterChooser(settings, random, () => now, productNames('Engine'));
   const declared = Object.keys(counts);
   const register = () =>
     table.setInputs({

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { membershipOf } from '../../../src/gateway/analysis/membership.ts';
+import { membershipOf } from '../../../src/gateway/analysis/requestAnalyzer.ts';
 import type { RoutingRuleSpec } from '../../../src/kinds/routingRule/spec.ts';
 import { MemoizedRuleSet } from '../../../src/rules/decide/memoizedRuleSet.ts';
 import type { RuleRequest, RuleSet } from '../../../src/rules/decision.ts';

@@ -1,11 +1,332 @@
-import type { Membership, SourceGroups } from '../../../model/membership.ts';
-import type { RawHeaders } from '../../../model/rawHeaders.ts';
+import { readFile, stat } from 'node:fs/promises';
+import { LRUCache } from 'lru-cache';
+import type { Logger } from 'pino';
+import { followFiles } from '../../../config/followedFiles.ts';
+import type { Clock } from '../../../model/clock.ts';
+import { GatewayError } from '../../../model/errors.ts';
+import type { GroupSourceName, Membership, SourceGroups } from '../../../model/membership.ts';
+import type { ProductNames } from '../../../model/names.ts';
+import { headerValues, type RawHeaders } from '../../../model/rawHeaders.ts';
 import type { RequestUser } from '../../../model/requestUser.ts';
-import { membershipOf } from '../../analysis/membership.ts';
-import type { MappedUsers } from '../mappedUsers.ts';
-import { EvidentUser, type UserEvidence } from '../userEvidence.ts';
-import type { UserSource } from '../userExtractor.ts';
-import type { Asker, GroupSource, SourceResponse } from './groupSources.ts';
+import { within } from '../../../model/timeLimit.ts';
+import { membershipOf } from '../../analysis/requestAnalyzer.ts';
+import { plainAddress, type TrustPeer } from '../../headers/requestHeaders.ts';
+import { type Claims, claimOf, userName } from '../credentials.ts';
+import type { UserNamespace } from '../requestIssuers.ts';
+import { EvidentUser, type UserEvidence, type UserSource } from '../userExtractor.ts';
+import { certificateValues, type MappedUsers } from '../userMapping.ts';
+
+export interface Asker {
+  /** Null: no user was recognized. */
+  readonly user: string | null;
+  /**
+   * Reason that the name is unverified, a sentence for users; null if it was verified, or if the configuration lists
+   * its source in `userGroups.claimedUsers`.
+   */
+  readonly doubt: string | null;
+  readonly evidence: UserEvidence;
+  readonly headers: RawHeaders;
+  readonly address: string | undefined;
+}
+
+/** Groups from a source, with a note if they are missing or stale. */
+export type SourceResponse = Pick<SourceGroups, 'groups' | 'note'>;
+
+/** A source of user groups (docs/identity.md#sources). */
+export interface GroupSource {
+  readonly name: GroupSourceName;
+  /** Returns the groups of a user; synchronously if possible. Neither throws nor rejects. */
+  groupsOf(asker: Asker): SourceResponse | Promise<SourceResponse>;
+  /** Returns the groups without network access, for described requests; absent if that is `groupsOf`. */
+  describedGroupsOf?(asker: Asker): SourceResponse;
+}
+
+/** Settings `userGroups.token` and `userGroups.userInfo`. */
+export interface GroupClaimSettings {
+  /** Name of the claim; a dotted name without an exact match is a path. */
+  readonly claim: string;
+  readonly delimiter: string;
+}
+
+/** Settings `userGroups.header`. */
+export interface GroupHeaderSettings {
+  readonly name: string;
+  readonly delimiter: string;
+}
+
+/** Maximum number of groups of a user from one source; further ones are dropped. */
+export const MAX_GROUPS = 1_000;
+
+export const MAX_GROUP_LENGTH = 512;
+
+/** The text if it is a valid group name: as for users, up to `MAX_GROUP_LENGTH`; null otherwise. */
+export function groupName(value: unknown): string | null {
+  const name = userName(typeof value === 'string' ? value.trim() : value);
+  return name === null || name.length > MAX_GROUP_LENGTH ? null : name;
+}
+
+/** Valid group names, without duplicates, at most `MAX_GROUPS`. */
+export function groupNames(values: readonly unknown[]): readonly string[] {
+  const names = new Set<string>();
+  for (const value of values) {
+    const name = groupName(value);
+    if (name !== null && names.size < MAX_GROUPS) names.add(name);
+  }
+  return [...names];
+}
+
+/** Result of a lookup for an unverified name; null for a verified one. */
+export function unbelieved({ user, doubt }: Asker): SourceResponse | null {
+  if (user === null) return none('no user was recognised');
+  return doubt === null ? null : none(doubt);
+}
+
+/** Groups from a claim of the user's JWT. */
+export function tokenClaimGroups(settings: GroupClaimSettings): GroupSource {
+  return {
+    name: 'token',
+    groupsOf({ doubt, evidence: { source, claims, groupNamespace = null } }) {
+      if (claims === null) return none(`the user does not come from a JWT (${source})`);
+      return doubt === null ? claimedGroups(claims, settings, groupNamespace) : none(doubt);
+    },
+  };
+}
+
+/**
+ * Groups from a claim of the provider's UserInfo response for the user's token (OpenID Connect).
+ * @param names valid group names of the provider; null: any
+ */
+export function userInfoGroups(settings: GroupClaimSettings, names: UserNamespace | null): GroupSource {
+  return {
+    name: 'userInfo',
+    groupsOf({ evidence: { source, userInfo } }) {
+      if (userInfo === undefined) return none(`the user does not come from a token exchange (${source})`);
+      return claimedGroups(userInfo, settings, names);
+    },
+  };
+}
+
+/** Groups of a service account from the Kubernetes API server. */
+export const tokenReviewGroups: GroupSource = {
+  name: 'tokenReview',
+  groupsOf({ evidence: { source, kubernetesGroups } }) {
+    if (kubernetesGroups === undefined) {
+      return none(`the user does not come from a token of a service account (${source})`);
+    }
+    return { groups: groupNames(kubernetesGroups) };
+  },
+};
+
+/** Groups from a field of the client certificate. @param field as `clientCertificateIdentityField` */
+export function certificateGroups(field: string): GroupSource {
+  return {
+    name: 'certificate',
+    groupsOf({ evidence: { source, certificate } }) {
+      if (certificate === undefined) return none(`the user does not come from a client certificate (${source})`);
+      return { groups: groupNames(certificateValues(certificate, field)) };
+    },
+  };
+}
+
+/**
+ * Groups from a header that proxies in `server.trustedProxies` set; ignored from others.
+ * @param isProxy true for configured addresses; trusting all peers would allow arbitrary groups
+ */
+export function headerGroups(settings: GroupHeaderSettings, isProxy: TrustPeer, names: ProductNames): GroupSource {
+  const { name, delimiter } = settings;
+  const key = names.ownHeader(name).toLowerCase();
+  const describedGroupsOf = ({ headers }: Asker): SourceResponse => {
+    const lines = headerValues(headers, key);
+    if (lines.length === 0) return none(`there is no header ${name}`);
+    return { groups: groupNames(lines.flatMap((line) => line.split(delimiter))) };
+  };
+  return {
+    name: 'header',
+    groupsOf: (asker) =>
+      isProxy(plainAddress(asker.address))
+        ? describedGroupsOf(asker)
+        : none('the connection is not of a proxy in server.trustedProxies'),
+    describedGroupsOf,
+  };
+}
+
+/**
+ * Groups of an LDAP directory.
+ * @param lookUp groups of a user, with a note if they are incomplete; rejects if the directory is unavailable, with a
+ * sentence for users
+ */
+export function ldapGroups(
+  lookUp: (user: string) => Promise<SourceResponse>,
+  remembered: RememberedGroups,
+): GroupSource {
+  return {
+    name: 'ldap',
+    groupsOf(asker) {
+      const { user } = asker;
+      return unbelieved(asker) ?? remembered.of(user ?? '', () => lookUp(user ?? ''));
+    },
+    describedGroupsOf: (asker) => unbelieved(asker) ?? remembered.remembered(asker.user ?? ''),
+  };
+}
+
+/**
+ * The groups in a claim, with the prefix of their issuer; without groups of another issuer
+ * (docs/request-user.md#several-issuers), which a note counts.
+ * @param names null: any
+ */
+export function claimedGroups(
+  claims: Claims,
+  { claim, delimiter }: GroupClaimSettings,
+  names: UserNamespace | null,
+): SourceResponse {
+  const value = claimOf(claims, claim);
+  if (value === undefined || value === null) return none(`there is no claim ${claim}`);
+  const values: unknown = typeof value === 'string' ? value.split(delimiter) : value;
+  if (!Array.isArray(values)) return none(`the claim ${claim} is neither a list nor a text`);
+  const named = groupNames(values);
+  if (names === null) return { groups: named };
+  const own = named.flatMap((group) => names.nameOf(group) ?? []);
+  const foreign = named.length - own.length;
+  const groups = names.prefix === '' ? own : groupNames(own);
+  if (foreign === 0) return { groups };
+  const subject = foreign === 1 ? 'one group is' : `${foreign} groups are`;
+  return { groups, note: `${subject} left out: the names begin with the groupPrefix of another issuer` };
+}
+
+function none(note: string): SourceResponse {
+  return { groups: [], note };
+}
+
+/** Limits of lookups (`userGroups`); times in milliseconds. */
+export interface LookupSettings {
+  /** Maximum wait of a query for a lookup. */
+  readonly timeout: number;
+  readonly cacheDuration: number;
+  /** Maximum age of the last known groups while the source is unavailable. */
+  readonly keepLastKnown: number;
+  readonly maxCachedUsers: number;
+}
+
+const MAX_LOOKUPS = 64;
+/** Maximum number of users with only a cached failure; separate, so that they do not evict others. */
+const MAX_FAILURES = 1_000;
+/** Time after a failure without a retry for the same user, milliseconds. */
+const RETRY_MS = 5_000;
+/** Minimum interval of log messages about failures, milliseconds. */
+const QUIET_MS = 30_000;
+const MAX_CAUSE_LENGTH = 500;
+
+interface Failure {
+  readonly until: number;
+  readonly why: string;
+}
+
+interface Entry {
+  readonly answer: SourceResponse;
+  readonly at: number;
+  /** Null: the latest request succeeded. */
+  readonly failed: Failure | null;
+}
+
+/**
+ * Cache for groups from a remote source: one lookup per user at a time; uses the last known groups while the source is
+ * unavailable. A query never waits longer than the time limit; the lookup continues for the next one.
+ */
+export class RememberedGroups {
+  readonly #settings: LookupSettings;
+  readonly #clock: Pick<Clock, 'monotonic'>;
+  readonly #logger: Logger;
+  readonly #entries: LRUCache<string, Entry>;
+  readonly #failures: LRUCache<string, Failure>;
+  readonly #pending = new Map<string, Promise<SourceResponse>>();
+  #quietUntil = Number.NEGATIVE_INFINITY;
+
+  constructor(settings: LookupSettings, clock: Pick<Clock, 'monotonic'>, logger: Logger) {
+    this.#settings = settings;
+    this.#clock = clock;
+    this.#logger = logger;
+    const { maxCachedUsers } = settings;
+    this.#entries = new LRUCache({ max: maxCachedUsers });
+    this.#failures = new LRUCache({ max: Math.min(MAX_FAILURES, maxCachedUsers) });
+  }
+
+  /**
+   * Groups under a key; synchronously if cached. Never rejects.
+   * @param ask requests the groups, with its own timeout. A rejection means that the source is unavailable
+   */
+  of(key: string, ask: () => Promise<SourceResponse>): SourceResponse | Promise<SourceResponse> {
+    const now = this.#clock.monotonic();
+    const entry = this.#entries.get(key);
+    if (entry !== undefined && now < entry.at + this.#settings.cacheDuration) return entry.answer;
+    const failed = entry === undefined ? this.#failures.get(key) : entry.failed;
+    if (failed != null && now < failed.until) return this.#lastKnown(key, failed.why);
+    const pending = this.#pending.get(key);
+    if (pending === undefined && this.#pending.size >= MAX_LOOKUPS) {
+      return this.#lastKnown(key, `${MAX_LOOKUPS} users are looked up already`);
+    }
+    return this.#inTime(key, pending ?? this.#lookUp(key, ask));
+  }
+
+  remembered(key: string): SourceResponse {
+    const entry = this.#entries.peek(key);
+    const isCurrent = entry !== undefined && this.#clock.monotonic() < entry.at + this.#settings.cacheDuration;
+    return isCurrent ? entry.answer : this.#lastKnown(key, 'the source is not asked for explanations');
+  }
+
+  #lookUp(key: string, ask: () => Promise<SourceResponse>): Promise<SourceResponse> {
+    const lookup = ask()
+      .then(
+        (said): SourceResponse => {
+          const answer = { ...said, groups: groupNames(said.groups) };
+          this.#entries.set(key, { answer, at: this.#clock.monotonic(), failed: null });
+          this.#failures.delete(key);
+          return answer;
+        },
+        (error: unknown): SourceResponse => {
+          const why = error instanceof Error ? error.message : String(error);
+          this.#logFailure(why, causeOf(error));
+          this.#remember(key, { until: this.#clock.monotonic() + RETRY_MS, why });
+          return this.#lastKnown(key, why);
+        },
+      )
+      .finally(() => this.#pending.delete(key));
+    this.#pending.set(key, lookup);
+    return lookup;
+  }
+
+  #remember(key: string, failed: Failure): void {
+    const entry = this.#entries.peek(key);
+    if (entry === undefined) this.#failures.set(key, failed);
+    else this.#entries.set(key, { ...entry, failed });
+  }
+
+  async #inTime(key: string, lookup: Promise<SourceResponse>): Promise<SourceResponse> {
+    const { timeout } = this.#settings;
+    return (await within(lookup, timeout, null)) ?? this.#lastKnown(key, `no answer within ${timeout} ms`);
+  }
+
+  #lastKnown(key: string, why: string): SourceResponse {
+    const entry = this.#entries.peek(key);
+    const isUsable = entry !== undefined && this.#clock.monotonic() < entry.at + this.#settings.keepLastKnown;
+    return isUsable ? { groups: entry.answer.groups, note: `last known: ${why}` } : { groups: [], note: why };
+  }
+
+  #logFailure(reason: string, cause: string | null): void {
+    const now = this.#clock.monotonic();
+    if (now < this.#quietUntil) return;
+    this.#quietUntil = now + QUIET_MS;
+    const why = cause === null ? { reason } : { reason, cause };
+    this.#logger.warn({ source: 'ldap', ...why }, 'failed to look up user groups; last known groups apply');
+  }
+}
+
+/** Cause of an error for the log: traces only have the sentence for users. */
+function causeOf(error: unknown): string | null {
+  const cause = error instanceof Error ? error.cause : undefined;
+  if (!(cause instanceof Error)) return null;
+  const { code } = cause as NodeJS.ErrnoException;
+  return (cause.message || String(code ?? cause.name)).slice(0, MAX_CAUSE_LENGTH);
+}
 
 /** Settings of `userGroups`. */
 export interface UserGroupsSettings {
@@ -93,4 +414,128 @@ export class UserGroups {
 
 function withGroups({ user, userInfo, mapping }: RequestUser, membership: Membership): RequestUser {
   return { user, userInfo, membership, ...(mapping === undefined ? {} : { mapping }) };
+}
+
+/** Maximum size of the file, bytes. */
+const MAX_FILE_SIZE = 16 * 1_048_576;
+/** Timeout of reading it, milliseconds: a network file system may hang. */
+export const READ_TIMEOUT_MS = 10_000;
+
+type GroupsByUser = ReadonlyMap<string, readonly string[]>;
+
+/** Settings `userGroups.file`. */
+export interface GroupFileSettings {
+  readonly path: string;
+  /** Milliseconds between two reads of the file. */
+  readonly refreshPeriod: number;
+  /** Milliseconds for which the last good groups count while the file is unusable (`userGroups.keepLastKnown`). */
+  readonly keepLastKnown: number;
+  /** Timeout of one read in milliseconds. */
+  readonly readTimeout: number;
+}
+
+/**
+ * Parses a file in the form of Trino's file group provider: `group:user,user` lines; blank lines and lines that begin
+ * with `#` are ignored; a group may have several lines.
+ * @throws Error naming the line
+ */
+export function parseGroupFile(text: string): GroupsByUser {
+  const groups = new Map<string, string[]>();
+  text.split(/\r\n|\n|\r/).forEach((content, index) => {
+    const line = content.trim();
+    if (line === '' || line.startsWith('#')) return;
+    const colon = line.indexOf(':');
+    const group = groupName(line.slice(0, Math.max(colon, 0)));
+    if (group === null) throw new Error(`line ${index + 1} must be group:user1,user2`);
+    for (const part of line.slice(colon + 1).split(',')) {
+      const user = part.trim();
+      if (user === '') continue;
+      const present = groups.get(user);
+      if (present === undefined) groups.set(user, [group]);
+      else if (present.length < MAX_GROUPS && !present.includes(group)) present.push(group);
+    }
+  });
+  return groups;
+}
+
+/**
+ * Reads a group file.
+ * @throws GatewayError EG_IMPOSSIBLE naming the key and the fix
+ */
+export async function readGroupFile(path: string): Promise<GroupsByUser> {
+  return parsed(path, await inTime(path, textOf(path), READ_TIMEOUT_MS));
+}
+
+/**
+ * Opens the group file: a change is applied; an unusable file is reported once, and the last good groups count for
+ * their time, then none.
+ * @throws GatewayError EG_IMPOSSIBLE naming the key and the fix, if the file cannot be used at the start
+ */
+export async function openGroupFile(
+  { path, refreshPeriod, keepLastKnown, readTimeout }: GroupFileSettings,
+  clock: Pick<Clock, 'monotonic'>,
+  logger: Logger,
+): Promise<GroupSource & { groupsOf(asker: Parameters<GroupSource['groupsOf']>[0]): SourceResponse; stop(): void }> {
+  let problem: string | null = null;
+  let problemSince = 0;
+  const report = (reason: string | null, groups: GroupsByUser): void => {
+    if (problem === null) problemSince = clock.monotonic();
+    problem = reason;
+    if (reason === null) logger.info({ file: path, users: groups.size }, 'group file reloaded');
+    else {
+      const message = 'group file refused; the last good groups count for userGroups.keepLastKnown';
+      logger.error({ file: path, reason }, message);
+    }
+  };
+  // A reading that takes too long continues, in a thread of which there are few: the next look waits for the same one.
+  let reading: Promise<string> | null = null;
+  const read = (): Promise<string> => {
+    reading ??= textOf(path).finally(() => {
+      reading = null;
+    });
+    return inTime(path, reading, readTimeout);
+  };
+  const file = await followFiles(read, (text) => parsed(path, text), report, refreshPeriod);
+  return {
+    name: 'file',
+    groupsOf(asker) {
+      const response = unbelieved(asker);
+      if (response !== null) return response;
+      if (problem !== null && clock.monotonic() >= problemSince + keepLastKnown) return { groups: [], note: problem };
+      const groups = file.current.get(asker.user ?? '') ?? [];
+      return problem === null ? { groups } : { groups, note: `last known: ${problem}` };
+    },
+    stop: () => file.stop(),
+  };
+}
+
+/** @throws GatewayError if the reading takes too long */
+async function inTime(path: string, reading: Promise<string>, timeout: number): Promise<string> {
+  const text = await within(reading, timeout, null);
+  if (text !== null) return text;
+  throw unusable(path, `was not read within ${timeout / 1_000} seconds`);
+}
+
+/** @throws GatewayError EG_IMPOSSIBLE naming the key and the fix */
+async function textOf(path: string): Promise<string> {
+  try {
+    const { size } = await stat(path);
+    if (size <= MAX_FILE_SIZE) return await readFile(path, 'utf8');
+  } catch (error) {
+    throw unusable(path, `cannot be read (${(error as NodeJS.ErrnoException).code})`);
+  }
+  throw unusable(path, `is longer than ${MAX_FILE_SIZE / 1_048_576} MB`);
+}
+
+function parsed(path: string, text: string): GroupsByUser {
+  try {
+    return parseGroupFile(text);
+  } catch (error) {
+    throw unusable(path, error instanceof Error ? error.message : String(error));
+  }
+}
+
+function unusable(path: string, why: string): GatewayError {
+  const field = 'userGroups.file.path';
+  return new GatewayError('EG_IMPOSSIBLE', `${field}: ${path}: ${why}.`, { field });
 }

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import type { TrustPeer } from '../../../../src/gateway/headers/trustedProxies.ts';
+import type { TrustPeer } from '../../../../src/gateway/headers/requestHeaders.ts';
 import type { Clock } from '../../../../src/model/clock.ts';
 import { accessSettings } from '../../../support/access.ts';
 import { type ApiServer, startApi } from '../../../support/apiServer.ts';

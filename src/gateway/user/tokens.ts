@@ -1,0 +1,456 @@
+import { createHash } from 'node:crypto';
+import { createRemoteJWKSet, customFetch, errors, type JWTVerifyGetKey, jwtVerify } from 'jose';
+import { LRUCache } from 'lru-cache';
+import type { Logger } from 'pino';
+import { Agent, request } from 'undici';
+import type { Clock } from '../../model/clock.ts';
+import { noUser, type RequestUser } from '../../model/requestUser.ts';
+import { withTimeLimit } from '../../model/timeLimit.ts';
+import { userAgent } from '../../model/version.ts';
+import { type Claims, credentialsOf, missingClaim, unverifiedClaims, userName } from './credentials.ts';
+import type { UserNamespace } from './requestIssuers.ts';
+import { byTokenReview, EvidentUser } from './userExtractor.ts';
+
+/** A response about a token, and the time for which it is cached. */
+export interface TimedResponse<Answer> {
+  readonly answer: Answer;
+  readonly forMs: number;
+}
+
+/** Maximum number of cached responses; least recently used ones are evicted first. */
+const MAX_ENTRIES = 10_000;
+
+/** Single-flight cache of responses about tokens. Tokens are only stored as hashes. */
+export class TokenMemory<Answer extends object> {
+  readonly #entries = new LRUCache<string, { readonly answer: Answer; readonly until: number }>({ max: MAX_ENTRIES });
+  readonly #pending = new Map<string, Promise<Answer>>();
+  readonly #maxPending: number;
+  readonly #clock: Clock;
+
+  constructor(maxPending: number, clock: Clock) {
+    this.#maxPending = maxPending;
+    this.#clock = clock;
+  }
+
+  /**
+   * The response about a token: synchronously if cached.
+   * @param ask requests it; must not reject
+   * @param overloaded result, not cached, if there are too many concurrent requests
+   */
+  get(token: string, ask: () => Promise<TimedResponse<Answer>>, overloaded: Answer): Answer | Promise<Answer> {
+    const key = createHash('sha256').update(token).digest('base64');
+    const entry = this.#entries.get(key);
+    if (entry !== undefined) {
+      if (this.#clock.monotonic() < entry.until) return entry.answer;
+      this.#entries.delete(key);
+    }
+    const pending = this.#pending.get(key);
+    if (pending !== undefined) return pending;
+    if (this.#pending.size >= this.#maxPending) return overloaded;
+    const answer = ask()
+      .then(({ answer, forMs }) => {
+        if (forMs > 0) this.#entries.set(key, { answer, until: this.#clock.monotonic() + forMs });
+        return answer;
+      })
+      .finally(() => this.#pending.delete(key));
+    this.#pending.set(key, answer);
+    return answer;
+  }
+}
+
+export const CLOCK_TOLERANCE_S = 30;
+/** Cache time of a response about a token (docs/request-user.md#token-exchange), and of a failure. */
+export const TOKEN_MEMORY_MS = 10 * 60_000;
+export const FAILURE_MEMORY_MS = 30_000;
+const KEYS_FAILURE_MEMORY_MS = 5_000;
+/** Timeout of fetching keys or their location, in milliseconds. */
+const TIMEOUT_MS = 5_000;
+/** Cache time of keys, and minimum interval of refetches for an unknown key id. */
+const KEYS_MAX_AGE_MS = 10 * 60_000;
+const KEYS_COOLDOWN_MS = 30_000;
+/** Time after a failed discovery without a retry, in milliseconds. */
+const DISCOVERY_PAUSE_MS = 5_000;
+/** Maximum size of a response, in bytes: more than a hundred keys. */
+const MAX_RESPONSE_LENGTH = 256 * 1024;
+const MAX_VERIFICATIONS = 256;
+
+/** Counts requests about tokens. @param issuer name of a configured one; left out for others */
+export type TokenCounter = (
+  kind: 'exchange' | 'verification' | 'review',
+  result: 'accepted' | 'refused' | 'failed',
+  issuer?: string,
+) => void;
+
+export interface TokenIssuerSettings {
+  /** The `iss` of its tokens; null: any, only for a single set of keys. */
+  readonly issuer: string | null;
+  /** Null: discovered from the issuer (OpenID Connect Discovery 1.0 §4). */
+  readonly jwksUrl: string | null;
+  /** Accepted audiences; null: any. */
+  readonly audiences: readonly string[] | null;
+  readonly algorithms: readonly string[];
+  readonly requiredClaims: Readonly<Record<string, string>>;
+  /** True rejects tokens without expiry. */
+  readonly mustExpire: boolean;
+}
+
+export type TokenVerification =
+  | { readonly kind: 'accepted'; readonly claims: Claims }
+  /** `why` is a sentence for users, without content of the token. */
+  | { readonly kind: 'refused'; readonly why: string }
+  /** `reason` is a code or a name. */
+  | { readonly kind: 'unavailable'; readonly reason: string; readonly cause: unknown };
+
+/**
+ * Verifies JWTs of one issuer with its keys: algorithm, signature, issuer, times, audience and further claims (RFC
+ * 8725). Key ids are only valid within the issuer's keys, which are fetched on demand.
+ */
+export class TokenIssuer {
+  readonly settings: TokenIssuerSettings;
+  readonly #clock: Clock;
+  #keys: JWTVerifyGetKey | null;
+  #discovery: Promise<JWTVerifyGetKey> | null = null;
+  #pauseEnd = Number.NEGATIVE_INFINITY;
+
+  constructor(settings: TokenIssuerSettings, clock: Clock) {
+    this.settings = settings;
+    this.#clock = clock;
+    this.#keys = settings.jwksUrl === null ? null : keysAt(settings.jwksUrl);
+  }
+
+  /** Never rejects. */
+  async verify(token: string): Promise<TokenVerification> {
+    const { issuer, audiences, algorithms, requiredClaims, mustExpire } = this.settings;
+    try {
+      const { payload } = await jwtVerify(
+        token,
+        async (header, input) => (this.#keys ?? (await this.#discover()))(header, input),
+        {
+          algorithms: [...algorithms],
+          clockTolerance: CLOCK_TOLERANCE_S,
+          currentDate: new Date(this.#clock.now()),
+          requiredClaims: mustExpire ? ['exp'] : [],
+          ...(issuer === null ? {} : { issuer }),
+          ...(audiences === null ? {} : { audience: [...audiences] }),
+        },
+      );
+      const missing = missingClaim(payload, requiredClaims);
+      if (missing !== null)
+        return { kind: 'refused', why: `The token lacks the required value of its claim ${missing}.` };
+      return { kind: 'accepted', claims: payload };
+    } catch (error) {
+      if (isKeysFailure(error)) {
+        const reason = error instanceof errors.JOSEError ? error.code : error instanceof Error ? error.name : 'unknown';
+        return { kind: 'unavailable', reason, cause: error };
+      }
+      return { kind: 'refused', why: whyRejected(error) };
+    }
+  }
+
+  #discover(): Promise<JWTVerifyGetKey> {
+    if (this.#discovery !== null) return this.#discovery;
+    if (this.#clock.monotonic() < this.#pauseEnd) {
+      return Promise.reject(new KeysUnavailable('the discovery failed just now'));
+    }
+    const discovery = discoveredKeys(this.settings.issuer ?? '');
+    this.#discovery = discovery;
+    discovery.then(
+      (keys) => {
+        this.#keys = keys;
+      },
+      () => {
+        this.#discovery = null;
+        this.#pauseEnd = this.#clock.monotonic() + DISCOVERY_PAUSE_MS;
+      },
+    );
+    return discovery;
+  }
+}
+
+/** Claims of a verified token; null if it was rejected. */
+export interface Verified {
+  readonly claims: Claims | null;
+}
+
+const unverified: Verified = { claims: null };
+
+/**
+ * Verifies JWTs of one issuer, with a cache: successes until the token expires, at most 10 minutes, and failures for 30
+ * seconds.
+ */
+export class JwtVerifier {
+  readonly #name: string;
+  readonly #issuer: TokenIssuer;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #count: TokenCounter;
+  readonly #memory: TokenMemory<Verified>;
+
+  /** @param name in `requestAnalyzerConfig.tokenIssuers`; empty for `requestAnalyzerConfig.jwksUrl` */
+  constructor(name: string, settings: TokenIssuerSettings, clock: Clock, logger: Logger, count: TokenCounter) {
+    this.#name = name;
+    this.#issuer = new TokenIssuer(settings, clock);
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#count = count;
+    this.#memory = new TokenMemory(MAX_VERIFICATIONS, clock);
+  }
+
+  /** Claims of a token, if it is valid; synchronously if cached. Never rejects. */
+  verify(token: string): Verified | Promise<Verified> {
+    return this.#memory.get(token, () => this.#verify(token), unverified);
+  }
+
+  async #verify(token: string): Promise<TimedResponse<Verified>> {
+    const verified = await this.#issuer.verify(token);
+    this.#count('verification', verified.kind === 'unavailable' ? 'failed' : verified.kind, this.#name);
+    if (verified.kind === 'refused') return { answer: unverified, forMs: FAILURE_MEMORY_MS };
+    if (verified.kind === 'unavailable') {
+      const { jwksUrl, issuer } = this.#issuer.settings;
+      this.#logger.warn({ issuer, jwksUrl, reason: verified.reason }, 'failed to fetch JWKS');
+      return { answer: unverified, forMs: KEYS_FAILURE_MEMORY_MS };
+    }
+    const { claims } = verified;
+    const { exp = Number.POSITIVE_INFINITY } = claims as { readonly exp?: number };
+    const left = (exp + CLOCK_TOLERANCE_S) * 1000 - this.#clock.now();
+    return { answer: { claims }, forMs: Math.max(0, Math.min(TOKEN_MEMORY_MS, left)) };
+  }
+}
+
+/** The keys, or their location, could not be fetched. */
+class KeysUnavailable extends Error {
+  override readonly name = 'KeysUnavailable';
+}
+
+/** True if verifying a token failed because the keys are unavailable, not because of the token. */
+function isKeysFailure(error: unknown): boolean {
+  if (!(error instanceof errors.JOSEError)) return true;
+  return ['ERR_JWKS_TIMEOUT', 'ERR_JWKS_INVALID', 'ERR_JOSE_GENERIC'].includes(error.code);
+}
+
+function whyRejected(error: unknown): string {
+  if (error instanceof errors.JWTExpired) return 'The token has run out.';
+  if (error instanceof errors.JWTClaimValidationFailed && error.claim === 'aud') {
+    return 'The token is meant for another audience.';
+  }
+  return 'The token is not a valid one of its issuer.';
+}
+
+async function discoveredKeys(issuer: string): Promise<JWTVerifyGetKey> {
+  const url = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
+  const response = await limitedFetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS), redirect: 'manual' });
+  if (response.status !== 200) throw new KeysUnavailable(`${url} answers ${response.status}`);
+  const document = (await response.json()) as { readonly issuer?: unknown; readonly jwks_uri?: unknown } | null;
+  // The document must be the issuer's own (OpenID Connect Discovery 1.0 §4.3).
+  if (document?.issuer !== issuer) throw new KeysUnavailable(`${url} is about another issuer`);
+  const address = typeof document.jwks_uri === 'string' ? document.jwks_uri : '';
+  const isSafe = /^https:/i.test(address) || (/^http:/i.test(issuer) && /^http:/i.test(address));
+  if (!isSafe || !URL.canParse(address)) throw new KeysUnavailable(`${url} names no jwks_uri that can be used`);
+  return keysAt(address);
+}
+
+function keysAt(url: string): JWTVerifyGetKey {
+  return createRemoteJWKSet(new URL(url), {
+    timeoutDuration: TIMEOUT_MS,
+    cacheMaxAge: KEYS_MAX_AGE_MS,
+    cooldownDuration: KEYS_COOLDOWN_MS,
+    [customFetch]: limitedFetch,
+  });
+}
+
+/** As `fetch`, with a limit for the size of the response. */
+async function limitedFetch(url: string, options: RequestInit): Promise<Response> {
+  const { status, body } = await fetch(url, options);
+  const text = await limitedText(body ?? []);
+  // Statuses without a body allow none.
+  return new Response(text === '' ? null : text, { status });
+}
+
+/** The body as text. @throws Error if it is too long; the connection is closed then */
+export async function limitedText(body: AsyncIterable<Uint8Array> | readonly Uint8Array[]): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of body) {
+    length += chunk.length;
+    if (length > MAX_RESPONSE_LENGTH) {
+      throw Object.assign(new Error('the answer is too long'), { code: 'EG_ANSWER_TOO_LONG' });
+    }
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** Default timeout of an exchange. */
+export const EXCHANGE_TIMEOUT_MS = 5_000;
+const MAX_EXCHANGES = 64;
+
+const FOREIGN =
+  'the token exchange names a user whose name begins with the userPrefix of one of requestAnalyzerConfig.tokenIssuers: the user is not recognised; give that issuer another userPrefix if the names are those of the exchange';
+
+/**
+ * Exchanges bearer tokens for user information (OpenID Connect Core 1.0 §5.3): the user is the claim `sub`. Failures
+ * mean no user, and so does the name of a user of an issuer of tokens. Responses are cached for 10 minutes, failures
+ * for 30 seconds; single-flight per token.
+ */
+export class TokenExchange {
+  readonly #url: string;
+  readonly #users: UserNamespace;
+  readonly #timeoutMs: number;
+  readonly #logger: Logger;
+  readonly #count: TokenCounter;
+  readonly #agent = new Agent({ connect: { timeout: EXCHANGE_TIMEOUT_MS }, connections: MAX_EXCHANGES });
+  readonly #memory: TokenMemory<RequestUser>;
+
+  /**
+   * @param url `requestAnalyzerConfig.oauthTokenInfoUrl`: an OpenID Connect UserInfo endpoint
+   * @param timeoutMs of one exchange, milliseconds
+   */
+  constructor(url: string, users: UserNamespace, timeoutMs: number, clock: Clock, logger: Logger, count: TokenCounter) {
+    this.#url = url;
+    this.#users = users;
+    this.#timeoutMs = timeoutMs;
+    this.#logger = logger;
+    this.#count = count;
+    this.#memory = new TokenMemory(MAX_EXCHANGES, clock);
+  }
+
+  /** The user of a token; synchronously if cached. Never rejects. */
+  user(token: string): RequestUser | Promise<RequestUser> {
+    return this.#memory.get(token, () => this.#ask(token), noUser);
+  }
+
+  async close(): Promise<void> {
+    await this.#agent.destroy();
+  }
+
+  async #ask(token: string): Promise<TimedResponse<RequestUser>> {
+    const url = this.#url;
+    try {
+      const late = () => Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' });
+      const { status, text } = await withTimeLimit(this.#timeoutMs, late, async (signal) => {
+        const headers = { authorization: `Bearer ${token}`, accept: 'application/json', 'user-agent': userAgent };
+        const { statusCode, body } = await request(url, { dispatcher: this.#agent, headers, signal });
+        return { status: statusCode, text: await limitedText(body) };
+      });
+      const user = status === 200 ? userOf(text) : null;
+      if (user !== null && this.#users.nameOf(user.user) !== null) {
+        this.#count('exchange', 'accepted');
+        return { answer: user, forMs: TOKEN_MEMORY_MS };
+      }
+      const isRejected = user !== null || status === 401 || status === 403;
+      this.#count('exchange', isRejected ? 'refused' : 'failed');
+      if (user !== null) this.#logger.warn({ url }, FOREIGN);
+      else if (!isRejected) this.#logger.warn({ url, status }, 'token exchange returned no user information');
+    } catch (error) {
+      this.#count('exchange', 'failed');
+      this.#logger.warn({ url, reason: reasonOf(error) }, 'token exchange failed');
+    }
+    return { answer: noUser, forMs: FAILURE_MEMORY_MS };
+  }
+}
+
+/** Failure text that cannot contain the token: the error's code or name. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'unknown';
+  return (error as NodeJS.ErrnoException).code ?? error.name;
+}
+
+function userOf(text: string): (RequestUser & { readonly user: string }) | null {
+  let info: unknown;
+  try {
+    info = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  if (typeof info !== 'object' || info === null || Array.isArray(info)) return null;
+  const user = userName((info as Record<string, unknown>).sub);
+  return user === null ? null : { user, userInfo: info as Readonly<Record<string, unknown>> };
+}
+
+/** Settings `requestAnalyzerConfig.kubernetesTokens` (docs/request-user.md#kubernetes). */
+export interface KubernetesTokenSettings {
+  readonly audiences: readonly string[];
+  /** Cache time of the API server's response, milliseconds. */
+  readonly cacheDuration: number;
+  readonly forward: boolean;
+}
+
+/**
+ * Requests a TokenReview from the API server, with its own timeout. Null: not authenticated. A rejection means that it
+ * is unavailable.
+ */
+export type ReviewToken = (
+  token: string,
+) => Promise<{ readonly name: string; readonly groups: readonly string[] } | null>;
+
+const MAX_REVIEWS = 16;
+const UNAVAILABLE_MEMORY_MS = 2_000;
+
+/**
+ * Users of service account tokens by TokenReview of the API server. Tokens are stored as hashes, and results cached no
+ * longer than the token is valid.
+ */
+export class KubernetesTokens {
+  readonly #settings: KubernetesTokenSettings;
+  readonly #review: ReviewToken;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #count: TokenCounter;
+  readonly #memory: TokenMemory<RequestUser>;
+
+  constructor(
+    settings: KubernetesTokenSettings,
+    review: ReviewToken,
+    clock: Clock,
+    logger: Logger,
+    count: TokenCounter,
+  ) {
+    this.#settings = settings;
+    this.#review = review;
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#count = count;
+    this.#memory = new TokenMemory(MAX_REVIEWS, clock);
+  }
+
+  /**
+   * The user of a token; synchronously if cached. Never rejects. Null: not a service account token for the audiences.
+   */
+  user(token: string, claims: Claims): RequestUser | Promise<RequestUser> | null {
+    if (!isServiceAccountToken(claims, this.#settings.audiences)) return null;
+    const { exp } = claims;
+    if (typeof exp !== 'number' || exp * 1000 <= this.#clock.now()) return noUser;
+    return this.#memory.get(token, () => this.#ask(token, exp * 1000), noUser);
+  }
+
+  async #ask(token: string, end: number): Promise<TimedResponse<RequestUser>> {
+    try {
+      const identity = await this.#review(token);
+      const name = userName(identity?.name);
+      this.#count('review', name === null ? 'refused' : 'accepted');
+      if (identity === null || name === null) return { answer: noUser, forMs: FAILURE_MEMORY_MS };
+      const forMs = Math.min(this.#settings.cacheDuration, end - this.#clock.now());
+      return { answer: new EvidentUser(name, byTokenReview(identity.groups)), forMs };
+    } catch (error) {
+      this.#count('review', 'failed');
+      const reason = error instanceof Error ? error.message : String(error);
+      this.#logger.warn({ reason }, 'failed to review service account token; request has no user');
+      return { answer: noUser, forMs: UNAVAILABLE_MEMORY_MS };
+    }
+  }
+}
+
+/**
+ * True if headers contain a service account token for the audiences, valid or not.
+ * @param authorization value of the header
+ */
+export function holdsServiceAccountToken(authorization: string, audiences: readonly string[]): boolean {
+  const token = credentialsOf(authorization, 'bearer');
+  const claims = token === null ? null : unverifiedClaims(token);
+  return claims !== null && isServiceAccountToken(claims, audiences);
+}
+
+function isServiceAccountToken(claims: Claims, audiences: readonly string[]): boolean {
+  if (!('kubernetes.io' in claims)) return false;
+  return [claims.aud].flat().some((audience) => typeof audience === 'string' && audiences.includes(audience));
+}
