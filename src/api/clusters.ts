@@ -2,12 +2,24 @@ import { Type } from 'typebox';
 import type { ClusterChanges } from '../gateway/health/clusterChanges.ts';
 import { declaredFields } from '../kinds/engineCluster/declaredFields.ts';
 import type { Controller } from '../operator/reconcile/controller.ts';
-import { type ClusterRegistry, type InventoryCluster, activationVersion } from '../operator/registry/clusterRegistry.ts';
+import {
+  activationVersion,
+  type ClusterRegistry,
+  type InventoryCluster,
+} from '../operator/registry/clusterRegistry.ts';
 import { activeClustersOf, newQueriesWithout } from '../routing/explanation.ts';
 import { type ClusterEntry, takesNewQueries } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { RunningQueryRow } from '../store/store.ts';
-import { ClusterDetails, ClusterState, Drain, HeldDeletionList, LISTED_QUERIES, Scaling, SwitchedCluster } from './answers/clusters.ts';
+import {
+  ClusterDetails,
+  ClusterState,
+  Drain,
+  HeldDeletionList,
+  LISTED_QUERIES,
+  Scaling,
+  SwitchedCluster,
+} from './answers/clusters.ts';
 import { recordChange } from './auth/audit.ts';
 import { ClusterInPath, registryWrites, unknownCluster } from './registry.ts';
 import { ListPage, listPageOf, notFound, type RouteContext, routes, sent } from './routes.ts';

@@ -9,7 +9,6 @@ import { type TlsMetrics, type TlsUse, TlsWatch } from '../../gateway/tls/tlsFil
 import { ClientCertificates } from '../../gateway/user/clientCertificates.ts';
 import {
   CertificateIdentities,
-  ClusterTokens,
   openSigningKeys,
   type SigningKeySettings,
   type SigningKeys,
@@ -21,7 +20,6 @@ import {
   ldapGroups,
   openGroupFile,
   READ_TIMEOUT_MS,
-  RememberedGroups,
   tokenClaimGroups,
   tokenReviewGroups,
   UserGroups,
@@ -124,8 +122,8 @@ export async function openClientCertificates(context: GatewayContext): Promise<C
     lifetime: settings.jwtLifetime,
     hosts: settings.tokenHosts,
   };
-  const tokens = new ClusterTokens(tokenSettings, keys, clock, logger);
-  const identities = new CertificateIdentities(tokens, settings.overrideTrinoUser, names);
+  const { overrideTrinoUser } = settings;
+  const identities = new CertificateIdentities(tokenSettings, keys, overrideTrinoUser, names, clock, logger);
   return { users, isRequired: settings.clientCertificateRequired, identities, keys };
 }
 
@@ -185,7 +183,7 @@ export async function openUserGroups(context: GatewayContext, mapping: MappedUse
       const { configPath, ...search } = settings.ldap;
       const server = await ldapServers(environment)(configPath, 'userGroups.ldap.configPath');
       if (server === null) return null;
-      return ldapGroups((user) => server.groupsOf(user, search), new RememberedGroups(settings, clock, logger));
+      return ldapGroups((user) => server.groupsOf(user, search), settings, clock, logger);
     },
     async file() {
       if (settings.file === null) return null;

@@ -2,7 +2,7 @@ import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign as 
 import { readFile } from 'node:fs/promises';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
-import { followFiles, type Followed } from '../../config/followedFiles.ts';
+import { followFiles } from '../../config/followedFiles.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { growingTo } from '../../model/growingCache.ts';
@@ -139,95 +139,63 @@ export async function openSigningKeys(
   clock: Clock,
   logger: Logger,
 ): Promise<SigningKeys> {
-  let keys: SigningKeys | null = null;
-  const report = (reason: string | null, files: KeyFiles) => {
-    if (reason === null) keys?.take(files);
-    else logger.error({ reason }, 'changed token keys rejected; last valid ones stay active');
-  };
+  const { keyId, lifetime, publishAhead } = settings;
+  /** The next signing key, with its start in monotonic milliseconds. */
+  let next: { readonly key: SigningKey; readonly from: number } | null = null;
+  /** Keys that no longer sign, with the end of their publication. */
+  let retired: { readonly key: PublishedKey; readonly until: number }[] = [];
   // Keys are parsed at each reading, and compared by the texts of their files.
-  let latest: KeyFiles | null = null;
+  let latest = await readKeyFiles(settings);
+  let { signing } = latest;
+  const current = (): SigningKey => {
+    if (next === null || clock.monotonic() < next.from) return signing;
+    const { kid } = next.key.published;
+    logger.info({ kid, before: signing.published.kid }, 'signing key of cluster tokens changed');
+    // Other replicas may start using the new one later.
+    retired.unshift({ key: signing.published, until: clock.monotonic() + lifetime + publishAhead });
+    retired.length = Math.min(retired.length, MAX_KEYS);
+    signing = next.key;
+    next = null;
+    return signing;
+  };
+  const report = (reason: string | null, { signing: key }: KeyFiles): void => {
+    if (reason !== null) logger.error({ reason }, 'changed token keys rejected; last valid ones stay active');
+    // Reverted before it was used.
+    else if (samePublicKey(key.published, current().published)) next = null;
+    else {
+      // Two keys with one id are indistinguishable: the new one cannot be published next to the old one.
+      const signsIn = keyId === null ? publishAhead : 0;
+      next = { key, from: clock.monotonic() + signsIn };
+      logger.info({ kid: key.published.kid, signsIn }, 'next signing key of cluster tokens published');
+    }
+  };
   const read = async (): Promise<string> => {
     latest = await readKeyFiles(settings);
     return latest.contents;
   };
-  const files = await followFiles(read, () => latest as KeyFiles, report, refreshTime);
-  keys = new SigningKeys(settings, files, clock, logger);
-  return keys;
+  const files = await followFiles(read, () => latest, report, refreshTime);
+  signing = latest.signing;
+  return {
+    current,
+    published() {
+      const { published } = current();
+      const now = clock.monotonic();
+      retired = retired.filter(({ until }) => now < until);
+      const further = [...(next === null ? [] : [next.key.published]), ...files.current.published];
+      const all = [published, ...further, ...retired.map(({ key }) => key)];
+      // Engines reject a set with duplicate key ids.
+      return { keys: [...new Map(all.toReversed().map((key) => [key.kid, key])).values()].toReversed() };
+    },
+    stop: () => files.stop(),
+  };
 }
 
 /** Rotating keys for signing and verifying tokens. */
-export class SigningKeys {
-  readonly #settings: SigningKeySettings;
-  readonly #files: Followed<KeyFiles>;
-  readonly #clock: Clock;
-  readonly #logger: Logger;
-  #signing: SigningKey;
-  /** The next signing key, with its start in monotonic milliseconds. */
-  #next: { readonly key: SigningKey; readonly from: number } | null = null;
-  /** Keys that no longer sign, with the end of their publication. */
-  #retired: { readonly key: PublishedKey; readonly until: number }[] = [];
-
-  constructor(settings: SigningKeySettings, files: Followed<KeyFiles>, clock: Clock, logger: Logger) {
-    this.#settings = settings;
-    this.#files = files;
-    this.#clock = clock;
-    this.#logger = logger;
-    this.#signing = files.current.signing;
-  }
-
-  get current(): SigningKey {
-    if (this.#next !== null && this.#clock.monotonic() >= this.#next.from) this.#use(this.#next.key);
-    return this.#signing;
-  }
-
+export interface SigningKeys {
+  current(): SigningKey;
   /** The public keys, as the body of a JWKS (RFC 7517 §5), the signing key first. */
-  published(): { readonly keys: readonly PublishedKey[] } {
-    const { current } = this;
-    const now = this.#clock.monotonic();
-    this.#retired = this.#retired.filter(({ until }) => now < until);
-    const all = [
-      current.published,
-      ...(this.#next === null ? [] : [this.#next.key.published]),
-      ...this.#files.current.published,
-      ...this.#retired.map(({ key }) => key),
-    ];
-    // Engines reject a set with duplicate key ids.
-    return { keys: [...new Map(all.toReversed().map((key) => [key.kid, key])).values()].toReversed() };
-  }
-
-  stop(): void {
-    this.#files.stop();
-  }
-
-  #use(key: SigningKey): void {
-    const { lifetime, publishAhead } = this.#settings;
-    const before = this.#signing.published;
-    // Other replicas may start using the new one later.
-    this.#retired.unshift({ key: before, until: this.#clock.monotonic() + lifetime + publishAhead });
-    this.#retired.length = Math.min(this.#retired.length, MAX_KEYS);
-    this.#signing = key;
-    this.#next = null;
-    this.#logger.info({ kid: key.published.kid, before: before.kid }, 'signing key of cluster tokens changed');
-  }
-
-  /** Publishes the signing key of changed files. */
-  take(files: KeyFiles): void {
-    const { current } = this;
-    const isSame = samePublicKey(files.signing.published, current.published);
-    if (isSame) {
-      // Reverted before it was used.
-      this.#next = null;
-      return;
-    }
-    const { keyId, publishAhead } = this.#settings;
-    // Two keys with one id are indistinguishable: the new one cannot be published next to the old one.
-    const wait = keyId === null ? publishAhead : 0;
-    this.#next = { key: files.signing, from: this.#clock.monotonic() + wait };
-    this.#logger.info(
-      { kid: files.signing.published.kid, signsIn: wait },
-      'next signing key of cluster tokens published',
-    );
-  }
+  published(): { readonly keys: readonly PublishedKey[] };
+  stop(): void;
 }
 
 function samePublicKey(one: PublishedKey, other: PublishedKey): boolean {
@@ -283,34 +251,70 @@ const MAX_WARNINGS = 1_000;
 const NOT_BEFORE_S = 60;
 
 /**
- * Issues the short-lived tokens by which clusters identify users of client certificates. A token is reused until the
- * last fifth of its lifetime, at most a minute, so that its request has time to arrive.
+ * Adds the users of client certificates to the headers for clusters, with short-lived tokens by which clusters identify
+ * them (docs/client-certificates.md). A token is reused until the last fifth of its lifetime, at most a minute, so that
+ * its request has time to arrive.
  */
-export class ClusterTokens {
+export class CertificateIdentities {
   readonly #settings: ClusterTokenSettings;
   readonly #keys: SigningKeys;
+  readonly #userHeaders: readonly string[];
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #tokens = new LRUCache<string, { readonly token: string; readonly until: number }>(growingTo(MAX_TOKENS));
   readonly #warned = new LRUCache<string, true>(growingTo(MAX_WARNINGS));
 
-  constructor(settings: ClusterTokenSettings, keys: SigningKeys, clock: Clock, logger: Logger) {
+  /** @param replacesUser true if the user headers of the client are replaced too (`overrideTrinoUser`) */
+  constructor(
+    settings: ClusterTokenSettings,
+    keys: SigningKeys,
+    replacesUser: boolean,
+    names: ProductNames,
+    clock: Clock,
+    logger: Logger,
+  ) {
+    const suffixes = replacesUser ? ['User', 'Original-User'] : [];
     this.#settings = settings;
     this.#keys = keys;
+    this.#userHeaders = suffixes.flatMap((suffix) => names.clusterNames(names.header(suffix)));
     this.#clock = clock;
     this.#logger = logger;
   }
 
   /**
+   * Returns the headers for a cluster with a user's identity: a token replaces the client's authorization, unless the
+   * cluster gets none, and if configured the user's name replaces the client's.
+   * @param lines names and values in turn
+   */
+  named(
+    lines: readonly string[],
+    user: string,
+    cluster: { readonly name: string; readonly proxyTo: string },
+  ): readonly string[] {
+    const token = this.#tokenFor(user, cluster);
+    const own = [
+      ...(token === null ? [] : ['Authorization', `Bearer ${token}`]),
+      ...this.#userHeaders.flatMap((name) => [name, headerText(user)]),
+    ];
+    if (own.length === 0) return lines;
+    const replaced = new Set(own.flatMap((name, index) => (index % 2 === 0 ? [name.toLowerCase()] : [])));
+    const others: string[] = [];
+    for (let index = 0; index < lines.length; index += 2) {
+      const name = lines[index] as string;
+      if (!replaced.has(name.toLowerCase())) others.push(name, lines[index + 1] as string);
+    }
+    return [...others, ...own];
+  }
+  /**
    * The token of a user for a cluster.
    * @param name registry name; "" if unknown
    * @returns null for a cluster without tokens
    */
-  tokenFor(user: string, { name, proxyTo }: { readonly name: string; readonly proxyTo: string }): string | null {
+  #tokenFor(user: string, { name, proxyTo }: { readonly name: string; readonly proxyTo: string }): string | null {
     // An address without a cluster is not configured to receive tokens.
     if (name === '' || !this.#mayHave(name, proxyTo)) return null;
     const audiences = this.#audiencesOf(name);
-    const key = this.#keys.current;
+    const key = this.#keys.current();
     const id = JSON.stringify([key.published.kid, audiences, user]);
     const now = this.#clock.now();
     const entry = this.#tokens.get(id);
@@ -347,45 +351,6 @@ export class ClusterTokens {
       this.#logger.warn({ cluster, proxyTo }, `the cluster gets no tokens of client certificates, as ${why}; ${fix}`);
     }
     return false;
-  }
-}
-
-/** Adds the user of a client certificate to the headers for clusters (docs/client-certificates.md). */
-export class CertificateIdentities {
-  readonly #tokens: ClusterTokens;
-  readonly #userHeaders: readonly string[];
-
-  /** @param replacesUser true if the user headers of the client are replaced too (`overrideTrinoUser`) */
-  constructor(tokens: ClusterTokens, replacesUser: boolean, names: ProductNames) {
-    this.#tokens = tokens;
-    this.#userHeaders = replacesUser
-      ? ['User', 'Original-User'].flatMap((suffix) => names.clusterNames(names.header(suffix)))
-      : [];
-  }
-
-  /**
-   * Returns the headers for a cluster with a user's identity: a token replaces the client's authorization, unless the
-   * cluster gets none, and if configured the user's name replaces the client's.
-   * @param lines names and values in turn
-   */
-  named(
-    lines: readonly string[],
-    user: string,
-    cluster: { readonly name: string; readonly proxyTo: string },
-  ): readonly string[] {
-    const token = this.#tokens.tokenFor(user, cluster);
-    const own = [
-      ...(token === null ? [] : ['Authorization', `Bearer ${token}`]),
-      ...this.#userHeaders.flatMap((name) => [name, headerText(user)]),
-    ];
-    if (own.length === 0) return lines;
-    const replaced = new Set(own.flatMap((name, index) => (index % 2 === 0 ? [name.toLowerCase()] : [])));
-    const others: string[] = [];
-    for (let index = 0; index < lines.length; index += 2) {
-      const name = lines[index] as string;
-      if (!replaced.has(name.toLowerCase())) others.push(name, lines[index + 1] as string);
-    }
-    return [...others, ...own];
   }
 }
 

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { signatureAlgorithms } from '../../model/signatureAlgorithms.ts';
 import type { Claims } from './credentials.ts';
-import { JwtVerifier, type TokenCounter, type TokenIssuerSettings } from './tokens.ts';
+import { type JwtVerifier, jwtVerifier, type TokenCounter, type TokenIssuerSettings } from './tokens.ts';
 
 /**
  * Names of users or groups of several issuers, separated by prefixes: an issuer cannot give the names of another
@@ -94,24 +94,19 @@ export function namesWithoutPrefix(issuers: Issuers): IssuerNames {
 /**
  * The issuers of tokens that identify users (docs/request-user.md#several-issuers): selected by the token's `iss`; no
  * other issuer's keys are tried.
+ * @returns a function that returns the issuer of a token with unverified claims; null: its tokens are rejected
  */
-export class RequestIssuers {
-  readonly #byIssuer: ReadonlyMap<string, RequestIssuer>;
-  readonly #only: RequestIssuer | null;
-  readonly #onlyIssuer: string | null;
-  readonly #clock: Clock;
-  readonly #logger: Logger;
-  readonly #count: TokenCounter;
-  #warned = Number.NEGATIVE_INFINITY;
-
-  constructor(settings: RequestIssuerSettings, clock: Clock, logger: Logger, count: TokenCounter) {
-    const { jwksUrl, issuer, audience, tokenUserField, tokenIssuers = {}, believesClaims = false } = settings;
-    this.#clock = clock;
-    this.#logger = logger;
-    this.#count = count;
-    const verifier = (name: string, tokens: TokenIssuerSettings) =>
-      believesClaims ? null : new JwtVerifier(name, tokens, clock, logger, count);
-    const entries = Object.entries(tokenIssuers).map(([name, each]): [string, RequestIssuer] => [
+export function requestIssuers(
+  settings: RequestIssuerSettings,
+  clock: Clock,
+  logger: Logger,
+  count: TokenCounter,
+): (claims: Claims) => RequestIssuer | null {
+  const { jwksUrl, issuer, audience, tokenUserField, tokenIssuers = {}, believesClaims = false } = settings;
+  const verifier = (name: string, tokens: TokenIssuerSettings) =>
+    believesClaims ? null : jwtVerifier(name, tokens, clock, logger, count);
+  const byIssuer = new Map(
+    Object.entries(tokenIssuers).map(([name, each]): [string, RequestIssuer] => [
       each.issuer,
       {
         userField: each.tokenUserField ?? tokenUserField,
@@ -119,37 +114,35 @@ export class RequestIssuers {
         groups: namespace(tokenIssuers, 'groupPrefix', userPrefixOf(name, each.groupPrefix)),
         verifier: verifier(name, { ...each, mustExpire: true }),
       },
-    ]);
-    this.#byIssuer = new Map(entries);
-    this.#onlyIssuer = issuer;
-    const tokens = {
-      ...{ issuer, jwksUrl, requiredClaims: {}, mustExpire: false, algorithms: signatureAlgorithms },
-      audiences: audience === null ? null : [audience],
-    };
-    const only = { userField: tokenUserField, ...namesWithoutPrefix(tokenIssuers) };
-    if (jwksUrl !== null) this.#only = { ...only, verifier: verifier('', tokens) };
-    else this.#only = entries.length === 0 ? { ...only, verifier: null } : null;
-  }
-
-  /** The issuer of a token with these unverified claims; null: its tokens are rejected. */
-  of({ iss }: Claims): RequestIssuer | null {
-    if (this.#byIssuer.size === 0) return this.#only;
-    const named = typeof iss === 'string' ? this.#byIssuer.get(iss) : undefined;
-    if (named !== undefined) return named;
-    if (this.#only !== null && iss === this.#onlyIssuer) return this.#only;
-    this.#noteUnknown(iss);
-    return null;
-  }
-
-  #noteUnknown(iss: unknown): void {
-    this.#count('verification', 'refused');
-    const now = this.#clock.monotonic();
-    if (now - this.#warned < WARNING_PAUSE_MS) return;
-    this.#warned = now;
-    const issuer = typeof iss === 'string' ? iss.slice(0, MAX_NAME_LENGTH) : null;
-    this.#logger.warn(
-      { issuer },
+    ]),
+  );
+  const tokens = {
+    ...{ issuer, jwksUrl, requiredClaims: {}, mustExpire: false, algorithms: signatureAlgorithms },
+    audiences: audience === null ? null : [audience],
+  };
+  const hasOnly = jwksUrl !== null || byIssuer.size === 0;
+  const only: RequestIssuer | null = hasOnly
+    ? {
+        ...{ userField: tokenUserField, ...namesWithoutPrefix(tokenIssuers) },
+        verifier: jwksUrl === null ? null : verifier('', tokens),
+      }
+    : null;
+  let warned = Number.NEGATIVE_INFINITY;
+  const noteUnknown = (iss: unknown): void => {
+    count('verification', 'refused');
+    const now = clock.monotonic();
+    if (now - warned < WARNING_PAUSE_MS) return;
+    warned = now;
+    logger.warn(
+      { issuer: typeof iss === 'string' ? iss.slice(0, MAX_NAME_LENGTH) : null },
       'a JWT names an issuer that is not one of requestAnalyzerConfig.tokenIssuers: its user is not recognised; add it there, or have clients send tokens of those',
     );
-  }
+  };
+  return ({ iss }) => {
+    const named = typeof iss === 'string' ? byIssuer.get(iss) : undefined;
+    if (named !== undefined) return named;
+    if (byIssuer.size === 0 || (only !== null && iss === issuer)) return only;
+    noteUnknown(iss);
+    return null;
+  };
 }

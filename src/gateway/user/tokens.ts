@@ -12,7 +12,7 @@ import type { UserNamespace } from './requestIssuers.ts';
 import { byTokenReview, EvidentUser } from './userExtractor.ts';
 
 /** A response about a token, and the time for which it is cached. */
-export interface TimedResponse<Answer> {
+interface TimedResponse<Answer> {
   readonly answer: Answer;
   readonly forMs: number;
 }
@@ -20,48 +20,36 @@ export interface TimedResponse<Answer> {
 /** Maximum number of cached responses; least recently used ones are evicted first. */
 const MAX_ENTRIES = 10_000;
 
-/** Single-flight cache of responses about tokens. Tokens are only stored as hashes. */
-export class TokenMemory<Answer extends object> {
-  readonly #entries = new LRUCache<string, { readonly answer: Answer; readonly until: number }>({ max: MAX_ENTRIES });
-  readonly #pending = new Map<string, Promise<Answer>>();
-  readonly #maxPending: number;
-  readonly #clock: Clock;
-
-  constructor(maxPending: number, clock: Clock) {
-    this.#maxPending = maxPending;
-    this.#clock = clock;
-  }
-
-  /**
-   * The response about a token: synchronously if cached.
-   * @param ask requests it; must not reject
-   * @param overloaded result, not cached, if there are too many concurrent requests
-   */
-  get(token: string, ask: () => Promise<TimedResponse<Answer>>, overloaded: Answer): Answer | Promise<Answer> {
+/**
+ * Returns a single-flight cache of responses about tokens, which are only stored as hashes: a function that returns the
+ * response about a token, synchronously if cached. What requests it must not reject.
+ * @param overloaded result, not cached, if there are too many concurrent requests
+ */
+function tokenMemory<Answer extends object>(maxPending: number, overloaded: Answer, clock: Clock) {
+  const entries = new LRUCache<string, { readonly answer: Answer; readonly until: number }>({ max: MAX_ENTRIES });
+  const pending = new Map<string, Promise<Answer>>();
+  return (token: string, ask: () => Promise<TimedResponse<Answer>>): Answer | Promise<Answer> => {
     const key = createHash('sha256').update(token).digest('base64');
-    const entry = this.#entries.get(key);
-    if (entry !== undefined) {
-      if (this.#clock.monotonic() < entry.until) return entry.answer;
-      this.#entries.delete(key);
-    }
-    const pending = this.#pending.get(key);
-    if (pending !== undefined) return pending;
-    if (this.#pending.size >= this.#maxPending) return overloaded;
+    const entry = entries.get(key);
+    if (entry !== undefined && clock.monotonic() < entry.until) return entry.answer;
+    const running = pending.get(key);
+    if (running !== undefined) return running;
+    if (pending.size >= maxPending) return overloaded;
     const answer = ask()
       .then(({ answer, forMs }) => {
-        if (forMs > 0) this.#entries.set(key, { answer, until: this.#clock.monotonic() + forMs });
+        if (forMs > 0) entries.set(key, { answer, until: clock.monotonic() + forMs });
         return answer;
       })
-      .finally(() => this.#pending.delete(key));
-    this.#pending.set(key, answer);
+      .finally(() => pending.delete(key));
+    pending.set(key, answer);
     return answer;
-  }
+  };
 }
 
 export const CLOCK_TOLERANCE_S = 30;
 /** Cache time of a response about a token (docs/request-user.md#token-exchange), and of a failure. */
-export const TOKEN_MEMORY_MS = 10 * 60_000;
-export const FAILURE_MEMORY_MS = 30_000;
+const TOKEN_MEMORY_MS = 10 * 60_000;
+const FAILURE_MEMORY_MS = 30_000;
 const KEYS_FAILURE_MEMORY_MS = 5_000;
 /** Timeout of fetching keys or their location, in milliseconds. */
 const TIMEOUT_MS = 5_000;
@@ -94,7 +82,7 @@ export interface TokenIssuerSettings {
   readonly mustExpire: boolean;
 }
 
-export type TokenVerification =
+type TokenVerification =
   | { readonly kind: 'accepted'; readonly claims: Claims }
   /** `why` is a sentence for users, without content of the token. */
   | { readonly kind: 'refused'; readonly why: string }
@@ -168,53 +156,44 @@ export class TokenIssuer {
 }
 
 /** Claims of a verified token; null if it was rejected. */
-export interface Verified {
+interface Verified {
   readonly claims: Claims | null;
 }
 
 const unverified: Verified = { claims: null };
 
+/** Returns the claims of a token, if it is valid; synchronously if cached. Never rejects. */
+export type JwtVerifier = (token: string) => Verified | Promise<Verified>;
+
 /**
  * Verifies JWTs of one issuer, with a cache: successes until the token expires, at most 10 minutes, and failures for 30
  * seconds.
+ * @param name in `requestAnalyzerConfig.tokenIssuers`; empty for `requestAnalyzerConfig.jwksUrl`
  */
-export class JwtVerifier {
-  readonly #name: string;
-  readonly #issuer: TokenIssuer;
-  readonly #clock: Clock;
-  readonly #logger: Logger;
-  readonly #count: TokenCounter;
-  readonly #memory: TokenMemory<Verified>;
-
-  /** @param name in `requestAnalyzerConfig.tokenIssuers`; empty for `requestAnalyzerConfig.jwksUrl` */
-  constructor(name: string, settings: TokenIssuerSettings, clock: Clock, logger: Logger, count: TokenCounter) {
-    this.#name = name;
-    this.#issuer = new TokenIssuer(settings, clock);
-    this.#clock = clock;
-    this.#logger = logger;
-    this.#count = count;
-    this.#memory = new TokenMemory(MAX_VERIFICATIONS, clock);
-  }
-
-  /** Claims of a token, if it is valid; synchronously if cached. Never rejects. */
-  verify(token: string): Verified | Promise<Verified> {
-    return this.#memory.get(token, () => this.#verify(token), unverified);
-  }
-
-  async #verify(token: string): Promise<TimedResponse<Verified>> {
-    const verified = await this.#issuer.verify(token);
-    this.#count('verification', verified.kind === 'unavailable' ? 'failed' : verified.kind, this.#name);
+export function jwtVerifier(
+  name: string,
+  settings: TokenIssuerSettings,
+  clock: Clock,
+  logger: Logger,
+  count: TokenCounter,
+): JwtVerifier {
+  const tokens = new TokenIssuer(settings, clock);
+  const memory = tokenMemory(MAX_VERIFICATIONS, unverified, clock);
+  const verify = async (token: string): Promise<TimedResponse<Verified>> => {
+    const verified = await tokens.verify(token);
+    count('verification', verified.kind === 'unavailable' ? 'failed' : verified.kind, name);
     if (verified.kind === 'refused') return { answer: unverified, forMs: FAILURE_MEMORY_MS };
     if (verified.kind === 'unavailable') {
-      const { jwksUrl, issuer } = this.#issuer.settings;
-      this.#logger.warn({ issuer, jwksUrl, reason: verified.reason }, 'failed to fetch JWKS');
+      const { jwksUrl, issuer } = settings;
+      logger.warn({ issuer, jwksUrl, reason: verified.reason }, 'failed to fetch JWKS');
       return { answer: unverified, forMs: KEYS_FAILURE_MEMORY_MS };
     }
     const { claims } = verified;
     const { exp = Number.POSITIVE_INFINITY } = claims as { readonly exp?: number };
-    const left = (exp + CLOCK_TOLERANCE_S) * 1000 - this.#clock.now();
+    const left = (exp + CLOCK_TOLERANCE_S) * 1000 - clock.now();
     return { answer: { claims }, forMs: Math.max(0, Math.min(TOKEN_MEMORY_MS, left)) };
-  }
+  };
+  return (token) => memory(token, () => verify(token));
 }
 
 /** The keys, or their location, could not be fetched. */
@@ -267,7 +246,7 @@ async function limitedFetch(url: string, options: RequestInit): Promise<Response
 }
 
 /** The body as text. @throws Error if it is too long; the connection is closed then */
-export async function limitedText(body: AsyncIterable<Uint8Array> | readonly Uint8Array[]): Promise<string> {
+async function limitedText(body: AsyncIterable<Uint8Array> | readonly Uint8Array[]): Promise<string> {
   const chunks: Uint8Array[] = [];
   let length = 0;
   for await (const chunk of body) {
@@ -291,62 +270,47 @@ const FOREIGN =
  * Exchanges bearer tokens for user information (OpenID Connect Core 1.0 §5.3): the user is the claim `sub`. Failures
  * mean no user, and so does the name of a user of an issuer of tokens. Responses are cached for 10 minutes, failures
  * for 30 seconds; single-flight per token.
+ * @param url `requestAnalyzerConfig.oauthTokenInfoUrl`: an OpenID Connect UserInfo endpoint
+ * @param timeoutMs of one exchange, milliseconds
  */
-export class TokenExchange {
-  readonly #url: string;
-  readonly #users: UserNamespace;
-  readonly #timeoutMs: number;
-  readonly #logger: Logger;
-  readonly #count: TokenCounter;
-  readonly #agent = new Agent({ connect: { timeout: EXCHANGE_TIMEOUT_MS }, connections: MAX_EXCHANGES });
-  readonly #memory: TokenMemory<RequestUser>;
-
-  /**
-   * @param url `requestAnalyzerConfig.oauthTokenInfoUrl`: an OpenID Connect UserInfo endpoint
-   * @param timeoutMs of one exchange, milliseconds
-   */
-  constructor(url: string, users: UserNamespace, timeoutMs: number, clock: Clock, logger: Logger, count: TokenCounter) {
-    this.#url = url;
-    this.#users = users;
-    this.#timeoutMs = timeoutMs;
-    this.#logger = logger;
-    this.#count = count;
-    this.#memory = new TokenMemory(MAX_EXCHANGES, clock);
-  }
-
-  /** The user of a token; synchronously if cached. Never rejects. */
-  user(token: string): RequestUser | Promise<RequestUser> {
-    return this.#memory.get(token, () => this.#ask(token), noUser);
-  }
-
-  async close(): Promise<void> {
-    await this.#agent.destroy();
-  }
-
-  async #ask(token: string): Promise<TimedResponse<RequestUser>> {
-    const url = this.#url;
+export function tokenExchange(
+  url: string,
+  users: UserNamespace,
+  timeoutMs: number,
+  clock: Clock,
+  logger: Logger,
+  count: TokenCounter,
+) {
+  const agent = new Agent({ connect: { timeout: EXCHANGE_TIMEOUT_MS }, connections: MAX_EXCHANGES });
+  const memory = tokenMemory<RequestUser>(MAX_EXCHANGES, noUser, clock);
+  const ask = async (token: string): Promise<TimedResponse<RequestUser>> => {
     try {
       const late = () => Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' });
-      const { status, text } = await withTimeLimit(this.#timeoutMs, late, async (signal) => {
+      const { status, text } = await withTimeLimit(timeoutMs, late, async (signal) => {
         const headers = { authorization: `Bearer ${token}`, accept: 'application/json', 'user-agent': userAgent };
-        const { statusCode, body } = await request(url, { dispatcher: this.#agent, headers, signal });
+        const { statusCode, body } = await request(url, { dispatcher: agent, headers, signal });
         return { status: statusCode, text: await limitedText(body) };
       });
       const user = status === 200 ? userOf(text) : null;
-      if (user !== null && this.#users.nameOf(user.user) !== null) {
-        this.#count('exchange', 'accepted');
+      if (user !== null && users.nameOf(user.user) !== null) {
+        count('exchange', 'accepted');
         return { answer: user, forMs: TOKEN_MEMORY_MS };
       }
       const isRejected = user !== null || status === 401 || status === 403;
-      this.#count('exchange', isRejected ? 'refused' : 'failed');
-      if (user !== null) this.#logger.warn({ url }, FOREIGN);
-      else if (!isRejected) this.#logger.warn({ url, status }, 'token exchange returned no user information');
+      count('exchange', isRejected ? 'refused' : 'failed');
+      if (user !== null) logger.warn({ url }, FOREIGN);
+      else if (!isRejected) logger.warn({ url, status }, 'token exchange returned no user information');
     } catch (error) {
-      this.#count('exchange', 'failed');
-      this.#logger.warn({ url, reason: reasonOf(error) }, 'token exchange failed');
+      count('exchange', 'failed');
+      logger.warn({ url, reason: reasonOf(error) }, 'token exchange failed');
     }
     return { answer: noUser, forMs: FAILURE_MEMORY_MS };
-  }
+  };
+  return {
+    /** The user of a token; synchronously if cached. Never rejects. */
+    user: (token: string) => memory(token, () => ask(token)),
+    close: () => agent.destroy(),
+  };
 }
 
 /** Failure text that cannot contain the token: the error's code or name. */
@@ -389,55 +353,38 @@ const UNAVAILABLE_MEMORY_MS = 2_000;
 /**
  * Users of service account tokens by TokenReview of the API server. Tokens are stored as hashes, and results cached no
  * longer than the token is valid.
+ * @returns a function that returns the user of a token, synchronously if cached, and never rejects; null: not a service
+ * account token for the audiences
  */
-export class KubernetesTokens {
-  readonly #settings: KubernetesTokenSettings;
-  readonly #review: ReviewToken;
-  readonly #clock: Clock;
-  readonly #logger: Logger;
-  readonly #count: TokenCounter;
-  readonly #memory: TokenMemory<RequestUser>;
-
-  constructor(
-    settings: KubernetesTokenSettings,
-    review: ReviewToken,
-    clock: Clock,
-    logger: Logger,
-    count: TokenCounter,
-  ) {
-    this.#settings = settings;
-    this.#review = review;
-    this.#clock = clock;
-    this.#logger = logger;
-    this.#count = count;
-    this.#memory = new TokenMemory(MAX_REVIEWS, clock);
-  }
-
-  /**
-   * The user of a token; synchronously if cached. Never rejects. Null: not a service account token for the audiences.
-   */
-  user(token: string, claims: Claims): RequestUser | Promise<RequestUser> | null {
-    if (!isServiceAccountToken(claims, this.#settings.audiences)) return null;
-    const { exp } = claims;
-    if (typeof exp !== 'number' || exp * 1000 <= this.#clock.now()) return noUser;
-    return this.#memory.get(token, () => this.#ask(token, exp * 1000), noUser);
-  }
-
-  async #ask(token: string, end: number): Promise<TimedResponse<RequestUser>> {
+export function kubernetesUsers(
+  { audiences, cacheDuration }: KubernetesTokenSettings,
+  review: ReviewToken,
+  clock: Clock,
+  logger: Logger,
+  count: TokenCounter,
+) {
+  const memory = tokenMemory<RequestUser>(MAX_REVIEWS, noUser, clock);
+  const ask = async (token: string, end: number): Promise<TimedResponse<RequestUser>> => {
     try {
-      const identity = await this.#review(token);
+      const identity = await review(token);
       const name = userName(identity?.name);
-      this.#count('review', name === null ? 'refused' : 'accepted');
+      count('review', name === null ? 'refused' : 'accepted');
       if (identity === null || name === null) return { answer: noUser, forMs: FAILURE_MEMORY_MS };
-      const forMs = Math.min(this.#settings.cacheDuration, end - this.#clock.now());
-      return { answer: new EvidentUser(name, byTokenReview(identity.groups)), forMs };
+      const user = new EvidentUser(name, byTokenReview(identity.groups));
+      return { answer: user, forMs: Math.min(cacheDuration, end - clock.now()) };
     } catch (error) {
-      this.#count('review', 'failed');
+      count('review', 'failed');
       const reason = error instanceof Error ? error.message : String(error);
-      this.#logger.warn({ reason }, 'failed to review service account token; request has no user');
+      logger.warn({ reason }, 'failed to review service account token; request has no user');
       return { answer: noUser, forMs: UNAVAILABLE_MEMORY_MS };
     }
-  }
+  };
+  return (token: string, claims: Claims): RequestUser | Promise<RequestUser> | null => {
+    if (!isServiceAccountToken(claims, audiences)) return null;
+    const { exp } = claims;
+    if (typeof exp !== 'number' || exp * 1000 <= clock.now()) return noUser;
+    return memory(token, () => ask(token, exp * 1000));
+  };
 }
 
 /**

@@ -16,16 +16,16 @@ import {
   namesWithoutPrefix,
   type RequestIssuer,
   type RequestIssuerSettings,
-  RequestIssuers,
+  requestIssuers,
   type UserNamespace,
 } from './requestIssuers.ts';
 import {
   EXCHANGE_TIMEOUT_MS,
   type KubernetesTokenSettings,
-  KubernetesTokens,
+  kubernetesUsers,
   type ReviewToken,
   type TokenCounter,
-  TokenExchange,
+  tokenExchange,
 } from './tokens.ts';
 import type { MappedUsers } from './userMapping.ts';
 
@@ -125,9 +125,9 @@ export class UserExtractor {
   readonly #names: ProductNames;
   readonly #userKey: string;
   readonly #originalUserKey: string;
-  readonly #exchange: TokenExchange | null;
-  readonly #issuers: RequestIssuers;
-  readonly #kubernetes: KubernetesTokens | null;
+  readonly #exchange: ReturnType<typeof tokenExchange> | null;
+  readonly #issuerOf: ReturnType<typeof requestIssuers>;
+  readonly #serviceAccountOf: ReturnType<typeof kubernetesUsers> | null;
 
   constructor(settings: UserSettings, dependencies: UserExtractorDependencies) {
     const { names, clock, logger, registry, exchangeTimeoutMs, reviewToken: review = null } = dependencies;
@@ -138,12 +138,10 @@ export class UserExtractor {
     const count = tokenCounter(registry);
     const { oauthTokenInfoUrl: url, kubernetesTokens = null, tokenIssuers = {} } = settings;
     const { users } = namesWithoutPrefix(tokenIssuers);
-    this.#exchange = url === null ? null : new TokenExchange(url, users, exchangeTimeoutMs, clock, logger, count);
-    this.#kubernetes =
-      kubernetesTokens === null || review === null
-        ? null
-        : new KubernetesTokens(kubernetesTokens, review, clock, logger, count);
-    this.#issuers = new RequestIssuers(settings, clock, logger, count);
+    this.#exchange = url === null ? null : tokenExchange(url, users, exchangeTimeoutMs, clock, logger, count);
+    const reviews = kubernetesTokens !== null && review !== null;
+    this.#serviceAccountOf = reviews ? kubernetesUsers(kubernetesTokens, review, clock, logger, count) : null;
+    this.#issuerOf = requestIssuers(settings, clock, logger, count);
   }
 
   /** The user of a request, or `noUser`. */
@@ -192,10 +190,10 @@ export class UserExtractor {
     if (token.length > MAX_TOKEN_LENGTH || /[\s,]/.test(token)) return null;
     const claimed = unverifiedClaims(token);
     if (claimed === null) return this.#exchanged(token);
-    const reviewed = this.#kubernetes?.user(token, claimed) ?? null;
+    const reviewed = this.#serviceAccountOf?.(token, claimed) ?? null;
     if (reviewed instanceof Promise) return reviewed.then(named);
     if (reviewed !== null) return named(reviewed);
-    const issuer = this.#issuers.of(claimed);
+    const issuer = this.#issuerOf(claimed);
     if (issuer?.verifier !== null) return this.#verified(token, 'bearer', issuer);
     return this.#userOf(claimed, 'bearer', issuer, false) ?? this.#exchanged(token);
   }
@@ -212,7 +210,7 @@ export class UserExtractor {
    * @param issuer null: the issuer is not accepted
    */
   #verified(token: string, source: 'bearer' | 'cookie', issuer: RequestIssuer | null): Step {
-    const verified = issuer?.verifier?.verify(token) ?? null;
+    const verified = issuer?.verifier?.(token) ?? null;
     if (issuer === null || verified === null) return null;
     if (!(verified instanceof Promise)) return this.#userOf(verified.claims, source, issuer, true);
     return verified.then(({ claims }) => this.#userOf(claims, source, issuer, true));
@@ -228,7 +226,7 @@ export class UserExtractor {
       .find((value) => value !== null);
     const claimed = token == null ? null : unverifiedClaims(token);
     if (token == null || claimed === null) return noUser;
-    const issuer = this.#issuers.of(claimed);
+    const issuer = this.#issuerOf(claimed);
     if (issuer?.verifier === null) return this.#userOf(claimed, 'cookie', issuer, false) ?? noUser;
     const verified = this.#verified(token, 'cookie', issuer);
     return verified instanceof Promise ? verified.then((user) => user ?? noUser) : (verified ?? noUser);

@@ -151,25 +151,6 @@ export function headerGroups(settings: GroupHeaderSettings, isProxy: TrustPeer, 
 }
 
 /**
- * Groups of an LDAP directory.
- * @param lookUp groups of a user, with a note if they are incomplete; rejects if the directory is unavailable, with a
- * sentence for users
- */
-export function ldapGroups(
-  lookUp: (user: string) => Promise<SourceResponse>,
-  remembered: RememberedGroups,
-): GroupSource {
-  return {
-    name: 'ldap',
-    groupsOf(asker) {
-      const { user } = asker;
-      return unbelieved(asker) ?? remembered.of(user ?? '', () => lookUp(user ?? ''));
-    },
-    describedGroupsOf: (asker) => unbelieved(asker) ?? remembered.remembered(asker.user ?? ''),
-  };
-}
-
-/**
  * The groups in a claim, with the prefix of their issuer; without groups of another issuer
  * (docs/request-user.md#several-issuers), which a note counts.
  * @param names null: any
@@ -229,95 +210,81 @@ interface Entry {
 }
 
 /**
- * Cache for groups from a remote source: one lookup per user at a time; uses the last known groups while the source is
- * unavailable. A query never waits longer than the time limit; the lookup continues for the next one.
+ * Groups of an LDAP directory: one lookup per user at a time, with a cache. The last known groups count while the
+ * directory is unavailable. A query never waits longer than the time limit; the lookup continues for the next one.
+ * @param lookUp groups of a user, with a note if they are incomplete, with its own timeout; rejects if the directory is
+ * unavailable, with a sentence for users
  */
-export class RememberedGroups {
-  readonly #settings: LookupSettings;
-  readonly #clock: Pick<Clock, 'monotonic'>;
-  readonly #logger: Logger;
-  readonly #entries: LRUCache<string, Entry>;
-  readonly #failures: LRUCache<string, Failure>;
-  readonly #pending = new Map<string, Promise<SourceResponse>>();
-  #quietUntil = Number.NEGATIVE_INFINITY;
-
-  constructor(settings: LookupSettings, clock: Pick<Clock, 'monotonic'>, logger: Logger) {
-    this.#settings = settings;
-    this.#clock = clock;
-    this.#logger = logger;
-    const { maxCachedUsers } = settings;
-    this.#entries = new LRUCache({ max: maxCachedUsers });
-    this.#failures = new LRUCache({ max: Math.min(MAX_FAILURES, maxCachedUsers) });
-  }
-
-  /**
-   * Groups under a key; synchronously if cached. Never rejects.
-   * @param ask requests the groups, with its own timeout. A rejection means that the source is unavailable
-   */
-  of(key: string, ask: () => Promise<SourceResponse>): SourceResponse | Promise<SourceResponse> {
-    const now = this.#clock.monotonic();
-    const entry = this.#entries.get(key);
-    if (entry !== undefined && now < entry.at + this.#settings.cacheDuration) return entry.answer;
-    const failed = entry === undefined ? this.#failures.get(key) : entry.failed;
-    if (failed != null && now < failed.until) return this.#lastKnown(key, failed.why);
-    const pending = this.#pending.get(key);
-    if (pending === undefined && this.#pending.size >= MAX_LOOKUPS) {
-      return this.#lastKnown(key, `${MAX_LOOKUPS} users are looked up already`);
+export function ldapGroups(
+  lookUp: (user: string) => Promise<SourceResponse>,
+  { timeout, cacheDuration, keepLastKnown, maxCachedUsers }: LookupSettings,
+  clock: Pick<Clock, 'monotonic'>,
+  logger: Logger,
+): GroupSource {
+  const entries = new LRUCache<string, Entry>({ max: maxCachedUsers });
+  const failures = new LRUCache<string, Failure>({ max: Math.min(MAX_FAILURES, maxCachedUsers) });
+  const pending = new Map<string, Promise<SourceResponse>>();
+  let quietUntil = Number.NEGATIVE_INFINITY;
+  const lastKnown = (user: string, why: string): SourceResponse => {
+    const entry = entries.peek(user);
+    const isUsable = entry !== undefined && clock.monotonic() < entry.at + keepLastKnown;
+    return isUsable ? { groups: entry.answer.groups, note: `last known: ${why}` } : { groups: [], note: why };
+  };
+  const noteFailure = (user: string, error: unknown): SourceResponse => {
+    const now = clock.monotonic();
+    const why = error instanceof Error ? error.message : String(error);
+    const failed = { until: now + RETRY_MS, why };
+    const entry = entries.peek(user);
+    if (entry === undefined) failures.set(user, failed);
+    else entries.set(user, { ...entry, failed });
+    if (now >= quietUntil) {
+      quietUntil = now + QUIET_MS;
+      const cause = causeOf(error);
+      const reason = cause === null ? { reason: why } : { reason: why, cause };
+      logger.warn({ source: 'ldap', ...reason }, 'failed to look up user groups; last known groups apply');
     }
-    return this.#inTime(key, pending ?? this.#lookUp(key, ask));
-  }
-
-  remembered(key: string): SourceResponse {
-    const entry = this.#entries.peek(key);
-    const isCurrent = entry !== undefined && this.#clock.monotonic() < entry.at + this.#settings.cacheDuration;
-    return isCurrent ? entry.answer : this.#lastKnown(key, 'the source is not asked for explanations');
-  }
-
-  #lookUp(key: string, ask: () => Promise<SourceResponse>): Promise<SourceResponse> {
-    const lookup = ask()
+    return lastKnown(user, why);
+  };
+  const ask = (user: string): Promise<SourceResponse> => {
+    const lookup = lookUp(user)
       .then(
         (said): SourceResponse => {
           const answer = { ...said, groups: groupNames(said.groups) };
-          this.#entries.set(key, { answer, at: this.#clock.monotonic(), failed: null });
-          this.#failures.delete(key);
+          entries.set(user, { answer, at: clock.monotonic(), failed: null });
+          failures.delete(user);
           return answer;
         },
-        (error: unknown): SourceResponse => {
-          const why = error instanceof Error ? error.message : String(error);
-          this.#logFailure(why, causeOf(error));
-          this.#remember(key, { until: this.#clock.monotonic() + RETRY_MS, why });
-          return this.#lastKnown(key, why);
-        },
+        (error: unknown) => noteFailure(user, error),
       )
-      .finally(() => this.#pending.delete(key));
-    this.#pending.set(key, lookup);
+      .finally(() => pending.delete(user));
+    pending.set(user, lookup);
     return lookup;
-  }
-
-  #remember(key: string, failed: Failure): void {
-    const entry = this.#entries.peek(key);
-    if (entry === undefined) this.#failures.set(key, failed);
-    else this.#entries.set(key, { ...entry, failed });
-  }
-
-  async #inTime(key: string, lookup: Promise<SourceResponse>): Promise<SourceResponse> {
-    const { timeout } = this.#settings;
-    return (await within(lookup, timeout, null)) ?? this.#lastKnown(key, `no answer within ${timeout} ms`);
-  }
-
-  #lastKnown(key: string, why: string): SourceResponse {
-    const entry = this.#entries.peek(key);
-    const isUsable = entry !== undefined && this.#clock.monotonic() < entry.at + this.#settings.keepLastKnown;
-    return isUsable ? { groups: entry.answer.groups, note: `last known: ${why}` } : { groups: [], note: why };
-  }
-
-  #logFailure(reason: string, cause: string | null): void {
-    const now = this.#clock.monotonic();
-    if (now < this.#quietUntil) return;
-    this.#quietUntil = now + QUIET_MS;
-    const why = cause === null ? { reason } : { reason, cause };
-    this.#logger.warn({ source: 'ldap', ...why }, 'failed to look up user groups; last known groups apply');
-  }
+  };
+  const inTime = async (user: string, lookup: Promise<SourceResponse>): Promise<SourceResponse> =>
+    (await within(lookup, timeout, null)) ?? lastKnown(user, `no answer within ${timeout} ms`);
+  const currentOf = (entry: Entry | undefined): SourceResponse | null =>
+    entry !== undefined && clock.monotonic() < entry.at + cacheDuration ? entry.answer : null;
+  return {
+    name: 'ldap',
+    groupsOf(asker) {
+      const user = asker.user ?? '';
+      const entry = entries.get(user);
+      const current = unbelieved(asker) ?? currentOf(entry);
+      if (current !== null) return current;
+      const failed = entry === undefined ? failures.get(user) : entry.failed;
+      if (failed != null && clock.monotonic() < failed.until) return lastKnown(user, failed.why);
+      const running = pending.get(user);
+      if (running === undefined && pending.size >= MAX_LOOKUPS) {
+        return lastKnown(user, `${MAX_LOOKUPS} users are looked up already`);
+      }
+      return inTime(user, running ?? ask(user));
+    },
+    describedGroupsOf(asker) {
+      const user = asker.user ?? '';
+      const why = 'the source is not asked for explanations';
+      return unbelieved(asker) ?? currentOf(entries.peek(user)) ?? lastKnown(user, why);
+    },
+  };
 }
 
 /** Cause of an error for the log: traces only have the sentence for users. */
