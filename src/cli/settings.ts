@@ -16,7 +16,7 @@ import { ClusterAddresses } from '../model/clusterAddresses.ts';
 import { GroupBindings } from '../model/groupBindings.ts';
 import type { ProductNames } from '../model/names.ts';
 import type { DeletionGuardSettings } from '../operator/reconcile/deletionGuard.ts';
-import { requestKeyOf } from '../routing/clusterChooser.ts';
+import { requestKeyOf } from '../routing/admissionPolicy.ts';
 import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
 import { MAX_ANALYZED_LENGTH } from '../sql/analyzeRequest.ts';
 import type { JdbcSettings } from '../store/jdbcUrl.ts';

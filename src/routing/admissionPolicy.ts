@@ -6,6 +6,14 @@ export type RequestKey =
   /** @property header lower-case name of a request header */
   | { readonly by: 'header'; readonly header: string };
 
+const HEADER = 'header:';
+
+/** Parses `user`, `source`, `session` or `header:NAME`; its schema has checked the text. */
+export function requestKeyOf(text: string): RequestKey {
+  if (text.startsWith(HEADER)) return { by: 'header', header: text.slice(HEADER.length).toLowerCase() };
+  return { by: text === 'source' || text === 'session' ? text : 'user' };
+}
+
 export interface QueuePolicy {
   readonly maxQueued: number;
   /** Maximum time in the queue, milliseconds. */

@@ -35,14 +35,6 @@ export function weightedScore({ name }: ClusterEntry, text: string, weight: numb
   return weight / -Math.log((value + 0.5) / RANGE);
 }
 
-const HEADER = 'header:';
-
-/** Parses `user`, `source`, `session` or `header:NAME`; its schema has checked the text. */
-export function requestKeyOf(text: string): RequestKey {
-  if (text.startsWith(HEADER)) return { by: 'header', header: text.slice(HEADER.length).toLowerCase() };
-  return { by: text === 'source' || text === 'session' ? text : 'user' };
-}
-
 export interface KeyedRequest {
   /** Null if unknown. */
   readonly user: string | null;

@@ -2,9 +2,9 @@ import type { Logger } from 'pino';
 import { Counter, Histogram, type Registry } from 'prom-client';
 import type { Clock } from '../../model/clock.ts';
 import { queryStart } from '../../routing/queryId.ts';
-import type { RecordWriter } from '../../store/recordWriter.ts';
 import type { QueryOutcomeRepository } from '../../store/outcomeRepository.ts';
 import { certainty, isUserError, type QueryOutcomeRecord, type QueryState, RUNNING } from '../../store/queryOutcome.ts';
+import type { RecordWriter } from '../../store/recordWriter.ts';
 import type { RunningQueryRepository } from '../../store/runningQueryRepository.ts';
 import type { FinalPage, PageError } from './finalPage.ts';
 

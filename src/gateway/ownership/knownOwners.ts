@@ -69,13 +69,13 @@ export class KnownOwners {
   }
 
   remember(key: string, owner: QueryOwner, settled: boolean): KnownOwner {
-    const known: KnownOwner = { key, owner, order: ++this.#order, settled, isUsed: true };
-    if (fullIdOf(key) !== null) this.#byId.set(key, owner.cluster, known);
+    const entry: KnownOwner = { key, owner, order: ++this.#order, settled, isUsed: true };
+    if (fullIdOf(key) !== null) this.#byId.set(key, owner.cluster, entry);
     else {
-      this.#bySuffix.set(key, owner.cluster, known);
-      this.#newestAt.set(owner.proxyTo, known);
+      this.#bySuffix.set(key, owner.cluster, entry);
+      this.#newestAt.set(owner.proxyTo, entry);
     }
-    return known;
+    return entry;
   }
 
   /** The owner of a coordinator that was learned last among those that fulfil a condition. */

@@ -60,7 +60,7 @@ const gatewayItself: QueryOwner = { cluster: '', proxyTo: '' };
  * claim later: the first one that is stored wins.
  */
 export class OwnerClaims {
-  readonly #known: KnownOwners;
+  readonly #owners: KnownOwners;
   readonly #presence: OwnerPresence;
   readonly #parts: ClaimParts;
   readonly #times: ClaimTimes;
@@ -74,8 +74,14 @@ export class OwnerClaims {
   readonly #budgets = new LRUCache<string, { left: number; at: number }>({ max: MAX_CLUSTERS });
 
   /** @param noteAway called when the database cannot be read or written */
-  constructor(known: KnownOwners, presence: OwnerPresence, parts: ClaimParts, times: ClaimTimes, noteAway: () => void) {
-    this.#known = known;
+  constructor(
+    owners: KnownOwners,
+    presence: OwnerPresence,
+    parts: ClaimParts,
+    times: ClaimTimes,
+    noteAway: () => void,
+  ) {
+    this.#owners = owners;
     this.#presence = presence;
     this.#parts = parts;
     this.#times = times;
@@ -110,10 +116,10 @@ export class OwnerClaims {
    * @param mayClaim asked for a key that no one owns: whether the claimant may have one more
    */
   claim(key: string, claimant: QueryOwner, mayClaim: () => boolean): null | Promise<Claimed> {
-    const known = this.#known.get(key);
-    if (known === undefined) return this.#claimNew(key, claimant, mayClaim);
-    if (known.owner.proxyTo !== claimant.proxyTo) return this.#dispute(key, claimant, known);
-    if (known.owner.cluster !== claimant.cluster) this.#rename(known, claimant);
+    const entry = this.#owners.get(key);
+    if (entry === undefined) return this.#claimNew(key, claimant, mayClaim);
+    if (entry.owner.proxyTo !== claimant.proxyTo) return this.#dispute(key, claimant, entry);
+    if (entry.owner.cluster !== claimant.cluster) this.#rename(entry, claimant);
     return null;
   }
 
@@ -126,7 +132,7 @@ export class OwnerClaims {
     const key = ownerKey(id);
     if (!this.#contested.has(key)) return false;
     const claimant = this.#unsettled.get(id);
-    return claimant !== undefined && claimant.proxyTo !== this.#known.get(key)?.owner.proxyTo;
+    return claimant !== undefined && claimant.proxyTo !== this.#owners.get(key)?.owner.proxyTo;
   }
 
   /** The owner in the database. Rejects while the database is unavailable. */
@@ -151,7 +157,7 @@ export class OwnerClaims {
   }
 
   #noteUnsettled(suffix: string, id: string, owner: QueryOwner): void {
-    const coordinator = this.#known.get(suffix);
+    const coordinator = this.#owners.get(suffix);
     if (coordinator === undefined || coordinator.owner.proxyTo !== owner.proxyTo) return;
     coordinator.isUsed = true;
     if (!coordinator.settled) this.#unsettled.set(id, owner.cluster, owner);
@@ -194,10 +200,10 @@ export class OwnerClaims {
   }
 
   /** Two clusters are registered with one URL, or one has a new name: the owner's name is one that is registered. */
-  #rename(known: KnownOwner, claimant: QueryOwner): void {
+  #rename(entry: KnownOwner, claimant: QueryOwner): void {
     const { clusters } = this.#parts.table.current;
-    if (clusters.get(known.owner.cluster)?.proxyTo === known.owner.proxyTo) return;
-    if (clusters.get(claimant.cluster)?.proxyTo === claimant.proxyTo) known.owner = claimant;
+    if (clusters.get(entry.owner.cluster)?.proxyTo === entry.owner.proxyTo) return;
+    if (clusters.get(claimant.cluster)?.proxyTo === claimant.proxyTo) entry.owner = claimant;
   }
 
   #claimNew(key: string, claimant: QueryOwner, mayClaim: () => boolean): Promise<Claimed> {
@@ -213,7 +219,7 @@ export class OwnerClaims {
   }
 
   async #decide(key: string, claimant: QueryOwner): Promise<Claimed> {
-    const known = this.#known;
+    const owners = this.#owners;
     let isLate = false;
     const writing = this.#store(key, claimant).then(
       (stored) => {
@@ -230,13 +236,13 @@ export class OwnerClaims {
     const stored = await within(writing, this.#times.learnTimeout, 'late' as const);
     if (stored === 'late') isLate = true;
     // A lookup may have found the owner meanwhile.
-    const found = known.get(key);
-    if (found !== undefined && found.owner.proxyTo !== claimant.proxyTo) return this.#dispute(key, claimant, found);
+    const entry = owners.get(key);
+    if (entry !== undefined && entry.owner.proxyTo !== claimant.proxyTo) return this.#dispute(key, claimant, entry);
     const isStored = stored !== null && stored !== 'late';
     if (isStored && stored.proxyTo !== claimant.proxyTo) {
-      return this.#dispute(key, claimant, known.remember(key, stored, true));
+      return this.#dispute(key, claimant, owners.remember(key, stored, true));
     }
-    known.remember(key, claimant, isStored);
+    owners.remember(key, claimant, isStored);
     return null;
   }
 
@@ -246,17 +252,17 @@ export class OwnerClaims {
     const isMoved = mayHaveMoved(table.current, owner, claimant);
     try {
       if (isMoved) {
-        this.#known.remember(key, claimant, settled);
+        this.#owners.remember(key, claimant, settled);
         await this.#takeOver(key, owner, claimant, null);
         return null;
       }
       if (this.#presence.silentFor(owner.proxyTo) < takeover) return { kind: 'owned', owner };
       const stored = (await within(this.stored(key), learnTimeout, null)) ?? owner;
       if (stored.proxyTo === claimant.proxyTo) {
-        this.#known.remember(key, claimant, true);
+        this.#owners.remember(key, claimant, true);
         return null;
       }
-      if (stored.proxyTo !== owner.proxyTo) this.#known.remember(key, stored, true);
+      if (stored.proxyTo !== owner.proxyTo) this.#owners.remember(key, stored, true);
       if (this.#presence.silentFor(stored.proxyTo) < takeover) return { kind: 'owned', owner: stored };
       return await this.#takeOver(key, stored, claimant, takeover);
     } catch (error) {
@@ -271,7 +277,7 @@ export class OwnerClaims {
     const stored = await within(this.#replace(key, from, to, silence), this.#times.learnTimeout, null);
     if (stored === null) return { kind: 'owned', owner: from };
     const isOwner = stored.proxyTo === to.proxyTo;
-    this.#known.remember(key, isOwner ? to : stored, true);
+    this.#owners.remember(key, isOwner ? to : stored, true);
     if (isOwner && silence !== null) {
       this.#parts.logger.warn({ ...named(key), from: from.cluster, to: to.cluster }, 'owner of query ids changed');
     }
@@ -281,17 +287,17 @@ export class OwnerClaims {
   /** The database settled what memory had decided. */
   #settle(key: string, claimant: QueryOwner, stored: QueryOwner): void {
     const { table, logger } = this.#parts;
-    const known = this.#known.get(key);
+    const entry = this.#owners.get(key);
     if (stored.proxyTo === claimant.proxyTo) {
-      if (known?.owner.proxyTo === stored.proxyTo) known.settled = true;
+      if (entry?.owner.proxyTo === stored.proxyTo) entry.settled = true;
       return;
     }
-    if (known !== undefined && known.owner.proxyTo !== claimant.proxyTo) return;
+    if (entry !== undefined && entry.owner.proxyTo !== claimant.proxyTo) return;
     if (mayHaveMoved(table.current, stored, claimant)) {
       this.#replace(key, stored, claimant, null).catch(this.#noteAway);
       return;
     }
-    this.#known.remember(key, stored, true);
+    this.#owners.remember(key, stored, true);
     if (fullIdOf(key) !== null) return;
     this.#contested.set(key, true);
     const clusters = [stored.cluster, claimant.cluster];

@@ -73,7 +73,7 @@ export class Stickiness {
   readonly #parts: StickinessParts;
   readonly #takeover: number;
   readonly #options: StickinessOptions;
-  readonly #known = new KnownOwners();
+  readonly #owners = new KnownOwners();
   readonly #presence: OwnerPresence;
   readonly #claims: OwnerClaims;
   readonly #misses: LRUCache<string, true>;
@@ -94,7 +94,7 @@ export class Stickiness {
     this.#takeover = takeover;
     this.#options = options;
     this.#presence = new OwnerPresence(table, upstreams, clock);
-    this.#claims = new OwnerClaims(this.#known, this.#presence, parts, { takeover, learnTimeout }, () =>
+    this.#claims = new OwnerClaims(this.#owners, this.#presence, parts, { takeover, learnTimeout }, () =>
       this.#noteAway(),
     );
     this.#misses = new LRUCache({ max: MAX_MISSES, ttl: missTtl, perf: { now: () => clock.monotonic() } });
@@ -110,7 +110,7 @@ export class Stickiness {
       this.#noteAway();
       this.#parts.logger.warn({ err: error }, 'failed to load coordinators; looked up individually');
     }
-    this.#presence.sample(this.#known.addresses());
+    this.#presence.sample(this.#owners.addresses());
   }
 
   stop(): void {
@@ -120,10 +120,10 @@ export class Stickiness {
 
   /** The owner as far as memory knows. */
   ownerNow(id: string): QueryOwner | null {
-    const known = this.#known.ofId(id);
-    if (known === undefined || this.#claims.isDisowned(id)) return null;
-    known.isUsed = true;
-    return known.owner;
+    const entry = this.#owners.ofId(id);
+    if (entry === undefined || this.#claims.isDisowned(id)) return null;
+    entry.isUsed = true;
+    return entry.owner;
   }
 
   /** True if two clusters responded with the id while the database was unavailable: neither gets its requests. */
@@ -133,8 +133,8 @@ export class Stickiness {
 
   /** The owner that was learned last among those that fulfil a condition, in memory or in the database. Never rejects. */
   async findNewestOwner(condition: (owner: QueryOwner) => boolean): Promise<QueryOwner | 'unknown' | 'undecided'> {
-    const known = this.#known.newestOwner(condition);
-    if (known !== null) return known;
+    const newest = this.#owners.newestOwner(condition);
+    if (newest !== null) return newest;
     const { logger } = this.#parts;
     try {
       const stored = await within(this.#allStored(), this.#options.lookupTimeout, null);
@@ -200,7 +200,7 @@ export class Stickiness {
 
   /** True if the cluster of the id's coordinator is back under a new suffix: the query died with its coordinator. */
   isSuperseded(id: string): boolean {
-    return this.#known.isSuperseded(ownerKey(id));
+    return this.#owners.isSuperseded(ownerKey(id));
   }
 
   /** A cluster responded with a query id (`OwnerClaims.learn`). */
@@ -220,9 +220,9 @@ export class Stickiness {
 
   /** Takes over what the database has, unless memory waits to write something else. */
   #adopt(key: string, stored: QueryOwner): void {
-    const known = this.#known.get(key);
-    if (known !== undefined && (!known.settled || known.owner.proxyTo === stored.proxyTo)) return;
-    this.#known.remember(key, identified(this.#parts.table.current, stored), true);
+    const entry = this.#owners.get(key);
+    if (entry !== undefined && (!entry.settled || entry.owner.proxyTo === stored.proxyTo)) return;
+    this.#owners.remember(key, identified(this.#parts.table.current, stored), true);
   }
 
   /** The database cannot be read or written right now. */
@@ -259,11 +259,11 @@ export class Stickiness {
     // The owner of the suffix first: a row by full id may be older than the claim of the suffix.
     if (coordinator !== null && suffix !== null) {
       this.#adopt(suffix, ownerOf(coordinator));
-      return { owner: this.#known.get(suffix)?.owner ?? ownerOf(coordinator), source: 'coordinator' };
+      return { owner: this.#owners.get(suffix)?.owner ?? ownerOf(coordinator), source: 'coordinator' };
     }
     if (query !== null) {
       const owner = identified(table.current, ownerOf(query));
-      this.#known.remember(fullIdKey(id), owner, true);
+      this.#owners.remember(fullIdKey(id), owner, true);
       return { owner, source: 'query' };
     }
     const record = history.findBuffered(id) ?? (await store.history.get(id));
@@ -271,7 +271,7 @@ export class Stickiness {
     const proxyTo = record.backendUrl.replace(/\/+$/, '');
     const cluster = record.cluster === '' ? clusterAt(table.current, proxyTo) : record.cluster;
     const owner = identified(table.current, { cluster, proxyTo });
-    if (suffix === null) this.#known.remember(fullIdKey(id), owner, true);
+    if (suffix === null) this.#owners.remember(fullIdKey(id), owner, true);
     // Nobody has claimed the suffix since: it is that of the coordinator that ran this query.
     else await this.#claims.claim(suffix, owner, () => true);
     return { owner, source: 'history' };
@@ -280,13 +280,13 @@ export class Stickiness {
   /** Notes who is alive, and writes what the database could not take. */
   #tick(): void {
     const { store, clock, logger } = this.#parts;
-    this.#presence.sample(this.#known.addresses());
+    this.#presence.sample(this.#owners.addresses());
     this.#claims.writeAgain();
     const interval = this.#interval();
     if (clock.monotonic() < this.#nextRefresh) return;
     this.#nextRefresh = clock.monotonic() + interval;
     // Rows of coordinators that are alive are kept, and what other replicas have changed is adopted.
-    const used = this.#known.takeUsed((proxyTo) => this.#presence.silentFor(proxyTo) < interval);
+    const used = this.#owners.takeUsed((proxyTo) => this.#presence.silentFor(proxyTo) < interval);
     const touched = used.length === 0 ? Promise.resolve() : store.coordinators.touch(used, clock.now());
     touched
       .then(() => this.#load())

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { followFiles, type Followed } from '../../config/followedFiles.ts';
+import { type Followed, followFiles } from '../../config/followedFiles.ts';
 import { certificatesIn, certificatesProblem } from '../../model/certificates.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { isJavaKeyStore, keyStoreConversion, trustStoreConversion } from '../../model/javaKeyStore.ts';

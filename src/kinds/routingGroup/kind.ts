@@ -2,8 +2,7 @@ import { durationMs, durationProblem } from '../../model/durationField.ts';
 import type { Problem } from '../../model/errors.ts';
 import type { GroupBindings } from '../../model/groupBindings.ts';
 import { isRecord } from '../../model/record.ts';
-import { DEFAULT_QUEUE, type GroupPolicy } from '../../routing/admissionPolicy.ts';
-import { requestKeyOf } from '../../routing/clusterChooser.ts';
+import { DEFAULT_QUEUE, type GroupPolicy, requestKeyOf } from '../../routing/admissionPolicy.ts';
 import { groupFindings, groupNameProblem } from '../groupFindings.ts';
 import {
   accepted,
