@@ -5,6 +5,7 @@ import mysql from 'mysql2/promise';
 import { requireComponent } from './components.ts';
 import { freePort } from './freePort.ts';
 import {
+  emptyData,
   folderOf,
   runProgram,
   ServerProcess,
@@ -30,10 +31,12 @@ export async function startMariadb({ isDurable = true }: TestServerOptions = {})
   const socket = path.join(directory, 's');
   // In a folder that is shared, each server removes the temporary tables of all others when it starts.
   const common = ['--no-defaults', `--datadir=${data}`, `--tmpdir=${directory}`];
-  await runProgram(
-    path.join(installer ?? '', 'mariadb-install-db'),
-    [...common, '--auth-root-authentication-method=normal', '--skip-test-db'],
-    user ?? undefined,
+  await emptyData(path.join(server ?? '', 'mariadbd'), data, () =>
+    runProgram(
+      path.join(installer ?? '', 'mariadb-install-db'),
+      [...common, '--auth-root-authentication-method=normal', '--skip-test-db'],
+      user ?? undefined,
+    ),
   );
   const port = await freePort();
   const process_ = new ServerProcess(

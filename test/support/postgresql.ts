@@ -5,6 +5,7 @@ import pg from 'pg';
 import { requireComponent } from './components.ts';
 import { freePort } from './freePort.ts';
 import {
+  emptyData,
   folderOf,
   runProgram,
   ServerProcess,
@@ -37,10 +38,12 @@ export async function startPostgresql({ isDurable = true }: TestServerOptions = 
   if (user !== null) chownSync(directory, user.uid, user.gid);
   const data = path.join(directory, 'data');
   const bin = folder ?? '';
-  await runProgram(
-    path.join(bin, 'initdb'),
-    ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N'],
-    user ?? undefined,
+  await emptyData(path.join(bin, 'postgres'), data, () =>
+    runProgram(
+      path.join(bin, 'initdb'),
+      ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N'],
+      user ?? undefined,
+    ),
   );
   const port = await freePort();
   const process_ = new ServerProcess(

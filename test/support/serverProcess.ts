@@ -1,5 +1,6 @@
 import { type ChildProcess, type ExecFileException, execFile, spawn, spawnSync } from 'node:child_process';
-import { accessSync, constants } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import { accessSync, constants, existsSync, mkdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -52,6 +53,29 @@ export async function runProgram(
   await promisify(execFile)(command, args, { ...user, maxBuffer: 1 << 24 }).catch((error: ExecFileException) => {
     throw new Error(`${command} failed: ${error.stderr || error.stdout || error.message}`);
   });
+}
+
+/**
+ * Makes an empty data directory in the way of a database server, as a copy of one that is made once for each version of its
+ * program: that takes seconds of the processor.
+ * @param make makes one at a path
+ */
+export async function emptyData(program: string, data: string, make: (path: string) => Promise<void>): Promise<void> {
+  const { mtimeMs } = statSync(program);
+  const folder = path.resolve('.cache/databases');
+  const first = path.join(folder, `${path.basename(program)}-${Math.trunc(mtimeMs)}`);
+  if (!existsSync(first)) {
+    await make(data);
+    mkdirSync(folder, { recursive: true });
+    const copy = `${first}-${randomUUID()}`;
+    await runProgram('cp', ['-a', data, copy]);
+    try {
+      renameSync(copy, first);
+    } catch {
+      // Another process has made it meanwhile.
+      rmSync(copy, { recursive: true, force: true });
+    }
+  } else await runProgram('cp', ['-a', first, data]);
 }
 
 /** User and group ids of a system user; null when this process is not root or there is no such user. */

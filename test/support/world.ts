@@ -1,9 +1,11 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest';
 import { stringify } from 'yaml';
 import { type SimulatedEngine, type SimulatedEngineOptions, startSimulatedEngine } from '../../demo/simulatedEngine.ts';
+import { type KnexStore, openStore } from '../../src/store/openStore.ts';
 import { until } from './gateway.ts';
 import { type GatewayProcess, type GatewayRun, startGateway } from './gatewayProcess.ts';
 import { declare } from './queueing.ts';
@@ -51,6 +53,12 @@ export class World {
 
   async engine(options: SimulatedEngineOptions): Promise<SimulatedEngine> {
     return this.closing(await startSimulatedEngine(options));
+  }
+
+  /** Opens the database of the folder. */
+  async store(): Promise<KnexStore> {
+    const jdbcUrl = `jdbc:sqlite:${this.path('gateway.db')}`;
+    return this.closing(await openStore({ jdbcUrl, runMigrations: true, logger: pino({ level: 'silent' }) }));
   }
 
   /** Configuration of a gateway over the folder and a database in it. */

@@ -7,8 +7,7 @@ import { productNames } from '../../../src/model/names.ts';
 import { clusterKey } from '../../../src/routing/clusterKey.ts';
 import { neverChecked } from '../../../src/routing/routingTable.ts';
 import type { QueryProperties } from '../../../src/sql/queryProperties.ts';
-import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
-import { sqlite, type TestDatabase } from '../../support/databases.ts';
+import type { KnexStore } from '../../../src/store/openStore.ts';
 import { headerUserAnalyzer } from '../../support/defaults.ts';
 import {
   closeAll,
@@ -22,19 +21,15 @@ import {
 } from '../../support/gateway.ts';
 import { send } from '../../support/rawHttp.ts';
 import type { QueryResults } from '../../support/statementClient.ts';
+import { worldOf } from '../../support/world.ts';
 
 const logger = pino({ level: 'silent' });
-let database: TestDatabase;
+const world = worldOf('test');
 let store: KnexStore;
 beforeEach(async () => {
-  database = await sqlite.start();
-  store = await openStore({ ...(await database.create()), runMigrations: true, logger });
+  store = await world.store();
 });
-afterEach(async () => {
-  await closeAll();
-  await store.close();
-  await database.dispose();
-});
+afterEach(closeAll);
 
 const gateway = (options: TestGatewayOptions) => startGateway({ store, ...options });
 const results = (text: string) => JSON.parse(text) as QueryResults;

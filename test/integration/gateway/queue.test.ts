@@ -1,13 +1,9 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import type { RequestAnalyzer } from '../../../src/gateway/analysis/requestAnalyzer.ts';
 import { QueueKey } from '../../../src/gateway/queue/queueKey.ts';
 import { firstHeader } from '../../../src/model/rawHeaders.ts';
-import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
+import type { KnexStore } from '../../../src/store/openStore.ts';
 import { CountingAdmission } from '../../support/countingAdmission.ts';
 import { freePort } from '../../support/freePort.ts';
 import {
@@ -23,24 +19,16 @@ import {
 import { send } from '../../support/rawHttp.ts';
 import { sampleRequest } from '../../support/ruleAttempt.ts';
 import { cancel, follow, pathOf, type QueryResults, runQuery, submit } from '../../support/statementClient.ts';
+import { worldOf } from '../../support/world.ts';
 
-let directory: string;
+const world = worldOf('test');
 let store: KnexStore;
 const key = () => new QueueKey('a secret that all replicas share');
 
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'eg-queue-'));
-  store = await openStore({
-    jdbcUrl: `jdbc:sqlite:${join(directory, 'gateway.db')}`,
-    runMigrations: true,
-    logger: pino({ level: 'silent' }),
-  });
+  store = await world.store();
 });
-afterEach(async () => {
-  await closeAll();
-  await store.close();
-  await rm(directory, { recursive: true });
-});
+afterEach(closeAll);
 
 let replicas = 0;
 

@@ -1,10 +1,6 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
+import type { KnexStore } from '../../../src/store/openStore.ts';
 import {
   closeAll,
   closing,
@@ -17,25 +13,14 @@ import {
 } from '../../support/gateway.ts';
 import { send } from '../../support/rawHttp.ts';
 import { pathOf, type QueryResults, submit } from '../../support/statementClient.ts';
+import { worldOf } from '../../support/world.ts';
 
-let directory: string;
+const world = worldOf('test');
 let store: KnexStore;
-const open = () =>
-  openStore({
-    jdbcUrl: `jdbc:sqlite:${join(directory, 'gateway.db')}`,
-    runMigrations: true,
-    logger: pino({ level: 'silent' }),
-  });
-
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'eg-sticky-'));
-  store = await open();
+  store = await world.store();
 });
-afterEach(async () => {
-  await closeAll();
-  await store.close();
-  await rm(directory, { recursive: true });
-});
+afterEach(closeAll);
 
 const engine = async (name: string, more = {}) =>
   closing(await startSimulatedEngine({ name, record: true, queuedPolls: 2, ...more }));
@@ -62,7 +47,7 @@ describe('replicas and restarts', () => {
     let count = 0;
     // Each cluster in its turn, so that all of them have queries.
     const one = await gateway({ clusters, random: () => ((count % 3) + 0.5) / 3 });
-    const other = await gateway({ clusters, store: closing(await open()) });
+    const other = await gateway({ clusters, store: closing(await world.store()) });
     for (; count < 12; count++) {
       const last = await followAlternately([other.url, one.url], await submit(one.url, 'SELECT 1'));
       expect(last.error).toBeUndefined();
@@ -85,7 +70,7 @@ describe('replicas and restarts', () => {
     const clusters = [await cluster('a'), await cluster('b')];
     const dataPlane = { additionalStatementPaths: ['/api/sql/'] };
     const one = await gateway({ clusters, dataPlane });
-    const other = await gateway({ clusters, dataPlane, store: closing(await open()) });
+    const other = await gateway({ clusters, dataPlane, store: closing(await world.store()) });
     for (const group of ['b', 'a']) {
       const headers = [...user, 'X-Engine-Routing-Group', group];
       const answer = await send(one.url, '/api/sql', { method: 'POST', body: 'SELECT 1', headers });

@@ -1,11 +1,7 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import type { SimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import type { RoutingRuleSpec } from '../../../src/kinds/routingRule/spec.ts';
-import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
+import type { KnexStore } from '../../../src/store/openStore.ts';
 import {
   closeAll,
   closing,
@@ -19,27 +15,16 @@ import {
 import { defaultRuleCompiler, resourceRule } from '../../support/resourceRules.ts';
 import { follow, submit } from '../../support/statementClient.ts';
 import { TransactionClient } from '../../support/transactionClient.ts';
+import { worldOf } from '../../support/world.ts';
 
-let directory: string;
+const world = worldOf('test');
 let store: KnexStore;
 let engines: readonly SimulatedEngine[];
-const open = () =>
-  openStore({
-    jdbcUrl: `jdbc:sqlite:${join(directory, 'gateway.db')}`,
-    runMigrations: true,
-    logger: pino({ level: 'silent' }),
-  });
-
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'eg-transactions-'));
-  store = await open();
-  engines = await Promise.all(['a', 'b'].map(async (name) => closing(await startSimulatedEngine({ name }))));
+  store = await world.store();
+  engines = await Promise.all(['a', 'b'].map((name) => world.engine({ name })));
 });
-afterEach(async () => {
-  await closeAll();
-  await store.close();
-  await rm(directory, { recursive: true });
-});
+afterEach(closeAll);
 
 /** Clusters a and b, each in a routing group of its own where that is wanted. */
 const clusters = (ownGroups = false) =>
@@ -70,7 +55,7 @@ async function transact(client: TransactionClient, end: 'COMMIT' | 'ROLLBACK') {
 
 describe('a transaction stays on the cluster that began it', () => {
   test('through two replicas that share a database, each request at the other one', async () => {
-    const replicas = [await replica(), await replica({ store: closing(await open()) })];
+    const replicas = [await replica(), await replica({ store: closing(await world.store()) })];
     const urls = replicas.map(({ url }) => url);
     const begun = new Set<string | undefined>();
     for (let n = 0; n < 20; n++) {

@@ -1,25 +1,17 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { pino } from 'pino';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { resourceKinds } from '../../../src/kinds/registry.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import { DatabaseSource } from '../../../src/operator/sources/database/databaseSource.ts';
-import { openStore } from '../../../src/store/openStore.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { clusterKey } from '../../support/operatorRig.ts';
+import { worldOf } from '../../support/world.ts';
 
 const logger = pino({ enabled: false });
-let folder: string;
+const world = worldOf('test');
 let store: Store;
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'database-source-'));
-  store = await openStore({ jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}`, runMigrations: true, logger });
-});
-afterEach(async () => {
-  await store.close();
-  rmSync(folder, { recursive: true, force: true });
+  store = await world.store();
 });
 
 /** Repository whose responses to statuses come only when the gate opens. */

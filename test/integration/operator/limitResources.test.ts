@@ -1,13 +1,10 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { pino } from 'pino';
+import { writeFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ResourceSource } from '../../../src/operator/sources/source.ts';
 import { type AdmissionCounts, noCounts } from '../../../src/routing/admissionCounts.ts';
-import { openStore } from '../../../src/store/openStore.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { type OperatorRig, quickDatabase, quickDirectory, startOperator } from '../../support/operatorRig.ts';
+import { worldOf } from '../../support/world.ts';
 
 const until = (check: () => void | Promise<void>): Promise<void> =>
   vi.waitFor(check, { timeout: 30_000, interval: 20 });
@@ -16,21 +13,14 @@ const manifest = (kind: string, name: string, spec: object): string =>
 const groupKey = { kind: 'RoutingGroup', namespace: 'default', name: 'etl' } as const;
 const limitKey = { kind: 'QueryLimit', namespace: 'default', name: 'per-user' } as const;
 
-let directory: string;
+const world = worldOf('test');
 let store: Store;
 const rigs: OperatorRig[] = [];
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'eg-limits-'));
-  store = await openStore({
-    jdbcUrl: `jdbc:sqlite:${join(directory, 'x.db')}`,
-    runMigrations: true,
-    logger: pino({ enabled: false }),
-  });
+  store = await world.store();
 });
 afterEach(async () => {
   for (const rig of rigs.splice(0)) await rig.stop();
-  await store.close();
-  await rm(directory, { recursive: true, force: true });
 });
 const start = async (source: ResourceSource, admissionCounts?: AdmissionCounts): Promise<OperatorRig> => {
   const rig = await startOperator(store, source, {
@@ -49,13 +39,13 @@ const condition = ({ source }: OperatorRig, key: Parameters<ResourceSource['get'
 };
 
 describe('limits in a directory', () => {
-  const write = (text: string): Promise<void> => writeFile(join(directory, 'limits.yaml'), text);
+  const write = (text: string): Promise<void> => writeFile(world.path('limits.yaml'), text);
   const group = (spec: object) => manifest('RoutingGroup', 'etl', spec);
   const limit = (spec: object) => manifest('QueryLimit', 'per-user', { per: 'user', ...spec });
 
   test('are in the routing table, follow changes, and say what became of them', async () => {
     await write(group({ maxRunningQueries: 5, fallbacks: ['adhoc'] }) + limit({ maxRunning: 2 }));
-    const rig = await start(quickDirectory(directory));
+    const rig = await start(quickDirectory(world.folder));
     expect(policyOf(rig)).toEqual([5, ['default/per-user 2']]);
     await until(() => expect(condition(rig, groupKey, 'Ready')).toBe('True Ready'));
     await until(() => expect(condition(rig, limitKey, 'Ready')).toBe('True Ready'));
@@ -76,7 +66,7 @@ describe('limits in a directory', () => {
     await write(group({ maxRunningQueries: 5 }) + limit({ maxRunning: 2 }));
     let running = 1;
     let changed = (): void => undefined;
-    const rig = await start(quickDirectory(directory), {
+    const rig = await start(quickDirectory(world.folder), {
       ...noCounts,
       group: () => ({ running, waiting: 4, refused: 0 }),
       limit: () => ({ running, waiting: 0, refused: 9 }),

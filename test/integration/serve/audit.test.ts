@@ -57,7 +57,7 @@ beforeAll(async () => {
       }
       expect(changes[0]).toMatchObject({ after: { routingGroup: group } });
     },
-    { timeout: 60_000, interval: 5_000 },
+    { timeout: 60_000, interval: 1_000 },
   );
 });
 test('has what calls change, with who, from where, before and after, and not twice as changes of files', async () => {

@@ -1,10 +1,9 @@
-import { pino } from 'pino';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import type { Drain } from '../../../src/api/answers/clusters.ts';
 import type { GroupState } from '../../../src/api/answers/limits.ts';
 import type { ProblemList, QuerySeries, RateSeries } from '../../../src/api/answers/overview.ts';
 import type { QueryPage, RunningQueryList, Statistics } from '../../../src/api/answers/queries.ts';
-import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
+import type { KnexStore } from '../../../src/store/openStore.ts';
 import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import {
   MIXED,
@@ -40,13 +39,11 @@ describe('figures after a mixed load', () => {
 
   beforeAll(async () => {
     const cluster = world.closing(await startMixedCluster());
-    const dataStore = { jdbcUrl: `jdbc:sqlite:${world.path('gateway.db')}` };
     gateway = await world.startReady({ resources: { source: 'directory', directory: world.subfolder('manifests') } });
-    store = await openStore({ ...dataStore, runMigrations: false, logger: pino({ level: 'silent' }) });
+    store = await world.store();
     const manifests = world.path('manifests', 'mixed.yaml');
     rows = await runMixedLoad({ url: gateway.url, store, cluster: cluster.url, manifests });
   }, 120_000);
-  afterAll(() => store?.close());
 
   test('the rows are those of the load', () => {
     expect({

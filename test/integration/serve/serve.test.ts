@@ -92,11 +92,7 @@ describe('the gateway as a process', () => {
     const first = await start();
     const { id } = await submit(first.url, 'SELECT 1', { user: 'ada', headers: { 'X-Engine-Source': 'test' } });
     expect(await first.stop()).toBe(0);
-    const store = await openStore({
-      jdbcUrl: `jdbc:sqlite:${world.path('gateway.db')}`,
-      runMigrations: false,
-      logger: pino({ level: 'silent' }),
-    });
+    const store = await world.store();
     expect(await store.history.get(id)).toMatchObject({
       queryId: id,
       queryText: 'SELECT 1',
@@ -104,7 +100,6 @@ describe('the gateway as a process', () => {
       source: 'test',
       routingGroup: 'adhoc',
     });
-    await store.close();
   });
 
   test('REST, files and routing show one state', async () => {

@@ -1,9 +1,7 @@
 import { once } from 'node:events';
 import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { openStore } from '../../../src/store/openStore.ts';
 import { closeAll, startServer } from '../../support/gateway.ts';
 import { manifest } from '../../support/manifest.ts';
 import { worldOf } from '../../support/world.ts';
@@ -86,15 +84,10 @@ test('a clean stop refuses new queries so that clients repeat them, finishes ans
   one.close();
   other.close();
 
-  const store = await openStore({
-    jdbcUrl: `jdbc:sqlite:${world.path('gateway.db')}`,
-    runMigrations: false,
-    logger: pino({ level: 'silent' }),
-  });
+  const store = await world.store();
   expect(await store.history.get(id)).toMatchObject({ queryId: id, queryText: 'SELECT 1' });
   // Leadership that is held is not given to another one for seconds.
   expect(await store.leader.acquire('another', 1_000)).toMatchObject({ holder: 'another' });
-  await store.close();
 });
 
 test('streams of events end with the gateway, whatever time answers have', async () => {
