@@ -9,6 +9,7 @@ import type { SchemaStores } from '../../../src/store/schemaStores.ts';
 import type { QueryRecord } from '../../../src/store/store.ts';
 import { type Answer, type ApiServer, startApi } from '../../support/apiServer.ts';
 import { oneDatabase, type TestDatabase } from '../../support/databases.ts';
+import { queryRecord } from '../../support/queryRecords.ts';
 
 const logger = pino({ level: 'silent' });
 const now = Date.parse('2026-11-21T12:00:30Z');
@@ -16,17 +17,8 @@ const minute = 60_000;
 const backend = { name: 'a', proxyTo: 'http://a:1', active: true, routingGroup: 'adhoc', externalUrl: 'http://a:1' };
 
 const record = (queryId: string, created: number, more: Partial<QueryRecord> = {}): QueryRecord => ({
-  queryId,
-  queryText: `select '${queryId}'`,
-  user: 'ann',
-  source: 'cli',
-  backendUrl: 'http://a:1',
-  created,
-  routingGroup: 'adhoc',
-  externalUrl: 'https://a',
-  cluster: 'a',
-  decision: null,
-  ...more,
+  ...{ ...queryRecord(queryId), queryText: `select '${queryId}'`, user: 'ann', created, decision: null },
+  ...{ backendUrl: 'http://a:1', externalUrl: 'https://a', ...more },
 });
 
 for (const family of [oneDatabase]) {

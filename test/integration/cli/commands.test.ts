@@ -1,21 +1,15 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { pino } from 'pino';
-import { afterAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments, stringify } from 'yaml';
 import manifest from '../../../package.json' with { type: 'json' };
 import { openStore } from '../../../src/store/openStore.ts';
 import { runCommand, runProgram } from '../../support/commandLine.ts';
 import { freePort } from '../../support/freePort.ts';
 import { manifest as declared } from '../../support/manifest.ts';
+import { worldOf } from '../../support/world.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'cli-'));
-afterAll(() => rmSync(folder, { recursive: true }));
-const file = (name: string, text: string): string => {
-  writeFileSync(join(folder, name), text);
-  return join(folder, name);
-};
+const world = worldOf('suite');
+const file = (name: string, text: string): string => world.file(name, text);
 const config = (name: string, content: object): string => file(name, stringify({ authentication: 'none', ...content }));
 
 test('--version', async () => {
@@ -110,10 +104,12 @@ const rule = (condition: string): string =>
 const withDirectory = (name: string, directory: string): string =>
   config(`${name}.conf`, { resources: { source: 'directory', directory } });
 
-for (const name of ['empty', 'other', 'rules', 'good']) mkdirSync(join(folder, name));
-file('other/values.yaml', 'replicas: 2\n');
-file('rules/etl.yaml', rule('request.getHeader("X-Trino-Source")'));
-file('good/etl.yaml', rule('request.getHeader("X-Trino-Source") == "etl"'));
+beforeAll(() => {
+  for (const name of ['empty', 'other', 'rules', 'good']) world.subfolder(name);
+  file('other/values.yaml', 'replicas: 2\n');
+  file('rules/etl.yaml', rule('request.getHeader("X-Trino-Source")'));
+  file('good/etl.yaml', rule('request.getHeader("X-Trino-Source") == "etl"'));
+});
 
 describe('config and validate exit with 1', () => {
   const never = 'is neither true nor false for any request, so that the rule always fails';
@@ -123,7 +119,7 @@ describe('config and validate exit with 1', () => {
     ['for a directory of other files', 'other', 'other: error: no manifests, rules or resource groups are in it'],
     ['for a condition that is never boolean', 'rules', `etl.yaml:6:14: error: etl: spec.condition: ${never}`],
   ])('%s', async (_, directory, message) => {
-    const path = join(folder, directory);
+    const path = world.path(directory);
     const validated = await runCommand(['validate', path]);
     expect([validated.code, validated.stdout]).toEqual([1, expect.stringContaining(message)]);
     const configured = await runCommand(['config', '--config', withDirectory(directory, path)]);
@@ -144,7 +140,7 @@ describe('config and validate exit with 1', () => {
       1,
       expect.stringContaining(`rules.yaml:2:13: error: a: condition: ${never}`),
     ]);
-    const kubeconfig = join(folder, 'none');
+    const kubeconfig = world.path('none');
     const resources = { source: 'kubernetes', kubeconfig };
     const ofKubeconfig = await runCommand(['config', '--config', config('kubeconfig.conf', { resources })]);
     const message = `resources.kubeconfig: ${kubeconfig} cannot be read: there is no such file.`;
@@ -152,7 +148,7 @@ describe('config and validate exit with 1', () => {
   });
 
   test('and with 0 for one that can be true', async () => {
-    const path = join(folder, 'good');
+    const path = world.path('good');
     expect((await runCommand(['validate', path])).code).toBe(0);
     expect((await runCommand(['config', '--config', withDirectory('good', path)])).code).toBe(0);
   });
@@ -198,7 +194,7 @@ test('validate warns of what a gateway of the class leaves out, and refuses a na
 });
 
 test('export writes the class of the configuration', async () => {
-  const jdbcUrl = `jdbc:sqlite:${join(folder, 'gateway.db')}`;
+  const jdbcUrl = `jdbc:sqlite:${world.path('gateway.db')}`;
   const store = await openStore({ jdbcUrl, runMigrations: true, logger: pino({ enabled: false }) });
   await store.close();
   const path = config('class.conf', { dataStore: { jdbcUrl }, resources: { class: 'blue' } });

@@ -1,12 +1,12 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdtempSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { runCommand } from '../../support/commandLine.ts';
 import { startGatewayWithFile } from '../../support/gatewayProcess.ts';
 import { sessionKeyPaths } from '../../support/sessionKeyPair.ts';
+import { worldOf } from '../../support/world.ts';
 
 interface Example {
   readonly of: string;
@@ -42,21 +42,15 @@ const refusals = parse(read('test/fixtures/config/referenceRefusals.yaml')) as r
 const listed = /\n## Keys of the configuration\n(.*?)\n##/s.exec(read('docs/migration.md'))?.[1] ?? '';
 const keys = sessionKeyPaths();
 
-let folder: string;
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'reference-examples-'));
-});
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const world = worldOf('suite');
 
 /** The files of an example, and what its placeholders stand for. */
 function prepare({ config, ldap }: Example) {
-  const path = join(folder, 'config.yaml');
-  writeFileSync(path, config);
-  const ldapFile = join(folder, 'ldap.yaml');
-  if (ldap !== undefined) writeFileSync(ldapFile, ldap);
+  const path = world.file('config.yaml', config);
+  const ldapFile = world.file('ldap.yaml', ldap ?? '');
   const environment = {
     ...{ PORT: '0', DB_USER: 'gateway', DB_PASSWORD: 'abc', FIXTURES: fixtures, LDAP_FILE: ldapFile },
-    JDBC_URL: `jdbc:sqlite:${join(mkdtempSync(join(folder, 'database-')), 'gateway.db')}`,
+    JDBC_URL: `jdbc:sqlite:${join(mkdtempSync(world.path('database-')), 'gateway.db')}`,
     ...{ PRIVATE_KEY: keys.privateKeyRsa, PUBLIC_KEY: keys.publicKeyRsa },
   };
   return { path, environment };
@@ -73,11 +67,9 @@ describe("keys of Trino Gateway's examples are accepted as they are", () => {
   test.each(examples.filter(({ serves }) => serves === true))('serve: $of', async (example) => {
     const { path, environment } = prepare(example);
     const gateway = await startGatewayWithFile(path, environment);
-    try {
-      expect((await fetch(`${gateway.url}/livez`)).status).toBe(200);
-    } finally {
-      await gateway.stop();
-    }
+    world.gateways.push(gateway);
+    expect((await fetch(`${gateway.url}/livez`)).status).toBe(200);
+    await world.kill();
   });
 });
 
@@ -86,8 +78,7 @@ const valueAt = (tree: unknown, path: string): unknown =>
 
 describe('values that Trino Gateway starts with mean the same here, and are named', () => {
   test.each(values)('$of', async ({ file, notes, effective = {} }) => {
-    const path = join(folder, 'gateway.yaml');
-    writeFileSync(path, file);
+    const path = world.file('gateway.yaml', file);
     const { code, stdout, stderr } = await runCommand(['config', '--config', path], {
       ...{ PRIVATE_KEY: keys.privateKeyRsa, PUBLIC_KEY: keys.publicKeyRsa },
     });
@@ -101,8 +92,7 @@ describe('values that Trino Gateway starts with mean the same here, and are name
 
 describe('values that Trino Gateway starts with and that are refused here are named, and listed for those who move', () => {
   test.each(refusals)('$of', async ({ file, problem, listed: row }) => {
-    const path = join(folder, 'gateway.yaml');
-    writeFileSync(path, file);
+    const path = world.file('gateway.yaml', file);
     const { code, stderr } = await runCommand(['config', '--config', path]);
     expect(stderr).toContain(problem);
     expect(code).toBe(1);

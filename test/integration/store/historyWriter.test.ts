@@ -9,36 +9,16 @@ import { systemClock } from '../../../src/model/clock.ts';
 import { GatewayError } from '../../../src/model/errors.ts';
 import { DatabaseFailure } from '../../../src/store/failures.ts';
 import { openStore } from '../../../src/store/openStore.ts';
-import { certainty, type QueryOutcomeRecord } from '../../../src/store/queryOutcome.ts';
+import type { QueryOutcomeRecord } from '../../../src/store/queryOutcome.ts';
 import { type HistorySettings, RecordWriter } from '../../../src/store/recordWriter.ts';
 import type { QueryRecord } from '../../../src/store/store.ts';
 import { defaultHistorySettings } from '../../support/defaults.ts';
 import { hasMariadb, startMariadb } from '../../support/mariadb.ts';
 import { hasPostgresql, startPostgresql } from '../../support/postgresql.ts';
+import { queryOutcome as outcome, queryRecord as record } from '../../support/queryRecords.ts';
 import type { TestServer } from '../../support/serverProcess.ts';
 
 const logger = pino({ level: 'silent' });
-const record = (queryId: string, extra: Partial<QueryRecord> = {}): QueryRecord => ({
-  ...{ queryId, queryText: 'select 1', user: 'u', source: null, backendUrl: 'b', created: 1_800_000_000_000 },
-  ...{ routingGroup: 'adhoc', externalUrl: null, cluster: 'c', decision: null },
-  ...extra,
-});
-
-const outcome = (queryId: string): QueryOutcomeRecord => ({
-  ...{ queryId, created: 1, lastSeen: 2, state: 'FAILED', certainty: certainty.said, refused: false, cluster: 'c' },
-  ...{ routingGroup: 'g', user: 'u', source: null, rule: null, errorName: 'X', errorType: 'USER_ERROR', errorCode: 1 },
-  ...{ errorMessage: null, elapsedMillis: 1, queuedMillis: 0, gatewayQueuedMillis: null, cpuMillis: 1 },
-  ...{
-    processedRows: 1,
-    processedBytes: 1,
-    peakMemoryBytes: 1,
-    resultBytes: 1,
-    pages: 1,
-    queryText: null,
-    decision: null,
-  },
-});
-
 let directory: string;
 const create = (
   insert: (records: readonly QueryRecord[]) => Promise<void>,

@@ -13,6 +13,7 @@ import type {
   StoredResource,
 } from '../../../src/store/store.ts';
 import { databases, sqlite, type TestDatabase } from '../../support/databases.ts';
+import { queryOutcome as outcome, queryRecord as record } from '../../support/queryRecords.ts';
 
 const logger = pino({ level: 'silent' });
 
@@ -44,28 +45,6 @@ const backend = (name: string, active = true): BackendRow => ({
 
 const key = (name: string) => ({ kind: 'EngineCluster', namespace: 'default', name }) as const;
 
-const record = (id: string, extra: Partial<QueryRecord> = {}): QueryRecord => ({
-  queryId: id,
-  queryText: 'select 1',
-  user: 'alice',
-  source: 'cli',
-  backendUrl: 'http://a:8080',
-  created: 1_800_000_000_000,
-  routingGroup: 'adhoc',
-  externalUrl: 'http://a.example',
-  cluster: 'a',
-  decision: '{"rule":null}',
-  ...extra,
-});
-
-const outcome = (queryId: string, extra: Partial<QueryOutcomeRecord> = {}): QueryOutcomeRecord => ({
-  ...{ queryId, created: 1_800_000_000_000, lastSeen: 1_800_000_000_500, state: 'FINISHED', certainty: certainty.said },
-  ...{ refused: false, cluster: 'a', routingGroup: 'adhoc', user: 'alice', source: 'cli', rule: 'team' },
-  ...{ errorName: null, errorType: null, errorCode: null, errorMessage: null, elapsedMillis: 500, queuedMillis: 20 },
-  ...{ gatewayQueuedMillis: null, cpuMillis: 100, processedRows: 9, processedBytes: 900, peakMemoryBytes: 1 << 20 },
-  ...{ resultBytes: 4000, pages: 3, queryText: null, decision: null, firstRowMillis: null },
-  ...extra,
-});
 const unknown = { cluster: null, routingGroup: null, user: null, source: null, rule: null } as const;
 const error = { errorName: 'SYNTAX_ERROR', errorType: 'USER_ERROR', errorCode: 1, errorMessage: 'line 1: naïve 🚀' };
 

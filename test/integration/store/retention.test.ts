@@ -1,35 +1,22 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { pino } from 'pino';
-import { afterEach, beforeEach, expect, test } from 'vitest';
-import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
+import { beforeEach, expect, test } from 'vitest';
+import type { KnexStore } from '../../../src/store/openStore.ts';
 import { runRetention } from '../../../src/store/retention.ts';
 import type { Fence } from '../../../src/store/store.ts';
+import { queryRecord } from '../../support/queryRecords.ts';
+import { worldOf } from '../../support/world.ts';
 
 const NOW = 1_800_000_000_000;
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 const logger = pino({ level: 'silent' });
-let folder: string;
+const world = worldOf('test');
 let store: KnexStore;
 
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'retention-'));
-  store = await openStore({ jdbcUrl: `jdbc:sqlite:${join(folder, 'g.db')}`, runMigrations: true, logger });
-  const record = (queryId: string, created: number) => ({
-    queryId,
-    queryText: 'SELECT 1',
-    user: null,
-    source: null,
-    backendUrl: 'http://a',
-    created,
-    routingGroup: null,
-    externalUrl: null,
-    cluster: 'a',
-    decision: null,
-  });
-  await store.history.insert([record('old', NOW - 5 * HOUR), record('young', NOW - 3 * HOUR)]);
+  store = await world.store();
+  const records = [queryRecord('old', { created: NOW - 5 * HOUR }), queryRecord('young', { created: NOW - 3 * HOUR })];
+  await store.history.insert(records);
   for (const [suffix, lastSeen] of [
     ['aaaaa', NOW - 8 * DAY],
     ['bbbbb', NOW - 6 * DAY],
@@ -37,11 +24,6 @@ beforeEach(async () => {
     await store.coordinators.learn({ suffix, cluster: 'a', proxyTo: 'http://a', lastSeen });
   }
 });
-afterEach(async () => {
-  await store.close();
-  await rm(folder, { recursive: true, force: true });
-});
-
 const run = (fence: Fence | null) =>
   runRetention({
     store,

@@ -6,6 +6,7 @@ import { accessSettings } from '../../../support/access.ts';
 import { type ApiServer, startApi } from '../../../support/apiServer.ts';
 import { databases, type TestDatabase } from '../../../support/databases.ts';
 import type { OpenapiOperation } from '../../../support/openapiConformance.ts';
+import { queryRecord } from '../../../support/queryRecords.ts';
 import { sessionKeyPaths } from '../../../support/sessionKeyPair.ts';
 
 const keys = sessionKeyPaths();
@@ -121,12 +122,10 @@ test('who has the present version of a list is asked for a role like everybody',
 
 test('users without ADMIN see their own queries', async () => {
   const api = await start('USER');
-  const query = { queryText: 'select 1', source: null, backendUrl: 'http://a', created: 1, routingGroup: 'adhoc' };
-  const more = { externalUrl: null, cluster: 'a', decision: null };
   await store.history.insert([
-    { ...query, ...more, queryId: 'mine', user: 'USER' },
-    { ...query, ...more, queryId: 'other', user: 'somebody' },
-    { ...query, ...more, queryId: 'longer', user: 'USER2' },
+    queryRecord('mine', { user: 'USER' }),
+    queryRecord('other', { user: 'somebody' }),
+    queryRecord('longer', { user: 'USER2' }),
   ]);
   const seen = async (role: string) => {
     const found = await api.call('POST', '/webapp/findQueryHistory', {
