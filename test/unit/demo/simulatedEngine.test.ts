@@ -113,58 +113,24 @@ describe('the simulated engine', () => {
   });
 });
 
-describe('states of the simulated engine', () => {
-  test('starting, failing, resetting, hanging, restarted, closed', async () => {
-    const engine = await startSimulatedEngine({ name: 'etl-1', productName: 'Trino', state: { starting: true } });
-    const options = { productName: 'Trino' };
-    const info = async () => (await (await fetch(`${engine.url}/v1/info`)).json()) as { starting: boolean };
-    expect(await info()).toMatchObject({
-      starting: true,
-      coordinator: true,
-      nodeVersion: { version: '476-simulated' },
-    });
-    expect((await runQuery(engine.url, 'SELECT 1', options)).error?.errorName).toBe('SERVER_STARTING_UP');
-
-    engine.setState({ starting: false, failing: 503 });
-    await expect(submit(engine.url, 'SELECT 1', options)).rejects.toThrow('HTTP 503');
-    engine.setState({ failing: 0, resetting: true });
-    await expect(submit(engine.url, 'SELECT 1', options)).rejects.toThrow('fetch failed');
-    engine.setState({ resetting: false, hanging: true });
-    const signal = AbortSignal.timeout(100);
-    await expect(submit(engine.url, 'SELECT 1', { ...options, signal })).rejects.toThrow('timeout');
-    engine.setState({ hanging: false });
-
-    const { suffix, url } = engine;
-    const page = await submit(url, 'SELECT 1', options);
-    await engine.restart();
-    expect(engine.suffix).not.toBe(suffix);
-    expect(engine.url).toBe(url);
-    const next = () => follow(page.nextUri ?? '', options).then(JSON.stringify, String);
-    await expect.poll(next).toContain('HTTP 404');
-    expect((await runQuery(url, 'SELECT 1', options)).rows).toEqual([[1]]);
-    await engine.close();
-    await expect(submit(url, 'SELECT 1', options)).rejects.toThrow('fetch failed');
-  });
-
-  test('does not count queries that no client has asked for in five minutes', async () => {
-    const engine = await startSimulatedEngine({ name: 'a' });
-    const metrics = async () =>
-      (await (await fetch(`${engine.url}/metrics`, { headers: { 'X-Engine-User': 'me' } })).text()).match(
-        /^engine_execution\S+ \d/gm,
-      );
-    const counts = (queued: number) => [
-      `engine_execution_name_QueryManager_QueuedQueries ${queued}`,
-      'engine_execution_name_QueryManager_RunningQueries 0',
-    ];
-    const { nextUri = '' } = await submit(engine.url, 'SELECT 1');
-    expect(await metrics()).toEqual(counts(1));
-    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 300_000 });
-    try {
-      expect(await metrics()).toEqual(counts(0));
-    } finally {
-      vi.useRealTimers();
-    }
-    expect((await follow(nextUri)).error).toMatchObject({ errorName: 'ABANDONED_QUERY' });
-    await engine.close();
-  });
+test('does not count queries that no client has asked for in five minutes', async () => {
+  const engine = await startSimulatedEngine({ name: 'a' });
+  const metrics = async () =>
+    (await (await fetch(`${engine.url}/metrics`, { headers: { 'X-Engine-User': 'me' } })).text()).match(
+      /^engine_execution\S+ \d/gm,
+    );
+  const counts = (queued: number) => [
+    `engine_execution_name_QueryManager_QueuedQueries ${queued}`,
+    'engine_execution_name_QueryManager_RunningQueries 0',
+  ];
+  const { nextUri = '' } = await submit(engine.url, 'SELECT 1');
+  expect(await metrics()).toEqual(counts(1));
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 300_000 });
+  try {
+    expect(await metrics()).toEqual(counts(0));
+  } finally {
+    vi.useRealTimers();
+  }
+  expect((await follow(nextUri)).error).toMatchObject({ errorName: 'ABANDONED_QUERY' });
+  await engine.close();
 });
