@@ -116,7 +116,7 @@ describe.skipIf(!hasOpenssl)('the gateway over TLS', () => {
         reason: expect.stringContaining('no private key'),
       });
       expect(await shown(httpsUrl)).toBe(first);
-      const next = authority.issue(['DNS:localhost']);
+      const next = authority.issue(['DNS:localhost', 'IP:127.0.0.1']);
       copyFileSync(next.file, `${file}.next`);
       renameSync(`${file}.next`, file);
       await logged((line) => line.msg === 'certificate files reloaded');
