@@ -9,8 +9,7 @@ import type { TextPlace } from '../rules/compile/definition.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
 import type { BackendRow } from '../store/store.ts';
 import type { KindProgram, ProgramSettings } from './kindProgram.ts';
-import type { ResourceOutcome } from './outcome.ts';
-import type { StatusDraft, StatusView } from './status.ts';
+import type { ResourceOutcome, StatusDraft, StatusView } from './outcome.ts';
 
 /** A column of `kubectl get` (CustomResourceColumnDefinition). */
 export interface PrinterColumn {
@@ -52,6 +51,12 @@ export interface OwnAccess {
   /** One sentence for readers of the Role. */
   readonly why: string;
 }
+
+/** Access to resources that REST calls write as well. */
+export const writeAccess = (why: string): OwnAccess => ({
+  verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'],
+  why,
+});
 
 /** How a kind gives rows of `gateway_backend` (docs/decisions/0005-guarded-projection.md). */
 export interface KindRows<Outcome extends ResourceOutcome = ResourceOutcome> {

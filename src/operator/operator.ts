@@ -95,7 +95,7 @@ export async function createOperator(options: OperatorOptions) {
     /** The audit of what no call changed, or null. */
     audit,
     start: async (): Promise<void> => {
-      discoveries?.start(controller);
+      discoveries?.start(writes);
       await controller.start();
       audit?.start();
     },

@@ -1,3 +1,4 @@
+import { isRecord } from '../../model/record.ts';
 import { ACTIVE_ANNOTATION, type Resource } from '../../model/resource.ts';
 
 /**
@@ -18,15 +19,6 @@ export type OverrideState =
   /** `spec.active` changed afterwards: the override is over and its annotation is to be removed. */
   | { readonly kind: 'ended'; readonly override: ActiveOverride }
   | { readonly kind: 'unreadable'; readonly message: string };
-
-export function overrideAnnotation(override: Required<ActiveOverride>): string {
-  return JSON.stringify({
-    active: override.active,
-    by: override.by,
-    at: override.at,
-    overrode: override.overrode,
-  });
-}
 
 /**
  * Reads the override of a resource. A bare `true` or `false`, as a user types it with kubectl, is an override too:
@@ -65,7 +57,8 @@ export function activeAnnotation(
   const { kind } = overrideOf(resource);
   if (effectiveActive(resource) === active) return kind === 'ended' || kind === 'unreadable' ? null : undefined;
   const specified = specActive(resource);
-  return specified === active ? null : overrideAnnotation({ active, by, at, overrode: specified });
+  const override: ActiveOverride = { active, by, at, overrode: specified };
+  return specified === active ? null : JSON.stringify(override);
 }
 
 function parse(text: string): ActiveOverride | null {
@@ -76,8 +69,8 @@ function parse(text: string): ActiveOverride | null {
     return null;
   }
   if (typeof value === 'boolean') return { active: value, by: 'annotation', at: null, overrode: null };
-  if (typeof value !== 'object' || value === null) return null;
-  const { active, by, at, overrode } = value as Readonly<Record<string, unknown>>;
+  if (!isRecord(value)) return null;
+  const { active, by, at, overrode } = value;
   if (typeof active !== 'boolean') return null;
   return {
     active,

@@ -45,16 +45,14 @@ export function declaredFields(
   spec: Readonly<Record<string, unknown>>,
   routable: RoutableCluster | null,
 ): readonly DeclaredField[] {
-  return Object.entries(fields).flatMap(([field, { of, absent, applied = same }]): DeclaredField[] => {
-    const declared = spec[field] ?? null;
-    const inForce = routable === null ? null : (of(routable) ?? null);
-    const wanted = declared === null ? absent : applied(declared);
-    const isCompared = routable !== null && field !== 'serviceRef' && wanted !== undefined;
-    const differs = routable === null ? declared !== null : isCompared && !isDeepStrictEqual(wanted, inForce);
-    return declared === null && !differs ? [] : [{ field, declared, inForce, differs }];
-  });
-}
-
-function same(value: unknown): unknown {
-  return value;
+  return Object.entries(fields).flatMap(
+    ([field, { of, absent, applied = (value: unknown) => value }]): DeclaredField[] => {
+      const declared = spec[field] ?? null;
+      const inForce = routable === null ? null : (of(routable) ?? null);
+      const wanted = declared === null ? absent : applied(declared);
+      const isCompared = routable !== null && field !== 'serviceRef' && wanted !== undefined;
+      const differs = routable === null ? declared !== null : isCompared && !isDeepStrictEqual(wanted, inForce);
+      return declared === null && !differs ? [] : [{ field, declared, inForce, differs }];
+    },
+  );
 }

@@ -7,7 +7,7 @@ import type { BackendRow } from '../../store/store.ts';
 import type { ForwardedHeadersFinding } from '../dataPlaneFindings.ts';
 import { groupFindings } from '../groupFindings.ts';
 import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
-import { conditionState, type State } from '../outcome.ts';
+import { conditionState, ready, type State, type StatusDraft, type StatusView, statusDraft } from '../outcome.ts';
 import {
   type CheckedManifest,
   conditionColumn,
@@ -16,9 +16,9 @@ import {
   type ManifestFinding,
   plainKind,
   type ResourceKind,
+  writeAccess,
 } from '../resourceKind.ts';
 import { noServices } from '../serviceLookup.ts';
-import { ready, type StatusDraft, type StatusView, statusDraft } from '../status.ts';
 import { specActive } from './activeOverride.ts';
 import { type ClusterOutcome, clusterOutcomes, rowCluster, toBackendRow } from './clusterOutcome.ts';
 import { openPolicy } from './clusterPolicy.ts';
@@ -57,10 +57,9 @@ export const engineCluster: ResourceKind<ClusterOutcome> = {
   ],
   selectableFields: ['.spec.routingGroup', '.spec.active', '.spec.gatewayClassName'],
   example: { proxyTo: 'http://engine-a:8080', routingGroup: 'adhoc' },
-  ownAccess: {
-    verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'],
-    why: 'The controller lists and watches the resources; REST writes create, apply (patch) and delete clusters.',
-  },
+  ownAccess: writeAccess(
+    'The controller lists and watches the resources; REST writes create, apply (patch) and delete clusters.',
+  ),
   gauge: { name: 'engine_clusters', help: 'EngineCluster resources.' },
   specProblems: clusterSpecProblems,
   findings: clusterFindings,
@@ -163,11 +162,7 @@ function withRows(
   outcomes: ReadonlyMap<string, ClusterOutcome>,
   rows: readonly BackendRow[],
 ): readonly RoutableCluster[] {
-  const routable = outcomes
-    .values()
-    .map((outcome) => outcome.routable)
-    .filter((cluster) => cluster !== null)
-    .toArray();
+  const routable = [...outcomes.values()].map((outcome) => outcome.routable).filter((cluster) => cluster !== null);
   const claimed = new Set(outcomes.values().map((outcome) => outcome.registryName));
   return [...routable, ...rows.filter((row) => !claimed.has(row.name)).map(rowCluster)];
 }
@@ -193,16 +188,12 @@ function clusterStatusIn(outcome: ClusterOutcome, { stored, table, findings }: S
 }
 
 function healthy(entry: ClusterEntry | null): State {
-  switch (entry?.health.status) {
-    case undefined:
-      return conditionState('Unknown', 'NotRouted', 'the cluster is not in the routing table');
-    case 'HEALTHY':
-      return conditionState('True', 'Healthy', 'the last health check was good');
-    case 'UNHEALTHY':
-      return conditionState('False', 'Unhealthy', entry?.health.reason ?? '');
-    default:
-      return conditionState('Unknown', 'Pending', entry?.health.reason ?? '');
-  }
+  if (entry === null) return conditionState('Unknown', 'NotRouted', 'the cluster is not in the routing table');
+  const { status, reason } = entry.health;
+  if (status === 'HEALTHY') return conditionState('True', 'Healthy', 'the last health check was good');
+  return status === 'UNHEALTHY'
+    ? conditionState('False', 'Unhealthy', reason ?? '')
+    : conditionState('Unknown', 'Pending', reason ?? '');
 }
 
 function active({ resource, override }: ClusterOutcome): State {

@@ -9,14 +9,16 @@ import {
   type Acceptance,
   accepted,
   conditionState,
+  countField,
   groupNotAllowed,
   liveOf,
   notAccepted,
   outcomeOf,
   type ResourceOutcome,
+  ready,
+  statusDraft,
 } from '../outcome.ts';
 import { conditionColumn, plainKind, type ResourceKind, specCheck } from '../resourceKind.ts';
-import { countField, ready, statusDraft } from '../status.ts';
 import { withServiceNames } from './discoveredCluster.ts';
 import {
   EMPTY_SELECTOR,

@@ -7,11 +7,15 @@ import { groupFindings } from '../groupFindings.ts';
 import {
   accepted,
   conditionState,
+  countProperties,
   type GroupRefusal,
   groupsText,
   type ResourceOutcome,
+  ready,
   type State,
   servedGroups,
+  statusDraft,
+  usageFields,
 } from '../outcome.ts';
 import { type PolicyOutcome, PolicyProgram } from '../policyProgram.ts';
 import {
@@ -21,8 +25,8 @@ import {
   plainKind,
   type ResourceKind,
   specCheck,
+  writeAccess,
 } from '../resourceKind.ts';
-import { countProperties, ready, statusDraft, usageFields } from '../status.ts';
 import { DEFAULT_PERIOD, NOTHING_LIMITED, periodBounds, QUERY_LIMIT, QUERY_LIMITS, QueryLimitSpec } from './spec.ts';
 
 export interface LimitOutcome extends PolicyOutcome<LimitPolicy> {
@@ -55,10 +59,9 @@ export const queryLimit: ResourceKind<LimitOutcome> = {
   ],
   selectableFields: ['.spec.per', '.spec.mode', '.spec.gatewayClassName'],
   example: { match: { users: ['~etl-.*'], routingGroups: ['adhoc'] }, per: 'user', maxRunning: 10 },
-  ownAccess: {
-    verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'],
-    why: 'Limits of users and sources are followed; REST writes create, apply (patch) and delete them.',
-  },
+  ownAccess: writeAccess(
+    'Limits of users and sources are followed; REST writes create, apply (patch) and delete them.',
+  ),
   gauge: { name: 'query_limits', help: 'QueryLimit resources.' },
   specProblems: (spec) => limitProblems(spec),
   findings: limitFindings,

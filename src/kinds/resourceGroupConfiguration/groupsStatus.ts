@@ -1,5 +1,4 @@
-import { conditionState, type State } from '../outcome.ts';
-import { ready, type StatusDraft, type StatusView, statusDraft } from '../status.ts';
+import { conditionState, ready, type State, type StatusDraft, type StatusView, statusDraft } from '../outcome.ts';
 import type { GroupsOutcome } from './groupsProgram.ts';
 import { databaseTitle, type GroupTargetState } from './groupTargets.ts';
 

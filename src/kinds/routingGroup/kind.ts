@@ -8,10 +8,15 @@ import {
   accepted,
   clustersByGroup,
   conditionState,
+  countField,
+  countProperties,
   type GroupRefusal,
   groupsText,
   type ResourceOutcome,
+  ready,
   type State,
+  statusDraft,
+  usageFields,
 } from '../outcome.ts';
 import { type PolicyOutcome, PolicyProgram } from '../policyProgram.ts';
 import {
@@ -21,8 +26,8 @@ import {
   plainKind,
   type ResourceKind,
   specCheck,
+  writeAccess,
 } from '../resourceKind.ts';
-import { countField, countProperties, ready, statusDraft, usageFields } from '../status.ts';
 import {
   FALLBACK_TO_ITSELF,
   FALLBACK_TWICE,
@@ -70,10 +75,7 @@ export const routingGroup: ResourceKind<GroupOutcome> = {
   ],
   selectableFields: ['.spec.name', '.spec.gatewayClassName'],
   example: { maxRunningQueries: 200, queue: { maxQueued: 1000, maxWait: '10m' } },
-  ownAccess: {
-    verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'],
-    why: 'Limits of routing groups are followed; REST writes create, apply (patch) and delete them.',
-  },
+  ownAccess: writeAccess('Limits of routing groups are followed; REST writes create, apply (patch) and delete them.'),
   gauge: { name: 'routing_groups', help: 'RoutingGroup resources.' },
   specProblems: (spec) => groupProblems(spec),
   findings: (manifest) => [...routingGroupFindings(manifest)],

@@ -3,7 +3,7 @@ import { compileRule } from '../../rules/compile/compiledRule.ts';
 import { plainRule, type RuleDefinition } from '../../rules/compile/definition.ts';
 import type { RuleReport } from '../../rules/ruleCompiler.ts';
 import { groupFindings } from '../groupFindings.ts';
-import { type Acceptance, conditionState } from '../outcome.ts';
+import { type Acceptance, conditionState, ready, type StatusDraft, type StatusView, statusDraft } from '../outcome.ts';
 import {
   type CheckedManifest,
   conditionColumn,
@@ -14,8 +14,8 @@ import {
   plainKind,
   type ResourceKind,
   specCheck,
+  writeAccess,
 } from '../resourceKind.ts';
-import { ready, type StatusDraft, type StatusView, statusDraft } from '../status.ts';
 import { type RuleOutcome, routesTo } from './ruleOutcome.ts';
 import { RuleProgram } from './ruleProgram.ts';
 import { DEFAULT_PRIORITY, ROUTING_RULE, ROUTING_RULES, RoutingRuleSpec } from './spec.ts';
@@ -41,10 +41,7 @@ export const routingRule: ResourceKind<RuleOutcome> = {
   ],
   selectableFields: ['.spec.priority', '.spec.suspended', '.spec.gatewayClassName'],
   example: { condition: 'request.getHeader("X-Trino-Source") == "airflow"', routeTo: { routingGroup: 'etl' } },
-  ownAccess: {
-    verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'],
-    why: 'REST creates, changes and deletes rules.',
-  },
+  ownAccess: writeAccess('REST creates, changes and deletes rules.'),
   gauge: { name: 'routing_rules', help: 'RoutingRule resources.' },
   specProblems: (spec) => ruleSpecProblems(spec),
   findings: ruleFindings,

@@ -45,7 +45,7 @@ export class RuleProgram implements KindProgram {
       trust,
     );
     const targets = ruleTargets(draft.clusters, draft.admission, defaultRoutingGroup);
-    const isRetargeted = !sameTargets(targets, this.#targets);
+    const isRetargeted = !isDeepStrictEqual(targets, this.#targets);
     if (isRetargeted || compiled !== this.#compiled || !sameElements(rules, this.#rules)) {
       this.#outcomes = ruleOutcomes(rules, compiled, targets, this.#outcomes, isRetargeted);
     }
@@ -77,14 +77,6 @@ export class RuleProgram implements KindProgram {
     }
     return { ...compiled, reports };
   }
-}
-
-function sameTargets(a: RuleTargets, b: RuleTargets | null): boolean {
-  return b !== null && sameNames(a.groups, b.groups) && sameNames(a.clusters, b.clusters);
-}
-
-function sameNames(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
-  return a.size === b.size && a.isSubsetOf(b);
 }
 
 function sameElements(a: readonly Resource[], b: readonly Resource[]): boolean {

@@ -25,9 +25,8 @@ import { API_GROUP, API_GROUP_VERSION, keyOf, keyTextOf, type Resource } from '.
 import { registryNameOf } from '../../model/resourceName.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { KubernetesComponents, OperatorOptions } from '../operatorOptions.ts';
-import type { Controller } from '../reconcile/controller.ts';
 import { DeletionGuard, type HeldDeletions, type OtherLosses } from '../reconcile/deletionGuard.ts';
-import { digestOfJson } from '../registry/resourceWrites.ts';
+import { digestOfJson, type ResourceWrites } from '../registry/resourceWrites.ts';
 import { type OwnedResource, VersionConflict } from '../sources/source.ts';
 
 /** Clusters that are written or removed concurrently. */
@@ -85,7 +84,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   #running: Promise<void> | null = null;
   #isRequested = false;
   #retry: NodeJS.Timeout | undefined;
-  #controller: Controller | null = null;
+  #writes: ResourceWrites | null = null;
 
   constructor(options: OperatorOptions, kubernetes: KubernetesComponents, leadership: Leadership) {
     this.#options = options;
@@ -106,8 +105,8 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     this.request();
   }
 
-  start(controller: Controller): void {
-    this.#controller = controller;
+  start(writes: ResourceWrites): void {
+    this.#writes = writes;
     const { services, statusLeadership } = this.#kubernetes;
     for (const each of [services, this.#leadership, statusLeadership])
       if (each !== undefined) this.#stops.push(each.onChange(() => this.request()));
@@ -125,20 +124,20 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   /** Looks at all discoveries soon; many calls become one look. */
   request(): void {
     this.#isRequested = true;
-    if (this.#controller === null || this.#stop.signal.aborted) return;
-    this.#running ??= this.#run(this.#controller).finally(() => {
+    if (this.#writes === null || this.#stop.signal.aborted) return;
+    this.#running ??= this.#run(this.#writes).finally(() => {
       this.#running = null;
       if (this.#isRequested) this.request();
     });
   }
 
-  async #run(controller: Controller): Promise<void> {
+  async #run(writes: ResourceWrites): Promise<void> {
     const { signal } = this.#stop;
     await sleep(COLLECT_MS, undefined, { signal }).catch(() => undefined);
     if (signal.aborted) return;
     this.#isRequested = false;
     clearTimeout(this.#retry);
-    const isComplete = await this.#look(controller).catch((error: unknown) => {
+    const isComplete = await this.#look(writes).catch((error: unknown) => {
       this.#options.logger.error({ err: error }, 'failed to list Services; retrying');
       return false;
     });
@@ -150,9 +149,9 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   }
 
   /** One look at all discoveries; false if a write failed. */
-  async #look(controller: Controller): Promise<boolean> {
-    if (!controller.isFromSource) return true;
-    const discoveries = [...controller.outcomes.values()].filter(isDiscoveryOutcome);
+  async #look(writes: ResourceWrites): Promise<boolean> {
+    if (!writes.controller.isFromSource) return true;
+    const discoveries = [...writes.controller.outcomes.values()].filter(isDiscoveryOutcome);
     const clusters = this.#kubernetes.source.list(ENGINE_CLUSTER);
     const owned = Map.groupBy(clusters, (cluster) => discoveryOwner(cluster)?.uid ?? '');
     const uids = new Set(discoveries.map(({ resource }) => resource.metadata.uid));
@@ -163,12 +162,12 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     }
     const works = discoveries.map((outcome) => {
       const { uid, namespace, name } = outcome.resource.metadata;
-      const plan = this.#plan(outcome, owned.get(uid) ?? [], controller);
+      const plan = this.#plan(outcome, owned.get(uid) ?? [], writes);
       return async () =>
-        plan === null || (await this.#carryOut(`${namespace}/${name}`, plan, this.#scanOf(uid), controller));
+        plan === null || (await this.#carryOut(`${namespace}/${name}`, plan, this.#scanOf(uid), writes));
     });
     for (const [uid, orphans] of owned) {
-      if (uid !== '' && !uids.has(uid)) works.push(() => this.#removeOrphans(uid, orphans, controller));
+      if (uid !== '' && !uids.has(uid)) works.push(() => this.#removeOrphans(uid, orphans, writes));
     }
     let isComplete = true;
     for (const work of this.#isLeader ? works : []) if (!(await work())) isComplete = false;
@@ -176,7 +175,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   }
 
   /** Plans the clusters of a discovery, and reports on it; null: nothing changes, as it is paused or not accepted. */
-  #plan(outcome: DiscoveryOutcome, owned: readonly Resource[], controller: Controller): ClusterPlan | null {
+  #plan(outcome: DiscoveryOutcome, owned: readonly Resource[], writes: ResourceWrites): ClusterPlan | null {
     const { spec, paused, resource } = outcome;
     if (spec === null || paused) return null;
     const { discoveryNamespaces: allowed = [], policy, clock } = this.#options;
@@ -205,7 +204,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     };
     if (!isDeepStrictEqual(report, scan.report)) {
       scan.report = report;
-      controller.scheduleRefresh();
+      writes.controller.scheduleRefresh();
     }
     return plan;
   }
@@ -245,7 +244,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     discovery: string,
     { write, remove }: Pick<ClusterPlan, 'write' | 'remove'>,
     scan: Scan | null,
-    controller: Controller,
+    writes: ResourceWrites,
   ): Promise<boolean> {
     const { logger } = this.#options;
     // Writes come first: a group is not to be without clusters in between.
@@ -254,7 +253,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
       const what = uid === null ? 'a Service became a cluster' : 'a cluster follows its Service';
       logger.info({ discovery, cluster: cluster.name, proxyTo: cluster.spec.proxyTo }, what);
     });
-    failures.push(...(await this.#inTurns(remove, (cluster) => this.#remove(cluster, controller, scan !== null))));
+    failures.push(...(await this.#inTurns(remove, (cluster) => this.#remove(cluster, writes, scan !== null))));
     // A conflict of versions is settled by the next scan.
     const first = failures.find((error) => !(error instanceof VersionConflict));
     const reason = first === undefined ? null : first instanceof Error ? first.message : String(first);
@@ -268,33 +267,28 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   }
 
   /** Removes a cluster as it was read. @param isMeant true: no loss, as its Service is known to be deleted */
-  async #remove(cluster: Resource, controller: Controller, isMeant: boolean): Promise<void> {
+  async #remove(cluster: Resource, writes: ResourceWrites, isMeant: boolean): Promise<void> {
     const { source } = this.#kubernetes;
     const key = keyOf(cluster);
     // A list may have resources as they were before their last status.
     const current = source.get(key);
     if (current === null || discoveryOwner(current)?.uid !== discoveryOwner(cluster)?.uid) return;
-    const unexpect = isMeant ? controller.expectDeletion(key) : undefined;
-    try {
-      await source.delete(key, current.metadata.resourceVersion);
-    } catch (error) {
-      unexpect?.();
-      throw error;
-    }
+    if (isMeant) await writes.remove(current, true);
+    else await source.delete(key, current.metadata.resourceVersion);
     this.#options.logger.info({ cluster: cluster.metadata.name }, 'cluster removed with its Service or discovery');
     if (!isMeant) return;
-    controller.clusterDeleted(registryNameOf(cluster));
-    await controller.whenStored(cluster);
+    writes.controller.clusterDeleted(registryNameOf(cluster));
+    await writes.controller.whenStored(cluster);
   }
 
   /** Removes the clusters of a deleted discovery; Kubernetes may have collected them already. */
-  async #removeOrphans(uid: string, clusters: readonly Resource[], controller: Controller): Promise<boolean> {
+  async #removeOrphans(uid: string, clusters: readonly Resource[], writes: ResourceWrites): Promise<boolean> {
     const [first] = clusters as [Resource];
     const key = { ...keyOf(first), kind: ENGINE_CLUSTER_DISCOVERY, name: discoveryOwner(first)?.name ?? '' };
     const owner = await this.#kubernetes.source.readCurrent(key);
     // If it is there, the next event brings it.
     if (owner?.metadata.uid === uid) return true;
-    return await this.#carryOut(`${key.namespace}/${key.name}`, { write: [], remove: clusters }, null, controller);
+    return await this.#carryOut(`${key.namespace}/${key.name}`, { write: [], remove: clusters }, null, writes);
   }
 
   /** Works on each item while this replica leads, on some concurrently; returns the errors. */

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
+import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
+import { growingTo } from '../../model/growingCache.ts';
 import { API_GROUP_VERSION } from '../../model/resource.ts';
 import { within } from '../../model/timeLimit.ts';
 import type { Transition } from '../reconcile/controller.ts';
@@ -37,7 +39,7 @@ export class EventRecorder {
   readonly #logger: Logger;
   readonly #waiting: KubeEvent[] = [];
   /** By object: events that it may have now, and when that was counted in monotonic milliseconds. */
-  readonly #rooms = new Map<string, { readonly left: number; readonly at: number }>();
+  readonly #rooms = new LRUCache<string, { readonly left: number; readonly at: number }>(growingTo(MAX_OBJECTS));
   #writing: Promise<void> | null = null;
   #dropped = 0;
   #isFailing = false;
@@ -98,10 +100,7 @@ export class EventRecorder {
     const key = JSON.stringify([regarding.kind, regarding.namespace, regarding.name]);
     const before = this.#rooms.get(key) ?? { left: BURST, at: now };
     const left = Math.min(BURST, before.left + (now - before.at) / REFILL_MS);
-    this.#rooms.delete(key);
     this.#rooms.set(key, { left: left < 1 ? left : left - 1, at: now });
-    const oldest = this.#rooms.keys().next().value;
-    if (this.#rooms.size > MAX_OBJECTS && oldest !== undefined) this.#rooms.delete(oldest);
     if (left < 1) return false;
     if (this.#waiting.length < MAX_WAITING) return true;
     const place = type === 'Warning' ? this.#waiting.findLastIndex((event) => event.type !== 'Warning') : -1;

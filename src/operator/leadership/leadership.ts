@@ -54,8 +54,6 @@ export interface DatabaseLeadershipOptions {
 export class DatabaseLeadership extends Leadership {
   readonly name = leaseNameOf(null);
   readonly #options: DatabaseLeadershipOptions;
-  readonly #ttlMs: number;
-  readonly #retryMs: number;
   #fence: Fence | null = null;
   /** Monotonic milliseconds until which the fence surely holds: counted from before the asking. */
   #until = 0;
@@ -67,8 +65,6 @@ export class DatabaseLeadership extends Leadership {
   constructor(options: DatabaseLeadershipOptions) {
     super();
     this.#options = options;
-    this.#ttlMs = options.ttlMs ?? 15_000;
-    this.#retryMs = options.retryMs ?? 2_000;
   }
 
   get isLeader(): boolean {
@@ -101,15 +97,15 @@ export class DatabaseLeadership extends Leadership {
     this.#turn = this.#acquire();
     await this.#turn;
     if (!this.#running) return;
-    this.#timer = setTimeout(() => void this.#renew(), this.#retryMs);
+    this.#timer = setTimeout(() => void this.#renew(), this.#options.retryMs ?? 2_000);
   }
 
   async #acquire(): Promise<void> {
-    const { clock, store, holder, logger } = this.#options;
+    const { clock, store, holder, logger, ttlMs = 15_000 } = this.#options;
     const requestedAt = clock.monotonic();
     try {
-      const fence = await store.leader.acquire(holder, this.#ttlMs);
-      this.#set(fence, fence === null ? 0 : requestedAt + this.#ttlMs);
+      const fence = await store.leader.acquire(holder, ttlMs);
+      this.#set(fence, fence === null ? 0 : requestedAt + ttlMs);
       this.#loggedFailure = false;
     } catch (error) {
       // Until the time is over this replica is still the leader; no other can become it.

@@ -9,8 +9,7 @@ import {
 } from '../../kinds/dataPlaneFindings.ts';
 import type { ProgramSettings } from '../../kinds/kindProgram.ts';
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
-import type { ResourceOutcome } from '../../kinds/outcome.ts';
-import type { StatusDraft } from '../../kinds/status.ts';
+import type { ResourceOutcome, StatusDraft } from '../../kinds/outcome.ts';
 import type { Clock, Random } from '../../model/clock.ts';
 import { type Condition, conditionsAt, mergeConditions } from '../../model/condition.ts';
 import { GatewayError } from '../../model/errors.ts';
@@ -128,11 +127,7 @@ export class Controller {
       (key) => this.#queue.add(key),
     );
     this.#queue = new WorkQueue((key) => this.#reconcile(key), metrics, clock, options.random, options.logger);
-    this.#rows = new RowWatch(
-      options,
-      (view) => this.#sawDatabase(view),
-      () => this.#enqueueAll(),
-    );
+    this.#rows = new RowWatch(options, (view) => this.#sawDatabase(view));
     metrics.observe(options, this.#queue, this.#resources, this.#state, this.#rows);
   }
 
@@ -260,8 +255,8 @@ export class Controller {
 
   /** Has the table follow a deletion by REST now, also of a row that the deleted resource had adopted. */
   clusterDeleted(name: string): void {
-    this.#rows.changed();
-    this.#state.dropRow(name);
+    this.#rows.isStale = true;
+    this.#state.rows = this.#state.rows.filter((row) => row.name !== name);
     this.refreshNow();
   }
 
@@ -271,8 +266,8 @@ export class Controller {
    */
   async switchRow(name: string, active: boolean): Promise<boolean> {
     if (!(await this.#options.store.backends.setActive(name, active))) return false;
-    this.#rows.changed();
-    this.#state.switchRow(name, active);
+    this.#rows.isStale = true;
+    this.#state.rows = this.#state.rows.map((row) => (row.name === name ? { ...row, active } : row));
     this.refreshNow();
     return true;
   }
@@ -476,10 +471,11 @@ export class Controller {
       this.#state.restore(stored, view.rows);
       this.#resources.restore(stored);
     }
-    this.#state.setRows(this.#options.unmanagedRows === 'serve' ? view.unmanaged : []);
+    this.#state.rows = this.#options.unmanagedRows === 'serve' ? view.unmanaged : [];
     this.#writer.noteRows(view.rows);
     this.#enqueueKeys(this.#options.changes.over);
     this.scheduleRefresh();
+    if (view.hasReturned) this.#enqueueAll();
   }
 
   #enqueueAll(): void {

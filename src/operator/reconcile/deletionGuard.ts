@@ -96,15 +96,11 @@ export class DeletionGuard {
     return [...listed.filter((each) => !retained.has(keyTextOf(each))), ...retained.values()];
   }
 
-  /** Notes that a resource is deleted through the gateway: it is no loss. */
-  expect(key: string): void {
+  /** Notes that a resource is deleted through the gateway, which is no loss; the response takes that back. */
+  expect(key: string): () => void {
     this.#missing.delete(key);
     this.#deliberate.set(key, this.#options.clock.monotonic());
-  }
-
-  /** Takes back `expect`: the resource was not deleted. */
-  unexpect(key: string): void {
-    this.#deliberate.delete(key);
+    return () => this.#deliberate.delete(key);
   }
 
   /**

@@ -24,26 +24,12 @@ export class RoutingState {
   compiled: CompiledRules | null = null;
   #clusters: readonly RoutableCluster[] = [];
   #admission: AdmissionPolicy = noPolicy;
-  #rows: readonly BackendRow[] = [];
+  /** Rows of Trino Gateway, which no resource has adopted. Take effect with the next refresh. */
+  rows: readonly BackendRow[] = [];
 
   constructor(options: ControllerOptions) {
     this.#options = options;
     this.#programs = options.kinds.all.map((kind) => ({ kind, program: kind.program(options) }));
-  }
-
-  /** Rows of Trino Gateway, which no resource has adopted. Takes effect with the next refresh. */
-  setRows(rows: readonly BackendRow[]): void {
-    this.#rows = rows;
-  }
-
-  /** Forgets the row of a cluster that was deleted. Takes effect with the next refresh. */
-  dropRow(name: string): void {
-    this.#rows = this.#rows.filter((row) => row.name !== name);
-  }
-
-  /** Takes over that a row was switched. Takes effect with the next refresh. */
-  switchRow(name: string, active: boolean): void {
-    this.#rows = this.#rows.map((row) => (row.name === name ? { ...row, active } : row));
   }
 
   /**
@@ -62,7 +48,7 @@ export class RoutingState {
    * @returns keys whose outcome changed, came or went
    */
   refresh(resources: ResourceLists): readonly string[] {
-    const draft: RoutingDraft = { rows: this.#rows, clusters: [], admission: noPolicy, rules: null };
+    const draft: RoutingDraft = { rows: this.rows, clusters: [], admission: noPolicy, rules: null };
     const before = this.outcomes;
     const outcomes = new Map<string, ResourceOutcome>();
     for (const { kind, program } of this.#programs) {

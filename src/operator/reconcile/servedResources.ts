@@ -76,9 +76,7 @@ export class ServedResources {
 
   /** Notes that a resource is about to be deleted through the gateway; the response takes that back. */
   expectDeletion(key: ResourceKey): () => void {
-    const guard = this.#guards.get(key.kind);
-    guard?.expect(keyText(key));
-    return () => guard?.unexpect(keyText(key));
+    return this.#guards.get(key.kind)?.expect(keyText(key)) ?? (() => undefined);
   }
 
   /** True if it is still to be found out which of many missing resources were deleted through another replica. */

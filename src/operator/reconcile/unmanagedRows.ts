@@ -13,13 +13,14 @@ export interface DatabaseView {
   readonly unmanaged: readonly BackendRow[];
   /** How many times losses of resources were confirmed, by any replica. */
   readonly confirmations: number;
+  /** True if the database could not be read before. */
+  readonly hasReturned: boolean;
 }
 
 /** Looks at the database now and then: for unmanaged rows, and for its return after it was unavailable. */
 export class RowWatch {
   readonly #options: ControllerOptions;
   readonly #onView: (view: DatabaseView) => void;
-  readonly #onReturn: () => void;
   #timer: NodeJS.Timeout | undefined;
   #turn: Promise<void> = Promise.resolve();
   #running = false;
@@ -29,21 +30,12 @@ export class RowWatch {
   #isRead = false;
   #warned = false;
   /** True if a row was switched or deleted since the look in flight began, which may have read it before. */
-  #isStale = false;
+  isStale = false;
 
-  /**
-   * @param onView called with each view that could be read; must not throw
-   * @param onReturn called once the database responds again after it did not; must not throw
-   */
-  constructor(options: ControllerOptions, onView: (view: DatabaseView) => void, onReturn: () => void) {
+  /** @param onView called with each view that could be read; must not throw */
+  constructor(options: ControllerOptions, onView: (view: DatabaseView) => void) {
     this.#options = options;
     this.#onView = onView;
-    this.#onReturn = onReturn;
-  }
-
-  /** To be called when a row was deleted or switched: what a look in flight reads is ignored. */
-  changed(): void {
-    this.#isStale = true;
   }
 
   /** Begins looking; resolves after the first look or after the time. */
@@ -68,16 +60,15 @@ export class RowWatch {
   }
 
   async #look(): Promise<void> {
-    this.#isStale = false;
+    this.isStale = false;
     try {
       const view = await this.#read();
-      if (this.#isStale) return;
+      if (this.isStale) return;
       this.#isRead = true;
-      const returned = this.away;
+      const hasReturned = this.away;
       this.away = false;
       this.#warn(view.unmanaged);
-      this.#onView(view);
-      if (returned) this.#onReturn();
+      this.#onView({ ...view, hasReturned });
     } catch (error) {
       if (!this.away)
         this.#options.logger.warn({ err: error }, 'failed to read the database; routing continues without it');
@@ -85,7 +76,7 @@ export class RowWatch {
     }
   }
 
-  async #read(): Promise<DatabaseView> {
+  async #read(): Promise<Omit<DatabaseView, 'hasReturned'>> {
     const { kinds, store } = this.#options;
     const source = this.#options.source.name;
     // Resources first: what is stored in between has its row marked as managed then.

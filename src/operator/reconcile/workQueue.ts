@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { Clock, Random } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
@@ -30,7 +31,7 @@ export class WorkQueue {
   readonly #failures = new Map<string, number>();
   readonly #timers = new Map<string, NodeJS.Timeout>();
   /** When a cause of failures was logged, and how often it came since. */
-  readonly #causes = new Map<string, { readonly at: number; since: number }>();
+  readonly #causes = new LRUCache<string, { readonly at: number; since: number }>({ max: MAX_CAUSES });
   readonly #works = new Set<Promise<void>>();
   #isStopped = false;
 
@@ -131,9 +132,6 @@ export class WorkQueue {
       entry.since += 1;
       return;
     }
-    this.#causes.delete(cause);
-    const oldest = this.#causes.keys().next().value;
-    if (this.#causes.size >= MAX_CAUSES && oldest !== undefined) this.#causes.delete(oldest);
     this.#causes.set(cause, { at: now, since: 0 });
     const repeated = entry?.since ?? 0;
     this.#logger.warn({ key, err: error, repeated, ...facts }, 'reconcile failed; retrying');

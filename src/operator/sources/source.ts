@@ -9,6 +9,7 @@ import {
   type ResourceKey,
   type ResourceStatus,
 } from '../../model/resource.ts';
+import { within } from '../../model/timeLimit.ts';
 import type { Fence, SourceName, StoredResource } from '../../store/store.ts';
 
 /** Availability of a source, with the start of an outage. */
@@ -303,7 +304,7 @@ export abstract class ResourceSource {
 /** A source that looks again and again, and keeps what its last look found. */
 export abstract class PolledSource extends ResourceSource {
   #state: SourceState = { synced: false, available: false, reason: 'not read yet', lastEventAt: null };
-  readonly #onSynced: (() => void)[] = [];
+  readonly #synced = Promise.withResolvers<void>();
 
   state(): SourceState {
     return this.#state;
@@ -313,7 +314,7 @@ export abstract class PolledSource extends ResourceSource {
   protected setState(change: Partial<SourceState>): boolean {
     const before = this.#state;
     this.#state = { ...before, ...change };
-    if (this.#state.synced) for (const resolve of this.#onSynced.splice(0)) resolve();
+    if (this.#state.synced) this.#synced.resolve();
     const { available, synced, reason } = this.#state;
     if (before.available === available && before.synced === synced && before.reason === reason) return false;
     this.tellState();
@@ -322,14 +323,7 @@ export abstract class PolledSource extends ResourceSource {
 
   /** Resolves when everything has been read once, or when the time is over. */
   protected async whenSynced(timeoutMs: number): Promise<void> {
-    if (this.#state.synced) return;
-    await new Promise<void>((resolve) => {
-      const timeout = setTimeout(resolve, timeoutMs);
-      this.#onSynced.push(() => {
-        clearTimeout(timeout);
-        resolve();
-      });
-    });
+    await within(this.#synced.promise, timeoutMs, undefined);
   }
 }
 

@@ -71,21 +71,18 @@ export class RulesFileWatch {
 
   /** Reads the file now; events that come meanwhile lead to one more look. */
   async look(): Promise<void> {
-    if (this.#looking !== null) {
-      this.#again = true;
-      return await this.#looking;
-    }
-    this.#looking = this.#lookUntilQuiet().finally(() => {
+    this.#again = true;
+    this.#looking ??= this.#lookUntilQuiet().finally(() => {
       this.#looking = null;
     });
-    return await this.#looking;
+    await this.#looking;
   }
 
   async #lookUntilQuiet(): Promise<void> {
-    do {
+    while (this.#again && !this.#stopped) {
       this.#again = false;
       await this.#read();
-    } while (this.#again && !this.#stopped);
+    }
   }
 
   async #read(): Promise<void> {

@@ -14,6 +14,7 @@ import {
   type ResourceKey,
   type ResourceStatus,
 } from '../../../model/resource.ts';
+import { Turns } from '../../../model/turns.ts';
 import type { StoredResource } from '../../../store/store.ts';
 import {
   type ApplyOptions,
@@ -25,7 +26,7 @@ import {
   type SourceProblem,
   VersionConflict,
 } from '../source.ts';
-import { readManifests, readManifestsInTurns } from './manifestDocuments.ts';
+import { type ManifestDocument, manifestsIn, readManifests } from './manifestDocuments.ts';
 import { editDocument, newDocument } from './manifestEdit.ts';
 import {
   changeManifestFile,
@@ -236,7 +237,13 @@ export class DirectorySource extends PolledSource {
     const text = file.text ?? '';
     const before = this.#index.files.get(path) ?? null;
     const { namespace, kinds } = this.#options;
-    const documents = file.text === null ? [] : await readManifestsInTurns(text, namespace, before, kinds);
+    const documents: ManifestDocument[] = [];
+    // A file may have thousands of documents.
+    const turns = new Turns();
+    for (const document of file.text === null ? [] : manifestsIn(text, namespace, before, kinds)) {
+      documents.push(document);
+      if (turns.isOver) await turns.next();
+    }
     return { stamp, text, documents, error };
   }
 

@@ -4,7 +4,6 @@ import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
 import { resourceKinds } from '../../../kinds/registry.ts';
 import { isRecord } from '../../../model/record.ts';
 import { API_GROUP, API_GROUP_VERSION, type ResourceKey } from '../../../model/resource.ts';
-import { Turns } from '../../../model/turns.ts';
 
 /** A document of a manifest file as text: its place, byte for byte. */
 export interface DocumentText {
@@ -96,47 +95,25 @@ export interface ReadFile {
  * @param before the file as it was read before: its documents whose text is the same are not read again, and keep their
  *   manifest objects
  */
-export function readManifests(
+export function* manifestsIn(
   text: string,
   defaultNamespace: string,
   before: ReadFile | null = null,
   kinds = resourceKinds,
-): readonly ManifestDocument[] {
-  const read = documentReader(text, defaultNamespace, before, kinds);
-  return splitDocuments(text).map(read);
-}
-
-/** As `readManifests`, in turns of the event loop: a file may have thousands of documents. */
-export async function readManifestsInTurns(
-  text: string,
-  defaultNamespace: string,
-  before: ReadFile | null,
-  kinds = resourceKinds,
-): Promise<readonly ManifestDocument[]> {
-  const turns = new Turns();
-  const read = documentReader(text, defaultNamespace, before, kinds);
-  const documents: ManifestDocument[] = [];
-  for (const place of splitDocuments(text)) {
-    documents.push(read(place));
-    if (turns.isOver) await turns.next();
-  }
-  return documents;
-}
-
-function documentReader(
-  text: string,
-  defaultNamespace: string,
-  before: ReadFile | null,
-  kinds: KindRegistry,
-): (place: DocumentText) => ManifestDocument {
+): Generator<ManifestDocument> {
   const byText = new Map(before?.documents.map((each) => [before.text.slice(each.start, each.end), each]));
-  return (place) => {
+  for (const place of splitDocuments(text)) {
     const own = text.slice(place.start, place.end);
     const same = byText.get(own);
     // A broken one names a line of its file, which may be another one now.
-    if (same === undefined || same.kind === 'broken') return readDocument(own, place, defaultNamespace, kinds);
-    return { ...same, ...place };
-  };
+    const isKnown = same !== undefined && same.kind !== 'broken';
+    yield isKnown ? { ...same, ...place } : readDocument(own, place, defaultNamespace, kinds);
+  }
+}
+
+/** As `manifestsIn`, whole. */
+export function readManifests(...parameters: Parameters<typeof manifestsIn>): readonly ManifestDocument[] {
+  return [...manifestsIn(...parameters)];
 }
 
 function readDocument(

@@ -43,24 +43,19 @@ export function editDocument(text: string, change: ResourceChange, format: 'yaml
   );
 }
 
-export function newDocument(resource: NewResource, creationTimestamp: string): string {
-  return stringify(
-    {
-      apiVersion: API_GROUP_VERSION,
-      kind: resource.kind,
-      metadata: {
-        name: resource.name,
-        namespace: resource.namespace,
-        creationTimestamp,
-        ...(resource.labels === undefined || Object.keys(resource.labels).length === 0
-          ? {}
-          : { labels: resource.labels }),
-        ...(resource.annotations === undefined ? {} : { annotations: resource.annotations }),
-      },
-      spec: resource.spec,
-    },
-    { lineWidth: 0 },
-  );
+export function newDocument(
+  { kind, name, namespace, labels = {}, annotations, spec }: NewResource,
+  creationTimestamp: string,
+): string {
+  const named = Object.keys(labels).length === 0 ? {} : { labels };
+  const metadata = {
+    name,
+    namespace,
+    creationTimestamp,
+    ...named,
+    ...(annotations === undefined ? {} : { annotations }),
+  };
+  return stringify({ apiVersion: API_GROUP_VERSION, kind, metadata, spec }, { lineWidth: 0 });
 }
 
 const quiet = { logLevel: 'silent' } as const;

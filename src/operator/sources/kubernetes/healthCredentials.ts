@@ -1,4 +1,6 @@
+import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../../model/clock.ts';
+import { growingTo } from '../../../model/growingCache.ts';
 import { hostMatches, hostOf, hostPatternProblem } from '../../../model/hostPattern.ts';
 import { API_GROUP, type Resource } from '../../../model/resource.ts';
 import type { KubeApi } from './kubeApi.ts';
@@ -9,26 +11,20 @@ export const HEALTH_CREDENTIALS_LABEL = `${API_GROUP}/health-credentials`;
 /** Annotation of such a Secret: the hosts that it may be sent to, as patterns between commas. */
 export const HEALTH_CREDENTIALS_HOSTS = `${API_GROUP}/health-credentials-hosts`;
 
+/** Reason that there are no credentials, as of the condition `HealthCredentials`. */
+interface Missing {
+  readonly ok: false;
+  readonly reason: string;
+  readonly message: string;
+}
 /** User and password of a cluster's health checks, or why they are missing. Never logged. */
-export type HealthCredentials =
-  | { readonly ok: true; readonly username: string; readonly password: string }
-  | {
-      readonly ok: false;
-      /** Reason of the condition `HealthCredentials`. */
-      readonly reason: string;
-      readonly message: string;
-    };
+export type HealthCredentials = { readonly ok: true; readonly username: string; readonly password: string } | Missing;
 
 type ReadSecret =
-  | {
-      readonly ok: true;
-      readonly username: string;
-      readonly password: string;
-      /** As the annotation has them; null without it. */
-      readonly hosts: readonly string[] | null;
-    }
+  /** `hosts`: as the annotation has them; null without it. */
+  | (Exclude<HealthCredentials, Missing> & { readonly hosts: readonly string[] | null })
   /** `away`: the API server did not say what the Secret holds. */
-  | { readonly ok: false; readonly reason: string; readonly message: string; readonly away: boolean };
+  | (Missing & { readonly away: boolean });
 
 /** Time that a Secret is used before it is read again. Milliseconds. */
 const MAX_AGE_MS = 60_000;
@@ -43,7 +39,9 @@ const MAX_KEPT = 10_000;
 export class SecretCredentials {
   readonly #api: Pick<KubeApi, 'readSecret'>;
   readonly #clock: Clock;
-  readonly #read = new Map<string, { readonly at: number; readonly result: Promise<ReadSecret> }>();
+  readonly #read = new LRUCache<string, { readonly at: number; readonly result: Promise<ReadSecret> }>(
+    growingTo(MAX_KEPT),
+  );
 
   constructor(api: Pick<KubeApi, 'readSecret'>, clock: Clock) {
     this.#api = api;
@@ -78,10 +76,7 @@ export class SecretCredentials {
     const entry = this.#read.get(key);
     if (entry !== undefined && now - entry.at < MAX_AGE_MS) return await entry.result;
     const result = this.#readSecret(namespace, name);
-    this.#read.delete(key);
     this.#read.set(key, { at: now, result });
-    const [oldest] = this.#read.keys();
-    if (this.#read.size > MAX_KEPT && oldest !== undefined) this.#read.delete(oldest);
     const read = await result;
     if (read.ok) return read;
     this.#read.delete(key);

@@ -77,7 +77,7 @@ export class Informer {
   #failures = 0;
   #abort = new AbortController();
   #running: Promise<void> = Promise.resolve();
-  readonly #onSynced: (() => void)[] = [];
+  readonly #synced = Promise.withResolvers<void>();
 
   constructor(options: InformerOptions) {
     this.#options = options;
@@ -102,13 +102,13 @@ export class Informer {
 
   async stop(): Promise<void> {
     this.#abort.abort();
-    for (const resolve of this.#onSynced.splice(0)) resolve();
+    this.#synced.resolve();
     await this.#running;
   }
 
-  async whenSynced(): Promise<void> {
-    if (this.state.synced) return;
-    await new Promise<void>((resolve) => this.#onSynced.push(resolve));
+  /** Resolves when it has synced, or is stopped. */
+  whenSynced(): Promise<void> {
+    return this.#synced.promise;
   }
 
   /**
@@ -383,7 +383,7 @@ export class Informer {
   #setState(change: Partial<SourceState>): void {
     const before = this.state;
     this.state = { ...before, ...change };
-    if (this.state.synced) for (const resolve of this.#onSynced.splice(0)) resolve();
+    if (this.state.synced) this.#synced.resolve();
     if (before.synced && !before.available && this.state.available) {
       this.#options.logger.info({ informer: this.#options.name }, 'API server watch restored');
     }

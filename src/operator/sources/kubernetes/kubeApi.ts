@@ -3,7 +3,7 @@ import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
 import { resourceKinds } from '../../../kinds/registry.ts';
 import { API_GROUP, API_VERSION, type Kind, type OwnerReference, type ResourceKey } from '../../../model/resource.ts';
 import type { FieldWriter } from '../source.ts';
-import { type ApiServerCalls, uncountedCalls } from './apiServerCalls.ts';
+import { uncountedCalls } from './apiServerCalls.ts';
 import { type KubeCall, KubeRequests, kubePath } from './kubeRequests.ts';
 
 export interface KubeObject {
@@ -96,22 +96,16 @@ export function microTime(milliseconds: number): string {
 /** Time that a call for the Lease may take: less than the time after which its holder gives up. */
 const LEASE_TIMEOUT_MS = 5_000;
 
-/** Calls of the API server, each bounded in time. For their errors see kubeErrors.ts. */
-export class KubeApi {
-  readonly config: KubeConfig;
-  /** Takes note of each call; for those that are made beside this class. */
-  readonly calls: ApiServerCalls;
+/** Calls of the API server for resources. For their errors see kubeErrors.ts. */
+export class KubeApi extends KubeRequests {
   readonly #timeoutMs: number;
-  readonly #requests: KubeRequests;
   readonly #kinds: KindRegistry;
 
   /** @param timeoutMs after which a call that was not answered fails; watches have times of their own */
   constructor(config: KubeConfig, timeoutMs = 10_000, kinds = resourceKinds, calls = uncountedCalls) {
-    this.config = config;
-    this.calls = calls;
+    super(config, calls);
     this.#kinds = kinds;
     this.#timeoutMs = timeoutMs;
-    this.#requests = new KubeRequests(config, calls);
   }
 
   async list(kind: Kind, namespace: string | null, limit: number, token: string | undefined): Promise<KubeList> {
@@ -213,6 +207,6 @@ export class KubeApi {
     path: string,
     rest: Partial<Omit<KubeCall, 'method' | 'path'>> = {},
   ): Promise<Answer> {
-    return await this.#requests.send({ method, path, timeoutMs: this.#timeoutMs, ...rest });
+    return await this.send({ method, path, timeoutMs: this.#timeoutMs, ...rest });
   }
 }

@@ -22,13 +22,13 @@ export interface KubeCall {
  * 900 models of the whole Kubernetes API, which take 50 MB of memory, and copy each response into them.
  */
 export class KubeRequests {
-  readonly #config: KubeConfig;
-  readonly #calls: ApiServerCalls;
+  readonly config: KubeConfig;
+  /** Takes note of each call. */
+  readonly calls: ApiServerCalls;
 
-  /** @param calls takes note of each call */
   constructor(config: KubeConfig, calls: ApiServerCalls = uncountedCalls) {
-    this.#config = config;
-    this.#calls = calls;
+    this.config = config;
+    this.calls = calls;
   }
 
   /**
@@ -37,7 +37,7 @@ export class KubeRequests {
    * of
    */
   async send<Answer>(call: KubeCall): Promise<Answer> {
-    const server = this.#config.getCurrentCluster()?.server;
+    const server = this.config.getCurrentCluster()?.server;
     if (server === undefined) throw new Error('the kubeconfig has no current cluster');
     const { method, path, query = {}, body, contentType = 'application/json', timeoutMs } = call;
     const context = new RequestContext(`${server.replace(/\/$/, '')}${path}`, method as HttpMethod);
@@ -47,7 +47,7 @@ export class KubeRequests {
     context.setHeaderParam('Accept', 'application/json');
     context.setHeaderParam('User-Agent', userAgent);
     if (body !== undefined) context.setHeaderParam('Content-Type', contentType);
-    await this.#config.applySecurityAuthentication(context);
+    await this.config.applySecurityAuthentication(context);
     const dispatcher = context.getDispatcher() as Dispatcher | undefined;
     let code: number | null = null;
     try {
@@ -66,7 +66,7 @@ export class KubeRequests {
         throw new ApiException(code, `the API server answered ${code}`, text, retryAfter);
       });
     } finally {
-      this.#calls.called(method, code);
+      this.calls.called(method, code);
     }
   }
 }

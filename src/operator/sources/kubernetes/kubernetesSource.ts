@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
 import type { Clock, Random } from '../../../model/clock.ts';
@@ -62,7 +63,7 @@ export class KubernetesSource extends ResourceSource {
   /** By kind, and by `namespace/name`: the resource at its last change of anything but status. */
   readonly #significant = new Map<Kind, Map<string, Resource>>();
   /** Own writes by `keyText`, oldest first. */
-  readonly #written = new Map<string, WrittenResource>();
+  readonly #written = new LRUCache<string, WrittenResource>({ max: MAX_WRITTEN });
   /** While the response to a status of our own is taken over, which is no news. */
   #takingOwnStatus = false;
   readonly #clock: Clock;
@@ -353,11 +354,7 @@ export class KubernetesSource extends ResourceSource {
 
   #rememberWrite(key: ResourceKey, object: KubeObject): Resource {
     const resource = this.#remember(key.kind, object);
-    const text = keyText(key);
-    this.#written.delete(text);
-    this.#written.set(text, { resource, writers: fieldWriters(object.metadata.managedFields ?? []) });
-    const [oldest] = this.#written.keys();
-    if (this.#written.size > MAX_WRITTEN && oldest !== undefined) this.#written.delete(oldest);
+    this.#written.set(keyText(key), { resource, writers: fieldWriters(object.metadata.managedFields ?? []) });
     return resource;
   }
 
