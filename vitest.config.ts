@@ -10,7 +10,7 @@ process.env.NODE_COMPILE_CACHE ??= resolve('.cache/compile');
 interface Suite {
   /** Files at once; 1: one after the other, for what is measured. */
   readonly workers: number;
-  /** Whether its files share a MariaDB, a PostgreSQL and a control plane. */
+  /** Whether its files share a MariaDB, a PostgreSQL and control planes (`test/support/sharedServers.ts`). */
   readonly sharesServers?: boolean;
   /** Whether it has a folder's `installBefore.ts`, which downloads what its files need before they run. */
   readonly downloads?: boolean;
@@ -60,15 +60,15 @@ export default defineConfig({
     projects: [
       suite('unit', 120, { workers: waiting, startsProgram: false, isolate: false }),
       suite('integration', 120, { workers: waiting, sharesServers: true, isolate: false }),
-      suite('contract', 300, { workers: 1 }),
+      suite('contract', 300, { workers: 1, sharesServers: true }),
       suite('operator', 120, { workers: waiting, sharesServers: true }),
       suite('engine', 600, { workers: 2, downloads: true }),
       suite('migration', 300, { workers: 2, downloads: true }),
       suite('clients', 600, { workers: 1 }),
       suite('packaging', 180, { workers: 1, startsProgram: false }),
-      suite('ui', 180, { workers: 2 }),
+      suite('ui', 180, { workers: waiting }),
       suite('origins', 300, { workers: 1 }),
-      suite('faults', 420, { workers: 4 }),
+      suite('faults', 420, { workers: 4, sharesServers: true }),
       // One after the other: its gateways are measured, and each has its clients beside it.
       suite('observability', 120, { workers: 2 }),
       suite('abuse', 120, { workers: 1 }),

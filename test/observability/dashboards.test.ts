@@ -53,7 +53,7 @@ describe.skipIf(!available)('a gateway under load that Prometheus scrapes', () =
   let prometheus: Prometheus;
   let load: Load;
   const clusters: ClusterProcess[] = [];
-  const apply = async (...resources: object[]) => void (await rig.apply('kubectl', ...resources));
+  const apply = (...resources: object[]) => rig.apply('kubectl', ...resources);
   const raised = (name: string) =>
     expect.poll(() => prometheus.raised(), { timeout: 60_000, interval: 500 }).toContain(name);
 

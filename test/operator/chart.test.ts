@@ -9,10 +9,9 @@ import { parse, stringify } from 'yaml';
 import { configFields } from '../../src/config/gatewayConfig.ts';
 import { parseConfig } from '../../src/config/loadConfig.ts';
 import { requireComponent } from '../support/components.ts';
-import { type ControlPlane, controlPlaneAvailable, kubectlPath, startControlPlane } from '../support/controlPlane.ts';
-import { crdChart, helm, helmAvailable, type Rendered, renderedConfig, renderedObjects } from '../support/helm.ts';
+import { type ControlPlane, chartControlPlane, controlPlaneAvailable, kubectlPath } from '../support/controlPlane.ts';
+import { helm, helmAvailable, type Rendered, renderedConfig, renderedObjects } from '../support/helm.ts';
 import { anySpec } from '../support/kubeRig.ts';
-import { manifest } from '../support/manifest.ts';
 import { baseSecrets, mountSecrets } from '../support/mountedSecrets.ts';
 import { type AlertRules, shippedAlerts } from '../support/prometheus.ts';
 
@@ -92,7 +91,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'eg-chart-'));
-    plane = await startControlPlane();
+    plane = await chartControlPlane();
     const crds = [
       anySpec('monitoring.coreos.com', 'ServiceMonitor'),
       anySpec('monitoring.coreos.com', 'PrometheusRule'),
@@ -642,29 +641,6 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
   ])('refuses %s', async (_name, values, named) => {
     const refused = render(values).catch((error: { readonly stderr: string }) => error.stderr);
     expect(await refused).toContain(named);
-  });
-
-  test('of the CRDs keeps them when it is uninstalled, and removes them where its values say so', async () => {
-    const kubeconfig = ['--kubeconfig', plane.config.kubeconfigPath, '-n', 'eg'];
-    const release = (...args: readonly string[]) => helm(...args, ...kubeconfig);
-    const names = () => kubectl(['get', 'crd', '-o', 'name']);
-    await kubectl(['delete', '-f', 'crds/']);
-    const chart = await crdChart();
-    await release('install', 'crds', chart);
-    await kubectl(['wait', '--for=condition=Established', 'crd/engineclusters.enginegateway.dev', '--timeout=60s']);
-    const cluster = manifest(
-      'EngineCluster',
-      'a',
-      { proxyTo: 'http://engine.example:8080', routingGroup: 'adhoc' },
-      { namespace: 'eg' },
-    );
-    await kubectl(['apply', '-f', '-'], JSON.stringify(cluster));
-    await release('uninstall', 'crds', '--wait');
-    expect(await names()).toContain('engineclusters.enginegateway.dev');
-    expect(await kubectl(['-n', 'eg', 'get', 'engineclusters', '-o', 'name'])).toContain('/a');
-    await release('install', 'crds', chart, '--set', 'crds.keep=false');
-    await release('uninstall', 'crds', '--wait');
-    expect(await names()).not.toContain('enginegateway.dev');
   });
 
   test('every value has its form in the schema', async () => {

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { type ControlPlane, controlPlaneAvailable, kubectlPath, startControlPlane } from '../support/controlPlane.ts';
+import { type ControlPlane, chartControlPlane, controlPlaneAvailable, kubectlPath } from '../support/controlPlane.ts';
+import { applyObject, type KubeObject } from '../support/kubeRequests.ts';
 import { manifest } from '../support/manifest.ts';
 
 const run = promisify(execFile);
@@ -17,7 +18,7 @@ interface FieldSchema {
 interface Crd {
   readonly spec: { readonly versions: readonly { readonly schema: { readonly openAPIV3Schema: FieldSchema } }[] };
 }
-type Document = { apiVersion: string; kind: string; metadata: Record<string, unknown>; spec?: Record<string, unknown> };
+type Document = KubeObject & { readonly spec?: Record<string, unknown> };
 
 /** Resources of a kind with what their specs have in addition to the least. */
 const resourcesOf =
@@ -68,7 +69,7 @@ const without = (document: Document, field: string): Document => {
 describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
   let plane: ControlPlane;
   beforeAll(async () => {
-    plane = await startControlPlane({ crdDirectoryPaths: [] });
+    plane = await chartControlPlane();
   });
   afterAll(() => plane?.stop());
 
@@ -77,12 +78,9 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     if (input !== undefined) child.child.stdin?.end(JSON.stringify(input));
     return (await child).stdout;
   };
-  /** The API server's words, or `ok`. */
+  /** The API server's message about an object that is applied without being written, or `ok`. */
   const dryRun = (document: Document): Promise<string> =>
-    kubectl(['apply', '--server-side', '--dry-run=server', '--validate=strict', '-f', '-'], document).then(
-      () => 'ok',
-      (error: { stderr: string }) => error.stderr,
-    );
+    applyObject(plane.config, 'default', document, { manager: 'kubectl', isDryRun: true }).then(() => 'ok', String);
 
   test('they install with server-side apply and become established', async () => {
     await kubectl(['apply', '--server-side', '-f', 'crds/']);
@@ -129,15 +127,12 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
   });
 
   const URL_MESSAGE = 'must be an http or https URL without user, query and fragment';
+  // Other specs that are taken or not, with the whole message, are in the baseline's recording of resources.
   test.each<[string, Document, string]>([
-    ['a cluster with a URL', cluster({}), 'ok'],
     ['a path in the URL', cluster({ proxyTo: 'https://engine.example/base' }), 'ok'],
     ['an IPv6 address', cluster({ proxyTo: 'http://[::1]:8080' }), 'ok'],
-    ['another scheme', cluster({ proxyTo: 'ftp://engine-a' }), `proxyTo ${URL_MESSAGE}`],
-    ['no scheme', cluster({ proxyTo: 'engine-a:8080' }), `proxyTo ${URL_MESSAGE}`],
     ['not a URL', cluster({ proxyTo: 'nonsense' }), `proxyTo ${URL_MESSAGE}`],
     ['no host', cluster({ proxyTo: 'http://' }), 'proxyTo'],
-    ['a user in the URL', cluster({ proxyTo: 'http://me:pw@engine-a:8080' }), `proxyTo ${URL_MESSAGE}`],
     ['a query', cluster({ proxyTo: 'http://engine-a:8080?x=1' }), `proxyTo ${URL_MESSAGE}`],
     ['a fragment', cluster({ proxyTo: 'http://engine-a:8080#x' }), `proxyTo ${URL_MESSAGE}`],
     ['a long URL', cluster({ proxyTo: `http://${'a'.repeat(260)}` }), 'may not be more than 256'],
@@ -172,12 +167,6 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       'http://223.1.1.1',
     ].map((url): [string, Document, string] => [url, cluster({ proxyTo: url }), 'ok']),
     ['a link-local address, which the configuration may allow', cluster({ proxyTo: 'http://169.254.1.1' }), 'ok'],
-    ['no target', without(cluster({}), 'proxyTo'), 'exactly one of proxyTo and serviceRef must be set'],
-    [
-      'two targets',
-      cluster({ serviceRef: { name: 'a', port: 1 } }),
-      'exactly one of proxyTo and serviceRef must be set',
-    ],
     ['a Service', without(cluster({ serviceRef: { name: 'a', port: 8080 } }), 'proxyTo'), 'ok'],
     ['a Service without port', without(cluster({ serviceRef: { name: 'a' } }), 'proxyTo'), 'serviceRef.port: Required'],
     ['port 0', without(cluster({ serviceRef: { name: 'a', port: 0 } }), 'proxyTo'), 'greater than or equal to 1'],
@@ -186,14 +175,8 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       without(cluster({ serviceRef: { name: 'a', port: 1, scheme: 'tcp' } }), 'proxyTo'),
       'Unsupported value: "tcp"',
     ],
-    ['no group', without(cluster({}), 'routingGroup'), 'spec.routingGroup: Required'],
-    ['an empty group', cluster({ routingGroup: '' }), 'spec.routingGroup'],
-    ['a text as active', cluster({ active: 'yes' }), 'spec.active'],
-    ['a negative weight', cluster({ weight: -1 }), 'greater than or equal to 0'],
     ['a huge weight', cluster({ weight: 10_001 }), 'less than or equal to 10000'],
-    ['an unknown monitor', cluster({ healthCheck: { type: 'PING' } }), 'Unsupported value: "PING"'],
     ['a whole health check', cluster({ healthCheck }), 'ok'],
-    ['a bad interval', cluster({ healthCheck: { interval: '10 seconds' } }), 'spec.healthCheck.interval'],
     ['a bad timeout', cluster({ healthCheck: { timeout: '-1s' } }), 'spec.healthCheck.timeout'],
     ...(
       [
@@ -216,7 +199,6 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       isGood ? 'ok' : `spec.healthCheck.${field}`,
     ]),
     ['the highest port', cluster({ proxyTo: 'http://engine-a:65535/x' }), 'ok'],
-    ['no port', cluster({ proxyTo: 'http://engine-a' }), 'ok'],
     ['an IPv6 address with a port', cluster({ proxyTo: 'http://[2001:db8::1]:8080' }), 'ok'],
     ...['65536', '99999', '0', '99999999999999999999'].flatMap((port): [string, Document, string][] => [
       [`port ${port}`, cluster({ proxyTo: `http://engine-a:${port}` }), 'proxyTo must have a port from 1 to 65535'],
@@ -243,7 +225,6 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       'tls has no effect over http',
     ],
     ['a path without slash', cluster({ healthCheck: { path: 'v1/info' } }), 'spec.healthCheck.path'],
-    ['no failures', cluster({ healthCheck: { failureThreshold: 0 } }), 'greater than or equal to 1'],
     ['no successes', cluster({ healthCheck: { successThreshold: 0 } }), 'greater than or equal to 1'],
     ['too many failures', cluster({ healthCheck: { failureThreshold: 101 } }), 'less than or equal to 100'],
     [
@@ -275,10 +256,6 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['a limit of queries', cluster({ maxRunningQueries: 1_000_000 }), 'ok'],
     ['a limit of no query', cluster({ maxRunningQueries: 0 }), 'greater than or equal to 1'],
     ['a huge limit', cluster({ maxRunningQueries: 1_000_001 }), 'less than or equal to 1000000'],
-    ['no active, as Git may leave it out', without(cluster({}), 'active'), 'ok'],
-    ['a rule with a route', rule(route), 'ok'],
-    ['a rule with actions', rule({ actions: ['result.put("routingGroup", "etl")'] }), 'ok'],
-    ['a rule that denies', rule({ deny: { message: 'no' } }), 'ok'],
     ['a rule with everything beside its actions', rule({ actions: ['x'], ...beside }), 'ok'],
     ['a rule with everything beside its route', rule({ routeTo: { cluster: 'a' }, ...beside }), 'ok'],
     ['a rule with everything beside its refusal', rule({ deny: { message: 'no', onError: 'skip' }, ...beside }), 'ok'],
@@ -294,28 +271,15 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['a text as stop', rule({ ...route, stop: 'yes' }), 'spec.stop'],
     ['a text as suspended', rule({ ...route, suspended: 'yes' }), 'spec.suspended'],
     ['an unknown field of a rule', rule({ ...route, when: 'x' }), '.spec.when: field not declared in schema'],
-    ['a rule that does nothing', rule({}), 'exactly one of actions, routeTo and deny must be set'],
-    [
-      'two outcomes',
-      rule({ ...route, deny: { message: 'no' } }),
-      'exactly one of actions, routeTo and deny must be set',
-    ],
-    ['a route to nowhere', rule({ routeTo: {} }), 'exactly one of routingGroup and cluster'],
     [
       'a route to two',
       rule({ routeTo: { routingGroup: 'a', cluster: 'b' } }),
       'exactly one of routingGroup and cluster',
     ],
-    ['no condition', without(rule(route), 'condition'), 'spec.condition: Required'],
-    ['an empty condition', rule({ ...route, condition: '' }), 'spec.condition'],
     ['a huge condition', rule({ ...route, condition: 'x'.repeat(16_385) }), 'may not be more than 16384'],
-    ['no actions', rule({ actions: [] }), 'should have at least 1 items'],
-    ['a priority below int', rule({ ...route, priority: -2_147_483_649 }), 'spec.priority'],
     ['a priority above int', rule({ ...route, priority: 2_147_483_648 }), 'spec.priority'],
-    ['a broken priority', rule({ ...route, priority: 1.5 }), 'spec.priority'],
+    ['a priority below int', rule({ ...route, priority: -2_147_483_649 }), 'spec.priority'],
     ['an unknown fallback', rule({ ...route, onUnavailable: 'queue' }), 'Unsupported value: "queue"'],
-    ['no message', rule({ deny: {} }), 'spec.deny.message: Required'],
-    ['a routing group', group({}), 'ok'],
     [
       'a routing group with everything',
       group({
@@ -333,7 +297,6 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['an empty name of a group', group({ name: '' }), 'spec.name'],
     ['a space before the name of a group', group({ name: ' a' }), 'name must not begin or end with a space'],
     ['a long name of a group', group({ name: 'a'.repeat(256) }), 'may not be more than 255'],
-    ['an unknown strategy', group({ strategy: 'fastest' }), 'Unsupported value: "fastest"'],
     ['an affinity to nothing', group({ affinity: {} }), 'spec.affinity.by: Required'],
     ['an affinity to a cookie', group({ affinity: { by: 'cookie' } }), 'spec.affinity.by'],
     ['an affinity to a header without a name', group({ affinity: { by: 'header:' } }), 'spec.affinity.by'],
@@ -343,9 +306,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['itself as fallback', group({ fallbacks: ['group-a'] }), 'fallbacks must not name the group itself'],
     ['its own name as fallback', group({ name: 'b', fallbacks: ['b'] }), 'fallbacks must not name the group itself'],
     ['the name of its resource as fallback', group({ name: 'b', fallbacks: ['group-a'] }), 'ok'],
-    ['a group of no query', group({ maxRunningQueries: 0 }), 'greater than or equal to 1'],
     ['a group of too many queries', group({ maxRunningQueries: 1_000_001 }), 'less than or equal to 1000000'],
-    ['a negative queue', group({ queue: { maxQueued: -1 } }), 'greater than or equal to 0'],
     ['a huge queue', group({ queue: { maxQueued: 100_001 } }), 'less than or equal to 100000'],
     ...(
       [
@@ -374,7 +335,6 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       'queue.whenUnavailable: wait needs queue.maxQueued of at least 1',
     ],
     ['an unknown field of a queue', group({ queue: { length: 1 } }), '.spec.queue.length: field not declared'],
-    ['a limit of users', limit({}), 'ok'],
     [
       'a limit with everything',
       limit({
@@ -390,17 +350,9 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       }),
       'ok',
     ],
-    [
-      'a limit of nothing',
-      without(limit({}), 'maxRunning'),
-      'at least one of maxRunning, maxQueued and rate must be set',
-    ],
     ['a rate alone', without(limit({ rate: { queries: 1 } }), 'maxRunning'), 'ok'],
     ['a queue of nobody alone', without(limit({ maxQueued: 0 }), 'maxRunning'), 'ok'],
-    ['nothing to count by', without(limit({}), 'per'), 'spec.per: Required'],
-    ['counters of sessions', limit({ per: 'session' }), 'Unsupported value: "session"'],
     ['no query at a time', limit({ maxRunning: 0 }), 'greater than or equal to 1'],
-    ['no users', limit({ match: { users: [] } }), 'should have at least 1 items'],
     ['too many users', limit({ match: { users: Array(65).fill('a') } }), 'must have at most 64 items'],
     ['an empty user', limit({ match: { users: [''] } }), 'spec.match.users[0]'],
     ['a long source', limit({ match: { sources: ['x'.repeat(513)] } }), 'may not be more than 512'],
@@ -410,11 +362,9 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['no burst', limit({ rate: { queries: 1, burst: 0 } }), 'greater than or equal to 1'],
     ['no weight', limit({ weight: 0 }), 'greater than or equal to 1'],
     ['a huge weight of a limit', limit({ weight: 1_001 }), 'less than or equal to 1000'],
-    ['an unknown mode', limit({ mode: 'warn' }), 'Unsupported value: "warn"'],
     ['an empty message of a limit', limit({ message: '' }), 'spec.message'],
     ['a long message of a limit', limit({ message: 'x'.repeat(1_025) }), 'may not be more than 1024'],
     ['a name of a limit', limit({ name: 'x' }), '.spec.name: field not declared'],
-    ['a discovery', discovery({}), 'ok'],
     [
       'a discovery with everything',
       discovery({
@@ -445,7 +395,6 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ],
     ['a port by number', discovery({ port: 8080 }), 'ok'],
     ['a port that is neither', discovery({ port: true }), 'spec.port'],
-    ['an empty selector', discovery({ selector: {} }), 'an empty one would select every Service'],
     ['empty labels', discovery({ selector: { matchLabels: {} } }), 'an empty one would select every Service'],
     [
       'a requirement without values',
@@ -459,7 +408,6 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ],
     ['no namespace', discovery({ namespaces: [] }), 'should have at least 1 items'],
     ['a namespace that is none', discovery({ namespaces: ['A'] }), 'spec.namespaces[0]'],
-    ['a template without a group', discovery({ template: {} }), 'template must have routingGroup or routingGroupFrom'],
     [
       'a group from nowhere',
       discovery({ template: { routingGroupFrom: {} } }),
@@ -476,7 +424,6 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       'template.name may hold lower-case letters',
     ],
     ['a long name of a discovery', discovery({}, 'x'.repeat(64)), 'metadata.name must have at most 63 characters'],
-    ['resource groups', resourceGroups({}), 'ok'],
     [
       'resource groups with everything',
       resourceGroups({
@@ -549,11 +496,6 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['a group without a name', resourceGroups({ rootGroups: [{ hardConcurrencyLimit: 1 }] }), 'name: Required'],
     ['an empty name of a resource group', rootGroup({ name: '' }), 'spec.rootGroups[0].name'],
     ['a path as name', rootGroup({ name: 'a.b' }), 'name must not hold a dot, which separates a group from its parent'],
-    [
-      'no limit of running queries',
-      resourceGroups({ rootGroups: [{ name: 'a' }] }),
-      'hardConcurrencyLimit is required',
-    ],
     [
       'a soft limit above the hard one',
       rootGroup({ softConcurrencyLimit: 11 }),

@@ -1,13 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
-import {
-  clusterManifest,
-  type KubeOperator,
-  type KubeRig,
-  kubeRig,
-  ruleManifest,
-  startPlane,
-} from '../support/kubeRig.ts';
+import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
+import { clusterManifest, type KubeOperator, type KubeRig, kubeRig, ruleManifest } from '../support/kubeRig.ts';
 import { allResources } from '../support/kubernetesOperator.ts';
 
 const by = { by: 'alice', force: false };
@@ -19,7 +12,7 @@ describe.skipIf(!controlPlaneAvailable)('several gateways', () => {
   let plane: ControlPlane;
   let rig: KubeRig;
   beforeAll(async () => {
-    plane = await startPlane();
+    plane = await sharedControlPlane();
   });
   afterAll(() => plane?.stop());
   beforeEach(async () => {

@@ -4,9 +4,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 import { exportManifests } from '../../src/operator/exportManifests.ts';
 import { neverChecked } from '../../src/routing/routingTable.ts';
 import { type KnexStore, openStore } from '../../src/store/openStore.ts';
-import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
+import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
 import { databases } from '../support/databases.ts';
-import { clusterManifest, type KubeRig, kubeRig, ruleManifest, startPlane } from '../support/kubeRig.ts';
+import { clusterManifest, type KubeRig, kubeRig, ruleManifest } from '../support/kubeRig.ts';
 import { manifest as resourceManifest } from '../support/manifest.ts';
 
 const by = { by: 'alice', force: false };
@@ -25,7 +25,7 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
   let plane: ControlPlane;
   let rig: KubeRig;
   beforeAll(async () => {
-    plane = await startPlane();
+    plane = await sharedControlPlane();
   });
   afterAll(() => plane?.stop());
   beforeEach(async () => {

@@ -9,7 +9,7 @@ import { parse } from 'yaml';
 import { resourceKinds } from '../../src/kinds/registry.ts';
 import { runProgram } from '../support/commandLine.ts';
 import { requireComponent } from '../support/components.ts';
-import { type ControlPlane, controlPlaneAvailable, kubectlPath, startControlPlane } from '../support/controlPlane.ts';
+import { type ControlPlane, chartControlPlane, controlPlaneAvailable, kubectlPath } from '../support/controlPlane.ts';
 import { crdChart, helm, helmAvailable, type Rendered, renderedConfig, renderedObjects } from '../support/helm.ts';
 import { anySpec } from '../support/kubeRig.ts';
 import { mountSecrets } from '../support/mountedSecrets.ts';
@@ -95,7 +95,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     kubectl(['apply', '--server-side', '--dry-run=server', '--validate=strict', '-f', '-'], rendered);
 
   beforeAll(async () => {
-    plane = await startControlPlane();
+    plane = await chartControlPlane();
     for (const kind of ['ServiceMonitor', 'PrometheusRule']) {
       const crd = JSON.stringify(anySpec('monitoring.coreos.com', kind));
       await kubectl(['apply', '--server-side', '-f', '-'], crd);

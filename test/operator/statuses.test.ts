@@ -1,9 +1,9 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
+import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
 import { type KubeProxy, startKubeProxy } from '../support/kubeProxy.ts';
-import { clusterManifest, type KubeOperator, type KubeRig, kubeRig, startPlane } from '../support/kubeRig.ts';
+import { clusterManifest, type KubeOperator, type KubeRig, kubeRig } from '../support/kubeRig.ts';
 import { allResources } from '../support/kubernetesOperator.ts';
 
 describe.skipIf(!controlPlaneAvailable)('statuses', { timeout: 180_000 }, () => {
@@ -13,7 +13,7 @@ describe.skipIf(!controlPlaneAvailable)('statuses', { timeout: 180_000 }, () => 
   let operator: KubeOperator;
   let lines: { readonly msg: string }[];
   beforeAll(async () => {
-    plane = await startPlane();
+    plane = await sharedControlPlane();
   }, 120_000);
   afterAll(() => plane?.stop());
   beforeEach(async () => {

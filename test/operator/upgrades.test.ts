@@ -1,9 +1,8 @@
 import { copyFile, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { parse } from 'yaml';
 import { type ControlPlane, controlPlaneAvailable, startControlPlane } from '../support/controlPlane.ts';
-import { freePort } from '../support/freePort.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { crdChart, helm, helmAvailable } from '../support/helm.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest } from '../support/kubeRig.ts';
@@ -13,22 +12,32 @@ import type { GatewayProgram } from '../support/program.ts';
 const until = (check: () => void | Promise<void>, timeout = 60_000): Promise<void> =>
   vi.waitFor(check, { timeout, interval: 100 });
 
-describe.skipIf(!controlPlaneAvailable || !previousAvailable || !helmAvailable)('an upgrade', () => {
+// The last tests replace the CRDs: the order matters.
+describe.skipIf(!controlPlaneAvailable || !helmAvailable)('an upgrade', () => {
+  const testOfPrevious = test.skipIf(!previousAvailable);
   let plane: ControlPlane;
   let rig: KubeRig;
-  const gateways: GatewayProcess[] = [];
-  const start = async (crds: string): Promise<void> => {
-    plane = await startControlPlane({ crdDirectoryPaths: [crds], securePort: await freePort() });
+  let gateways: GatewayProcess[] = [];
+  beforeAll(async () => {
+    plane = await startControlPlane();
+  });
+  afterAll(() => plane?.stop());
+  beforeEach(async () => {
+    gateways = [];
     rig = await kubeRig(plane);
-  };
-  beforeEach(() => {
-    gateways.splice(0);
   });
   afterEach(async () => {
     for (const gateway of gateways) await gateway.stop();
     await rig?.stop();
-    await plane?.stop();
   });
+
+  /** Removes all CRDs, and applies those of a folder. */
+  const installCrds = async (folder: string | null): Promise<void> => {
+    await rig.kubectl(['delete', 'crd', '--all']);
+    if (folder === null) return;
+    await rig.kubectl(['apply', '--server-side', '-f', folder]);
+    await rig.kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s']);
+  };
 
   const gateway = async (program: GatewayProgram): Promise<GatewayProcess> => {
     const started = await startGateway(
@@ -61,43 +70,25 @@ describe.skipIf(!controlPlaneAvailable || !previousAvailable || !helmAvailable)(
   const leader = (): Promise<string> =>
     rig.kubectl(['get', 'lease', 'engine-gateway', '-o', 'jsonpath={.spec.holderIdentity}']);
 
-  test('the new program works with the CRDs of the previous version, and takes over what the new ones add', async () => {
-    await start(join(await previousVersion(), 'crds'));
-    const fresh = await gateway('sources');
-    await rig.apply('kubectl', clusterManifest('a'), clusterManifest('b'), ruleManifest('r'));
-    await ready('ec/a', 'ec/b', 'rr/r');
-    expect((await add(fresh.url, 'c')).status).toBe(200);
-    await until(async () => expect(await routed(fresh)).toEqual(['a', 'b', 'c']));
-    // What the CRD does not have yet is dropped by the API server.
-    await setClass('a');
-    expect(await classOf('a')).toBe('');
-    await rig.kubectl(['apply', '--server-side', '--force-conflicts', '-f', 'crds/']);
-    await until(async () => {
-      await setClass('a');
-      expect(await classOf('a')).toBe('blue');
-    });
-    await until(async () => expect(await routed(fresh)).toEqual(['b', 'c']));
-    await ready('ec/b', 'ec/c', 'rr/r');
-  });
+  testOfPrevious(
+    'the previous program works with the new CRDs, but knows of no fields that came with them',
+    async () => {
+      const previous = await gateway('previous');
+      await rig.apply(
+        'kubectl',
+        clusterManifest('a'),
+        clusterManifest('b', { gatewayClassName: 'blue' }),
+        ruleManifest('r'),
+      );
+      await ready('ec/a', 'rr/r');
+      // It has the resources of every class.
+      await until(async () => expect(await routed(previous)).toContain('a'));
+      expect((await add(previous.url, 'c')).status).toBe(200);
+      await ready('ec/c');
+    },
+  );
 
-  test('the previous program works with the new CRDs, but knows of no fields that came with them', async () => {
-    await start('crds');
-    const previous = await gateway('previous');
-    await rig.apply(
-      'kubectl',
-      clusterManifest('a'),
-      clusterManifest('b', { gatewayClassName: 'blue' }),
-      ruleManifest('r'),
-    );
-    await ready('ec/a', 'rr/r');
-    // It has the resources of every class.
-    await until(async () => expect(await routed(previous)).toContain('a'));
-    expect((await add(previous.url, 'c')).status).toBe(200);
-    await ready('ec/c');
-  });
-
-  test('both versions serve one database and namespace, in turn as leader, forwards and back', async () => {
-    await start('crds');
+  testOfPrevious('both versions serve one database and namespace, in turn as leader, forwards and back', async () => {
     const previous = await gateway('previous');
     await rig.apply('kubectl', clusterManifest('a'), ruleManifest('r'));
     await ready('ec/a', 'rr/r');
@@ -126,7 +117,6 @@ describe.skipIf(!controlPlaneAvailable || !previousAvailable || !helmAvailable)(
   });
 
   test('a database that is restored from a backup follows the resources again', async () => {
-    await start('crds');
     const file = rig.jdbcUrl.replace('jdbc:sqlite:', '');
     const stored = async ({ store }: Awaited<ReturnType<KubeRig['startOperator']>>) => ({
       resources: (await store.resources.all()).map(({ name }) => name).sort(),
@@ -150,23 +140,65 @@ describe.skipIf(!controlPlaneAvailable || !previousAvailable || !helmAvailable)(
     await ready('ec/changed', 'ec/new', 'ec/stays');
   });
 
-  test('CRDs that were applied are adopted by their chart, which upgrades them and keeps every resource', async () => {
-    await start(join(await previousVersion(), 'crds'));
-    await rig.apply('kubectl', clusterManifest('a'));
-    const chart = await crdChart();
-    const kubeconfig = ['--kubeconfig', plane.config.kubeconfigPath];
-    const install = ['upgrade', '--install', 'engine-gateway-crds', chart, ...kubeconfig];
-    await expect(helm(...install)).rejects.toMatchObject({
-      stderr: expect.stringContaining('invalid ownership metadata'),
-    });
-    await helm(...install, '--take-ownership');
-    await until(async () => {
+  testOfPrevious(
+    'the new program works with the CRDs of the previous version, and takes over what the new ones add',
+    async () => {
+      await installCrds(join(await previousVersion(), 'crds'));
+      const fresh = await gateway('sources');
+      await rig.apply('kubectl', clusterManifest('a'), clusterManifest('b'), ruleManifest('r'));
+      await ready('ec/a', 'ec/b', 'rr/r');
+      expect((await add(fresh.url, 'c')).status).toBe(200);
+      await until(async () => expect(await routed(fresh)).toEqual(['a', 'b', 'c']));
+      // What the CRD does not have yet is dropped by the API server.
       await setClass('a');
+      expect(await classOf('a')).toBe('');
+      await rig.kubectl(['apply', '--server-side', '--force-conflicts', '-f', 'crds/']);
+      await until(async () => {
+        await setClass('a');
+        expect(await classOf('a')).toBe('blue');
+      });
+      await until(async () => expect(await routed(fresh)).toEqual(['b', 'c']));
+      await ready('ec/b', 'ec/c', 'rr/r');
+    },
+  );
+
+  testOfPrevious(
+    'CRDs that were applied are adopted by their chart, which upgrades them and keeps every resource',
+    async () => {
+      await installCrds(join(await previousVersion(), 'crds'));
+      await rig.apply('kubectl', clusterManifest('a'));
+      const chart = await crdChart();
+      const kubeconfig = ['--kubeconfig', plane.config.kubeconfigPath];
+      const install = ['upgrade', '--install', 'engine-gateway-crds', chart, ...kubeconfig];
+      await expect(helm(...install)).rejects.toMatchObject({
+        stderr: expect.stringContaining('invalid ownership metadata'),
+      });
+      await helm(...install, '--take-ownership');
+      await until(async () => {
+        await setClass('a');
+        expect(await classOf('a')).toBe('blue');
+      });
+      await helm('uninstall', 'engine-gateway-crds', ...kubeconfig);
       expect(await classOf('a')).toBe('blue');
-    });
-    await helm('uninstall', 'engine-gateway-crds', ...kubeconfig);
-    expect(await classOf('a')).toBe('blue');
-    expect(await rig.kubectl(['get', 'crd', '-o', 'name'])).toContain('engineclusters.enginegateway.dev');
+      expect(await rig.kubectl(['get', 'crd', '-o', 'name'])).toContain('engineclusters.enginegateway.dev');
+    },
+  );
+
+  test('the chart of the CRDs keeps them when it is uninstalled, and removes them where its values say so', async () => {
+    const kubeconfig = ['--kubeconfig', plane.config.kubeconfigPath, '-n', rig.namespace];
+    const release = (...args: readonly string[]) => helm(...args, ...kubeconfig);
+    const names = () => rig.kubectl(['get', 'crd', '-o', 'name']);
+    await installCrds(null);
+    const chart = await crdChart();
+    await release('install', 'crds', chart);
+    await rig.kubectl(['wait', '--for=condition=Established', 'crd/engineclusters.enginegateway.dev', '--timeout=60s']);
+    await rig.apply('kubectl', clusterManifest('a'));
+    await release('uninstall', 'crds', '--wait');
+    expect(await names()).toContain('engineclusters.enginegateway.dev');
+    expect(await rig.kubectl(['get', 'engineclusters', '-o', 'name'])).toContain('/a');
+    await release('install', 'crds', chart, '--set', 'crds.keep=false');
+    await release('uninstall', 'crds', '--wait');
+    expect(await names()).not.toContain('enginegateway.dev');
   });
 });
 

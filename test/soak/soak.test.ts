@@ -46,7 +46,7 @@ describe.skipIf(!hasPostgresql())('a long mixed load with resources that change 
       rig = kube;
       world = await startWorld({
         ...common,
-        apply: async (manifest) => void (await kube.apply('kubectl', manifest)),
+        apply: (manifest) => kube.apply('kubectl', manifest),
         config: { ...config, resources: { source: 'kubernetes', kubeconfig: kube.kubeconfig } },
       });
     } else world = await startWorld({ ...common, config });

@@ -33,9 +33,14 @@ export interface ControlPlane {
  * The control plane that the files of the suite share, for those that keep to namespaces of their own: neither stop it
  * nor watch all namespaces nor create objects without a namespace under names that others may use.
  */
-export async function sharedControlPlane(): Promise<ControlPlane> {
+export const sharedControlPlane = (): Promise<ControlPlane> => shared('controlPlane');
+
+/** The control plane that files share which render manifests and charts: no gateway runs there, and objects have the names that ship. */
+export const chartControlPlane = (): Promise<ControlPlane> => shared('chartPlane');
+
+async function shared(server: 'controlPlane' | 'chartPlane'): Promise<ControlPlane> {
   if (!hasSharedServers()) return await startControlPlane();
-  return { config: await shareOf<EnvtestConfig>('controlPlane'), environment: null, stop: () => Promise.resolve() };
+  return { config: await shareOf<EnvtestConfig>(server), environment: null, stop: () => Promise.resolve() };
 }
 
 /** Starts a control plane (about 5 s). The caller stops it. */

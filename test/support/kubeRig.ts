@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { pino } from 'pino';
-import { parseAllDocuments, stringify } from 'yaml';
+import { parseAllDocuments } from 'yaml';
 import { createOperator, type Operator } from '../../src/operator/operator.ts';
 import type { OperatorOptions } from '../../src/operator/operatorOptions.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
@@ -15,6 +15,7 @@ import type { Store } from '../../src/store/store.ts';
 import { type ControlPlane, kubectlPath, startControlPlane } from './controlPlane.ts';
 import { freePort } from './freePort.ts';
 import { kubeconfigText } from './kubeconfig.ts';
+import { applyObject, createObject, createToken, type KubeObject } from './kubeRequests.ts';
 import { kubernetesOperatorOptions } from './kubernetesOperator.ts';
 import { manifest } from './manifest.ts';
 
@@ -36,8 +37,8 @@ export interface KubeRig {
   readonly jdbcUrl: string;
   /** Runs kubectl as administrator in the namespace; answers its output. */
   kubectl(args: readonly string[], input?: object | string): Promise<string>;
-  /** Server-side apply as somebody. */
-  apply(manager: string, ...documents: object[]): Promise<string>;
+  /** Server-side apply as somebody. @throws with the message of the API server */
+  apply(manager: string, ...documents: object[]): Promise<void>;
   /**
    * Installs service account and rights of an overlay in the namespace.
    * @returns kubeconfig of the account
@@ -79,10 +80,10 @@ export async function kubeRig(plane: ControlPlane, { allNamespaces = false }: Ku
     if (input !== undefined) child.child.stdin?.end(typeof input === 'string' ? input : JSON.stringify(input));
     return (await child).stdout;
   };
-  await kubectl(['create', 'namespace', namespace]);
+  await createObject(plane.config, namespace, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
   const installAccount = async (overlay: string, account: string): Promise<string> => {
-    await kubectl(['apply', '-f', '-'], await shippedRights(overlay, namespace));
-    const token = (await kubectl(['create', 'token', account, '--duration=3h'])).trim();
+    for (const object of await shippedRights(overlay, namespace)) await createObject(plane.config, namespace, object);
+    const token = await createToken(plane.config, namespace, account);
     const path = join(directory, `kubeconfig-${account}`);
     const { server, caData } = plane.config;
     await writeFile(path, kubeconfigText({ server, 'certificate-authority-data': caData }, { token }, namespace));
@@ -100,11 +101,9 @@ export async function kubeRig(plane: ControlPlane, { allNamespaces = false }: Ku
     kubeconfig,
     jdbcUrl,
     kubectl,
-    apply: (manager, ...documents) =>
-      kubectl(
-        ['apply', '--server-side', `--field-manager=${manager}`, '-f', '-'],
-        documents.map((document) => stringify(document)).join('---\n'),
-      ),
+    apply: async (manager, ...documents) => {
+      for (const document of documents) await applyObject(plane.config, namespace, document as KubeObject, { manager });
+    },
     installAccount,
     startOperator: async ({
       jdbcUrl: ownUrl = jdbcUrl,
@@ -153,8 +152,17 @@ export async function kubeRig(plane: ControlPlane, { allNamespaces = false }: Ku
   };
 }
 
-interface RightsDocument {
-  readonly kind: string;
+/** What kustomize makes of the overlays. */
+const rendered = new Map<string, Promise<string>>();
+
+function render(overlay: string): Promise<string> {
+  const text =
+    rendered.get(overlay) ?? run(kubectlPath, ['kustomize', join('manifests', overlay)]).then(({ stdout }) => stdout);
+  rendered.set(overlay, text);
+  return text;
+}
+
+interface RightsDocument extends KubeObject {
   readonly metadata: { name: string };
   readonly roleRef?: { readonly kind: string; name: string };
 }
@@ -164,17 +172,15 @@ interface RightsDocument {
  * cluster-scoped gets a name per namespace: rigs that start at once on one API server would create the same object,
  * and each would take the binding from the one before.
  */
-async function shippedRights(overlay: string, namespace: string): Promise<string> {
-  const { stdout } = await run(kubectlPath, ['kustomize', join('manifests', overlay)]);
-  return parseAllDocuments(stdout.replaceAll('namespace: engine-gateway', `namespace: ${namespace}`))
+async function shippedRights(overlay: string, namespace: string): Promise<readonly RightsDocument[]> {
+  return parseAllDocuments((await render(overlay)).replaceAll('namespace: engine-gateway', `namespace: ${namespace}`))
     .map((document) => document.toJS() as RightsDocument)
     .filter(({ kind }) => /^(ServiceAccount|(Cluster)?Role(Binding)?)$/.test(kind))
     .map((document) => {
       if (document.kind.startsWith('Cluster')) document.metadata.name += `-${namespace}`;
       if (document.roleRef?.kind === 'ClusterRole') document.roleRef.name += `-${namespace}`;
-      return stringify(document);
-    })
-    .join('---\n');
+      return document;
+    });
 }
 
 /** Manifest of a cluster. */

@@ -1,5 +1,11 @@
 /** The servers that the files of a suite share. */
-export type SharedServer = 'mariadb' | 'postgresql' | 'controlPlane';
+export type SharedServer = 'mariadb' | 'postgresql' | 'controlPlane' | 'chartPlane';
+
+/** A server of the run; `share` makes what one file gets of it. */
+export interface StartedServer {
+  share(): Promise<object>;
+  stop(): Promise<void>;
+}
 
 /** Variable of the environment with the address at which `sharedServers.ts` answers. */
 export const SHARED_SERVERS = 'TEST_SHARED_SERVERS';

@@ -1,33 +1,30 @@
 /**
- * Vitest's global setup of suites whose files share servers: one MariaDB, one PostgreSQL and one control plane a run,
+ * Vitest's global setup of suites whose files share servers: one MariaDB, one PostgreSQL and two control planes a run,
  * each started when the first file asks for it, and stopped with the run. Files ask through `sharedServer.ts`.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { startMariadb } from './mariadb.ts';
 import { startPostgresql } from './postgresql.ts';
-import { SHARED_SERVERS, type SharedServer } from './sharedServer.ts';
-
-/** A server of the run; `share` answers what one file gets of it. */
-interface StartedServer {
-  share(): Promise<object>;
-  stop(): Promise<void>;
-}
+import { SHARED_SERVERS, type SharedServer, type StartedServer } from './sharedServer.ts';
 
 const database = async (start: typeof startMariadb): Promise<StartedServer> => {
   const server = await start({ isDurable: false });
   return { share: () => server.createDatabase(), stop: () => server.dispose() };
 };
 
+/** Not imported before it is asked for: with CI=true the module throws where the programs are missing. */
+async function startPlane(): Promise<StartedServer> {
+  const { startControlPlane } = await import('./controlPlane.ts');
+  const plane = await startControlPlane({ stopTimeoutMs: 3_000 });
+  return { share: async () => plane.config, stop: () => plane.stop() };
+}
+
 const starts: Readonly<Record<SharedServer, () => Promise<StartedServer>>> = {
   mariadb: () => database(startMariadb),
   postgresql: () => database(startPostgresql),
-  // Not imported before it is asked for: with CI=true the module throws where the programs are missing.
-  controlPlane: async () => {
-    const { startControlPlane } = await import('./controlPlane.ts');
-    const plane = await startControlPlane({ stopTimeoutMs: 3_000 });
-    return { share: async () => plane.config, stop: () => plane.stop() };
-  },
+  controlPlane: startPlane,
+  chartPlane: startPlane,
 };
 
 /** Answers `GET /SERVER` with what a file gets of that server; the files find it by the environment. */
