@@ -2,27 +2,26 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { postgresql, type ServerDatabase } from '../support/databases.ts';
 import { faketimeEnvironment, hasFaketime } from '../support/faketime.ts';
-import { hasPostgresql, startPostgresql } from '../support/postgresql.ts';
-import type { TestServer } from '../support/serverProcess.ts';
 import { type Load, reasonsOf, startLoad } from './load.ts';
 import { startWorld, type World } from './world.ts';
 
-const available = hasPostgresql() && hasFaketime();
+const available = postgresql.available() && hasFaketime();
 
 describe.skipIf(!available)("the gateways' clock is set back by an hour in the middle of a load", () => {
   let folder: string;
   let offset: string;
-  let server: TestServer;
+  let server: ServerDatabase;
   let world: World;
   let load: Load;
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'clock-'));
     offset = join(folder, 'offset');
     await writeFile(offset, '+0');
-    server = await startPostgresql();
+    server = await postgresql.start();
     world = await startWorld({
-      database: await server.createDatabase(),
+      database: await server.create(),
       clusters: { a: 'adhoc', b: 'adhoc' },
       environment: faketimeEnvironment(offset),
     });

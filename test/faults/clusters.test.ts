@@ -1,7 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { hasPostgresql, startPostgresql } from '../support/postgresql.ts';
-import type { TestServer } from '../support/serverProcess.ts';
+import { postgresql, type ServerDatabase } from '../support/databases.ts';
 import { type Load, type LoadOptions, reasonsOf, startLoad } from './load.ts';
 import { startWorld, type World } from './world.ts';
 
@@ -10,14 +9,14 @@ const TOLD_WITHIN_MS = 15_000;
 /** What a busy machine may add to a time that is measured from outside. */
 const SLACK_MS = 3_000;
 
-describe.skipIf(!hasPostgresql())('a cluster misbehaves in the middle of a load', () => {
-  let server: TestServer;
+describe.skipIf(!postgresql.available())('a cluster misbehaves in the middle of a load', () => {
+  let server: ServerDatabase;
   let world: World;
   let load: Load;
   beforeAll(async () => {
-    server = await startPostgresql();
+    server = await postgresql.start();
     world = await startWorld({
-      database: await server.createDatabase(),
+      database: await server.create(),
       clusters: { a: 'adhoc', b: 'adhoc', c: 'adhoc' },
       config: { routing: { asyncTimeout: '6s' } },
     });

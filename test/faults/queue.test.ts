@@ -8,13 +8,11 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Agent } from 'undici';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { mariadb, postgresql, type ServerDatabase } from '../support/databases.ts';
 import { freePort } from '../support/freePort.ts';
 import { closeAll, until } from '../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
-import { hasMariadb, startMariadb } from '../support/mariadb.ts';
-import { hasPostgresql, startPostgresql } from '../support/postgresql.ts';
 import { declare, manifest, sharedSecret } from '../support/queueing.ts';
-import type { TestServer } from '../support/serverProcess.ts';
 import { pathOf, type QueryResults } from '../support/statementClient.ts';
 import { RunningCounts, startLimitedCluster } from './limitedCluster.ts';
 
@@ -111,16 +109,16 @@ class Clients {
   }
 }
 
-for (const [name, isAvailable, startServer] of [
-  ['PostgreSQL', hasPostgresql, startPostgresql],
-  ['MariaDB', hasMariadb, startMariadb],
+for (const [database, count] of [
+  [postgresql, 4],
+  [mariadb, 2],
 ] as const) {
-  describe.skipIf(!isAvailable())(`replicas are killed while queries wait, on ${name}`, () => {
-    let server: TestServer;
+  describe.skipIf(!database.available())(`replicas are killed while queries wait, on ${database.name}`, () => {
+    let server: ServerDatabase;
     let folder: string;
     const replicas: GatewayProcess[] = [];
     beforeAll(async () => {
-      server = await startServer({ isDurable: false });
+      server = await database.start();
     });
     afterEach(async () => {
       await Promise.all(replicas.splice(0).map((replica) => replica.stop('SIGKILL')));
@@ -129,7 +127,7 @@ for (const [name, isAvailable, startServer] of [
     });
     afterAll(() => server?.dispose());
 
-    test.each([2, 4])('%i replicas: no limit is exceeded, nothing is lost, nothing runs twice', async (count) => {
+    test(`${count} replicas: no limit is exceeded, nothing is lost, nothing runs twice`, async () => {
       folder = await mkdtemp(join(tmpdir(), 'faults-queue-'));
       const counts = new RunningCounts();
       const [a, b] = [await startLimitedCluster('a', counts), await startLimitedCluster('b', counts)];
@@ -145,7 +143,7 @@ for (const [name, isAvailable, startServer] of [
         }),
         manifest('QueryLimit', 'users', { per: 'user', maxRunning: LIMITS.user }),
       );
-      const dataStore = await server.createDatabase();
+      const dataStore = await server.create();
       const ports = await Promise.all(Array.from({ length: count }, () => freePort()));
       const start = async (index: number) => {
         replicas[index] = await startGateway(
@@ -188,7 +186,7 @@ for (const [name, isAvailable, startServer] of [
       const peaks = Object.fromEntries(['a', 'b', 'all'].map((key) => [key, counts.most.get(key)]));
       const ofUsers = Math.max(...Array.from({ length: USERS }, (_, user) => counts.most.get(`user${user}`) ?? 0));
       console.log(
-        `${name}, ${count} replicas, ${CLIENTS} clients: ${(ended / seconds).toFixed(0)} queries a second, ${clients.waited} of ${clients.ends.length} waited in the queue, ${open} open at the end of ${KILLS} kills; ${by('mayHaveRun')} may have run, ${by('broken')} submissions broke off; at once ${JSON.stringify(peaks)}, of a user ${ofUsers}`,
+        `${database.name}, ${count} replicas, ${CLIENTS} clients: ${(ended / seconds).toFixed(0)} queries a second, ${clients.waited} of ${clients.ends.length} waited in the queue, ${open} open at the end of ${KILLS} kills; ${by('mayHaveRun')} may have run, ${by('broken')} submissions broke off; at once ${JSON.stringify(peaks)}, of a user ${ofUsers}`,
       );
       expect(clients.ends.filter((end) => typeof end === 'object')).toEqual([]);
       expect(clients.waited).toBeGreaterThan(CLIENTS / 2);

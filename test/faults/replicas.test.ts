@@ -1,23 +1,22 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { hasPostgresql, startPostgresql } from '../support/postgresql.ts';
-import type { TestServer } from '../support/serverProcess.ts';
+import { postgresql, type ServerDatabase } from '../support/databases.ts';
 import { type Load, reasonsOf, startLoad } from './load.ts';
 import { startWorld, type World } from './world.ts';
 
 /** What a killed process may lose of the history: one flush interval, with what a busy machine adds. */
 const FLUSH_MS = 1_500;
 
-describe.skipIf(!hasPostgresql())('a replica ends in the middle of a load', () => {
-  let server: TestServer;
+describe.skipIf(!postgresql.available())('a replica ends in the middle of a load', () => {
+  let server: ServerDatabase;
   let world: World;
   let load: Load;
   beforeAll(async () => {
-    server = await startPostgresql();
+    server = await postgresql.start();
   });
   afterAll(() => server?.dispose());
   beforeEach(async () => {
     world = await startWorld({
-      database: await server.createDatabase(),
+      database: await server.create(),
       clusters: { a: 'adhoc', b: 'adhoc' },
       config: { server: { drainDelay: '3s' } },
     });

@@ -2,8 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { hasMariadb, startMariadb } from '../support/mariadb.ts';
-import type { TestServer } from '../support/serverProcess.ts';
+import { mariadb, type ServerDatabase } from '../support/databases.ts';
 import { type EndedQuery, type Load, reasonsOf, startLoad } from './load.ts';
 import { startWorld, type World } from './world.ts';
 
@@ -41,15 +40,15 @@ class RulesService {
   }
 }
 
-describe.skipIf(!hasMariadb())('the rules service hangs in the middle of a load', () => {
+describe.skipIf(!mariadb.available())('the rules service hangs in the middle of a load', () => {
   const service = new RulesService();
-  let server: TestServer;
+  let server: ServerDatabase;
   let world: World;
   let load: Load;
   beforeAll(async () => {
-    server = await startMariadb();
+    server = await mariadb.start();
     world = await startWorld({
-      database: await server.createDatabase(),
+      database: await server.create(),
       clusters: { a: 'adhoc', b: 'etl' },
       config: {
         routingRules: {

@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type SimulatedEngine, startSimulatedEngine } from '../../demo/simulatedEngine.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { kubeconfigText } from '../support/kubeconfig.ts';
@@ -27,18 +27,20 @@ describe.skipIf(!hasPostgresql())('a gateway that has read neither source nor da
   let engine: SimulatedEngine;
   let postgresql: Awaited<ReturnType<typeof startPostgresql>>;
   let gateway: GatewayProcess | undefined;
+  beforeAll(async () => {
+    postgresql = await startPostgresql();
+  });
   beforeEach(async () => {
     folder = await mkdtemp(join(tmpdir(), 'starting-'));
     engine = await startSimulatedEngine({ name: 'a', port: 0 });
-    postgresql = await startPostgresql();
   });
   afterEach(async () => {
     await gateway?.stop();
     gateway = undefined;
     await engine.close();
-    await postgresql.dispose();
     await rm(folder, { recursive: true, force: true });
   });
+  afterAll(() => postgresql?.dispose());
 
   const responseOf = async (path: string, method = 'GET') => {
     const body = method === 'POST' ? { body: 'SELECT 1', headers: { 'X-Engine-User': 'u' } } : {};
