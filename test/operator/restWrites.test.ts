@@ -384,7 +384,8 @@ describe.skipIf(!controlPlaneAvailable)('writes by REST on a real API server', (
       (await audit(since))
         .map((each) => `${each.source} ${each.action} ${each.name} ${each.user ?? each.manager ?? '-'}`)
         .filter((line) => !line.endsWith(' begin'));
-    return { second, audit, begin, since, seen, [Symbol.asyncDispose]: async () => void (await second.stop('SIGKILL')) };
+    const stop = async () => void (await second.stop('SIGKILL'));
+    return { second, audit, begin, since, seen, [Symbol.asyncDispose]: stop };
   };
 
   test('the audit has each change once, of two replicas too: by REST with its user, by others with their field manager', async () => {
